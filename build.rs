@@ -16,18 +16,30 @@ fn main() {
     let target = env::var("TARGET").unwrap_or_else(|_| UNKNOWN.to_owned());
     let (commit, date) = commit().unwrap_or_else(|| (UNKNOWN.to_owned(), UNKNOWN.to_owned()));
     let mut features: Vec<String> = env::vars()
-        .filter_map(|(name, _)| name.strip_prefix("CARGO_FEATURE_").map(|name| name.to_lowercase().replace('_', "-")))
+        .filter_map(|(name, _)| {
+            name.strip_prefix("CARGO_FEATURE_")
+                .map(|name| name.to_lowercase().replace('_', "-"))
+        })
         .filter(|name| name != "default")
         .collect();
     features.sort();
-    let features = if features.is_empty() { "none".to_owned() } else { features.join(", ") };
-    for (name, value) in [("COMMIT", commit), ("DATE", date), ("TARGET", target), ("FEATURES", features)] {
+    let features = if features.is_empty() {
+        "none".to_owned()
+    } else {
+        features.join(", ")
+    };
+    for (name, value) in [
+        ("COMMIT", commit),
+        ("DATE", date),
+        ("TARGET", target),
+        ("FEATURES", features),
+    ] {
         println!("cargo::rustc-env=CRAWLMARK_{name}={value}");
     }
 }
 
-/// Commit of the sources and its date: that which a packager names, that which cargo packaged, or that of the git repository whose root
-/// this is.
+/// Commit of the sources and its date: that which a packager names, that which cargo packaged, or
+/// that of the git repository whose root this is.
 fn commit() -> Option<(String, String)> {
     let named = ["CRAWLMARK_COMMIT", "CRAWLMARK_DATE"].map(|name| {
         println!("cargo::rerun-if-env-changed={name}");
@@ -36,7 +48,8 @@ fn commit() -> Option<(String, String)> {
     if let [Some(commit), date] = named {
         return Some((commit, date.unwrap_or_else(|| UNKNOWN.to_owned())));
     }
-    // A path that does not exist would have cargo run this each time, and compile the program after it.
+    // A path that does not exist would have cargo run this each time, and compile the program after
+    // it.
     if let Ok(text) = fs::read_to_string(OF_PACKAGE) {
         println!("cargo::rerun-if-changed={OF_PACKAGE}");
         let (_, rest) = text.split_once("\"sha1\":")?;
@@ -50,12 +63,21 @@ fn commit() -> Option<(String, String)> {
     let head = git(&["log", "-1", "--format=%H %cs"])?;
     // A commit appends to this log.
     let log = git(&["rev-parse", "--git-path", "logs/HEAD"]).filter(|log| Path::new(log).exists());
-    println!("cargo::rerun-if-changed={}", log.unwrap_or_else(|| ".git".to_owned()));
+    println!(
+        "cargo::rerun-if-changed={}",
+        log.unwrap_or_else(|| ".git".to_owned())
+    );
     let (commit, date) = head.split_once(' ')?;
     Some((commit.to_owned(), date.to_owned()))
 }
 
 fn git(arguments: &[&str]) -> Option<String> {
-    let output = Command::new("git").args(arguments).output().ok().filter(|output| output.status.success())?;
-    String::from_utf8(output.stdout).ok().map(|text| text.trim().to_owned())
+    let output = Command::new("git")
+        .args(arguments)
+        .output()
+        .ok()
+        .filter(|output| output.status.success())?;
+    String::from_utf8(output.stdout)
+        .ok()
+        .map(|text| text.trim().to_owned())
 }

@@ -1,4 +1,5 @@
-//! The machine and the time of a measurement, in a line: what a page of results says of where its figures are from.
+//! The machine and the time of a measurement, in a line: what a page of results says of where its
+//! figures are from.
 
 use std::fs;
 
@@ -10,6 +11,11 @@ pub(crate) fn here_and_now() -> String {
     let machine = Environment::read(Placement::Colocated);
     let loads = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let load = loads.split(' ').next().unwrap_or("-").to_owned();
-    let [cpu, kernel] = [machine.cpu_model, machine.kernel].map(|name| name.unwrap_or_else(|| "unknown".to_owned()));
-    format!("{}; {cpu}, {} cores, {kernel}; load when it ended: {load}", rfc3339(wall_time()), machine.cores)
+    let [cpu, kernel] = [machine.cpu_model, machine.kernel]
+        .map(|name| name.unwrap_or_else(|| "unknown".to_owned()));
+    format!(
+        "{}; {cpu}, {} cores, {kernel}; load when it ended: {load}",
+        rfc3339(wall_time()),
+        machine.cores
+    )
 }

@@ -1,7 +1,8 @@
-//! A workload that is not HTTP: read the keys 0, 1, 2 ... from a memcached server, over its text protocol.
+//! A workload that is not HTTP: read the keys 0, 1, 2 ... from a memcached server, over its text
+//! protocol.
 //!
-//! Only the protocol is implemented here. Processes, pacing, retries and histograms come from `crawlmark_harness`; validity,
-//! thresholds, result directory and page from `crawlmark_results`.
+//! Only the protocol is implemented here. Processes, pacing, retries and histograms come from
+//! `crawlmark_harness`; validity, thresholds, result directory and page from `crawlmark_results`.
 //!
 //! ```sh
 //! cargo run --release --example memcached -- 127.0.0.1:11211 --rate 5k --threshold 'service_p99 < 1ms'
@@ -60,7 +61,12 @@ struct Memcached {
 }
 
 impl Workload for Memcached {
-    async fn perform(&self, id: u64, flight: &Flight, clear_to_send: impl AsyncFn() -> Nanos) -> Attempt {
+    async fn perform(
+        &self,
+        id: u64,
+        flight: &Flight,
+        clear_to_send: impl AsyncFn() -> Nanos,
+    ) -> Attempt {
         let mut attempt = Attempt {
             sent: None,
             first_byte: None,
@@ -69,18 +75,29 @@ impl Workload for Memcached {
             bytes_received: 0,
             status: None,
             outcome: Outcome::Ok,
-            advice: Advice { repeat: Repeat::MayHelp, ..Advice::default() },
+            advice: Advice {
+                repeat: Repeat::MayHelp,
+                ..Advice::default()
+            },
         };
         let outcome = async {
             let mut connection = self.connection(flight).await?;
             let sent = clear_to_send().await;
             attempt.sent = Some(sent);
-            flight.note(InFlight { sent, first_byte: None, bytes_sent: 0, bytes_received: 0 });
-            let outcome = timeout(self.timeout, self.get(id, &mut connection, &mut attempt)).await??;
+            flight.note(InFlight {
+                sent,
+                first_byte: None,
+                bytes_sent: 0,
+                bytes_received: 0,
+            });
+            let outcome =
+                timeout(self.timeout, self.get(id, &mut connection, &mut attempt)).await??;
             self.idle.borrow_mut().push(connection);
             Ok(outcome)
         };
-        attempt.outcome = outcome.await.unwrap_or_else(|error: io::Error| Outcome::Error(kind(&error)));
+        attempt.outcome = outcome
+            .await
+            .unwrap_or_else(|error: io::Error| Outcome::Error(kind(&error)));
         attempt.done = self.clock.now();
         attempt
     }
@@ -100,8 +117,14 @@ impl Memcached {
         Ok(BufReader::new(stream))
     }
 
-    /// Request a key. The answer is `VALUE <key> <flags> <bytes>`, the value and `END`, or `END` alone.
-    async fn get(&self, id: u64, connection: &mut BufReader<TcpStream>, attempt: &mut Attempt) -> io::Result<Outcome> {
+    /// Request a key. The answer is `VALUE <key> <flags> <bytes>`, the value and `END`, or `END`
+    /// alone.
+    async fn get(
+        &self,
+        id: u64,
+        connection: &mut BufReader<TcpStream>,
+        attempt: &mut Attempt,
+    ) -> io::Result<Outcome> {
         let request = format!("get {id}\r\n");
         connection.write_all(request.as_bytes()).await?;
         attempt.bytes_sent = request.len() as u64;
@@ -110,7 +133,11 @@ impl Memcached {
         attempt.first_byte = (!line.is_empty()).then(|| self.clock.now());
         match line.split_whitespace().collect::<Vec<_>>()[..] {
             ["VALUE", _, _, bytes] => {
-                let bytes = bytes.parse().ok().filter(|bytes: &usize| *bytes <= MOST_BYTES).ok_or(Io::InvalidData)?;
+                let bytes = bytes
+                    .parse()
+                    .ok()
+                    .filter(|bytes: &usize| *bytes <= MOST_BYTES)
+                    .ok_or(Io::InvalidData)?;
                 let mut rest = vec![0; bytes + "\r\nEND\r\n".len()];
                 attempt.bytes_received += connection.read_exact(&mut rest).await? as u64;
                 Ok(Outcome::Ok)
@@ -151,7 +178,12 @@ impl Observer for Seconds {
 
 fn main() -> Result<ExitCode, Box<dyn Error>> {
     let clock = Clock::start();
-    let Args { target, ids, rate, threshold } = Args::parse();
+    let Args {
+        target,
+        ids,
+        rate,
+        threshold,
+    } = Args::parse();
     let plan = RunPlan {
         shards: 2,
         connections: 16,
@@ -161,29 +193,54 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
         ..RunPlan::new(format!("memcached://{target}/{{id}}"), ids)
     };
     let plan = plan.validate()?;
-    let of = |condition| Objective { condition, breach: Breach::Fails };
+    let of = |condition| Objective {
+        condition,
+        breach: Breach::Fails,
+    };
     let objectives: Vec<_> = threshold.into_iter().map(of).collect();
-    objectives.iter().try_for_each(|objective| objective.check(&plan))?;
+    objectives
+        .iter()
+        .try_for_each(|objective| objective.check(&plan))?;
     let directory = ResultDir::create_in(Path::new("results/runs"), wall_time(), "memcached")?;
-    let mut seconds = Seconds { rows: Vec::new(), thresholds: LiveThresholds::new(&objectives, &plan) };
+    let mut seconds = Seconds {
+        rows: Vec::new(),
+        thresholds: LiveThresholds::new(&objectives, &plan),
+    };
     let workload = |_: &ShardPlan| {
-        Ok::<_, Infallible>(Memcached { target, timeout: plan.timeout, clock, idle: RefCell::default() })
+        Ok::<_, Infallible>(Memcached {
+            target,
+            timeout: plan.timeout,
+            clock,
+            idle: RefCell::default(),
+        })
     };
     // This forks: no thread may have been started before.
     let record = supervise(&plan, clock, &workload, &mut seconds)?;
-    let placement = if target.ip().is_loopback() { Placement::Colocated } else { Placement::Apart };
+    let placement = if target.ip().is_loopback() {
+        Placement::Colocated
+    } else {
+        Placement::Apart
+    };
     let mut report = Report::new(Source {
         plan: &plan,
-        labels: &Labels { name: "memcached".to_owned(), ..Labels::default() },
+        labels: &Labels {
+            name: "memcached".to_owned(),
+            ..Labels::default()
+        },
         record: &record,
         intervals: seconds.rows,
         environment: Environment::read(placement),
     });
     seconds.thresholds.close(&mut report);
     let saved = directory.finish(&report)?;
-    println!("{}Report: {}", words::doc(&report, &[]).terminal(100), saved.join(PAGE).display());
+    println!(
+        "{}Report: {}",
+        words::doc(&report, &[]).terminal(100),
+        saved.join(PAGE).display()
+    );
     let gate = |ok| report.gates.iter().any(|gate| gate.ok == ok);
-    // The exit codes of `crawlmark run`: 3 for a threshold that failed, 5 for one that nothing decides.
+    // The exit codes of `crawlmark run`: 3 for a threshold that failed, 5 for one that nothing
+    // decides.
     Ok(ExitCode::from(match (gate(Some(false)), gate(None)) {
         (true, _) => 3,
         (false, true) => 5,

@@ -1,4 +1,5 @@
-//! Reads a saved result, as a report of your own would: rate, 99th percentile, verdict and thresholds.
+//! Reads a saved result, as a report of your own would: rate, 99th percentile, verdict and
+//! thresholds.
 //!
 //! ```sh
 //! cargo run --example read_result -- results/example
@@ -22,12 +23,26 @@ fn main() -> Result<(), Box<dyn Error>> {
     let Args { result } = Args::parse();
     // A result whose numbers contradict each other is refused: what is read adds up.
     let report = result_dir::read(&result)?;
-    println!("{}: {:.0} items/s, {}", report.name, report.totals.items_per_s, report.validity.verdict.name());
+    println!(
+        "{}: {:.0} items/s, {}",
+        report.name,
+        report.totals.items_per_s,
+        report.validity.verdict.name()
+    );
     for reason in &report.validity.reasons {
         println!("  {reason}");
     }
-    let p99 = report.latency.get("service").and_then(|service| service.p99_us);
-    println!("  p99 {}", p99.map_or_else(|| "unknown".to_owned(), |p99| format!("{:.1} ms", p99 / 1e3)));
+    let p99 = report
+        .latency
+        .get("service")
+        .and_then(|service| service.p99_us);
+    println!(
+        "  p99 {}",
+        p99.map_or_else(
+            || "unknown".to_owned(),
+            |p99| format!("{:.1} ms", p99 / 1e3)
+        )
+    );
     for gate in &report.gates {
         let outcome = match gate.ok {
             Some(true) => "passed",

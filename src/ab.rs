@@ -1,4 +1,5 @@
-//! `crawlmark ab`: pairs of rounds of two sides in random order, until it is known whether the candidate is worse.
+//! `crawlmark ab`: pairs of rounds of two sides in random order, until it is known whether the
+//! candidate is worse.
 //!
 //! It runs rounds and shows progress; `crawlmark_results::studies::compare` judges them.
 
@@ -13,9 +14,9 @@ use crawlmark_harness::plan::RunPlan;
 use crawlmark_results::run::report::Report;
 use crawlmark_results::show::text::counted;
 use crawlmark_results::studies::compare::{
-    self, Arm, Comparison, Contest, ContestContext, Difference, Disturbance, Incomparable, Order, OrderSchedule,
-    Overall, RoundReport, Rule, comparable, contest_standing, differences, judge_rounds, pair_line, plan_differences,
-    round_folder,
+    self, Arm, Comparison, Contest, ContestContext, Difference, Disturbance, Incomparable, Order,
+    OrderSchedule, Overall, RoundReport, Rule, comparable, contest_standing, differences,
+    judge_rounds, pair_line, plan_differences, round_folder,
 };
 
 use self::side::Side;
@@ -48,14 +49,37 @@ pub(crate) fn ab(args: &AbArgs) -> Result<u8, Error> {
                 .to_owned(),
         ));
     }
-    let sides = [Side::new(Arm::Base, args)?, Side::new(Arm::Candidate, args)?];
-    if let [Side { plan: Some(base), .. }, Side { plan: Some(candidate), .. }] = &sides {
-        comparable(&plan_differences(base, candidate)).map_err(|error| incomparable(error, [base, candidate]))?;
+    let sides = [
+        Side::new(Arm::Base, args)?,
+        Side::new(Arm::Candidate, args)?,
+    ];
+    if let [
+        Side {
+            plan: Some(base), ..
+        },
+        Side {
+            plan: Some(candidate),
+            ..
+        },
+    ] = &sides
+    {
+        comparable(&plan_differences(base, candidate))
+            .map_err(|error| incomparable(error, [base, candidate]))?;
     }
-    study::conduct(AbStudy { args, sides, series: AbRounds::default(), noise_floor: None }, &args.keep, "ab")
+    study::conduct(
+        AbStudy {
+            args,
+            sides,
+            series: AbRounds::default(),
+            noise_floor: None,
+        },
+        &args.keep,
+        "ab",
+    )
 }
 
-/// The refusal of two sides that are not of the same thing, which names the flag that makes them differ.
+/// The refusal of two sides that are not of the same thing, which names the flag that makes them
+/// differ.
 pub(crate) fn incomparable(error: Incomparable, plans: [&RunPlan; 2]) -> Error {
     let error = match in_flags(error.key(), plans) {
         Some((flag, values)) => error.by_flag(flag, values),
@@ -75,9 +99,21 @@ pub(crate) const fn exit_code(verdict: Overall) -> u8 {
 
 /// True if no flag says what is compared.
 fn is_of_nothing(args: &AbArgs) -> bool {
-    let AbArgs { base, cand, base_target, cand_target, base_bin, cand_bin, aa, run, .. } = args;
+    let AbArgs {
+        base,
+        cand,
+        base_target,
+        cand_target,
+        base_bin,
+        cand_bin,
+        aa,
+        run,
+        ..
+    } = args;
     let has_words = !base.trim().is_empty() || !cand.trim().is_empty() || !run.is_empty();
-    let has_programs = [base_target, cand_target].iter().any(|target| target.is_some())
+    let has_programs = [base_target, cand_target]
+        .iter()
+        .any(|target| target.is_some())
         || [base_bin, cand_bin].iter().any(|program| program.is_some());
     !has_words && !has_programs && aa.is_none()
 }
@@ -113,17 +149,31 @@ impl Study for AbStudy<'_> {
         let looks: Vec<u64> = looks.map(|look| look.pairs as u64).collect();
         let until = match looks.split_last() {
             None => format!("{most} at most: too few for a verdict"),
-            Some((last, [])) => format!("with a look at the verdict after {}", counted(*last, "pair")),
+            Some((last, [])) => format!(
+                "with a look at the verdict after {}",
+                counted(*last, "pair")
+            ),
             Some((last, before)) => {
                 let before: Vec<String> = before.iter().map(ToString::to_string).collect();
-                format!("until a verdict is reached, after {} or {last} pairs", before.join(", "))
+                format!(
+                    "until a verdict is reached, after {} or {last} pairs",
+                    before.join(", ")
+                )
             }
         };
         let [base, candidate] = &self.sides;
-        let sentence = format!("comparing the base ({}) with the candidate ({})", base.what, candidate.what);
+        let sentence = format!(
+            "comparing the base ({}) with the candidate ({})",
+            base.what, candidate.what
+        );
         let mut rows = vec![("rounds", format!("in pairs, in random order, {until}"))];
         rows.extend(pair(&self.sides).map(|pair| ("time", self.time(pair, (&looks, most)))));
-        rows.extend(self.sides.iter().filter_map(Side::port_note).map(|note| ("note", note)));
+        rows.extend(
+            self.sides
+                .iter()
+                .filter_map(Side::port_note)
+                .map(|note| ("note", note)),
+        );
         (sentence, rows)
     }
 
@@ -133,14 +183,27 @@ impl Study for AbStudy<'_> {
         if let Some(pairs) = self.args.aa {
             let equals = [sides[0].clone(), sides[0].playing(Arm::Candidate)];
             let mut series = AbRounds::default();
-            run_pairs(rounds, &equals, (EQUALS, pairs, self.args.seed), &mut series)?;
+            run_pairs(
+                rounds,
+                &equals,
+                (EQUALS, pairs, self.args.seed),
+                &mut series,
+            )?;
             self.noise_floor = Some(judge_rounds(&series.ran)?);
         }
-        run_pairs(rounds, &self.sides, (ROUNDS, self.args.pairs, self.args.seed), &mut self.series)
+        run_pairs(
+            rounds,
+            &self.sides,
+            (ROUNDS, self.args.pairs, self.args.seed),
+            &mut self.series,
+        )
     }
 
     fn result(&mut self, name: String, end: End) -> Result<Option<Contest>, Error> {
-        let AbRounds { mut ran, differences } = mem::take(&mut self.series);
+        let AbRounds {
+            mut ran,
+            differences,
+        } = mem::take(&mut self.series);
         // A round without its partner says nothing.
         ran.truncate(ran.len() / 2 * 2);
         if ran.is_empty() {
@@ -148,7 +211,10 @@ impl Study for AbStudy<'_> {
         }
         let circumstances = ContestContext {
             name,
-            sides: self.sides.clone().map(|side| compare::Side { name: side.arm.to_string(), what: side.what }),
+            sides: self.sides.clone().map(|side| compare::Side {
+                name: side.arm.to_string(),
+                what: side.what,
+            }),
             differences,
             interrupted: end != End::Complete,
             noise_floor: self.noise_floor.take(),
@@ -165,11 +231,23 @@ impl AbStudy<'_> {
     /// Return the expected time until the first and the last look, of pairs that take `pair` each.
     fn time(&self, pair: Duration, (looks, most): (&[u64], u64)) -> String {
         let first = self.args.aa.unwrap_or(0);
-        let until = |pairs: u64| minutes(pair.saturating_mul(u32::try_from(first + pairs).unwrap_or(u32::MAX)));
-        let (soonest, last) = (looks.first().copied().unwrap_or(most), looks.last().copied().unwrap_or(most));
-        let longest = if last > soonest { format!(", {} for {last}", until(last)) } else { String::new() };
+        let until = |pairs: u64| {
+            minutes(pair.saturating_mul(u32::try_from(first + pairs).unwrap_or(u32::MAX)))
+        };
+        let (soonest, last) = (
+            looks.first().copied().unwrap_or(most),
+            looks.last().copied().unwrap_or(most),
+        );
+        let longest = if last > soonest {
+            format!(", {} for {last}", until(last))
+        } else {
+            String::new()
+        };
         let equals = if first > 0 {
-            format!(", with {} of the base against itself", counted(first, "pair"))
+            format!(
+                ", with {} of the base against itself",
+                counted(first, "pair")
+            )
         } else {
             String::new()
         };
@@ -181,8 +259,8 @@ impl AbStudy<'_> {
     }
 }
 
-/// Run pairs until the comparison is over, or there are `most` undisturbed ones. A disturbed one is run again in its own
-/// order.
+/// Run pairs until the comparison is over, or there are `most` undisturbed ones. A disturbed one is
+/// run again in its own order.
 fn run_pairs(
     rounds: &mut Rounds<'_>,
     sides: &[Side; 2],
@@ -190,10 +268,14 @@ fn run_pairs(
     series: &mut AbRounds,
 ) -> Result<(), Error> {
     let mut orders = OrderSchedule::new(seed);
-    let (mut order, mut undisturbed, mut takes) = (orders.next(), 0, pair(sides).unwrap_or(FIRST_GUESS));
+    let (mut order, mut undisturbed, mut takes) =
+        (orders.next(), 0, pair(sides).unwrap_or(FIRST_GUESS));
     let mut standing = String::new();
     while let Some(now) = order.filter(|_| undisturbed < most) {
-        let (clock, name) = (Clock::start(), format!("{} {}", label(folder), series.ran.len() / 2 + 1));
+        let (clock, name) = (
+            Clock::start(),
+            format!("{} {}", label(folder), series.ran.len() / 2 + 1),
+        );
         if rounds.stages.is_drawn() {
             rounds.stages.begin(&name, &standing, takes);
         }
@@ -211,7 +293,10 @@ fn run_pairs(
             undisturbed += 1;
             order = orders.next();
         } else {
-            rounds.stages.end(&name, &format!("left out, run again: {}; {of_pair}", disturbance.words()));
+            rounds.stages.end(
+                &name,
+                &format!("left out, run again: {}; {of_pair}", disturbance.words()),
+            );
         }
         if comparison.is_over() {
             break;
@@ -252,7 +337,10 @@ fn run_pair(
     for ((taken, place), side) in [first, second].iter().zip(in_turn) {
         let place = (number, side.arm, place.display().to_string());
         let round = RoundReport::new(&taken.report, place, taken.target_cpu);
-        series.ran.push(RoundReport { disturbance, ..round });
+        series.ran.push(RoundReport {
+            disturbance,
+            ..round
+        });
     }
     Ok(disturbance)
 }
@@ -262,7 +350,8 @@ fn label(folder: &str) -> &'static str {
     if folder == EQUALS { "a/a" } else { "pair" }
 }
 
-/// Return the differences between the sides. The ports of targets that each round starts itself do not count as one.
+/// Return the differences between the sides. The ports of targets that each round starts itself do
+/// not count as one.
 fn told_apart(sides: &[Side; 2], base: &Report, candidate: &Report) -> Vec<Difference> {
     let mut found = differences(base, candidate);
     if sides.iter().all(Side::starts_its_target) {

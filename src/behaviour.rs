@@ -1,10 +1,12 @@
-//! Behaviour of the bundled target: a profile, and the flags of the command line that override it. Used by `serve` and by
-//! `run` without a URL.
+//! Behaviour of the bundled target: a profile, and the flags of the command line that override it.
+//! Used by `serve` and by `run` without a URL.
 
 use std::num::NonZeroUsize;
 
 use crawlmark_harness::plan::MAX_SHARDS;
-use crawlmark_mock_server::{Config, Faults, Handshake, Latency, Limit, Limits, PerInFlight, Profile, Stall, Work};
+use crawlmark_mock_server::{
+    Config, Faults, Handshake, Latency, Limit, Limits, PerInFlight, Profile, Stall, Work,
+};
 
 use crate::error::Error;
 
@@ -27,19 +29,27 @@ pub(crate) struct Typed<'a> {
 impl Typed<'_> {
     /// The profile, with whatever else was typed in the place of its own.
     pub(crate) fn config(&self) -> Result<Config, Error> {
-        let profile = self.profile.config().map_err(|error| self.usage("profile", &error))?;
+        let profile = self
+            .profile
+            .config()
+            .map_err(|error| self.usage("profile", &error))?;
         let limits = match self.limits {
             [] => profile.limits.clone(),
             typed => Limits::new(typed.to_vec()).map_err(|error| self.usage("limit", &error))?,
         };
         let faults = match self.faults {
             [] => profile.faults.clone(),
-            typed => typed.iter().try_fold(Faults::none(), Faults::and).map_err(|error| self.usage("fault", &error))?,
+            typed => typed
+                .iter()
+                .try_fold(Faults::none(), Faults::and)
+                .map_err(|error| self.usage("fault", &error))?,
         };
         Ok(Config {
             seed: self.seed,
             latency: self.latency.unwrap_or(&profile.latency).clone(),
-            latency_per_in_flight: self.latency_per_in_flight.unwrap_or(profile.latency_per_in_flight),
+            latency_per_in_flight: self
+                .latency_per_in_flight
+                .unwrap_or(profile.latency_per_in_flight),
             handshake: self.handshake.unwrap_or(profile.handshake),
             work: self.work.unwrap_or(profile.work),
             stall: self.stall.or(profile.stall),
@@ -59,7 +69,9 @@ pub(crate) fn check_processes(flag: &str, processes: NonZeroUsize) -> Result<(),
     if processes.get() <= MAX_SHARDS as usize {
         return Ok(());
     }
-    Err(Error::Usage(format!("{flag} {processes} is out of range: 1 to {MAX_SHARDS}")))
+    Err(Error::Usage(format!(
+        "{flag} {processes} is out of range: 1 to {MAX_SHARDS}"
+    )))
 }
 
 #[cfg(test)]
@@ -83,22 +95,57 @@ mod tests {
     fn what_is_typed_replaces_that_part_of_the_profile_and_no_other() {
         let lab = Profile::Lab.config().unwrap();
         let plain = NOTHING.config().unwrap();
-        assert_eq!((plain.seed, &plain.latency, &plain.limits), (7, &lab.latency, &lab.limits));
+        assert_eq!(
+            (plain.seed, &plain.latency, &plain.limits),
+            (7, &lab.latency, &lab.limits)
+        );
         let (latency, limits, faults) = (Latency::None, ["5/s".parse().unwrap()], [Faults::none()]);
-        let faster = Typed { latency: Some(&latency), ..NOTHING }.config().unwrap();
-        assert_eq!((faster.latency, faster.limits, faster.faults), (latency, lab.limits.clone(), lab.faults.clone()));
-        let article = Typed { profile: Profile::Article, ..NOTHING };
-        let near = Typed { handshake: Some(Handshake::default()), ..article };
+        let faster = Typed {
+            latency: Some(&latency),
+            ..NOTHING
+        }
+        .config()
+        .unwrap();
+        assert_eq!(
+            (faster.latency, faster.limits, faster.faults),
+            (latency, lab.limits.clone(), lab.faults.clone())
+        );
+        let article = Typed {
+            profile: Profile::Article,
+            ..NOTHING
+        };
+        let near = Typed {
+            handshake: Some(Handshake::default()),
+            ..article
+        };
         let is_near = |typed: Typed<'_>| typed.config().unwrap().handshake.is_none();
         assert_eq!([article, near].map(is_near), [false, true]);
-        let sterner = Typed { limits: &limits, faults: &faults, ..NOTHING }.config().unwrap();
-        assert_eq!((sterner.limits.to_string().as_str(), sterner.faults), ("5/s", Faults::none()));
+        let sterner = Typed {
+            limits: &limits,
+            faults: &faults,
+            ..NOTHING
+        }
+        .config()
+        .unwrap();
+        assert_eq!(
+            (sterner.limits.to_string().as_str(), sterner.faults),
+            ("5/s", Faults::none())
+        );
     }
 
     #[test]
     fn what_does_not_go_together_names_its_flag() {
         let limits = ["5/s:name=a", "6/s:name=a"].map(|limit| limit.parse().unwrap());
-        let error = Typed { limits: &limits, ..NOTHING }.config().unwrap_err().to_string();
-        assert!(error.starts_with("--target-limit: two limits are named `a`"), "{error}");
+        let error = Typed {
+            limits: &limits,
+            ..NOTHING
+        }
+        .config()
+        .unwrap_err()
+        .to_string();
+        assert!(
+            error.starts_with("--target-limit: two limits are named `a`"),
+            "{error}"
+        );
     }
 }

@@ -1,7 +1,7 @@
 //! `crawlmark capacity`: the highest rate that meets the objectives, by open-loop probes.
 //!
-//! It runs probes, lets the target rest between them and saves each as it ends; `crawlmark_results::studies::capacity` chooses the next
-//! rate and judges the probes.
+//! It runs probes, lets the target rest between them and saves each as it ends;
+//! `crawlmark_results::studies::capacity` chooses the next rate and judges the probes.
 
 mod journal;
 mod probing;
@@ -18,8 +18,8 @@ use crawlmark_results::run::result_dir;
 use crawlmark_results::show::text::{rate_in_words, shell_word};
 use crawlmark_results::studies::capacity::search::{Bounds, ProbeKind, ProbeResult, SearchStep};
 use crawlmark_results::studies::capacity::{
-    self, Capacity, Pace, ProbePlan, ProbeReport, SENT, SearchHead, SearchOutcome, in_hindsight, next_step, offered,
-    probe_correction, probe_line, sees_growth,
+    self, Capacity, Pace, ProbePlan, ProbeReport, SENT, SearchHead, SearchOutcome, in_hindsight,
+    next_step, offered, probe_correction, probe_line, sees_growth,
 };
 
 use self::journal::Journal;
@@ -43,13 +43,18 @@ const AFTER_FAILURE: u32 = 3;
 /// Search, and return the exit code.
 pub(crate) fn capacity(args: &CapacityArgs) -> Result<u8, Error> {
     let probing = Probing::new(args)?;
-    let begun =
-        SearchHead::here(probing.question.clone(), Environment::read(probing.placement), probing.fingerprint()?);
+    let begun = SearchHead::here(
+        probing.question.clone(),
+        Environment::read(probing.placement),
+        probing.fingerprint()?,
+    );
     let before = args
         .resume
         .as_deref()
         .map(|place| {
-            journal::read(place, (&begun, &probing.unsaved()?), &|place, probe| probing.check_saved(place, probe))
+            journal::read(place, (&begun, &probing.unsaved()?), &|place, probe| {
+                probing.check_saved(place, probe)
+            })
         })
         .transpose()?;
     let left = before.as_ref().and_then(journal::SavedProbes::left);
@@ -85,12 +90,21 @@ fn shown(path: &Path) -> String {
     shell_word(&path.display().to_string())
 }
 
-/// Return the command that resumes the search saved in `place`, which these words began; its secrets are redacted.
+/// Return the command that resumes the search saved in `place`, which these words began; its
+/// secrets are redacted.
 fn resume_command(typed: impl Iterator<Item = OsString>, place: &Path) -> String {
     const REPLACED: [&str; 2] = ["--out", "--resume"];
-    let typed: Vec<String> = typed.skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
+    let typed: Vec<String> = typed
+        .skip(1)
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect();
     let redacted = redact::words(&typed);
-    let (own, run) = redacted.split_at(redacted.iter().position(|word| word == "--").unwrap_or(redacted.len()));
+    let (own, run) = redacted.split_at(
+        redacted
+            .iter()
+            .position(|word| word == "--")
+            .unwrap_or(redacted.len()),
+    );
     let (mut words, mut own) = (vec!["crawlmark".to_owned()], own.iter());
     while let Some(word) = own.next() {
         match word.split_once('=').map_or(&**word, |(flag, _)| flag) {
@@ -101,7 +115,11 @@ fn resume_command(typed: impl Iterator<Item = OsString>, place: &Path) -> String
     }
     words.extend(["--resume".to_owned(), shown(place)]);
     words.extend(run.iter().map(|word| shell_word(word)));
-    let secrets = if redacted == typed { "" } else { "\n(with the secrets in place of ...)" };
+    let secrets = if redacted == typed {
+        ""
+    } else {
+        "\n(with the secrets in place of ...)"
+    };
     format!("{}{secrets}", words.join(" "))
 }
 
@@ -113,12 +131,19 @@ fn seconds(time: Duration) -> String {
 /// Return the time since `time` (RFC 3339); zero if it is not a time or lies in the future.
 fn since(time: &str) -> Duration {
     let then = humantime::parse_rfc3339(time).ok();
-    then.and_then(|then| wall_time().duration_since(then).ok()).unwrap_or_default()
+    then.and_then(|then| wall_time().duration_since(then).ok())
+        .unwrap_or_default()
 }
 
 /// The number in the name of a probe's directory.
 fn round_number(probe: &ProbeReport) -> Option<usize> {
-    Path::new(&probe.result).file_name()?.to_str()?.split('-').next()?.parse().ok()
+    Path::new(&probe.result)
+        .file_name()?
+        .to_str()?
+        .split('-')
+        .next()?
+        .parse()
+        .ok()
 }
 
 /// The probes.
@@ -144,14 +169,30 @@ impl Study for CapacityStudy<'_> {
 
     fn announcement(&self, place: &Path) -> (String, Vec<(&'static str, String)>) {
         let question = &self.probing.question;
-        let Bounds { least, greatest, precision } = question.bounds;
-        let by_default = if question.by_default { " (defaults; change them with --threshold)" } else { "" };
-        let what = if question.what.is_empty() { "the bundled target" } else { &question.what };
+        let Bounds {
+            least,
+            greatest,
+            precision,
+        } = question.bounds;
+        let by_default = if question.by_default {
+            " (defaults; change them with --threshold)"
+        } else {
+            ""
+        };
+        let what = if question.what.is_empty() {
+            "the bundled target"
+        } else {
+            &question.what
+        };
         let wanted = question.objectives.join(", ");
         let (sent, precision) = (SENT * 100.0, precision * 100.0);
-        let [shortest, longest] = [greatest, least].map(|pace| seconds(self.probing.takes(pace, ProbeKind::Full)));
-        let takes =
-            if shortest == longest { shortest } else { format!("{shortest} to {longest} (longer at lower rates)") };
+        let [shortest, longest] =
+            [greatest, least].map(|pace| seconds(self.probing.takes(pace, ProbeKind::Full)));
+        let takes = if shortest == longest {
+            shortest
+        } else {
+            format!("{shortest} to {longest} (longer at lower rates)")
+        };
         let (arrivals, budget) = (&question.arrivals, seconds(self.args.budget));
         let grows = if sees_growth(f64::INFINITY, question) {
             "times do not grow throughout a probe"
@@ -159,7 +200,10 @@ impl Study for CapacityStudy<'_> {
             "probes are too short to see whether times grow"
         };
         let mut rows = vec![
-            ("objectives", format!("{wanted}{by_default}; {sent:.0} % of requests sent, on time; {grows}")),
+            (
+                "objectives",
+                format!("{wanted}{by_default}; {sent:.0} % of requests sent, on time; {grows}"),
+            ),
             (
                 "rates",
                 format!(
@@ -168,13 +212,30 @@ impl Study for CapacityStudy<'_> {
                     rate_in_words(&greatest.to_string())
                 ),
             ),
-            ("probes", format!("{takes} each, {arrivals} arrivals; none starts after {budget}")),
-            ("saved", format!("as they end; after a crash, add --resume {} to this command", shown(place))),
+            (
+                "probes",
+                format!("{takes} each, {arrivals} arrivals; none starts after {budget}"),
+            ),
+            (
+                "saved",
+                format!(
+                    "as they end; after a crash, add --resume {} to this command",
+                    shown(place)
+                ),
+            ),
         ];
-        if let Some(saved) = self.before.as_ref().map(journal::SavedProbes::len).filter(|saved| *saved > 0) {
+        if let Some(saved) = self
+            .before
+            .as_ref()
+            .map(journal::SavedProbes::len)
+            .filter(|saved| *saved > 0)
+        {
             rows.push(("resumed", format!("from {saved} probes")));
         }
-        (format!("searching for the highest rate that this target sustains: {what}"), rows)
+        (
+            format!("searching for the highest rate that this target sustains: {what}"),
+            rows,
+        )
     }
 
     fn run(&mut self, rounds: &mut Rounds<'_>) -> Result<(), Error> {
@@ -199,7 +260,8 @@ impl Study for CapacityStudy<'_> {
     }
 
     fn next_command(&self, capacity: &Capacity, saved: &Path) -> Option<String> {
-        (capacity.interrupted || capacity.out_of_time).then(|| resume_command(std::env::args_os(), saved))
+        (capacity.interrupted || capacity.out_of_time)
+            .then(|| resume_command(std::env::args_os(), saved))
     }
 
     fn exit_code(capacity: &Capacity) -> u8 {
@@ -209,7 +271,11 @@ impl Study for CapacityStudy<'_> {
 
 impl CapacityStudy<'_> {
     /// Probes until it is known. What was probed stays, whatever ends it.
-    fn search(&mut self, rounds: &mut Rounds<'_>, log: &mut Journal) -> Result<capacity::SearchEnd, Error> {
+    fn search(
+        &mut self,
+        rounds: &mut Rounds<'_>,
+        log: &mut Journal,
+    ) -> Result<capacity::SearchEnd, Error> {
         loop {
             let (pace, kind) = match next_step(&self.probing.question, &self.probes) {
                 SearchStep::Done(ending) => return Ok(capacity::SearchEnd::Known(ending)),
@@ -223,11 +289,16 @@ impl CapacityStudy<'_> {
             let name = format!("probe {}", self.probes.len() + 1);
             let does = offered(pace);
             if rounds.stages.is_drawn() {
-                rounds.stages.begin(&name, &does, self.probing.takes(pace, kind));
+                rounds
+                    .stages
+                    .begin(&name, &does, self.probing.takes(pace, kind));
             }
             let (probe, ended) = self.probe(rounds, pace, kind)?;
             let is_lost_again = probe.seen == ProbeResult::Lost
-                && self.probes.last().is_some_and(|last| last.seen == ProbeResult::Lost);
+                && self
+                    .probes
+                    .last()
+                    .is_some_and(|last| last.seen == ProbeResult::Lost);
             // What is not saved cannot be resumed from.
             let appended = rounds.check_saved().and_then(|()| log.append(&probe));
             let before = self.read();
@@ -247,13 +318,18 @@ impl CapacityStudy<'_> {
         in_hindsight(&self.probing.question, self.probes.clone())
     }
 
-    /// Shows what the last probe came to, and which of those before it have to be read otherwise because of it.
+    /// Shows what the last probe came to, and which of those before it have to be read otherwise
+    /// because of it.
     fn show_result(&self, stages: &mut Stages, before: &[ProbeReport]) {
         let read = self.read();
         if let Some(last) = read.last() {
             stages.end(&format!("probe {}", last.number), &probe_line(last));
         }
-        for (_, probe) in before.iter().zip(&read).filter(|(before, now)| before.seen != now.seen) {
+        for (_, probe) in before
+            .iter()
+            .zip(&read)
+            .filter(|(before, now)| before.seen != now.seen)
+        {
             stages.end(&format!("probe {}", probe.number), &probe_correction(probe));
         }
     }
@@ -262,14 +338,27 @@ impl CapacityStudy<'_> {
         Duration::from_nanos(self.clock.now().0)
     }
 
-    /// Return the rest that the target needs after the last probe. A target that is started for each probe needs none.
+    /// Return the rest that the target needs after the last probe. A target that is started for
+    /// each probe needs none.
     fn wanted_rest(&self) -> Duration {
-        let Some(last) = self.probes.last().filter(|_| !self.probing.starts_its_target) else { return Duration::ZERO };
+        let Some(last) = self
+            .probes
+            .last()
+            .filter(|_| !self.probing.starts_its_target)
+        else {
+            return Duration::ZERO;
+        };
         let rest = match last.seen {
             ProbeResult::Pass | ProbeResult::Void => self.args.rest,
-            ProbeResult::Fail | ProbeResult::Collapse => self.args.rest.saturating_mul(AFTER_FAILURE),
+            ProbeResult::Fail | ProbeResult::Collapse => {
+                self.args.rest.saturating_mul(AFTER_FAILURE)
+            }
             // A target that was just overloaded may not accept a connection yet.
-            ProbeResult::Lost => self.args.rest.max(Duration::from_secs(1)).saturating_mul(AFTER_FAILURE),
+            ProbeResult::Lost => self
+                .args
+                .rest
+                .max(Duration::from_secs(1))
+                .saturating_mul(AFTER_FAILURE),
         };
         // What was asked for in a search that is gone on with may be over long since.
         let promise = Duration::try_from_secs_f64(last.longest_promise_s).unwrap_or(Duration::MAX);
@@ -282,11 +371,16 @@ impl CapacityStudy<'_> {
             return Ok(());
         }
         if rest >= LONG_REST {
-            rounds.stages.end("rest", &format!("no requests for {}", seconds(rest)));
+            rounds
+                .stages
+                .end("rest", &format!("no requests for {}", seconds(rest)));
         }
         // Other signals end a wait early: it goes on until the time is over.
         let until = self.elapsed().saturating_add(rest);
-        while let Some(left) = until.checked_sub(self.elapsed()).filter(|left| !left.is_zero()) {
+        while let Some(left) = until
+            .checked_sub(self.elapsed())
+            .filter(|left| !left.is_zero())
+        {
             if let Some(signal) = rounds.asks_to_stop(left)? {
                 return Err(Error::Stopped(signal));
             }
@@ -294,8 +388,8 @@ impl CapacityStudy<'_> {
         Ok(())
     }
 
-    /// Run a probe, and return it and, when it did not end by itself, why. It is an error when no probe ran before and this one left no
-    /// result: then there is nothing to say of it.
+    /// Run a probe, and return it and, when it did not end by itself, why. It is an error when no
+    /// probe ran before and this one left no result: then there is nothing to say of it.
     fn probe(
         &mut self,
         rounds: &mut Rounds<'_>,
@@ -306,26 +400,48 @@ impl CapacityStudy<'_> {
         let number = self.probes.len() + 1;
         let words = self.probing.words((number, pace, kind));
         let setup = Setup::of_this_program(format!("{pace}"), words)?;
-        let folder =
-            PathBuf::from(ROUNDS).join(format!("{:03}-{}", self.taken, pace.to_string().replace('/', "-per-")));
+        let folder = PathBuf::from(ROUNDS).join(format!(
+            "{:03}-{}",
+            self.taken,
+            pace.to_string().replace('/', "-per-")
+        ));
         let saved = rounds.place().join(&folder);
         let connections = self.probing.connections(pace);
-        let plan = ProbePlan { number, pace, kind, connections, result: folder.display().to_string() };
+        let plan = ProbePlan {
+            number,
+            pace,
+            kind,
+            connections,
+            result: folder.display().to_string(),
+        };
         let begun = wall_time();
         let error = match rounds.run(&setup, &folder) {
-            Ok(taken) => return Ok((ProbeReport::new(plan, &taken.report, self.probing.wanted()), None)),
+            Ok(taken) => {
+                return Ok((
+                    ProbeReport::new(plan, &taken.report, self.probing.wanted()),
+                    None,
+                ));
+            }
             Err(error) => error,
         };
         let why = match &error {
             Error::Round(why) => why.clone(),
             // One that came between two probes ended none.
-            Error::Stopped(signal) if rounds.has_begun => format!("stopped by {}", signal_in_words(*signal)),
+            Error::Stopped(signal) if rounds.has_begun => {
+                format!("stopped by {}", signal_in_words(*signal))
+            }
             _ => return Err(error),
         };
-        if self.probes.is_empty() && (matches!(error, Error::Stopped(_)) || result_dir::read(&saved).is_err()) {
+        if self.probes.is_empty()
+            && (matches!(error, Error::Stopped(_)) || result_dir::read(&saved).is_err())
+        {
             return Err(error);
         }
-        let times = [begun, wall_time()].map(|time| humantime::format_rfc3339_millis(time).to_string());
-        Ok((ProbeReport::lost(plan, times, self.probing.open(pace), why), Some(error)))
+        let times =
+            [begun, wall_time()].map(|time| humantime::format_rfc3339_millis(time).to_string());
+        Ok((
+            ProbeReport::lost(plan, times, self.probing.open(pace), why),
+            Some(error),
+        ))
     }
 }

@@ -1,5 +1,5 @@
-//! Arguments of the command line. Each argument is checked by itself here; the command resolves what they mean together.
-//! Touches nothing: no file, no name, no clock.
+//! Arguments of the command line. Each argument is checked by itself here; the command resolves
+//! what they mean together. Touches nothing: no file, no name, no clock.
 //!
 //! | room | for |
 //! |---|---|
@@ -68,7 +68,9 @@ pub use plan::PlanArgs;
 pub(crate) use proxy::NO_PROXY;
 pub use proxy::ProxyArgs;
 pub use recorded::Typed;
-pub(crate) use recorded::{given_in_rounds, is_recorded, may_be_secret, refused_in_rounds, resumed, secret_in_rounds};
+pub(crate) use recorded::{
+    given_in_rounds, is_recorded, may_be_secret, refused_in_rounds, resumed, secret_in_rounds,
+};
 pub(crate) use report::check_png;
 pub use report::{Ground, ReportArgs};
 pub use request::RequestArgs;
@@ -177,14 +179,18 @@ If several apply, the signal's comes first, then 4 of an incomplete
 measurement, 1 of a run without a good response, 4 of --strict, 3, 5.";
 
 impl Cli {
-    /// Parse a command line, whose first word is the name of the program; the second part is the recorded command line, for `run`.
+    /// Parse a command line, whose first word is the name of the program; the second part is the
+    /// recorded command line, for `run`.
     ///
     /// # Errors
     /// When it cannot be parsed, or asks for help.
-    pub fn of(words: impl IntoIterator<Item = impl Into<OsString>>) -> Result<(Self, Typed), clap::Error> {
+    pub fn of(
+        words: impl IntoIterator<Item = impl Into<OsString>>,
+    ) -> Result<(Self, Typed), clap::Error> {
         let mut matches = Self::matches(words)?;
         let typed = Typed::of(&matches);
-        let cli = Self::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut Self::command()))?;
+        let cli = Self::from_arg_matches_mut(&mut matches)
+            .map_err(|error| error.format(&mut Self::command()))?;
         Ok((cli, typed))
     }
 
@@ -192,20 +198,26 @@ impl Cli {
     ///
     /// # Errors
     /// When it has an unknown argument, or asks for help.
-    pub(crate) fn matches(words: impl IntoIterator<Item = impl Into<OsString>>) -> Result<ArgMatches, clap::Error> {
+    pub(crate) fn matches(
+        words: impl IntoIterator<Item = impl Into<OsString>>,
+    ) -> Result<ArgMatches, clap::Error> {
         let (command, words) = (Self::command(), line::with_values(words));
-        command.clone().try_get_matches_from(&words).map_err(|error| line::explained(error, &command, &words))
+        command
+            .clone()
+            .try_get_matches_from(&words)
+            .map_err(|error| line::explained(error, &command, &words))
     }
 
-    /// Return the arguments of a command line that may lack some which are required: they may stand in a configuration.
+    /// Return the arguments of a command line that may lack some which are required: they may stand
+    /// in a configuration.
     ///
     /// # Errors
     /// As [`Self::matches`].
     pub(crate) fn matches_so_far(words: &[OsString]) -> Result<ArgMatches, clap::Error> {
         match Self::matches(words) {
-            Err(error) if error.kind() == ErrorKind::MissingRequiredArgument => {
-                Self::command().ignore_errors(true).try_get_matches_from(line::with_values(words))
-            }
+            Err(error) if error.kind() == ErrorKind::MissingRequiredArgument => Self::command()
+                .ignore_errors(true)
+                .try_get_matches_from(line::with_values(words)),
             matches => matches,
         }
     }
@@ -286,12 +298,16 @@ impl<T: FromStr> FromStr for Auto<T> {
         if text == "auto" {
             return Ok(Self::Auto);
         }
-        text.parse().map(Self::Exactly).map_err(|_| format!("`{text}` is neither a number of at least 1 nor `auto`"))
+        text.parse()
+            .map(Self::Exactly)
+            .map_err(|_| format!("`{text}` is neither a number of at least 1 nor `auto`"))
     }
 }
 
 /// Reads a whole number within `range`.
-fn whole<T: TryFrom<u64>>(range: RangeInclusive<u64>) -> impl Fn(&str) -> Result<T, String> + Clone {
+fn whole<T: TryFrom<u64>>(
+    range: RangeInclusive<u64>,
+) -> impl Fn(&str) -> Result<T, String> + Clone {
     move |text| {
         let number = parse_count(text).map_err(|error| error.to_string())?;
         let fitting = T::try_from(number).ok().filter(|_| range.contains(&number));
@@ -302,7 +318,8 @@ fn whole<T: TryFrom<u64>>(range: RangeInclusive<u64>) -> impl Fn(&str) -> Result
     }
 }
 
-/// Methods are case-sensitive (RFC 9110, 9.1), but nobody who writes `head` means another one than HEAD.
+/// Methods are case-sensitive (RFC 9110, 9.1), but nobody who writes `head` means another one than
+/// HEAD.
 #[expect(clippy::unnecessary_wraps, reason = "clap's parsers may fail")]
 fn parse_method(text: &str) -> Result<String, String> {
     const KNOWN: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
@@ -322,7 +339,10 @@ fn parse_name(text: &str) -> Result<String, String> {
 
 /// A time that has a unit, as thresholds have: a bare number may be meant as ms.
 fn parse_limit_time(text: &str) -> Result<Duration, String> {
-    if text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') {
+    if text
+        .bytes()
+        .all(|byte| byte.is_ascii_digit() || byte == b'.')
+    {
         return Err(Fault::NoUnit(text.to_owned()).to_string());
     }
     parse_duration(text).map_err(|error| error.to_string())
@@ -330,16 +350,24 @@ fn parse_limit_time(text: &str) -> Result<Duration, String> {
 
 /// The greatest share of errors, as the condition that it is short for.
 fn parse_error_rate(text: &str) -> Result<Condition, String> {
-    format!("error_rate <= {text}").parse().map_err(|error: ConditionError| error.fault.to_string())
+    format!("error_rate <= {text}")
+        .parse()
+        .map_err(|error: ConditionError| error.fault.to_string())
 }
 
 fn parse_tag(text: &str) -> Result<(String, String), String> {
     /// A tag is a word or two; readers of results refuse texts without an end.
     const LONGEST: usize = 4096;
     match text.split_once('=') {
-        _ if text.len() > LONGEST => Err(format!("it has {} bytes, more than {LONGEST}", text.len())),
-        Some((key, value)) if !key.trim().is_empty() => Ok((key.trim().to_owned(), value.trim().to_owned())),
-        _ => Err(format!("`{text}` is not NAME=VALUE: write, for example, commit=abc123")),
+        _ if text.len() > LONGEST => {
+            Err(format!("it has {} bytes, more than {LONGEST}", text.len()))
+        }
+        Some((key, value)) if !key.trim().is_empty() => {
+            Ok((key.trim().to_owned(), value.trim().to_owned()))
+        }
+        _ => Err(format!(
+            "`{text}` is not NAME=VALUE: write, for example, commit=abc123"
+        )),
     }
 }
 
@@ -388,8 +416,12 @@ mod tests {
         let mut command = Cli::command().term_width(80);
         command.build();
         let top = command.render_long_help().to_string();
-        let pages = command.get_subcommands_mut().map(|command| command.render_long_help().to_string());
-        std::iter::once(top).chain(pages.collect::<Vec<_>>()).collect()
+        let pages = command
+            .get_subcommands_mut()
+            .map(|command| command.render_long_help().to_string());
+        std::iter::once(top)
+            .chain(pages.collect::<Vec<_>>())
+            .collect()
     }
 
     /// The command lines among the lines of a page, each with those that follow a backslash.
@@ -431,8 +463,12 @@ mod tests {
         for example in pages().iter().flat_map(|page| examples(page)) {
             let (ours, special) = unquoted(&example);
             assert!(special.is_empty(), "{example}: {special:?} is not quoted");
-            let words = shlex::split(ours).unwrap_or_else(|| panic!("{example}: a quotation mark is not closed"));
-            let words: Vec<String> = words.into_iter().skip_while(|word| word.starts_with("CRAWLMARK_")).collect();
+            let words = shlex::split(ours)
+                .unwrap_or_else(|| panic!("{example}: a quotation mark is not closed"));
+            let words: Vec<String> = words
+                .into_iter()
+                .skip_while(|word| word.starts_with("CRAWLMARK_"))
+                .collect();
             if words[0] == "curl" {
                 continue;
             }
@@ -456,20 +492,39 @@ mod tests {
         assert!(read > 40, "{read} examples");
     }
 
-    /// Each line that a list of commands or flags shows, with the command and the argument that it is of.
+    /// Each line that a list of commands or flags shows, with the command and the argument that it
+    /// is of.
     fn help_lines() -> Vec<(String, String)> {
         let mut command = Cli::command();
         command.build();
         let mut lines = Vec::new();
         for command in std::iter::once(&command).chain(command.get_subcommands()) {
             let name = command.get_name();
-            lines.push((name.to_owned(), command.get_about().map(ToString::to_string).unwrap_or_default()));
-            for argument in command.get_arguments().filter(|argument| !argument.is_hide_set()) {
-                let help = argument.get_help().map(ToString::to_string).unwrap_or_default();
+            lines.push((
+                name.to_owned(),
+                command
+                    .get_about()
+                    .map(ToString::to_string)
+                    .unwrap_or_default(),
+            ));
+            for argument in command
+                .get_arguments()
+                .filter(|argument| !argument.is_hide_set())
+            {
+                let help = argument
+                    .get_help()
+                    .map(ToString::to_string)
+                    .unwrap_or_default();
                 lines.push((format!("{name} {}", argument.get_id()), help));
-                let long = argument.get_long_help().map(ToString::to_string).unwrap_or_default();
-                lines
-                    .extend(long.lines().next().map(|line| (format!("{name} {}", argument.get_id()), line.to_owned())));
+                let long = argument
+                    .get_long_help()
+                    .map(ToString::to_string)
+                    .unwrap_or_default();
+                lines.extend(
+                    long.lines()
+                        .next()
+                        .map(|line| (format!("{name} {}", argument.get_id()), line.to_owned())),
+                );
             }
         }
         lines
@@ -477,26 +532,47 @@ mod tests {
 
     #[test]
     fn every_help_line_is_short_and_plain() {
-        const RIDDLES: &[&str] =
-            &["What", "How", "Whether", "Who", "Where", "Which", "Why", "It", "This", "The same", "So many", "Of"];
+        const RIDDLES: &[&str] = &[
+            "What", "How", "Whether", "Who", "Where", "Which", "Why", "It", "This", "The same",
+            "So many", "Of",
+        ];
         let lines = help_lines();
         assert!(lines.len() > 100, "{} lines", lines.len());
         let wrong = |line: &str| {
-            let opens = |word: &&&str| line.strip_prefix(**word).is_some_and(|rest| rest.starts_with(' '));
+            let opens = |word: &&&str| {
+                line.strip_prefix(**word)
+                    .is_some_and(|rest| rest.starts_with(' '))
+            };
             match line.lines().next().unwrap_or_default() {
                 "" => Some("is missing".to_owned()),
                 first if first != line => Some("has more than one line".to_owned()),
-                first if first.chars().count() > 70 => {
-                    Some(format!("has {} characters, and 70 fit", first.chars().count()))
+                first if first.chars().count() > 70 => Some(format!(
+                    "has {} characters, and 70 fit",
+                    first.chars().count()
+                )),
+                first if first.ends_with('.') && !first.ends_with("...") => {
+                    Some("ends with a full stop".to_owned())
                 }
-                first if first.ends_with('.') && !first.ends_with("...") => Some("ends with a full stop".to_owned()),
-                first if !first.starts_with(char::is_uppercase) => Some("begins with a small letter".to_owned()),
-                _ => RIDDLES.iter().find(opens).map(|word| format!("begins with `{word}`")),
+                first if !first.starts_with(char::is_uppercase) => {
+                    Some("begins with a small letter".to_owned())
+                }
+                _ => RIDDLES
+                    .iter()
+                    .find(opens)
+                    .map(|word| format!("begins with `{word}`")),
             }
         };
-        let wrong: Vec<String> =
-            lines.iter().filter_map(|(of, line)| Some(format!("{of}: {}: {line}", wrong(line)?))).collect();
-        assert!(wrong.is_empty(), "{} of {} help lines:\n{}", wrong.len(), lines.len(), wrong.join("\n"));
+        let wrong: Vec<String> = lines
+            .iter()
+            .filter_map(|(of, line)| Some(format!("{of}: {}: {line}", wrong(line)?)))
+            .collect();
+        assert!(
+            wrong.is_empty(),
+            "{} of {} help lines:\n{}",
+            wrong.len(),
+            lines.len(),
+            wrong.join("\n")
+        );
     }
 
     #[test]
@@ -524,7 +600,11 @@ mod tests {
     fn no_help_says_anything_twice() {
         let page = pages().swap_remove(0);
         let (_, codes) = page.split_once("Exit codes:").unwrap();
-        let mut said: Vec<&str> = codes.split([';', '\n']).map(str::trim).filter(|part| part.contains(": ")).collect();
+        let mut said: Vec<&str> = codes
+            .split([';', '\n'])
+            .map(str::trim)
+            .filter(|part| part.contains(": "))
+            .collect();
         let all = said.len();
         said.sort_unstable();
         said.dedup();

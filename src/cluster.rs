@@ -1,6 +1,8 @@
-//! A crawl on several machines: this task's part of it, and what its attempt writes to the directory that all parts share.
+//! A crawl on several machines: this task's part of it, and what its attempt writes to the
+//! directory that all parts share.
 //!
-//! Called by `run --plan`. The files that the merge reads are described in [`crawlmark_results::run::parts`].
+//! Called by `run --plan`. The files that the merge reads are described in
+//! [`crawlmark_results::run::parts`].
 //!
 //! | room | for |
 //! |---|---|

@@ -4,11 +4,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crawlmark_results::run::report::{Report, Verdict};
-use crawlmark_results::run::result_dir::{RESULT, ReadError, ResultDir, read, read_contest, read_round};
+use crawlmark_results::run::result_dir::{
+    RESULT, ReadError, ResultDir, read, read_contest, read_round,
+};
 use crawlmark_results::studies::StudyResult;
 use crawlmark_results::studies::compare::{
-    Arm, Contest, ContestContext, Difference, Disturbance, FILE, History, Round, RoundReport, Side, comparable,
-    differences, pair_up,
+    Arm, Contest, ContestContext, Difference, Disturbance, FILE, History, Round, RoundReport, Side,
+    comparable, differences, pair_up,
 };
 
 use crate::ab::{exit_code, incomparable};
@@ -23,7 +25,13 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<u8, Error> {
         (.., Some(directory)) => {
             // Advice, so nothing fails; too few results are inconclusive.
             let history = history(directory)?;
-            return show(args, &history).map(|()| if history.is_enough() { DONE } else { INCONCLUSIVE });
+            return show(args, &history).map(|()| {
+                if history.is_enough() {
+                    DONE
+                } else {
+                    INCONCLUSIVE
+                }
+            });
         }
         (None, ..) => return Err(Error::Usage("name a base and a candidate".to_owned())),
         (Some(base), None, _) => saved(base)?,
@@ -50,8 +58,12 @@ fn history(directory: &Path) -> Result<History, Error> {
     for error in unreadable {
         terminal::say(&format!("warning: left out: {error}\n"));
     }
-    let found = found.into_iter().map(|found| (found.path.display().to_string(), found.report)).collect();
-    History::of(found).ok_or_else(|| Error::Usage(format!("no result in {} can be read", directory.display())))
+    let found = found
+        .into_iter()
+        .map(|found| (found.path.display().to_string(), found.report))
+        .collect();
+    History::of(found)
+        .ok_or_else(|| Error::Usage(format!("no result in {} can be read", directory.display())))
 }
 
 /// Read the result of an `ab`, and judge it again from the results of its rounds.
@@ -69,9 +81,14 @@ fn saved(path: &Path) -> Result<Contest, Error> {
         )));
     }
     let saved = read_contest(path)?;
-    let file = if path.is_dir() { path.join(FILE) } else { path.to_owned() };
+    let file = if path.is_dir() {
+        path.join(FILE)
+    } else {
+        path.to_owned()
+    };
     let folder = file.parent().unwrap_or(Path::new(""));
-    let (again, missing) = saved.again(|round| read_round(folder, &round.result).map_err(Error::from))?;
+    let (again, missing) =
+        saved.again(|round| read_round(folder, &round.result).map_err(Error::from))?;
     if missing > 0 {
         let all = saved.rounds.len();
         terminal::say(&format!(
@@ -91,7 +108,9 @@ struct SavedResult {
 
 /// Compare the results at two places, as pairs; two single results are one pair.
 fn contest(base: &Path, candidate: &Path) -> Result<Contest, Error> {
-    if fs::canonicalize(base).is_ok_and(|place| fs::canonicalize(candidate).is_ok_and(|other| other == place)) {
+    if fs::canonicalize(base)
+        .is_ok_and(|place| fs::canonicalize(candidate).is_ok_and(|other| other == place))
+    {
         return Err(Error::Usage(format!(
             "{} is compared with itself: name another base or candidate",
             base.display()
@@ -99,22 +118,35 @@ fn contest(base: &Path, candidate: &Path) -> Result<Contest, Error> {
     }
     let mut found = results(Arm::Base, base)?;
     found.extend(results(Arm::Candidate, candidate)?);
-    if let Some(part) = found.iter().find(|found| found.report.validity.verdict == Verdict::Incomplete) {
+    if let Some(part) = found
+        .iter()
+        .find(|found| found.report.validity.verdict == Verdict::Incomplete)
+    {
         return Err(Error::Usage(format!(
             "{} is incomplete and cannot be compared with complete results: run it again",
             part.path.display()
         )));
     }
-    let is_repeated = |found: &&SavedResult| found.report.merged.as_ref().is_some_and(|merged| !merged.is_clean());
+    let is_repeated = |found: &&SavedResult| {
+        found
+            .report
+            .merged
+            .as_ref()
+            .is_some_and(|merged| !merged.is_clean())
+    };
     if let Some(repeated) = found.iter().find(is_repeated) {
         return Err(Error::Usage(format!(
             "{} was merged from parts of which some were lost or crawled more than once, so its times are no basis for a verdict: repeat the crawl",
             repeated.path.display()
         )));
     }
-    // What was run when is all that the order of the rounds can be known by: RFC 3339 in UTC sorts as text.
+    // What was run when is all that the order of the rounds can be known by: RFC 3339 in UTC sorts
+    // as text.
     found.sort_by(|a, b| a.report.started_at.cmp(&b.report.started_at));
-    let taken: Vec<Round> = found.iter().map(|found| Round::taken_from(&found.report, found.arm)).collect();
+    let taken: Vec<Round> = found
+        .iter()
+        .map(|found| Round::taken_from(&found.report, found.arm))
+        .collect();
     pair_up(&taken)?;
     one_at_a_time(&found)?;
     let differences = told_apart(&found)?;
@@ -125,10 +157,16 @@ fn contest(base: &Path, candidate: &Path) -> Result<Contest, Error> {
         };
         pair.iter().map(move |found| {
             let place = (number + 1, found.arm, found.path.display().to_string());
-            RoundReport { disturbance, ..RoundReport::new(&found.report, place, None) }
+            RoundReport {
+                disturbance,
+                ..RoundReport::new(&found.report, place, None)
+            }
         })
     });
-    let side = |path: &Path, arm: Arm| Side { name: arm.to_string(), what: path.display().to_string() };
+    let side = |path: &Path, arm: Arm| Side {
+        name: arm.to_string(),
+        what: path.display().to_string(),
+    };
     let circumstances = ContestContext {
         name: "compare".to_owned(),
         sides: [side(base, Arm::Base), side(candidate, Arm::Candidate)],
@@ -152,26 +190,43 @@ fn one_at_a_time(found: &[SavedResult]) -> Result<(), Error> {
     })
 }
 
-/// Return the differences between the rounds of any pair, each once. A directory may hold runs of more than one plan.
+/// Return the differences between the rounds of any pair, each once. A directory may hold runs of
+/// more than one plan.
 fn told_apart(found: &[SavedResult]) -> Result<Vec<Difference>, Error> {
     let mut told: Vec<Difference> = Vec::new();
     for pair in found.chunks(2) {
-        let of = |arm| pair.iter().find(|found| found.arm == arm).map(|found| &found.report);
-        let Some((base, candidate)) = of(Arm::Base).zip(of(Arm::Candidate)) else { continue };
+        let of = |arm| {
+            pair.iter()
+                .find(|found| found.arm == arm)
+                .map(|found| &found.report)
+        };
+        let Some((base, candidate)) = of(Arm::Base).zip(of(Arm::Candidate)) else {
+            continue;
+        };
         let here = differences(base, candidate);
-        comparable(&here).map_err(|error| incomparable(error, [&base.plan.run, &candidate.plan.run]))?;
-        told.extend(here.into_iter().filter(|one| told.iter().all(|other| other.what != one.what)).collect::<Vec<_>>());
+        comparable(&here)
+            .map_err(|error| incomparable(error, [&base.plan.run, &candidate.plan.run]))?;
+        told.extend(
+            here.into_iter()
+                .filter(|one| told.iter().all(|other| other.what != one.what))
+                .collect::<Vec<_>>(),
+        );
     }
     Ok(told)
 }
 
-/// The result at `path`, or those in the directories in it. Each has to be readable, so that none is left out unseen.
+/// The result at `path`, or those in the directories in it. Each has to be readable, so that none
+/// is left out unseen.
 fn results(arm: Arm, path: &Path) -> Result<Vec<SavedResult>, Error> {
     let (found, unreadable) = readable(arm, path)?;
-    unreadable.into_iter().next().map_or(Ok(found), |error| Err(error.into()))
+    unreadable
+        .into_iter()
+        .next()
+        .map_or(Ok(found), |error| Err(error.into()))
 }
 
-/// Return the readable results at `path`, and the errors of the others. At least one of the two is not empty.
+/// Return the readable results at `path`, and the errors of the others. At least one of the two is
+/// not empty.
 fn readable(arm: Arm, path: &Path) -> Result<(Vec<SavedResult>, Vec<ReadError>), Error> {
     if path.join(FILE).exists() {
         return Err(Error::Usage(format!(
@@ -179,12 +234,24 @@ fn readable(arm: Arm, path: &Path) -> Result<(Vec<SavedResult>, Vec<ReadError>),
             path.display()
         )));
     }
-    let one = |path: PathBuf| -> Result<SavedResult, ReadError> { Ok(SavedResult { arm, report: read(&path)?, path }) };
+    let one = |path: PathBuf| -> Result<SavedResult, ReadError> {
+        Ok(SavedResult {
+            arm,
+            report: read(&path)?,
+            path,
+        })
+    };
     if !path.is_dir() || path.join(RESULT).exists() {
         return Ok((vec![one(path.to_owned())?], Vec::new()));
     }
-    let entries = fs::read_dir(path).map_err(|error| ReadError::Io { path: path.to_owned(), error })?;
-    let inner = entries.flatten().map(|entry| entry.path()).filter(|inner| inner.join(RESULT).exists());
+    let entries = fs::read_dir(path).map_err(|error| ReadError::Io {
+        path: path.to_owned(),
+        error,
+    })?;
+    let inner = entries
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|inner| inner.join(RESULT).exists());
     let (found, unreadable): (Vec<_>, Vec<_>) = inner.map(one).partition(Result::is_ok);
     let found: Vec<SavedResult> = found.into_iter().flatten().collect();
     let unreadable: Vec<ReadError> = unreadable.into_iter().filter_map(Result::err).collect();

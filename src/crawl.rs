@@ -1,8 +1,10 @@
 //! The crawl: the [`Workload`] that performs an ID over HTTP/1.1 or HTTP/2.
 //!
-//! Connections are kept alive per host in a pool of the shard's own; those of HTTP/2 as their streams. One request at a time on each
-//! connection of HTTP/1.1, which is polled inside the task that awaits its answer: that saves a wake-up per request over a task per
-//! connection. Its responses are decoded by `codec`. Built inside the shard's process; knows nothing of shards, pacing or statistics.
+//! Connections are kept alive per host in a pool of the shard's own; those of HTTP/2 as their
+//! streams. One request at a time on each connection of HTTP/1.1, which is polled inside the task
+//! that awaits its answer: that saves a wake-up per request over a task per connection. Its
+//! responses are decoded by `codec`. Built inside the shard's process; knows nothing of shards,
+//! pacing or statistics.
 //!
 //! | room | for |
 //! |---|---|
@@ -107,14 +109,15 @@ use crate::dataset::manifest::Saved;
 use crate::dataset::session::Session;
 use crate::dataset::writer::Writer;
 
-/// Connections that a shard may have open at most, for each request that it may have in flight: with several hosts, some
-/// are kept for when their host's turn comes again.
+/// Connections that a shard may have open at most, for each request that it may have in flight:
+/// with several hosts, some are kept for when their host's turn comes again.
 pub const OPEN_PER_LANE: usize = 1 + pool::RESTING_PER_LANE;
 
 /// Everything a shard needs to crawl.
 #[derive(Debug, Clone)]
 pub struct CrawlSpec {
-    /// Addresses of each host, by its number; used in turn. None of a host whose proxy looks them up.
+    /// Addresses of each host, by its number; used in turn. None of a host whose proxy looks them
+    /// up.
     pub addresses: Vec<Vec<SocketAddr>>,
     /// Hosts and paths of the requests.
     pub targets: Arc<Targets>,
@@ -128,8 +131,8 @@ pub struct CrawlSpec {
     pub connect_timeout: Duration,
     /// Limit on the number of requests of a connection.
     pub reuse: Reuse,
-    /// Source addresses of connections; none leaves the choice to the kernel. Every address of a host is of a family that
-    /// they cover.
+    /// Source addresses of connections; none leaves the choice to the kernel. Every address of a
+    /// host is of a family that they cover.
     pub local_ips: Option<LocalIps>,
     /// Use of the target's header about how long it held an answer.
     pub held: HoldHeader,
@@ -170,7 +173,8 @@ pub struct CrawlOptions {
     pub session: Option<Session>,
     /// True if a throttled item is tried until the run ends, as in a crawl that is saved.
     pub keeps_throttled: bool,
-    /// Counters of the attempts of which a request was sent, by shard, that outlive the shards' processes; none if they are not recorded.
+    /// Counters of the attempts of which a request was sent, by shard, that outlive the shards'
+    /// processes; none if they are not recorded.
     pub sent: Option<Rc<FileCounters>>,
 }
 
@@ -200,13 +204,22 @@ impl Content {
 }
 
 impl CrawlSpec {
-    /// Return the addresses that connections are opened to: those of each host, none of a host behind a proxy, then those of each proxy.
+    /// Return the addresses that connections are opened to: those of each host, none of a host
+    /// behind a proxy, then those of each proxy.
     #[must_use]
     pub fn peers(&self) -> Vec<&[SocketAddr]> {
-        let is_direct = |host: usize| self.proxies.as_ref().is_none_or(|proxies| !proxies.serves(host));
+        let is_direct = |host: usize| {
+            self.proxies
+                .as_ref()
+                .is_none_or(|proxies| !proxies.serves(host))
+        };
         let hosts = self.addresses.iter().enumerate();
         let hosts = hosts.map(|(host, addresses)| if is_direct(host) { &**addresses } else { &[] });
-        let proxies = self.proxies.iter().flat_map(|proxies| &proxies.all).map(|proxy| &*proxy.addresses);
+        let proxies = self
+            .proxies
+            .iter()
+            .flat_map(|proxies| &proxies.all)
+            .map(|proxy| &*proxy.addresses);
         hosts.chain(proxies).collect()
     }
 }
@@ -231,7 +244,8 @@ pub struct Crawl<D: Dial = Tcp> {
     checker: Checker,
     requests: Requests,
     pool: Pool<Carrier<D::Stream>>,
-    /// Limits on the connections to each host; none without HTTP/2, where each request in flight may have one.
+    /// Limits on the connections to each host; none without HTTP/2, where each request in flight
+    /// may have one.
     places: Vec<Rc<Places>>,
     /// Carriers that were put aside for a request that waits, with their hosts.
     reserved: RefCell<Vec<(usize, Carrier<D::Stream>)>>,
@@ -254,11 +268,25 @@ pub struct Crawl<D: Dial = Tcp> {
 }
 
 impl Crawl {
-    /// A crawl over so many connections at once to each host that stamps its attempts by `clock`. Call inside the shard's runtime.
+    /// A crawl over so many connections at once to each host that stamps its attempts by `clock`.
+    /// Call inside the shard's runtime.
     #[must_use]
     pub fn new(spec: CrawlSpec, connections: u32, clock: Clock) -> Self {
-        let (unix_socket, receive_stamps) = (spec.options.unix_socket.clone(), spec.options.receive_stamps);
-        Self::over(Tcp { tls: spec.tls.clone(), clock, unix_socket, receive_stamps }, spec, connections, clock)
+        let (unix_socket, receive_stamps) = (
+            spec.options.unix_socket.clone(),
+            spec.options.receive_stamps,
+        );
+        Self::over(
+            Tcp {
+                tls: spec.tls.clone(),
+                clock,
+                unix_socket,
+                receive_stamps,
+            },
+            spec,
+            connections,
+            clock,
+        )
     }
 }
 
@@ -272,12 +300,23 @@ impl<D: Dial> Crawl<D> {
         let hosts = spec.targets.hosts().len();
         let pool = Pool::new(hosts, connections.saturating_mul(spec.http.streams));
         let is_counted = spec.http.version != HttpVersion::Http1;
-        let places = (0..hosts).filter(|_| is_counted).map(|_| Places::new(connections)).collect();
+        let places = (0..hosts)
+            .filter(|_| is_counted)
+            .map(|_| Places::new(connections))
+            .collect();
         let reserved = RefCell::default();
-        let (turn, slots, sessions) = (Cell::new(0), ConnectionSlots::default(), Sessions::default());
+        let (turn, slots, sessions) = (
+            Cell::new(0),
+            ConnectionSlots::default(),
+            Sessions::default(),
+        );
         let source_addresses = None;
         let is_following = spec.options.follow > 0;
-        let redirects = if is_following { Redirects::among(spec.targets.hosts()) } else { Redirects::default() };
+        let redirects = if is_following {
+            Redirects::among(spec.targets.hosts())
+        } else {
+            Redirects::default()
+        };
         let (jars, next_open) = (Rc::default(), Cell::default());
         let sampler = Sampler::new(spec.options.receive_stamps);
         Self {
@@ -304,17 +343,33 @@ impl<D: Dial> Crawl<D> {
         .at(slots)
     }
 
-    /// Set the place of the shard among the others, which decides the source addresses, proxies and sessions of its connections.
+    /// Set the place of the shard among the others, which decides the source addresses, proxies and
+    /// sessions of its connections.
     #[must_use]
     pub fn at(mut self, slots: ConnectionSlots) -> Self {
-        let source_addresses =
-            |ips: &LocalIps| SourceAddresses::new(ips.clone(), self.spec.reuse, slots, self.spec.targets.hosts().len());
+        let source_addresses = |ips: &LocalIps| {
+            SourceAddresses::new(
+                ips.clone(),
+                self.spec.reuse,
+                slots,
+                self.spec.targets.hosts().len(),
+            )
+        };
         self.source_addresses = self.spec.local_ips.as_ref().map(source_addresses);
         (self.turn, self.slots) = (Cell::new(u64::from(slots.shard)), slots);
-        let proxies = self.spec.proxies.iter().flat_map(|proxies| &proxies.all).map(|proxy| &proxy.addresses);
+        let proxies = self
+            .spec
+            .proxies
+            .iter()
+            .flat_map(|proxies| &proxies.all)
+            .map(|proxy| &proxy.addresses);
         let (now, shard) = (self.clock.now(), slots.shard as usize);
-        let peers =
-            self.spec.addresses.iter().chain(proxies).map(|addresses| HostAddresses::new(addresses, shard, now));
+        let peers = self
+            .spec
+            .addresses
+            .iter()
+            .chain(proxies)
+            .map(|addresses| HostAddresses::new(addresses, shard, now));
         self.peers = RefCell::new(peers.collect());
         self
     }
@@ -322,7 +377,11 @@ impl<D: Dial> Crawl<D> {
     /// Have `writer` save a record of each item that ends. Call inside the shard's runtime.
     #[must_use]
     pub fn saving(self, writer: Writer, saved: &Saved) -> Self {
-        Self { checker: self.checker.saving(saved), collector: Some(Collector::start(writer, self.clock)), ..self }
+        Self {
+            checker: self.checker.saving(saved),
+            collector: Some(Collector::start(writer, self.clock)),
+            ..self
+        }
     }
 
     /// Save the record of an item that ended.
@@ -348,19 +407,33 @@ impl<D: Dial> Crawl<D> {
     fn path(&self, id: u64) -> (usize, String) {
         let target = self.spec.targets.of(id);
         let mut path = Vec::new();
-        target.shape.unwrap_or(&self.spec.request).write_path(&target, id, &mut path);
+        target
+            .shape
+            .unwrap_or(&self.spec.request)
+            .write_path(&target, id, &mut path);
         (target.host, String::from_utf8_lossy(&path).into_owned())
     }
 
     /// Return the URL of a path, without secrets.
     fn url(&self, host: usize, path: &str) -> String {
         let host = &self.spec.targets.hosts()[host];
-        redact::url(&[host.scheme().prefix(), host.header().to_str().unwrap_or_default(), path].concat())
+        redact::url(
+            &[
+                host.scheme().prefix(),
+                host.header().to_str().unwrap_or_default(),
+                path,
+            ]
+            .concat(),
+        )
     }
 
     /// Return the ID that is crawled for item `id`.
     fn id(&self, id: u64) -> u64 {
-        self.spec.options.shuffle.as_ref().map_or(id, |shuffle| shuffle.id(id))
+        self.spec
+            .options
+            .shuffle
+            .as_ref()
+            .map_or(id, |shuffle| shuffle.id(id))
     }
 
     /// An attempt that failed now, of which nothing was sent.
@@ -377,8 +450,8 @@ impl<D: Dial> Crawl<D> {
         }
     }
 
-    /// Have the next attempt for item `id` follow a redirect, given its `Location`, the chain of the request that it answers, and the cookies
-    /// of that.
+    /// Have the next attempt for item `id` follow a redirect, given its `Location`, the chain of
+    /// the request that it answers, and the cookies of that.
     fn follow(
         &self,
         (id, location): (u64, &[u8]),
@@ -386,7 +459,12 @@ impl<D: Dial> Crawl<D> {
         (attempt, flight): (&mut Attempt, &Flight),
     ) {
         // One that is listed as good, or refused for another reason, ends the item.
-        let Some(status) = attempt.status.filter(|_| attempt.outcome == Outcome::Rejected) else { return };
+        let Some(status) = attempt
+            .status
+            .filter(|_| attempt.outcome == Outcome::Rejected)
+        else {
+            return;
+        };
         let first = || {
             let id = self.id(id);
             let (host, path) = self.path(id);
@@ -399,15 +477,18 @@ impl<D: Dial> Crawl<D> {
         };
         attempt.outcome = match self.redirects.resolve(location, (chain.host, &chain.path)) {
             Err(RedirectRefusal::NoUrl) => return,
-            Err(RedirectRefusal::OtherHost(other)) => {
-                refuse(ErrorKind::RedirectRefused, format!("to {other}, which is no host of the URLs"))
-            }
-            Ok((host, path)) if !self.is_allowed(host, &path) => {
-                refuse(ErrorKind::RedirectRefused, "to a path that robots.txt forbids".to_owned())
-            }
-            Ok(_) if chain.count >= self.spec.options.follow => {
-                refuse(ErrorKind::TooManyRedirects, format!("more than {}, the last with status {status}", chain.count))
-            }
+            Err(RedirectRefusal::OtherHost(other)) => refuse(
+                ErrorKind::RedirectRefused,
+                format!("to {other}, which is no host of the URLs"),
+            ),
+            Ok((host, path)) if !self.is_allowed(host, &path) => refuse(
+                ErrorKind::RedirectRefused,
+                "to a path that robots.txt forbids".to_owned(),
+            ),
+            Ok(_) if chain.count >= self.spec.options.follow => refuse(
+                ErrorKind::TooManyRedirects,
+                format!("more than {}, the last with status {status}", chain.count),
+            ),
             Ok(next) => {
                 self.redirects.set(id, chain.next(status, next, jar));
                 attempt.advice.repeat = Repeat::Follow;
@@ -418,19 +499,34 @@ impl<D: Dial> Crawl<D> {
 
     /// True if robots.txt allows a path of a host, or does not apply.
     fn is_allowed(&self, host: usize, path: &str) -> bool {
-        let rules = self.spec.options.robots.as_ref().and_then(|robots| robots.get(host)?.as_ref());
+        let rules = self
+            .spec
+            .options
+            .robots
+            .as_ref()
+            .and_then(|robots| robots.get(host)?.as_ref());
         rules.is_none_or(|rules| rules.is_allowed(path))
     }
 
-    /// Note the source address of a request on `carrier`, and return true if it is the first one from there.
+    /// Note the source address of a request on `carrier`, and return true if it is the first one
+    /// from there.
     fn note_source(&self, carrier: &Carrier<D::Stream>, flight: &Flight) -> bool {
-        let source = self.source_addresses.as_ref().and_then(|_| carrier.source());
-        source.inspect(|(number, _)| flight.sent_from(*number)).is_some_and(|(_, is_first)| is_first)
+        let source = self
+            .source_addresses
+            .as_ref()
+            .and_then(|_| carrier.source());
+        source
+            .inspect(|(number, _)| flight.sent_from(*number))
+            .is_some_and(|(_, is_first)| is_first)
     }
 
     /// Return the method of the request for ID `id`.
     fn method(&self, id: u64) -> &Method {
-        self.spec.targets.shape_of(id).unwrap_or(&self.spec.request).method()
+        self.spec
+            .targets
+            .shape_of(id)
+            .unwrap_or(&self.spec.request)
+            .method()
     }
 
     /// Note if another attempt for ID `id` may help, and where its item was redirected to.
@@ -440,9 +536,16 @@ impl<D: Dial> Crawl<D> {
         }
         let method = chain.map_or_else(|| self.method(id), |chain| &chain.method);
         // A good or not-found answer ends its item.
-        if !matches!(attempt.outcome, Outcome::Ok | Outcome::NotFound) && throttling::may_retry(method, attempt) {
-            let is_kept = self.spec.options.keeps_throttled && attempt.outcome == Outcome::Throttled;
-            attempt.advice.repeat = if is_kept { Repeat::UntilTheEnd } else { Repeat::MayHelp };
+        if !matches!(attempt.outcome, Outcome::Ok | Outcome::NotFound)
+            && throttling::may_retry(method, attempt)
+        {
+            let is_kept =
+                self.spec.options.keeps_throttled && attempt.outcome == Outcome::Throttled;
+            attempt.advice.repeat = if is_kept {
+                Repeat::UntilTheEnd
+            } else {
+                Repeat::MayHelp
+            };
         }
     }
 }
@@ -453,7 +556,11 @@ impl<D: Dial> Workload for Crawl<D> {
     }
 
     fn has_one_route(&self) -> bool {
-        let proxies = self.spec.proxies.as_ref().map_or(0, |proxies| proxies.all.len());
+        let proxies = self
+            .spec
+            .proxies
+            .as_ref()
+            .map_or(0, |proxies| proxies.all.len());
         self.spec.targets.hosts().len() == 1 && proxies <= 1
     }
 
@@ -478,7 +585,13 @@ impl<D: Dial> Workload for Crawl<D> {
     }
 
     fn templates(&self) -> u32 {
-        u32::try_from(self.spec.targets.templates(self.spec.request.method()).len()).unwrap_or(u32::MAX)
+        u32::try_from(
+            self.spec
+                .targets
+                .templates(self.spec.request.method())
+                .len(),
+        )
+        .unwrap_or(u32::MAX)
     }
 
     fn template(&self, id: u64) -> u32 {
@@ -486,11 +599,18 @@ impl<D: Dial> Workload for Crawl<D> {
     }
 
     fn sources(&self) -> u32 {
-        self.source_addresses.as_ref().map_or(0, SourceAddresses::numbers)
+        self.source_addresses
+            .as_ref()
+            .map_or(0, SourceAddresses::numbers)
     }
 
     fn excerpt(&self, id: u64) -> Option<String> {
-        let RequestTarget { before, after, shape, .. } = self.spec.targets.of(self.id(id));
+        let RequestTarget {
+            before,
+            after,
+            shape,
+            ..
+        } = self.spec.targets.of(self.id(id));
         excerpt::excerpt(
             &self.checker.last_bad(),
             (&self.spec.request, shape),
@@ -508,7 +628,9 @@ impl<D: Dial> Workload for Crawl<D> {
     }
 
     fn has_room(&self) -> bool {
-        self.collector.as_ref().is_none_or(|collector| collector.writer.has_room())
+        self.collector
+            .as_ref()
+            .is_none_or(|collector| collector.writer.has_room())
     }
 
     async fn room(&self) {
@@ -531,18 +653,31 @@ impl<D: Dial> Workload for Crawl<D> {
         }
     }
 
-    async fn perform(&self, id: u64, flight: &Flight, clear_to_send: impl AsyncFn() -> Nanos) -> Attempt {
+    async fn perform(
+        &self,
+        id: u64,
+        flight: &Flight,
+        clear_to_send: impl AsyncFn() -> Nanos,
+    ) -> Attempt {
         flight.sent_from(u32::MAX);
         let item = id;
         let is_following = self.spec.options.follow > 0;
-        let chain = if is_following { self.redirects.of(item) } else { None };
+        let chain = if is_following {
+            self.redirects.of(item)
+        } else {
+            None
+        };
         let (chain, id) = (chain.as_deref(), self.id(item));
-        let host = chain.map_or_else(|| self.spec.targets.host_of(id) as usize, |chain| chain.host);
+        let host = chain.map_or_else(
+            || self.spec.targets.host_of(id) as usize,
+            |chain| chain.host,
+        );
         let (mut resends, mut is_counted, mut sent_before) = (0, false, 0);
         let mut attempt = loop {
             let (mut carrier, past) = match self.at_rest(host, flight).await {
                 Some(carrier) => (carrier, Past::Kept),
-                // Boxed, for it is larger than all that is needed for a request on a kept connection.
+                // Boxed, for it is larger than all that is needed for a request on a kept
+                // connection.
                 None => match Box::pin(self.obtain(host, flight)).await {
                     Ok(carrier) => carrier,
                     Err(kind) => break self.unsent(kind),
@@ -553,7 +688,8 @@ impl<D: Dial> Workload for Crawl<D> {
                 Carrier::Connection(connection) => {
                     let after = connection.count_request();
                     body = self.writer.write((id, chain), after, connection.output());
-                    // The next request of a redirected item may go on another connection, with the cookies of the one before it.
+                    // The next request of a redirected item may go on another connection, with the
+                    // cookies of the one before it.
                     let jar = chain.and_then(|chain| chain.jar.clone());
                     own_jar = jar.and_then(|jar| connection.swap_jar(jar));
                     connection.add_cookies(self.spec.targets.hosts()[host].scheme());
@@ -565,10 +701,18 @@ impl<D: Dial> Workload for Crawl<D> {
             }
             let session = carrier.session();
             let is_first = self.note_source(&carrier, flight);
-            let sent = self.cleared(&mut carrier, &clear_to_send, &mut is_counted).await;
+            let sent = self
+                .cleared(&mut carrier, &clear_to_send, &mut is_counted)
+                .await;
             let mut expected = self.checker.for_item(id);
             let (deadline, is_sampled) = (sent.plus(self.spec.timeout), self.sampler.takes_next());
-            let watch = Watch { clock: self.clock, sent, deadline, flight, is_sampled };
+            let watch = Watch {
+                clock: self.clock,
+                sent,
+                deadline,
+                flight,
+                is_sampled,
+            };
             let (mut ended, traffic, is_reusable) = match &mut carrier {
                 Carrier::Connection(connection) => {
                     let ended = connection.exchange(body, &mut expected, &watch).await;
@@ -600,11 +744,15 @@ impl<D: Dial> Workload for Crawl<D> {
             }
             let mut attempt = match ended {
                 Ok(attempt) => attempt,
-                // The target closed a connection at rest before any of the request went out: nothing was attempted.
+                // The target closed a connection at rest before any of the request went out:
+                // nothing was attempted.
                 Err(ExchangeFailure::NotSent(_)) if past == Past::Kept => continue,
                 Err(ExchangeFailure::NotSent(Unusable::Ended(kind))) => break self.unsent(kind),
                 Err(ExchangeFailure::NotSent(Unusable::Spoke)) => {
-                    flight.explain(ErrorKind::Malformed, "the target sent bytes before the request".to_owned());
+                    flight.explain(
+                        ErrorKind::Malformed,
+                        "the target sent bytes before the request".to_owned(),
+                    );
                     break self.unsent(ErrorKind::Malformed);
                 }
                 Err(ExchangeFailure::NotBegun(kind)) if resends < http2::most_resends(kind) => {
@@ -613,7 +761,10 @@ impl<D: Dial> Workload for Crawl<D> {
                     continue;
                 }
                 Err(ExchangeFailure::NotBegun(kind)) => self.unsent(kind),
-                Err(ExchangeFailure::Broken(Broken { kind, status })) => Attempt { status, ..self.unsent(kind) },
+                Err(ExchangeFailure::Broken(Broken { kind, status })) => Attempt {
+                    status,
+                    ..self.unsent(kind)
+                },
             };
             (attempt.sent, attempt.first_byte) = (Some(sent), traffic.first_byte);
             (attempt.bytes_sent, attempt.bytes_received) = (traffic.sent, traffic.received);
@@ -626,6 +777,9 @@ impl<D: Dial> Workload for Crawl<D> {
             break attempt;
         };
         self.judge((id, chain), &mut attempt);
-        Attempt { bytes_sent: attempt.bytes_sent + sent_before, ..attempt }
+        Attempt {
+            bytes_sent: attempt.bytes_sent + sent_before,
+            ..attempt
+        }
     }
 }

@@ -1,8 +1,9 @@
 //! The saved crawl (`--save DIR`): one record per item that ended, safe at every instant.
 //!
-//! Each process life of a shard writes one segment: JSON lines in independent zstd frames, which `zstdcat`, `DuckDB`, Polars and pandas
-//! read as they lie there. A checkpoint beside it says which items are in it. Requests are at-least-once, records exactly-once: an item
-//! that was in flight, waiting for a retry or not committed is crawled again, so no checkpoint holds a queue.
+//! Each process life of a shard writes one segment: JSON lines in independent zstd frames, which
+//! `zstdcat`, `DuckDB`, Polars and pandas read as they lie there. A checkpoint beside it says which
+//! items are in it. Requests are at-least-once, records exactly-once: an item that was in flight,
+//! waiting for a retry or not committed is crawled again, so no checkpoint holds a queue.
 //!
 //! | room | for |
 //! |---|---|

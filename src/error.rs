@@ -31,13 +31,14 @@ pub(crate) const GATE: u8 = 3;
 pub(crate) const K6_GATE: u8 = 99;
 /// The measurement is invalid: a shard died, or `--strict` and not valid.
 pub(crate) const INVALID: u8 = 4;
-/// Nothing failed, and something could not be judged: a gate had too few samples, the machine was disturbed, or a run has no
-/// steady state.
+/// Nothing failed, and something could not be judged: a gate had too few samples, the machine was
+/// disturbed, or a run has no steady state.
 pub(crate) const INCONCLUSIVE: u8 = 5;
 /// The shells' convention: 128 and the signal's number, so 130 for SIGINT and 143 for SIGTERM.
 pub(crate) const SIGNALLED: u8 = 128;
 
-/// Reason why a command failed. Messages read after "failed to", except those of usage, which stand for themselves.
+/// Reason why a command failed. Messages read after "failed to", except those of usage, which stand
+/// for themselves.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
     /// Invalid command line; the message names the flag.
@@ -52,7 +53,9 @@ pub(crate) enum Error {
         error: io::Error,
     },
     /// Connection refused.
-    #[error("connect to the target at {address}: {error}. Start the target, or check the host and port of the URL")]
+    #[error(
+        "connect to the target at {address}: {error}. Start the target, or check the host and port of the URL"
+    )]
     Unreachable {
         /// Address of the target.
         address: SocketAddr,
@@ -68,7 +71,9 @@ pub(crate) enum Error {
         error: io::Error,
     },
     /// A proxy cannot be connected to.
-    #[error("connect to the proxy {proxy}: {error}. Start the proxy, or check the host and port of {from}")]
+    #[error(
+        "connect to the proxy {proxy}: {error}. Start the proxy, or check the host and port of {from}"
+    )]
     Proxy {
         /// URL of the proxy, without credentials.
         proxy: String,
@@ -241,7 +246,8 @@ impl Error {
         }
     }
 
-    /// Address that could not be connected to and the cause, without a remedy: `127.0.0.1:9 (Connection refused)`.
+    /// Address that could not be connected to and the cause, without a remedy:
+    /// `127.0.0.1:9 (Connection refused)`.
     fn host_and_cause(&self) -> String {
         let cause = self.cause();
         match self {
@@ -263,23 +269,37 @@ impl Error {
 
     /// The error of a file or directory that cannot be written.
     pub(crate) fn unwritable(path: &Path) -> impl Fn(io::Error) -> Self {
-        move |error| ResultError::Io { path: path.to_owned(), error }.into()
+        move |error| {
+            ResultError::Io {
+                path: path.to_owned(),
+                error,
+            }
+            .into()
+        }
     }
 
     /// Add the directory to the error if it holds measurements.
     pub(crate) fn keeping(self, directory: ResultDir) -> Self {
         match directory.leave() {
-            Some(place) => Self::Kept { error: Box::new(self), place },
+            Some(place) => Self::Kept {
+                error: Box::new(self),
+                place,
+            },
             None => self,
         }
     }
 
     /// The whole message.
     pub(crate) fn message(&self) -> String {
-        if self.exit_code() == USAGE { format!("error: {self}") } else { format!("error: failed to {self}") }
+        if self.exit_code() == USAGE {
+            format!("error: {self}")
+        } else {
+            format!("error: failed to {self}")
+        }
     }
 
-    /// The exit code. Exhaustive, so that a new error cannot be added without deciding what scripts see.
+    /// The exit code. Exhaustive, so that a new error cannot be added without deciding what scripts
+    /// see.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::Cut(CutError::NotSteady(_)) => INCONCLUSIVE,
@@ -294,7 +314,9 @@ impl Error {
             | Self::Log(_)
             | Self::Design(_)
             | Self::Slots(SlotsError::Gone { .. })
-            | Self::Result(ResultError::Exists(_) | ResultError::NoName(_) | ResultError::InUse { .. }) => USAGE,
+            | Self::Result(
+                ResultError::Exists(_) | ResultError::NoName(_) | ResultError::InUse { .. },
+            ) => USAGE,
             Self::Stopped(signal) | Self::StoppedBeforeRun(signal) => signalled(*signal),
             Self::Kept { error, .. } => error.exit_code(),
             Self::Resolve { .. }
@@ -310,7 +332,9 @@ impl Error {
             | Self::Signal(_)
             | Self::Supervise(_)
             | Self::Result(_)
-            | Self::Merge(MergeError::Missing { .. } | MergeError::Io { .. } | MergeError::Frames { .. })
+            | Self::Merge(
+                MergeError::Missing { .. } | MergeError::Io { .. } | MergeError::Frames { .. },
+            )
             | Self::Recover(_)
             | Self::Figures { .. }
             | Self::Export(_)
@@ -334,7 +358,11 @@ impl Error {
 fn join(errors: &[Error]) -> String {
     const SHOWN: usize = 3;
     let shown = errors.iter().take(SHOWN).map(Error::host_and_cause);
-    let more = errors.len().checked_sub(SHOWN).filter(|more| *more > 0).map(|more| format!("and {more} more"));
+    let more = errors
+        .len()
+        .checked_sub(SHOWN)
+        .filter(|more| *more > 0)
+        .map(|more| format!("and {more} more"));
     shown.chain(more).collect::<Vec<_>>().join("; ")
 }
 

@@ -1,5 +1,6 @@
-//! Destinations of exports: files, each replaced as a whole, or standard output. Called by `run` and `report`; the contents
-//! are up to `crawlmark_results::export`. The command `export`, of saved crawls, is in `crawl`.
+//! Destinations of exports: files, each replaced as a whole, or standard output. Called by `run`
+//! and `report`; the contents are up to `crawlmark_results::export`. The command `export`, of saved
+//! crawls, is in `crawl`.
 
 pub(crate) mod crawl;
 
@@ -15,17 +16,24 @@ use crate::cli::{Destination, Export};
 use crate::error::Error;
 use crate::terminal;
 
-/// Check that each has a place of its own that can be written to, before anything is measured for it. `result` is the directory
-/// that those without a file go to; none while it is yet to be made.
+/// Check that each has a place of its own that can be written to, before anything is measured for
+/// it. `result` is the directory that those without a file go to; none while it is yet to be made.
 pub(crate) fn check(exports: &[Export], result: Option<&Path>) -> Result<(), Error> {
     for (n, export @ Export { format, to }) in exports.iter().enumerate() {
-        let taken = exports[..n].iter().find(|other| is_same_place(other, export, result));
+        let taken = exports[..n]
+            .iter()
+            .find(|other| is_same_place(other, export, result));
         if let Some(Export { format: other, .. }) = taken {
-            let both = "both would be written to the same place; give one of them a file of its own";
-            return Err(Error::Usage(format!("--export {other} and --export {format}: {both}")));
+            let both =
+                "both would be written to the same place; give one of them a file of its own";
+            return Err(Error::Usage(format!(
+                "--export {other} and --export {format}: {both}"
+            )));
         }
         if let Destination::File(path) = to {
-            check_file(path).map_err(|why| Error::Usage(format!("--export {format}={}: {why}", path.display())))?;
+            check_file(path).map_err(|why| {
+                Error::Usage(format!("--export {format}={}: {why}", path.display()))
+            })?;
         }
     }
     Ok(())
@@ -33,10 +41,13 @@ pub(crate) fn check(exports: &[Export], result: Option<&Path>) -> Result<(), Err
 
 /// True if standard output is taken by one of them.
 pub(crate) fn prints(exports: &[Export]) -> bool {
-    exports.iter().any(|export| export.to == Destination::Output)
+    exports
+        .iter()
+        .any(|export| export.to == Destination::Output)
 }
 
-/// True if one would take the place of the other, by whatever names they call it. The same asked for twice is no harm.
+/// True if one would take the place of the other, by whatever names they call it. The same asked
+/// for twice is no harm.
 fn is_same_place(one: &Export, other: &Export, result: Option<&Path>) -> bool {
     let file = |Export { format, to }: &Export| match to {
         Destination::Output => None,
@@ -52,23 +63,35 @@ fn is_same_place(one: &Export, other: &Export, result: Option<&Path>) -> bool {
 
 /// A path by its real name, as far as it exists.
 fn real(path: &Path) -> PathBuf {
-    let in_folder = |_: io::Error| Ok(fs::canonicalize(folder(path))?.join(path.file_name().unwrap_or_default()));
-    fs::canonicalize(path).or_else(in_folder).unwrap_or_else(|_: io::Error| path.to_owned())
+    let in_folder = |_: io::Error| {
+        Ok(fs::canonicalize(folder(path))?.join(path.file_name().unwrap_or_default()))
+    };
+    fs::canonicalize(path)
+        .or_else(in_folder)
+        .unwrap_or_else(|_: io::Error| path.to_owned())
 }
 
 /// True if a file is what a run measured, which no export can bring back.
 fn is_measured(path: &Path) -> bool {
     let path = real(path);
-    [RESULT, LOG].iter().any(|name| path.file_name().is_some_and(|file| file == *name))
-        && [RESULT, LOG].iter().all(|name| folder(&path).join(name).exists())
+    [RESULT, LOG]
+        .iter()
+        .any(|name| path.file_name().is_some_and(|file| file == *name))
+        && [RESULT, LOG]
+            .iter()
+            .all(|name| folder(&path).join(name).exists())
 }
 
 fn check_file(path: &Path) -> Result<(), String> {
     if is_measured(path) {
-        return Err("it is the result itself, which is never overwritten: name another file".to_owned());
+        return Err(
+            "it is the result itself, which is never overwritten: name another file".to_owned(),
+        );
     }
     match fs::metadata(path) {
-        Ok(found) if found.is_dir() => return Err("it is a directory: name a file in it".to_owned()),
+        Ok(found) if found.is_dir() => {
+            return Err("it is a directory: name a file in it".to_owned());
+        }
         // A device or a pipe is written to as it is.
         Ok(found) if !found.is_file() => return Ok(()),
         _ => {}
@@ -78,17 +101,25 @@ fn check_file(path: &Path) -> Result<(), String> {
     made.map_err(|error| {
         let place = folder(path).display();
         match error.kind() {
-            io::ErrorKind::NotFound => format!("the directory {place} does not exist: make it first, or name another"),
-            _ => format!("no file can be made in {place}: {error}. Name a file in another directory"),
+            io::ErrorKind::NotFound => {
+                format!("the directory {place} does not exist: make it first, or name another")
+            }
+            _ => {
+                format!("no file can be made in {place}: {error}. Name a file in another directory")
+            }
         }
     })?;
     let _ = fs::remove_file(&probe);
     Ok(())
 }
 
-/// Writes each, and prints the one that goes to standard output. One that fails keeps no other from its place: the first
-/// failure is told once all have been tried. Returns the files.
-pub(crate) fn write(report: &Report, directory: &Path, exports: &[Export]) -> Result<Vec<PathBuf>, Error> {
+/// Writes each, and prints the one that goes to standard output. One that fails keeps no other from
+/// its place: the first failure is told once all have been tried. Returns the files.
+pub(crate) fn write(
+    report: &Report,
+    directory: &Path,
+    exports: &[Export],
+) -> Result<Vec<PathBuf>, Error> {
     let mut written = Vec::new();
     let mut failed = None;
     for wanted in exports {
@@ -100,7 +131,11 @@ pub(crate) fn write(report: &Report, directory: &Path, exports: &[Export]) -> Re
     failed.map_or(Ok(written), Err)
 }
 
-fn write_one(report: &Report, directory: &Path, Export { format, to }: &Export) -> Result<Option<PathBuf>, Error> {
+fn write_one(
+    report: &Report,
+    directory: &Path,
+    Export { format, to }: &Export,
+) -> Result<Option<PathBuf>, Error> {
     let text = export(report, *format)?;
     let (folder, name) = match to {
         Destination::Output => return terminal::print_data(&text).map(|()| None),
@@ -108,11 +143,23 @@ fn write_one(report: &Report, directory: &Path, Export { format, to }: &Export) 
         Destination::File(path) => {
             if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
                 let written = fs::write(path, &text).map(|()| Some(path.clone()));
-                return written.map_err(|error| ResultError::Io { path: path.clone(), error }.into());
+                return written.map_err(|error| {
+                    ResultError::Io {
+                        path: path.clone(),
+                        error,
+                    }
+                    .into()
+                });
             }
             // What a link points to is replaced, and not the link.
             let path = fs::canonicalize(path).unwrap_or_else(|_| path.clone());
-            (folder(&path).to_owned(), path.file_name().unwrap_or_default().to_string_lossy().into_owned())
+            (
+                folder(&path).to_owned(),
+                path.file_name()
+                    .unwrap_or_default()
+                    .to_string_lossy()
+                    .into_owned(),
+            )
         }
     };
     Ok(remake(&folder, &[(name, text)])?.pop())
@@ -120,5 +167,7 @@ fn write_one(report: &Report, directory: &Path, Export { format, to }: &Export) 
 
 /// Return the directory of a file.
 fn folder(path: &Path) -> &Path {
-    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+    path.parent()
+        .filter(|parent| !parent.as_os_str().is_empty())
+        .unwrap_or(Path::new("."))
 }

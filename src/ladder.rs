@@ -1,7 +1,8 @@
-//! `crawlmark ladder`: climbs from one request at a time to the limit of the CPU, a run of its own for each rung, and
-//! compares each rate with the published one.
+//! `crawlmark ladder`: climbs from one request at a time to the limit of the CPU, a run of its own
+//! for each rung, and compares each rate with the published one.
 //!
-//! It runs rounds and shows progress; `crawlmark_results::studies::ladder` finds what limited a rung.
+//! It runs rounds and shows progress; `crawlmark_results::studies::ladder` finds what limited a
+//! rung.
 
 mod search;
 mod strategy;
@@ -40,13 +41,21 @@ pub(crate) fn ladder(args: &LadderArgs) -> Result<u8, Error> {
     let rungs = rungs(args);
     let cores = u32::try_from(usable_cpus().len().max(1)).unwrap_or(1);
     rungs.iter().try_for_each(|rung| check(rung, args, cores))?;
-    let climb = Climb { args, rungs, cores, climbed: Vec::new(), search: Vec::new(), environment: None };
+    let climb = Climb {
+        args,
+        rungs,
+        cores,
+        climbed: Vec::new(),
+        search: Vec::new(),
+        environment: None,
+    };
     study::conduct(climb, &args.keep, "ladder")
 }
 
 /// The rungs to climb, from the lowest, each once.
 fn rungs(args: &LadderArgs) -> Vec<Rung> {
-    let is_wanted = |rung: &Rung| args.rungs.is_empty() || args.rungs.iter().any(|wanted| wanted.is(rung));
+    let is_wanted =
+        |rung: &Rung| args.rungs.is_empty() || args.rungs.iter().any(|wanted| wanted.is(rung));
     RUNGS.into_iter().filter(is_wanted).collect()
 }
 
@@ -60,17 +69,28 @@ fn check(rung: &Rung, args: &LadderArgs, cores: u32) -> Result<(), Error> {
         ));
     }
     let words = words(Strategy::of(rung.number, cores, cores), args, args.duration);
-    let typed = understood(&format!("rung {} and the flags after --, together", rung.number), &words)?;
-    refuse(&words, "the flags after --. Only the climb as a whole is saved and shown")?;
+    let typed = understood(
+        &format!("rung {} and the flags after --, together", rung.number),
+        &words,
+    )?;
+    refuse(
+        &words,
+        "the flags after --. Only the climb as a whole is saved and shown",
+    )?;
     let refused = [
         (
             typed.throttling.adaptive.is_some(),
             "--adaptive chooses the number of connections, which is set by each rung",
         ),
-        (typed.requests.is_some(), "-n ends a run after a number of items, but rungs last a fixed time (-d)"),
+        (
+            typed.requests.is_some(),
+            "-n ends a run after a number of items, but rungs last a fixed time (-d)",
+        ),
     ];
     if let Some((_, why)) = refused.into_iter().find(|(is_given, _)| *is_given) {
-        return Err(Error::Usage(format!("{why}: remove it from the flags after --")));
+        return Err(Error::Usage(format!(
+            "{why}: remove it from the flags after --"
+        )));
     }
     run::check(typed).map(drop)
 }
@@ -83,10 +103,18 @@ fn words(strategy: Strategy, args: &LadderArgs, duration: Duration) -> Vec<Strin
 }
 
 fn announcement(args: &LadderArgs, rungs: &[Rung]) -> String {
-    let count = if rungs.len() == 1 { "1 rung".to_owned() } else { format!("{} rungs", rungs.len()) };
+    let count = if rungs.len() == 1 {
+        "1 rung".to_owned()
+    } else {
+        format!("{} rungs", rungs.len())
+    };
     let searched = rungs.iter().any(|rung| rung.number == HIGHEST);
     let whole = (args.duration + BESIDE) * u32::try_from(rungs.len()).unwrap_or(u32::MAX)
-        + if searched { Search::takes(args.duration) + 4 * BESIDE } else { Duration::ZERO };
+        + if searched {
+            Search::takes(args.duration) + 4 * BESIDE
+        } else {
+            Duration::ZERO
+        };
     format!(
         "climbing the ladder: {count} of {:?} each, about {} s in all, against the bundled target; nothing leaves this machine",
         args.duration,
@@ -122,9 +150,20 @@ impl Study for Climb<'_> {
         if self.climbed.is_empty() {
             return Ok(None);
         }
-        let environment = self.environment.take().unwrap_or_else(|| Environment::read(Placement::Colocated));
+        let environment = self
+            .environment
+            .take()
+            .unwrap_or_else(|| Environment::read(Placement::Colocated));
         let (climbed, search) = (mem::take(&mut self.climbed), mem::take(&mut self.search));
-        Ok(Some(Ladder::new(climbed, ClimbContext { name, environment, interrupted: end != End::Complete, search })))
+        Ok(Some(Ladder::new(
+            climbed,
+            ClimbContext {
+                name,
+                environment,
+                interrupted: end != End::Complete,
+                search,
+            },
+        )))
     }
 
     fn exit_code(_: &Ladder) -> u8 {
@@ -141,19 +180,35 @@ struct RungRound {
 impl Climb<'_> {
     /// Climb a rung.
     fn rung(&mut self, rounds: &mut Rounds<'_>, rung: &Rung) -> Result<(), Error> {
-        let bearable = if rung.number == HIGHEST { self.most_connections(rounds)? } else { 0 };
+        let bearable = if rung.number == HIGHEST {
+            self.most_connections(rounds)?
+        } else {
+            0
+        };
         let strategy = Strategy::of(rung.number, self.cores, bearable);
         let flags = words(strategy, self.args, self.args.duration);
-        let (name, folder) = (format!("rung {}", rung.number), PathBuf::from(ROUNDS).join(rung.number.to_string()));
-        rounds.stages.begin(&name, rung.name, self.args.duration + BESIDE);
+        let (name, folder) = (
+            format!("rung {}", rung.number),
+            PathBuf::from(ROUNDS).join(rung.number.to_string()),
+        );
+        rounds
+            .stages
+            .begin(&name, rung.name, self.args.duration + BESIDE);
         let round = round(rounds, &name, flags.clone(), &folder);
         let came = round.as_ref().map_or_else(
             |_| "stopped".to_owned(),
-            |round| ladder_standing(&round.reading, RungLimit::of(&round.reading).by, rung.published),
+            |round| {
+                ladder_standing(
+                    &round.reading,
+                    RungLimit::of(&round.reading).by,
+                    rung.published,
+                )
+            },
         );
         rounds.stages.end(&name, &came);
         let RungRound { report, reading } = round?;
-        self.environment.get_or_insert_with(|| report.environment.clone());
+        self.environment
+            .get_or_insert_with(|| report.environment.clone());
         self.climbed.push(Climbed {
             rung: *rung,
             flags: redact::words(&flags),
@@ -171,17 +226,39 @@ impl Climb<'_> {
         let mut search = Search::new(self.cores, raise_descriptor_limit());
         let time = Search::probe_time(self.args.duration);
         while let Some(connections) = search.next() {
-            let flags = words(Strategy::of(HIGHEST, self.cores, connections), self.args, time);
+            let flags = words(
+                Strategy::of(HIGHEST, self.cores, connections),
+                self.args,
+                time,
+            );
             let folder = PathBuf::from(ROUNDS).join(format!("{HIGHEST}-search-{connections}"));
-            rounds.stages.begin("search", &format!("{connections} connections"), time + BESIDE);
-            let round = round(rounds, &format!("{connections} connections"), flags, &folder);
+            rounds.stages.begin(
+                "search",
+                &format!("{connections} connections"),
+                time + BESIDE,
+            );
+            let round = round(
+                rounds,
+                &format!("{connections} connections"),
+                flags,
+                &folder,
+            );
             let came = round.as_ref().map_or_else(
                 |_| "stopped".to_owned(),
-                |round| format!("{} connections: {}/s", connections, text::decimal(round.reading.ok_per_s)),
+                |round| {
+                    format!(
+                        "{} connections: {}/s",
+                        connections,
+                        text::decimal(round.reading.ok_per_s)
+                    )
+                },
             );
             rounds.stages.end("search", &came);
             let reading = round?.reading;
-            let probe = Probe { connections, ok_per_s: reading.ok_per_s };
+            let probe = Probe {
+                connections,
+                ok_per_s: reading.ok_per_s,
+            };
             self.search.push(probe);
             search.record(probe, RungLimit::of(&reading).by);
         }
@@ -190,14 +267,24 @@ impl Climb<'_> {
 }
 
 /// Run a round, and read it.
-fn round(rounds: &mut Rounds<'_>, label: &str, words: Vec<String>, folder: &Path) -> Result<RungRound, Error> {
+fn round(
+    rounds: &mut Rounds<'_>,
+    label: &str,
+    words: Vec<String>,
+    folder: &Path,
+) -> Result<RungRound, Error> {
     let setup = Setup::of_this_program(label.to_owned(), words)?;
     let before = ended_children_cpu();
     let taken = rounds.run(&setup, folder)?.by_the_clock(label)?;
     // A round is the only child that ends in the meantime, and it has waited for those of its own.
-    let used = ended_children_cpu().zip(before).map(|(after, before)| after.saturating_sub(before));
+    let used = ended_children_cpu()
+        .zip(before)
+        .map(|(after, before)| after.saturating_sub(before));
     let reading = RungReadings::of(&taken.report, used);
-    Ok(RungRound { report: taken.report, reading })
+    Ok(RungRound {
+        report: taken.report,
+        reading,
+    })
 }
 
 #[cfg(test)]
@@ -214,16 +301,40 @@ mod tests {
     /// Check the first rung with these flags after `--`, and return the error message.
     fn checked(more: &[&str]) -> Result<(), String> {
         let line = ["crawlmark", "ladder", "-d", "1s", "--"].iter().chain(more);
-        let Ok(Command::Ladder(args)) = Cli::try_parse_from(line).map(|cli| cli.command) else { panic!("{more:?}") };
+        let Ok(Command::Ladder(args)) = Cli::try_parse_from(line).map(|cli| cli.command) else {
+            panic!("{more:?}")
+        };
         check(&RUNGS[0], &args, 2).map_err(|error| error.message())
     }
 
     #[test]
     fn what_is_saved_of_a_rung_holds_no_secret() {
-        let flags =
-            ["-c", "2", "-H", "authorization: Bearer hush", "--body", "hush hush", "-Hx-key: hush", "-m", "PUT"];
+        let flags = [
+            "-c",
+            "2",
+            "-H",
+            "authorization: Bearer hush",
+            "--body",
+            "hush hush",
+            "-Hx-key: hush",
+            "-m",
+            "PUT",
+        ];
         let told = redact::words(&words(&flags));
-        assert_eq!(told, ["-c", "2", "-H", "authorization: ...", "--body", "...", "-Hx-key: ...", "-m", "PUT"]);
+        assert_eq!(
+            told,
+            [
+                "-c",
+                "2",
+                "-H",
+                "authorization: ...",
+                "--body",
+                "...",
+                "-Hx-key: ...",
+                "-m",
+                "PUT"
+            ]
+        );
     }
 
     #[test]

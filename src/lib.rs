@@ -1,8 +1,9 @@
-//! crawlmark: crawls a range of IDs from forked, single-threaded shards and tells the truth about how fast that was.
+//! crawlmark: crawls a range of IDs from forked, single-threaded shards and tells the truth about
+//! how fast that was.
 //!
-//! This crate is the command line, the HTTP crawl and the terminal; the engine is `crawlmark-harness`, reports,
-//! studies and pages are `crawlmark-results`, the bundled target is `crawlmark-mock-server`; the engine and the target do not
-//! know each other.
+//! This crate is the command line, the HTTP crawl and the terminal; the engine is
+//! `crawlmark-harness`, reports, studies and pages are `crawlmark-results`, the bundled target is
+//! `crawlmark-mock-server`; the engine and the target do not know each other.
 //!
 //! | module | holds |
 //! |---|---|
@@ -79,7 +80,8 @@ pub fn main() -> ExitCode {
     }
     let (cli, typed) = match config.cli() {
         Ok(read) => read,
-        // Help and version are "errors" that print to stdout and succeed; the rest is usage, exit 2.
+        // Help and version are "errors" that print to stdout and succeed; the rest is usage,
+        // exit 2.
         Err(error) if error.use_stderr() => {
             terminal::say_usage(&error);
             return ExitCode::from(error::USAGE);
@@ -100,7 +102,9 @@ fn ended(result: Result<u8, error::Error>) -> ExitCode {
     match result {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
-            terminal::say(&(wrapped(&error.message(), terminal::columns_beside()).join("\n") + "\n"));
+            terminal::say(
+                &(wrapped(&error.message(), terminal::columns_beside()).join("\n") + "\n"),
+            );
             ExitCode::from(error.exit_code())
         }
     }
@@ -135,11 +139,22 @@ mod tests {
     #[test]
     fn every_module_has_one_row_above() {
         let source = include_str!("lib.rs");
-        let rows: Vec<&str> = source.lines().filter_map(|line| line.strip_prefix("//! | ")).collect();
-        let modules =
-            source.lines().filter_map(|line| line.trim_start_matches("pub ").strip_prefix("mod ")?.strip_suffix(';'));
+        let rows: Vec<&str> = source
+            .lines()
+            .filter_map(|line| line.strip_prefix("//! | "))
+            .collect();
+        let modules = source.lines().filter_map(|line| {
+            line.trim_start_matches("pub ")
+                .strip_prefix("mod ")?
+                .strip_suffix(';')
+        });
         for module in modules {
-            let of_it = |row: &&&str| row.split(" | ").next().unwrap().contains(&format!("`{module}`"));
+            let of_it = |row: &&&str| {
+                row.split(" | ")
+                    .next()
+                    .unwrap()
+                    .contains(&format!("`{module}`"))
+            };
             assert_eq!(rows.iter().filter(of_it).count(), 1, "{module}");
         }
     }

@@ -2,7 +2,8 @@
 
 use std::process::ExitCode;
 
-/// Allocator of the program: cheaper than the system's for the bundled target's short-lived buffers. It starts no thread.
+/// Allocator of the program: cheaper than the system's for the bundled target's short-lived
+/// buffers. It starts no thread.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

@@ -1,4 +1,5 @@
-//! `crawlmark completions` and `crawlmark man`: what shells and man read, made of the flags themselves.
+//! `crawlmark completions` and `crawlmark man`: what shells and man read, made of the flags
+//! themselves.
 
 use std::fs;
 

@@ -13,14 +13,20 @@ use crate::error::Error;
 use crate::target::Target;
 use crate::witness;
 
-/// Crawls as planned, from processes of its own. What it takes to start counts from the epoch of `clock`.
+/// Crawls as planned, from processes of its own. What it takes to start counts from the epoch of
+/// `clock`.
 pub(crate) fn crawl(
     plan: &RunPlan,
     spec: &CrawlSpec,
     clock: Clock,
     observer: &mut impl Observer,
 ) -> Result<RunRecord, Error> {
-    Ok(supervise(plan, clock, &Crawls { plan, spec, clock }, observer)?)
+    Ok(supervise(
+        plan,
+        clock,
+        &Crawls { plan, spec, clock },
+        observer,
+    )?)
 }
 
 /// Crawls of the shards of a run. A shard that dies is replaced where what it finished is saved.
@@ -36,32 +42,55 @@ impl Workloads for Crawls<'_> {
 
     fn build(&self, shard: &ShardPlan) -> Result<Crawl, LogError> {
         let Self { plan, spec, clock } = *self;
-        let crawl = Crawl::new(spec.clone(), shard.connections, clock).at(connection_slots(plan, shard));
-        let Some(session) = &spec.options.session else { return Ok(crawl) };
-        Ok(crawl.saving(session.writer(shard.shard, shard.life, clock)?, &session.saved))
+        let crawl =
+            Crawl::new(spec.clone(), shard.connections, clock).at(connection_slots(plan, shard));
+        let Some(session) = &spec.options.session else {
+            return Ok(crawl);
+        };
+        Ok(crawl.saving(
+            session.writer(shard.shard, shard.life, clock)?,
+            &session.saved,
+        ))
     }
 
     fn left(&self, shard: &ShardPlan, held: &[IdRange]) -> Option<Left> {
-        self.spec.options.session.as_ref()?.left(shard.shard, shard.life, held)
+        self.spec
+            .options
+            .session
+            .as_ref()?
+            .left(shard.shard, shard.life, held)
     }
 }
 
 /// Return the position of the shard's connections among those of the run.
 fn connection_slots(plan: &RunPlan, shard: &ShardPlan) -> ConnectionSlots {
-    let first = split_point(u64::from(plan.connections), u64::from(plan.shards), u64::from(shard.shard));
-    ConnectionSlots { first, shard: shard.shard, shards: plan.shards }
+    let first = split_point(
+        u64::from(plan.connections),
+        u64::from(plan.shards),
+        u64::from(shard.shard),
+    );
+    ConnectionSlots {
+        first,
+        shard: shard.shard,
+        shards: plan.shards,
+    }
 }
 
-/// Stop the bundled target, add its counts and whether it survived to the report, and return the counts.
+/// Stop the bundled target, add its counts and whether it survived to the report, and return the
+/// counts.
 pub(crate) fn compare_with_ledger(report: &mut Report, mut target: Target) -> Ledger {
-    let lost = target.lost().map(|(pid, exit)| format!("the bundled target's process {pid} {exit}"));
+    let lost = target
+        .lost()
+        .map(|(pid, exit)| format!("the bundled target's process {pid} {exit}"));
     let ledger = target.stop();
     let mut witness = witness::compare(report, &ledger);
     if lost.is_some() {
         // It may have counted answers that it did not live to send.
         witness.agrees = None;
     }
-    report.validity.check("the target's processes", lost, Verdict::Disturbed);
+    report
+        .validity
+        .check("the target's processes", lost, Verdict::Disturbed);
     report.add_witness(witness);
     ledger
 }

@@ -11,7 +11,10 @@ use crate::run;
 pub(crate) fn merge(args: &MergeArgs) -> Result<u8, Error> {
     let directory = PartsDirectory::at(&args.directory);
     let plan = PlanFile::shared(&directory)?;
-    let Some(Command::Run(crawl)) = Cli::of(&plan.command.arguments).ok().map(|(cli, _)| cli.command) else {
+    let Some(Command::Run(crawl)) = Cli::of(&plan.command.arguments)
+        .ok()
+        .map(|(cli, _)| cli.command)
+    else {
         let path = directory.plan();
         return Err(Error::Usage(format!(
             "{}: its `command` is not one of `crawlmark run`. Restore the file",
@@ -19,7 +22,12 @@ pub(crate) fn merge(args: &MergeArgs) -> Result<u8, Error> {
         )));
     };
     let objectives = run::objectives(&crawl, &plan.crawl)?;
-    let completeness = if args.partial { Completeness::Partial } else { Completeness::All };
-    let report = merge_parts(&directory, completeness, &objectives).map_err(|error| digest::explain(error, &plan))?;
+    let completeness = if args.partial {
+        Completeness::Partial
+    } else {
+        Completeness::All
+    };
+    let report = merge_parts(&directory, completeness, &objectives)
+        .map_err(|error| digest::explain(error, &plan))?;
     run::save_merged(&report, args)
 }

@@ -1,5 +1,6 @@
-//! `crawlmark patterns`: runs the patterns of field reports one after the other on one target, each with flags of `run`, and
-//! shows throughput, p99, throttling, requests in flight and memory of each.
+//! `crawlmark patterns`: runs the patterns of field reports one after the other on one target, each
+//! with flags of `run`, and shows throughput, p99, throttling, requests in flight and memory of
+//! each.
 //!
 //! It runs rounds and shows progress; `crawlmark_results::studies::patterns` reads their figures.
 
@@ -22,19 +23,33 @@ const ROUNDS: &str = "rounds";
 /// Time that a round takes beyond its duration: to start, to connect, and to end.
 const BESIDE: Duration = Duration::from_millis(500);
 
-/// Behaviour of the bundled target: waits that differ, and a limit above the rate and below what the connections could do.
-const TARGET: [&str; 4] = ["--target-latency", "lognormal:60ms,0.5", "--target-limit", "250/s:burst=50:key=everyone"];
+/// Behaviour of the bundled target: waits that differ, and a limit above the rate and below what
+/// the connections could do.
+const TARGET: [&str; 4] = [
+    "--target-latency",
+    "lognormal:60ms,0.5",
+    "--target-limit",
+    "250/s:burst=50:key=everyone",
+];
 
-/// A pattern: its name, its connections as a multiple of those that were asked for, or 1 in all, and its own flags, in
-/// which `R` is the rate.
+/// A pattern: its name, its connections as a multiple of those that were asked for, or 1 in all,
+/// and its own flags, in which `R` is the rate.
 struct Pattern {
     name: &'static str,
     connections: Option<u32>,
     flags: &'static [&'static str],
 }
 
-const fn pattern(name: &'static str, connections: Option<u32>, flags: &'static [&'static str]) -> Pattern {
-    Pattern { name, connections, flags }
+const fn pattern(
+    name: &'static str,
+    connections: Option<u32>,
+    flags: &'static [&'static str],
+) -> Pattern {
+    Pattern {
+        name,
+        connections,
+        flags,
+    }
 }
 
 const PATTERNS: [Pattern; 9] = [
@@ -44,44 +59,85 @@ const PATTERNS: [Pattern; 9] = [
     pattern("interval cap", Some(1), &["--rate", "R per 1s"]),
     pattern("token bucket", Some(1), &["--rate", "R", "--burst", "R"]),
     pattern("even spacing", Some(1), &["--rate", "R"]),
-    pattern("open loop", Some(4), &["--rate", "R", "--arrivals", "constant"]),
-    pattern("bounded queue", Some(1), &["--rate", "R", "--arrivals", "constant", "--queue", "R"]),
+    pattern(
+        "open loop",
+        Some(4),
+        &["--rate", "R", "--arrivals", "constant"],
+    ),
+    pattern(
+        "bounded queue",
+        Some(1),
+        &["--rate", "R", "--arrivals", "constant", "--queue", "R"],
+    ),
     pattern("adaptive", Some(4), &["--adaptive"]),
 ];
 
 /// Run the patterns, and return the exit code.
 pub(crate) fn patterns(args: &PatternsArgs) -> Result<u8, Error> {
-    PATTERNS.iter().try_for_each(|pattern| check(pattern, args))?;
-    let side = SideBySide { args, done: Vec::new(), times: None, environment: None };
+    PATTERNS
+        .iter()
+        .try_for_each(|pattern| check(pattern, args))?;
+    let side = SideBySide {
+        args,
+        done: Vec::new(),
+        times: None,
+        environment: None,
+    };
     study::conduct(side, &args.keep, "patterns")
 }
 
 /// Check that the flags after -- go together with those of a pattern, before anything is run.
 fn check(pattern: &Pattern, args: &PatternsArgs) -> Result<(), Error> {
     let words = words(pattern, args)?;
-    let typed = understood(&format!("the pattern `{}` and the flags after --, together", pattern.name), &words)?;
-    refuse(&words, "the flags after --. Only the patterns as a whole are saved and shown")?;
+    let typed = understood(
+        &format!(
+            "the pattern `{}` and the flags after --, together",
+            pattern.name
+        ),
+        &words,
+    )?;
+    refuse(
+        &words,
+        "the flags after --. Only the patterns as a whole are saved and shown",
+    )?;
     if typed.requests.is_some() || typed.list_of_input().is_some() {
         let why = "patterns last a fixed time (-d), and each crawls from the first item";
-        return Err(Error::Usage(format!("{why}: remove -n and lists from standard input from the flags after --")));
+        return Err(Error::Usage(format!(
+            "{why}: remove -n and lists from standard input from the flags after --"
+        )));
     }
     run::check(typed).map(drop)
 }
 
 /// The flags of `run` that a pattern is, and those of all patterns.
 fn words(pattern: &Pattern, args: &PatternsArgs) -> Result<Vec<String>, Error> {
-    let connections = pattern.connections.map_or(1, |times| args.connections.saturating_mul(times));
+    let connections = pattern
+        .connections
+        .map_or(1, |times| args.connections.saturating_mul(times));
     let mut words = vec!["-c".to_owned(), connections.to_string()];
-    words.extend(pattern.flags.iter().map(|word| match word.strip_prefix('R') {
-        Some(rest) => format!("{}{rest}", args.rate),
-        None => (*word).to_owned(),
-    }));
+    words.extend(
+        pattern
+            .flags
+            .iter()
+            .map(|word| match word.strip_prefix('R') {
+                Some(rest) => format!("{}{rest}", args.rate),
+                None => (*word).to_owned(),
+            }),
+    );
     // One shard each: waves need it, and memory is to be compared.
     words.extend(["-s", "1", "-d"].map(str::to_owned));
-    words.extend([humantime::format_duration(args.duration).to_string(), "--seed".to_owned(), args.seed.to_string()]);
+    words.extend([
+        humantime::format_duration(args.duration).to_string(),
+        "--seed".to_owned(),
+        args.seed.to_string(),
+    ]);
     let is_bundled = understood("the flags after --", &args.run)?.is_bundled();
     // Its latency and limit belong together: a command line that sets one sets both.
-    if is_bundled && !given_in_rounds(&args.run).iter().any(|flag| flag.starts_with("target_")) {
+    if is_bundled
+        && !given_in_rounds(&args.run)
+            .iter()
+            .any(|flag| flag.starts_with("target_"))
+    {
         words.extend(TARGET.map(str::to_owned));
     }
     words.extend(args.run.iter().cloned());
@@ -105,20 +161,34 @@ impl Study for SideBySide<'_> {
     fn announcement(&self, _: &Path) -> (String, Vec<(&'static str, String)>) {
         let count = u32::try_from(PATTERNS.len()).unwrap_or(u32::MAX);
         let whole = (self.args.duration + BESIDE) * count;
-        let sentence =
-            format!("{count} patterns of {:?} each, about {} s in all", self.args.duration, whole.as_secs() + 1);
+        let sentence = format!(
+            "{count} patterns of {:?} each, about {} s in all",
+            self.args.duration,
+            whole.as_secs() + 1
+        );
         (sentence, Vec::new())
     }
 
     fn run(&mut self, rounds: &mut Rounds<'_>) -> Result<(), Error> {
-        PATTERNS.iter().zip(1..).try_for_each(|(pattern, number)| self.pattern(rounds, (pattern, number)))
+        PATTERNS
+            .iter()
+            .zip(1..)
+            .try_for_each(|(pattern, number)| self.pattern(rounds, (pattern, number)))
     }
 
     fn result(&mut self, name: String, end: End) -> Result<Option<Patterns>, Error> {
-        let Some(times) = self.times.take() else { return Ok(None) };
-        let environment = self.environment.take().unwrap_or_else(|| Environment::read(Placement::Colocated));
+        let Some(times) = self.times.take() else {
+            return Ok(None);
+        };
+        let environment = self
+            .environment
+            .take()
+            .unwrap_or_else(|| Environment::read(Placement::Colocated));
         let result = Patterns::new(name, mem::take(&mut self.done), (times, environment));
-        Ok(Some(Patterns { interrupted: end != End::Complete, ..result }))
+        Ok(Some(Patterns {
+            interrupted: end != End::Complete,
+            ..result
+        }))
     }
 
     fn exit_code(_: &Patterns) -> u8 {
@@ -127,8 +197,15 @@ impl Study for SideBySide<'_> {
 }
 
 impl SideBySide<'_> {
-    fn pattern(&mut self, rounds: &mut Rounds<'_>, (pattern, number): (&Pattern, u32)) -> Result<(), Error> {
-        let (flags, folder) = (words(pattern, self.args)?, PathBuf::from(ROUNDS).join(number.to_string()));
+    fn pattern(
+        &mut self,
+        rounds: &mut Rounds<'_>,
+        (pattern, number): (&Pattern, u32),
+    ) -> Result<(), Error> {
+        let (flags, folder) = (
+            words(pattern, self.args)?,
+            PathBuf::from(ROUNDS).join(number.to_string()),
+        );
         let (stage, label) = (format!("pattern {number}"), format!("`{}`", pattern.name));
         rounds.stages.begin(
             &stage,
@@ -136,16 +213,28 @@ impl SideBySide<'_> {
             self.args.duration + BESIDE,
         );
         let setup = Setup::of_this_program(label.clone(), flags.clone())?;
-        let round = rounds.run(&setup, &folder).and_then(|round| round.by_the_clock(&label));
+        let round = rounds
+            .run(&setup, &folder)
+            .and_then(|round| round.by_the_clock(&label));
         let report = round.map(|round| round.report);
         let saved = (redact::words(&flags), folder.display().to_string());
-        let read = report.as_ref().map(|report| PatternReport::of(report, pattern.name, saved));
-        rounds.stages.end(&stage, &read.as_ref().map_or_else(|_| "stopped".to_owned(), pattern_standing));
+        let read = report
+            .as_ref()
+            .map(|report| PatternReport::of(report, pattern.name, saved));
+        rounds.stages.end(
+            &stage,
+            &read
+                .as_ref()
+                .map_or_else(|_| "stopped".to_owned(), pattern_standing),
+        );
         if let Ok(read) = read {
             self.done.push(read);
         }
         let report = report?;
-        let started = self.times.take().map_or(report.started_at, |[started, _]| started);
+        let started = self
+            .times
+            .take()
+            .map_or(report.started_at, |[started, _]| started);
         self.times = Some([started, report.finished_at]);
         self.environment.get_or_insert(report.environment);
         Ok(())

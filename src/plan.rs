@@ -23,17 +23,24 @@ use crate::terminal;
 /// Default name of the plan.
 const PLAN: &str = "plan.json";
 
-/// Longest time until a common start: a part waits for it in a task that has its machine, and a later one is likely a slip.
+/// Longest time until a common start: a part waits for it in a task that has its machine, and a
+/// later one is likely a slip.
 const LONGEST_WAIT: Duration = Duration::from_hours(30 * 24);
 
 /// Writes the plan, and returns the exit code.
 pub(crate) fn plan(args: PlanArgs, typed: Typed) -> Result<u8, Error> {
-    let PlanArgs { nodes, slots, start_at, run: mut crawl } = args;
+    let PlanArgs {
+        nodes,
+        slots,
+        start_at,
+        run: mut crawl,
+    } = args;
     let slots = slots.unwrap_or(nodes);
     let path = crawl.out.take().unwrap_or_else(|| PathBuf::from(PLAN));
     if crawl.is_bundled() {
         return Err(Error::Usage(
-            "plan: a crawl on several machines needs a target that they all reach: give its URL".to_owned(),
+            "plan: a crawl on several machines needs a target that they all reach: give its URL"
+                .to_owned(),
         ));
     }
     if let Some(flag) = crawl.list_of_input() {
@@ -42,7 +49,9 @@ pub(crate) fn plan(args: PlanArgs, typed: Typed) -> Result<u8, Error> {
         )));
     }
     if crawl.part.plan.is_some() || crawl.save.resume.is_some() {
-        return Err(Error::Usage("plan: --plan and --resume are for `crawlmark run`: remove them".to_owned()));
+        return Err(Error::Usage(
+            "plan: --plan and --resume are for `crawlmark run`: remove them".to_owned(),
+        ));
     }
     if let Some(flag) = of_result(&crawl) {
         return Err(Error::Usage(format!(
@@ -50,14 +59,20 @@ pub(crate) fn plan(args: PlanArgs, typed: Typed) -> Result<u8, Error> {
         )));
     }
     if slots > nodes {
-        return Err(Error::Usage(format!("--slots {slots} is more than the {nodes} parts: use at most {nodes}")));
+        return Err(Error::Usage(format!(
+            "--slots {slots} is more than the {nodes} parts: use at most {nodes}"
+        )));
     }
     let start = wall_time();
     let start_at = start_at.map(SystemTime::from);
     start_at.map_or(Ok(()), |at| check_start(at, start))?;
     let saving = saving(&crawl.save)?;
     let shards = crawl.shards;
-    let (burst, quiet, has_range) = (crawl.burst, crawl.quiet, crawl.ids.is_some() || crawl.requests.is_some());
+    let (burst, quiet, has_range) = (
+        crawl.burst,
+        crawl.quiet,
+        crawl.ids.is_some() || crawl.requests.is_some(),
+    );
     let (resolved, _) = run::check(*Box::new(crawl))?;
     let lines = resolved.workload.get("lines");
     if !has_range && lines.is_none_or(|lines| *lines != resolved.ids.len().to_string()) {
@@ -69,12 +84,18 @@ pub(crate) fn plan(args: PlanArgs, typed: Typed) -> Result<u8, Error> {
                 .to_owned(),
         }));
     }
-    resolved.check_parts(nodes, slots, burst).map_err(|error| Error::Usage(error.to_string()))?;
+    resolved
+        .check_parts(nodes, slots, burst)
+        .map_err(|error| Error::Usage(error.to_string()))?;
     let duration = resolved.duration;
     let mut file = PlanFile::new(run::whole(resolved, slots, burst), nodes, slots);
     if let Auto::Exactly(asked) = shards {
         let share = SlotShare { slot: 0, of: slots };
-        run::check_shards(shards, &file.crawl, &file.crawl.part(file.ids(0), share, asked, burst))?;
+        run::check_shards(
+            shards,
+            &file.crawl,
+            &file.crawl.part(file.ids(0), share, asked, burst),
+        )?;
     }
     file.command = recorded(typed, shards);
     file.program = digest::of_program()?;
@@ -82,14 +103,21 @@ pub(crate) fn plan(args: PlanArgs, typed: Typed) -> Result<u8, Error> {
     file.run_id = format!("{}-{}", file.created_at, std::process::id());
     file.start_at = start_at.map(rfc3339);
     file.saving = saving;
-    let (ids, whole, withheld) = (file.ids(0).len(), file.crawl.ids.len(), file.command.withheld.join(", "));
+    let (ids, whole, withheld) = (
+        file.ids(0).len(),
+        file.crawl.ids.len(),
+        file.command.withheld.join(", "),
+    );
     let text = file.into_text()?;
     let (name, file) = if path.as_os_str() == "-" {
         terminal::print_data(&text)?;
         ("plan".to_owned(), "FILE".to_owned())
     } else {
         write(&path, &text)?;
-        (path.display().to_string(), shell_word(&path.display().to_string()))
+        (
+            path.display().to_string(),
+            shell_word(&path.display().to_string()),
+        )
     };
     let mut said = format!(
         "{name}: {} in {} of about {}, at most {} at once\nRun each with: crawlmark run --plan {file} --node i/{nodes} --into DIR\n",
@@ -99,12 +127,17 @@ pub(crate) fn plan(args: PlanArgs, typed: Typed) -> Result<u8, Error> {
         grouped(slots.into()),
     );
     if !withheld.is_empty() {
-        let _ = writeln!(said, "The plan holds no secrets, so give each part these again: {withheld}");
+        let _ = writeln!(
+            said,
+            "The plan holds no secrets, so give each part these again: {withheld}"
+        );
     }
     if let Some(duration) = duration {
         let duration = humantime::format_duration(duration);
-        let _ =
-            writeln!(said, "Each part stops {duration} after its start, and leaves the rest of its IDs (--duration)");
+        let _ = writeln!(
+            said,
+            "Each part stops {duration} after its start, and leaves the rest of its IDs (--duration)"
+        );
     }
     if !quiet {
         terminal::say(&said);
@@ -116,7 +149,9 @@ pub(crate) fn plan(args: PlanArgs, typed: Typed) -> Result<u8, Error> {
 fn recorded(typed: Typed, shards: Auto<u32>) -> CommandLine {
     let mut command = typed.into_command();
     if let Auto::Exactly(shards) = shards {
-        command.arguments.extend(["--shards".to_owned(), shards.to_string()]);
+        command
+            .arguments
+            .extend(["--shards".to_owned(), shards.to_string()]);
     }
     command
 }
@@ -130,7 +165,9 @@ fn of_result(crawl: &RunArgs) -> Option<&'static str> {
         ("--export", !crawl.exports.is_empty()),
         ("--png", crawl.png.is_some()),
     ];
-    flags.into_iter().find_map(|(flag, is_given)| is_given.then_some(flag))
+    flags
+        .into_iter()
+        .find_map(|(flag, is_given)| is_given.then_some(flag))
 }
 
 /// Check that the common start is to come, and soon.
@@ -150,16 +187,20 @@ fn check_start(at: SystemTime, now: SystemTime) -> Result<(), Error> {
             whole(late.duration())
         ),
     };
-    Err(Error::Usage(format!("--start-at {} {why}", humantime::format_rfc3339_seconds(at))))
+    Err(Error::Usage(format!(
+        "--start-at {} {why}",
+        humantime::format_rfc3339_seconds(at)
+    )))
 }
 
 /// Write the plan to a new file.
 fn write(path: &Path, text: &str) -> Result<(), Error> {
     let refused = Error::unwritable(path);
     let mut file = File::create_new(path).map_err(|error| match error.kind() {
-        std::io::ErrorKind::AlreadyExists => {
-            Error::Usage(format!("--out {} already exists: choose another name, or remove it", path.display()))
-        }
+        std::io::ErrorKind::AlreadyExists => Error::Usage(format!(
+            "--out {} already exists: choose another name, or remove it",
+            path.display()
+        )),
         _ => refused(error),
     })?;
     file.write_all(text.as_bytes()).map_err(&refused)
@@ -167,21 +208,43 @@ fn write(path: &Path, text: &str) -> Result<(), Error> {
 
 /// Return the flags of saving. The directory is one inside that of each attempt.
 fn saving(args: &SaveArgs) -> Result<Vec<String>, Error> {
-    let Some(place) = &args.save else { return Ok(Vec::new()) };
-    let name = place.to_str().filter(|name| !name.starts_with('.') && !name.contains('/'));
+    let Some(place) = &args.save else {
+        return Ok(Vec::new());
+    };
+    let name = place
+        .to_str()
+        .filter(|name| !name.starts_with('.') && !name.contains('/'));
     let Some(name) = name else {
         return Err(Error::Usage(format!(
             "--save {}: each part saves to a directory of its own, inside that of the part: give a name without `/`, as in --save items",
             place.display()
         )));
     };
-    let fields = args.save_fields.map(|fields| ("--save-fields", fields.to_string()));
-    let bodies =
-        args.save_bodies.and_then(|bodies| Some(("--save-bodies", bodies.to_possible_value()?.get_name().to_owned())));
+    let fields = args
+        .save_fields
+        .map(|fields| ("--save-fields", fields.to_string()));
+    let bodies = args.save_bodies.and_then(|bodies| {
+        Some((
+            "--save-bodies",
+            bodies.to_possible_value()?.get_name().to_owned(),
+        ))
+    });
     let most = args.max_body.map(|most| ("--max-body", most.to_string()));
-    let durability = args.durability.map(|durability| ("--durability", durability.name().to_owned()));
-    let flags = [Some(("--save", name.to_owned())), fields, bodies, most, durability];
-    Ok(flags.into_iter().flatten().flat_map(|(flag, value)| [flag.to_owned(), value]).collect())
+    let durability = args
+        .durability
+        .map(|durability| ("--durability", durability.name().to_owned()));
+    let flags = [
+        Some(("--save", name.to_owned())),
+        fields,
+        bodies,
+        most,
+        durability,
+    ];
+    Ok(flags
+        .into_iter()
+        .flatten()
+        .flat_map(|(flag, value)| [flag.to_owned(), value])
+        .collect())
 }
 
 #[cfg(test)]
@@ -266,7 +329,8 @@ mod tests {
         "--save items --save-fields status --save-bodies all --max-body 7 --durability process",
     ];
 
-    /// Arguments of the run of a part, of the bundled target and of results; and such that a part gets anew, for they may be secret.
+    /// Arguments of the run of a part, of the bundled target and of results; and such that a part
+    /// gets anew, for they may be secret.
     const OTHERS: &[&str] = &[
         "help",
         "url",
@@ -289,8 +353,17 @@ mod tests {
 
     fn words<'a>(command: &[&'a str], flags: &'a str) -> Vec<&'a str> {
         // A list names the targets itself.
-        let url = if flags.contains("list") { None } else { Some(URL) };
-        command.iter().copied().chain(url).chain(flags.split(' ')).collect()
+        let url = if flags.contains("list") {
+            None
+        } else {
+            Some(URL)
+        };
+        command
+            .iter()
+            .copied()
+            .chain(url)
+            .chain(flags.split(' '))
+            .collect()
     }
 
     fn resolved(words: &[String]) -> String {
@@ -302,22 +375,38 @@ mod tests {
     fn a_part_has_each_flag_of_its_plan_as_a_plain_run_has_it() {
         let mut seen = BTreeSet::new();
         for &flags in FLAGS {
-            let plain: Vec<String> = words(&["crawlmark", "run"], flags).into_iter().map(str::to_owned).collect();
+            let plain: Vec<String> = words(&["crawlmark", "run"], flags)
+                .into_iter()
+                .map(str::to_owned)
+                .collect();
             let matches = Cli::matches(&plain).unwrap();
             let (_, run) = matches.subcommand().unwrap();
-            let is_given = |id: &&clap::Id| run.value_source(id.as_str()) == Some(ValueSource::CommandLine);
+            let is_given =
+                |id: &&clap::Id| run.value_source(id.as_str()) == Some(ValueSource::CommandLine);
             seen.extend(run.ids().filter(is_given).map(ToString::to_string));
-            let (cli, typed) = Cli::of(words(&["crawlmark", "plan", "--nodes", "2"], flags)).unwrap();
-            let Command::Plan(args) = cli.command else { panic!("{:?}", cli.command) };
+            let (cli, typed) =
+                Cli::of(words(&["crawlmark", "plan", "--nodes", "2"], flags)).unwrap();
+            let Command::Plan(args) = cli.command else {
+                panic!("{:?}", cli.command)
+            };
             let mut part = resumed(&recorded(typed, args.run.shards), &[]).unwrap();
             part.extend(saving(&args.run.save).unwrap());
             let is_of_plan = flags == "--quiet" || flags == "--no-progress";
-            assert!(resolved(&part) == resolved(&plain) || is_of_plan, "{flags}: {part:?}");
+            assert!(
+                resolved(&part) == resolved(&plain) || is_of_plan,
+                "{flags}: {part:?}"
+            );
         }
         let command = Cli::command();
-        let all = command.find_subcommand("run").unwrap().get_arguments().map(|argument| argument.get_id().as_str());
+        let all = command
+            .find_subcommand("run")
+            .unwrap()
+            .get_arguments()
+            .map(|argument| argument.get_id().as_str());
         let is_other = |id: &str| OTHERS.contains(&id) || id.starts_with("target_");
-        let untested: Vec<&str> = all.filter(|id| !seen.contains(*id) && !is_other(id)).collect();
+        let untested: Vec<&str> = all
+            .filter(|id| !seen.contains(*id) && !is_other(id))
+            .collect();
         assert_eq!(untested, [""; 0]);
     }
 }

@@ -1,6 +1,8 @@
-//! Command line of this process as the process list shows it: credentials in URLs are overwritten, as curl does.
+//! Command line of this process as the process list shows it: credentials in URLs are overwritten,
+//! as curl does.
 //!
-//! Called once, right after the arguments were read and before anything is forked. Nothing may read the arguments after it.
+//! Called once, right after the arguments were read and before anything is forked. Nothing may read
+//! the arguments after it.
 
 use std::fs::{self, File};
 use std::io;
@@ -19,9 +21,14 @@ pub(crate) fn hide_credentials() -> io::Result<()> {
     }
     // `arg_start` is field 48 (proc(5)); the second field, a name in parentheses, may hold spaces.
     let facts = fs::read_to_string("/proc/self/stat")?;
-    let start = facts.rsplit_once(')').and_then(|(_, fields)| fields.split_whitespace().nth(45)?.parse().ok());
+    let start = facts
+        .rsplit_once(')')
+        .and_then(|(_, fields)| fields.split_whitespace().nth(45)?.parse().ok());
     let start = start.ok_or(io::ErrorKind::InvalidData)?;
-    File::options().write(true).open("/proc/self/mem")?.write_all_at(&hidden, start)
+    File::options()
+        .write(true)
+        .open("/proc/self/mem")?
+        .write_all_at(&hidden, start)
 }
 
 /// Flags whose value is overwritten as a whole.
@@ -39,7 +46,10 @@ fn hide_all(line: &mut [u8]) {
         // Flags within an argument, as in `--base '-a user:password'`.
         let mut is_next = false;
         for word in argument.split_mut(|byte| *byte == b' ') {
-            let flag = SECRET.into_iter().find(|flag| word.starts_with(flag)).map_or(0, <[u8]>::len);
+            let flag = SECRET
+                .into_iter()
+                .find(|flag| word.starts_with(flag))
+                .map_or(0, <[u8]>::len);
             match &word[flag..] {
                 _ if std::mem::take(&mut is_next) => word.fill(b'.'),
                 [] => is_next = flag > 0,
@@ -57,7 +67,10 @@ fn hide(argument: &mut [u8]) {
     while let Some(scheme) = argument[at..].windows(3).position(|part| part == b"://") {
         at += scheme + 3;
         let rest = &mut argument[at..];
-        let end = rest.iter().position(|byte| *byte == b'/').unwrap_or(rest.len());
+        let end = rest
+            .iter()
+            .position(|byte| *byte == b'/')
+            .unwrap_or(rest.len());
         if let Some(host) = rest[..end].iter().rposition(|byte| *byte == b'@') {
             rest[..host].fill(b'.');
         }
@@ -73,7 +86,10 @@ mod tests {
         for (argument, hidden) in [
             ("http://h/a@b", "http://h/a@b"),
             ("--proxy=http://u:p q@h:1", "--proxy=http://.....@h:1"),
-            ("-x http://u:p@h -x socks5://v@i/ http://j", "-x http://...@h -x socks5://.@i/ http://j"),
+            (
+                "-x http://u:p@h -x socks5://v@i/ http://j",
+                "-x http://...@h -x socks5://.@i/ http://j",
+            ),
             ("a@b://", "a@b://"),
             ("run\0-a\0u:p q\0--all", "run\0-a\0.....\0--all"),
             ("--auth\0u:p", "--auth\0..."),

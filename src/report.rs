@@ -37,7 +37,11 @@ pub(crate) fn report(args: &ReportArgs) -> Result<u8, Error> {
 fn remake(result: &Path, args: &ReportArgs) -> Result<PathBuf, Error> {
     let directory = directory(result, args)?;
     let mut report = result_dir::read(result)?;
-    if report.command.as_ref().is_some_and(|command| !is_recorded(command)) {
+    if report
+        .command
+        .as_ref()
+        .is_some_and(|command| !is_recorded(command))
+    {
         // An empty one is shown as none that can be repeated.
         report.command = Some(CommandLine::default());
     }
@@ -45,14 +49,21 @@ fn remake(result: &Path, args: &ReportArgs) -> Result<PathBuf, Error> {
     result_dir::remake(directory, &files)?;
     result_dir::remove_stale(directory, &files)?;
     if let Some(ground) = args.png {
-        result_dir::remake(directory, &result_dir::pictures(&plot::all(&report), ground.into())?)?;
+        result_dir::remake(
+            directory,
+            &result_dir::pictures(&plot::all(&report), ground.into())?,
+        )?;
     }
     Ok(directory.join(PAGE))
 }
 
 /// Writes the exports of each result, and nothing else.
 fn export_only(args: &ReportArgs) -> Result<u8, Error> {
-    let elsewhere = args.out.is_some() || args.exports.iter().any(|export| export.to != Destination::Result);
+    let elsewhere = args.out.is_some()
+        || args
+            .exports
+            .iter()
+            .any(|export| export.to != Destination::Result);
     if args.results.len() > 1 && elsewhere {
         return Err(Error::Usage(
             "several results cannot be exported to one place: name one result, or remove --out and the FILE of each --export"
@@ -65,14 +76,18 @@ fn export_only(args: &ReportArgs) -> Result<u8, Error> {
         let report = result_dir::read(result)?;
         let written = export::write(&report, directory, &args.exports)?;
         if !args.quiet && !export::prints(&args.exports) {
-            let lines: Vec<String> = written.iter().map(|path| format!("{}\n", path.display())).collect();
+            let lines: Vec<String> = written
+                .iter()
+                .map(|path| format!("{}\n", path.display()))
+                .collect();
             terminal::print(&lines.concat())?;
         }
     }
     Ok(DONE)
 }
 
-/// Return the directory for what is made of a result. A directory that holds another result is refused.
+/// Return the directory for what is made of a result. A directory that holds another result is
+/// refused.
 fn directory<'a>(result: &'a Path, args: &'a ReportArgs) -> Result<&'a Path, Error> {
     let own = own_directory(result);
     let out = args.out.as_deref().unwrap_or(own);
@@ -86,6 +101,9 @@ fn directory<'a>(result: &'a Path, args: &'a ReportArgs) -> Result<&'a Path, Err
 
 /// Return the directory of a result, which may be named by its `result.json`.
 fn own_directory(result: &Path) -> &Path {
-    let above = result.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let above = result
+        .parent()
+        .filter(|above| !above.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
     if result.is_dir() { result } else { above }
 }

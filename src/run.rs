@@ -1,4 +1,5 @@
-//! `crawlmark run`: resolve, start the bundled target if none is named, crawl, save, show, and decide the exit code.
+//! `crawlmark run`: resolve, start the bundled target if none is named, crawl, save, show, and
+//! decide the exit code.
 
 mod local_addresses;
 mod output;
@@ -17,7 +18,8 @@ use crawlmark_harness::plan::RunPlan;
 use crawlmark_harness::supervisor::{HeldSignals, Interval, Live, Observer, OpenInterval};
 use crawlmark_results::run::gates::LiveThresholds;
 use crawlmark_results::run::report::{
-    Environment, Group, IntervalRow, Placement, Report, RobotsReport, Source, TLS_TRUST, UNVERIFIED, Verdict,
+    Environment, Group, IntervalRow, Placement, Report, RobotsReport, Source, TLS_TRUST,
+    UNVERIFIED, Verdict,
 };
 use crawlmark_results::run::result_dir;
 use crawlmark_results::run::result_dir::{IntervalLog, PAGE, ResultDir, ResultError};
@@ -52,7 +54,10 @@ const RUNS: &str = "results/runs";
 /// # Errors
 /// When it cannot be made, would replace something, or is in use.
 pub(crate) fn result_directory(out: Option<&Path>, name: &str) -> Result<ResultDir, Error> {
-    let made = out.map_or_else(|| ResultDir::create_in(Path::new(RUNS), wall_time(), name), ResultDir::create);
+    let made = out.map_or_else(
+        || ResultDir::create_in(Path::new(RUNS), wall_time(), name),
+        ResultDir::create,
+    );
     Ok(made?)
 }
 
@@ -73,20 +78,32 @@ pub(crate) fn run(mut args: RunArgs, typed: Typed, clock: Clock) -> Result<u8, E
         None => resolve::resolve(args)?,
         Some(part) => part.resolve(args)?,
     };
-    voice.say(&part.as_ref().and_then(PartRun::taken_over).unwrap_or_default());
+    voice.say(
+        &part
+            .as_ref()
+            .and_then(PartRun::taken_over)
+            .unwrap_or_default(),
+    );
     if let Some(warning) = reach::check_descriptors(&mut resolved.plan)? {
         voice.warn(&warning);
     }
     local_addresses::check_addresses(&resolved)?;
-    if resolved.plan.workload.get(TLS_TRUST).is_some_and(|trust| trust == UNVERIFIED) {
-        voice.warn("certificates are not verified (--insecure): the responses may be another server's");
+    if resolved
+        .plan
+        .workload
+        .get(TLS_TRUST)
+        .is_some_and(|trust| trust == UNVERIFIED)
+    {
+        voice.warn(
+            "certificates are not verified (--insecure): the responses may be another server's",
+        );
     }
     if let Some(note) = &resolved.note {
         voice.warn(note);
     }
     let (strictness, is_foreign) = (resolved.strictness, resolved.bundled.is_none());
-    // For the rest of this process's life: neither what was measured nor the exit code that says how it ended may be
-    // lost to an impatient second Ctrl-C.
+    // For the rest of this process's life: neither what was measured nor the exit code that says
+    // how it ended may be lost to an impatient second Ctrl-C.
     let held = HeldSignals::hold().map_err(Error::Signal)?;
     let saved_crawl = match SavedCrawl::open(&save, &typed, &mut resolved)? {
         Opened::NotSaved => None,
@@ -98,9 +115,15 @@ pub(crate) fn run(mut args: RunArgs, typed: Typed, clock: Clock) -> Result<u8, E
     };
     voice.warn_all(saved_crawl.as_ref().map_or(&[], |crawl| &crawl.notes));
     let directory = result_directory(resolved.out.as_deref(), &resolved.labels.name)?;
-    let Checked { unreached, connections: checks } = reach::check_hosts(&mut resolved, clock, &held)?;
+    let Checked {
+        unreached,
+        connections: checks,
+    } = reach::check_hosts(&mut resolved, clock, &held)?;
     let say = |line: &str| voice.say(line);
-    let turn = part.as_ref().map(|part| part.wait_for_slot(&mut resolved, (&held, clock), say)).transpose()?;
+    let turn = part
+        .as_ref()
+        .map(|part| part.wait_for_slot(&mut resolved, (&held, clock), say))
+        .transpose()?;
     let mut part_slot = match turn {
         Some(SlotTurn::Held(slot)) => Some(*slot),
         Some(SlotTurn::Done(sentence)) => {
@@ -109,7 +132,12 @@ pub(crate) fn run(mut args: RunArgs, typed: Typed, clock: Clock) -> Result<u8, E
         }
         None => None,
     };
-    let robots = obey_robots(&mut resolved, (clock, &held), &mut part_slot, (voice, directory.place()))?;
+    let robots = obey_robots(
+        &mut resolved,
+        (clock, &held),
+        &mut part_slot,
+        (voice, directory.place()),
+    )?;
     if let (Some(crawl), None) = (&saved_crawl, &part) {
         resolved.spec.options.sent = crawl.counters(resolved.plan.shards);
     }
@@ -121,12 +149,19 @@ pub(crate) fn run(mut args: RunArgs, typed: Typed, clock: Clock) -> Result<u8, E
         voice.say(&left_over(directory.path(), None));
     }
     let crawled = crawl((resolved, &directory, part_slot), voice, clock);
-    let Crawled { mut report, thresholds, log, part: outcome } = match crawled {
+    let Crawled {
+        mut report,
+        thresholds,
+        log,
+        part: outcome,
+    } = match crawled {
         Ok(crawled) => crawled,
         Err(error) => return Err(error.keeping(directory)),
     };
     if is_foreign {
-        report.validity.check("hosts", unreached, Verdict::TargetLimited);
+        report
+            .validity
+            .check("hosts", unreached, Verdict::TargetLimited);
         report.check_connections = Some(checks);
     }
     report.robots = robots;
@@ -137,8 +172,17 @@ pub(crate) fn run(mut args: RunArgs, typed: Typed, clock: Clock) -> Result<u8, E
     report.saved = saved_crawl.map(|crawl| crawl.summary()).transpose()?;
     // Once nothing can change the report any more: a gate may ask whether it is valid.
     thresholds.close(&mut report);
-    let measured = Measured { report, log, part: part.as_ref().zip(outcome) };
-    Ok(deliver(measured, directory, (&wanted, voice, strictness), clock))
+    let measured = Measured {
+        report,
+        log,
+        part: part.as_ref().zip(outcome),
+    };
+    Ok(deliver(
+        measured,
+        directory,
+        (&wanted, voice, strictness),
+        clock,
+    ))
 }
 
 /// End the resumption of a crawl that is complete, which measures nothing.
@@ -169,7 +213,8 @@ struct Measured<'a> {
     part: Option<(&'a PartRun, Result<PartOutcome, Error>)>,
 }
 
-/// Save, show, export and publish what was measured, and return the exit code. Each of these is tried whether the others fail or not.
+/// Save, show, export and publish what was measured, and return the exit code. Each of these is
+/// tried whether the others fail or not.
 fn deliver(
     measured: Measured<'_>,
     directory: ResultDir,
@@ -179,10 +224,13 @@ fn deliver(
     let Measured { report, log, part } = measured;
     let ended = exit_code(&report, strictness);
     let code = wanted.code(ended);
-    // Saved first, because the reader of the output may be slow; and shown whether it could be saved or not: neither may cost the other.
+    // Saved first, because the reader of the output may be slow; and shown whether it could be
+    // saved or not: neither may cost the other.
     let saved = directory.finish(&report);
     let shown = show(&report, saved.as_deref().ok(), (voice, wanted.output));
-    let place = saved.as_ref().map_or_else(ResultError::place, |saved| Some(saved));
+    let place = saved
+        .as_ref()
+        .map_or_else(ResultError::place, |saved| Some(saved));
     let more = place.map_or(Ok(()), |place| write_more(&report, place, wanted));
     if wanted.output.is_data() || voice == Verbosity::Errors {
         terminal::say(&failure(&report, ended));
@@ -202,9 +250,19 @@ fn deliver(
         Some(Ok(Publication::Counts)) | None => code,
     };
     let part = published.and_then(Result::err);
-    let failures = [log.map(Error::Result), shown.err(), saved.err().map(Error::Result), more.err(), part];
+    let failures = [
+        log.map(Error::Result),
+        shown.err(),
+        saved.err().map(Error::Result),
+        more.err(),
+        part,
+    ];
     let mut failures = failures.into_iter().flatten().peekable();
-    let code = if code == DONE && failures.peek().is_some() { FAILED } else { code };
+    let code = if code == DONE && failures.peek().is_some() {
+        FAILED
+    } else {
+        code
+    };
     failures.for_each(|error| terminal::say(&(error.message() + "\n")));
     code
 }
@@ -225,8 +283,8 @@ fn obey_robots(
     robots::obey(resolved, time, part_slot.as_mut(), place)
 }
 
-/// Resolve the plan of a run and the placement of its target; refuse what `run` would refuse before it starts or writes
-/// anything. Looks up the host's name.
+/// Resolve the plan of a run and the placement of its target; refuse what `run` would refuse before
+/// it starts or writes anything. Looks up the host's name.
 ///
 /// # Errors
 /// As [`run`].
@@ -254,10 +312,14 @@ pub(crate) fn save_merged(report: &Report, args: &MergeArgs) -> Result<u8, Error
     Ok(code)
 }
 
-/// Writes what was asked for beyond the result: once that has its name, for nothing of this may cost a measurement.
+/// Writes what was asked for beyond the result: once that has its name, for nothing of this may
+/// cost a measurement.
 fn write_more(report: &Report, saved: &Path, wanted: &OutputOptions) -> Result<(), Error> {
     if let Some(ground) = wanted.png {
-        result_dir::remake(saved, &result_dir::pictures(&plot::all(report), ground.into())?)?;
+        result_dir::remake(
+            saved,
+            &result_dir::pictures(&plot::all(report), ground.into())?,
+        )?;
     }
     export::write(report, saved, &wanted.exports).map(drop)
 }
@@ -278,12 +340,26 @@ fn crawl(
     voice: Verbosity,
     clock: Clock,
 ) -> Result<Crawled, Error> {
-    let target = resolved.bundled.as_ref().map(resolve::BundledTarget::start).transpose()?;
+    let target = resolved
+        .bundled
+        .as_ref()
+        .map(resolve::BundledTarget::start)
+        .transpose()?;
     let resolved = resolved.aimed_at(target.as_ref().map(Target::address))?;
     let columns = terminal::columns_beside();
-    let slot = part.as_ref().map(|slot| OfWhole { slot: slot.share(), plan: slot.whole() });
-    voice.say(&(words::announcement(&resolved.plan, slot, columns) + &words::must_hold(&resolved.objectives, columns)));
-    for shortage in resolved.objectives.iter().filter_map(|objective| objective.shortage(&resolved.plan)) {
+    let slot = part.as_ref().map(|slot| OfWhole {
+        slot: slot.share(),
+        plan: slot.whole(),
+    });
+    voice.say(
+        &(words::announcement(&resolved.plan, slot, columns)
+            + &words::must_hold(&resolved.objectives, columns)),
+    );
+    for shortage in resolved
+        .objectives
+        .iter()
+        .filter_map(|objective| objective.shortage(&resolved.plan))
+    {
         voice.warn(&shortage.to_string());
     }
     let mut file = directory.log()?;
@@ -292,14 +368,23 @@ fn crawl(
         open: Vec::new(),
         log: file.begin(wall_time())?,
         thresholds: LiveThresholds::new(&resolved.objectives, &resolved.plan),
-        part: part.map(|slot| PartSeconds::begin(slot, resolved.plan.items())).transpose()?,
+        part: part
+            .map(|slot| PartSeconds::begin(slot, resolved.plan.items()))
+            .transpose()?,
         progress: match voice {
             Verbosity::Full | Verbosity::DataWithProgress => Progress::fitting(&resolved.plan),
             Verbosity::NoProgress | Verbosity::Errors | Verbosity::Data => Progress::Silent,
         },
     };
     let record = measure::crawl(&resolved.plan, &resolved.spec, clock, &mut recorder)?;
-    let Recorder { rows, open: _, log, thresholds, part, progress: _ } = recorder;
+    let Recorder {
+        rows,
+        open: _,
+        log,
+        thresholds,
+        part,
+        progress: _,
+    } = recorder;
     let part = part.map(|seconds| seconds.end(&record, clock.now()));
     let log = log.end().and(file.close()).err();
     let mut report = Report::new(Source {
@@ -310,8 +395,11 @@ fn crawl(
         environment: Environment::read(resolved.placement),
     });
     let targets = &resolved.spec.targets;
-    let hosts: Vec<String> =
-        targets.hosts().iter().map(|host| format!("{}:{}", host.local_name(), host.port())).collect();
+    let hosts: Vec<String> = targets
+        .hosts()
+        .iter()
+        .map(|host| format!("{}:{}", host.local_name(), host.port()))
+        .collect();
     let templates = targets.templates(resolved.spec.request.method());
     let ips = resolved.spec.local_ips.as_ref();
     report.name_groups(|group| {
@@ -325,7 +413,12 @@ fn crawl(
     if let Some(target) = target {
         measure::compare_with_ledger(&mut report, target);
     }
-    Ok(Crawled { report, thresholds, log, part })
+    Ok(Crawled {
+        report,
+        thresholds,
+        log,
+        part,
+    })
 }
 
 /// Everything that watches the run.
@@ -341,7 +434,13 @@ struct Recorder<'a> {
 
 impl Observer for Recorder<'_> {
     fn progress(&mut self, live: &Live) {
-        self.progress.show(live, RunSeconds { complete: &self.rows, open: &self.open });
+        self.progress.show(
+            live,
+            RunSeconds {
+                complete: &self.rows,
+                open: &self.open,
+            },
+        );
     }
 
     fn interval(&mut self, interval: &Interval) {
@@ -430,9 +529,9 @@ enum Strictness {
     Strict,
 }
 
-/// Return the exit code. A signal comes first. An incomplete run may have had good responses that were lost; any other without one has
-/// failed, whatever its flags. The gates of an invalid measurement do not count, and a gate that failed outweighs any that could
-/// not be decided.
+/// Return the exit code. A signal comes first. An incomplete run may have had good responses that
+/// were lost; any other without one has failed, whatever its flags. The gates of an invalid
+/// measurement do not count, and a gate that failed outweighs any that could not be decided.
 fn exit_code(report: &Report, strictness: Strictness) -> u8 {
     if let Some(signal) = report.interrupted_by {
         return signalled(signal);
@@ -453,22 +552,36 @@ fn exit_code(report: &Report, strictness: Strictness) -> u8 {
 fn failure(report: &Report, code: u8) -> String {
     let why = match code {
         FAILED => format!("no response was good: {}", words::nothing_good(report)),
-        INVALID if report.storage_failure.is_some() => report.storage_failure.clone().unwrap_or_default(),
-        INVALID if report.validity.verdict == Verdict::Valid => format!("items were abandoned: {}", words::got(report)),
+        INVALID if report.storage_failure.is_some() => {
+            report.storage_failure.clone().unwrap_or_default()
+        }
+        INVALID if report.validity.verdict == Verdict::Valid => {
+            format!("items were abandoned: {}", words::got(report))
+        }
         INVALID => format!(
             "the measurement is invalid ({}): {}",
             report.validity.verdict.name(),
             report.validity.reasons.join("; ")
         ),
-        GATE => format!("threshold failed: {}", words::thresholds_line(report, Some(false))),
-        INCONCLUSIVE => format!("threshold undecided: {}", words::thresholds_line(report, None)),
+        GATE => format!(
+            "threshold failed: {}",
+            words::thresholds_line(report, Some(false))
+        ),
+        INCONCLUSIVE => format!(
+            "threshold undecided: {}",
+            words::thresholds_line(report, None)
+        ),
         _ => return String::new(),
     };
     format!("error: {why}\n")
 }
 
 /// Shows the report, and where it is saved.
-fn show(report: &Report, saved: Option<&Path>, (voice, output): (Verbosity, Output)) -> Result<(), Error> {
+fn show(
+    report: &Report,
+    saved: Option<&Path>,
+    (voice, output): (Verbosity, Output),
+) -> Result<(), Error> {
     match output {
         Output::Json => terminal::print(&(serde_json::to_string_pretty(report)? + "\n")),
         Output::Export => Ok(()),
@@ -479,7 +592,10 @@ fn show(report: &Report, saved: Option<&Path>, (voice, output): (Verbosity, Outp
                 doc = doc.beside(words::percentiles(report));
             }
             let place = saved.map(|saved| format!("Report: {}", saved.join(PAGE).display()));
-            terminal::print_lines(&doc.text(place.unwrap_or_default()).lines(terminal::columns()))
+            terminal::print_lines(
+                &doc.text(place.unwrap_or_default())
+                    .lines(terminal::columns()),
+            )
         }
     }
 }
@@ -492,8 +608,9 @@ mod tests {
 
     use super::*;
 
-    static EXAMPLE: LazyLock<Report> =
-        LazyLock::new(|| serde_json::from_str(include_str!("../results/example/result.json")).unwrap());
+    static EXAMPLE: LazyLock<Report> = LazyLock::new(|| {
+        serde_json::from_str(include_str!("../results/example/result.json")).unwrap()
+    });
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]

@@ -1,4 +1,5 @@
-//! `crawlmark scale`: rounds at several sizes in random order, and how throughput grows with the shards or the connections.
+//! `crawlmark scale`: rounds at several sizes in random order, and how throughput grows with the
+//! shards or the connections.
 //!
 //! It runs rounds and shows progress; `crawlmark_results::studies::scale` judges them.
 
@@ -31,7 +32,16 @@ const CEILING: &str = "ceiling";
 pub(crate) fn scale(args: &ScaleArgs) -> Result<u8, Error> {
     let asked = ScaleSettings::of(args)?;
     let takes = asked.round + AROUND;
-    study::conduct(ScaleStudy { args, asked, seen: Measurements::default(), takes }, &args.keep, "scale")
+    study::conduct(
+        ScaleStudy {
+            args,
+            asked,
+            seen: Measurements::default(),
+            takes,
+        },
+        &args.keep,
+        "scale",
+    )
 }
 
 fn repeats(args: &ScaleArgs) -> usize {
@@ -62,8 +72,11 @@ impl Study for ScaleStudy<'_> {
 
     fn announcement(&self, _: &Path) -> (String, Vec<(&'static str, String)>) {
         let (args, asked) = (self.args, &self.asked);
-        let sizes: Vec<String> =
-            asked.sizes.iter().map(|size| format!("{}/{}", size.shards, size.connections)).collect();
+        let sizes: Vec<String> = asked
+            .sizes
+            .iter()
+            .map(|size| format!("{}/{}", size.shards, size.connections))
+            .collect();
         let held: Vec<String> = asked.held.iter().map(ToString::to_string).collect();
         let rounds = args.repeats.saturating_mul(asked.sizes.len() as u64);
         let all = rounds + u64::from(asked.ceiling.is_some());
@@ -76,11 +89,24 @@ impl Study for ScaleStudy<'_> {
         };
         let (repeats, round) = (args.repeats, settings::time(asked.round));
         let rows = vec![
-            ("sizes", format!("{} (shards/connections)", sizes.join(", "))),
-            ("rounds", format!("{repeats} of each size, {rounds} rounds of {round} in all: about {takes}")),
+            (
+                "sizes",
+                format!("{} (shards/connections)", sizes.join(", ")),
+            ),
+            (
+                "rounds",
+                format!("{repeats} of each size, {rounds} rounds of {round} in all: about {takes}"),
+            ),
             ("ceiling", ceiling.to_owned()),
         ];
-        (format!("measuring how {} scales, with {}", asked.target, held.join(" and ")), rows)
+        (
+            format!(
+                "measuring how {} scales, with {}",
+                asked.target,
+                held.join(" and ")
+            ),
+            rows,
+        )
     }
 
     fn run(&mut self, rounds: &mut Rounds<'_>) -> Result<(), Error> {
@@ -98,7 +124,11 @@ impl Study for ScaleStudy<'_> {
                     None if round.validity == Verdict::Valid => String::new(),
                     None => format!(" {}", round.validity.name()),
                 };
-                let came = format!("{}: {} items/s{came}", in_words(size), text::decimal(round.items_per_s));
+                let came = format!(
+                    "{}: {} items/s{came}",
+                    in_words(size),
+                    text::decimal(round.items_per_s)
+                );
                 rounds.stages.end(&name, &came);
                 self.seen.rounds.push(round);
             }
@@ -107,8 +137,14 @@ impl Study for ScaleStudy<'_> {
     }
 
     fn result(&mut self, name: String, end: End) -> Result<Option<Scaling>, Error> {
-        let Measurements { ceiling, rounds, environment } = mem::take(&mut self.seen);
-        let Some(environment) = environment else { return Ok(None) };
+        let Measurements {
+            ceiling,
+            rounds,
+            environment,
+        } = mem::take(&mut self.seen);
+        let Some(environment) = environment else {
+            return Ok(None);
+        };
         let circumstances = ScaleContext {
             name,
             interrupted: end != End::Complete,
@@ -116,14 +152,26 @@ impl Study for ScaleStudy<'_> {
             round_s: self.asked.round.as_secs_f64(),
             repeats: repeats(self.args),
             seed: self.args.seed,
-            target_processes: self.asked.target_processes.unwrap_or(u32::from(environment.colocated)),
+            target_processes: self
+                .asked
+                .target_processes
+                .unwrap_or(u32::from(environment.colocated)),
             environment,
         };
-        Ok(Some(Scaling::new(rounds, &self.asked.held, ceiling, circumstances)))
+        Ok(Some(Scaling::new(
+            rounds,
+            &self.asked.held,
+            ceiling,
+            circumstances,
+        )))
     }
 
     fn exit_code(scaling: &Scaling) -> u8 {
-        if scaling.says_something() { DONE } else { INCONCLUSIVE }
+        if scaling.says_something() {
+            DONE
+        } else {
+            INCONCLUSIVE
+        }
     }
 }
 
@@ -137,30 +185,63 @@ impl ScaleStudy<'_> {
 
     /// Measure the rate that this client could reach at the largest size.
     fn ceiling(&mut self, rounds: &mut Rounds<'_>) -> Result<(), Error> {
-        let (Some(words), Some(size)) = (&self.asked.ceiling, self.asked.largest()) else { return Ok(()) };
+        let (Some(words), Some(size)) = (&self.asked.ceiling, self.asked.largest()) else {
+            return Ok(());
+        };
         self.begin(rounds, CEILING, size);
         let setup = Setup::of_this_program("the ceiling".to_owned(), sized(words, size))?;
         let RoundResults { report, .. } = rounds.run(&setup, Path::new(CEILING))?;
         let round = Round::new(&report, (0, size, CEILING.to_owned()), None);
-        let ceiling = Ceiling { size, items_per_s: round.items_per_s, validity: round.validity, result: round.result };
-        let none = if ceiling.per_s().is_none() { ": no ceiling" } else { "" };
-        let came = format!("{}: {} items/s{none}", in_words(size), text::decimal(ceiling.items_per_s));
+        let ceiling = Ceiling {
+            size,
+            items_per_s: round.items_per_s,
+            validity: round.validity,
+            result: round.result,
+        };
+        let none = if ceiling.per_s().is_none() {
+            ": no ceiling"
+        } else {
+            ""
+        };
+        let came = format!(
+            "{}: {} items/s{none}",
+            in_words(size),
+            text::decimal(ceiling.items_per_s)
+        );
         rounds.stages.end(CEILING, &came);
         self.seen.ceiling = Some(ceiling);
         Ok(())
     }
 
-    fn round(&mut self, rounds: &mut Rounds<'_>, (replicate, size): (usize, Size)) -> Result<Round, Error> {
+    fn round(
+        &mut self,
+        rounds: &mut Rounds<'_>,
+        (replicate, size): (usize, Size),
+    ) -> Result<Round, Error> {
         let number = self.seen.rounds.len() + 1;
-        let result = format!("{ROUNDS}/{number:03}-s{}-c{}", size.shards, size.connections);
+        let result = format!(
+            "{ROUNDS}/{number:03}-s{}-c{}",
+            size.shards, size.connections
+        );
         let setup = Setup::of_this_program(in_words(size), sized(&self.asked.words, size))?;
-        // The CPU time of a target that this program did not start is only known as a part of the whole machine's.
+        // The CPU time of a target that this program did not start is only known as a part of the
+        // whole machine's.
         let is_own = self.asked.target_processes.is_some();
-        let used = || if is_own { ended_children_cpu() } else { Proc::default().busy() };
+        let used = || {
+            if is_own {
+                ended_children_cpu()
+            } else {
+                Proc::default().busy()
+            }
+        };
         let (clock, before) = (Clock::start(), used());
-        let RoundResults { report, .. } = rounds.run(&setup, Path::new(&result))?.by_the_clock(&setup.label)?;
+        let RoundResults { report, .. } = rounds
+            .run(&setup, Path::new(&result))?
+            .by_the_clock(&setup.label)?;
         self.takes = Duration::from_nanos(clock.now().0);
-        let cpu = before.zip(used()).map(|(before, after)| after.saturating_sub(before));
+        let cpu = before
+            .zip(used())
+            .map(|(before, after)| after.saturating_sub(before));
         let round = Round::new(&report, (replicate, size, result), cpu);
         self.seen.environment.get_or_insert(report.environment);
         Ok(round)
@@ -169,11 +250,25 @@ impl ScaleStudy<'_> {
 
 /// The words of a round at this size.
 fn sized(words: &[String], size: Size) -> Vec<String> {
-    let size = ["-s".to_owned(), size.shards.to_string(), "-c".to_owned(), size.connections.to_string()];
+    let size = [
+        "-s".to_owned(),
+        size.shards.to_string(),
+        "-c".to_owned(),
+        size.connections.to_string(),
+    ];
     words.iter().cloned().chain(size).collect()
 }
 
-fn in_words(Size { shards, connections }: Size) -> String {
+fn in_words(
+    Size {
+        shards,
+        connections,
+    }: Size,
+) -> String {
     let plural = |n: u32| if n == 1 { "" } else { "s" };
-    format!("{shards} shard{}, {connections} connection{}", plural(shards), plural(connections))
+    format!(
+        "{shards} shard{}, {connections} connection{}",
+        plural(shards),
+        plural(connections)
+    )
 }

@@ -1,5 +1,5 @@
-//! `crawlmark selftest`: errors of measurements on this machine. Runs the experiments of the requested rows, compares their
-//! figures with known true values, saves the result and shows it.
+//! `crawlmark selftest`: errors of measurements on this machine. Runs the experiments of the
+//! requested rows, compares their figures with known true values, saves the result and shows it.
 //!
 //! | room | for |
 //! |---|---|
@@ -39,8 +39,19 @@ use crate::terminal::Stages;
 /// Measure, and return the exit code.
 pub(crate) fn selftest(args: &SelftestArgs) -> Result<u8, Error> {
     let form = if args.quick { Form::Quick } else { Form::Full };
-    let rows = rows(args, form).into_iter().map(|row| (row, Vec::new())).collect();
-    study::conduct(SelftestStudy { form, started_at: rfc3339(wall_time()), rows }, &args.keep, "selftest")
+    let rows = rows(args, form)
+        .into_iter()
+        .map(|row| (row, Vec::new()))
+        .collect();
+    study::conduct(
+        SelftestStudy {
+            form,
+            started_at: rfc3339(wall_time()),
+            rows,
+        },
+        &args.keep,
+        "selftest",
+    )
 }
 
 /// The rows to judge, in order, each once.
@@ -55,8 +66,17 @@ fn rows(args: &SelftestArgs, form: Form) -> Vec<Row> {
 
 /// About how long an experiment takes for these rows; nothing when it is for none of them.
 fn takes(experiment: Experiment, form: Form, rows: &[Row]) -> Duration {
-    let own: Vec<Row> = experiment.rows().iter().copied().filter(|row| rows.contains(row)).collect();
-    if own.is_empty() { Duration::ZERO } else { experiment.takes(form, &own) }
+    let own: Vec<Row> = experiment
+        .rows()
+        .iter()
+        .copied()
+        .filter(|row| rows.contains(row))
+        .collect();
+    if own.is_empty() {
+        Duration::ZERO
+    } else {
+        experiment.takes(form, &own)
+    }
 }
 
 /// The rows and their attempts so far.
@@ -75,10 +95,21 @@ impl Study for SelftestStudy {
 
     fn announcement(&self, _: &Path) -> (String, Vec<(&'static str, String)>) {
         let rows: Vec<Row> = self.rows.iter().map(|(row, _)| *row).collect();
-        let once: Duration = Experiment::ALL.iter().map(|experiment| takes(*experiment, self.form, &rows)).sum();
-        let most = self.form.latest_end().min(once * u32::try_from(ATTEMPTS).unwrap_or(u32::MAX)).max(once);
+        let once: Duration = Experiment::ALL
+            .iter()
+            .map(|experiment| takes(*experiment, self.form, &rows))
+            .sum();
+        let most = self
+            .form
+            .latest_end()
+            .min(once * u32::try_from(ATTEMPTS).unwrap_or(u32::MAX))
+            .max(once);
         let count = rows.len();
-        let what = if count == 1 { "1 row".to_owned() } else { format!("{count} rows") };
+        let what = if count == 1 {
+            "1 row".to_owned()
+        } else {
+            format!("{count} rows")
+        };
         let sentence = format!(
             "measuring targets whose figures are known: {what}, about {} s, and up to {} s if the machine is disturbed",
             once.as_secs() + 1,
@@ -91,7 +122,9 @@ impl Study for SelftestStudy {
         // Connections of an open loop, and more besides. Where there are too few, the runs say so.
         let _ = raise_descriptor_limit();
         let form = self.form;
-        self.measure(rounds, |experiment, rows, stages| experiment.make(form, rows, stages))
+        self.measure(rounds, |experiment, rows, stages| {
+            experiment.make(form, rows, stages)
+        })
     }
 
     fn result(&mut self, name: String, end: End) -> Result<Option<SelftestResult>, Error> {
@@ -100,13 +133,19 @@ impl Study for SelftestStudy {
             return Ok(None);
         }
         Ok(Some(SelftestResult::new(
-            rows.into_iter().map(|(row, attempts)| RowOutcome::of(row, attempts)).collect(),
+            rows.into_iter()
+                .map(|(row, attempts)| RowOutcome::of(row, attempts))
+                .collect(),
             Circumstances {
                 name,
                 started_at: self.started_at.clone(),
                 finished_at: rfc3339(wall_time()),
                 form: self.form.name(),
-                interrupted_by: if let End::Cut(signal) = end { signal } else { None },
+                interrupted_by: if let End::Cut(signal) = end {
+                    signal
+                } else {
+                    None
+                },
                 environment: Environment::read(Placement::Colocated),
             },
         )))
@@ -118,8 +157,9 @@ impl Study for SelftestStudy {
 }
 
 impl SelftestStudy {
-    /// Makes each experiment once, and then again those that left a row unsettled: what disturbed a machine may have
-    /// passed by then. A signal that came during a run or after it stops what would follow, and keeps what that run measured.
+    /// Makes each experiment once, and then again those that left a row unsettled: what disturbed a
+    /// machine may have passed by then. A signal that came during a run or after it stops what
+    /// would follow, and keeps what that run measured.
     fn measure(
         &mut self,
         rounds: &mut Rounds<'_>,
@@ -149,30 +189,49 @@ impl SelftestStudy {
         rows: &[Row],
         make: &mut impl FnMut(Experiment, &[Row], &mut Stages) -> Result<ExperimentRuns, Error>,
     ) -> Result<(), Error> {
-        let name = rows.iter().map(|row| row.name()).collect::<Vec<_>>().join(" ");
+        let name = rows
+            .iter()
+            .map(|row| row.name())
+            .collect::<Vec<_>>()
+            .join(" ");
         stages.begin(&name, experiment.does(), experiment.takes(self.form, rows));
         let evidence = make(experiment, rows, stages);
         let mut came = Vec::new();
         if let Ok(evidence) = &evidence {
             for (row, attempts) in self.rows.iter_mut().filter(|(row, _)| rows.contains(row)) {
-                let Some(attempt) = judge(*row, evidence) else { continue };
-                came.push(match (attempt.passes(), attempt.counts() || attempt.is_impossible()) {
-                    (true, _) => "passed",
-                    (false, true) => "missed",
-                    (false, false) => "disturbed",
-                });
+                let Some(attempt) = judge(*row, evidence) else {
+                    continue;
+                };
+                came.push(
+                    match (
+                        attempt.passes(),
+                        attempt.counts() || attempt.is_impossible(),
+                    ) {
+                        (true, _) => "passed",
+                        (false, true) => "missed",
+                        (false, false) => "disturbed",
+                    },
+                );
                 attempts.push(attempt);
             }
         }
-        let came = if evidence.is_ok() { came.join(", ") } else { "stopped".to_owned() };
+        let came = if evidence.is_ok() {
+            came.join(", ")
+        } else {
+            "stopped".to_owned()
+        };
         stages.end(&name, &came);
         evidence.map(drop)
     }
 
     /// The rows of an experiment that another attempt may settle.
     fn unsettled(&self, experiment: Experiment) -> Vec<Row> {
-        let own = self.rows.iter().filter(|(row, _)| experiment.rows().contains(row));
-        let open = own.filter(|(row, attempts)| !RowOutcome::of(*row, attempts.clone()).is_settled());
+        let own = self
+            .rows
+            .iter()
+            .filter(|(row, _)| experiment.rows().contains(row));
+        let open =
+            own.filter(|(row, attempts)| !RowOutcome::of(*row, attempts.clone()).is_settled());
         open.map(|(row, _)| *row).collect()
     }
 }
@@ -186,10 +245,17 @@ mod tests {
 
     #[test]
     fn a_signal_between_two_runs_or_after_the_last_one_is_kept_as_what_was_measured_is() {
-        for (number, signal) in [(1, Signal::SIGINT), (ATTEMPTS, Signal::SIGTERM), (ATTEMPTS, Signal::SIGINT)] {
+        for (number, signal) in [
+            (1, Signal::SIGINT),
+            (ATTEMPTS, Signal::SIGTERM),
+            (ATTEMPTS, Signal::SIGINT),
+        ] {
             let held = HeldSignals::hold().unwrap();
-            let mut bench =
-                SelftestStudy { form: Form::Full, started_at: String::new(), rows: vec![(Row::R8, Vec::new())] };
+            let mut bench = SelftestStudy {
+                form: Form::Full,
+                started_at: String::new(),
+                rows: vec![(Row::R8, Vec::new())],
+            };
             let (mut runs, mut stages) = (0, Stages::Silent);
             let mut rounds = Rounds::new(&held, &mut stages, Duration::ZERO, Path::new("."));
             let ended = bench.measure(&mut rounds, |_, _, _| {
@@ -198,9 +264,15 @@ mod tests {
                     // Pending for this thread alone: no other thread of this process receives it.
                     raise(signal).unwrap();
                 }
-                Ok(ExperimentRuns::Pairs { pairs: Vec::new(), troubles: Vec::new() })
+                Ok(ExperimentRuns::Pairs {
+                    pairs: Vec::new(),
+                    troubles: Vec::new(),
+                })
             });
-            assert!(matches!(ended, Err(Error::Stopped(stopped)) if stopped == signal as i32), "{ended:?}");
+            assert!(
+                matches!(ended, Err(Error::Stopped(stopped)) if stopped == signal as i32),
+                "{ended:?}"
+            );
             assert_eq!((runs, bench.rows[0].1.len()), (number, number), "{signal}");
         }
     }

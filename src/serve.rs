@@ -7,7 +7,8 @@ use std::path::Path;
 use crawlmark_harness::process::usable_cpus;
 use crawlmark_harness::units::grouped;
 use crawlmark_mock_server::{
-    Config, Credentials, Journal, Ledger, LoadError, Mappings, OnUnsupported, Proxy, Reach, Tls, Unmatched,
+    Config, Credentials, Journal, Ledger, LoadError, Mappings, OnUnsupported, Proxy, Reach, Tls,
+    Unmatched,
 };
 use nix::sys::signal::{SigSet, Signal};
 
@@ -17,7 +18,8 @@ use crate::error::{DONE, Error};
 use crate::target::Target;
 use crate::terminal;
 
-// Where the proxy's credentials may be given out of sight: the environment of a process is its owner's.
+// Where the proxy's credentials may be given out of sight: the environment of a process is its
+// owner's.
 const PROXY_AUTH: &str = "CRAWLMARK_PROXY_AUTH";
 
 /// Serves until SIGINT or SIGTERM, then prints the counts.
@@ -38,15 +40,33 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<u8, Error> {
     }
     .config()?;
     let config = Config {
-        stubs: args.stubs.as_deref().map(|root| load(root, args)).transpose()?,
-        unmatched: if args.stubs.is_some() { Unmatched::NotFound } else { Unmatched::Item },
-        journal: if args.journal { Journal::On } else { Journal::Off },
+        stubs: args
+            .stubs
+            .as_deref()
+            .map(|root| load(root, args))
+            .transpose()?,
+        unmatched: if args.stubs.is_some() {
+            Unmatched::NotFound
+        } else {
+            Unmatched::Item
+        },
+        journal: if args.journal {
+            Journal::On
+        } else {
+            Journal::Off
+        },
         http: args.http,
-        tls: if args.tls { Some(Tls::generate(&[args.listen.ip()])?) } else { None },
+        tls: if args.tls {
+            Some(Tls::generate(&[args.listen.ip()])?)
+        } else {
+            None
+        },
         proxy: proxy(args)?,
         ..behaviour
     };
-    config.check().map_err(|error| Error::Usage(format!("--limit: {error}")))?;
+    config
+        .check()
+        .map_err(|error| Error::Usage(format!("--limit: {error}")))?;
     let mut wanted = SigSet::empty();
     for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGCHLD] {
         wanted.add(signal);
@@ -54,12 +74,21 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<u8, Error> {
     wanted.thread_block().map_err(Error::Signal)?;
     let mut target = Target::start(args.listen, processes, &config)?;
     if let (Some(path), Some(tls)) = (&args.tls_cert, &config.tls) {
-        fs::write(path, tls.certificate_pem()).map_err(|error| Error::Certificate { path: path.clone(), error })?;
+        fs::write(path, tls.certificate_pem()).map_err(|error| Error::Certificate {
+            path: path.clone(),
+            error,
+        })?;
     }
-    terminal::print(&format!("listening on {}\n", url(&config, target.address())))?;
+    terminal::print(&format!(
+        "listening on {}\n",
+        url(&config, target.address())
+    ))?;
     while wanted.wait().map_err(Error::Signal)? == Signal::SIGCHLD {
         if let Some((pid, exit)) = target.lost() {
-            return Err(Error::TargetLost { pid, how: exit.to_string() });
+            return Err(Error::TargetLost {
+                pid,
+                how: exit.to_string(),
+            });
         }
     }
     let ledger = target.stop();
@@ -73,20 +102,35 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<u8, Error> {
 
 /// The counts in a line, for people.
 fn in_short(ledger: &Ledger) -> String {
-    let answers: Vec<String> =
-        ledger.by_status.iter().map(|(status, count)| format!("{} with status {status}", grouped(*count))).collect();
-    let answers = if answers.is_empty() { "no response".to_owned() } else { answers.join(", ") };
+    let answers: Vec<String> = ledger
+        .by_status
+        .iter()
+        .map(|(status, count)| format!("{} with status {status}", grouped(*count)))
+        .collect();
+    let answers = if answers.is_empty() {
+        "no response".to_owned()
+    } else {
+        answers.join(", ")
+    };
     let (requests, ids) = (grouped(ledger.requests), grouped(ledger.unique_ids));
-    format!("stopped after {requests} requests for {ids} IDs: {answers}. Pipe the output to get all counts as JSON\n")
+    format!(
+        "stopped after {requests} requests for {ids} IDs: {answers}. Pipe the output to get all counts as JSON\n"
+    )
 }
 
 /// The stubs below `root`. What is left out is said on standard error.
 fn load(root: &Path, args: &ServeArgs) -> Result<Mappings, Error> {
-    let on_unsupported = if args.lenient { OnUnsupported::Skip } else { OnUnsupported::Refuse };
+    let on_unsupported = if args.lenient {
+        OnUnsupported::Skip
+    } else {
+        OnUnsupported::Refuse
+    };
     let mappings = Mappings::load(root, on_unsupported).map_err(|error| {
         let remedy = match error {
             LoadError::Wrong(_) if args.lenient => "\nCorrect them",
-            LoadError::Wrong(_) => "\nCorrect them; --lenient leaves out stubs whose features are not supported",
+            LoadError::Wrong(_) => {
+                "\nCorrect them; --lenient leaves out stubs whose features are not supported"
+            }
             LoadError::Root { .. } | LoadError::NoMappings { .. } => ". Check the path",
         };
         Error::Usage(format!("--stubs: {error}{remedy}"))
@@ -94,13 +138,20 @@ fn load(root: &Path, args: &ServeArgs) -> Result<Mappings, Error> {
     if mappings.skipped() > 0 {
         let (left_out, served) = (mappings.skipped(), mappings.len());
         let why = mappings.warnings();
-        terminal::say(&format!("warning: {left_out} of {} stubs are left out:\n{why}\n", left_out + served));
+        terminal::say(&format!(
+            "warning: {left_out} of {} stubs are left out:\n{why}\n",
+            left_out + served
+        ));
     }
     Ok(mappings)
 }
 
 fn url(config: &Config, address: SocketAddr) -> String {
-    let scheme = if config.tls.is_some() { "https" } else { "http" };
+    let scheme = if config.tls.is_some() {
+        "https"
+    } else {
+        "http"
+    };
     format!("{scheme}://{address}")
 }
 
@@ -111,16 +162,29 @@ fn proxy(args: &ServeArgs) -> Result<Option<Proxy>, Error> {
         let is_usual = args.proxy_exits == usual.exits && args.proxy_timeout == usual.patience;
         if args.proxy_allow_private || !is_usual {
             let flags = "--proxy-exits, --proxy-allow-private and --proxy-timeout";
-            return Err(Error::Usage(format!("{flags} only apply to a proxy: add --proxy")));
+            return Err(Error::Usage(format!(
+                "{flags} only apply to a proxy: add --proxy"
+            )));
         }
         return Ok(None);
     }
     if args.proxy_timeout.is_zero() {
-        return Err(Error::Usage("--proxy-timeout must be longer than 0".to_owned()));
+        return Err(Error::Usage(
+            "--proxy-timeout must be longer than 0".to_owned(),
+        ));
     }
-    let reach = if args.proxy_allow_private { Reach::Private } else { Reach::Loopback };
+    let reach = if args.proxy_allow_private {
+        Reach::Private
+    } else {
+        Reach::Loopback
+    };
     let credentials = credentials(args)?;
-    Ok(Some(Proxy { credentials, exits: args.proxy_exits.clone(), reach, patience: args.proxy_timeout }))
+    Ok(Some(Proxy {
+        credentials,
+        exits: args.proxy_exits.clone(),
+        reach,
+        patience: args.proxy_timeout,
+    }))
 }
 
 /// From the command line, a file, or the environment, whichever is given, in this order.
@@ -128,14 +192,20 @@ fn credentials(args: &ServeArgs) -> Result<Option<Credentials>, Error> {
     let (place, text) = if let Some(text) = &args.proxy_auth {
         ("--proxy-auth", text.0.clone())
     } else if let Some(path) = &args.proxy_auth_file {
-        let unreadable = |error| Error::Usage(format!("--proxy-auth-file {}: {error}", path.display()));
+        let unreadable =
+            |error| Error::Usage(format!("--proxy-auth-file {}: {error}", path.display()));
         let text = fs::read_to_string(path).map_err(unreadable)?;
-        ("--proxy-auth-file", text.lines().next().unwrap_or_default().to_owned())
+        (
+            "--proxy-auth-file",
+            text.lines().next().unwrap_or_default().to_owned(),
+        )
     } else if let Some(text) = std::env::var_os(PROXY_AUTH) {
         (PROXY_AUTH, text.into_string().unwrap_or_default())
     } else {
         return Ok(None);
     };
     // The error does not repeat what it could not read.
-    text.parse().map(Some).map_err(|error| Error::Usage(format!("{place}: {error}")))
+    text.parse()
+        .map(Some)
+        .map_err(|error| Error::Usage(format!("{place}: {error}")))
 }

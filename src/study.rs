@@ -1,5 +1,6 @@
-//! Studies: commands that run the same crawl in many rounds and judge the results. One driver holds the signals, makes
-//! the directory, announces, runs, saves and prints, and decides the exit code; a study defines its rounds.
+//! Studies: commands that run the same crawl in many rounds and judge the results. One driver holds
+//! the signals, makes the directory, announces, runs, saves and prints, and decides the exit code;
+//! a study defines its rounds.
 
 mod flags;
 mod keep;
@@ -20,13 +21,18 @@ use crate::cli::OutputArgs;
 use crate::error::{Error, signalled};
 use crate::terminal;
 
-/// Time that a round takes beyond sending: its processes start and end, and the measurements are saved.
+/// Time that a round takes beyond sending: its processes start and end, and the measurements are
+/// saved.
 pub(crate) const AROUND: Duration = Duration::from_millis(250);
 
 /// `45 s`, `2 min 5 s`.
 pub(crate) fn minutes(time: Duration) -> String {
     let seconds = time.as_secs().max(1);
-    if seconds < 60 { format!("{seconds} s") } else { format!("{} min {} s", seconds / 60, seconds % 60) }
+    if seconds < 60 {
+        format!("{seconds} s")
+    } else {
+        format!("{} min {} s", seconds / 60, seconds % 60)
+    }
 }
 
 /// A study, before and while it runs.
@@ -86,9 +92,13 @@ pub(crate) enum End {
 /// Run a study, and return the exit code.
 ///
 /// # Errors
-/// When its directory cannot be made, a round failed, or the result could not be saved or printed; what was measured is
-/// saved all the same.
-pub(crate) fn conduct<S: Study>(mut study: S, keep: &OutputArgs, command: &str) -> Result<u8, Error> {
+/// When its directory cannot be made, a round failed, or the result could not be saved or printed;
+/// what was measured is saved all the same.
+pub(crate) fn conduct<S: Study>(
+    mut study: S,
+    keep: &OutputArgs,
+    command: &str,
+) -> Result<u8, Error> {
     let name = keep.name_or(command);
     let directory = directory(keep, &name, study.resumed())?;
     let held = HeldSignals::hold().map_err(Error::Signal)?;
@@ -104,7 +114,11 @@ pub(crate) fn conduct<S: Study>(mut study: S, keep: &OutputArgs, command: &str) 
         Err(Error::Stopped(signal)) => (Some(signal), None),
         Err(error) => (None, Some(error)),
     };
-    let end = if signal.is_some() || failed.is_some() { End::Cut(signal) } else { End::Complete };
+    let end = if signal.is_some() || failed.is_some() {
+        End::Cut(signal)
+    } else {
+        End::Complete
+    };
     let result = match study.result(name, end) {
         Ok(Some(result)) => result,
         Ok(None) => {

@@ -29,13 +29,19 @@ struct Submission<'a> {
 /// Prints or submits, and returns the exit code.
 pub(crate) fn submit(args: &SubmitArgs) -> Result<u8, Error> {
     let (plan, text) = PlanFile::read(&args.plan).map_err(|error| match error {
-        PlanFileError::Io { path, error } => {
-            Error::Usage(format!("PLAN {}: {error}. Name the file that `crawlmark plan` wrote", path.display()))
-        }
+        PlanFileError::Io { path, error } => Error::Usage(format!(
+            "PLAN {}: {error}. Name the file that `crawlmark plan` wrote",
+            path.display()
+        )),
         other => other.into(),
     })?;
     let flags = flags(args, &plan)?;
-    let submission = Submission { args, plan, text, flags };
+    let submission = Submission {
+        args,
+        plan,
+        text,
+        flags,
+    };
     match args.scheduler {
         Scheduler::Slurm => slurm::submit(&submission)?,
         Scheduler::Kubernetes => {
@@ -54,7 +60,8 @@ pub(crate) fn submit(args: &SubmitArgs) -> Result<u8, Error> {
 /// Return the flags that each part's `run` gets, which hold all that the plan had to leave out.
 fn flags(args: &SubmitArgs, plan: &PlanFile) -> Result<Vec<String>, Error> {
     let text = args.flags.as_deref().unwrap_or_default();
-    let flags = shlex::split(text).ok_or_else(|| Error::Usage("--flags: a quotation mark is not closed".to_owned()))?;
+    let flags = shlex::split(text)
+        .ok_or_else(|| Error::Usage("--flags: a quotation mark is not closed".to_owned()))?;
     resumed(&plan.command, &flags).map_err(|missing| {
         Error::Usage(format!(
             "{}: secrets are not saved, so these parts of the command are missing: {}. Make the plan with --bearer-env NAME, or give them with \

@@ -1,5 +1,5 @@
-//! The bundled target as processes of its own, forked from a command. Used by `serve`, by `selftest`, and by `run` without
-//! a URL.
+//! The bundled target as processes of its own, forked from a command. Used by `serve`, by
+//! `selftest`, and by `run` without a URL.
 
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
@@ -23,18 +23,35 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// Binds, then forks one process per listener. Connections are accepted from here on: until the processes run, the
-    /// kernel queues them.
-    pub(crate) fn start(listen: SocketAddr, processes: NonZeroUsize, config: &Config) -> Result<Self, Error> {
+    /// Binds, then forks one process per listener. Connections are accepted from here on: until the
+    /// processes run, the kernel queues them.
+    pub(crate) fn start(
+        listen: SocketAddr,
+        processes: NonZeroUsize,
+        config: &Config,
+    ) -> Result<Self, Error> {
         let shared = Shared::new()?;
-        let mut sockets: Vec<_> = listeners(listen, processes)?.into_iter().map(Some).collect();
-        let address = sockets.iter().flatten().next().and_then(|socket| socket.local_addr().ok()).unwrap_or(listen);
-        let mut target = Self { address, shared, children: Vec::with_capacity(sockets.len()) };
+        let mut sockets: Vec<_> = listeners(listen, processes)?
+            .into_iter()
+            .map(Some)
+            .collect();
+        let address = sockets
+            .iter()
+            .flatten()
+            .next()
+            .and_then(|socket| socket.local_addr().ok())
+            .unwrap_or(listen);
+        let mut target = Self {
+            address,
+            shared,
+            children: Vec::with_capacity(sockets.len()),
+        };
         for i in 0..sockets.len() {
             let shared = target.shared.clone();
             let child = fork(&format!("crawlmark-t{i}"), Role::Part, || {
                 let own = sockets[i].take();
-                // The siblings' sockets must be closed here, or the kernel would queue connections that no process accepts.
+                // The siblings' sockets must be closed here, or the kernel would queue connections
+                // that no process accepts.
                 sockets.clear();
                 match own.map(|socket| run_process(socket, config, &shared)) {
                     Some(Ok(())) => 0,
@@ -58,7 +75,10 @@ impl Target {
 
     /// A process of it that has ended by itself, if one has.
     pub(crate) fn lost(&mut self) -> Option<(i32, ShardExit)> {
-        let at = self.children.iter().position(crawlmark_harness::process::Child::has_ended)?;
+        let at = self
+            .children
+            .iter()
+            .position(crawlmark_harness::process::Child::has_ended)?;
         let child = self.children.remove(at);
         Some((child.pid(), child.wait()))
     }

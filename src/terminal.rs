@@ -22,7 +22,11 @@ use crate::error::Error;
 /// Prints a result. A reader that has had enough and is gone is no failure.
 pub(crate) fn print(text: &str) -> Result<(), Error> {
     let text = visible(text);
-    write(&if io::stdout().is_terminal() { shown(&text, glyphs()) } else { text })
+    write(&if io::stdout().is_terminal() {
+        shown(&text, glyphs())
+    } else {
+        text
+    })
 }
 
 /// True if people read standard output as it is printed.
@@ -32,12 +36,20 @@ pub(crate) fn is_seen() -> bool {
 
 /// Prints what is for another program, to the letter unless people see it.
 pub(crate) fn print_data(text: &str) -> Result<(), Error> {
-    if io::stdout().is_terminal() { print(text) } else { write(text) }
+    if io::stdout().is_terminal() {
+        print(text)
+    } else {
+        write(text)
+    }
 }
 
 /// Prints the lines of a result, with colours where the terminal has them.
 pub(crate) fn print_lines(lines: &[TerminalLine]) -> Result<(), Error> {
-    let glyphs = if io::stdout().is_terminal() { glyphs() } else { Glyphs::Blocks };
+    let glyphs = if io::stdout().is_terminal() {
+        glyphs()
+    } else {
+        Glyphs::Blocks
+    };
     let painted = |TerminalLine { text, tone }: &TerminalLine| {
         let text = visible(text);
         let text = style(shown(&text, glyphs));
@@ -67,7 +79,8 @@ pub(crate) fn print_help(help: &clap::Error) -> Result<(), Error> {
     printed(help.print().and_then(|()| io::stdout().flush()))
 }
 
-/// Say why a command line cannot be parsed, with colours where the terminal has them and no secret would be shown.
+/// Say why a command line cannot be parsed, with colours where the terminal has them and no secret
+/// would be shown.
 pub(crate) fn say_usage(error: &clap::Error) {
     let text = error.render().to_string();
     if redact::text(&visible(&text)) == text {
@@ -89,17 +102,23 @@ fn printed(outcome: io::Result<()>) -> Result<(), Error> {
     }
 }
 
-/// Says something about the run, without the secrets of any URL in it: it may be what another program said.
+/// Says something about the run, without the secrets of any URL in it: it may be what another
+/// program said.
 pub(crate) fn say(text: &str) {
     // Standard error may be closed; that must not stop a run.
     let mut out = io::stderr().lock();
     let text = redact::text(text);
     let text = visible(&text);
-    let text = if out.is_terminal() { shown(&text, glyphs()) } else { text };
+    let text = if out.is_terminal() {
+        shown(&text, glyphs())
+    } else {
+        text
+    };
     let _ = out.write_all(text.as_bytes());
 }
 
-/// The text as a terminal with these characters can show it: the one sign beyond ASCII in all texts is that for micro.
+/// The text as a terminal with these characters can show it: the one sign beyond ASCII in all texts
+/// is that for micro.
 fn shown(text: &str, glyphs: Glyphs) -> Cow<'_, str> {
     match glyphs {
         Glyphs::Ascii if text.contains('µ') => text.replace('µ', "u").into(),
@@ -112,11 +131,16 @@ pub(crate) fn columns() -> usize {
     columns_of(&console::Term::stdout())
 }
 
-/// Return the columns of the terminal that messages about the run are printed to; no limit when they go elsewhere.
+/// Return the columns of the terminal that messages about the run are printed to; no limit when
+/// they go elsewhere.
 pub(crate) fn columns_beside() -> usize {
     columns_of(&console::Term::stderr())
 }
 
 fn columns_of(terminal: &console::Term) -> usize {
-    if terminal.is_term() { usize::from(terminal.size().1) } else { usize::MAX }
+    if terminal.is_term() {
+        usize::from(terminal.size().1)
+    } else {
+        usize::MAX
+    }
 }

@@ -1,11 +1,14 @@
-//! `crawlmark watch`: shows all parts of a crawl on several machines while they go on, from what they write to the directory that they share.
+//! `crawlmark watch`: shows all parts of a crawl on several machines while they go on, from what
+//! they write to the directory that they share.
 
 use std::io;
 use std::thread::sleep;
 use std::time::Duration;
 
 use crawlmark_harness::clock::Clock;
-use crawlmark_results::run::parts::{MOST_READ, PartsDirectory, PartsOverview, PartsWatch, PlanFile, UnreadParts};
+use crawlmark_results::run::parts::{
+    MOST_READ, PartsDirectory, PartsOverview, PartsWatch, PlanFile, UnreadParts,
+};
 use crawlmark_results::show::text::shell_word;
 
 use crate::cli::WatchArgs;
@@ -15,7 +18,8 @@ use crate::terminal::{self, PartsProgress};
 /// Interval between two looks: parts write once a second.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// Interval between two looks for a snapshot, which has to see the parts move. Each reads all parts.
+/// Interval between two looks for a snapshot, which has to see the parts move. Each reads all
+/// parts.
 const OFTEN: Duration = Duration::from_millis(500);
 
 /// Watches until all parts are done, or takes a snapshot, and returns the exit code.
@@ -40,7 +44,9 @@ pub(crate) fn watch(args: &WatchArgs) -> Result<u8, Error> {
             sleep(OFTEN);
             if !std::mem::replace(&mut is_told, true) {
                 let most = humantime::format_duration(args.lost_after);
-                terminal::say(&format!("waiting up to {most} to see which parts are alive (--lost-after)\n"));
+                terminal::say(&format!(
+                    "waiting up to {most} to see which parts are alive (--lost-after)\n"
+                ));
             }
         };
         if args.json {
@@ -72,11 +78,16 @@ pub(crate) fn watch(args: &WatchArgs) -> Result<u8, Error> {
 /// When there is one.
 fn refuse_unread(all: &PartsOverview, lost_after: Duration) -> Result<(), Error> {
     match &all.unread {
-        Some(UnreadParts { path, error, for_s, is_damaged, .. })
-            if *is_damaged || *for_s >= lost_after.as_secs_f64() =>
-        {
-            Err(Error::Unreadable { path: path.clone(), error: io::Error::other(error.clone()) })
-        }
+        Some(UnreadParts {
+            path,
+            error,
+            for_s,
+            is_damaged,
+            ..
+        }) if *is_damaged || *for_s >= lost_after.as_secs_f64() => Err(Error::Unreadable {
+            path: path.clone(),
+            error: io::Error::other(error.clone()),
+        }),
         Some(_) | None => Ok(()),
     }
 }

@@ -14,44 +14,71 @@ const OF_PROXIES: [u16; 6] = [401, 403, 407, 502, 503, 504];
 
 /// Compares the report with the target's counts.
 ///
-/// What was cut off (aborted, timed out) may or may not have reached the target, and of what the target answered some
-/// may not have been read: there the two may differ, by that many and no more. The target never sees a request or a
-/// connection that is not counted here: both count from when they are sent and open. The same is true of the status of an
-/// answer whose head was longer than the crawl reads, as a fault of the target makes it. What was sent on a connection
-/// that a limit of the target refused never arrived, and what found no connection was not sent: if it was tried again,
-/// the target saw the item for the first time. A connection is in the target's counts with its first request,
-/// so one whose first request was held back until the end is not. A shard
-/// that died has not told what it sent, so nothing can be compared then. IDs are compared as far as the target tracks them.
-/// A proxy opens connections of its own, which are not compared then, and may refuse a request itself.
+/// What was cut off (aborted, timed out) may or may not have reached the target, and of what the
+/// target answered some may not have been read: there the two may differ, by that many and no more.
+/// The target never sees a request or a connection that is not counted here: both count from when
+/// they are sent and open. The same is true of the status of an answer whose head was longer than
+/// the crawl reads, as a fault of the target makes it. What was sent on a connection that a limit
+/// of the target refused never arrived, and what found no connection was not sent: if it was tried
+/// again, the target saw the item for the first time. A connection is in the target's counts with
+/// its first request, so one whose first request was held back until the end is not. A shard that
+/// died has not told what it sent, so nothing can be compared then. IDs are compared as far as the
+/// target tracks them. A proxy opens connections of its own, which are not compared then, and may
+/// refuse a request itself.
 pub(crate) fn compare(report: &Report, ledger: &Ledger) -> Witness {
     let totals = &report.totals;
     let errors = |kind| totals.errors_of(kind);
     let cut_off = report.ledger.aborted + errors(ErrorKind::Timeout);
     let huge_heads = ledger.faults.get(HUGE_HEADERS).copied().unwrap_or(0);
     let unread_heads = huge_heads.min(errors(ErrorKind::Malformed));
-    let unreceived = ledger.connections_refused.min(errors(ErrorKind::Closed) + errors(ErrorKind::Reset));
+    let unreceived = ledger
+        .connections_refused
+        .min(errors(ErrorKind::Closed) + errors(ErrorKind::Reset));
     let is_proxied = report.plan.run.workload.contains_key(PROXY);
     let by_proxy = |status: u16| {
-        let count = totals.attempts_by_status.get(&status).filter(|_| is_proxied && OF_PROXIES.contains(&status));
+        let count = totals
+            .attempts_by_status
+            .get(&status)
+            .filter(|_| is_proxied && OF_PROXIES.contains(&status));
         count.copied().unwrap_or(0)
     };
-    let refused_by_proxy = OF_PROXIES.map(by_proxy).iter().sum::<u64>() + errors(ErrorKind::ProxyAuth);
+    let refused_by_proxy =
+        OF_PROXIES.map(by_proxy).iter().sum::<u64>() + errors(ErrorKind::ProxyAuth);
     let unreceived = unreceived + refused_by_proxy;
-    let (unsent, unused) = (totals.attempts.saturating_sub(totals.attempts_sent), totals.connections_unused);
+    let (unsent, unused) = (
+        totals.attempts.saturating_sub(totals.attempts_sent),
+        totals.connections_unused,
+    );
     let mut differences = Vec::new();
     let mut check = |what: &str, (ours, theirs): (u64, u64), (fewer, more): (u64, u64)| {
         if ours > theirs + cut_off + fewer || theirs > ours + more {
             differences.push(format!("{what}: {ours} here, {theirs} there"));
         }
     };
-    check("requests", (totals.attempts_sent, ledger.requests), (unreceived, 0));
+    check(
+        "requests",
+        (totals.attempts_sent, ledger.requests),
+        (unreceived, 0),
+    );
     if !is_proxied {
-        check("connections", (totals.connections_opened, ledger.connections), (unreceived + unsent + unused, 0));
+        check(
+            "connections",
+            (totals.connections_opened, ledger.connections),
+            (unreceived + unsent + unused, 0),
+        );
     }
     if ledger.uniqueness_exact {
         let items = totals.attempts_sent.saturating_sub(totals.retries);
-        check("different IDs", (items, ledger.unique_ids), (unreceived, cut_off + unsent));
-        check("IDs asked for again", (totals.retries, ledger.duplicate_ids), (unreceived + unsent, cut_off));
+        check(
+            "different IDs",
+            (items, ledger.unique_ids),
+            (unreceived, cut_off + unsent),
+        );
+        check(
+            "IDs asked for again",
+            (totals.retries, ledger.duplicate_ids),
+            (unreceived + unsent, cut_off),
+        );
     }
     let mut statuses: BTreeMap<u16, (u64, u64)> = BTreeMap::new();
     for (status, count) in &totals.attempts_by_status {
@@ -61,7 +88,11 @@ pub(crate) fn compare(report: &Report, ledger: &Ledger) -> Witness {
         statuses.entry(*status).or_default().1 = *count;
     }
     for (status, both) in statuses {
-        check(&format!("status {status}"), both, (by_proxy(status), cut_off + unread_heads));
+        check(
+            &format!("status {status}"),
+            both,
+            (by_proxy(status), cut_off + unread_heads),
+        );
     }
     let whole = report.shards.iter().all(ShardReport::is_whole);
     Witness {

@@ -31,7 +31,12 @@ pub(crate) const CASES: [CapacityCase; 2] = [
     CapacityCase {
         name: "limit",
         does: "lets 4,000/s through (100 at once), refuses the rest, and takes 20 µs longer for each other request in flight",
-        target: &["--target-limit", "4000/s:burst=100", "--target-latency-per-in-flight", "20us"],
+        target: &[
+            "--target-limit",
+            "4000/s:burst=100",
+            "--target-latency-per-in-flight",
+            "20us",
+        ],
         probe: "2s",
     },
     CapacityCase {
@@ -59,13 +64,30 @@ pub(crate) struct SearchAnswer {
 
 impl CapacityCase {
     /// Searches once.
-    pub(crate) fn ask(&self, number: u32, out: &Path) -> Result<SearchAnswer, Box<dyn std::error::Error>> {
+    pub(crate) fn ask(
+        &self,
+        number: u32,
+        out: &Path,
+    ) -> Result<SearchAnswer, Box<dyn std::error::Error>> {
         // Each begins elsewhere, and so probes other rates.
         let from_per_s = 700 + 37 * number;
         let clock = Clock::start();
         let output = Command::new(env!("CARGO_BIN_EXE_crawlmark"))
-            .args(["capacity", "--quiet", "--json", "--from", &from_per_s.to_string()])
-            .args(["--seed", &(number * 1_000).to_string(), "--warmup", "1s", "--probe", self.probe])
+            .args([
+                "capacity",
+                "--quiet",
+                "--json",
+                "--from",
+                &from_per_s.to_string(),
+            ])
+            .args([
+                "--seed",
+                &(number * 1_000).to_string(),
+                "--warmup",
+                "1s",
+                "--probe",
+                self.probe,
+            ])
             .arg("--out")
             .arg(out)
             .arg("--")
@@ -73,12 +95,17 @@ impl CapacityCase {
             .stdin(Stdio::null())
             .stderr(Stdio::piped())
             .output()?;
-        let capacity: Capacity = serde_json::from_slice(&output.stdout)
-            .map_err(|_| format!("crawlmark capacity: {}", String::from_utf8_lossy(&output.stderr)))?;
+        let capacity: Capacity = serde_json::from_slice(&output.stdout).map_err(|_| {
+            format!(
+                "crawlmark capacity: {}",
+                String::from_utf8_lossy(&output.stderr)
+            )
+        })?;
         let is_near = |per_s: f64| (per_s / KNOWN - 1.0).abs() <= OFF;
         Ok(SearchAnswer {
             from_per_s,
-            right: capacity.outcome == SearchOutcome::Found && capacity.capacity_per_s.is_some_and(is_near),
+            right: capacity.outcome == SearchOutcome::Found
+                && capacity.capacity_per_s.is_some_and(is_near),
             outcome: capacity.outcome,
             capacity_per_s: capacity.capacity_per_s,
             fails_at_per_s: capacity.fails_at_per_s,
@@ -104,19 +131,38 @@ impl SearchAnswer {
     pub(crate) fn told(&self) -> String {
         let wrong = if self.right { "" } else { " WRONG" };
         let [pass, fail] = [self.capacity_per_s, self.fails_at_per_s].map(per_s);
-        let Self { outcome, probes, void_probes, took_s, .. } = self;
-        format!("{}{wrong}, {pass} to {fail}, {probes} probes ({void_probes} void) in {took_s} s", outcome.name())
+        let Self {
+            outcome,
+            probes,
+            void_probes,
+            took_s,
+            ..
+        } = self;
+        format!(
+            "{}{wrong}, {pass} to {fail}, {probes} probes ({void_probes} void) in {took_s} s",
+            outcome.name()
+        )
     }
 
     /// Format the result as a row of a table.
     pub(crate) fn row(&self) -> String {
         let [pass, fail] = [self.capacity_per_s, self.fails_at_per_s].map(per_s);
-        let off = self
-            .capacity_per_s
-            .map_or_else(|| "-".to_owned(), |per_s| format!("{:+.1} %", (per_s / KNOWN - 1.0) * 100.0));
-        let Self { from_per_s, outcome, probes, void_probes, took_s, .. } = self;
+        let off = self.capacity_per_s.map_or_else(
+            || "-".to_owned(),
+            |per_s| format!("{:+.1} %", (per_s / KNOWN - 1.0) * 100.0),
+        );
+        let Self {
+            from_per_s,
+            outcome,
+            probes,
+            void_probes,
+            took_s,
+            ..
+        } = self;
         let outcome = outcome.name();
-        format!("| {from_per_s}/s | {outcome} | {pass} | {fail} | {off} | {probes} | {void_probes} | {took_s} s |")
+        format!(
+            "| {from_per_s}/s | {outcome} | {pass} | {fail} | {off} | {probes} | {void_probes} | {took_s} s |"
+        )
     }
 }
 

@@ -1,8 +1,10 @@
-//! Check that `crawlmark capacity` finds a capacity that is known: `cargo bench --bench capacity -- --help`.
+//! Check that `crawlmark capacity` finds a capacity that is known:
+//! `cargo bench --bench capacity -- --help`.
 //!
-//! The bundled target sustains 4,000 requests a second: it refuses any more, or lets them wait without an end. Its capacity
-//! is searched for many times, as a user does, from another rate each time, so that another row of rates is probed. The bench
-//! writes what it saw, and its exit code is 1 when an answer was off by more than 2 %.
+//! The bundled target sustains 4,000 requests a second: it refuses any more, or lets them wait
+//! without an end. Its capacity is searched for many times, as a user does, from another rate each
+//! time, so that another row of rates is probed. The bench writes what it saw, and its exit code is
+//! 1 when an answer was off by more than 2 %.
 
 mod ask;
 #[path = "../machine.rs"]
@@ -48,13 +50,22 @@ fn main() -> ExitCode {
 fn ask_all(arguments: &CapacityArguments) -> Result<bool, Box<dyn std::error::Error>> {
     let place = tempfile::tempdir()?;
     let mut asked: Vec<(CapacityCase, Vec<SearchAnswer>)> = Vec::new();
-    let is_wanted =
-        |case: &CapacityCase| arguments.cases.is_empty() || arguments.cases.iter().any(|name| name == case.name);
+    let is_wanted = |case: &CapacityCase| {
+        arguments.cases.is_empty() || arguments.cases.iter().any(|name| name == case.name)
+    };
     for case in CASES.into_iter().filter(is_wanted) {
         let mut answers: Vec<SearchAnswer> = Vec::new();
         for number in 1..=arguments.runs {
-            let answer = case.ask(number, &place.path().join(format!("{}-{number}", case.name)))?;
-            say(&format!("{} {number:>3} of {}: {}", case.name, arguments.runs, answer.told()));
+            let answer = case.ask(
+                number,
+                &place.path().join(format!("{}-{number}", case.name)),
+            )?;
+            say(&format!(
+                "{} {number:>3} of {}: {}",
+                case.name,
+                arguments.runs,
+                answer.told()
+            ));
             answers.push(answer);
         }
         asked.push((case, answers));
@@ -64,18 +75,35 @@ fn ask_all(arguments: &CapacityArguments) -> Result<bool, Box<dyn std::error::Er
         }
     }
     say(&markdown(&asked));
-    Ok(asked.iter().flat_map(|(_, answers)| answers).all(SearchAnswer::is_right))
+    Ok(asked
+        .iter()
+        .flat_map(|(_, answers)| answers)
+        .all(SearchAnswer::is_right))
 }
 
-fn save(asked: &[(CapacityCase, Vec<SearchAnswer>)], out: &Path) -> Result<(), Box<dyn std::error::Error>> {
+fn save(
+    asked: &[(CapacityCase, Vec<SearchAnswer>)],
+    out: &Path,
+) -> Result<(), Box<dyn std::error::Error>> {
     fs::create_dir_all(out)?;
     fs::write(out.join("README.md"), markdown(asked))?;
-    let answers: BTreeMap<&str, &[SearchAnswer]> =
-        asked.iter().map(|(case, answers)| (case.name, &**answers)).collect();
-    fs::write(out.join("answers.json"), serde_json::to_string_pretty(&answers)? + "\n")?;
-    for (case, last) in asked.iter().filter_map(|(case, answers)| Some((case, answers.last()?))) {
+    let answers: BTreeMap<&str, &[SearchAnswer]> = asked
+        .iter()
+        .map(|(case, answers)| (case.name, &**answers))
+        .collect();
+    fs::write(
+        out.join("answers.json"),
+        serde_json::to_string_pretty(&answers)? + "\n",
+    )?;
+    for (case, last) in asked
+        .iter()
+        .filter_map(|(case, answers)| Some((case, answers.last()?)))
+    {
         for (from, to) in [("plots/capacity.svg", "svg"), ("capacity.json", "json")] {
-            fs::copy(last.saved().join(from), out.join(format!("{}.{to}", case.name)))?;
+            fs::copy(
+                last.saved().join(from),
+                out.join(format!("{}.{to}", case.name)),
+            )?;
         }
     }
     Ok(())
@@ -101,7 +129,11 @@ fn markdown(asked: &[(CapacityCase, Vec<SearchAnswer>)]) -> String {
         for answer in answers {
             let _ = writeln!(out, "{}", answer.row());
         }
-        let _ = writeln!(out, "\n![Latency against rate, in the last search]({}.svg)", case.name);
+        let _ = writeln!(
+            out,
+            "\n![Latency against rate, in the last search]({}.svg)",
+            case.name
+        );
     }
     out
 }

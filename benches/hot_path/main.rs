@@ -1,7 +1,8 @@
 //! Cost of one request inside the harness, and of merging shards: `cargo bench --bench hot_path`.
 //!
-//! One module per noun, through the public interface of `crawlmark-harness` alone. Nothing here forks: criterion may
-//! start threads. What a whole request costs, sockets included, is measured by `benches/side_by_side`.
+//! One module per noun, through the public interface of `crawlmark-harness` alone. Nothing here
+//! forks: criterion may start threads. What a whole request costs, sockets included, is measured by
+//! `benches/side_by_side`.
 
 mod pacer;
 mod plan;

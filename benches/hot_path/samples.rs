@@ -1,5 +1,5 @@
-//! Attempts to feed to the benches: good answers whose times spread over the histogram as a real tail does. A fixed
-//! value would keep one cell in the cache and flatter the recorder.
+//! Attempts to feed to the benches: good answers whose times spread over the histogram as a real
+//! tail does. A fixed value would keep one cell in the cache and flatter the recorder.
 
 use std::time::Duration;
 
@@ -17,11 +17,14 @@ pub(crate) fn bounds() -> Bounds {
 
 /// [`COUNT`] attempts, the same at every call.
 pub(crate) fn samples() -> Vec<Sample> {
-    // Knuth's 64-bit multiplicative generator: any spread will do, it only has to be the same every time.
+    // Knuth's 64-bit multiplicative generator: any spread will do, it only has to be the same every
+    // time.
     let mut state = 1_u64;
     (0..COUNT as u64)
         .map(|id| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
             // 100 us, doubled up to seven times: most answers fast, few slow.
             let service_ns = (100_000 + (state >> 48)) << (state >> 61).min(7);
             sample(id, service_ns)

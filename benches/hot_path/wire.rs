@@ -1,12 +1,13 @@
-//! The frames that a shard sends while it crawls: progress several times a second, an interval once a second.
+//! The frames that a shard sends while it crawls: progress several times a second, an interval once
+//! a second.
 
 use std::hint::black_box;
 
 use crawlmark_harness::clock::Nanos;
 use crawlmark_harness::stats::{AnswerBins, Bins, Counters, Series, ShardStats};
 use crawlmark_harness::wire::{
-    Frame, FrameDecoder, IntervalFrame, Progress, Scheduled, SecondFigures, WireError, decode_stats, encode,
-    encode_timings,
+    Frame, FrameDecoder, IntervalFrame, Progress, Scheduled, SecondFigures, WireError,
+    decode_stats, encode, encode_timings,
 };
 use criterion::Criterion;
 
@@ -24,7 +25,9 @@ pub(crate) fn benches(criterion: &mut Criterion) {
     criterion.bench_function("wire/encode an interval", |bencher| {
         bencher.iter(|| interval(black_box(&stats)).and_then(|frame| encode(&frame)));
     });
-    criterion.bench_function("wire/encode progress", |bencher| bencher.iter(|| encode(black_box(&progress))));
+    criterion.bench_function("wire/encode progress", |bencher| {
+        bencher.iter(|| encode(black_box(&progress)));
+    });
     decode(
         criterion,
         "wire/decode an interval",
@@ -69,7 +72,11 @@ fn decode<T>(
     criterion.bench_function(name, |bencher| {
         bencher.iter(|| {
             decoder.push(black_box(bytes));
-            decoder.next_frame::<Frame>().ok().flatten().and_then(&unpack)
+            decoder
+                .next_frame::<Frame>()
+                .ok()
+                .flatten()
+                .and_then(&unpack)
         });
     });
 }

@@ -56,7 +56,15 @@ pub(crate) const CASES: [Case; 3] = [
         caught_by: &["target_cpu_per_attempt", "throughput"],
         base: SideFlags::Served("--work 100000"),
         candidate: SideFlags::Served("--work 105000"),
-        rounds: &["http://127.0.0.1:{port}/items/{id}", "-n", "4000", "-c", "8", "-s", "1"],
+        rounds: &[
+            "http://127.0.0.1:{port}/items/{id}",
+            "-n",
+            "4000",
+            "-c",
+            "8",
+            "-s",
+            "1",
+        ],
     },
 ];
 
@@ -76,21 +84,41 @@ pub(crate) struct VerdictAnswer {
 
 impl Case {
     /// Asks once.
-    pub(crate) fn ask(&self, seed: u64, out: &Path) -> Result<VerdictAnswer, Box<dyn std::error::Error>> {
+    pub(crate) fn ask(
+        &self,
+        seed: u64,
+        out: &Path,
+    ) -> Result<VerdictAnswer, Box<dyn std::error::Error>> {
         let mut ab = Command::new(env!("CARGO_BIN_EXE_crawlmark"));
-        ab.args(["ab", "--quiet", "--json", "--seed", &seed.to_string(), "--out"]).arg(out);
-        for (side, [flags, target]) in
-            [(&self.base, ["--base", "--base-target"]), (&self.candidate, ["--cand", "--cand-target"])]
-        {
+        ab.args([
+            "ab",
+            "--quiet",
+            "--json",
+            "--seed",
+            &seed.to_string(),
+            "--out",
+        ])
+        .arg(out);
+        for (side, [flags, target]) in [
+            (&self.base, ["--base", "--base-target"]),
+            (&self.candidate, ["--cand", "--cand-target"]),
+        ] {
             match side {
                 SideFlags::Flags(own) => ab.args([flags, own]),
                 SideFlags::Served(own) => {
                     let program = env!("CARGO_BIN_EXE_crawlmark");
-                    ab.arg(target).arg(format!("exec {program} serve --processes 1 --listen 127.0.0.1:{{port}} {own}"))
+                    ab.arg(target).arg(format!(
+                        "exec {program} serve --processes 1 --listen 127.0.0.1:{{port}} {own}"
+                    ))
                 }
             };
         }
-        let output = ab.arg("--").args(self.rounds).stdin(Stdio::null()).stderr(Stdio::piped()).output()?;
+        let output = ab
+            .arg("--")
+            .args(self.rounds)
+            .stdin(Stdio::null())
+            .stderr(Stdio::piped())
+            .output()?;
         let contest: Value = serde_json::from_slice(&output.stdout)
             .map_err(|_| format!("crawlmark ab: {}", String::from_utf8_lossy(&output.stderr)))?;
         Ok(self.answer(seed, &contest, out))
@@ -98,7 +126,10 @@ impl Case {
 
     fn answer(&self, seed: u64, contest: &Value, out: &Path) -> VerdictAnswer {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let findings = contest["comparison"]["findings"].as_array().cloned().unwrap_or_default();
+        let findings = contest["comparison"]["findings"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default();
         let metric = |finding: &Value| {
             let ratio = finding["evidence"]["ratio"].as_f64()?;
             Some((text(&finding["metric"]), ratio, text(&finding["verdict"])))
@@ -106,14 +137,18 @@ impl Case {
         let metrics: Vec<(String, f64, String)> = findings.iter().filter_map(metric).collect();
         let verdict = text(&contest["verdict"]);
         let is_caught = self.caught_by.is_empty()
-            || metrics.iter().any(|(metric, _, said)| said == "regression" && self.caught_by.contains(&&**metric));
+            || metrics.iter().any(|(metric, _, said)| {
+                said == "regression" && self.caught_by.contains(&&**metric)
+            });
         let rounds = contest["rounds"].as_array().map_or(0, Vec::len);
         VerdictAnswer {
             seed,
             right: is_caught && self.right.contains(&&*verdict),
             verdict,
             pairs: rounds / 2,
-            disturbed_pairs: contest["comparison"]["disturbed_pairs"].as_u64().unwrap_or(0),
+            disturbed_pairs: contest["comparison"]["disturbed_pairs"]
+                .as_u64()
+                .unwrap_or(0),
             metrics,
             saved: out.to_owned(),
         }
@@ -135,12 +170,18 @@ impl VerdictAnswer {
 
     /// Candidate over base of a metric.
     pub(crate) fn ratio(&self, metric: &str) -> Option<f64> {
-        self.metrics.iter().find(|(name, ..)| name == metric).map(|(_, ratio, _)| *ratio)
+        self.metrics
+            .iter()
+            .find(|(name, ..)| name == metric)
+            .map(|(_, ratio, _)| *ratio)
     }
 
     /// Return the verdict on a metric.
     pub(crate) fn said(&self, metric: &str) -> Option<&str> {
-        self.metrics.iter().find(|(name, ..)| name == metric).map(|(.., said)| &**said)
+        self.metrics
+            .iter()
+            .find(|(name, ..)| name == metric)
+            .map(|(.., said)| &**said)
     }
 
     /// The picture of its pairs.
@@ -150,9 +191,17 @@ impl VerdictAnswer {
 
     /// Format the result as one line.
     pub(crate) fn told(&self) -> String {
-        let metrics: Vec<String> =
-            self.metrics.iter().map(|(metric, ratio, said)| format!("{metric} {ratio:.4} {said}")).collect();
+        let metrics: Vec<String> = self
+            .metrics
+            .iter()
+            .map(|(metric, ratio, said)| format!("{metric} {ratio:.4} {said}"))
+            .collect();
         let wrong = if self.right { "" } else { " WRONG" };
-        format!("{}{wrong} after {} pairs; {}", self.verdict, self.pairs, metrics.join(", "))
+        format!(
+            "{}{wrong} after {} pairs; {}",
+            self.verdict,
+            self.pairs,
+            metrics.join(", ")
+        )
     }
 }

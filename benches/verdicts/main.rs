@@ -1,9 +1,11 @@
-//! Check of the verdicts of `crawlmark ab` on the machine at hand: `cargo bench --bench verdicts -- --help`.
+//! Check of the verdicts of `crawlmark ab` on the machine at hand:
+//! `cargo bench --bench verdicts -- --help`.
 //!
-//! Three questions, each asked as a user asks them, many times with another order of rounds: two targets that differ by
-//! five percent have to be told apart, two equal ones must not be, and a service whose handler costs five percent more CPU
-//! has to be caught by its CPU or by its throughput. It writes what it saw, the runs that went wrong included, and its
-//! exit code is 1 when an answer was wrong.
+//! Three questions, each asked as a user asks them, many times with another order of rounds: two
+//! targets that differ by five percent have to be told apart, two equal ones must not be, and a
+//! service whose handler costs five percent more CPU has to be caught by its CPU or by its
+//! throughput. It writes what it saw, the runs that went wrong included, and its exit code is 1
+//! when an answer was wrong.
 
 mod case;
 #[path = "../machine.rs"]
@@ -49,13 +51,18 @@ fn main() -> ExitCode {
 fn ask(arguments: &VerdictArguments) -> Result<bool, Box<dyn std::error::Error>> {
     let place = tempfile::tempdir()?;
     let mut outcomes = Vec::new();
-    for case in
-        CASES.iter().filter(|case| arguments.cases.is_empty() || arguments.cases.iter().any(|name| name == case.name))
-    {
+    for case in CASES.iter().filter(|case| {
+        arguments.cases.is_empty() || arguments.cases.iter().any(|name| name == case.name)
+    }) {
         let mut answers: Vec<VerdictAnswer> = Vec::new();
         for seed in 1..=arguments.runs {
             let answer = case.ask(seed, &place.path().join(format!("{}-{seed}", case.name)))?;
-            say(&format!("{:<10} {seed:>3} of {}: {}", case.name, arguments.runs, answer.told()));
+            say(&format!(
+                "{:<10} {seed:>3} of {}: {}",
+                case.name,
+                arguments.runs,
+                answer.told()
+            ));
             answers.push(answer);
         }
         outcomes.push(CaseAnswers::new(case, answers));
@@ -70,8 +77,14 @@ fn ask(arguments: &VerdictArguments) -> Result<bool, Box<dyn std::error::Error>>
 
 fn save(outcomes: &[CaseAnswers], out: &Path) -> Result<(), Box<dyn std::error::Error>> {
     fs::create_dir_all(out)?;
-    fs::write(out.join("README.md"), summary::markdown(outcomes, &here_and_now()))?;
-    fs::write(out.join("verdicts.json"), serde_json::to_string_pretty(outcomes)? + "\n")?;
+    fs::write(
+        out.join("README.md"),
+        summary::markdown(outcomes, &here_and_now()),
+    )?;
+    fs::write(
+        out.join("verdicts.json"),
+        serde_json::to_string_pretty(outcomes)? + "\n",
+    )?;
     for outcome in outcomes {
         fs::copy(outcome.plot(), out.join(format!("{}.svg", outcome.case)))?;
     }

@@ -9,7 +9,13 @@ use serde::Serialize;
 use crate::case::{Case, VerdictAnswer};
 
 /// The metrics, in the order of the page.
-const METRICS: [&str; 5] = ["target_cpu_per_attempt", "cpu_per_attempt", "throughput", "service_p50", "service_p99"];
+const METRICS: [&str; 5] = [
+    "target_cpu_per_attempt",
+    "cpu_per_attempt",
+    "throughput",
+    "service_p50",
+    "service_p99",
+];
 
 /// All answers to a question.
 #[derive(Debug, Serialize)]
@@ -41,21 +47,32 @@ impl CaseAnswers {
 
     /// The picture of the last one.
     pub(crate) fn plot(&self) -> PathBuf {
-        self.answers.last().map(VerdictAnswer::plot).unwrap_or_default()
+        self.answers
+            .last()
+            .map(VerdictAnswer::plot)
+            .unwrap_or_default()
     }
 }
 
 /// The page.
 pub(crate) fn markdown(outcomes: &[CaseAnswers], machine: &str) -> String {
-    let mut out = String::from("# Verdicts\n\nMade by `cargo bench --bench verdicts -- --out results/verdicts`.\n\n");
+    let mut out = String::from(
+        "# Verdicts\n\nMade by `cargo bench --bench verdicts -- --out results/verdicts`.\n\n",
+    );
     let _ = writeln!(out, "{machine}\n");
-    let _ = writeln!(out, "| question | right | verdicts | pairs |\n|---|---|---|---|");
+    let _ = writeln!(
+        out,
+        "| question | right | verdicts | pairs |\n|---|---|---|---|"
+    );
     for outcome in outcomes {
         let mut verdicts: BTreeMap<&str, usize> = BTreeMap::new();
         for answer in &outcome.answers {
             *verdicts.entry(answer.verdict()).or_default() += 1;
         }
-        let verdicts: Vec<String> = verdicts.iter().map(|(verdict, count)| format!("{count} {verdict}")).collect();
+        let verdicts: Vec<String> = verdicts
+            .iter()
+            .map(|(verdict, count)| format!("{count} {verdict}"))
+            .collect();
         let mut pairs: Vec<usize> = outcome.answers.iter().map(VerdictAnswer::pairs).collect();
         pairs.sort_unstable();
         let (first, last) = (pairs.first().unwrap_or(&0), pairs.last().unwrap_or(&0));
@@ -74,15 +91,34 @@ pub(crate) fn markdown(outcomes: &[CaseAnswers], machine: &str) -> String {
             "| metric | candidate over base: lowest, median, highest | regression | pass |\n|---|---|---|---|"
         );
         for metric in METRICS {
-            let mut ratios: Vec<f64> = outcome.answers.iter().filter_map(|answer| answer.ratio(metric)).collect();
+            let mut ratios: Vec<f64> = outcome
+                .answers
+                .iter()
+                .filter_map(|answer| answer.ratio(metric))
+                .collect();
             ratios.sort_by(f64::total_cmp);
-            let (Some(least), Some(greatest)) = (ratios.first(), ratios.last()) else { continue };
+            let (Some(least), Some(greatest)) = (ratios.first(), ratios.last()) else {
+                continue;
+            };
             let median = ratios[ratios.len() / 2];
-            let count = |said| outcome.answers.iter().filter(|answer| answer.said(metric) == Some(said)).count();
+            let count = |said| {
+                outcome
+                    .answers
+                    .iter()
+                    .filter(|answer| answer.said(metric) == Some(said))
+                    .count()
+            };
             let (worse, passed) = (count("regression"), count("pass"));
-            let _ = writeln!(out, "| `{metric}` | {least:.4}, {median:.4}, {greatest:.4} | {worse} | {passed} |");
+            let _ = writeln!(
+                out,
+                "| `{metric}` | {least:.4}, {median:.4}, {greatest:.4} | {worse} | {passed} |"
+            );
         }
-        let _ = writeln!(out, "\n![The pairs of the last comparison]({}.svg)", outcome.case);
+        let _ = writeln!(
+            out,
+            "\n![The pairs of the last comparison]({}.svg)",
+            outcome.case
+        );
     }
     out
 }

@@ -1,4 +1,5 @@
-//! Any bytes as a file of requests: it is read or refused in one line, and what is read can be sent.
+//! Any bytes as a file of requests: it is read or refused in one line, and what is read can be
+//! sent.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

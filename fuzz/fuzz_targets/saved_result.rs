@@ -1,5 +1,5 @@
-//! Any bytes as `result.json` and `comparison.json`: what is damaged or made up is refused in one line, and what is read can be
-//! drawn and told.
+//! Any bytes as `result.json` and `comparison.json`: what is damaged or made up is refused in one
+//! line, and what is read can be drawn and told.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,5 @@
-//! Any bytes as a segment of a saved crawl, and as its frames: what is damaged or cut is told, and takes no memory.
+//! Any bytes as a segment of a saved crawl, and as its frames: what is damaged or cut is told, and
+//! takes no memory.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

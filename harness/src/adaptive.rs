@@ -1,7 +1,8 @@
-//! `Adaptive`: the limit on one shard's requests in flight, and the pace that it learnt from throttling.
+//! `Adaptive`: the limit on one shard's requests in flight, and the pace that it learnt from
+//! throttling.
 //!
-//! Used by a shard's gate and engine when a crawl is adaptive. Pure: it reads no clock and does not wait; every instant is
-//! passed in. It imports nothing of the shard, the pipes or the report.
+//! Used by a shard's gate and engine when a crawl is adaptive. Pure: it reads no clock and does not
+//! wait; every instant is passed in. It imports nothing of the shard, the pipes or the report.
 //!
 //! | room | for |
 //! |---|---|
@@ -12,53 +13,64 @@
 //!
 //! # Two controls
 //!
-//! **Concurrency** decides how many requests are in flight: it protects a target that slows down or breaks under load, and
-//! climbs to all lanes when it is used and nothing goes wrong (AIMD) or latency does not grow (gradient). It falls to 70 % when an episode of throttling is noticed, or
-//! when an attempt times out or gets no connection (once for all attempts that were under way), and never below 1. How it
-//! grows is chosen by [`AdaptiveKind`]:
+//! **Concurrency** decides how many requests are in flight: it protects a target that slows down or
+//! breaks under load, and climbs to all lanes when it is used and nothing goes wrong (AIMD) or
+//! latency does not grow (gradient). It falls to 70 % when an episode of throttling is noticed, or
+//! when an attempt times out or gets no connection (once for all attempts that were under way), and
+//! never below 1. How it grows is chosen by [`AdaptiveKind`]:
 //!
-//! - *AIMD* (Chiu and Jain, 1989): one more for each round trip without trouble in which at least half was used. Until the
-//!   first timeout it doubles instead, as TCP's slow start does: one more for each round trip of 200 ms would take the
-//!   better part of a minute to carry 1,000 requests per second.
-//! - *Gradient*: until latency grows. The limit doubles from 1 until the mean latency exceeds 1.25 times what it was, and then follows
-//!   the ratio (Gradient2 of Netflix's concurrency-limits, without its additive queue). Every 2 s all shards at once look at the latency at
-//!   half of their limits, as BBR does: a long-term mean would rise with the queue that the limit itself makes.
+//! - *AIMD* (Chiu and Jain, 1989): one more for each round trip without trouble in which at least
+//!   half was used. Until the first timeout it doubles instead, as TCP's slow start does: one more
+//!   for each round trip of 200 ms would take the better part of a minute to carry 1,000 requests
+//!   per second.
+//! - *Gradient*: until latency grows. The limit doubles from 1 until the mean latency exceeds 1.25
+//!   times what it was, and then follows the ratio (Gradient2 of Netflix's concurrency-limits,
+//!   without its additive queue). Every 2 s all shards at once look at the latency at half of their
+//!   limits, as BBR does: a long-term mean would rise with the queue that the limit itself makes.
 //!
-//! **A pace** decides when the next request may go. Concurrency alone cannot keep under a rate limit when answers are fast:
-//! with a round trip of 100 us, one request in flight is 10,000 per second. So throttling teaches a pace. While a target
-//! never throttles there is none, and nothing is paid for it.
+//! **A pace** decides when the next request may go. Concurrency alone cannot keep under a rate
+//! limit when answers are fast: with a round trip of 100 us, one request in flight is 10,000 per
+//! second. So throttling teaches a pace. While a target never throttles there is none, and nothing
+//! is paid for it.
 //!
 //! # Shards without a master
 //!
-//! All shards share one quota, and every shard is told of every episode of throttling at about the same time. Each learns the
-//! rate of its *own* accepted requests between episodes; what it learns is linear in them, so the shares add up to the
-//! target's limit, although no shard knows how many shards there are. A share that its shard does not use falls to the
-//! others when they next try to go faster. The shares need not be equal.
+//! All shards share one quota, and every shard is told of every episode of throttling at about the
+//! same time. Each learns the rate of its *own* accepted requests between episodes; what it learns
+//! is linear in them, so the shares add up to the target's limit, although no shard knows how many
+//! shards there are. A share that its shard does not use falls to the others when they next try to
+//! go faster. The shares need not be equal.
 //!
 //! # Episodes
 //!
-//! An *episode* is one refusal with its pause: from the first throttled answer anywhere until requests may go again. What
-//! was sent before the end of the pause and is throttled, too, is its aftermath and teaches nothing new. Answers to
-//! requests sent before the refusal arrive during the pause, so an episode is learnt from when its pause is over.
+//! An *episode* is one refusal with its pause: from the first throttled answer anywhere until
+//! requests may go again. What was sent before the end of the pause and is throttled, too, is its
+//! aftermath and teaches nothing new. Answers to requests sent before the refusal arrive during the
+//! pause, so an episode is learnt from when its pause is over.
 //!
 //! # What it cannot do
 //!
-//! - Use a strict limiter fully. A bucket of one or a few requests refuses two that arrive too close together, which
-//!   several unsynchronised shards, or one shard behind a round trip that varies, send at any rate: the pace then settles
-//!   where that is rare, well below the limit. In the simulation (1,000/s, a round trip of 200 ms that varies by a tenth) a
-//!   bucket of 10 was used to about three quarters.
-//! - Tell the limit without running into it: two to six episodes, each of which costs its pause, are the price of a
-//!   start. It does not look at `RateLimit` fields; a caller who does can pause a shard before it is refused.
-//! - Be exact. A budget that must not be exceeded is the [`crate::pacer`]'s, which may be used beside it.
-//! - Tell a rate limit from other reasons to throttle, such as a cap on requests in flight: it then learns the pace that the
-//!   cap amounts to.
+//! - Use a strict limiter fully. A bucket of one or a few requests refuses two that arrive too
+//!   close together, which several unsynchronised shards, or one shard behind a round trip that
+//!   varies, send at any rate: the pace then settles where that is rare, well below the limit. In
+//!   the simulation (1,000/s, a round trip of 200 ms that varies by a tenth) a bucket of 10 was
+//!   used to about three quarters.
+//! - Tell the limit without running into it: two to six episodes, each of which costs its pause,
+//!   are the price of a start. It does not look at `RateLimit` fields; a caller who does can pause
+//!   a shard before it is refused.
+//! - Be exact. A budget that must not be exceeded is the [`crate::pacer`]'s, which may be used
+//!   beside it.
+//! - Tell a rate limit from other reasons to throttle, such as a cap on requests in flight: it then
+//!   learns the pace that the cap amounts to.
 //!
 //! # Prior art
 //!
-//! The AWS SDKs' adaptive retry mode keeps a client-side bucket that is off until the first throttling, with CUBIC growth;
-//! it cuts to 70 % on every throttled answer, which suits limits that refuse for milliseconds. BBR (Cardwell et al., 2016)
-//! holds just below an estimate of the bottleneck's rate and probes above it at intervals, which is what is done here.
-//! Google's adaptive throttling drops requests at the client by the share that is refused, and so needs refusals to go on.
+//! The AWS SDKs' adaptive retry mode keeps a client-side bucket that is off until the first
+//! throttling, with CUBIC growth; it cuts to 70 % on every throttled answer, which suits limits
+//! that refuse for milliseconds. BBR (Cardwell et al., 2016) holds just below an estimate of the
+//! bottleneck's rate and probes above it at intervals, which is what is done here. Google's
+//! adaptive throttling drops requests at the client by the share that is refused, and so needs
+//! refusals to go on.
 
 use serde::{Deserialize, Serialize};
 
@@ -96,11 +108,14 @@ pub struct Adaptive {
 }
 
 impl Adaptive {
-    /// A controller for a shard with `lanes` lanes, which may have `first` requests in flight from `start` on. Both count
-    /// as at least 1, `first` as at most `lanes`.
+    /// A controller for a shard with `lanes` lanes, which may have `first` requests in flight from
+    /// `start` on. Both count as at least 1, `first` as at most `lanes`.
     #[must_use]
     pub fn new(kind: AdaptiveKind, lanes: u32, first: u32, start: Nanos) -> Self {
-        Self { concurrency: Concurrency::new(kind, lanes, first, start), pace: LearntPace::new(start) }
+        Self {
+            concurrency: Concurrency::new(kind, lanes, first, start),
+            pace: LearntPace::new(start),
+        }
     }
 
     /// Return the limit on the requests in flight now: 1 to all lanes.
@@ -109,9 +124,9 @@ impl Adaptive {
         self.concurrency.limit()
     }
 
-    /// Asks the learnt pace for one request at `now`, not looking at the limit. [`Pace::Go`] is no charge: say
-    /// [`Adaptive::admitted`] when the request goes. While the pace grows, [`Pace::Wait`] may be for less than the whole
-    /// wait; ask again then.
+    /// Asks the learnt pace for one request at `now`, not looking at the limit. [`Pace::Go`] is no
+    /// charge: say [`Adaptive::admitted`] when the request goes. While the pace grows,
+    /// [`Pace::Wait`] may be for less than the whole wait; ask again then.
     pub fn poll(&mut self, now: Nanos) -> Pace {
         self.pace.poll(now)
     }
@@ -121,16 +136,18 @@ impl Adaptive {
         self.pace.admitted(now);
     }
 
-    /// An attempt ended at `now` while `in_flight` were under way, itself included. It is to be told before
-    /// [`Adaptive::throttled`] is, and is not the same: an attempt that was throttled only counts as not accepted.
+    /// An attempt ended at `now` while `in_flight` were under way, itself included. It is to be
+    /// told before [`Adaptive::throttled`] is, and is not the same: an attempt that was throttled
+    /// only counts as not accepted.
     pub fn ended(&mut self, now: Nanos, in_flight: u32, attempt: &Attempt) {
         self.concurrency.ended(now, in_flight, attempt);
         self.pace.ended(attempt);
     }
 
-    /// Throttling was noticed at `at`, in this shard or in another, and nothing will be sent until `until`; no later than
-    /// `at` when no request waits. May be said several times of one episode, with later ends; everything noticed before the
-    /// latest end is a part of it, and so is the answer to a request of this shard that was sent before it.
+    /// Throttling was noticed at `at`, in this shard or in another, and nothing will be sent until
+    /// `until`; no later than `at` when no request waits. May be said several times of one episode,
+    /// with later ends; everything noticed before the latest end is a part of it, and so is the
+    /// answer to a request of this shard that was sent before it.
     pub fn throttled(&mut self, at: Nanos, until: Nanos) {
         if self.pace.throttled(at, until) == News::Episode {
             self.concurrency.throttled(at);
@@ -140,7 +157,10 @@ impl Adaptive {
     /// Return the limit and the pace now.
     #[must_use]
     pub fn standing(&self) -> ControllerState {
-        ControllerState { limit: self.limit(), pace_per_s: self.pace.per_second() }
+        ControllerState {
+            limit: self.limit(),
+            pace_per_s: self.pace.per_second(),
+        }
     }
 }
 
@@ -148,7 +168,13 @@ impl ControllerState {
     /// With another shard's: none of the pace as long as one of them has none.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
-        let pace_per_s = self.pace_per_s.zip(other.pace_per_s).map(|(one, another)| one + another);
-        Self { limit: self.limit.saturating_add(other.limit), pace_per_s }
+        let pace_per_s = self
+            .pace_per_s
+            .zip(other.pace_per_s)
+            .map(|(one, another)| one + another);
+        Self {
+            limit: self.limit.saturating_add(other.limit),
+            pace_per_s,
+        }
     }
 }

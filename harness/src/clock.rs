@@ -1,9 +1,10 @@
 //! The one source of time.
 //!
-//! Every stamp of a run is a [`Nanos`]: nanoseconds on `CLOCK_MONOTONIC` since the epoch that the supervisor chose
-//! before it forked. The clock is machine-wide and the epoch is copied by the fork, so the shards' stamps can be
-//! compared and their intervals cut at common instants. Nothing else in this workspace reads a clock; with tokio's
-//! paused clock the whole engine runs in virtual time.
+//! Every stamp of a run is a [`Nanos`]: nanoseconds on `CLOCK_MONOTONIC` since the epoch that the
+//! supervisor chose before it forked. The clock is machine-wide and the epoch is copied by the
+//! fork, so the shards' stamps can be compared and their intervals cut at common instants. Nothing
+//! else in this workspace reads a clock; with tokio's paused clock the whole engine runs in virtual
+//! time.
 
 use std::time::{Duration, SystemTime};
 
@@ -12,7 +13,9 @@ use nix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
 /// A point in time: nanoseconds since the epoch of the run's [`Clock`]. Covers 584 years.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
 pub struct Nanos(pub u64);
 
 impl Nanos {
@@ -43,7 +46,8 @@ pub struct Clock {
     kernel_epoch: Duration,
 }
 
-/// Number of readings of the two epochs; the closest pair is kept, so that one interruption between them does no harm.
+/// Number of readings of the two epochs; the closest pair is kept, so that one interruption between
+/// them does no harm.
 const EPOCH_READINGS: usize = 5;
 
 impl Clock {
@@ -61,12 +65,21 @@ impl Clock {
     }
 
     /// A clock whose epoch is now, and how far apart its two epochs may be.
-    #[expect(clippy::disallowed_methods, reason = "this is the clock that everyone else is sent to")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is the clock that everyone else is sent to"
+    )]
     fn read() -> (Self, Duration) {
         let before = kernel_time();
         let epoch = tokio::time::Instant::now();
         let kernel_epoch = kernel_time();
-        (Self { epoch, kernel_epoch }, kernel_epoch.saturating_sub(before))
+        (
+            Self {
+                epoch,
+                kernel_epoch,
+            },
+            kernel_epoch.saturating_sub(before),
+        )
     }
 
     /// The time now.
@@ -81,28 +94,35 @@ impl Clock {
         self.epoch + Duration::from_nanos(at.0)
     }
 
-    /// Return the reading of `CLOCK_MONOTONIC` when this clock reads `at`, or a moment later (the time of one reading); for the kernel's
-    /// timers, which know no other epoch. Meaningless in virtual time.
+    /// Return the reading of `CLOCK_MONOTONIC` when this clock reads `at`, or a moment later (the
+    /// time of one reading); for the kernel's timers, which know no other epoch. Meaningless in
+    /// virtual time.
     pub(crate) fn monotonic(&self, at: Nanos) -> TimeSpec {
         TimeSpec::from_duration(self.kernel_epoch.saturating_add(Duration::from_nanos(at.0)))
     }
 }
 
-/// The kernel's own reading. Every Linux has this clock, and reading it can fail for no other reason.
+/// The kernel's own reading. Every Linux has this clock, and reading it can fail for no other
+/// reason.
 fn kernel_time() -> Duration {
     clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(Duration::ZERO, Duration::from)
 }
 
-/// CPU time that this thread has used, ns; none when the kernel does not say. For work that is timed by itself, never for
-/// anything that waits.
+/// CPU time that this thread has used, ns; none when the kernel does not say. For work that is
+/// timed by itself, never for anything that waits.
 pub(crate) fn thread_cpu_ns() -> Option<u64> {
-    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).ok().map(|time| duration_ns(time.into()))
+    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID)
+        .ok()
+        .map(|time| duration_ns(time.into()))
 }
 
-/// The calendar time now, for the stamps in a report and for dates that a target writes. Never used to
-/// measure anything.
+/// The calendar time now, for the stamps in a report and for dates that a target writes. Never used
+/// to measure anything.
 #[must_use]
-#[expect(clippy::disallowed_methods, reason = "this is the clock that everyone else is sent to")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this is the clock that everyone else is sent to"
+)]
 pub fn wall_time() -> SystemTime {
     SystemTime::now()
 }
@@ -118,7 +138,10 @@ mod tests {
             let before = Duration::from(clock.monotonic(clock.now()));
             let kernel = kernel_time();
             let after = Duration::from(clock.monotonic(clock.now()));
-            assert!(before <= kernel + apart && kernel <= after, "{before:?} {kernel:?} {after:?}, {apart:?} apart");
+            assert!(
+                before <= kernel + apart && kernel <= after,
+                "{before:?} {kernel:?} {after:?}, {apart:?} apart"
+            );
         }
     }
 }

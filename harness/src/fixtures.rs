@@ -1,4 +1,5 @@
-//! A plan, bounds and readings of a machine for tests, of this crate and of those above it (feature `virtual-time`).
+//! A plan, bounds and readings of a machine for tests, of this crate and of those above it (feature
+//! `virtual-time`).
 #![expect(clippy::unwrap_used, reason = "a test without its fixtures is over")]
 
 use std::fmt::Write;
@@ -13,7 +14,17 @@ use crate::units::IdRange;
 /// Two shards, 1,000 IDs, eight connections, no budget.
 #[must_use]
 pub fn plan() -> RunPlan {
-    RunPlan { shards: 2, connections: 8, ..RunPlan::new("test", IdRange { start: 0, end: 1000 }) }
+    RunPlan {
+        shards: 2,
+        connections: 8,
+        ..RunPlan::new(
+            "test",
+            IdRange {
+                start: 0,
+                end: 1000,
+            },
+        )
+    }
 }
 
 /// Bounds for a timeout of a second.
@@ -48,7 +59,10 @@ pub fn closed_connections(closed: u64) -> String {
     );
     for port in 0..closed {
         let ends = format!("{from:08X}:{port:04X} {to:08X}:1F90");
-        let _ = writeln!(table, "   0: {ends} 06 00000000:00000000 03:00001700 00000000     0        0 0 3 ffff");
+        let _ = writeln!(
+            table,
+            "   0: {ends} 06 00000000:00000000 03:00001700 00000000     0        0 0 3 ffff"
+        );
     }
     table
 }

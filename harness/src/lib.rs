@@ -1,14 +1,17 @@
-//! The engine behind crawlmark: it forks shards, paces them, measures what they do and merges the measurements.
+//! The engine behind crawlmark: it forks shards, paces them, measures what they do and merges the
+//! measurements.
 //!
-//! The crate covers processes, pipes, pacing and statistics, but not HTTP, command lines, reports or what a *workload* does with an ID. A
-//! run flows through eight nouns in this order (the two plans share a file; the last two are in the crate `crawlmark-results`):
+//! The crate covers processes, pipes, pacing and statistics, but not HTTP, command lines, reports
+//! or what a *workload* does with an ID. A run flows through eight nouns in this order (the two
+//! plans share a file; the last two are in the crate `crawlmark-results`):
 //!
 //! ```text
 //! RunPlan -> ShardPlan -> Pacer -> Workload -> Sample -> ShardStats -> Report -> Verdict
 //! ```
 //!
-//! Implement [`Workload`](workload::Workload) to measure something other than a crawl. `examples/memcached.rs` does, and gets its
-//! report, validity checks, thresholds and page from `crawlmark-results`.
+//! Implement [`Workload`](workload::Workload) to measure something other than a crawl.
+//! `examples/memcached.rs` does, and gets its report, validity checks, thresholds and page from
+//! `crawlmark-results`.
 //!
 //! A module imports only from those above it (`tests/words.rs` checks that).
 //!

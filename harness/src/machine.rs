@@ -1,8 +1,9 @@
 //! Readings of the machine: counters of the kernel, and the speed of the CPU at the moment.
 //!
-//! The counters are read from a directory like `/proc`, which is handed in, so that tests have files of their own. Read
-//! by each shard for its CPU and by the supervisor for everything else, at the start and the end of what is measured. A
-//! reading that the machine does not give is absent, never 0. Nothing here judges what was read.
+//! The counters are read from a directory like `/proc`, which is handed in, so that tests have
+//! files of their own. Read by each shard for its CPU and by the supervisor for everything else, at
+//! the start and the end of what is measured. A reading that the machine does not give is absent,
+//! never 0. Nothing here judges what was read.
 
 mod ports;
 mod speed;
@@ -33,7 +34,8 @@ impl Default for Proc {
     }
 }
 
-/// Time of a CPU, or of all of them, in ticks of the kernel's (a hundredth of a second each) since it booted.
+/// Time of a CPU, or of all of them, in ticks of the kernel's (a hundredth of a second each) since
+/// it booted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CpuTicks {
     /// In which it had work and the machine below gave it to others.
@@ -46,7 +48,10 @@ impl CpuTicks {
     /// Return the ticks added since `earlier`.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Self {
-        Self { stolen: self.stolen.saturating_sub(earlier.stolen), all: self.all.saturating_sub(earlier.all) }
+        Self {
+            stolen: self.stolen.saturating_sub(earlier.stolen),
+            all: self.all.saturating_sub(earlier.all),
+        }
     }
 }
 
@@ -76,19 +81,30 @@ impl Proc {
     #[must_use]
     pub fn busy(&self) -> Option<Duration> {
         let tick_ms = u64::try_from(TICK.as_millis()).ok()?;
-        Some(Duration::from_millis(text::busy_ticks(&self.read("stat")?)?.saturating_mul(tick_ms)))
+        Some(Duration::from_millis(
+            text::busy_ticks(&self.read("stat")?)?.saturating_mul(tick_ms),
+        ))
     }
 
     /// Read the machine's counters.
     #[must_use]
     pub fn counters(&self) -> Counters {
-        let (snmp, netstat, sockets) = (self.read("net/snmp"), self.read("net/netstat"), self.read("net/sockstat"));
+        let (snmp, netstat, sockets) = (
+            self.read("net/snmp"),
+            self.read("net/netstat"),
+            self.read("net/sockstat"),
+        );
         let extended = |name| text::in_table(netstat.as_deref()?, "TcpExt", name);
         let socket = |name| text::in_line(sockets.as_deref()?, "TCP", name);
         Counters {
-            cpu_pressure_us: self.read("pressure/cpu").as_deref().and_then(text::some_pressure_us),
+            cpu_pressure_us: self
+                .read("pressure/cpu")
+                .as_deref()
+                .and_then(text::some_pressure_us),
             network: NetworkCounts {
-                tcp_retransmits: snmp.as_deref().and_then(|snmp| text::in_table(snmp, "Tcp", "RetransSegs")),
+                tcp_retransmits: snmp
+                    .as_deref()
+                    .and_then(|snmp| text::in_table(snmp, "Tcp", "RetransSegs")),
                 tcp_timeouts: extended("TCPTimeouts"),
                 listen_overflows: extended("ListenOverflows"),
                 listen_drops: extended("ListenDrops"),
@@ -105,13 +121,19 @@ impl Proc {
         text::in_line(&self.read("net/sockstat")?, "TCP", "tw")
     }
 
-    /// The most local ports that closed connections of this client hold back now, toward one address from one address. Costs
-    /// time that grows with the number of sockets.
+    /// The most local ports that closed connections of this client hold back now, toward one
+    /// address from one address. Costs time that grows with the number of sockets.
     #[must_use]
     pub fn ports_held(&self) -> Option<u64> {
-        let tables = [self.read("net/tcp")?, self.read("net/tcp6").unwrap_or_default()];
+        let tables = [
+            self.read("net/tcp")?,
+            self.read("net/tcp6").unwrap_or_default(),
+        ];
         let retaken = ports::Retaken::of(self.read("sys/net/ipv4/tcp_tw_reuse").as_deref());
-        Some(ports::held_back(&tables.each_ref().map(String::as_str), retaken))
+        Some(ports::held_back(
+            &tables.each_ref().map(String::as_str),
+            retaken,
+        ))
     }
 
     fn read(&self, file: &str) -> Option<String> {
@@ -131,13 +153,22 @@ mod tests {
                 "stat",
                 "cpu  40 0 20 900 0 0 0 40 0 0\ncpu0 30 0 10 440 0 0 0 20 7 0\ncpu1 10 0 10 460 0 0 0 20 0 0\nintr 5\n",
             ),
-            ("pressure/cpu", "some avg10=1.50 avg60=0.33 avg300=0.10 total=123456\nfull avg10=0.00 total=9\n"),
-            ("net/snmp", "Ip: Forwarding\nIp: 1\nTcp: RtoMin ActiveOpens RetransSegs InErrs\nTcp: 200 12 7 0\n"),
+            (
+                "pressure/cpu",
+                "some avg10=1.50 avg60=0.33 avg300=0.10 total=123456\nfull avg10=0.00 total=9\n",
+            ),
+            (
+                "net/snmp",
+                "Ip: Forwarding\nIp: 1\nTcp: RtoMin ActiveOpens RetransSegs InErrs\nTcp: 200 12 7 0\n",
+            ),
             (
                 "net/netstat",
                 "TcpExt: ListenOverflows ListenDrops TCPTimeouts\nTcpExt: 3 4 5\nIpExt: InOctets\nIpExt: 8\n",
             ),
-            ("net/sockstat", "sockets: used 15\nTCP: inuse 11 orphan 0 tw 21 alloc 12 mem 1\nUDP: inuse 0 mem 0\n"),
+            (
+                "net/sockstat",
+                "sockets: used 15\nTCP: inuse 11 orphan 0 tw 21 alloc 12 mem 1\nUDP: inuse 0 mem 0\n",
+            ),
         ]);
         assert_eq!(
             proc.counters(),
@@ -155,18 +186,37 @@ mod tests {
             }
         );
         assert_eq!(proc.time_wait(), Some(21));
-        assert_eq!(proc.cpu_ticks(None), Some(CpuTicks { stolen: 40, all: 1_000 }));
+        assert_eq!(
+            proc.cpu_ticks(None),
+            Some(CpuTicks {
+                stolen: 40,
+                all: 1_000
+            })
+        );
         // Time of guests is in that of users already.
-        assert_eq!(proc.cpu_ticks(Some(0)), Some(CpuTicks { stolen: 20, all: 500 }));
+        assert_eq!(
+            proc.cpu_ticks(Some(0)),
+            Some(CpuTicks {
+                stolen: 20,
+                all: 500
+            })
+        );
         assert_eq!(proc.cpu_ticks(Some(2)), None);
-        assert_eq!(proc.busy(), Some(Duration::from_millis(600)), "user and system");
+        assert_eq!(
+            proc.busy(),
+            Some(Duration::from_millis(600)),
+            "user and system"
+        );
     }
 
     #[test]
     fn what_a_machine_does_not_say_is_absent_and_not_nothing() {
         let (_directory, proc) = proc_with(&[]);
         assert_eq!(proc.counters(), Counters::default());
-        assert_eq!((proc.cpu_ticks(None), proc.time_wait(), proc.busy()), (None, None, None));
+        assert_eq!(
+            (proc.cpu_ticks(None), proc.time_wait(), proc.busy()),
+            (None, None, None)
+        );
         let (_directory, proc) = proc_with(&[
             ("stat", "cpu  40 0 20 900\n"),
             ("pressure/cpu", "some avg10=0.00\n"),

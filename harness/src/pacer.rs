@@ -1,18 +1,21 @@
-//! `Pacer`: when the next request may go, given a reading of the clock; and the audit of when requests went.
+//! `Pacer`: when the next request may go, given a reading of the clock; and the audit of when
+//! requests went.
 //!
-//! In an open loop a [`Timetable`] takes the place of the budget: it says when each request is scheduled, and forgives
-//! nothing.
+//! In an open loop a [`Timetable`] takes the place of the budget: it says when each request is
+//! scheduled, and forgives nothing.
 //!
-//! Pure: it does not sleep and reads no clock. The shard's gate calls [`Pacer::peek`] and [`Pacer::poll`], and does the
-//! waiting. A budget is kept by the generic cell rate algorithm, on a time scale of its own, which a [`Curve`] and moved
-//! shares stretch. [`BudgetAudit`] checks the requests that were sent by code of its own, so that a report proves that the
-//! budget was kept.
+//! Pure: it does not sleep and reads no clock. The shard's gate calls [`Pacer::peek`] and
+//! [`Pacer::poll`], and does the waiting. A budget is kept by the generic cell rate algorithm, on a
+//! time scale of its own, which a [`Curve`] and moved shares stretch. [`BudgetAudit`] checks the
+//! requests that were sent by code of its own, so that a report proves that the budget was kept.
 //!
-//! A request is checked against the budget twice: before it is admitted, and again when it has its connection and is to be
-//! written ([`Pacer::peek_send`]). Requests that were admitted one after another may get their connections all at once.
+//! A request is checked against the budget twice: before it is admitted, and again when it has its
+//! connection and is to be written ([`Pacer::peek_send`]). Requests that were admitted one after
+//! another may get their connections all at once.
 //!
-//! The algorithm is written here, in `Gcra`, because a library's limiter cannot be queried without charging it, and cannot
-//! begin with less than a full burst. The gate needs both, as it checks several limits. A test compares the two.
+//! The algorithm is written here, in `Gcra`, because a library's limiter cannot be queried without
+//! charging it, and cannot begin with less than a full burst. The gate needs both, as it checks
+//! several limits. A test compares the two.
 
 mod audit;
 mod gcra;
@@ -66,7 +69,8 @@ pub enum Pacer {
 }
 
 impl Pacer {
-    /// A pacer for a shard's share of the budget, counted from `start`, the common start of all shards.
+    /// A pacer for a shard's share of the budget, counted from `start`, the common start of all
+    /// shards.
     #[must_use]
     pub fn new(budget: Option<Budget>, start: Nanos) -> Self {
         Self::shaped(budget, Curve::FLAT, start)
@@ -75,10 +79,13 @@ impl Pacer {
     /// Create a pacer as [`Pacer::new`] does, for a rate that changes.
     #[must_use]
     pub fn shaped(budget: Option<Budget>, curve: Curve, start: Nanos) -> Self {
-        budget.map_or(Self::Unlimited, |budget| Self::Budgeted(Box::new(BudgetPacer::new(budget, curve, start))))
+        budget.map_or(Self::Unlimited, |budget| {
+            Self::Budgeted(Box::new(BudgetPacer::new(budget, curve, start)))
+        })
     }
 
-    /// Return what [`Pacer::poll`] would return at `now`, and since when; without a budget, since the epoch. Nothing is charged.
+    /// Return what [`Pacer::poll`] would return at `now`, and since when; without a budget, since
+    /// the epoch. Nothing is charged.
     #[must_use]
     pub fn peek(&self, now: Nanos) -> Pace {
         match self {
@@ -89,20 +96,37 @@ impl Pacer {
         }
     }
 
-    /// When to wake for the requests that come due next, and when after that, if each goes when it is waited for: with
-    /// some slack, several at once. None without a budget, or when nothing comes due any more.
+    /// When to wake for the requests that come due next, and when after that, if each goes when it
+    /// is waited for: with some slack, several at once. None without a budget, or when nothing
+    /// comes due any more.
     ///
-    /// A budget is let wait for half of the lateness that its burst makes up for at most, or it would lose requests.
+    /// A budget is let wait for half of the lateness that its burst makes up for at most, or it
+    /// would lose requests.
     #[must_use]
     pub fn rings(&self, slack: Slack) -> Option<(Nanos, Option<Nanos>)> {
         match self {
             Self::Unlimited => rings(Upcoming::Never, slack),
             Self::Budgeted(pacer) => {
-                let Schedule { interval_ns, tolerance_ns, .. } = pacer.admitting;
+                let Schedule {
+                    interval_ns,
+                    tolerance_ns,
+                    ..
+                } = pacer.admitting;
                 let own = pacer.admitting.allowed_since();
-                let most = 1 + usize::try_from(tolerance_ns / interval_ns / 2).unwrap_or(usize::MAX - 1);
-                let slack = Slack { most: slack.most.min(most), ..slack };
-                rings(Upcoming::Budgeted { tempo: &pacer.tempo, own, interval_ns }, slack)
+                let most =
+                    1 + usize::try_from(tolerance_ns / interval_ns / 2).unwrap_or(usize::MAX - 1);
+                let slack = Slack {
+                    most: slack.most.min(most),
+                    ..slack
+                };
+                rings(
+                    Upcoming::Budgeted {
+                        tempo: &pacer.tempo,
+                        own,
+                        interval_ns,
+                    },
+                    slack,
+                )
             }
             Self::Timed(table) => rings(Upcoming::Timed(Timetable::clone(table)), slack),
         }
@@ -124,15 +148,16 @@ impl Pacer {
         }
     }
 
-    /// The shard has `share` of the run's budget, which `parts` shards share, from `now` on. What it has saved up to its
-    /// burst stays; nothing else is handed out.
+    /// The shard has `share` of the run's budget, which `parts` shards share, from `now` on. What
+    /// it has saved up to its burst stays; nothing else is handed out.
     pub fn set_share(&mut self, share: Share, parts: u32, now: Nanos) {
         if let Self::Budgeted(pacer) = self {
             pacer.tempo.set_share(share, parts, now);
         }
     }
 
-    /// The shard begins at `from`, after the start: the first request goes an interval later, the next ones at the rate.
+    /// The shard begins at `from`, after the start: the first request goes an interval later, the
+    /// next ones at the rate.
     pub(crate) fn begin_late(&mut self, from: Nanos) {
         if let Self::Budgeted(pacer) = self {
             let own = pacer.tempo.own(from);
@@ -156,7 +181,8 @@ impl Pacer {
         matches!(self, Self::Unlimited)
     }
 
-    /// Ask if a request that was let through may be written at `now`, or when, in ns. Nothing is charged.
+    /// Ask if a request that was let through may be written at `now`, or when, in ns. Nothing is
+    /// charged.
     #[must_use]
     pub fn peek_send(&self, now: Nanos) -> Pace {
         match self {
@@ -175,7 +201,8 @@ impl Pacer {
         }
     }
 
-    /// One of the requests that were let through has its connection, and is held until it may be written.
+    /// One of the requests that were let through has its connection, and is held until it may be
+    /// written.
     pub fn connected(&mut self) {
         if let Self::Budgeted(pacer) = self {
             pacer.connecting = pacer.connecting.saturating_sub(1);
@@ -202,9 +229,10 @@ impl Pacer {
 
 /// A budget, in its own time.
 ///
-/// Both schedules are of the same rate and burst, so the second one delays a request only by what getting a connection took
-/// longer than it took others. One request more than are connecting may be held by it, which keeps it busy however much the times
-/// to connect differ; more than that moves the first schedule too, for what it lets through would only wait again.
+/// Both schedules are of the same rate and burst, so the second one delays a request only by what
+/// getting a connection took longer than it took others. One request more than are connecting may
+/// be held by it, which keeps it busy however much the times to connect differ; more than that
+/// moves the first schedule too, for what it lets through would only wait again.
 #[derive(Debug)]
 pub struct BudgetPacer {
     /// When requests are let through.
@@ -260,9 +288,16 @@ impl BudgetPacer {
         self.audit.sent(own, now);
         self.log.iter_mut().for_each(|log| log.sent(now));
         self.held = self.held.saturating_sub(1);
-        let expected = self.sending.gcra.tat().0.saturating_add(self.sending.interval_ns.saturating_mul(self.held));
+        let expected = self
+            .sending
+            .gcra
+            .tat()
+            .0
+            .saturating_add(self.sending.interval_ns.saturating_mul(self.held));
         let ahead = self.sending.interval_ns.saturating_mul(self.connecting + 1);
-        self.admitting.gcra.postpone(Nanos(expected.saturating_sub(ahead)));
+        self.admitting
+            .gcra
+            .postpone(Nanos(expected.saturating_sub(ahead)));
     }
 }
 
@@ -276,7 +311,15 @@ struct Schedule {
 }
 
 impl Schedule {
-    fn new(Budget { interval_ns, burst, at_start, phase_ns: _ }: Budget, first: Nanos) -> Self {
+    fn new(
+        Budget {
+            interval_ns,
+            burst,
+            at_start,
+            phase_ns: _,
+        }: Budget,
+        first: Nanos,
+    ) -> Self {
         let interval_ns = interval_ns.max(1);
         let used = interval_ns.saturating_mul(burst.saturating_sub(at_start.max(1)));
         Self {
@@ -313,7 +356,10 @@ mod tests {
 
     /// Writes a request that was just let through.
     fn write(pacer: &mut Pacer, now: Nanos) {
-        assert!(matches!(pacer.peek_send(now), Pace::Go(_)), "what is written at once is never held back");
+        assert!(
+            matches!(pacer.peek_send(now), Pace::Go(_)),
+            "what is written at once is never held back"
+        );
         pacer.connected();
         pacer.sent(now);
     }
@@ -349,7 +395,15 @@ mod tests {
     #[test]
     fn a_greedy_client_gets_the_burst_and_then_the_rate() {
         // 100/s, burst 10, 10 s: burst + floor(T / t) = 1,010.
-        let sent = greedy(Budget { interval_ns: 10 * MS, burst: 10, at_start: 10, phase_ns: 0 }, Nanos(10_000 * MS));
+        let sent = greedy(
+            Budget {
+                interval_ns: 10 * MS,
+                burst: 10,
+                at_start: 10,
+                phase_ns: 0,
+            },
+            Nanos(10_000 * MS),
+        );
         assert_eq!(sent.len(), 1_010);
         assert_eq!(worst_excess_ns(&sent[..200], 10 * MS), 100 * MS);
     }
@@ -361,19 +415,43 @@ mod tests {
         let admitted = |shards: u32| -> usize {
             let mut run = plan();
             (run.shards, run.connections) = (shards, shards);
-            (run.rate, run.burst, run.at_start) = (Some(Rate { permits: 100, period_ns: 1_000_000_000 }), 10, 10);
-            run.split(&[]).iter().map(|shard| greedy(shard.budget.unwrap(), Nanos(10_000 * MS)).len()).sum()
+            (run.rate, run.burst, run.at_start) = (
+                Some(Rate {
+                    permits: 100,
+                    period_ns: 1_000_000_000,
+                }),
+                10,
+                10,
+            );
+            run.split(&[])
+                .iter()
+                .map(|shard| greedy(shard.budget.unwrap(), Nanos(10_000 * MS)).len())
+                .sum()
         };
         for shards in [1, 2, 3, 7] {
-            assert!(admitted(shards).abs_diff(1_010) <= shards as usize, "{shards} shards: {}", admitted(shards));
+            assert!(
+                admitted(shards).abs_diff(1_010) <= shards as usize,
+                "{shards} shards: {}",
+                admitted(shards)
+            );
         }
     }
 
     #[test]
     fn a_window_has_its_requests_at_once_and_saves_none() {
         use crate::units::RateShape;
-        let curve = Curve::of(RateShape::Windows { every_ns: 1_000 * MS }, None);
-        let budget = Budget { interval_ns: 100 * MS, burst: 10, at_start: 10, phase_ns: 0 };
+        let curve = Curve::of(
+            RateShape::Windows {
+                every_ns: 1_000 * MS,
+            },
+            None,
+        );
+        let budget = Budget {
+            interval_ns: 100 * MS,
+            burst: 10,
+            at_start: 10,
+            phase_ns: 0,
+        };
         let mut pacer = Pacer::shaped(Some(budget), curve, Nanos(7));
         let mut sent_at = |now: u64| {
             let now = Nanos(7 + now * MS);
@@ -398,9 +476,28 @@ mod tests {
 
     #[test]
     fn a_burst_that_is_for_lateness_is_not_there_at_the_start() {
-        let sent = greedy(Budget { interval_ns: 10 * MS, burst: 10, at_start: 2, phase_ns: 0 }, Nanos(1_000 * MS));
-        assert_eq!((sent.len(), sent[1], sent[2]), (102, Nanos(0), Nanos(10 * MS)));
-        let mut pacer = Pacer::new(Some(Budget { interval_ns: 10, burst: 4, at_start: 1, phase_ns: 0 }), Nanos(0));
+        let sent = greedy(
+            Budget {
+                interval_ns: 10 * MS,
+                burst: 10,
+                at_start: 2,
+                phase_ns: 0,
+            },
+            Nanos(1_000 * MS),
+        );
+        assert_eq!(
+            (sent.len(), sent[1], sent[2]),
+            (102, Nanos(0), Nanos(10 * MS))
+        );
+        let mut pacer = Pacer::new(
+            Some(Budget {
+                interval_ns: 10,
+                burst: 4,
+                at_start: 1,
+                phase_ns: 0,
+            }),
+            Nanos(0),
+        );
         assert_eq!(pacer.poll(Nanos(0)), Pace::Go(Nanos(0)));
         // Late by three of them, and then by an hour.
         assert_eq!(
@@ -408,12 +505,25 @@ mod tests {
             [false, false, false, true]
         );
         let hour = Nanos(3_600_000_000_000);
-        assert_eq!((0..9).filter(|_| matches!(pacer.poll(hour), Pace::Go(_))).count(), 4);
+        assert_eq!(
+            (0..9)
+                .filter(|_| matches!(pacer.poll(hour), Pace::Go(_)))
+                .count(),
+            4
+        );
     }
 
     #[test]
     fn the_first_request_waits_for_its_phase() {
-        let mut pacer = Pacer::new(Some(Budget { interval_ns: 10, burst: 1, at_start: 1, phase_ns: 5 }), Nanos(100));
+        let mut pacer = Pacer::new(
+            Some(Budget {
+                interval_ns: 10,
+                burst: 1,
+                at_start: 1,
+                phase_ns: 5,
+            }),
+            Nanos(100),
+        );
         assert_eq!(pacer.poll(Nanos(100)), Pace::Wait(Nanos(105)));
         assert_eq!(pacer.poll(Nanos(105)), Pace::Go(Nanos(105)));
         assert_eq!(pacer.poll(Nanos(105)), Pace::Wait(Nanos(115)));
@@ -421,7 +531,15 @@ mod tests {
 
     #[test]
     fn a_late_client_learns_since_when_it_was_allowed() {
-        let mut pacer = Pacer::new(Some(Budget { interval_ns: 10, burst: 3, at_start: 3, phase_ns: 0 }), Nanos(0));
+        let mut pacer = Pacer::new(
+            Some(Budget {
+                interval_ns: 10,
+                burst: 3,
+                at_start: 3,
+                phase_ns: 0,
+            }),
+            Nanos(0),
+        );
         for _ in 0..3 {
             assert_eq!(pacer.poll(Nanos(0)), Pace::Go(Nanos(0)));
         }
@@ -488,8 +606,8 @@ mod tests {
         }
     }
 
-    /// Lets requests through whose connections take `delays`, one after another, and writes them; returns when each was let through and
-    /// when one was written.
+    /// Lets requests through whose connections take `delays`, one after another, and writes them;
+    /// returns when each was let through and when one was written.
     fn connecting(budget: Budget, delays: &[u64]) -> (Vec<Nanos>, Vec<Nanos>) {
         let mut pacer = Pacer::new(Some(budget), Nanos(0));
         let (mut now, mut opening, mut held, mut admitted, mut sent) =

@@ -1,6 +1,8 @@
-//! `RunPlan`, the validated description of a whole run, and `ShardPlan`, one shard's exact part of it.
+//! `RunPlan`, the validated description of a whole run, and `ShardPlan`, one shard's exact part of
+//! it.
 //!
-//! Made by the command line, read by all other modules, stored in the report. Nothing here touches the system.
+//! Made by the command line, read by all other modules, stored in the report. Nothing here touches
+//! the system.
 //!
 //! | room | for |
 //! |---|---|
@@ -15,14 +17,16 @@
 //!
 //! # The split laws
 //!
-//! Part `i` of `total` over `parts` runs from `floor(i * total / parts)` to `floor((i + 1) * total / parts)`, in
-//! 128-bit arithmetic. The parts are disjoint, ordered and covering, their sizes differ by at most one, and a split of
-//! a split is again such a split. IDs, connections and bursts are dealt out by it.
+//! Part `i` of `total` over `parts` runs from `floor(i * total / parts)` to
+//! `floor((i + 1) * total / parts)`, in 128-bit arithmetic. The parts are disjoint, ordered and
+//! covering, their sizes differ by at most one, and a split of a split is again such a split. IDs,
+//! connections and bursts are dealt out by it.
 //!
-//! A rate of `N` per `P` becomes one interval of `ceil(S * P / N)` per shard with a phase of `i * P / N`: the shards
-//! interleave evenly, each gets the same rate (so equal ranges end together, which whole-number shares of 3 and 4 would
-//! not), and a rate below one per shard needs no special case. Rounding the interval up keeps the total at or under
-//! the asked rate, by less than `N / P` nanoseconds per second.
+//! A rate of `N` per `P` becomes one interval of `ceil(S * P / N)` per shard with a phase of
+//! `i * P / N`: the shards interleave evenly, each gets the same rate (so equal ranges end
+//! together, which whole-number shares of 3 and 4 would not), and a rate below one per shard needs
+//! no special case. Rounding the interval up keeps the total at or under the asked rate, by less
+//! than `N / P` nanoseconds per second.
 
 mod arrivals;
 mod budget;
@@ -48,38 +52,43 @@ pub use self::part::{PartPlanError, SlotShare};
 use self::remaining::part as part_of;
 pub(crate) use self::remaining::without;
 pub use self::throttling::{
-    AdaptiveKind, Backoff, BackoffError, MAX_RETRIES, OnThrottle, RETRY_RESERVE, ThrottlingPolicy, UnknownName,
+    AdaptiveKind, Backoff, BackoffError, MAX_RETRIES, OnThrottle, RETRY_RESERVE, ThrottlingPolicy,
+    UnknownName,
 };
 use crate::units::{IdRange, Rate, RateShape, ShapedRate};
 
 /// The most requests that a budget may let through at once.
 const MOST_AT_ONCE: u64 = 1_000_000_000_000;
 
-/// The most shards that a run may have: well above any machine's cores, well below the limit on descriptors.
+/// The most shards that a run may have: well above any machine's cores, well below the limit on
+/// descriptors.
 pub const MAX_SHARDS: u32 = 1024;
 
-/// The most connections, over all shards: more than any machine has ports and descriptors for. Each takes some kilobytes before
-/// it is opened.
+/// The most connections, over all shards: more than any machine has ports and descriptors for. Each
+/// takes some kilobytes before it is opened.
 pub const MAX_CONNECTIONS: u32 = 1_000_000;
 
-/// The most requests of an open loop that a shard may be asked for in a second: several times what one core sends. What is
-/// not sent is counted one by one.
+/// The most requests of an open loop that a shard may be asked for in a second: several times what
+/// one core sends. What is not sent is counted one by one.
 pub const MAX_ARRIVALS_PER_S: u64 = 1_000_000;
 
-/// The key of a workload's setting that says how many requests a connection carries, where that is bounded: read by what
-/// describes a run.
+/// The key of a workload's setting that says how many requests a connection carries, where that is
+/// bounded: read by what describes a run.
 pub const REQUESTS_PER_CONNECTION: &str = "requests_per_connection";
 
-/// The key of a workload's setting that holds the source addresses of its connections, as they were typed.
+/// The key of a workload's setting that holds the source addresses of its connections, as they were
+/// typed.
 pub const LOCAL_IPS: &str = "local_ips";
 
-/// The key of a workload's setting that says if requests have no place for the ID, so that every item requests the same.
+/// The key of a workload's setting that says if requests have no place for the ID, so that every
+/// item requests the same.
 pub const SAME_REQUEST: &str = "same_request";
 
 /// The longest ramp: its arithmetic is exact up to here.
 const LONGEST_RAMP: Duration = Duration::from_hours(24);
 
-/// Return the start of part `i` of `total` over `parts`; `i == parts` gives the end of the last part.
+/// Return the start of part `i` of `total` over `parts`; `i == parts` gives the end of the last
+/// part.
 ///
 /// `parts` of 0 counts as 1.
 #[must_use]
@@ -110,7 +119,10 @@ const fn one_stream() -> u32 {
 }
 
 /// True if connections have one stream.
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde calls")]
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "the signature that serde calls"
+)]
 const fn is_one(streams: &u32) -> bool {
     *streams == 1
 }
@@ -124,30 +136,35 @@ pub struct RunPlan {
     pub workload: BTreeMap<String, String>,
     /// The IDs of the crawl.
     pub ids: IdRange,
-    /// Those of them that earlier runs of the same crawl have finished: disjoint ranges in order. They are not crawled again, and are no
-    /// items of this run. Too many for a result, which has their number.
+    /// Those of them that earlier runs of the same crawl have finished: disjoint ranges in order.
+    /// They are not crawled again, and are no items of this run. Too many for a result, which has
+    /// their number.
     #[serde(skip)]
     pub finished: Vec<IdRange>,
     /// Number of shards, each a process.
     pub shards: u32,
     /// Connections at most to one host, over all shards.
     pub connections: u32,
-    /// Requests in flight at most on each of them. A plan without several has the hash of one from before there were any.
+    /// Requests in flight at most on each of them. A plan without several has the hash of one from
+    /// before there were any.
     #[serde(default = "one_stream", skip_serializing_if = "is_one")]
     pub streams: u32,
-    /// The budget over all shards, or the rate at which requests arrive in an open loop; none is as fast as it goes. The
-    /// highest one when it changes.
+    /// The budget over all shards, or the rate at which requests arrive in an open loop; none is as
+    /// fast as it goes. The highest one when it changes.
     pub rate: Option<Rate>,
     /// Course of the rate over the run.
     pub shape: RateShape,
-    /// Limit on the requests that the budget lets through at once, over all shards; 0 without a budget, as in an open loop.
+    /// Limit on the requests that the budget lets through at once, over all shards; 0 without a
+    /// budget, as in an open loop.
     pub burst: u64,
-    /// Limit on the requests that it lets through at once at the start: all of a burst that was asked for, but one per shard of a burst
-    /// that is there to make up for lateness. 0 without a budget.
+    /// Limit on the requests that it lets through at once at the start: all of a burst that was
+    /// asked for, but one per shard of a burst that is there to make up for lateness. 0 without a
+    /// budget.
     pub at_start: u64,
     /// Arrival process of the requests.
     pub arrivals: Arrivals,
-    /// Requests of an open loop that may wait for a connection, over all shards; more are dropped. None for no limit.
+    /// Requests of an open loop that may wait for a connection, over all shards; more are dropped.
+    /// None for no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<u32>,
     /// Times of the items, if they are replayed. Too many for a result, which has their mean rate.
@@ -163,10 +180,12 @@ pub struct RunPlan {
     /// Time after which no item is started; none ends the run with its range.
     #[serde(rename = "duration_us", with = "optional_micros")]
     pub duration: Option<Duration>,
-    /// Warm-up: what is scheduled within this time after the start is counted, and left out of the times and the rates.
+    /// Warm-up: what is scheduled within this time after the start is counted, and left out of the
+    /// times and the rates.
     #[serde(rename = "warmup_us", with = "micros")]
     pub warmup: Duration,
-    /// Time that requests under way at the end of the duration have to end; those that have not ended then are cut off and censored.
+    /// Time that requests under way at the end of the duration have to end; those that have not
+    /// ended then are cut off and censored.
     #[serde(rename = "grace_us", with = "micros")]
     pub grace: Duration,
     /// The longest that one attempt may take from its first byte sent to its last byte read.
@@ -182,7 +201,8 @@ pub struct RunPlan {
 }
 
 impl RunPlan {
-    /// Create a plan with defaults: a closed loop of one shard and one connection, without a rate, until `ids` are done.
+    /// Create a plan with defaults: a closed loop of one shard and one connection, without a rate,
+    /// until `ids` are done.
     #[must_use]
     pub fn new(target: impl Into<String>, ids: IdRange) -> Self {
         Self {
@@ -213,7 +233,8 @@ impl RunPlan {
         }
     }
 
-    /// Return the number of requests in flight at most, over all shards: one on each stream of each connection.
+    /// Return the number of requests in flight at most, over all shards: one on each stream of each
+    /// connection.
     #[must_use]
     pub const fn in_flight(&self) -> u32 {
         self.connections.saturating_mul(self.streams)
@@ -222,14 +243,20 @@ impl RunPlan {
     /// The budget and how it changes; none without one.
     #[must_use]
     pub fn shaped_rate(&self) -> Option<ShapedRate> {
-        self.rate.map(|peak| ShapedRate { peak, shape: self.shape })
+        self.rate.map(|peak| ShapedRate {
+            peak,
+            shape: self.shape,
+        })
     }
 
-    /// Return the rate, requests per second, if it is the same all the time; none of a recording, whose rate is a mean.
+    /// Return the rate, requests per second, if it is the same all the time; none of a recording,
+    /// whose rate is a mean.
     #[must_use]
     pub fn steady_rate(&self) -> Option<f64> {
         let is_steady = self.shape == RateShape::Constant && self.arrivals != Arrivals::Replay;
-        self.rate.filter(|_| is_steady).map(|rate| rate.per_second())
+        self.rate
+            .filter(|_| is_steady)
+            .map(|rate| rate.per_second())
     }
 
     /// Return the flag that sets the pace of the requests; none without one.
@@ -258,17 +285,26 @@ impl RunPlan {
             return Err(PlanError::TooManyConnections(self.connections));
         }
         if self.streams == 0 || self.in_flight() > MAX_CONNECTIONS {
-            return Err(PlanError::Streams { streams: self.streams, connections: self.connections });
+            return Err(PlanError::Streams {
+                streams: self.streams,
+                connections: self.connections,
+            });
         }
         if self.connections < self.shards {
-            return Err(PlanError::Connections { connections: self.connections, shards: self.shards });
+            return Err(PlanError::Connections {
+                connections: self.connections,
+                shards: self.shards,
+            });
         }
         self.validate_arrivals()?;
         if self.burst > MOST_AT_ONCE {
             return Err(PlanError::HugeBurst(self.burst));
         }
         if self.has_budget() && self.burst < u64::from(self.shards) {
-            return Err(PlanError::Burst { burst: self.burst, shards: self.shards });
+            return Err(PlanError::Burst {
+                burst: self.burst,
+                shards: self.shards,
+            });
         }
         self.throttling.validate()?;
         if let (RateShape::Ramp { .. }, Some(rate)) = (self.shape, self.shaped_rate())
@@ -276,8 +312,15 @@ impl RunPlan {
         {
             return Err(PlanError::RampTime(rate.to_string()));
         }
-        if let Some(connections) = self.per_host.connections.filter(|connections| *connections < self.shards) {
-            return Err(PlanError::PerHostConnections { connections, shards: self.shards });
+        if let Some(connections) = self
+            .per_host
+            .connections
+            .filter(|connections| *connections < self.shards)
+        {
+            return Err(PlanError::PerHostConnections {
+                connections,
+                shards: self.shards,
+            });
         }
         if self.timeout < Duration::from_millis(1) || self.timeout > Duration::from_hours(1) {
             return Err(PlanError::Timeout(self.timeout));
@@ -285,7 +328,10 @@ impl RunPlan {
         if self.grace > Duration::from_hours(1) {
             return Err(PlanError::Grace(self.grace));
         }
-        if let Some(duration) = self.duration.filter(|duration| *duration < Duration::from_millis(1)) {
+        if let Some(duration) = self
+            .duration
+            .filter(|duration| *duration < Duration::from_millis(1))
+        {
             return Err(PlanError::Duration(duration));
         }
         if self.shard_deadline < Duration::from_secs(1) {
@@ -295,8 +341,15 @@ impl RunPlan {
     }
 
     fn validate_arrivals(&self) -> Result<(), PlanError> {
-        let Self { arrivals, warmup, pacing, .. } = *self;
-        let is_paced = self.rate.is_some() || self.per_host.rate.is_some() || self.throttling.adaptive.is_some();
+        let Self {
+            arrivals,
+            warmup,
+            pacing,
+            ..
+        } = *self;
+        let is_paced = self.rate.is_some()
+            || self.per_host.rate.is_some()
+            || self.throttling.adaptive.is_some();
         if pacing != Pacing::Sleep && !is_paced {
             return Err(PlanError::PacingOfNothing(pacing));
         }
@@ -305,7 +358,10 @@ impl RunPlan {
         }
         let times = self.recorded.0.len() as u64;
         if arrivals == Arrivals::Replay && (times != self.ids.end || self.ids.start > 0) {
-            return Err(PlanError::Recorded { items: self.ids.len(), times });
+            return Err(PlanError::Recorded {
+                items: self.ids.len(),
+                times,
+            });
         }
         if arrivals.gaps().is_some() && self.rate.is_none() {
             return Err(PlanError::ArrivalsWithoutRate(arrivals));
@@ -314,13 +370,18 @@ impl RunPlan {
         if arrivals.gaps().is_some() && per_s > MAX_ARRIVALS_PER_S * u64::from(self.shards) {
             return Err(PlanError::ArrivalsTooFast(per_s));
         }
-        if let (Some(queue), Arrivals::Asap | Arrivals::Waves | Arrivals::Replay) = (self.queue, arrivals) {
+        if let (Some(queue), Arrivals::Asap | Arrivals::Waves | Arrivals::Replay) =
+            (self.queue, arrivals)
+        {
             return Err(PlanError::Queue { queue, arrivals });
         }
         if arrivals.gaps().is_some() && self.burst > 0 {
             return Err(PlanError::BurstOfArrivals(arrivals));
         }
-        if let Some(duration) = self.duration.filter(|duration| !warmup.is_zero() && *duration <= warmup) {
+        if let Some(duration) = self
+            .duration
+            .filter(|duration| !warmup.is_zero() && *duration <= warmup)
+        {
             return Err(PlanError::Warmup { warmup, duration });
         }
         Ok(())
@@ -332,7 +393,8 @@ impl RunPlan {
         self.has_budget() && matches!(self.shape, RateShape::Windows { .. })
     }
 
-    /// True if the rate bounds what goes, as in a closed loop. In an open loop it says when requests are scheduled instead.
+    /// True if the rate bounds what goes, as in a closed loop. In an open loop it says when
+    /// requests are scheduled instead.
     #[must_use]
     pub fn has_budget(&self) -> bool {
         self.rate.is_some() && self.arrivals.gaps().is_none()
@@ -342,21 +404,31 @@ impl RunPlan {
     #[must_use]
     pub fn split(&self, cpus: &[usize]) -> Vec<ShardPlan> {
         let remaining = self.remaining();
-        (0..self.shards).map(|shard| self.shard(shard, &remaining, cpus)).collect()
+        (0..self.shards)
+            .map(|shard| self.shard(shard, &remaining, cpus))
+            .collect()
     }
 
     fn bursts(&self) -> Bursts {
-        Bursts { any: self.burst, at_start: self.at_start }
+        Bursts {
+            any: self.burst,
+            at_start: self.at_start,
+        }
     }
 
-    /// Return the number of requests that may arrive at once, over all shards: the burst, or 1 for a budget whose requests are [kept
-    /// apart](ShardPlan::spacing).
+    /// Return the number of requests that may arrive at once, over all shards: the burst, or 1 for
+    /// a budget whose requests are [kept apart](ShardPlan::spacing).
     #[must_use]
     pub fn at_once(&self) -> u64 {
-        if self.spacing().is_some() { 1 } else { self.burst }
+        if self.spacing().is_some() {
+            1
+        } else {
+            self.burst
+        }
     }
 
-    /// Return the number that may arrive at once at the start: 1 if each shard begins with one request, because the shards take turns.
+    /// Return the number that may arrive at once at the start: 1 if each shard begins with one
+    /// request, because the shards take turns.
     #[must_use]
     pub fn at_once_at_start(&self) -> u64 {
         if self.at_start == u64::from(self.shards) && !self.has_windows() {
@@ -367,11 +439,14 @@ impl RunPlan {
     }
 
     fn spacing(&self) -> Option<Duration> {
-        let rate = self.rate.filter(|_| self.has_budget() && !self.has_windows())?;
+        let rate = self
+            .rate
+            .filter(|_| self.has_budget() && !self.has_windows())?;
         budget::spacing(&rate, self.burst, self.shards)
     }
 
-    /// Return shard `i`'s share of the budget. The shards take turns, but the windows of all begin at once.
+    /// Return shard `i`'s share of the budget. The shards take turns, but the windows of all begin
+    /// at once.
     fn budget(&self, rate: &Rate, i: u64) -> Budget {
         match self.shape {
             RateShape::Windows { every_ns } => {
@@ -391,8 +466,13 @@ impl RunPlan {
             Pinning::PerCpu | Pinning::None => None,
         };
         let timed = self.arrivals.gaps().zip(self.rate);
-        // In windows a shard may have a request more than others: in proportion to its IDs, so that all end together.
-        let weight = if self.has_windows() { self.burst } else { parts };
+        // In windows a shard may have a request more than others: in proportion to its IDs, so that
+        // all end together.
+        let weight = if self.has_windows() {
+            self.burst
+        } else {
+            parts
+        };
         let own = split_point(weight, parts, i)..split_point(weight, parts, i + 1);
         ShardPlan {
             shard,
@@ -401,9 +481,14 @@ impl RunPlan {
             connections: u32::try_from(connections).unwrap_or(u32::MAX),
             streams: self.streams,
             items_of_run: self.items(),
-            budget: self.rate.filter(|_| self.has_budget()).map(|rate| self.budget(&rate, i)),
+            budget: self
+                .rate
+                .filter(|_| self.has_budget())
+                .map(|rate| self.budget(&rate, i)),
             arrivals: self.arrivals,
-            queue: self.queue.and_then(|queue| usize::try_from(split_share(queue.into(), parts, i)).ok()),
+            queue: self
+                .queue
+                .and_then(|queue| usize::try_from(split_share(queue.into(), parts, i)).ok()),
             recorded: self.recorded.clone(),
             pacing: self.pacing,
             timetable: timed.map(|(gaps, rate)| TimetablePlan {
@@ -435,7 +520,8 @@ pub struct ShardPlan {
     pub shard: u32,
     /// Number of processes of the shard before this one, each of which died.
     pub life: u32,
-    /// Its IDs: ranges in order, disjoint from each other and from every other shard's; none if it has no ID.
+    /// Its IDs: ranges in order, disjoint from each other and from every other shard's; none if it
+    /// has no ID.
     pub ids: Vec<IdRange>,
     /// Its connections at most to one host; at least 1.
     pub connections: u32,
@@ -463,8 +549,9 @@ pub struct ShardPlan {
     pub throttling: ThrottlingPolicy,
     /// Its share of the limits of each host.
     pub per_host: HostShare,
-    /// Least time between the arrivals of any two requests of the run, whichever shards they come from; none when bursts are allowed, or
-    /// when requests are too close together for shards to coordinate them.
+    /// Least time between the arrivals of any two requests of the run, whichever shards they come
+    /// from; none when bursts are allowed, or when requests are too close together for shards to
+    /// coordinate them.
     #[serde(rename = "spacing_us", with = "optional_micros")]
     pub spacing: Option<Duration>,
     /// Number of shards, this one included.
@@ -494,11 +581,15 @@ impl ShardPlan {
         self.ids.iter().map(IdRange::len).sum()
     }
 
-    /// Return the range from its first ID to its last one, some in between perhaps not its own; empty if it has no ID.
+    /// Return the range from its first ID to its last one, some in between perhaps not its own;
+    /// empty if it has no ID.
     #[must_use]
     pub fn span(&self) -> IdRange {
         let start = self.ids.first().map_or(0, |range| range.start);
-        IdRange { start, end: self.ids.last().map_or(start, |range| range.end) }
+        IdRange {
+            start,
+            end: self.ids.last().map_or(start, |range| range.end),
+        }
     }
 
     /// Return the number of its requests in flight at most.
@@ -507,8 +598,8 @@ impl ShardPlan {
         self.connections.saturating_mul(self.streams)
     }
 
-    /// Lanes to make room for: requests in flight, as far as there are items for them. Whatever the other shards hand over, no more
-    /// items than there are can be under way.
+    /// Lanes to make room for: requests in flight, as far as there are items for them. Whatever the
+    /// other shards hand over, no more items than there are can be under way.
     #[must_use]
     pub fn lanes(&self) -> usize {
         usize::try_from(u64::from(self.in_flight()).min(self.items_of_run)).unwrap_or(usize::MAX)

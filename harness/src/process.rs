@@ -1,19 +1,21 @@
-//! Fork, pin, name and wait for child processes; counters that outlive them; what a process used of the machine. The only `unsafe` of this
-//! crate.
+//! Fork, pin, name and wait for child processes; counters that outlive them; what a process used of
+//! the machine. The only `unsafe` of this crate.
 //!
 //! Called by the supervisor for its shards and by the commands for the bundled target's processes.
 //!
 //! # Why forking is safe here
 //!
-//! `fork` copies only the thread that calls it. A lock that another thread held at that moment stays locked in the
-//! child for ever; a timer thread of a library is simply gone. So:
+//! `fork` copies only the thread that calls it. A lock that another thread held at that moment
+//! stays locked in the child for ever; a timer thread of a library is simply gone. So:
 //!
-//! 1. nothing starts a thread before the fork, and [`fork`] counts the threads and refuses when there is more than one;
+//! 1. nothing starts a thread before the fork, and [`fork`] counts the threads and refuses when
+//!    there is more than one;
 //! 2. the parent stays single-threaded for its whole life, so that it can fork again;
-//! 3. the child sets the signal mask of its [`Role`], leaves the parent's process group (Ctrl-C at a terminal reaches the
-//!    supervisor alone), asks to be killed when its parent dies, and checks that it has not died already;
-//! 4. the child never returns: it leaves through `_exit`, which runs no `atexit` handler and flushes no buffer of the
-//!    parent's.
+//! 3. the child sets the signal mask of its [`Role`], leaves the parent's process group (Ctrl-C at
+//!    a terminal reaches the supervisor alone), asks to be killed when its parent dies, and checks
+//!    that it has not died already;
+//! 4. the child never returns: it leaves through `_exit`, which runs no `atexit` handler and
+//!    flushes no buffer of the parent's.
 
 use std::ffi::CString;
 use std::fmt;
@@ -49,12 +51,13 @@ pub struct Child {
 /// Session and process group of a child.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// A part of the parent: SIGINT, SIGTERM, SIGHUP and SIGTSTP never arrive, since a sender to all processes at
-    /// once means the parent, which ends its parts in order.
+    /// A part of the parent: SIGINT, SIGTERM, SIGHUP and SIGTSTP never arrive, since a sender to
+    /// all processes at once means the parent, which ends its parts in order.
     Part,
     /// A program of its own, with a process group of its own.
     Program,
-    /// A process group and session of its own, to which everything belongs that it starts and does not put into another one.
+    /// A process group and session of its own, to which everything belongs that it starts and does
+    /// not put into another one.
     Session,
 }
 
@@ -108,8 +111,9 @@ pub enum ForkError {
     Fork(Errno),
 }
 
-/// Have a write beyond the limit on file sizes (`ulimit -f`) fail with `EFBIG`, as on a full disk, where it would end this process by SIGXFSZ.
-/// Call before anything is written; [`Role::Part`] and [`Role::Program`] keep it.
+/// Have a write beyond the limit on file sizes (`ulimit -f`) fail with `EFBIG`, as on a full disk,
+/// where it would end this process by SIGXFSZ. Call before anything is written; [`Role::Part`] and
+/// [`Role::Program`] keep it.
 pub fn report_large_files() {
     let mut blocked = SigSet::empty();
     blocked.add(Signal::SIGXFSZ);
@@ -124,8 +128,9 @@ pub fn thread_count() -> std::io::Result<usize> {
     Ok(std::fs::read_dir("/proc/self/task")?.count())
 }
 
-/// Runs `body` in a child process named `name` (15 bytes are shown by `ps`) of this role, whose exit code is what it returns. The
-/// child never returns from here; a panic in `body` ends it by `SIGABRT`.
+/// Runs `body` in a child process named `name` (15 bytes are shown by `ps`) of this role, whose
+/// exit code is what it returns. The child never returns from here; a panic in `body` ends it by
+/// `SIGABRT`.
 ///
 /// `body` runs on a copy of this process's memory: what it drops is closed in the child alone.
 ///
@@ -138,12 +143,13 @@ pub fn fork(name: &str, role: Role, body: impl FnOnce() -> u8) -> Result<Child, 
         return Err(ForkError::Threads(threads));
     }
     let parent = getpid();
-    // SAFETY: this process has one thread (checked above), so the child's copy of memory has no lock held by a thread
-    // that does not exist there, and may allocate and run any code.
+    // SAFETY: this process has one thread (checked above), so the child's copy of memory has no
+    // lock held by a thread that does not exist there, and may allocate and run any code.
     match unsafe { nix::unistd::fork() }.map_err(ForkError::Fork)? {
         ForkResult::Parent { child } => {
             if role != Role::Session {
-                // Both sides set the group, so that it is set whichever runs first; the child may have done it and be gone.
+                // Both sides set the group, so that it is set whichever runs first; the child may
+                // have done it and be gone.
                 let _ = setpgid(child, child);
             }
             Ok(Child { pid: child })
@@ -155,7 +161,8 @@ pub fn fork(name: &str, role: Role, body: impl FnOnce() -> u8) -> Result<Child, 
             } else {
                 ORPHANED
             };
-            // SAFETY: `_exit` has no precondition; it ends this process without running the parent's exit handlers.
+            // SAFETY: `_exit` has no precondition; it ends this process without running the
+            // parent's exit handlers.
             unsafe { libc::_exit(i32::from(code)) }
         }
     }
@@ -168,7 +175,13 @@ const ORPHANED: u8 = 1;
 fn enter_child(name: &str, role: Role, parent: Pid) -> bool {
     let (blocked, _) = match role {
         Role::Part => {
-            let blocked = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGTSTP, Signal::SIGXFSZ];
+            let blocked = [
+                Signal::SIGINT,
+                Signal::SIGTERM,
+                Signal::SIGHUP,
+                Signal::SIGTSTP,
+                Signal::SIGXFSZ,
+            ];
             (blocked.into_iter().collect(), setpgid_self())
         }
         Role::Program => ([Signal::SIGXFSZ].into_iter().collect(), setpgid_self()),
@@ -199,7 +212,8 @@ impl Child {
         let _ = kill(self.pid, signal);
     }
 
-    /// Return the exit of the child, if it has ended. Once this has returned one, the child no longer exists.
+    /// Return the exit of the child, if it has ended. Once this has returned one, the child no
+    /// longer exists.
     #[must_use]
     pub fn try_wait(&self) -> Option<ShardExit> {
         self.wait_with(Some(WaitPidFlag::WNOHANG))
@@ -248,19 +262,22 @@ impl Child {
     }
 }
 
-/// Counters in a mapped file, of which each process adds to its own. While the machine runs, the file holds what was counted until the end,
-/// however a process ends: the kernel writes it. After a power cut, up to 30 s may be missing, by the kernel's default.
+/// Counters in a mapped file, of which each process adds to its own. While the machine runs, the
+/// file holds what was counted until the end, however a process ends: the kernel writes it. After a
+/// power cut, up to 30 s may be missing, by the kernel's default.
 #[derive(Debug)]
 pub struct FileCounters {
     counters: NonNull<FileCounter>,
     count: NonZeroUsize,
-    /// Open for as long as it is mapped: a network file system sends what was counted to its server when the last descriptor is closed.
+    /// Open for as long as it is mapped: a network file system sends what was counted to its server
+    /// when the last descriptor is closed.
     _file: File,
 }
 
-/// A counter with a cache line of its own: its value and the one before, each with its check, so that a changed bit is seen or changes no
-/// count, and a process that dies between two stores leaves none that seems changed. Value `n` is in slot `n % 2`, and counts once its check
-/// is stored.
+/// A counter with a cache line of its own: its value and the one before, each with its check, so
+/// that a changed bit is seen or changes no count, and a process that dies between two stores
+/// leaves none that seems changed. Value `n` is in slot `n % 2`, and counts once its check is
+/// stored.
 #[repr(C, align(64))]
 #[derive(Debug)]
 struct FileCounter([[AtomicU64; 2]; 2]);
@@ -273,12 +290,17 @@ impl FileCounter {
 
     /// Return the value of a counter with these slots; none if some of it was changed.
     fn value(slots: [[u64; 2]; 2]) -> Option<u64> {
-        let is_whole = |slot: usize| slots[slot][1] == Self::check(slots[slot][0]) && slots[slot][0] % 2 == slot as u64;
-        let newer = (0..2).filter(|slot| is_whole(*slot)).max_by_key(|slot| slots[*slot][0])?;
+        let is_whole = |slot: usize| {
+            slots[slot][1] == Self::check(slots[slot][0]) && slots[slot][0] % 2 == slot as u64
+        };
+        let newer = (0..2)
+            .filter(|slot| is_whole(*slot))
+            .max_by_key(|slot| slots[*slot][0])?;
         let (value, other) = (slots[newer][0], slots[1 - newer]);
         let before = value.saturating_sub(1);
         // The next value may be there already, without its check.
-        let is_older = [before, value.wrapping_add(1)].contains(&other[0]) && other[1] == Self::check(before);
+        let is_older =
+            [before, value.wrapping_add(1)].contains(&other[0]) && other[1] == Self::check(before);
         is_older.then_some(value)
     }
 }
@@ -289,36 +311,60 @@ impl FileCounters {
     /// # Errors
     /// When the file exists, or cannot be written or mapped.
     pub fn create(path: &Path, count: NonZeroUsize) -> io::Result<Self> {
-        let length = count.get().checked_mul(size_of::<FileCounter>()).and_then(NonZeroUsize::new);
+        let length = count
+            .get()
+            .checked_mul(size_of::<FileCounter>())
+            .and_then(NonZeroUsize::new);
         let length = length.ok_or(io::ErrorKind::InvalidInput)?;
-        let file = File::options().read(true).write(true).create_new(true).open(path)?;
+        let file = File::options()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .open(path)?;
         Self::map(file, length, count).inspect_err(|_| drop(fs::remove_file(path)))
     }
 
     #[expect(unsafe_code, reason = "a file can only be mapped through a pointer")]
     fn map(mut file: File, length: NonZeroUsize, count: NonZeroUsize) -> io::Result<Self> {
-        // Written and synced: most file systems, also of the network, report a full disk here. One that copies on write may still end a process
-        // by SIGBUS when it adds.
+        // Written and synced: most file systems, also of the network, report a full disk here. One
+        // that copies on write may still end a process by SIGBUS when it adds.
         file.write_all(&vec![0; length.get()])?;
         file.sync_all()?;
         let protection = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
         // SAFETY: no address is asked for, so no existing mapping is replaced.
         let address = unsafe { mmap(None, length, protection, MapFlags::MAP_SHARED, &file, 0) }?;
-        Ok(Self { counters: address.cast(), count, _file: file })
+        Ok(Self {
+            counters: address.cast(),
+            count,
+            _file: file,
+        })
     }
 
-    /// Add 1 to the counter `index`, below the number of counters; no other process may add to it at the same time.
+    /// Add 1 to the counter `index`, below the number of counters; no other process may add to it
+    /// at the same time.
     #[expect(unsafe_code, reason = "the mapping is reached through a pointer")]
     pub fn add(&self, index: usize) {
-        // SAFETY: the pointer comes from a successful mmap of `count` counters, readable and writable, which stays mapped for as long as
-        // `self` lives, and the reference does not outlive this call. Should the file be truncated or unreadable by then, the access ends the
-        // process by SIGBUS: its shard is lost, and no memory is. A mapping is aligned to pages, and so to a counter. Each value is valid
-        // for an atomic integer, and every change, also by other processes, is made through it.
-        let counters = unsafe { NonNull::slice_from_raw_parts(self.counters, self.count.get()).as_ref() };
-        debug_assert!(index < counters.len(), "counter {index} of {}", counters.len());
+        // SAFETY: the pointer comes from a successful mmap of `count` counters, readable and
+        // writable, which stays mapped for as long as `self` lives, and the reference does not
+        // outlive this call. Should the file be truncated or unreadable by then, the access ends
+        // the process by SIGBUS: its shard is lost, and no memory is. A mapping is aligned to
+        // pages, and so to a counter. Each value is valid for an atomic integer, and every change,
+        // also by other processes, is made through it.
+        let counters =
+            unsafe { NonNull::slice_from_raw_parts(self.counters, self.count.get()).as_ref() };
+        debug_assert!(
+            index < counters.len(),
+            "counter {index} of {}",
+            counters.len()
+        );
         if let Some(FileCounter(slots)) = counters.get(index) {
             // One writer: no need of an instruction that locks the bus.
-            let value = slots.iter().map(|[value, _]| value.load(Ordering::Relaxed)).max().unwrap_or(0).wrapping_add(1);
+            let value = slots
+                .iter()
+                .map(|[value, _]| value.load(Ordering::Relaxed))
+                .max()
+                .unwrap_or(0)
+                .wrapping_add(1);
             let [newer, check] = &slots[usize::from(value % 2 == 1)];
             newer.store(value, Ordering::Release);
             check.store(FileCounter::check(value), Ordering::Release);
@@ -339,7 +385,9 @@ impl FileCounters {
             let mut words = words.iter().map(|word| u64::from_ne_bytes(*word));
             let mut next = || words.next().unwrap_or(0);
             let value = FileCounter::value([[next(), next()], [next(), next()]]);
-            let value = value.filter(|_| words.all(|zero| zero == 0)).ok_or(CountersError::Value)?;
+            let value = value
+                .filter(|_| words.all(|zero| zero == 0))
+                .ok_or(CountersError::Value)?;
             sum.checked_add(value).ok_or(CountersError::Value)
         })
     }
@@ -348,10 +396,20 @@ impl FileCounters {
 impl Drop for FileCounters {
     #[expect(unsafe_code, reason = "what was mapped is unmapped")]
     fn drop(&mut self) {
-        // SAFETY: the range is exactly what `create` mapped, and only this drop unmaps it. No reference into it outlives a call of `add`. In a
-        // forked process the range is that process's own view of the file.
-        let unmapped = unsafe { munmap(self.counters.cast(), self.count.get() * size_of::<FileCounter>()) };
-        debug_assert_eq!(unmapped, Ok(()), "the only failure is a range that is no mapping");
+        // SAFETY: the range is exactly what `create` mapped, and only this drop unmaps it. No
+        // reference into it outlives a call of `add`. In a forked process the range is that
+        // process's own view of the file.
+        let unmapped = unsafe {
+            munmap(
+                self.counters.cast(),
+                self.count.get() * size_of::<FileCounter>(),
+            )
+        };
+        debug_assert_eq!(
+            unmapped,
+            Ok(()),
+            "the only failure is a range that is no mapping"
+        );
     }
 }
 
@@ -369,8 +427,12 @@ pub enum CountersError {
 /// The CPUs that this process may use, in order; empty when the kernel does not say.
 #[must_use]
 pub fn usable_cpus() -> Vec<usize> {
-    let Ok(set) = sched_getaffinity(Pid::from_raw(0)) else { return Vec::new() };
-    (0..CpuSet::count()).filter(|cpu| set.is_set(*cpu).unwrap_or(false)).collect()
+    let Ok(set) = sched_getaffinity(Pid::from_raw(0)) else {
+        return Vec::new();
+    };
+    (0..CpuSet::count())
+        .filter(|cpu| set.is_set(*cpu).unwrap_or(false))
+        .collect()
 }
 
 /// Keep the calling thread, and those that it starts from now on, on these CPUs.
@@ -383,15 +445,16 @@ pub fn pin_to(cpus: &[usize]) -> Result<(), Errno> {
     sched_setaffinity(Pid::from_raw(0), &set)
 }
 
-/// Keeps transparent huge pages away from this process and its children. A shard touches a few hundred kilobytes here
-/// and there; in pages of 2 MiB the kernel would clear, and count as resident, many times what is used.
+/// Keeps transparent huge pages away from this process and its children. A shard touches a few
+/// hundred kilobytes here and there; in pages of 2 MiB the kernel would clear, and count as
+/// resident, many times what is used.
 pub fn prefer_small_pages() {
     // An old kernel that knows no such setting costs memory, nothing else.
     let _ = prctl::set_thp_disable(true);
 }
 
-/// Raises the limit on open descriptors to what this process may have, for itself and the children it forks from now on.
-/// Returns the limit then; none when the kernel does not say.
+/// Raises the limit on open descriptors to what this process may have, for itself and the children
+/// it forks from now on. Returns the limit then; none when the kernel does not say.
 #[must_use]
 pub fn raise_descriptor_limit() -> Option<u64> {
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).ok()?;
@@ -403,56 +466,86 @@ pub fn raise_descriptor_limit() -> Option<u64> {
 /// Return the resource usage of this process so far.
 #[must_use]
 pub fn own_usage() -> Usage {
-    let run_delay_ns = std::fs::read_to_string("/proc/self/schedstat").ok().as_deref().and_then(run_delay);
-    let Ok(usage) = getrusage(UsageWho::RUSAGE_SELF) else { return Usage { run_delay_ns, ..Usage::default() } };
+    let run_delay_ns = std::fs::read_to_string("/proc/self/schedstat")
+        .ok()
+        .as_deref()
+        .and_then(run_delay);
+    let Ok(usage) = getrusage(UsageWho::RUSAGE_SELF) else {
+        return Usage {
+            run_delay_ns,
+            ..Usage::default()
+        };
+    };
     Usage {
         cpu_user_us: micros(usage.user_time()),
         cpu_system_us: micros(usage.system_time()),
-        max_rss_bytes: std::fs::read_to_string("/proc/self/status").ok().as_deref().and_then(peak_memory).unwrap_or(0),
+        max_rss_bytes: std::fs::read_to_string("/proc/self/status")
+            .ok()
+            .as_deref()
+            .and_then(peak_memory)
+            .unwrap_or(0),
         run_delay_ns,
         involuntary_switches: u64::try_from(usage.involuntary_context_switches()).unwrap_or(0),
     }
 }
 
-/// Return the kernel's bound on the error of the calendar clock; none if it is not synchronized by NTP or PTP. Source: adjtimex(2).
+/// Return the kernel's bound on the error of the calendar clock; none if it is not synchronized by
+/// NTP or PTP. Source: adjtimex(2).
 #[expect(unsafe_code, reason = "adjtimex has no safe form")]
 #[must_use]
 pub fn clock_error() -> Option<Duration> {
     // SAFETY: `timex` consists of integers, for which zero is a valid value.
     let mut state: libc::timex = unsafe { std::mem::zeroed() };
-    // SAFETY: `modes` is 0, so the kernel changes nothing, and writes into `state` alone, which lives throughout the call.
+    // SAFETY: `modes` is 0, so the kernel changes nothing, and writes into `state` alone, which
+    // lives throughout the call.
     let answer = unsafe { libc::adjtimex(&raw mut state) };
     let is_kept = answer >= 0 && answer != libc::TIME_ERROR && state.status & libc::STA_UNSYNC == 0;
-    u64::try_from(state.maxerror).ok().filter(|_| is_kept).map(Duration::from_micros)
+    u64::try_from(state.maxerror)
+        .ok()
+        .filter(|_| is_kept)
+        .map(Duration::from_micros)
 }
 
-/// CPU of all children that have ended and been waited for, and of theirs, user and system; none when the system does not
-/// say.
+/// CPU of all children that have ended and been waited for, and of theirs, user and system; none
+/// when the system does not say.
 #[must_use]
 pub fn ended_children_cpu() -> Option<Duration> {
     let usage = getrusage(UsageWho::RUSAGE_CHILDREN).ok()?;
-    Some(Duration::from_micros(micros(usage.user_time()) + micros(usage.system_time())))
+    Some(Duration::from_micros(
+        micros(usage.user_time()) + micros(usage.system_time()),
+    ))
 }
 
-/// Parse the run delay in `schedstat`, ns. The text holds the time on a CPU, the time ready to run without one, both in ns, and the
-/// number of times that the process was given a CPU. A kernel that does not count writes zeroes; a process that can read this has been
-/// given a CPU at least once.
+/// Parse the run delay in `schedstat`, ns. The text holds the time on a CPU, the time ready to run
+/// without one, both in ns, and the number of times that the process was given a CPU. A kernel that
+/// does not count writes zeroes; a process that can read this has been given a CPU at least once.
 fn run_delay(text: &str) -> Option<u64> {
-    let mut fields = text.split_whitespace().map(|field| field.parse::<u64>().ok());
+    let mut fields = text
+        .split_whitespace()
+        .map(|field| field.parse::<u64>().ok());
     let (_, waited, times) = (fields.next()??, fields.next()??, fields.next()??);
     (times > 0).then_some(waited)
 }
 
-/// Parse the largest resident set of `/proc/self/status`, bytes. That of getrusage(2) outlives an exec: it may be the largest of a program
-/// that started this one.
+/// Parse the largest resident set of `/proc/self/status`, bytes. That of getrusage(2) outlives an
+/// exec: it may be the largest of a program that started this one.
 fn peak_memory(text: &str) -> Option<u64> {
     let value = text.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     // In KiB, which Linux calls kB.
-    Some(value.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.saturating_mul(1024))
+    Some(
+        value
+            .trim()
+            .strip_suffix("kB")?
+            .trim()
+            .parse::<u64>()
+            .ok()?
+            .saturating_mul(1024),
+    )
 }
 
 fn micros(time: TimeVal) -> u64 {
-    u64::try_from(time.tv_sec()).unwrap_or(0) * 1_000_000 + u64::try_from(time.tv_usec()).unwrap_or(0)
+    u64::try_from(time.tv_sec()).unwrap_or(0) * 1_000_000
+        + u64::try_from(time.tv_usec()).unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -471,14 +564,27 @@ mod tests {
         drop(counters);
         let mut bytes = std::fs::read(&path).unwrap();
         assert_eq!((FileCounters::sum(&bytes), bytes.len()), (Ok(3), 192));
-        assert!(FileCounters::create(&path, NonZeroUsize::MIN).is_err(), "another process's counters");
-        assert_eq!(std::fs::read(&path).unwrap(), bytes, "and they are left alone");
+        assert!(
+            FileCounters::create(&path, NonZeroUsize::MIN).is_err(),
+            "another process's counters"
+        );
+        assert_eq!(
+            std::fs::read(&path).unwrap(),
+            bytes,
+            "and they are left alone"
+        );
         for length in [0, 8, 191] {
-            assert_eq!(FileCounters::sum(&bytes[..length]), Err(CountersError::Length(length)));
+            assert_eq!(
+                FileCounters::sum(&bytes[..length]),
+                Err(CountersError::Length(length))
+            );
         }
         for at in 0..bytes.len() * 8 {
             bytes[at / 8] ^= 1 << (at % 8);
-            assert!([Err(CountersError::Value), Ok(3)].contains(&FileCounters::sum(&bytes)), "bit {at}");
+            assert!(
+                [Err(CountersError::Value), Ok(3)].contains(&FileCounters::sum(&bytes)),
+                "bit {at}"
+            );
             bytes[at / 8] ^= 1 << (at % 8);
         }
     }
@@ -499,6 +605,9 @@ mod tests {
     fn a_kernel_that_does_not_count_is_not_one_that_never_lets_wait() {
         assert_eq!(run_delay("801055 73250 2\n"), Some(73_250));
         assert_eq!(run_delay("801055 0 1\n"), Some(0));
-        assert_eq!([run_delay("0 0 0\n"), run_delay(""), run_delay("1 2")], [None; 3]);
+        assert_eq!(
+            [run_delay("0 0 0\n"), run_delay(""), run_delay("1 2")],
+            [None; 3]
+        );
     }
 }

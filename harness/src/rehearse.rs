@@ -1,10 +1,13 @@
-//! Whole runs in virtual time, in one thread: from the plan to the record, exactly, in milliseconds.
+//! Whole runs in virtual time, in one thread: from the plan to the record, exactly, in
+//! milliseconds.
 //!
-//! For tests (feature `virtual-time`). Each shard is a task that lives the whole life of a shard; a supervisor receives its
-//! frames, relays its pauses, moves IDs and budget and merges what it measured, by the code that does so between processes.
-//! The differences: there are no processes and no kernel pipes, reading and writing take no time, CPU and memory are not
-//! reported, and the alarm of the gate has a resolution of 1 ms. Tasks that are due at the same instant run in an
-//! order that varies, so a count may differ by one where the order decides. It must not measure anything itself.
+//! For tests (feature `virtual-time`). Each shard is a task that lives the whole life of a shard; a
+//! supervisor receives its frames, relays its pauses, moves IDs and budget and merges what it
+//! measured, by the code that does so between processes. The differences: there are no processes
+//! and no kernel pipes, reading and writing take no time, CPU and memory are not reported, and the
+//! alarm of the gate has a resolution of 1 ms. Tasks that are due at the same instant run in an
+//! order that varies, so a count may differ by one where the order decides. It must not measure
+//! anything itself.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -20,18 +23,21 @@ use crate::clock::{Clock, Nanos};
 use crate::plan::{RunPlan, ShardPlan};
 use crate::sample::{Attempt, Sample};
 use crate::shard;
-use crate::supervisor::{Interval, Left, Live, Observer, OpenInterval, RunRecord, Stage, SuperviseError, conduct};
+use crate::supervisor::{
+    Interval, Left, Live, Observer, OpenInterval, RunRecord, Stage, SuperviseError, conduct,
+};
 use crate::units::IdRange;
 use crate::workload::{Flight, Workload};
 
 /// As many bytes as a pipe of the kernel's holds.
 const PIPE_BYTES: usize = 64 << 10;
 
-/// Something that happens to the client in the course of a rehearsal. Times count from the common start.
+/// Something that happens to the client in the course of a rehearsal. Times count from the common
+/// start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Incident {
-    /// Nothing of the client runs for so long: no shard, no supervisor. Targets that are tasks of the same thread do not run
-    /// either; what falls due in the meantime is there when it is over.
+    /// Nothing of the client runs for so long: no shard, no supervisor. Targets that are tasks of
+    /// the same thread do not run either; what falls due in the meantime is there when it is over.
     Block {
         /// When it begins.
         at: Duration,
@@ -76,8 +82,8 @@ pub enum RehearseError {
     Supervise(#[from] SuperviseError),
 }
 
-/// Runs `plan` to its end in virtual time, while `incidents` happen. `workload` is called once for each shard, inside the
-/// runtime, with a clock whose epoch is the common start.
+/// Runs `plan` to its end in virtual time, while `incidents` happen. `workload` is called once for
+/// each shard, inside the runtime, with a clock whose epoch is the common start.
 ///
 /// # Errors
 /// When the run could not start.
@@ -92,7 +98,8 @@ pub fn rehearse<W: Workload>(
     rehearse_before(plan, incidents, workload, &mut Nobody)
 }
 
-/// Rehearse a run as [`rehearse`] does, in which shards that die are replaced: `left` is [`Workloads::left`](crate::supervisor::Workloads::left).
+/// Rehearse a run as [`rehearse`] does, in which shards that die are replaced: `left` is
+/// [`Workloads::left`](crate::supervisor::Workloads::left).
 ///
 /// # Errors
 /// When the run could not start.
@@ -129,30 +136,52 @@ pub fn rehearse_before<W: Workload, O: Observer>(
     workload: impl FnMut(&ShardPlan, Clock) -> W,
     observer: &mut O,
 ) -> Result<Rehearsal, RehearseError> {
-    stage(plan, incidents, (workload, |_: &ShardPlan, _: &[IdRange]| None), observer)
+    stage(
+        plan,
+        incidents,
+        (workload, |_: &ShardPlan, _: &[IdRange]| None),
+        observer,
+    )
 }
 
 fn stage<W: Workload, O: Observer>(
     plan: &RunPlan,
     incidents: &[Incident],
-    (mut workload, left): (impl FnMut(&ShardPlan, Clock) -> W, impl Fn(&ShardPlan, &[IdRange]) -> Option<Left>),
+    (mut workload, left): (
+        impl FnMut(&ShardPlan, Clock) -> W,
+        impl Fn(&ShardPlan, &[IdRange]) -> Option<Left>,
+    ),
     observer: &mut O,
 ) -> Result<Rehearsal, RehearseError> {
-    let runtime = Builder::new_current_thread().enable_time().start_paused(true).build_local(LocalOptions::default())?;
+    let runtime = Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build_local(LocalOptions::default())?;
     let samples = Rc::default();
-    let mut seconds = SecondsObserver { intervals: Vec::new(), observer };
+    let mut seconds = SecondsObserver {
+        intervals: Vec::new(),
+        observer,
+    };
     let record = runtime.block_on(async {
         let clock = Clock::start();
         let lives: Rc<RefCell<BTreeMap<u32, AbortHandle>>> = Rc::default();
         let (own, samples) = (Rc::clone(&lives), Rc::clone(&samples));
         let spawn = |shard: &ShardPlan| {
             let (above, below) = duplex(PIPE_BYTES);
-            let workload = Watched { workload: workload(shard, clock), samples: Rc::clone(&samples) };
+            let workload = Watched {
+                workload: workload(shard, clock),
+                samples: Rc::clone(&samples),
+            };
             let life = spawn_local(shard::rehearse(shard.clone(), clock, workload, below));
             own.borrow_mut().insert(shard.shard, life.abort_handle());
             (above, life)
         };
-        let mut stage = Stage { clock, spawn, left, signals: Vec::new() };
+        let mut stage = Stage {
+            clock,
+            spawn,
+            left,
+            signals: Vec::new(),
+        };
         for incident in incidents {
             match *incident {
                 Incident::Block { at, lasts } => drop(spawn_local(block(clock, at, lasts))),
@@ -163,17 +192,24 @@ fn stage<W: Workload, O: Observer>(
                         lives.borrow()[&shard].abort();
                     }));
                 }
-                Incident::Signal { at, number } => stage.signals.push((Nanos::default().plus(at), number)),
+                Incident::Signal { at, number } => {
+                    stage.signals.push((Nanos::default().plus(at), number));
+                }
             }
         }
         conduct(plan, stage, &mut seconds).await
     })?;
     // What is left of the target is gone with the runtime, and nothing else holds the samples then.
     drop(runtime);
-    Ok(Rehearsal { record, intervals: seconds.intervals, samples: samples.take() })
+    Ok(Rehearsal {
+        record,
+        intervals: seconds.intervals,
+        samples: samples.take(),
+    })
 }
 
-/// Moves the clock on in one step: whatever was due in the meantime comes to run afterwards, and finds that it is late.
+/// Moves the clock on in one step: whatever was due in the meantime comes to run afterwards, and
+/// finds that it is late.
 async fn block(clock: Clock, at: Duration, lasts: Duration) {
     tokio::time::sleep_until(clock.instant(Nanos::default().plus(at))).await;
     tokio::time::advance(lasts).await;
@@ -190,7 +226,12 @@ impl<W: Workload> Workload for Watched<W> {
         self.workload.host(id)
     }
 
-    async fn perform(&self, id: u64, flight: &Flight, clear_to_send: impl AsyncFn() -> Nanos) -> Attempt {
+    async fn perform(
+        &self,
+        id: u64,
+        flight: &Flight,
+        clear_to_send: impl AsyncFn() -> Nanos,
+    ) -> Attempt {
         self.workload.perform(id, flight, clear_to_send).await
     }
 

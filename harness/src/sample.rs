@@ -1,8 +1,9 @@
-//! `Sample`: one attempt, from the moment it was intended to the moment its answer was read; with the outcomes and
-//! the kinds of errors, and their names in JSON. Words for people are in the results crate, `run/report/causes.rs`.
+//! `Sample`: one attempt, from the moment it was intended to the moment its answer was read; with
+//! the outcomes and the kinds of errors, and their names in JSON. Words for people are in the
+//! results crate, `run/report/causes.rs`.
 //!
-//! Made by a shard's engine from a [`Permit`] (the pacer's half) and an [`Attempt`] (the workload's half); consumed by
-//! `stats`. The identity
+//! Made by a shard's engine from a [`Permit`] (the pacer's half) and an [`Attempt`] (the workload's
+//! half); consumed by `stats`. The identity
 //!
 //! ```text
 //! response = sched_lag + budget_wait + pool_wait + service
@@ -25,7 +26,8 @@ pub struct Permit {
     pub attempt: u32,
     /// Scheduled time of the item's first attempt.
     pub first_intended: Nanos,
-    /// Scheduled time; in a closed loop, the time from which the item was ready and the budget allowed it.
+    /// Scheduled time; in a closed loop, the time from which the item was ready and the budget
+    /// allowed it.
     pub intended: Nanos,
     /// Time at which the pacer released it.
     pub ready: Nanos,
@@ -111,7 +113,8 @@ pub struct Attempt {
     pub sent: Option<Nanos>,
     /// When the first byte of the answer was read, of an interim one (1xx) too.
     pub first_byte: Option<Nanos>,
-    /// When the last byte was read, or the failure was known. The time of checking the answer is this client's.
+    /// When the last byte was read, or the failure was known. The time of checking the answer is
+    /// this client's.
     pub done: Nanos,
     /// Bytes of the request that were written, head and body.
     pub bytes_sent: u64,
@@ -130,17 +133,19 @@ pub struct Attempt {
 pub struct Advice {
     /// Permission to send the same request again.
     pub repeat: Repeat,
-    /// Time to wait after the response arrived; never zero. After a throttled attempt it applies to every request under
-    /// the same quota, after another failure to this item alone.
+    /// Time to wait after the response arrived; never zero. After a throttled attempt it applies to
+    /// every request under the same quota, after another failure to this item alone.
     pub wait: Option<Duration>,
     /// Remaining quota, as reported on good answers too.
     // Boxed: few targets report one, and each attempt is moved several times.
     pub quota: Option<Box<Quota>>,
-    /// Time for which the target held the answer back, as it reports, ns. Read only where the target is known to report it.
+    /// Time for which the target held the answer back, as it reports, ns. Read only where the
+    /// target is known to report it.
     pub held_ns: Option<u64>,
 }
 
-/// Permission to send the same request again after an attempt. A good or not-found answer ends its item, whatever this says.
+/// Permission to send the same request again after an attempt. A good or not-found answer ends its
+/// item, whatever this says.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Repeat {
     /// Not useful or not safe: a repetition would change nothing, or do something twice.
@@ -148,9 +153,11 @@ pub enum Repeat {
     Never,
     /// The next answer may be another.
     MayHelp,
-    /// The same, and the item is tried until the run ends: neither retries of an item nor the retry budget count.
+    /// The same, and the item is tried until the run ends: neither retries of an item nor the retry
+    /// budget count.
     UntilTheEnd,
-    /// The target redirected: the next attempt goes elsewhere, at once and without the retry budget.
+    /// The target redirected: the next attempt goes elsewhere, at once and without the retry
+    /// budget.
     Follow,
 }
 
@@ -168,13 +175,15 @@ pub struct Quota {
 }
 
 impl Quota {
-    /// The requests per second at which what is left lasts until there is more: 0 when nothing is left, none when
-    /// nothing bounds it.
+    /// The requests per second at which what is left lasts until there is more: 0 when nothing is
+    /// left, none when nothing bounds it.
     #[must_use]
     pub fn pace_per_s(&self) -> Option<f64> {
         match (self.remaining, self.resets_in) {
             (0, _) => Some(0.0),
-            (remaining, Some(within)) if !within.is_zero() => Some(remaining as f64 / within.as_secs_f64()),
+            (remaining, Some(within)) if !within.is_zero() => {
+                Some(remaining as f64 / within.as_secs_f64())
+            }
             _ => None,
         }
     }
@@ -189,7 +198,8 @@ pub enum Outcome {
     NotFound,
     /// The target throttled the request.
     Throttled,
-    /// A challenge page in the place of an answer: the target takes this client for one that it does not want.
+    /// A challenge page in the place of an answer: the target takes this client for one that it
+    /// does not want.
     SoftBlocked,
     /// A redirect that is followed.
     Redirected,
@@ -246,7 +256,8 @@ pub enum ErrorKind {
     ProxyTargetUnreachable,
     /// The proxy cannot be connected to.
     ProxyUnreachable,
-    /// The target redirected to a host that is not in the plan, or to a path that robots.txt forbids.
+    /// The target redirected to a host that is not in the plan, or to a path that robots.txt
+    /// forbids.
     RedirectRefused,
     /// The connection was reset.
     Reset,
@@ -282,13 +293,15 @@ impl ErrorKind {
     /// Failures that are this machine's own and not the target's.
     pub const LOCAL: [Self; 2] = [Self::AddressUnavailable, Self::TooManyFiles];
 
-    /// True if the attempt was cut off while it was still under way, so that its true time is only known to be longer.
+    /// True if the attempt was cut off while it was still under way, so that its true time is only
+    /// known to be longer.
     #[must_use]
     pub const fn is_censored(self) -> bool {
         matches!(self, Self::Timeout | Self::ConnectTimeout)
     }
 
-    /// True if the settings of client and target are incompatible, so that a retry would fail as well.
+    /// True if the settings of client and target are incompatible, so that a retry would fail as
+    /// well.
     #[must_use]
     pub const fn is_lasting(self) -> bool {
         matches!(
@@ -381,8 +394,8 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// When the request went out; an attempt that never got a connection counts as sent when it failed, so that its
-    /// whole time is `pool_wait`.
+    /// When the request went out; an attempt that never got a connection counts as sent when it
+    /// failed, so that its whole time is `pool_wait`.
     #[must_use]
     pub fn sent(&self) -> Nanos {
         self.attempt.sent.unwrap_or(self.attempt.done)
@@ -412,22 +425,26 @@ impl Sample {
         self.attempt.done.since(self.sent())
     }
 
-    /// Return the part of the service time that was not the target's hold, as the target reports it: the way there and back, and this
-    /// client's own time, ns. 0 when the reported hold is longer than the wait for the answer, which cannot be. None when the target
-    /// reports no hold.
+    /// Return the part of the service time that was not the target's hold, as the target reports
+    /// it: the way there and back, and this client's own time, ns. 0 when the reported hold is
+    /// longer than the wait for the answer, which cannot be. None when the target reports no hold.
     #[must_use]
     pub fn overhead_ns(&self) -> Option<u64> {
-        self.attempt.advice.held_ns.map(|held_ns| self.service_ns().saturating_sub(held_ns))
+        self.attempt
+            .advice
+            .held_ns
+            .map(|held_ns| self.service_ns().saturating_sub(held_ns))
     }
 
-    /// Return the response time, ns: from the scheduled time to the last byte, the sum of the four parts.
+    /// Return the response time, ns: from the scheduled time to the last byte, the sum of the four
+    /// parts.
     #[must_use]
     pub fn response_ns(&self) -> u64 {
         self.attempt.done.since(self.permit.intended)
     }
 
-    /// From the scheduled time of the item's first attempt to the end of its last one, ns: what the item took, waits between
-    /// its attempts included. None while there will be another.
+    /// From the scheduled time of the item's first attempt to the end of its last one, ns: what the
+    /// item took, waits between its attempts included. None while there will be another.
     #[must_use]
     pub fn item_ns(&self) -> Option<u64> {
         match self.fate {
@@ -436,19 +453,28 @@ impl Sample {
         }
     }
 
-    /// Service time of a good or not-found answer whose first read is its last, ns; it is the time to its first byte as well. None of any
-    /// other.
+    /// Service time of a good or not-found answer whose first read is its last, ns; it is the time
+    /// to its first byte as well. None of any other.
     #[must_use]
     pub(crate) fn read_at_once_ns(&self) -> Option<u64> {
-        let Attempt { sent, first_byte, done, outcome, .. } = self.attempt;
-        let is_at_once = first_byte == Some(done) && matches!(outcome, Outcome::Ok | Outcome::NotFound);
+        let Attempt {
+            sent,
+            first_byte,
+            done,
+            outcome,
+            ..
+        } = self.attempt;
+        let is_at_once =
+            first_byte == Some(done) && matches!(outcome, Outcome::Ok | Outcome::NotFound);
         sent.filter(|_| is_at_once).map(|sent| done.since(sent))
     }
 
     /// Time to the first byte of the answer, ns.
     #[must_use]
     pub fn ttfb_ns(&self) -> Option<u64> {
-        self.attempt.first_byte.map(|first| first.since(self.sent()))
+        self.attempt
+            .first_byte
+            .map(|first| first.since(self.sent()))
     }
 }
 

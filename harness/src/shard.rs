@@ -1,8 +1,9 @@
-//! A shard's life inside its own process: build the workload, say `ready`, wait for `go`, crawl, report, end.
+//! A shard's life inside its own process: build the workload, say `ready`, wait for `go`, crawl,
+//! report, end.
 //!
-//! Called by the supervisor in the freshly forked child. One `current_thread` runtime; the lanes of the engine, a reporter
-//! that writes frames up, and a listener for control frames from above share its thread. A pipe that would block delays
-//! the reporter and never the lanes.
+//! Called by the supervisor in the freshly forked child. One `current_thread` runtime; the lanes of
+//! the engine, a reporter that writes frames up, and a listener for control frames from above share
+//! its thread. A pipe that would block delays the reporter and never the lanes.
 //!
 //! | room | for |
 //! |---|---|
@@ -95,33 +96,54 @@ where
 {
     match live(plan, clock, link, workload) {
         Ok(()) => 0,
-        // What stopped the start was told in a frame; what stops it later is a pipe without a reader, or the frame that
-        // could not be written. The code tells the supervisor that there was something.
+        // What stopped the start was told in a frame; what stops it later is a pipe without a
+        // reader, or the frame that could not be written. The code tells the supervisor that there
+        // was something.
         Err(_) => 1,
     }
 }
 
-/// Lives the shard's life as a task of the current thread, by the runtime's own time, and returns what would be the exit code.
-/// The shard sends and receives frames over `stream`, which it closes at its end.
+/// Lives the shard's life as a task of the current thread, by the runtime's own time, and returns
+/// what would be the exit code. The shard sends and receives frames over `stream`, which it closes
+/// at its end.
 #[cfg(feature = "virtual-time")]
-pub(crate) async fn rehearse<W>(plan: ShardPlan, clock: Clock, workload: W, stream: tokio::io::DuplexStream) -> u8
+pub(crate) async fn rehearse<W>(
+    plan: ShardPlan,
+    clock: Clock,
+    workload: W,
+    stream: tokio::io::DuplexStream,
+) -> u8
 where
     W: Workload,
 {
     let (control, frames) = tokio::io::split(stream);
 
-    let link =
-        Link { outbox: Outbox::new(frames, None), listener: Listener::new(control), vitals: CpuReadings::none() };
-    attend(&plan, workload, Alarm::runtime(clock), link).await.map_or(1, |()| 0)
+    let link = Link {
+        outbox: Outbox::new(frames, None),
+        listener: Listener::new(control),
+        vitals: CpuReadings::none(),
+    };
+    attend(&plan, workload, Alarm::runtime(clock), link)
+        .await
+        .map_or(1, |()| 0)
 }
 
-fn live<W, E, F>(plan: &ShardPlan, clock: Clock, link: ShardLink, workload: F) -> Result<(), ShardError>
+fn live<W, E, F>(
+    plan: &ShardPlan,
+    clock: Clock,
+    link: ShardLink,
+    workload: F,
+) -> Result<(), ShardError>
 where
     W: Workload,
     E: Display,
     F: FnOnce(&ShardPlan) -> Result<W, E>,
 {
-    let ShardLink { frames, control, bell } = link;
+    let ShardLink {
+        frames,
+        control,
+        bell,
+    } = link;
     let mut frames = File::from(frames);
     // Before it is pinned: afterwards there is one.
     let probing = Probing::of(plan.shard, usable_cpus().len());
@@ -132,7 +154,12 @@ where
     let inside = runtime.enter();
     let workload = match workload(plan) {
         Ok(workload) => workload,
-        Err(error) => return refuse((&mut frames, &bell), ShardError::Workload(error.to_string())),
+        Err(error) => {
+            return refuse(
+                (&mut frames, &bell),
+                ShardError::Workload(error.to_string()),
+            );
+        }
     };
     drop(inside);
     let vitals = CpuReadings::before(plan.cpu, probing);
@@ -163,7 +190,12 @@ where
 {
     link.outbox.queue(&Frame::Ready)?;
     link.outbox.flush().await?;
-    let Some(Go { start, from, before }) = link.listener.start().await? else {
+    let Some(Go {
+        start,
+        from,
+        before,
+    }) = link.listener.start().await?
+    else {
         // A run that is stopped before its start has a result all the same: of nothing.
         let now = alarm.clock().now();
         let engine = Engine::new(workload, plan, alarm.clock(), now);
@@ -182,10 +214,16 @@ where
         let _ = obey(&engine, control);
     }
     link.vitals.begin(from);
-    let before = Meters { cpu_us: link.vitals.cpu_us(), ..Meters::default() };
+    let before = Meters {
+        cpu_us: link.vitals.cpu_us(),
+        ..Meters::default()
+    };
     engine.intervals(|intervals| intervals.meter_from(before));
     alarm.until(start).await;
-    let end = plan.duration.map(|duration| ShardEnd { at: start.plus(duration), grace: plan.grace });
+    let end = plan.duration.map(|duration| ShardEnd {
+        at: start.plus(duration),
+        grace: plan.grace,
+    });
     crawl(&engine, alarm, end, &mut link).await?;
     let ended = finish(&engine, &mut link).await?;
     report_end(&engine, ended, &mut link).await
@@ -195,7 +233,9 @@ fn prepare(plan: &ShardPlan) -> Result<tokio::runtime::LocalRuntime, ShardError>
     if let Some(cpu) = plan.cpu {
         pin_to(&[cpu]).map_err(|error| ShardError::Pin(cpu, error))?;
     }
-    Ok(Builder::new_current_thread().enable_all().build_local(LocalOptions::default())?)
+    Ok(Builder::new_current_thread()
+        .enable_all()
+        .build_local(LocalOptions::default())?)
 }
 
 fn refuse((frames, bell): (&mut File, &Bell), error: ShardError) -> Result<(), ShardError> {
@@ -213,8 +253,8 @@ struct ShardEnd {
     grace: Duration,
 }
 
-/// Runs the engine until the supervisor has nothing more for it, or past its end until what was under way has ended or its
-/// grace is over, or to a stop's grace.
+/// Runs the engine until the supervisor has nothing more for it, or past its end until what was
+/// under way has ended or its grace is over, or to a stop's grace.
 async fn crawl<W, R, T>(
     engine: &Rc<Engine<W>>,
     alarm: Alarm,
@@ -227,7 +267,11 @@ where
     T: AsyncWrite + Unpin,
 {
     let clock = engine.clock();
-    let Link { outbox, listener, vitals } = link;
+    let Link {
+        outbox,
+        listener,
+        vitals,
+    } = link;
     let _pulse = LoopDelayProbe::start(engine);
     let mut run = pin!(Some(Rc::clone(engine).run(alarm)));
     let mut failure = pin!(engine.watch_workload());
@@ -236,7 +280,9 @@ where
     let mut cut_off = end;
     let mut deadline = None;
     loop {
-        let Some(running) = run.as_mut().as_pin_mut() else { return Ok(()) };
+        let Some(running) = run.as_mut().as_pin_mut() else {
+            return Ok(());
+        };
         tokio::select! {
             () = running => return Ok(()),
             ended = &mut reporter => return ended,
@@ -319,7 +365,10 @@ struct Listener<R> {
 
 impl<R: AsyncRead + Unpin> Listener<R> {
     fn new(control: R) -> Self {
-        Self { control, commands: FrameDecoder::default() }
+        Self {
+            control,
+            commands: FrameDecoder::default(),
+        }
     }
 
     /// The start. None when the supervisor will not give it.
@@ -327,15 +376,21 @@ impl<R: AsyncRead + Unpin> Listener<R> {
         let mut before = Vec::new();
         loop {
             match self.next().await? {
-                Control::Go { start, from } => return Ok(Some(Go { start, from, before })),
+                Control::Go { start, from } => {
+                    return Ok(Some(Go {
+                        start,
+                        from,
+                        before,
+                    }));
+                }
                 Control::Stop(_) | Control::Finish => return Ok(None),
                 control => before.push(control),
             }
         }
     }
 
-    /// The next command. A supervisor that is gone stops the shard at once: its result would not be read. Dropping the
-    /// future loses nothing.
+    /// The next command. A supervisor that is gone stops the shard at once: its result would not be
+    /// read. Dropping the future loses nothing.
     async fn next(&mut self) -> Result<Control, ShardError> {
         let mut buffer = [0; 256];
         loop {

@@ -1,7 +1,8 @@
 //! `ShardStats`: counters and fixed-bound histograms; constant in size, exact to merge.
 //!
-//! `record` takes a [`Sample`]; `merge` is associative and commutative with an identity, and merged shards equal one
-//! recorder that was fed everything, cell by cell. Percentiles are computed after merging and never averaged.
+//! `record` takes a [`Sample`]; `merge` is associative and commutative with an identity, and merged
+//! shards equal one recorder that was fed everything, cell by cell. Percentiles are computed after
+//! merging and never averaged.
 //!
 //! | room | for |
 //! |---|---|
@@ -38,7 +39,9 @@ pub use self::groups::{GroupCounts, Groups, HostTimes, MOST_GROUPS};
 pub use self::order::{median, rank, samples_for};
 pub(crate) use self::table::counters;
 pub use self::table::{Count, Counter};
-pub use self::timing::{Bounds, CLOSE, Exact, Percentile, SAMPLES_BEYOND, SIGNIFICANT_DIGITS, Timing};
+pub use self::timing::{
+    Bounds, CLOSE, Exact, Percentile, SAMPLES_BEYOND, SIGNIFICANT_DIGITS, Timing,
+};
 use crate::clock::Nanos;
 use crate::plan::Arrivals;
 use crate::sample::{Fate, InFlight, Opened, Opening, Outcome, Sample};
@@ -46,15 +49,15 @@ use crate::sample::{Fate, InFlight, Opened, Opening, Outcome, Sample};
 /// Series of times, each with a distribution of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Series {
-    /// First byte sent to last byte read, of good and not-found answers. Censored: attempts that timed out, or were under way
-    /// at the end.
+    /// First byte sent to last byte read, of good and not-found answers. Censored: attempts that
+    /// timed out, or were under way at the end.
     ServiceOk,
     /// Service time of throttled answers.
     ServiceThrottled,
     /// Service time of rejected, challenged and failed attempts that were sent.
     ServiceError,
-    /// First byte sent to first byte read, of every attempt that had an answer. Censored: attempts that timed out, or were cut
-    /// off, before one.
+    /// First byte sent to first byte read, of every attempt that had an answer. Censored: attempts
+    /// that timed out, or were cut off, before one.
     Ttfb,
     /// Scheduled to released.
     SchedLag,
@@ -62,31 +65,35 @@ pub enum Series {
     BudgetWait,
     /// Admitted to sent. Censored: requests that were never sent, for want of a connection.
     PoolWait,
-    /// Opening a connection to the target or the proxy, without tunnel and TLS handshake. Censored: those that timed out, or were still opening at the end.
+    /// Opening a connection to the target or the proxy, without tunnel and TLS handshake. Censored:
+    /// those that timed out, or were still opening at the end.
     Connect,
-    /// Whole time of an item, from the scheduled time of its first attempt to the end of its last. Censored: items that were due and had
-    /// not ended when the run was over, and those of which the last attempt timed out.
+    /// Whole time of an item, from the scheduled time of its first attempt to the end of its last.
+    /// Censored: items that were due and had not ended when the run was over, and those of which
+    /// the last attempt timed out.
     Item,
-    /// Event-loop delay: lateness of the shard's loop, which is to look up every 10 ms. Not of attempts: a shard that does not get to run
-    /// is late whatever it has under way. Its clock rings up to 1 ms late by itself.
+    /// Event-loop delay: lateness of the shard's loop, which is to look up every 10 ms. Not of
+    /// attempts: a shard that does not get to run is late whatever it has under way. Its clock
+    /// rings up to 1 ms late by itself.
     LoopLag,
-    /// Scheduled to last byte read, of good and not-found answers; in open loops only. Censored as well: requests that were
-    /// scheduled and never went.
+    /// Scheduled to last byte read, of good and not-found answers; in open loops only. Censored as
+    /// well: requests that were scheduled and never went.
     ResponseOk,
     /// Response time of throttled answers.
     ResponseThrottled,
     /// Response time of rejected, challenged and failed attempts, sent or not.
     ResponseError,
-    /// TLS handshakes. Censored: those that timed out, or were still under way at the end. Only of targets over TLS.
+    /// TLS handshakes. Censored: those that timed out, or were still under way at the end. Only of
+    /// targets over TLS.
     Tls,
-    /// Opening a tunnel through a proxy that is connected. Censored: those that timed out, or were still opening at the end. Only of
-    /// targets behind a proxy.
+    /// Opening a tunnel through a proxy that is connected. Censored: those that timed out, or were
+    /// still opening at the end. Only of targets behind a proxy.
     Tunnel,
-    /// Receipt of an answer's last segment by the kernel to the read of its last byte. Of a sample of the answers, where the kernel stamps
-    /// them.
+    /// Receipt of an answer's last segment by the kernel to the read of its last byte. Of a sample
+    /// of the answers, where the kernel stamps them.
     ReceiveDelay,
-    /// First byte sent to last byte read, less the hold that the target says; 0 of one that claims more than that. Only of
-    /// targets that say it, to a workload that reads it; in no report.
+    /// First byte sent to last byte read, less the hold that the target says; 0 of one that claims
+    /// more than that. Only of targets that say it, to a workload that reads it; in no report.
     Overhead,
 }
 
@@ -112,13 +119,15 @@ impl Series {
         Self::Overhead,
     ];
 
-    /// Parts of opening a connection that only some connections have. They are kept along with [`Series::Connect`].
+    /// Parts of opening a connection that only some connections have. They are kept along with
+    /// [`Series::Connect`].
     pub const OPENING: [Self; 2] = [Self::Tls, Self::Tunnel];
 
     /// Those that only some reports have.
     pub const OPTIONAL: [Self; 3] = [Self::Tls, Self::Tunnel, Self::ReceiveDelay];
 
-    /// Waits before a request is let through: zero for all requests of a closed loop without limits.
+    /// Waits before a request is let through: zero for all requests of a closed loop without
+    /// limits.
     pub(crate) const WAITS: [Self; 2] = [Self::SchedLag, Self::BudgetWait];
 
     /// Times that are equal for a good answer whose first read is its last.
@@ -134,20 +143,22 @@ impl Series {
         Self::ResponseError,
     ];
 
-    /// The series of a run that every report has, and those per interval. A closed loop has no response times, for when a
-    /// request of its was scheduled depended on the answer before it.
+    /// The series of a run that every report has, and those per interval. A closed loop has no
+    /// response times, for when a request of its was scheduled depended on the answer before it.
     #[must_use]
     pub const fn of(arrivals: Arrivals) -> [&'static [Self]; 2] {
         match arrivals {
-            Arrivals::Asap | Arrivals::Waves => [Self::ALL.split_at(10).0, Self::PER_INTERVAL.split_at(3).0],
+            Arrivals::Asap | Arrivals::Waves => {
+                [Self::ALL.split_at(10).0, Self::PER_INTERVAL.split_at(3).0]
+            }
             Arrivals::Constant | Arrivals::Poisson | Arrivals::Replay => {
                 [Self::ALL.split_at(13).0, &Self::PER_INTERVAL]
             }
         }
     }
 
-    /// The times of good answers that users of a target wait: in an open loop from when a request was due, in a closed one from when it was
-    /// sent.
+    /// The times of good answers that users of a target wait: in an open loop from when a request
+    /// was due, in a closed one from when it was sent.
     #[must_use]
     pub const fn waited(arrivals: Arrivals) -> Self {
         match arrivals {
@@ -206,7 +217,8 @@ impl SeriesSet {
     }
 }
 
-/// Counters and distributions of one shard, of one interval of a shard, or of the whole run once merged.
+/// Counters and distributions of one shard, of one interval of a shard, or of the whole run once
+/// merged.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ShardStats {
     bounds: Bounds,
@@ -220,7 +232,11 @@ impl ShardStats {
     /// Empty: the identity of [`ShardStats::merge`].
     #[must_use]
     pub fn new(bounds: Bounds) -> Self {
-        Self { bounds, counters: Counters::default(), timings: Default::default() }
+        Self {
+            bounds,
+            counters: Counters::default(),
+            timings: Default::default(),
+        }
     }
 
     /// Empty, with its distributions allocated, so that recording allocates nothing.
@@ -235,8 +251,15 @@ impl ShardStats {
 
     /// From parts, as they came over a pipe.
     #[must_use]
-    pub fn from_parts(bounds: Bounds, counters: Counters, timings: BTreeMap<Series, Timing>) -> Self {
-        let mut stats = Self { counters, ..Self::new(bounds) };
+    pub fn from_parts(
+        bounds: Bounds,
+        counters: Counters,
+        timings: BTreeMap<Series, Timing>,
+    ) -> Self {
+        let mut stats = Self {
+            counters,
+            ..Self::new(bounds)
+        };
         for (series, timing) in timings {
             stats.timings[series as usize] = Some(Box::new(timing));
         }
@@ -257,7 +280,9 @@ impl ShardStats {
 
     /// Every distribution that exists.
     pub fn timings(&self) -> impl Iterator<Item = (Series, &Timing)> {
-        Series::ALL.into_iter().filter_map(|series| Some((series, self.timing(series)?)))
+        Series::ALL
+            .into_iter()
+            .filter_map(|series| Some((series, self.timing(series)?)))
     }
 
     /// Counts one attempt that ended.
@@ -271,12 +296,24 @@ impl ShardStats {
         self.record_times(sample, SeriesSet::of(kept));
     }
 
-    /// Records the times of an attempt that ended, in some of the distributions, without its counts.
+    /// Records the times of an attempt that ended, in some of the distributions, without its
+    /// counts.
     pub(crate) fn record_times(&mut self, sample: &Sample, kept: SeriesSet) {
-        let Sample { permit, attempt, fate } = sample;
-        // Of most attempts all times are known: they are computed once, and each goes where it belongs.
-        let Some((sent, first_byte)) = attempt.sent.zip(attempt.first_byte).filter(|_| !timed_out(sample)) else {
-            let all = Series::ALL.into_iter().filter(|series| kept.contains(*series));
+        let Sample {
+            permit,
+            attempt,
+            fate,
+        } = sample;
+        // Of most attempts all times are known: they are computed once, and each goes where it
+        // belongs.
+        let Some((sent, first_byte)) = attempt
+            .sent
+            .zip(attempt.first_byte)
+            .filter(|_| !timed_out(sample))
+        else {
+            let all = Series::ALL
+                .into_iter()
+                .filter(|series| kept.contains(*series));
             return self.book(all, |series| took(sample, series));
         };
         let mut record = |series, ns| {
@@ -302,7 +339,8 @@ impl ShardStats {
         }
     }
 
-    /// Counts the times of a request or an item that had not ended when the run was over, in some of the distributions.
+    /// Counts the times of a request or an item that had not ended when the run was over, in some
+    /// of the distributions.
     pub fn cut_off(&mut self, kept: &[Series], rest: &Unfinished) {
         self.book(kept.iter().copied(), |series| rest.took(series));
         if kept.contains(&Series::Connect) {
@@ -310,7 +348,11 @@ impl ShardStats {
         }
     }
 
-    fn book(&mut self, kept: impl IntoIterator<Item = Series>, took: impl Fn(Series) -> Option<Took>) {
+    fn book(
+        &mut self,
+        kept: impl IntoIterator<Item = Series>,
+        took: impl Fn(Series) -> Option<Took>,
+    ) {
         for series in kept {
             match took(series) {
                 Some(Took::Exactly(ns)) => self.timing_mut(series).record(ns),
@@ -320,23 +362,25 @@ impl ShardStats {
         }
     }
 
-    /// Adds the service times of good answers that were read at once, which are their times to the first byte as well, and of which
-    /// [`record_times`](Self::record_times) was told to leave out [`Series::READ_AT_ONCE`].
+    /// Adds the service times of good answers that were read at once, which are their times to the
+    /// first byte as well, and of which [`record_times`](Self::record_times) was told to leave out
+    /// [`Series::READ_AT_ONCE`].
     pub(crate) fn record_read_at_once(&mut self, times: &Timing) {
         for series in Series::READ_AT_ONCE {
             self.timing_mut(series).merge(times);
         }
     }
 
-    /// Records `count` attempts that waited neither for the client nor for a limit, of which [`record_times`](Self::record_times) was told
-    /// to leave out [`Series::WAITS`].
+    /// Records `count` attempts that waited neither for the client nor for a limit, of which
+    /// [`record_times`](Self::record_times) was told to leave out [`Series::WAITS`].
     pub(crate) fn record_no_waits(&mut self, count: u64) {
         for series in Series::WAITS.into_iter().filter(|_| count > 0) {
             self.timing_mut(series).record_zeros(count);
         }
     }
 
-    /// Counts what of the attempt's time was not the target's hold, where the target says how long that was.
+    /// Counts what of the attempt's time was not the target's hold, where the target says how long
+    /// that was.
     pub fn record_overhead(&mut self, sample: &Sample) {
         if sample.attempt.advice.held_ns.is_some() {
             self.record_times(sample, const { SeriesSet::of(&[Series::Overhead]) });
@@ -363,7 +407,10 @@ impl ShardStats {
         self.counters.open_connection(opened);
         if kept.contains(&Series::Connect) {
             self.timing_mut(Series::Connect).record(opened.connect_ns);
-            let (tunnel_ns, tls_ns) = (opened.tunnel_ns, opened.handshake.map(|handshake| handshake.ns));
+            let (tunnel_ns, tls_ns) = (
+                opened.tunnel_ns,
+                opened.handshake.map(|handshake| handshake.ns),
+            );
             for (series, ns) in [(Series::Tunnel, tunnel_ns), (Series::Tls, tls_ns)] {
                 if let Some(ns) = ns {
                     self.timing_mut(series).record(ns);
@@ -377,8 +424,8 @@ impl ShardStats {
         self.counters.items.unfinished += 1;
     }
 
-    /// Counts an attempt that was under way when the run was stopped, and what went over its connection; its item had been
-    /// attempted `attempt` times before.
+    /// Counts an attempt that was under way when the run was stopped, and what went over its
+    /// connection; its item had been attempted `attempt` times before.
     pub fn abort(&mut self, attempt: u32, in_flight: Option<InFlight>) {
         self.counters.abort(attempt, in_flight);
     }
@@ -390,7 +437,11 @@ impl ShardStats {
 
     /// Adds `other`, which must have the same bounds.
     pub fn merge(&mut self, other: &Self) {
-        let Self { bounds: _, counters, timings } = other;
+        let Self {
+            bounds: _,
+            counters,
+            timings,
+        } = other;
         self.counters.merge(counters);
         for (series, timing) in Series::ALL.into_iter().zip(timings) {
             if let Some(timing) = timing {
@@ -400,16 +451,23 @@ impl ShardStats {
     }
 
     /// Adds a distribution of the same bounds that is known by its cells.
-    pub(crate) fn add_cells(&mut self, series: Series, (times, ages): (&Cells, Option<&Cells>), exact: &Exact) {
+    pub(crate) fn add_cells(
+        &mut self,
+        series: Series,
+        (times, ages): (&Cells, Option<&Cells>),
+        exact: &Exact,
+    ) {
         self.timing_mut(series).add_cells(times, ages, exact);
     }
 
     /// Adds times of which some are known only to be no less than something.
     pub(crate) fn add_lower_bound(&mut self, bound: &LowerBound) {
-        self.timing_mut(bound.series).add_lower_bound(&bound.exact, bound.youngest_ns);
+        self.timing_mut(bound.series)
+            .add_lower_bound(&bound.exact, bound.youngest_ns);
     }
 
-    /// Lower bound of its times in `series` while requests that are so old have not ended; none without any.
+    /// Lower bound of its times in `series` while requests that are so old have not ended; none
+    /// without any.
     pub(crate) fn lower_bound(&self, series: Series, open: &[Unfinished]) -> Option<LowerBound> {
         let age = |rest: &Unfinished| match rest.took(series) {
             Some(took) => took.least_ns(),
@@ -423,7 +481,11 @@ impl ShardStats {
             exact.censor(age_ns);
             youngest_ns = youngest_ns.min(age_ns);
         }
-        (exact.count + exact.censored > 0).then_some(LowerBound { series, exact, youngest_ns })
+        (exact.count + exact.censored > 0).then_some(LowerBound {
+            series,
+            exact,
+            youngest_ns,
+        })
     }
 
     fn timing_mut(&mut self, series: Series) -> &mut Timing {
@@ -471,7 +533,8 @@ pub struct Unfinished {
     pub intended: Option<Nanos>,
     /// Begin of the wait for a connection; none of a request that waited for another limit.
     pub admitted: Option<Nanos>,
-    /// Begin of the wait for a limit that had not let it through at the end; none of a request that none held back.
+    /// Begin of the wait for a limit that had not let it through at the end; none of a request that
+    /// none held back.
     pub limited: Option<Nanos>,
     /// Phase of the connection that was still opening.
     pub opening: Option<Opening>,
@@ -480,7 +543,8 @@ pub struct Unfinished {
 }
 
 impl Unfinished {
-    /// Its time in a series: a part that had ended is exact, the others have the age that they had reached.
+    /// Its time in a series: a part that had ended is exact, the others have the age that they had
+    /// reached.
     pub(crate) fn took(&self, series: Series) -> Option<Took> {
         let from = |began: Option<Nanos>, ended: Option<Nanos>| {
             Some(match (began?, ended) {
@@ -502,14 +566,15 @@ impl Unfinished {
             },
             Series::Item => from(self.first_intended, None),
             Series::ResponseOk => from(self.intended, None),
-            // What came to no outcome is in none of them, and the others are known of attempts that ended alone.
+            // What came to no outcome is in none of them, and the others are known of attempts that
+            // ended alone.
             _ => None,
         }
     }
 }
 
-/// The time of an attempt that ended, in a series. One that timed out was cut off: it is an error that took this long, and a
-/// good answer that would have taken longer.
+/// The time of an attempt that ended, in a series. One that timed out was cut off: it is an error
+/// that took this long, and a good answer that would have taken longer.
 pub(crate) fn took(sample: &Sample, series: Series) -> Option<Took> {
     let outcome = sample.attempt.outcome;
     let timed_out = timed_out(sample);
@@ -519,12 +584,14 @@ pub(crate) fn took(sample: &Sample, series: Series) -> Option<Took> {
     match series {
         Series::ServiceOk if timed_out => at_least(is_sent, sample.service_ns()),
         Series::ResponseOk if timed_out => at_least(true, sample.response_ns()),
-        Series::ServiceOk | Series::ServiceThrottled | Series::ServiceError => {
-            exactly(is_sent && Some(series) == service_series(outcome), sample.service_ns())
-        }
-        Series::ResponseOk | Series::ResponseThrottled | Series::ResponseError => {
-            exactly(Some(series) == response_series(outcome), sample.response_ns())
-        }
+        Series::ServiceOk | Series::ServiceThrottled | Series::ServiceError => exactly(
+            is_sent && Some(series) == service_series(outcome),
+            sample.service_ns(),
+        ),
+        Series::ResponseOk | Series::ResponseThrottled | Series::ResponseError => exactly(
+            Some(series) == response_series(outcome),
+            sample.response_ns(),
+        ),
         Series::Ttfb => match sample.ttfb_ns() {
             None => at_least(timed_out && is_sent, sample.service_ns()),
             Some(ns) => exactly(true, ns),
@@ -537,7 +604,9 @@ pub(crate) fn took(sample: &Sample, series: Series) -> Option<Took> {
         Series::BudgetWait => exactly(true, sample.budget_wait_ns()),
         Series::Overhead => sample.overhead_ns().map(Took::Exactly),
         // Not of attempts: they are recorded when they happen.
-        Series::Connect | Series::Tunnel | Series::Tls | Series::LoopLag | Series::ReceiveDelay => None,
+        Series::Connect | Series::Tunnel | Series::Tls | Series::LoopLag | Series::ReceiveDelay => {
+            None
+        }
     }
 }
 
@@ -555,7 +624,8 @@ const fn response_series(outcome: Outcome) -> Option<Series> {
     }
 }
 
-/// Return the series of an attempt's service time; none of a redirect, which is a part of its item's time alone.
+/// Return the series of an attempt's service time; none of a redirect, which is a part of its
+/// item's time alone.
 const fn service_series(outcome: Outcome) -> Option<Series> {
     match outcome {
         Outcome::Ok | Outcome::NotFound => Some(Series::ServiceOk),
@@ -586,7 +656,13 @@ pub(crate) mod tests {
             Just((Outcome::Error(ErrorKind::Timeout), None)),
             Just((Outcome::Error(ErrorKind::ConnectRefused), None)),
         ];
-        let times = (0..1_u64 << 40, 0..1_u64 << 24, 0..1_u64 << 24, 0..1_u64 << 24, 0..3_000_000_000_u64);
+        let times = (
+            0..1_u64 << 40,
+            0..1_u64 << 24,
+            0..1_u64 << 24,
+            0..1_u64 << 24,
+            0..3_000_000_000_u64,
+        );
         (times, outcome, any::<bool>(), (0..3_u32, any::<bool>())).prop_map(
             |((at, lag, budget, pool, service), (outcome, status), answered, (attempt, again))| {
                 let (ready, admitted) = (Nanos(at + lag), Nanos(at + lag + budget));
@@ -628,10 +704,18 @@ pub(crate) mod tests {
     #[test]
     fn tunnel_and_handshake_are_counted_and_timed_apart_from_their_connection() {
         use crate::workload::{Flight, Handshake};
-        let handshake = |is_resumed| Handshake { ns: 70, is_resumed, version: "TLSv1.3", cipher: "AES" };
+        let handshake = |is_resumed| Handshake {
+            ns: 70,
+            is_resumed,
+            version: "TLSv1.3",
+            cipher: "AES",
+        };
         let mut stats = ShardStats::new(bounds());
-        for (tunnel_ns, handshake) in [(None, None), (Some(11), Some(handshake(false))), (None, Some(handshake(true)))]
-        {
+        for (tunnel_ns, handshake) in [
+            (None, None),
+            (Some(11), Some(handshake(false))),
+            (None, Some(handshake(true))),
+        ] {
             let flight = Flight::default();
             flight.opening(Nanos(5));
             if let Some(ns) = tunnel_ns {
@@ -646,20 +730,33 @@ pub(crate) mod tests {
             stats.open_connection(&flight.take_opened().unwrap(), &Series::ALL);
         }
         let exact = |stats: &ShardStats, series| *stats.timing(series).unwrap().exact();
-        let [connect, tunnel, tls] = [Series::Connect, Series::Tunnel, Series::Tls].map(|series| exact(&stats, series));
-        assert_eq!((connect.count, connect.min_ns, connect.max_ns), (3, 19, 100));
+        let [connect, tunnel, tls] =
+            [Series::Connect, Series::Tunnel, Series::Tls].map(|series| exact(&stats, series));
+        assert_eq!(
+            (connect.count, connect.min_ns, connect.max_ns),
+            (3, 19, 100)
+        );
         assert_eq!((tunnel.count, tunnel.min_ns), (1, 11));
         assert_eq!((tls.count, tls.min_ns, tls.max_ns), (2, 70, 70));
-        let TlsCounts { full, resumed, sessions } = &stats.counters.tls;
+        let TlsCounts {
+            full,
+            resumed,
+            sessions,
+        } = &stats.counters.tls;
         assert_eq!((*full, *resumed, sessions["TLSv1.3 AES"]), (1, 1, 2));
         for (opening, expected) in [
             (Opening::Tcp(Nanos(5)), [1, 0, 0]),
             (Opening::Tunnel(Nanos(5)), [1, 1, 0]),
             (Opening::Tls(Nanos(5)), [1, 1, 1]),
         ] {
-            let rest = Unfinished { now: Nanos(9), opening: Some(opening), ..Unfinished::default() };
+            let rest = Unfinished {
+                now: Nanos(9),
+                opening: Some(opening),
+                ..Unfinished::default()
+            };
             stats.cut_off(&[Series::Connect], &rest);
-            let censored = [Series::Connect, Series::Tunnel, Series::Tls].map(|series| exact(&stats, series).censored);
+            let censored = [Series::Connect, Series::Tunnel, Series::Tls]
+                .map(|series| exact(&stats, series).censored);
             assert_eq!(censored, expected);
         }
     }
@@ -691,15 +788,23 @@ pub(crate) mod tests {
             };
             sample.attempt.advice.held_ns = held_ns;
             stats.record_overhead(&sample);
-            stats.timing(Series::Overhead).map(|timing| (timing.exact().max_ns, timing.histogram().count_at(0)))
+            stats
+                .timing(Series::Overhead)
+                .map(|timing| (timing.exact().max_ns, timing.histogram().count_at(0)))
         };
-        assert_eq!([of(Some(20_000)), of(Some(30_001)), of(None)], [Some((10_000, 0)), Some((0, 1)), None]);
+        assert_eq!(
+            [of(Some(20_000)), of(Some(30_001)), of(None)],
+            [Some((10_000, 0)), Some((0, 1)), None]
+        );
         // No report has it.
         assert!(Series::ALL.contains(&Series::Overhead));
         for arrivals in [Arrivals::Asap, Arrivals::Constant, Arrivals::Poisson] {
             assert!(!Series::of(arrivals)[0].contains(&Series::Overhead));
         }
-        assert_eq!(Series::of(Arrivals::Constant)[0].len() + Series::OPTIONAL.len() + 1, Series::ALL.len());
+        assert_eq!(
+            Series::of(Arrivals::Constant)[0].len() + Series::OPTIONAL.len() + 1,
+            Series::ALL.len()
+        );
     }
 
     proptest! {

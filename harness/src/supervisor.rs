@@ -1,8 +1,10 @@
-//! The supervisor: forks the shards, gives the common start, reads their frames, and owns the run until its end.
+//! The supervisor: forks the shards, gives the common start, reads their frames, and owns the run
+//! until its end.
 //!
-//! Called by the commands. Synchronous for its whole life: one `poll(2)` loop over a `signalfd`, a `timerfd` and the bell
-//! that shards ring; each time it wakes it looks into the shards' pipes. It starts no thread and builds no runtime, so that it
-//! may fork at any time. One place, `Supervisor::step`, changes the state of a run.
+//! Called by the commands. Synchronous for its whole life: one `poll(2)` loop over a `signalfd`, a
+//! `timerfd` and the bell that shards ring; each time it wakes it looks into the shards' pipes. It
+//! starts no thread and builds no runtime, so that it may fork at any time. One place,
+//! `Supervisor::step`, changes the state of a run.
 //!
 //! | room | for |
 //! |---|---|
@@ -58,8 +60,8 @@ use self::timeline::{Measuring, Timeline};
 pub use self::times::{ReceivedStats, Recent, ShardTimes};
 use self::turns::Turns;
 pub use self::view::{
-    Interval, Live, LivePause, LiveShard, LiveState, Moved, Observer, OpenInterval, RunRecord, ShardRecord,
-    ShardSecond, Stopped, Stopping, SupervisorCpu, WorkloadFailure,
+    Interval, Live, LivePause, LiveShard, LiveState, Moved, Observer, OpenInterval, RunRecord,
+    ShardRecord, ShardSecond, Stopped, Stopping, SupervisorCpu, WorkloadFailure,
 };
 use self::waking::{Event, Wakers};
 pub use self::windows::BusiestWindow;
@@ -72,14 +74,15 @@ use crate::shard::{self, Bell, INTERVAL, ShardLink};
 use crate::stats::Bounds;
 use crate::wire::{Control, PauseOrder, Usage};
 
-/// From the last `ready` to the common start: long enough for every shard to read its `go`, which costs each of them
-/// well under a millisecond.
+/// From the last `ready` to the common start: long enough for every shard to read its `go`, which
+/// costs each of them well under a millisecond.
 const LEAD: Duration = Duration::from_millis(2);
 
 /// A stop of the whole run that is shorter is not counted: a shard that is as late notices nothing.
 const SHORTEST_SUSPENSION: Duration = Duration::from_millis(10);
 
-/// Time added to the lead for each shard beyond the first: they wake one after another when there are more of them than CPUs.
+/// Time added to the lead for each shard beyond the first: they wake one after another when there
+/// are more of them than CPUs.
 const LEAD_PER_SHARD: Duration = Duration::from_micros(100);
 
 /// Reason why there is no run to report.
@@ -109,8 +112,9 @@ pub enum SuperviseError {
     },
 }
 
-/// Runs `plan` to its end. `workloads` is called inside each shard's process to build what the shard does with an ID. A shard that dies
-/// is replaced if it can say what is left, unless the loop is open.
+/// Runs `plan` to its end. `workloads` is called inside each shard's process to build what the
+/// shard does with an ID. A shard that dies is replaced if it can say what is left, unless the loop
+/// is open.
 ///
 /// # Errors
 /// When the run could not start. A shard that fails later is part of the record.
@@ -150,7 +154,11 @@ pub fn supervise<O: Observer>(
                 started = (wall_time(), clock.now());
                 phases.begin(used_us(), clock.now());
             }
-        } else if supervisor.members.iter().any(|member| member.last.is_some()) {
+        } else if supervisor
+            .members
+            .iter()
+            .any(|member| member.last.is_some())
+        {
             phases.close(used_us, clock.now());
         }
     }
@@ -158,7 +166,10 @@ pub fn supervise<O: Observer>(
     let usage = own_usage().since(usage_before);
     // The calendar clock may have been set since the start.
     let finished_at = started.0 + Duration::from_nanos(clock.now().since(started.1));
-    Ok(RunRecord { effort: phases.effort(), ..supervisor.into_record([started.0, finished_at], usage) })
+    Ok(RunRecord {
+        effort: phases.effort(),
+        ..supervisor.into_record([started.0, finished_at], usage)
+    })
 }
 
 /// From the last `ready` to the common start of so many shards.
@@ -192,12 +203,14 @@ struct Supervisor<L = Process> {
     hosts: u32,
     /// By host, the last pause that it asked for.
     pauses_in_force: BTreeMap<u32, PauseOrder>,
-    /// When the run's budget ceases to be its own, as the shards were told; none if it is its own to the end.
+    /// When the run's budget ceases to be its own, as the shards were told; none if it is its own
+    /// to the end.
     lease: Option<Nanos>,
     moved: Moved,
     pauses: u64,
     live: Live,
-    /// The machine that is watched once the run has begun; none when it is not the machine's time that passes.
+    /// The machine that is watched once the run has begun; none when it is not the machine's time
+    /// that passes.
     machine: Option<Proc>,
     /// The machine from the common start on.
     watch: Option<Watch>,
@@ -220,19 +233,29 @@ impl Supervisor {
     ) -> Result<Process, SuperviseError> {
         let (frames_above, frames_below) = pipe2(OFlag::O_CLOEXEC)?;
         let (control_below, control_above) = pipe2(OFlag::O_CLOEXEC)?;
-        let above = Pipes { frames: frames_above, control: control_above };
-        let below = ShardLink { frames: frames_below, control: control_below, bell: bell.clone() };
+        let above = Pipes {
+            frames: frames_above,
+            control: control_above,
+        };
+        let below = ShardLink {
+            frames: frames_below,
+            control: control_below,
+            bell: bell.clone(),
+        };
         let (members, clock) = (&mut self.members, self.clock);
         let mut below = Some(below);
         let mut above = Some(above);
         let child = fork(&format!("crawlmark-s{}", plan.shard), Role::Part, || {
-            // This is the child's copy of memory: dropping closes here what belongs to the supervisor, so that each
-            // pipe ends when its two owners do. The members must not be dropped, that would end the other shards.
+            // This is the child's copy of memory: dropping closes here what belongs to the
+            // supervisor, so that each pipe ends when its two owners do. The members must not be
+            // dropped, that would end the other shards.
             drop(above.take());
             for member in std::mem::take(members) {
                 member.line.forget();
             }
-            below.take().map_or(1, |link| shard::run(plan, clock, link, |plan| workloads.build(plan)))
+            below.take().map_or(1, |link| {
+                shard::run(plan, clock, link, |plan| workloads.build(plan))
+            })
         })?;
         drop(below);
         let pipes = above.ok_or(Errno::EBADF)?;
@@ -242,15 +265,22 @@ impl Supervisor {
     /// Stops all shards and this process, until this process is continued: then all go on.
     fn suspend(&mut self, suspension: &HeldSuspension) {
         let since = self.clock.now();
-        self.members.iter().for_each(|member| member.line.signal(Signal::SIGSTOP));
+        self.members
+            .iter()
+            .for_each(|member| member.line.signal(Signal::SIGSTOP));
         suspension.suspend();
-        self.members.iter().for_each(|member| member.line.signal(Signal::SIGCONT));
+        self.members
+            .iter()
+            .for_each(|member| member.line.signal(Signal::SIGCONT));
         self.resumed(Duration::from_nanos(self.clock.now().since(since)));
     }
 
     /// Waits until there is something to do.
     fn wait(&self, wakers: &Wakers) -> Result<Event, SuperviseError> {
-        let speaking = self.speaking().into_iter().map(|i| (i, self.members[i].line.pipe()));
+        let speaking = self
+            .speaking()
+            .into_iter()
+            .map(|i| (i, self.members[i].line.pipe()));
         Ok(wakers.wait(&speaking.collect::<Vec<_>>())?)
     }
 }
@@ -275,7 +305,10 @@ impl<L: ShardLine> Supervisor<L> {
                 .rate
                 // A share of whole requests per window does not move: IDs do.
                 .filter(|_| plan.has_budget() && !plan.has_windows())
-                .map(|rate| Budgeting { per_s: rate.per_second(), shares: Shares::new(shards) }),
+                .map(|rate| Budgeting {
+                    per_s: rate.per_second(),
+                    shares: Shares::new(shards),
+                }),
             windows: Windows::new(shards),
             turns: Turns::default(),
             hosts: plan.per_host.hosts,
@@ -301,36 +334,65 @@ impl<L: ShardLine> Supervisor<L> {
 
     /// The shards that may still say something.
     fn speaking(&self) -> Vec<usize> {
-        (0..self.members.len()).filter(|i| self.members[*i].is_speaking()).collect()
+        (0..self.members.len())
+            .filter(|i| self.members[*i].is_speaking())
+            .collect()
     }
 
     /// Return the record of the run, between the calendar times of the common start and the end.
     fn into_record(self, [started_at, finished_at]: [SystemTime; 2], usage: Usage) -> RunRecord {
-        let Self { clock, start, stop, failure, suspended, budget, windows, moved, pauses, members, watch, .. } = self;
+        let Self {
+            clock,
+            start,
+            stop,
+            failure,
+            suspended,
+            budget,
+            windows,
+            moved,
+            pauses,
+            members,
+            watch,
+            ..
+        } = self;
         RunRecord {
             started_at,
             finished_at,
             start: start.unwrap_or_else(|| clock.now()),
             interrupted: match stop {
-                Some(Stop { cause: StopCause::Signal(number), .. }) => Some(number),
+                Some(Stop {
+                    cause: StopCause::Signal(number),
+                    ..
+                }) => Some(number),
                 _ => None,
             },
             stopped_at: stop.as_ref().map(|stop| stop.at),
             suspended,
             stopped: match stop {
                 Some(_) if start.is_none() => Stopped::BeforeStart,
-                Some(Stop { cause: StopCause::Observer, .. }) => Stopped::ByObserver,
-                Some(Stop { cause: StopCause::Workload, .. }) => Stopped::ByWorkload,
+                Some(Stop {
+                    cause: StopCause::Observer,
+                    ..
+                }) => Stopped::ByObserver,
+                Some(Stop {
+                    cause: StopCause::Workload,
+                    ..
+                }) => Stopped::ByWorkload,
                 _ => Stopped::No,
             },
             failure,
-            moved: Moved { shares: budget.as_ref().map_or(0, |budget| budget.shares.moves()), ..moved },
+            moved: Moved {
+                shares: budget.as_ref().map_or(0, |budget| budget.shares.moves()),
+                ..moved
+            },
             pauses,
             busiest: windows.busiest(),
             shards: members.into_iter().map(ShardRecord::of).collect(),
             supervisor: usage,
             effort: SupervisorCpu::default(),
-            host: watch.map(|watch| watch.end(clock.now())).unwrap_or_default(),
+            host: watch
+                .map(|watch| watch.end(clock.now()))
+                .unwrap_or_default(),
         }
     }
 
@@ -392,7 +454,9 @@ impl<L: ShardLine> Supervisor<L> {
                 PipeEvent::Open(seconds) => self.timeline.open(shard, seconds),
                 PipeEvent::Sends(sends) => self.windows.add(i, &sends),
                 PipeEvent::Pause(order) => self.pause_others(i, order),
-                PipeEvent::Arrived { scope, at } => self.tell_others(i, Control::Arrived { scope, at }),
+                PipeEvent::Arrived { scope, at } => {
+                    self.tell_others(i, Control::Arrived { scope, at });
+                }
                 PipeEvent::AskTurn(scope) => {
                     let next = self.turns.ask(scope, i);
                     self.tell_turn(scope, next);
@@ -407,7 +471,10 @@ impl<L: ShardLine> Supervisor<L> {
                 }
                 PipeEvent::Shed(range) => self.hand_over(i, range),
                 PipeEvent::Share(kept) => {
-                    let tell = self.budget.as_mut().map(|budget| budget.shares.kept(i, kept));
+                    let tell = self
+                        .budget
+                        .as_mut()
+                        .map(|budget| budget.shares.kept(i, kept));
                     self.tell_shares(tell.unwrap_or_default());
                 }
                 PipeEvent::Failed(why) => {
@@ -426,20 +493,32 @@ impl<L: ShardLine> Supervisor<L> {
         if self.stop.is_some() {
             return Ok(());
         }
-        if let Some(lost) = self.members.iter().find(|member| member.fault.is_some() && member.exit.is_some()) {
+        if let Some(lost) = self
+            .members
+            .iter()
+            .find(|member| member.fault.is_some() && member.exit.is_some())
+        {
             let why = match (&lost.fault, lost.exit) {
                 (Some(ShardFault::Died), Some(exit)) => exit.to_string(),
                 (Some(fault), _) => fault.to_string(),
                 (None, _) => ShardExit::Unknown.to_string(),
             };
-            return Err(SuperviseError::Lost { shard: lost.plan.shard, why });
+            return Err(SuperviseError::Lost {
+                shard: lost.plan.shard,
+                why,
+            });
         }
         if self.ready == self.members.len() {
             let start = self.clock.now().plus(self.lead);
-            self.members.iter_mut().for_each(|member| member.tell(Control::Go { start, from: start }));
+            self.members
+                .iter_mut()
+                .for_each(|member| member.tell(Control::Go { start, from: start }));
             self.start = Some(start);
             // While the shards read when to start.
-            self.watch = self.machine.take().map(|proc| Watch::begin(proc, self.clock.now()));
+            self.watch = self
+                .machine
+                .take()
+                .map(|proc| Watch::begin(proc, self.clock.now()));
         }
         Ok(())
     }
@@ -476,26 +555,46 @@ impl<L: ShardLine> Supervisor<L> {
     fn report_open<O: Observer>(&mut self, observer: &mut O) {
         let open = self.timeline.take_open(&self.measuring());
         if let Some(oldest) = open.first() {
-            self.live.hear_open(oldest, self.timeline.open_recents(oldest.index));
+            self.live
+                .hear_open(oldest, self.timeline.open_recents(oldest.index));
             observer.open(&open);
         }
     }
 
-    /// The shards that have more seconds to tell. One that died and may be replaced, and a replacement that has not begun, have those from
-    /// now on.
+    /// The shards that have more seconds to tell. One that died and may be replaced, and a
+    /// replacement that has not begun, have those from now on.
     fn measuring(&self) -> Vec<Measuring> {
-        let now = self.start.map_or(0, |start| self.clock.now().since(start) / duration_ns(INTERVAL));
-        let first = |member: &Member<L>| if member.is_at_work() { member.first_second.unwrap_or(now) } else { now };
-        let measuring = |member: &Member<L>| Measuring { shard: member.plan.shard, first: first(member) };
+        let now = self.start.map_or(0, |start| {
+            self.clock.now().since(start) / duration_ns(INTERVAL)
+        });
+        let first = |member: &Member<L>| {
+            if member.is_at_work() {
+                member.first_second.unwrap_or(now)
+            } else {
+                now
+            }
+        };
+        let measuring = |member: &Member<L>| Measuring {
+            shard: member.plan.shard,
+            first: first(member),
+        };
         let tells_more = |member: &&Member<L>| member.is_at_work() || member.may_return();
-        self.members.iter().filter(tells_more).map(measuring).collect()
+        self.members
+            .iter()
+            .filter(tells_more)
+            .map(measuring)
+            .collect()
     }
 
     fn refresh(&mut self, now: Nanos) {
         self.live.elapsed = Duration::from_nanos(self.start.map_or(0, |start| now.since(start)));
         self.live.stopping = self.stop.as_ref().map(Stop::state);
         self.live.at = now;
-        let pauses: Vec<Nanos> = self.pauses_in_force.values().map(|order| order.until).collect();
+        let pauses: Vec<Nanos> = self
+            .pauses_in_force
+            .values()
+            .map(|order| order.until)
+            .collect();
         self.live.pause = LivePause::at(now, &pauses, self.hosts);
         for (live, member) in self.live.shards.iter_mut().zip(&self.members) {
             live.refresh(member);

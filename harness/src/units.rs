@@ -1,7 +1,7 @@
 //! Types of user input: ID ranges, counts, rates and durations; and numbers as people read them.
 //!
-//! Called by the command line (through `FromStr`) and by the plan. Parsing touches nothing but its text; every error
-//! says what was wrong and what would be right.
+//! Called by the command line (through `FromStr`) and by the plan. Parsing touches nothing but its
+//! text; every error says what was wrong and what would be right.
 
 mod alike;
 mod rate;
@@ -21,7 +21,9 @@ pub use self::words::{grouped, micros, percent, rounded_percent};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UnitError {
     /// Not a whole number with an optional suffix.
-    #[error("`{0}` is not a count: write a whole number, with `_` and k, m or g if you like (200k, 1_000_000)")]
+    #[error(
+        "`{0}` is not a count: write a whole number, with `_` and k, m or g if you like (200k, 1_000_000)"
+    )]
     Count(String),
     /// Larger than 2^64 - 1.
     #[error("`{0}` is larger than 2^64 - 1")]
@@ -41,7 +43,9 @@ pub enum UnitError {
     )]
     LastId(String, u64),
     /// Not a duration.
-    #[error("`{0}` is not a duration: write a number with µs, ms, s, m or h (250ms, 1m 30s); a bare number is seconds")]
+    #[error(
+        "`{0}` is not a duration: write a number with µs, ms, s, m or h (250ms, 1m 30s); a bare number is seconds"
+    )]
     Duration(String),
 }
 
@@ -62,7 +66,11 @@ pub fn parse_count(text: &str) -> Result<u64, UnitError> {
         return Err(bad());
     }
     let too_large = || UnitError::TooLarge(text.to_owned());
-    digits.parse::<u64>().map_err(|_| too_large())?.checked_mul(factor).ok_or_else(too_large)
+    digits
+        .parse::<u64>()
+        .map_err(|_| too_large())?
+        .checked_mul(factor)
+        .ok_or_else(too_large)
 }
 
 /// Parses a duration such as `250ms`, `1m 30s` or `10` (seconds).
@@ -79,8 +87,8 @@ pub fn parse_duration(text: &str) -> Result<Duration, UnitError> {
     humantime::parse_duration(&text.replace('μ', "µ")).map_err(|_| bad())
 }
 
-/// A half-open range of IDs: `start` belongs to it, `end` does not. Never empty when it was parsed; a shard's part of
-/// a range may be.
+/// A half-open range of IDs: `start` belongs to it, `end` does not. Never empty when it was parsed;
+/// a shard's part of a range may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IdRange {
     /// The first ID.
@@ -105,8 +113,15 @@ impl IdRange {
     /// The first `count` IDs of the range, or all of it.
     #[must_use]
     pub const fn first(&self, count: u64) -> Self {
-        let end = if count < self.len() { self.start + count } else { self.end };
-        Self { start: self.start, end }
+        let end = if count < self.len() {
+            self.start + count
+        } else {
+            self.end
+        };
+        Self {
+            start: self.start,
+            end,
+        }
     }
 }
 
@@ -120,7 +135,9 @@ impl FromStr for IdRange {
     type Err = UnitError;
 
     fn from_str(text: &str) -> Result<Self, UnitError> {
-        let (start, rest) = text.split_once("..").ok_or_else(|| UnitError::Range(text.to_owned()))?;
+        let (start, rest) = text
+            .split_once("..")
+            .ok_or_else(|| UnitError::Range(text.to_owned()))?;
         let (end, inclusive) = match rest.strip_prefix('=') {
             Some(end) => (end, 1),
             None => (rest, 0),
@@ -146,27 +163,66 @@ mod tests {
 
     #[test]
     fn counts_take_separators_and_suffixes() {
-        for (text, value) in
-            [("0", 0), ("42", 42), ("1_000", 1_000), ("200k", 200_000), ("5M", 5_000_000), ("1g", 1_000_000_000)]
-        {
+        for (text, value) in [
+            ("0", 0),
+            ("42", 42),
+            ("1_000", 1_000),
+            ("200k", 200_000),
+            ("5M", 5_000_000),
+            ("1g", 1_000_000_000),
+        ] {
             assert_eq!(parse_count(text), Ok(value), "{text}");
         }
         for text in ["", "k", "-1", "1.5k", "1kk", "0x10", "1 000", "_", "é"] {
-            assert!(matches!(parse_count(text), Err(UnitError::Count(_))), "{text}");
+            assert!(
+                matches!(parse_count(text), Err(UnitError::Count(_))),
+                "{text}"
+            );
         }
-        assert!(matches!(parse_count("99999999999g"), Err(UnitError::TooLarge(_))));
+        assert!(matches!(
+            parse_count("99999999999g"),
+            Err(UnitError::TooLarge(_))
+        ));
     }
 
     #[test]
     fn ranges_are_half_open_unless_they_say_otherwise() {
-        assert_eq!("0..200k".parse(), Ok(IdRange { start: 0, end: 200_000 }));
+        assert_eq!(
+            "0..200k".parse(),
+            Ok(IdRange {
+                start: 0,
+                end: 200_000
+            })
+        );
         assert_eq!("5..=7".parse(), Ok(IdRange { start: 5, end: 8 }));
-        assert!(matches!("7..7".parse::<IdRange>(), Err(UnitError::EmptyRange(_))));
-        assert!(matches!("9..7".parse::<IdRange>(), Err(UnitError::EmptyRange(_))));
-        assert_eq!("0..18446744073709551615".parse(), Ok(IdRange { start: 0, end: u64::MAX }));
-        let refusal = "5..=18446744073709551615".parse::<IdRange>().unwrap_err().to_string();
+        assert!(matches!(
+            "7..7".parse::<IdRange>(),
+            Err(UnitError::EmptyRange(_))
+        ));
+        assert!(matches!(
+            "9..7".parse::<IdRange>(),
+            Err(UnitError::EmptyRange(_))
+        ));
+        assert_eq!(
+            "0..18446744073709551615".parse(),
+            Ok(IdRange {
+                start: 0,
+                end: u64::MAX
+            })
+        );
+        let refusal = "5..=18446744073709551615"
+            .parse::<IdRange>()
+            .unwrap_err()
+            .to_string();
         let (_, right) = refusal.rsplit_once("write ").unwrap();
-        assert_eq!(right.parse(), Ok(IdRange { start: 5, end: u64::MAX }), "{refusal}");
+        assert_eq!(
+            right.parse(),
+            Ok(IdRange {
+                start: 5,
+                end: u64::MAX
+            }),
+            "{refusal}"
+        );
         for text in ["", "7", "..", "1..", "..9", "a..b", "1..2..3"] {
             assert!(text.parse::<IdRange>().is_err(), "{text}");
         }
@@ -178,7 +234,10 @@ mod tests {
         assert_eq!(parse_duration("0.5"), Ok(Duration::from_millis(500)));
         assert_eq!(parse_duration("250ms"), Ok(Duration::from_millis(250)));
         assert_eq!(parse_duration("1m 30s"), Ok(Duration::from_secs(90)));
-        assert_eq!(["5us", "5µs", "5μs"].map(parse_duration), [const { Ok(Duration::from_micros(5)) }; 3]);
+        assert_eq!(
+            ["5us", "5µs", "5μs"].map(parse_duration),
+            [const { Ok(Duration::from_micros(5)) }; 3]
+        );
         for text in ["", "abc", "-1s", "10 parsecs", "1.2.3"] {
             assert!(parse_duration(text).is_err(), "{text}");
         }

@@ -1,16 +1,18 @@
-//! The frames that cross the two pipes of a shard: `Frame` up to the supervisor, `Control` down to the shard.
+//! The frames that cross the two pipes of a shard: `Frame` up to the supervisor, `Control` down to
+//! the shard.
 //!
 //! ```text
 //! length: u32 LE | CRC-32 of the body: u32 LE | body = version: u8, postcard payload
 //! ```
 //!
-//! Counters are cumulative, so a progress frame that is skipped changes nothing; the final frame is authoritative. An
-//! interval frame is sent exactly once per interval. Histograms travel as HDR V2 without compression, which costs tens
-//! of microseconds. A decoder that is fed junk returns a [`WireError`]: it never panics, and never allocates what a
-//! length field claims before the bytes are there.
+//! Counters are cumulative, so a progress frame that is skipped changes nothing; the final frame is
+//! authoritative. An interval frame is sent exactly once per interval. Histograms travel as HDR V2
+//! without compression, which costs tens of microseconds. A decoder that is fed junk returns a
+//! [`WireError`]: it never panics, and never allocates what a length field claims before the bytes
+//! are there.
 //!
-//! The last frame of a shard ([`FinalFrame`]) is written by `shard/reports.rs`, by way of `shard/outbox.rs`, and read by
-//! `supervisor/member.rs`.
+//! The last frame of a shard ([`FinalFrame`]) is written by `shard/reports.rs`, by way of
+//! `shard/outbox.rs`, and read by `supervisor/member.rs`.
 
 mod message;
 pub mod v2;
@@ -21,8 +23,9 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 pub use self::message::{
-    Binding, BindingTimes, BudgetUse, Control, CpuHealth, FinalFrame, Frame, IntervalFrame, OpenSecond, PauseCause,
-    PauseOrder, Progress, SLOT, Scheduled, Scope, SecondFigures, Sends, ThrottlingCounts, TimetableUse, Usage,
+    Binding, BindingTimes, BudgetUse, Control, CpuHealth, FinalFrame, Frame, IntervalFrame,
+    OpenSecond, PauseCause, PauseOrder, Progress, SLOT, Scheduled, Scope, SecondFigures, Sends,
+    ThrottlingCounts, TimetableUse, Usage,
 };
 use self::v2::read_cells;
 use crate::stats::{Bounds, Cells, Counters, Exact, Series, ShardStats};
@@ -114,13 +117,17 @@ impl FrameDecoder {
     /// When the bytes are no frame. The stream cannot be used any further.
     pub fn next_frame<T: DeserializeOwned>(&mut self) -> Result<Option<T>, WireError> {
         let rest = &self.buffer[self.read..];
-        let Some((header, rest)) = rest.split_first_chunk::<HEADER>() else { return Ok(None) };
+        let Some((header, rest)) = rest.split_first_chunk::<HEADER>() else {
+            return Ok(None);
+        };
         let [l0, l1, l2, l3, c0, c1, c2, c3] = *header;
         let length = u32::from_le_bytes([l0, l1, l2, l3]) as usize;
         if length > MAX_BODY {
             return Err(WireError::TooLong(length));
         }
-        let Some(body) = rest.get(..length) else { return Ok(None) };
+        let Some(body) = rest.get(..length) else {
+            return Ok(None);
+        };
         if crc32fast::hash(body) != u32::from_le_bytes([c0, c1, c2, c3]) {
             return Err(WireError::Checksum);
         }
@@ -143,13 +150,20 @@ pub fn encode_timings(stats: &ShardStats) -> Result<Vec<EncodedTiming>, WireErro
     let mut write = |histogram: &Histogram<u64>| {
         let mut v2 = Vec::new();
         let written = serializer.serialize(histogram, &mut v2);
-        written.map(|_| v2).map_err(|error| WireError::Histogram(error.to_string()))
+        written
+            .map(|_| v2)
+            .map_err(|error| WireError::Histogram(error.to_string()))
     };
     stats
         .timings()
         .map(|(series, timing)| {
             let ages = timing.ages().as_ref().map(&mut write).transpose()?;
-            Ok(EncodedTiming { series, exact: *timing.exact(), v2: write(&timing.histogram())?, ages })
+            Ok(EncodedTiming {
+                series,
+                exact: *timing.exact(),
+                v2: write(&timing.histogram())?,
+                ages,
+            })
         })
         .collect()
 }
@@ -158,7 +172,11 @@ pub fn encode_timings(stats: &ShardStats) -> Result<Vec<EncodedTiming>, WireErro
 ///
 /// # Errors
 /// When a histogram does not decode or has other bounds than `bounds`.
-pub fn decode_stats(bounds: Bounds, counters: Counters, timings: &[EncodedTiming]) -> Result<ShardStats, WireError> {
+pub fn decode_stats(
+    bounds: Bounds,
+    counters: Counters,
+    timings: &[EncodedTiming],
+) -> Result<ShardStats, WireError> {
     let mut stats = ShardStats::new(bounds);
     stats.counters = counters;
     for timing in timings {
@@ -169,17 +187,22 @@ pub fn decode_stats(bounds: Bounds, counters: Counters, timings: &[EncodedTiming
 }
 
 impl EncodedTiming {
-    /// The cells of its histograms: of the times, and of the ages of what was cut off. No number in it makes this take
-    /// more memory than histograms of these bounds have cells.
+    /// The cells of its histograms: of the times, and of the ages of what was cut off. No number in
+    /// it makes this take more memory than histograms of these bounds have cells.
     ///
     /// # Errors
     /// When one does not decode or has other bounds than `bounds`.
     pub fn cells(&self, bounds: Bounds) -> Result<(Cells, Option<Cells>), WireError> {
-        let read = |v2: &[u8]| read_cells(v2, bounds).map_err(|why| WireError::Histogram(why.to_owned()));
+        let read =
+            |v2: &[u8]| read_cells(v2, bounds).map_err(|why| WireError::Histogram(why.to_owned()));
         let (times, ages) = (read(&self.v2)?, self.ages.as_deref().map(read).transpose()?);
         let censored = ages.as_ref().map_or(0, Cells::count);
-        if times.count().checked_add(self.exact.overflow) != Some(self.exact.count) || censored > self.exact.censored {
-            return Err(WireError::Histogram("its cells do not add up to its count".to_owned()));
+        if times.count().checked_add(self.exact.overflow) != Some(self.exact.count)
+            || censored > self.exact.censored
+        {
+            return Err(WireError::Histogram(
+                "its cells do not add up to its count".to_owned(),
+            ));
         }
         Ok((times, ages))
     }
@@ -206,16 +229,28 @@ mod tests {
                 in_flight: 7,
                 cpu_us: 11,
                 max_sched_lag_ns: 13,
-                binding: BindingTimes { rate_ns: 17, ..BindingTimes::default() },
-                standing: Some(ControllerState { limit: 19, pace_per_s: Some(23.5) }),
+                binding: BindingTimes {
+                    rate_ns: 17,
+                    ..BindingTimes::default()
+                },
+                standing: Some(ControllerState {
+                    limit: 19,
+                    pace_per_s: Some(23.5),
+                }),
             },
             counters: stats.counters.clone(),
             warmup: stats.counters.clone(),
-            scheduled: Scheduled { requests: 29, good: 27, failed: 2 },
-            answers: samples.iter().fold(AnswerBins::default(), |mut answers, sample| {
-                answers.record(Nanos(0), sample);
-                answers
-            }),
+            scheduled: Scheduled {
+                requests: 29,
+                good: 27,
+                failed: 2,
+            },
+            answers: samples
+                .iter()
+                .fold(AnswerBins::default(), |mut answers, sample| {
+                    answers.record(Nanos(0), sample);
+                    answers
+                }),
             bins: samples.iter().fold(Bins::new(), |mut bins, sample| {
                 let bin = bins.at(Nanos(0), sample.attempt.done).unwrap();
                 bin.counters.record(sample);
@@ -305,6 +340,9 @@ mod tests {
     fn a_length_that_lies_is_refused_before_its_bytes_are_awaited() {
         let mut decoder = FrameDecoder::default();
         decoder.push(&[0xff; HEADER]);
-        assert!(matches!(decoder.next_frame::<Frame>(), Err(WireError::TooLong(_))));
+        assert!(matches!(
+            decoder.next_frame::<Frame>(),
+            Err(WireError::TooLong(_))
+        ));
     }
 }

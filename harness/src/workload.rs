@@ -1,7 +1,8 @@
-//! `Workload`: what a shard does with an ID. The crawl implements it over HTTP; tests implement it over nothing.
+//! `Workload`: what a shard does with an ID. The crawl implements it over HTTP; tests implement it
+//! over nothing.
 //!
-//! `Flight` carries the progress of an attempt to the engine: bytes, the opened connection and its TLS handshake, which
-//! `stats/counters.rs` counts.
+//! `Flight` carries the progress of an attempt to the engine: bytes, the opened connection and its
+//! TLS handshake, which `stats/counters.rs` counts.
 
 use std::cell::{Cell, RefCell};
 use std::future::{Future, pending, ready};
@@ -10,13 +11,15 @@ use crate::clock::Nanos;
 pub use crate::sample::{Asides, Handshake, InFlight, Opened, Opening};
 use crate::sample::{Attempt, ErrorKind, Outcome, Sample};
 
-/// Performs IDs. It is made inside the shard's process, after the fork, inside its runtime, and is dropped there.
+/// Performs IDs. It is made inside the shard's process, after the fork, inside its runtime, and is
+/// dropped there.
 ///
-/// The engine calls [`Workload::perform`] from as many tasks as the shard has connections, on one thread; nothing has
-/// to be `Send`. A future may be dropped before it ends, when the run is stopped and its grace is over.
+/// The engine calls [`Workload::perform`] from as many tasks as the shard has connections, on one
+/// thread; nothing has to be `Send`. A future may be dropped before it ends, when the run is
+/// stopped and its grace is over.
 pub trait Workload: 'static {
-    /// The number of the host that `id` is asked of, below [`hosts`](crate::plan::PerHost::hosts) of the plan. The same for
-    /// the same ID.
+    /// The number of the host that `id` is asked of, below [`hosts`](crate::plan::PerHost::hosts)
+    /// of the plan. The same for the same ID.
     fn host(&self, id: u64) -> u32 {
         let _ = id;
         0
@@ -27,13 +30,15 @@ pub trait Workload: 'static {
         1
     }
 
-    /// Return the number of the URL template of `id`, below [`templates`](Self::templates). The same for the same ID.
+    /// Return the number of the URL template of `id`, below [`templates`](Self::templates). The
+    /// same for the same ID.
     fn template(&self, id: u64) -> u32 {
         let _ = id;
         0
     }
 
-    /// True if all requests go the same way to one host: what makes one connection impossible makes all of them so.
+    /// True if all requests go the same way to one host: what makes one connection impossible makes
+    /// all of them so.
     fn has_one_route(&self) -> bool {
         false
     }
@@ -43,7 +48,8 @@ pub trait Workload: 'static {
         false
     }
 
-    /// True if `id` may be requested. A forbidden ID uses no budget. The answer must not change between calls for the same ID.
+    /// True if `id` may be requested. A forbidden ID uses no budget. The answer must not change
+    /// between calls for the same ID.
     fn may_request(&self, id: u64) -> bool {
         let _ = id;
         true
@@ -59,12 +65,14 @@ pub trait Workload: 'static {
         0
     }
 
-    /// Performs one attempt for `id` and says what happened. Failures are outcomes. A connection that was opened for it is
-    /// noted in `flight` at once; once something was sent, how far the attempt is has to be noted there whenever it waits.
+    /// Performs one attempt for `id` and says what happened. Failures are outcomes. A connection
+    /// that was opened for it is noted in `flight` at once; once something was sent, how far the
+    /// attempt is has to be noted there whenever it waits.
     ///
-    /// `clear_to_send` is to be awaited once the connection is in hand, right before the first byte of the request is
-    /// written: it waits until the budgets allow that, and returns when it was, which is [`Attempt::sent`]. A request of which
-    /// nothing could be written goes on another connection: it awaits this again, and is counted once.
+    /// `clear_to_send` is to be awaited once the connection is in hand, right before the first byte
+    /// of the request is written: it waits until the budgets allow that, and returns when it was,
+    /// which is [`Attempt::sent`]. A request of which nothing could be written goes on another
+    /// connection: it awaits this again, and is counted once.
     fn perform(
         &self,
         id: u64,
@@ -72,39 +80,46 @@ pub trait Workload: 'static {
         clear_to_send: impl AsyncFn() -> Nanos,
     ) -> impl Future<Output = Attempt>;
 
-    /// Return the start of the body of the last attempt's answer, for people and without secrets; none without a body. Called right
-    /// after a failed attempt, which was for `id`, for the first of each cause.
+    /// Return the start of the body of the last attempt's answer, for people and without secrets;
+    /// none without a body. Called right after a failed attempt, which was for `id`, for the first
+    /// of each cause.
     fn excerpt(&self, id: u64) -> Option<String> {
         let _ = id;
         None
     }
 
-    /// Hears of each of its attempts that ended, as it was counted. One that was dropped is not among them.
+    /// Hears of each of its attempts that ended, as it was counted. One that was dropped is not
+    /// among them.
     fn booked(&self, sample: &Sample) {
         let _ = sample;
     }
 
-    /// True if there is room for the results of more attempts: asked after each [`booked`](Self::booked). While there is none, no attempt
-    /// is admitted; those under way end, and are booked.
+    /// True if there is room for the results of more attempts: asked after each
+    /// [`booked`](Self::booked). While there is none, no attempt is admitted; those under way end,
+    /// and are booked.
     fn has_room(&self) -> bool {
         true
     }
 
-    /// Return once [`has_room`](Self::has_room) is true. Awaited after it was false; may be dropped and awaited again.
+    /// Return once [`has_room`](Self::has_room) is true. Awaited after it was false; may be dropped
+    /// and awaited again.
     fn room(&self) -> impl Future<Output = ()> {
         ready(())
     }
 
-    /// Finish what was booked: awaited once, after the last attempt. It may take long; it must not block the thread.
+    /// Finish what was booked: awaited once, after the last attempt. It may take long; it must not
+    /// block the thread.
     ///
     /// # Errors
-    /// The failure and what to do about it, in a sentence for people. The run is stopped, and its report says so.
+    /// The failure and what to do about it, in a sentence for people. The run is stopped, and its
+    /// report says so.
     fn finish(&self) -> impl Future<Output = Result<(), String>> {
         ready(Ok(()))
     }
 
-    /// Return why no results can be taken any more, in a sentence for people that says what to do about it; never while they can.
-    /// The run is then stopped: nothing more is admitted, attempts under way may end, and the workload [finishes](Self::finish).
+    /// Return why no results can be taken any more, in a sentence for people that says what to do
+    /// about it; never while they can. The run is then stopped: nothing more is admitted, attempts
+    /// under way may end, and the workload [finishes](Self::finish).
     fn failed(&self) -> impl Future<Output = String> {
         pending()
     }
@@ -140,7 +155,8 @@ impl Flight {
         self.progress.take()
     }
 
-    /// Notes that a connection is opened for the attempt from `began` on, until [`Flight::opened`] is called or the attempt ends.
+    /// Notes that a connection is opened for the attempt from `began` on, until [`Flight::opened`]
+    /// is called or the attempt ends.
     pub fn opening(&self, began: Nanos) {
         self.has_notes.set(true);
         self.opening.set(Some(Opening::Tcp(began)));
@@ -224,10 +240,14 @@ impl Flight {
 
     /// Note that a name was looked up again, and no address found that may be used.
     pub fn lookup_failed(&self) {
-        self.aside(|asides| (asides.lookups, asides.lookups_failed) = (asides.lookups + 1, asides.lookups_failed + 1));
+        self.aside(|asides| {
+            (asides.lookups, asides.lookups_failed) =
+                (asides.lookups + 1, asides.lookups_failed + 1);
+        });
     }
 
-    /// Note the number of the source address of the attempt, below [`Workload::sources`], or a higher one if it has none.
+    /// Note the number of the source address of the attempt, below [`Workload::sources`], or a
+    /// higher one if it has none.
     pub fn sent_from(&self, source: u32) {
         self.source.set(source);
     }
@@ -257,7 +277,8 @@ impl Flight {
         self.asides.take()
     }
 
-    /// True if anything but the progress was noted since the attempt began: most attempts have nothing else.
+    /// True if anything but the progress was noted since the attempt began: most attempts have
+    /// nothing else.
     pub(crate) fn has_notes(&self) -> bool {
         self.has_notes.get()
     }
@@ -280,8 +301,9 @@ impl Flight {
         self.progress.get()
     }
 
-    /// Note that a connection was opened for the attempt, in `connect_ns`, which includes its tunnel and TLS handshake. Call once it is open,
-    /// before `clear_to_send`: the engine counts it then, however the attempt ends.
+    /// Note that a connection was opened for the attempt, in `connect_ns`, which includes its
+    /// tunnel and TLS handshake. Call once it is open, before `clear_to_send`: the engine counts it
+    /// then, however the attempt ends.
     pub fn opened(&self, connect_ns: u64) {
         self.has_notes.set(true);
         self.opening.set(None);
@@ -290,8 +312,11 @@ impl Flight {
 
     /// Take the connection that was noted last.
     pub(crate) fn take_opened(&self) -> Option<Opened> {
-        let (connect_ns, tunnel_ns, handshake) =
-            (self.connect_ns.take()?, self.tunnel_ns.take(), self.handshake.take());
+        let (connect_ns, tunnel_ns, handshake) = (
+            self.connect_ns.take()?,
+            self.tunnel_ns.take(),
+            self.handshake.take(),
+        );
         let later_ns = tunnel_ns.unwrap_or(0) + handshake.map_or(0, |shaken| shaken.ns);
         Some(Opened {
             connect_ns: connect_ns.saturating_sub(later_ns),

@@ -1,10 +1,15 @@
-//! What becomes of a run when its shards end well, badly, or not at all: real forks, real signals, no HTTP.
+//! What becomes of a run when its shards end well, badly, or not at all: real forks, real signals,
+//! no HTTP.
 //!
-//! A program of its own (`harness = false`): libtest runs tests on threads, and a process with threads must not fork.
-//! Nothing here sleeps to synchronise: shards misbehave at a known ID, and the supervisor's own calls to its observer
-//! are the moments at which the outside acts.
+//! A program of its own (`harness = false`): libtest runs tests on threads, and a process with
+//! threads must not fork. Nothing here sleeps to synchronise: shards misbehave at a known ID, and
+//! the supervisor's own calls to its observer are the moments at which the outside acts.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test stops at its first surprise")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test stops at its first surprise"
+)]
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -18,8 +23,8 @@ use crawlmark_harness::process::{ForkError, ShardExit};
 use crawlmark_harness::sample::{Advice, Attempt, Outcome, Sample};
 use crawlmark_harness::stats::{ItemCounts, Series};
 use crawlmark_harness::supervisor::{
-    Interval, Left, Live, Observer, RunRecord, ShardFault, ShardRecord, Stopping, SuperviseError, SupervisorCpu,
-    Workloads, supervise,
+    Interval, Left, Live, Observer, RunRecord, ShardFault, ShardRecord, Stopping, SuperviseError,
+    SupervisorCpu, Workloads, supervise,
 };
 use crawlmark_harness::units::{IdRange, Rate};
 use crawlmark_harness::workload::{Flight, InFlight, Workload};
@@ -47,9 +52,19 @@ enum Pace {
 }
 
 impl Workload for Scripted {
-    async fn perform(&self, id: u64, flight: &Flight, clear_to_send: impl AsyncFn() -> Nanos) -> Attempt {
+    async fn perform(
+        &self,
+        id: u64,
+        flight: &Flight,
+        clear_to_send: impl AsyncFn() -> Nanos,
+    ) -> Attempt {
         let sent = clear_to_send().await;
-        flight.note(InFlight { sent, first_byte: None, bytes_sent: 0, bytes_received: 0 });
+        flight.note(InFlight {
+            sent,
+            first_byte: None,
+            bytes_sent: 0,
+            bytes_received: 0,
+        });
         tokio::time::sleep(Duration::from_millis(1)).await;
         if self.at == Some(id) {
             (self.deed)();
@@ -94,17 +109,36 @@ impl<F: FnMut(&Live)> Observer for Watch<F> {
     }
 
     fn interval(&mut self, interval: &Interval) {
-        self.intervals.push((interval.index, interval.merged.counters.items.ended()));
+        self.intervals
+            .push((interval.index, interval.merged.counters.items.ended()));
     }
 }
 
 fn scripted(at: Option<u64>, deed: fn(), pace: Pace) -> Scripted {
-    Scripted { clock: Clock::start(), at, deed, pace }
+    Scripted {
+        clock: Clock::start(),
+        at,
+        deed,
+        pace,
+    }
 }
 
-fn run_watched(plan: &RunPlan, script: Scripted, look: impl FnMut(&Live)) -> (RunRecord, Vec<(u64, u64)>) {
-    let mut watch = Watch { look, intervals: Vec::new() };
-    let record = supervise(plan, script.clock, &|_: &ShardPlan| Ok::<_, String>(script), &mut watch).unwrap();
+fn run_watched(
+    plan: &RunPlan,
+    script: Scripted,
+    look: impl FnMut(&Live),
+) -> (RunRecord, Vec<(u64, u64)>) {
+    let mut watch = Watch {
+        look,
+        intervals: Vec::new(),
+    };
+    let record = supervise(
+        plan,
+        script.clock,
+        &|_: &ShardPlan| Ok::<_, String>(script),
+        &mut watch,
+    )
+    .unwrap();
     (record, watch.intervals)
 }
 
@@ -123,25 +157,67 @@ fn held(shard: &ShardRecord) -> u64 {
 
 fn whole(record: &RunRecord, shard: usize) -> bool {
     let shard = &record.shards[shard];
-    shard.fault.is_none() && shard.exit == ShardExit::Clean && shard.stats.counters.items.ok == held(shard)
+    shard.fault.is_none()
+        && shard.exit == ShardExit::Clean
+        && shard.stats.counters.items.ok == held(shard)
 }
 
 fn clean_shards_perform_every_id_once() {
     for shards in [1, 3] {
-        let (record, intervals) = run_watched(&plan(2_000, shards), scripted(None, || (), Pace::Quick), |_| {});
+        let (record, intervals) = run_watched(
+            &plan(2_000, shards),
+            scripted(None, || (), Pace::Quick),
+            |_| {},
+        );
         assert!((0..shards as usize).all(|shard| whole(&record, shard)));
         let sum = |of: fn(u64) -> u64| (0..2_000).map(of).sum::<u64>();
-        let counted = |of: fn(&RunRecord, usize) -> u64| (0..shards as usize).map(|i| of(&record, i)).sum::<u64>();
-        assert_eq!(counted(|r, i| r.shards[i].stats.counters.requests.bytes_received), sum(|id| id));
-        assert_eq!(counted(|r, i| r.shards[i].stats.counters.requests.bytes_sent), sum(|id| id * id));
-        assert_eq!(counted(|r, i| r.shards[i].stats.exact(Series::ServiceOk).unwrap().count), 2_000);
-        assert_eq!(intervals.iter().map(|(_, items)| items).sum::<u64>(), 2_000, "the seconds add up to the run");
-        assert!(record.shards.iter().all(|shard| shard.peak_in_flight == 4 && shard.usage.is_some()));
+        let counted = |of: fn(&RunRecord, usize) -> u64| {
+            (0..shards as usize).map(|i| of(&record, i)).sum::<u64>()
+        };
+        assert_eq!(
+            counted(|r, i| r.shards[i].stats.counters.requests.bytes_received),
+            sum(|id| id)
+        );
+        assert_eq!(
+            counted(|r, i| r.shards[i].stats.counters.requests.bytes_sent),
+            sum(|id| id * id)
+        );
+        assert_eq!(
+            counted(|r, i| r.shards[i].stats.exact(Series::ServiceOk).unwrap().count),
+            2_000
+        );
+        assert_eq!(
+            intervals.iter().map(|(_, items)| items).sum::<u64>(),
+            2_000,
+            "the seconds add up to the run"
+        );
+        assert!(
+            record
+                .shards
+                .iter()
+                .all(|shard| shard.peak_in_flight == 4 && shard.usage.is_some())
+        );
         assert_eq!(record.interrupted, None);
-        // Nothing goes before the common start, which forking comes before; each of the three phases is part of the whole.
-        assert!(record.shards.iter().all(|shard| shard.first_sent >= Some(record.start)), "{:?}", record.start);
-        let SupervisorCpu { starting_us, running_us, running } = record.effort;
-        assert!(starting_us > 0 && starting_us + running_us <= record.supervisor.cpu_us(), "{:?}", record.effort);
+        // Nothing goes before the common start, which forking comes before; each of the three
+        // phases is part of the whole.
+        assert!(
+            record
+                .shards
+                .iter()
+                .all(|shard| shard.first_sent >= Some(record.start)),
+            "{:?}",
+            record.start
+        );
+        let SupervisorCpu {
+            starting_us,
+            running_us,
+            running,
+        } = record.effort;
+        assert!(
+            starting_us > 0 && starting_us + running_us <= record.supervisor.cpu_us(),
+            "{:?}",
+            record.effort
+        );
         assert!(running > Duration::ZERO);
     }
 }
@@ -154,21 +230,38 @@ fn a_shard_without_ids_ends_cleanly() {
 }
 
 fn a_panic_costs_one_shard_and_keeps_the_others() {
-    let record = run(&plan(1_000, 2), scripted(Some(700), || panic!("a bug in the workload"), Pace::Quick));
+    let record = run(
+        &plan(1_000, 2),
+        scripted(Some(700), || panic!("a bug in the workload"), Pace::Quick),
+    );
     assert!(whole(&record, 0));
     assert_eq!(record.shards[1].fault, Some(ShardFault::Died));
-    assert_eq!(record.shards[1].exit, ShardExit::Signal(Signal::SIGABRT as i32));
+    assert_eq!(
+        record.shards[1].exit,
+        ShardExit::Signal(Signal::SIGABRT as i32)
+    );
 }
 
 fn a_killed_shard_keeps_what_it_had_reported() {
     let deed = || kill(getpid(), Signal::SIGKILL).unwrap();
-    // 500 items of its own at a millisecond each over 4 lanes: it reports at least once before it dies.
+    // 500 items of its own at a millisecond each over 4 lanes: it reports at least once before it
+    // dies.
     let record = run(&plan(6_000, 2), scripted(Some(5_500), deed, Pace::Quick));
     assert!(whole(&record, 0));
-    assert_eq!(record.shards[1].exit, ShardExit::Signal(Signal::SIGKILL as i32));
+    assert_eq!(
+        record.shards[1].exit,
+        ShardExit::Signal(Signal::SIGKILL as i32)
+    );
     assert_eq!(record.shards[1].fault, Some(ShardFault::Died));
-    assert!((1..2_600).contains(&items(&record, 1)), "{}", items(&record, 1));
-    assert!(record.shards[1].stats.exact(Series::ServiceOk).is_none(), "no percentile of half a shard");
+    assert!(
+        (1..2_600).contains(&items(&record, 1)),
+        "{}",
+        items(&record, 1)
+    );
+    assert!(
+        record.shards[1].stats.exact(Series::ServiceOk).is_none(),
+        "no percentile of half a shard"
+    );
 }
 
 fn a_silent_exit_is_not_taken_for_success() {
@@ -176,7 +269,10 @@ fn a_silent_exit_is_not_taken_for_success() {
     let deed = || std::process::exit(0);
     let record = run(&plan(1_000, 2), scripted(Some(600), deed, Pace::Quick));
     assert!(whole(&record, 0));
-    assert_eq!((record.shards[1].exit, record.shards[1].fault.clone()), (ShardExit::Clean, Some(ShardFault::Died)));
+    assert_eq!(
+        (record.shards[1].exit, record.shards[1].fault.clone()),
+        (ShardExit::Clean, Some(ShardFault::Died))
+    );
 }
 
 fn a_hung_shard_is_ended_after_its_deadline() {
@@ -187,11 +283,18 @@ fn a_hung_shard_is_ended_after_its_deadline() {
     run_plan.shard_deadline = Duration::from_secs(1);
     let record = run(&run_plan, scripted(Some(600), deed, Pace::Quick));
     assert!(whole(&record, 0));
-    assert_eq!(record.shards[1].fault, Some(ShardFault::Silent(Duration::from_secs(1))));
-    assert_eq!(record.shards[1].exit, ShardExit::Signal(Signal::SIGKILL as i32));
+    assert_eq!(
+        record.shards[1].fault,
+        Some(ShardFault::Silent(Duration::from_secs(1)))
+    );
+    assert_eq!(
+        record.shards[1].exit,
+        ShardExit::Signal(Signal::SIGKILL as i32)
+    );
 }
 
-/// A directory with a file for each process of a shard, of the IDs that it ended; the first process of shard 1 is killed.
+/// A directory with a file for each process of a shard, of the IDs that it ended; the first process
+/// of shard 1 is killed.
 struct Stored {
     place: tempfile::TempDir,
     clock: Clock,
@@ -202,25 +305,41 @@ struct Stored {
 struct Storing(Scripted, std::fs::File);
 
 impl Workload for Storing {
-    async fn perform(&self, id: u64, flight: &Flight, clear_to_send: impl AsyncFn() -> Nanos) -> Attempt {
+    async fn perform(
+        &self,
+        id: u64,
+        flight: &Flight,
+        clear_to_send: impl AsyncFn() -> Nanos,
+    ) -> Attempt {
         self.0.perform(id, flight, clear_to_send).await
     }
 
     fn booked(&self, sample: &Sample) {
-        (&self.1).write_all(&sample.permit.id.to_le_bytes()).unwrap();
+        (&self.1)
+            .write_all(&sample.permit.id.to_le_bytes())
+            .unwrap();
     }
 }
 
 impl Stored {
     fn new(refuses: Option<&'static str>) -> Self {
-        Self { place: tempfile::tempdir().unwrap(), clock: Clock::start(), refuses }
+        Self {
+            place: tempfile::tempdir().unwrap(),
+            clock: Clock::start(),
+            refuses,
+        }
     }
 
     fn ids(&self) -> Vec<u64> {
-        let files =
-            std::fs::read_dir(self.place.path()).unwrap().map(|file| std::fs::read(file.unwrap().path()).unwrap());
-        let ids = files
-            .flat_map(|bytes| bytes.chunks(8).map(|id| u64::from_le_bytes(id.try_into().unwrap())).collect::<Vec<_>>());
+        let files = std::fs::read_dir(self.place.path())
+            .unwrap()
+            .map(|file| std::fs::read(file.unwrap().path()).unwrap());
+        let ids = files.flat_map(|bytes| {
+            bytes
+                .chunks(8)
+                .map(|id| u64::from_le_bytes(id.try_into().unwrap()))
+                .collect::<Vec<_>>()
+        });
         ids.collect()
     }
 }
@@ -230,20 +349,45 @@ impl Workloads for Stored {
     type Error = &'static str;
 
     fn build(&self, plan: &ShardPlan) -> Result<Storing, &'static str> {
-        let file = std::fs::File::create(self.place.path().join(format!("{}-{}", plan.shard, plan.life))).unwrap();
+        let file = std::fs::File::create(
+            self.place
+                .path()
+                .join(format!("{}-{}", plan.shard, plan.life)),
+        )
+        .unwrap();
         let at = Some(5_500).filter(|_| plan.life == 0);
-        let script =
-            Scripted { clock: self.clock, at, deed: || kill(getpid(), Signal::SIGKILL).unwrap(), pace: Pace::Quick };
-        self.refuses.filter(|_| plan.life > 0).map_or(Ok(Storing(script, file)), Err)
+        let script = Scripted {
+            clock: self.clock,
+            at,
+            deed: || kill(getpid(), Signal::SIGKILL).unwrap(),
+            pace: Pace::Quick,
+        };
+        self.refuses
+            .filter(|_| plan.life > 0)
+            .map_or(Ok(Storing(script, file)), Err)
     }
 
     fn left(&self, _: &ShardPlan, held: &[IdRange]) -> Option<Left> {
         let ended: BTreeSet<u64> = self.ids().into_iter().collect();
-        let (ids, ended): (Vec<u64>, Vec<u64>) =
-            held.iter().flat_map(|range| range.start..range.end).partition(|id| !ended.contains(id));
-        let mut ids: Vec<IdRange> = ids.into_iter().map(|id| IdRange { start: id, end: id + 1 }).collect();
+        let (ids, ended): (Vec<u64>, Vec<u64>) = held
+            .iter()
+            .flat_map(|range| range.start..range.end)
+            .partition(|id| !ended.contains(id));
+        let mut ids: Vec<IdRange> = ids
+            .into_iter()
+            .map(|id| IdRange {
+                start: id,
+                end: id + 1,
+            })
+            .collect();
         ids.sort_by_key(|range| range.start);
-        Some(Left { ids, items: ItemCounts { ok: ended.len() as u64, ..ItemCounts::default() } })
+        Some(Left {
+            ids,
+            items: ItemCounts {
+                ok: ended.len() as u64,
+                ..ItemCounts::default()
+            },
+        })
     }
 }
 
@@ -251,51 +395,87 @@ fn a_killed_shard_is_replaced_and_every_id_ends_once() {
     let (stored, run_plan) = (Stored::new(None), plan(6_000, 2));
     let mut seen = BTreeSet::new();
     let look = |live: &Live| {
-        seen.insert(format!("{:?} {:?}", live.shards[1].state, live.shards[1].replaced.map(|(times, _)| times)));
+        seen.insert(format!(
+            "{:?} {:?}",
+            live.shards[1].state,
+            live.shards[1].replaced.map(|(times, _)| times)
+        ));
     };
-    let mut watch = Watch { look, intervals: Vec::new() };
+    let mut watch = Watch {
+        look,
+        intervals: Vec::new(),
+    };
     let record = supervise(&run_plan, stored.clock, &stored, &mut watch).unwrap();
     let mut ids = stored.ids();
     ids.sort_unstable();
     assert_eq!(ids, (0..6_000).collect::<Vec<_>>());
     assert!(whole(&record, 0) && whole(&record, 1), "{record:?}");
     assert_eq!(held(&record.shards[0]) + held(&record.shards[1]), 6_000);
-    let [past] = &record.shards[1].past[..] else { panic!("{:?}", record.shards[1].past) };
-    assert_eq!((past.exit, &past.fault), (ShardExit::Signal(Signal::SIGKILL as i32), &ShardFault::Died));
+    let [past] = &record.shards[1].past[..] else {
+        panic!("{:?}", record.shards[1].past)
+    };
+    assert_eq!(
+        (past.exit, &past.fault),
+        (ShardExit::Signal(Signal::SIGKILL as i32), &ShardFault::Died)
+    );
     assert_ne!(past.pid, record.shards[1].pid);
     // The seconds go on, each once.
-    assert!(watch.intervals.is_sorted_by(|a, b| a.0 + 1 == b.0), "{:?}", watch.intervals);
-    assert!(seen.contains("Restarting None") && seen.contains("Running Some(1)"), "{seen:?}");
+    assert!(
+        watch.intervals.is_sorted_by(|a, b| a.0 + 1 == b.0),
+        "{:?}",
+        watch.intervals
+    );
+    assert!(
+        seen.contains("Restarting None") && seen.contains("Running Some(1)"),
+        "{seen:?}"
+    );
 }
 
 fn a_shard_that_cannot_be_replaced_is_gone_without() {
     let stored = Stored::new(Some("no such directory"));
-    let mut watch = Watch { look: |_: &Live| {}, intervals: Vec::new() };
+    let mut watch = Watch {
+        look: |_: &Live| {},
+        intervals: Vec::new(),
+    };
     let record = supervise(&plan(6_000, 2), stored.clock, &stored, &mut watch).unwrap();
     assert!(whole(&record, 0));
     let refused = ShardFault::Refused("no such directory".to_owned());
-    assert_eq!((record.shards[1].past.len(), record.shards[1].fault.as_ref()), (3, Some(&refused)));
+    assert_eq!(
+        (record.shards[1].past.len(), record.shards[1].fault.as_ref()),
+        (3, Some(&refused))
+    );
 }
 
 /// Children of this process that are stopped.
 fn stopped_children() -> Vec<Pid> {
-    let children = std::fs::read_to_string(format!("/proc/self/task/{}/children", getpid())).unwrap();
+    let children =
+        std::fs::read_to_string(format!("/proc/self/task/{}/children", getpid())).unwrap();
     let stopped = |pid: &i32| {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('T'))
+        stat.rsplit(')')
+            .next()
+            .is_some_and(|rest| rest.trim_start().starts_with('T'))
     };
-    children.split_whitespace().filter_map(|pid| pid.parse().ok()).filter(stopped).map(Pid::from_raw).collect()
+    children
+        .split_whitespace()
+        .filter_map(|pid| pid.parse().ok())
+        .filter(stopped)
+        .map(Pid::from_raw)
+        .collect()
 }
 
 fn a_stopped_shard_goes_on_when_continued() {
     let mut continued = 0;
-    let (record, _) =
-        run_watched(&plan(1_000, 2), scripted(Some(600), || raise(Signal::SIGSTOP).unwrap(), Pace::Quick), |_| {
+    let (record, _) = run_watched(
+        &plan(1_000, 2),
+        scripted(Some(600), || raise(Signal::SIGSTOP).unwrap(), Pace::Quick),
+        |_| {
             for pid in stopped_children() {
                 kill(pid, Signal::SIGCONT).unwrap();
                 continued += 1;
             }
-        });
+        },
+    );
     assert!(whole(&record, 0) && whole(&record, 1));
     assert_eq!(continued, 1);
 }
@@ -303,7 +483,11 @@ fn a_stopped_shard_goes_on_when_continued() {
 fn an_interrupt_ends_the_run_and_books_what_was_under_way() {
     for (signal, ids) in [(Signal::SIGINT, 1_000), (Signal::SIGTERM, 100_000_000)] {
         // Of 1,000 items the last lanes hang and are aborted; of 100 million most are never tried.
-        let pace = if ids == 1_000 { Pace::StuckFrom(0) } else { Pace::Quick };
+        let pace = if ids == 1_000 {
+            Pace::StuckFrom(0)
+        } else {
+            Pace::Quick
+        };
         let mut sent = false;
         let clock = Clock::start();
         let (record, _) = run_watched(&plan(ids, 2), scripted(None, || (), pace), |live| {
@@ -317,7 +501,10 @@ fn an_interrupt_ends_the_run_and_books_what_was_under_way() {
         for shard in &record.shards {
             assert_eq!((shard.fault.clone(), shard.exit), (None, ShardExit::Clean));
             let counters = &shard.stats.counters;
-            assert_eq!(counters.requests.attempts, counters.items.ok + counters.items.aborted);
+            assert_eq!(
+                counters.requests.attempts,
+                counters.items.ok + counters.items.aborted
+            );
             assert!(counters.items.ended() < shard.plan.items());
             if ids == 1_000 {
                 assert_eq!((counters.items.ok, counters.items.aborted), (0, 4));
@@ -328,16 +515,25 @@ fn an_interrupt_ends_the_run_and_books_what_was_under_way() {
 }
 
 fn a_second_interrupt_cuts_off_what_is_open_and_loses_nothing() {
-    let (record, _) = run_watched(&plan(1_000, 2), scripted(None, || (), Pace::StuckFrom(0)), |live| {
-        // Until one counts as another one: those that come together are the same request.
-        if live.stopping != Some(Stopping::AtOnce) && live.shards.iter().all(|shard| shard.in_flight > 0) {
-            kill(getpid(), Signal::SIGINT).unwrap();
-        }
-    });
+    let (record, _) = run_watched(
+        &plan(1_000, 2),
+        scripted(None, || (), Pace::StuckFrom(0)),
+        |live| {
+            // Until one counts as another one: those that come together are the same request.
+            if live.stopping != Some(Stopping::AtOnce)
+                && live.shards.iter().all(|shard| shard.in_flight > 0)
+            {
+                kill(getpid(), Signal::SIGINT).unwrap();
+            }
+        },
+    );
     assert_eq!(record.interrupted, Some(Signal::SIGINT as i32));
     for shard in &record.shards {
         assert_eq!((shard.fault.clone(), shard.exit), (None, ShardExit::Clean));
-        assert_eq!((shard.stats.counters.items.aborted, shard.remaining), (4, 496));
+        assert_eq!(
+            (shard.stats.counters.items.aborted, shard.remaining),
+            (4, 496)
+        );
     }
 }
 
@@ -367,7 +563,11 @@ fn time_ends_a_run_that_its_range_does_not() {
     run_plan.duration = Some(Duration::from_millis(300));
     let record = run(&run_plan, scripted(None, || (), Pace::Quick));
     for shard in &record.shards {
-        assert!(shard.fault.is_none() && shard.stats.counters.items.aborted == 0 && shard.stats.counters.items.ok > 0);
+        assert!(
+            shard.fault.is_none()
+                && shard.stats.counters.items.aborted == 0
+                && shard.stats.counters.items.ok > 0
+        );
         let took = shard.last_done.since(record.start);
         assert!(took >= 290_000_000, "it ended after {took} ns");
     }
@@ -375,7 +575,13 @@ fn time_ends_a_run_that_its_range_does_not() {
 
 fn a_budget_is_kept_over_all_shards() {
     let mut run_plan = plan(300, 3);
-    (run_plan.rate, run_plan.burst) = (Some(Rate { permits: 600, period_ns: 1_000_000_000 }), 6);
+    (run_plan.rate, run_plan.burst) = (
+        Some(Rate {
+            permits: 600,
+            period_ns: 1_000_000_000,
+        }),
+        6,
+    );
     let record = run(&run_plan, scripted(None, || (), Pace::Quick));
     for shard in &record.shards {
         let budget = shard.budgets[0].1;
@@ -385,24 +591,53 @@ fn a_budget_is_kept_over_all_shards() {
     }
 }
 
-/// A run of four shards of which the first takes four times as long for an item: what it came to, and how long.
+/// A run of four shards of which the first takes four times as long for an item: what it came to,
+/// and how long.
 fn one_slow_shard(plan: &RunPlan) -> (RunRecord, f64) {
     let clock = Clock::start();
     let script = |shard: &ShardPlan| {
         let pace = Pace::Slow(if shard.shard == 0 { 39 } else { 9 });
-        Ok::<_, String>(Scripted { clock, at: None, deed: || (), pace })
+        Ok::<_, String>(Scripted {
+            clock,
+            at: None,
+            deed: || (),
+            pace,
+        })
     };
-    let mut watch = Watch { look: |_: &Live| {}, intervals: Vec::new() };
+    let mut watch = Watch {
+        look: |_: &Live| {},
+        intervals: Vec::new(),
+    };
     let record = supervise(plan, clock, &script, &mut watch).unwrap();
-    let took = record.shards.iter().map(|shard| shard.last_done.since(record.start)).max().unwrap();
+    let took = record
+        .shards
+        .iter()
+        .map(|shard| shard.last_done.since(record.start))
+        .max()
+        .unwrap();
     let sum = |of: fn(u64) -> u64| (0..plan.ids.end).map(of).sum::<u64>();
     let counted = |of: fn(&ShardRecord) -> u64| record.shards.iter().map(of).sum::<u64>();
-    assert_eq!(counted(|shard| shard.stats.counters.requests.bytes_received), sum(|id| id), "each ID once");
-    assert_eq!(counted(|shard| shard.stats.counters.requests.bytes_sent), sum(|id| id * id), "each ID once");
+    assert_eq!(
+        counted(|shard| shard.stats.counters.requests.bytes_received),
+        sum(|id| id),
+        "each ID once"
+    );
+    assert_eq!(
+        counted(|shard| shard.stats.counters.requests.bytes_sent),
+        sum(|id| id * id),
+        "each ID once"
+    );
     assert_eq!(counted(held), plan.ids.end);
-    let mut held: Vec<IdRange> = record.shards.iter().flat_map(|shard| shard.ids.clone()).collect();
+    let mut held: Vec<IdRange> = record
+        .shards
+        .iter()
+        .flat_map(|shard| shard.ids.clone())
+        .collect();
     held.sort_by_key(|range| range.start);
-    assert!(held.windows(2).all(|pair| pair[0].end == pair[1].start), "no ID belongs to two shards: {held:?}");
+    assert!(
+        held.windows(2).all(|pair| pair[0].end == pair[1].start),
+        "no ID belongs to two shards: {held:?}"
+    );
     (record, took as f64 / 1e9)
 }
 
@@ -420,40 +655,71 @@ fn a_slow_shard_does_not_decide_when_a_run_ends() {
     let (record, took) = one_slow_shard(&run_plan);
     let ideal = 3_900.0 / capacity(&record);
     assert!(took <= 1.1 * ideal, "{took} s, where {ideal} s are ideal");
-    assert!(record.moved.ranges > 0 && record.moved.ids >= 500, "{:?}", record.moved);
+    assert!(
+        record.moved.ranges > 0 && record.moved.ids >= 500,
+        "{:?}",
+        record.moved
+    );
 }
 
 fn a_slow_shard_leaves_the_budget_that_it_cannot_use_to_the_others() {
     // A connection each: the slow shard bears 25 a second and has a share of 60.
     let mut run_plan = plan(1_440, 4);
     run_plan.connections = 4;
-    (run_plan.rate, run_plan.burst) = (Some(Rate { permits: 240, period_ns: 1_000_000_000 }), 8);
+    (run_plan.rate, run_plan.burst) = (
+        Some(Rate {
+            permits: 240,
+            period_ns: 1_000_000_000,
+        }),
+        8,
+    );
     run_plan.at_start = 8;
     let (record, took) = one_slow_shard(&run_plan);
     let ideal = 1_440.0 / capacity(&record).min(240.0);
     assert!(took <= 1.1 * ideal, "{took} s, where {ideal} s are ideal");
     assert!(record.moved.shares > 0, "{:?}", record.moved);
-    assert!(record.shards.iter().all(|shard| shard.budgets.iter().all(|(_, used)| used.kept)));
+    assert!(
+        record
+            .shards
+            .iter()
+            .all(|shard| shard.budgets.iter().all(|(_, used)| used.kept))
+    );
     for window in record.busiest.values().flatten() {
         let counted = window.counted();
         let allowed = run_plan.burst + 240 * (counted.end - counted.start) / 1_000_000_000;
-        assert!(window.sent <= allowed, "{window:?}, where {allowed} are allowed");
+        assert!(
+            window.sent <= allowed,
+            "{window:?}, where {allowed} are allowed"
+        );
     }
 }
 
 fn a_workload_that_cannot_be_built_stops_the_run_with_its_reason() {
     let clock = Clock::start();
-    let mut watch = Watch { look: |_: &Live| {}, intervals: Vec::new() };
+    let mut watch = Watch {
+        look: |_: &Live| {},
+        intervals: Vec::new(),
+    };
     let build = |shard: &ShardPlan| {
-        if shard.shard == 1 { Err("no such host") } else { Ok(scripted(None, || (), Pace::Quick)) }
+        if shard.shard == 1 {
+            Err("no such host")
+        } else {
+            Ok(scripted(None, || (), Pace::Quick))
+        }
     };
     let error = supervise(&plan(10, 2), clock, &build, &mut watch).unwrap_err();
-    assert!(matches!(&error, SuperviseError::Refused { shard: 1, why } if why == "no such host"), "{error}");
+    assert!(
+        matches!(&error, SuperviseError::Refused { shard: 1, why } if why == "no such host"),
+        "{error}"
+    );
 }
 
 fn a_shard_that_dies_before_the_start_stops_the_run() {
     let clock = Clock::start();
-    let mut watch = Watch { look: |_: &Live| {}, intervals: Vec::new() };
+    let mut watch = Watch {
+        look: |_: &Live| {},
+        intervals: Vec::new(),
+    };
     let build = |shard: &ShardPlan| -> Result<Scripted, String> {
         if shard.shard == 1 {
             raise(Signal::SIGKILL).unwrap();
@@ -468,11 +734,22 @@ fn a_second_thread_forbids_the_fork() {
     std::thread::scope(|scope| {
         let (release, wait) = std::sync::mpsc::channel::<()>();
         scope.spawn(move || wait.recv());
-        let mut watch = Watch { look: |_: &Live| {}, intervals: Vec::new() };
+        let mut watch = Watch {
+            look: |_: &Live| {},
+            intervals: Vec::new(),
+        };
         let script = scripted(None, || (), Pace::Quick);
-        let error =
-            supervise(&plan(10, 1), script.clock, &|_: &ShardPlan| Ok::<_, String>(script), &mut watch).unwrap_err();
-        assert!(matches!(error, SuperviseError::Fork(ForkError::Threads(2))), "{error}");
+        let error = supervise(
+            &plan(10, 1),
+            script.clock,
+            &|_: &ShardPlan| Ok::<_, String>(script),
+            &mut watch,
+        )
+        .unwrap_err();
+        assert!(
+            matches!(error, SuperviseError::Fork(ForkError::Threads(2))),
+            "{error}"
+        );
         drop(release);
     });
     // The kernel lists a thread for a moment after it was joined; the next test needs to fork.
@@ -523,17 +800,28 @@ fn main() -> ExitCode {
     run_tests(&tests)
 }
 
-/// Runs the tests one after another on this one thread; understands as much of libtest's command line as cargo's
-/// runners use.
+/// Runs the tests one after another on this one thread; understands as much of libtest's command
+/// line as cargo's runners use.
 fn run_tests(tests: &[Test]) -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let filter = arguments.iter().find(|argument| !argument.starts_with('-'));
     let exact = arguments.iter().any(|argument| argument == "--exact");
-    let chosen = |name: &str| filter.is_none_or(|filter| if exact { name == filter } else { name.contains(filter) });
+    let chosen = |name: &str| {
+        filter.is_none_or(|filter| {
+            if exact {
+                name == filter
+            } else {
+                name.contains(filter)
+            }
+        })
+    };
     let mut out = std::io::stdout();
     if arguments.iter().any(|argument| argument == "--list") {
         let ignored = arguments.iter().any(|argument| argument == "--ignored");
-        tests.iter().filter(|_| !ignored).for_each(|(name, _)| writeln!(out, "{name}: test").unwrap());
+        tests
+            .iter()
+            .filter(|_| !ignored)
+            .for_each(|(name, _)| writeln!(out, "{name}: test").unwrap());
         return ExitCode::SUCCESS;
     }
     let chosen: Vec<&Test> = tests.iter().filter(|(name, _)| chosen(name)).collect();
@@ -542,7 +830,12 @@ fn run_tests(tests: &[Test]) -> ExitCode {
     for (name, test) in &chosen {
         let passed = catch_unwind(AssertUnwindSafe(test)).is_ok();
         failed += usize::from(!passed);
-        writeln!(out, "test {name} ... {}", if passed { "ok" } else { "FAILED" }).unwrap();
+        writeln!(
+            out,
+            "test {name} ... {}",
+            if passed { "ok" } else { "FAILED" }
+        )
+        .unwrap();
     }
     let verdict = if failed == 0 { "ok" } else { "FAILED" };
     let (passed, filtered) = (chosen.len() - failed, tests.len() - chosen.len());
@@ -551,5 +844,9 @@ fn run_tests(tests: &[Test]) -> ExitCode {
         "\ntest result: {verdict}. {passed} passed; {failed} failed; 0 ignored; 0 measured; {filtered} filtered out\n"
     )
     .unwrap();
-    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if failed == 0 {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
 }

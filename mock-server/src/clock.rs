@@ -1,8 +1,8 @@
-//! The one place where time enters this crate. `Shared` starts the clock, every serving process copies it, and the
-//! limiter, the ledger and the timer are handed its readings.
+//! The one place where time enters this crate. `Shared` starts the clock, every serving process
+//! copies it, and the limiter, the ledger and the timer are handed its readings.
 //!
-//! Nothing may be decided by wall-clock time: everything here but `wall` is a difference, and a clock that may be set
-//! back would refill a bucket or lose a request.
+//! Nothing may be decided by wall-clock time: everything here but `wall` is a difference, and a
+//! clock that may be set back would refill a bucket or lose a request.
 
 use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, clock_gettime};
@@ -10,8 +10,8 @@ use std::time::Duration;
 
 /// Nanoseconds since an epoch that is fixed when the clock starts.
 ///
-/// The clock is monotonic and system-wide (`CLOCK_MONOTONIC`), so the copy that a forked process inherits agrees with
-/// its parent's and its siblings', and with the kernel's timers.
+/// The clock is monotonic and system-wide (`CLOCK_MONOTONIC`), so the copy that a forked process
+/// inherits agrees with its parent's and its siblings', and with the kernel's timers.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     epoch: Duration,
@@ -30,7 +30,8 @@ impl Clock {
         u64::try_from(monotonic().saturating_sub(self.epoch).as_nanos()).unwrap_or(u64::MAX)
     }
 
-    /// Return what `CLOCK_MONOTONIC` reads when this clock reads `at_ns`; for the kernel's timers, which know no other epoch.
+    /// Return what `CLOCK_MONOTONIC` reads when this clock reads `at_ns`; for the kernel's timers,
+    /// which know no other epoch.
     pub(crate) fn monotonic(&self, at_ns: u64) -> TimeSpec {
         TimeSpec::from_duration(self.epoch.saturating_add(Duration::from_nanos(at_ns)))
     }
@@ -41,7 +42,8 @@ pub(crate) fn wall() -> Duration {
     clock_gettime(ClockId::CLOCK_REALTIME).map_or(Duration::ZERO, Duration::from)
 }
 
-/// The kernel's own reading. Every Linux has this clock, and reading it can fail for no other reason.
+/// The kernel's own reading. Every Linux has this clock, and reading it can fail for no other
+/// reason.
 fn monotonic() -> Duration {
     clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(Duration::ZERO, Duration::from)
 }
@@ -66,6 +68,9 @@ mod tests {
         let kernel = monotonic();
         let after = clock.now_ns();
         assert!(after - before >= 2_000_000);
-        assert!(Duration::from(clock.monotonic(before)) < kernel && kernel <= Duration::from(clock.monotonic(after)));
+        assert!(
+            Duration::from(clock.monotonic(before)) < kernel
+                && kernel <= Duration::from(clock.monotonic(after))
+        );
     }
 }

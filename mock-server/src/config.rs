@@ -30,7 +30,8 @@ pub enum Journal {
     /// They are counted, not kept.
     #[default]
     Off,
-    /// They are kept in memory, the first 256 MiB of them, so that `/__admin/requests` can tell of them.
+    /// They are kept in memory, the first 256 MiB of them, so that `/__admin/requests` can tell of
+    /// them.
     On,
 }
 
@@ -74,8 +75,15 @@ impl Config {
     ///
     /// Together there are too many, or two have the same name.
     pub(crate) fn with_limits_of_stubs(&self) -> Result<Self, SettingError> {
-        let of_stubs = self.stubs.as_ref().map(Mappings::limits).unwrap_or_default();
-        Ok(Self { limits: self.limits.and_of_stubs(&of_stubs)?, ..self.clone() })
+        let of_stubs = self
+            .stubs
+            .as_ref()
+            .map(Mappings::limits)
+            .unwrap_or_default();
+        Ok(Self {
+            limits: self.limits.and_of_stubs(&of_stubs)?,
+            ..self.clone()
+        })
     }
 
     /// Check that all of it can be served together.
@@ -87,20 +95,25 @@ impl Config {
         self.with_limits_of_stubs().map(drop)
     }
 
-    /// For how many whole microseconds an answer is held back whose request arrived at `arrived_ns` and whose own hold
-    /// is `own`; 0 means not at all.
+    /// For how many whole microseconds an answer is held back whose request arrived at `arrived_ns`
+    /// and whose own hold is `own`; 0 means not at all.
     ///
-    /// A request that arrives in a stall begins its own hold when the stall ends, and an answer that would be due in a
-    /// stall is due when that ends: no answer is due in a stall. Rounded up, lest it were by rounding.
+    /// A request that arrives in a stall begins its own hold when the stall ends, and an answer
+    /// that would be due in a stall is due when that ends: no answer is due in a stall. Rounded up,
+    /// lest it were by rounding.
     pub(crate) fn hold_us(&self, arrived_ns: u64, own: Duration) -> u64 {
         let own_ns = u64::try_from(own.as_nanos()).unwrap_or(u64::MAX);
         let due_ns = self.answerable_ns(self.answerable_ns(arrived_ns).saturating_add(own_ns));
         due_ns.saturating_sub(arrived_ns).div_ceil(1000)
     }
 
-    /// The first instant from `now_ns` on at which anything is answered: that, or the end of the stall that it is in.
+    /// The first instant from `now_ns` on at which anything is answered: that, or the end of the
+    /// stall that it is in.
     pub(crate) fn answerable_ns(&self, now_ns: u64) -> u64 {
-        self.stall.as_ref().and_then(|stall| stall.until_ns(now_ns)).unwrap_or(now_ns)
+        self.stall
+            .as_ref()
+            .and_then(|stall| stall.until_ns(now_ns))
+            .unwrap_or(now_ns)
     }
 }
 
@@ -112,7 +125,10 @@ mod tests {
     fn no_answer_is_due_in_a_stall() {
         // Stalled from 90 to 100 us of every 100 us.
         let stall = Stall::new(Duration::from_micros(100), Duration::from_micros(10)).ok();
-        let config = Config { stall, ..Config::default() };
+        let config = Config {
+            stall,
+            ..Config::default()
+        };
         for (arrived_ns, own_us, hold_us) in [
             (0, 0, 0),
             (0, 50, 50),
@@ -130,7 +146,11 @@ mod tests {
             (100_000, 0, 0),
         ] {
             let own = Duration::from_micros(own_us);
-            assert_eq!(config.hold_us(arrived_ns, own), hold_us, "{arrived_ns} ns, {own_us} us");
+            assert_eq!(
+                config.hold_us(arrived_ns, own),
+                hold_us,
+                "{arrived_ns} ns, {own_us} us"
+            );
             assert_eq!(Config::default().hold_us(arrived_ns, own), own_us);
         }
     }

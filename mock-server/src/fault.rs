@@ -1,8 +1,8 @@
-//! Faults of responses: their kinds and shares. The server calls [`Faults::pick`] for every admitted item, and a client may
-//! call it to know which fault it should have seen.
+//! Faults of responses: their kinds and shares. The server calls [`Faults::pick`] for every
+//! admitted item, and a client may call it to know which fault it should have seen.
 //!
-//! It must not act on what it picks, and a pick must stay a pure function of (seed, id, attempt): a retry of an item
-//! may succeed, and is as predictable.
+//! It must not act on what it picks, and a pick must stay a pure function of (seed, id, attempt): a
+//! retry of an item may succeed, and is as predictable.
 
 mod text;
 
@@ -18,20 +18,23 @@ use text::Shape;
 
 /// Fault of one answer. Each is written as its [`Fault::name`], with `-` for `_`.
 ///
-/// Those that no HTTP library would send end the connection under it: the answer, or what there is of it, goes out as
-/// bare bytes. A connection that speaks HTTP/2 carries other requests, too, so that their fault there is a reset of the
-/// stream instead, and [`Fault::Silence`] a stream that is never answered.
+/// Those that no HTTP library would send end the connection under it: the answer, or what there is
+/// of it, goes out as bare bytes. A connection that speaks HTTP/2 carries other requests, too, so
+/// that their fault there is a reset of the stream instead, and [`Fault::Silence`] a stream that is
+/// never answered.
 ///
 /// An answer to HEAD goes wrong in its head only: it has no body that could.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The connection is closed without a byte.
     Drop,
-    /// The answer has this status, 500 to 599, and a body that names no item. It is written `error`.
+    /// The answer has this status, 500 to 599, and a body that names no item. It is written
+    /// `error`.
     Status(u16),
     /// The connection is reset.
     Reset,
-    /// A head with status 200 that promises chunks, bytes that are no chunk, and the end of the connection.
+    /// A head with status 200 that promises chunks, bytes that are no chunk, and the end of the
+    /// connection.
     MalformedChunk,
     /// Bytes that are not HTTP, and the end of the connection.
     Garbage,
@@ -41,11 +44,11 @@ pub enum Fault {
     Drip(Duration),
     /// Nothing, until the client leaves.
     Silence,
-    /// Status 302 and a place below `/moved`, where the same item is. What is asked for there is redirected no more: a
-    /// redirect that is drawn for it is not committed, nor counted.
+    /// Status 302 and a place below `/moved`, where the same item is. What is asked for there is
+    /// redirected no more: a redirect that is drawn for it is not committed, nor counted.
     Redirect,
-    /// The good answer, and a goodbye in its head: the connection ends behind it. HTTP/2 has no such goodbye, and an
-    /// answer there is just good.
+    /// The good answer, and a goodbye in its head: the connection ends behind it. HTTP/2 has no
+    /// such goodbye, and an answer there is just good.
     Close,
     /// A challenge page as those of content networks: HTML with this status, 200, 403 or 429, and
     /// `cf-mitigated: challenge`.
@@ -54,16 +57,20 @@ pub enum Fault {
     HugeHeaders(u64),
     /// The good answer, its body filled with blanks up to this many bytes.
     HugeBody(u64),
-    /// The good answer with a `Content-Length` of half its body, all of its body, and the end of the connection.
+    /// The good answer with a `Content-Length` of half its body, all of its body, and the end of
+    /// the connection.
     ShortLength,
-    /// The good answer with a `Content-Length` of twice its body, and nothing more until the client leaves.
+    /// The good answer with a `Content-Length` of twice its body, and nothing more until the client
+    /// leaves.
     LongLength,
 }
 
 impl Fault {
     /// Position of the fault's counter in the ledger, and of its share among the others'.
     pub(crate) fn index(self) -> usize {
-        let is_kind = |(_, shape): &(&str, Shape)| discriminant(&shape.default_fault()) == discriminant(&self);
+        let is_kind = |(_, shape): &(&str, Shape)| {
+            discriminant(&shape.default_fault()) == discriminant(&self)
+        };
         KINDS.iter().position(is_kind).unwrap_or_default()
     }
 
@@ -83,7 +90,11 @@ impl Fault {
             Self::HugeBody(bytes) => (1 << 10..=MAX_BODY).contains(&bytes),
             _ => true,
         };
-        if fits { Ok(self) } else { Err(text::wrong_parameter(self)) }
+        if fits {
+            Ok(self)
+        } else {
+            Err(text::wrong_parameter(self))
+        }
     }
 }
 
@@ -104,7 +115,11 @@ impl Rate {
     ///
     /// The share is outside `0.0..=1.0` or not a number.
     pub fn new(share: f64) -> Result<Self, SettingError> {
-        if (0.0..=1.0).contains(&share) { Ok(Self(share)) } else { Err(text::wrong_rate(&share.to_string())) }
+        if (0.0..=1.0).contains(&share) {
+            Ok(Self(share))
+        } else {
+            Err(text::wrong_rate(&share.to_string()))
+        }
     }
 
     /// The share, `0.0..=1.0`.
@@ -118,7 +133,12 @@ impl FromStr for Rate {
     type Err = SettingError;
 
     fn from_str(given: &str) -> Result<Self, SettingError> {
-        given.trim().parse().ok().and_then(|share| Self::new(share).ok()).ok_or_else(|| text::wrong_rate(given))
+        given
+            .trim()
+            .parse()
+            .ok()
+            .and_then(|share| Self::new(share).ok())
+            .ok_or_else(|| text::wrong_rate(given))
     }
 }
 
@@ -133,9 +153,9 @@ const ROUNDING: f64 = 1e-9;
 
 /// Faults and their shares. The default is none.
 ///
-/// The faults exclude each other: one draw decides for all of them, so that each is as frequent as asked. Written as a
-/// list of `KIND:SHARE` or `KIND:SHARE:PARAMETER`, as in `error:0.01:503,reset:0.005`; `none` for none. Their order
-/// does not matter.
+/// The faults exclude each other: one draw decides for all of them, so that each is as frequent as
+/// asked. Written as a list of `KIND:SHARE` or `KIND:SHARE:PARAMETER`, as in
+/// `error:0.01:503,reset:0.005`; `none` for none. Their order does not matter.
 ///
 /// ```
 /// use crawlmark_mock_server::{Fault, Faults, Rate};
@@ -146,7 +166,8 @@ const ROUNDING: f64 = 1e-9;
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Faults {
-    /// One of each kind at most, in the order of their index: what is drawn must not depend on how it was written.
+    /// One of each kind at most, in the order of their index: what is drawn must not depend on how
+    /// it was written.
     shares: Vec<(Fault, Rate)>,
 }
 
@@ -167,20 +188,31 @@ impl Faults {
     ///
     /// # Errors
     ///
-    /// The fault's parameter is out of bounds, there is a fault of its kind already, or all rates together exceed 1.
+    /// The fault's parameter is out of bounds, there is a fault of its kind already, or all rates
+    /// together exceed 1.
     pub fn with(mut self, fault: Fault, rate: Rate) -> Result<Self, SettingError> {
         let fault = fault.checked()?;
-        let at = self.shares.partition_point(|(other, _)| other.index() < fault.index());
-        if self.shares.get(at).is_some_and(|(other, _)| other.index() == fault.index()) {
+        let at = self
+            .shares
+            .partition_point(|(other, _)| other.index() < fault.index());
+        if self
+            .shares
+            .get(at)
+            .is_some_and(|(other, _)| other.index() == fault.index())
+        {
             let kind = text::kind(fault.index());
-            return Err(SettingError::new(format!("the fault `{kind}` is given twice: write each kind once")));
+            return Err(SettingError::new(format!(
+                "the fault `{kind}` is given twice: write each kind once"
+            )));
         }
         self.shares.insert(at, (fault, rate));
         let sum: f64 = self.shares.iter().map(|(_, rate)| rate.0).sum();
         if sum <= 1.0 + ROUNDING {
             return Ok(self);
         }
-        let what = format!("the shares of the faults add up to {sum}, more than all requests: their sum is 1 at most");
+        let what = format!(
+            "the shares of the faults add up to {sum}, more than all requests: their sum is 1 at most"
+        );
         Err(SettingError::new(what))
     }
 
@@ -190,7 +222,10 @@ impl Faults {
     ///
     /// As [`Faults::with`].
     pub fn and(self, others: &Self) -> Result<Self, SettingError> {
-        others.shares.iter().try_fold(self, |all, (fault, rate)| all.with(*fault, *rate))
+        others
+            .shares
+            .iter()
+            .try_fold(self, |all, (fault, rate)| all.with(*fault, *rate))
     }
 
     /// Return each fault with its share of items.
@@ -198,13 +233,15 @@ impl Faults {
         self.shares.iter().copied()
     }
 
-    /// Return the fault of item `id`, if any, after `attempt` requests for it, `0..=15`, 15 for more.
+    /// Return the fault of item `id`, if any, after `attempt` requests for it, `0..=15`, 15 for
+    /// more.
     #[must_use]
     pub fn pick(&self, seed: u64, id: u64, attempt: u8) -> Option<Fault> {
         if self.is_none() {
             return None;
         }
-        // One draw decides for all faults: they exclude each other, and each is exactly as frequent as asked.
+        // One draw decides for all faults: they exclude each other, and each is exactly as frequent
+        // as asked.
         let unit = Draws::for_attempt(Stream::Fault, seed, id, attempt).unit();
         let mut below = 0.0;
         self.shares.iter().find_map(|(fault, rate)| {
@@ -259,7 +296,10 @@ pub(crate) mod tests {
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), KINDS.len());
-        assert_eq!((Fault::Status(503).name(), Fault::HugeBody(0).name()), ("error", "huge_body"));
+        assert_eq!(
+            (Fault::Status(503).name(), Fault::HugeBody(0).name()),
+            ("error", "huge_body")
+        );
     }
 
     #[test]
@@ -276,7 +316,10 @@ pub(crate) mod tests {
             Fault::HugeBody(MAX_BODY + 1),
         ] {
             let error = Faults::none().with(fault, rate(0.1));
-            assert!(error.is_err_and(|error| error.to_string().contains("of the fault")), "{fault:?}");
+            assert!(
+                error.is_err_and(|error| error.to_string().contains("of the fault")),
+                "{fault:?}"
+            );
         }
         let drops = Faults::none().with(Fault::Drop, rate(0.6)).unwrap();
         assert!(drops.clone().with(Fault::Reset, rate(0.5)).is_err());
@@ -285,7 +328,11 @@ pub(crate) mod tests {
         // In floating point, 0.1 + 0.2 + 0.7 is not 1.
         let shares = [(Fault::Drop, 0.1), (Fault::Reset, 0.2), (Fault::Close, 0.7)];
         assert!(
-            shares.into_iter().try_fold(Faults::none(), |all, (fault, share)| all.with(fault, rate(share))).is_ok()
+            shares
+                .into_iter()
+                .try_fold(Faults::none(), |all, (fault, share)| all
+                    .with(fault, rate(share)))
+                .is_ok()
         );
     }
 
@@ -304,7 +351,9 @@ pub(crate) mod tests {
     #[test]
     fn picks_are_those_of_recorded_runs() {
         let faults: Faults = "drop:0.1,error:0.2".parse().unwrap();
-        let picked: Vec<_> = (0..40).filter_map(|id| Some((id, faults.pick(1, id, 0)?.name()))).collect();
+        let picked: Vec<_> = (0..40)
+            .filter_map(|id| Some((id, faults.pick(1, id, 0)?.name())))
+            .collect();
         assert_eq!(picked, PICKED);
     }
 

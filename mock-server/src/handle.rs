@@ -1,8 +1,8 @@
-//! A target within another program, above all within its tests: started on a listener, stopped when its handle is
-//! dropped.
+//! A target within another program, above all within its tests: started on a listener, stopped when
+//! its handle is dropped.
 //!
-//! It must not be used by a program that forks afterwards: it serves on a thread of its own. `run_process` is the way
-//! then.
+//! It must not be used by a program that forks afterwards: it serves on a thread of its own.
+//! `run_process` is the way then.
 
 use crate::config::Config;
 use crate::ledger::Ledger;
@@ -55,16 +55,31 @@ struct Serving {
 ///
 /// # Errors
 ///
-/// The limits do not go together, or there is no memory for the ledger, no address of the listener, or no thread.
+/// The limits do not go together, or there is no memory for the ledger, no address of the listener,
+/// or no thread.
 pub fn serve(listener: TcpListener, config: Config) -> Result<Handle, ServeError> {
     config.check()?;
     let address = listener.local_addr().map_err(ServeError::Listener)?;
     let shared = Shared::new()?;
     let (stop, stopped) = oneshot::channel();
     let books = shared.clone();
-    let serve = move || run_until(listener, &config, &books, async move { drop(stopped.await) });
-    let thread = std::thread::Builder::new().name("mock-target".to_owned()).spawn(serve).map_err(ServeError::Thread)?;
-    Ok(Handle { address, shared, serving: Some(Serving { stop, thread }) })
+    let serve = move || {
+        run_until(
+            listener,
+            &config,
+            &books,
+            async move { drop(stopped.await) },
+        )
+    };
+    let thread = std::thread::Builder::new()
+        .name("mock-target".to_owned())
+        .spawn(serve)
+        .map_err(ServeError::Thread)?;
+    Ok(Handle {
+        address,
+        shared,
+        serving: Some(Serving { stop, thread }),
+    })
 }
 
 impl Handle {
@@ -96,9 +111,13 @@ impl Handle {
     }
 
     fn end(&mut self) -> Result<(), ServeError> {
-        let Some(Serving { stop, thread }) = self.serving.take() else { return Ok(()) };
+        let Some(Serving { stop, thread }) = self.serving.take() else {
+            return Ok(());
+        };
         drop(stop);
-        thread.join().unwrap_or_else(|_| Err(ServeError::Thread(io::Error::other("it panicked"))))
+        thread
+            .join()
+            .unwrap_or_else(|_| Err(ServeError::Thread(io::Error::other("it panicked"))))
     }
 }
 
@@ -124,7 +143,10 @@ mod tests {
         let address = target.address();
         let idle = TcpStream::connect(address).unwrap();
         drop(target);
-        assert_eq!(TcpStream::connect(address).unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
+        assert_eq!(
+            TcpStream::connect(address).unwrap_err().kind(),
+            io::ErrorKind::ConnectionRefused
+        );
         drop(idle);
     }
 
@@ -145,8 +167,15 @@ mod tests {
     fn it_can_be_stopped_before_it_has_begun() {
         for _ in 0..20 {
             assert_eq!(
-                serve(loopback(), Config::default()).unwrap().stop().unwrap(),
-                Ledger { uniqueness_exact: true, window_exact: true, ..Ledger::default() }
+                serve(loopback(), Config::default())
+                    .unwrap()
+                    .stop()
+                    .unwrap(),
+                Ledger {
+                    uniqueness_exact: true,
+                    window_exact: true,
+                    ..Ledger::default()
+                }
             );
         }
     }

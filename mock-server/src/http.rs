@@ -1,4 +1,5 @@
-//! Versions of HTTP that a target speaks. The command line reads it, TLS offers it, the server goes by it.
+//! Versions of HTTP that a target speaks. The command line reads it, TLS offers it, the server goes
+//! by it.
 //!
 //! It must not know how either version works.
 
@@ -9,7 +10,8 @@ use std::str::FromStr;
 /// The versions that connections may speak.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Http {
-    /// Both: with TLS the client chooses (ALPN), without it the first bytes tell (prior knowledge, RFC 9113, 3.3).
+    /// Both: with TLS the client chooses (ALPN), without it the first bytes tell (prior knowledge,
+    /// RFC 9113, 3.3).
     #[default]
     Auto,
     /// HTTP/1.1 only.
@@ -31,7 +33,11 @@ impl Http {
 }
 
 /// Versions as they are typed.
-const VERSIONS: [(&str, Http); 3] = [("1.1", Http::Http1), ("2", Http::Http2), ("auto", Http::Auto)];
+const VERSIONS: [(&str, Http); 3] = [
+    ("1.1", Http::Http1),
+    ("2", Http::Http2),
+    ("auto", Http::Auto),
+];
 
 impl fmt::Display for Http {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -58,8 +64,17 @@ mod tests {
             ("1.1", Http::Http1, &["http/1.1"]),
             ("2", Http::Http2, &["h2"]),
         ] {
-            assert_eq!((text.parse(), http.to_string()), (Ok(http), text.to_owned()));
-            assert_eq!(http.alpn(), offered.iter().map(|name| name.as_bytes().to_vec()).collect::<Vec<_>>());
+            assert_eq!(
+                (text.parse(), http.to_string()),
+                (Ok(http), text.to_owned())
+            );
+            assert_eq!(
+                http.alpn(),
+                offered
+                    .iter()
+                    .map(|name| name.as_bytes().to_vec())
+                    .collect::<Vec<_>>()
+            );
         }
         for text in ["", "1", "1.0", "2.0", "3", "Auto", "h2"] {
             let error = text.parse::<Http>().unwrap_err();

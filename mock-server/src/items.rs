@@ -1,7 +1,8 @@
-//! Items: the bodies of the target's responses. The server writes bodies with these functions, and a client calls them to
-//! check that it received the right body.
+//! Items: the bodies of the target's responses. The server writes bodies with these functions, and
+//! a client calls them to check that it received the right body.
 //!
-//! It must not know about requests, delays or faults, and a body must stay a pure function of (seed, id).
+//! It must not know about requests, delays or faults, and a body must stay a pure function of
+//! (seed, id).
 
 use crate::draw::{Draws, Stream, fnv_1a, mix};
 
@@ -50,21 +51,25 @@ pub const fn body_len(id: u64) -> usize {
     FIXED_LEN + 2 * digits
 }
 
-/// Everything below this is what is without it, moved: clients that follow the target's redirects end at the same item.
+/// Everything below this is what is without it, moved: clients that follow the target's redirects
+/// end at the same item.
 pub(crate) const MOVED: &str = "/moved";
 
 /// True if a path leads to where a redirect leads.
 pub(crate) fn is_moved(path: &str) -> bool {
-    path.strip_prefix(MOVED).is_some_and(|rest| rest.starts_with('/'))
+    path.strip_prefix(MOVED)
+        .is_some_and(|rest| rest.starts_with('/'))
 }
 
 /// Item that a request target names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ItemPath {
-    /// The last segment of the path is a decimal number of 64 bits, as in `/items/42`: that is the id.
+    /// The last segment of the path is a decimal number of 64 bits, as in `/items/42`: that is the
+    /// id.
     Numbered(u64),
-    /// Any other target is an item too. Its id is a hash of path and query, in the upper half of the 64-bit range,
-    /// where it cannot be mistaken for a small numbered id. `/moved` in front of it is left out.
+    /// Any other target is an item too. Its id is a hash of path and query, in the upper half of
+    /// the 64-bit range, where it cannot be mistaken for a small numbered id. `/moved` in front of
+    /// it is left out.
     Hashed(u64),
 }
 
@@ -79,17 +84,25 @@ impl ItemPath {
     /// ```
     #[must_use]
     pub fn parse(target: &str) -> Self {
-        let path = target.bytes().position(|byte| byte == b'?').map_or(target, |end| &target[..end]);
+        let path = target
+            .bytes()
+            .position(|byte| byte == b'?')
+            .map_or(target, |end| &target[..end]);
         // From the end: it is shorter than the path.
         let digits = path.bytes().rev().take_while(u8::is_ascii_digit).count();
         let (before, segment) = path.split_at(path.len() - digits);
-        // A `/`, or nothing, must be in front: `parse` alone would accept a plus sign, and `item42` is no number.
+        // A `/`, or nothing, must be in front: `parse` alone would accept a plus sign, and `item42`
+        // is no number.
         if (before.is_empty() || before.ends_with('/'))
             && let Ok(id) = segment.parse()
         {
             return Self::Numbered(id);
         }
-        let target = if is_moved(target) { &target[MOVED.len()..] } else { target };
+        let target = if is_moved(target) {
+            &target[MOVED.len()..]
+        } else {
+            target
+        };
         Self::Hashed(mix(fnv_1a(target)) | 1 << 63)
     }
 

@@ -1,8 +1,8 @@
-//! Delays: the time for which the target holds each response. The server calls [`Latency::hold`] for every item, and a client
-//! may call it to know the time that it should have measured.
+//! Delays: the time for which the target holds each response. The server calls [`Latency::hold`]
+//! for every item, and a client may call it to know the time that it should have measured.
 //!
-//! It must not sleep, and a hold must stay a pure function of (seed, id, attempt). Delays that depend on more than that (requests in
-//! flight, stalls) are added by the server.
+//! It must not sleep, and a hold must stay a pure function of (seed, id, attempt). Delays that
+//! depend on more than that (requests in flight, stalls) are added by the server.
 
 mod added;
 mod quantiles;
@@ -32,8 +32,8 @@ pub const MAX_HOLD: Duration = Duration::from_hours(1);
 /// | `drift:500ms,30s,1200` | from the first to the second over so many ids, and then again: a target that tires |
 /// | `quantiles:0=5ms,0.5=20ms,0.99=100ms,1=2s` | measured quantiles, straight lines in between |
 ///
-/// Values read by [`FromStr`](std::str::FromStr) are within range. Values made by hand may be anything:
-/// [`Latency::hold`] is defined for all of them and never longer than [`MAX_HOLD`].
+/// Values read by [`FromStr`](std::str::FromStr) are within range. Values made by hand may be
+/// anything: [`Latency::hold`] is defined for all of them and never longer than [`MAX_HOLD`].
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Latency {
     /// At once.
@@ -48,7 +48,8 @@ pub enum Latency {
         /// The longest hold, included.
         high: Duration,
     },
-    /// Log-normally distributed, as the latencies of real services roughly are: most near the median, a long tail.
+    /// Log-normally distributed, as the latencies of real services roughly are: most near the
+    /// median, a long tail.
     LogNormal {
         /// Half of the holds are shorter.
         median: Duration,
@@ -61,7 +62,8 @@ pub enum Latency {
     Pareto {
         /// The shortest hold.
         min: Duration,
-        /// Exponent of the tail, `0.1..=100.0`, without unit; at 1 and below the mean is the maximum's doing.
+        /// Exponent of the tail, `0.1..=100.0`, without unit; at 1 and below the mean is the
+        /// maximum's doing.
         alpha: f64,
         /// Longer holds are cut to this.
         max: Duration,
@@ -89,20 +91,25 @@ pub enum Latency {
 }
 
 impl Latency {
-    /// Return how long the answer for `id` is held back, in whole microseconds; zero means that it is not held at all.
-    /// `attempt` is how many requests for it came before, `0..=15`, 15 for more.
+    /// Return how long the answer for `id` is held back, in whole microseconds; zero means that it
+    /// is not held at all. `attempt` is how many requests for it came before, `0..=15`, 15 for
+    /// more.
     ///
     /// With `u`, `u1`, `u2` uniform in [0, 1) and drawn from (seed, id, attempt):
     ///
-    /// - [`Latency::Uniform`]: `low + floor(u (high - low + 1))` in microseconds; `low` if `high` is below it;
-    /// - [`Latency::LogNormal`]: `min(median exp(sigma z), max)` with `z = sqrt(-2 ln(1 - u1)) cos(2 pi u2)` standard
-    ///   normal. Source: Box and Muller, "A Note on the Generation of Random Normal Deviates" (1958);
-    /// - [`Latency::Pareto`]: `min(minimum (1 - u)^(-1/alpha), max)`, the inverse of `F(x) = 1 - (minimum/x)^alpha`;
+    /// - [`Latency::Uniform`]: `low + floor(u (high - low + 1))` in microseconds; `low` if `high`
+    ///   is below it;
+    /// - [`Latency::LogNormal`]: `min(median exp(sigma z), max)` with
+    ///   `z = sqrt(-2 ln(1 - u1)) cos(2 pi u2)` standard normal. Source: Box and Muller, "A Note on
+    ///   the Generation of Random Normal Deviates" (1958);
+    /// - [`Latency::Pareto`]: `min(minimum (1 - u)^(-1/alpha), max)`, the inverse of
+    ///   `F(x) = 1 - (minimum/x)^alpha`;
     /// - [`Latency::Bimodal`]: `second` if `u < share`, else `first`;
     /// - [`Latency::Drift`]: `from + (to - from) (id mod over) / over`, the same for each attempt;
     /// - [`Latency::Quantiles`]: the quantile of `u`.
     ///
-    /// Logarithm, cosine and power are the platform's, so two platforms may differ in the last microsecond.
+    /// Logarithm, cosine and power are the platform's, so two platforms may differ in the last
+    /// microsecond.
     #[must_use]
     pub fn hold(&self, seed: u64, id: u64, attempt: u8) -> Duration {
         let draws = || Draws::for_attempt(Stream::Hold, seed, id, attempt);
@@ -117,8 +124,14 @@ impl Latency {
                 let z = (-2.0 * u1.ln()).sqrt() * (std::f64::consts::TAU * u2).cos();
                 scaled(*median, (sigma * z).exp(), *max)
             }
-            Self::Pareto { min, alpha, max } => scaled(*min, (1.0 - draws().unit()).powf(-1.0 / alpha), *max),
-            Self::Bimodal { first, second, share_of_second } => {
+            Self::Pareto { min, alpha, max } => {
+                scaled(*min, (1.0 - draws().unit()).powf(-1.0 / alpha), *max)
+            }
+            Self::Bimodal {
+                first,
+                second,
+                share_of_second,
+            } => {
                 if draws().unit() < *share_of_second {
                     *second
                 } else {
@@ -142,8 +155,8 @@ fn uniform(low: Duration, high: Duration, word: u64) -> Duration {
     let whole_us = |end: Duration| u64::try_from(end.min(MAX_HOLD).as_micros()).unwrap_or(u64::MAX);
     let (low_us, high_us) = (whole_us(low), whole_us(high));
     let choices = u128::from(high_us.saturating_sub(low_us)) + 1;
-    // The high half of the product is below `choices`, which an hour of microseconds keeps within 64 bits; what it
-    // favours some choices by is below 2^-32.
+    // The high half of the product is below `choices`, which an hour of microseconds keeps within
+    // 64 bits; what it favours some choices by is below 2^-32.
     let choice = u64::try_from((u128::from(word) * choices) >> u64::BITS).unwrap_or_default();
     Duration::from_micros(low_us + choice)
 }
@@ -163,15 +176,57 @@ mod tests {
     #[test]
     fn a_hold_is_defined_for_any_value() {
         let max = Duration::MAX;
-        let mut all = vec![Latency::Fixed(max), Latency::Uniform { low: max, high: max }];
-        all.push(Latency::Uniform { low: 5 * MS, high: MS });
-        all.push(Latency::Drift { from: max, to: MS, over: 0 });
-        all.push(Latency::Drift { from: MS, to: max, over: u64::MAX });
-        for odd in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -3.0, 0.0, -0.0, 1e300, 1e-300] {
-            all.push(Latency::LogNormal { median: max, sigma: odd, max });
-            all.push(Latency::Pareto { min: max, alpha: odd, max });
-            all.push(Latency::Pareto { min: Duration::ZERO, alpha: odd, max });
-            all.push(Latency::Bimodal { first: max, second: MS, share_of_second: odd });
+        let mut all = vec![
+            Latency::Fixed(max),
+            Latency::Uniform {
+                low: max,
+                high: max,
+            },
+        ];
+        all.push(Latency::Uniform {
+            low: 5 * MS,
+            high: MS,
+        });
+        all.push(Latency::Drift {
+            from: max,
+            to: MS,
+            over: 0,
+        });
+        all.push(Latency::Drift {
+            from: MS,
+            to: max,
+            over: u64::MAX,
+        });
+        for odd in [
+            f64::NAN,
+            f64::INFINITY,
+            f64::NEG_INFINITY,
+            -3.0,
+            0.0,
+            -0.0,
+            1e300,
+            1e-300,
+        ] {
+            all.push(Latency::LogNormal {
+                median: max,
+                sigma: odd,
+                max,
+            });
+            all.push(Latency::Pareto {
+                min: max,
+                alpha: odd,
+                max,
+            });
+            all.push(Latency::Pareto {
+                min: Duration::ZERO,
+                alpha: odd,
+                max,
+            });
+            all.push(Latency::Bimodal {
+                first: max,
+                second: MS,
+                share_of_second: odd,
+            });
         }
         for latency in all {
             for id in 0..100 {
@@ -182,37 +237,67 @@ mod tests {
 
     #[test]
     fn a_drift_goes_from_end_to_end_and_begins_again() {
-        let latency = Latency::Drift { from: 10 * MS, to: 30 * MS, over: 4 };
-        assert_eq!([0, 1, 2, 3, 4, 7].map(|id| latency.hold(9, id, 3)), [10, 15, 20, 25, 10, 25].map(|ms| ms * MS));
+        let latency = Latency::Drift {
+            from: 10 * MS,
+            to: 30 * MS,
+            over: 4,
+        };
+        assert_eq!(
+            [0, 1, 2, 3, 4, 7].map(|id| latency.hold(9, id, 3)),
+            [10, 15, 20, 25, 10, 25].map(|ms| ms * MS)
+        );
     }
 
     /// The hold that a share of the items stays below or at, judged over `0..10_000`.
     fn holds(latency: &Latency, seed: u64) -> Vec<f64> {
-        let mut holds: Vec<f64> = (0..10_000).map(|id| latency.hold(seed, id, 0).as_secs_f64()).collect();
+        let mut holds: Vec<f64> = (0..10_000)
+            .map(|id| latency.hold(seed, id, 0).as_secs_f64())
+            .collect();
         holds.sort_by(f64::total_cmp);
         holds
     }
 
     #[test]
     fn quantiles_of_a_log_normal_latency_are_those_of_its_definition() {
-        let holds = holds(&Latency::LogNormal { median: 20 * MS, sigma: 0.4, max: MAX_HOLD }, 3);
+        let holds = holds(
+            &Latency::LogNormal {
+                median: 20 * MS,
+                sigma: 0.4,
+                max: MAX_HOLD,
+            },
+            3,
+        );
         // z of the 15.87th, 50th and 84.13th percentile is -1, 0 and 1.
         for (rank, z) in [(1587, -1.0_f64), (5000, 0.0), (8413, 1.0)] {
             let expected = 0.020 * (0.4 * z).exp();
             let found = holds[rank];
-            assert!((found / expected - 1.0).abs() < 0.04, "z {z}: {found} instead of {expected}");
+            assert!(
+                (found / expected - 1.0).abs() < 0.04,
+                "z {z}: {found} instead of {expected}"
+            );
         }
     }
 
     #[test]
     fn quantiles_of_a_pareto_latency_are_those_of_its_definition() {
         for alpha in [1.2_f64, 3.0] {
-            let holds = holds(&Latency::Pareto { min: 10 * MS, alpha, max: MAX_HOLD }, 3);
+            let holds = holds(
+                &Latency::Pareto {
+                    min: 10 * MS,
+                    alpha,
+                    max: MAX_HOLD,
+                },
+                3,
+            );
             for (rank, share) in [(1000, 0.1_f64), (5000, 0.5), (9000, 0.9), (9900, 0.99)] {
                 let expected = 0.010 * (1.0 - share).powf(-1.0 / alpha);
                 let found = holds[rank];
-                // At the 99th percentile 100 holds remain: a relative standard deviation of 0.1 / alpha.
-                assert!((found / expected - 1.0).abs() < 0.3, "alpha {alpha}, {share}: {found} instead of {expected}");
+                // At the 99th percentile 100 holds remain: a relative standard deviation of 0.1 /
+                // alpha.
+                assert!(
+                    (found / expected - 1.0).abs() < 0.3,
+                    "alpha {alpha}, {share}: {found} instead of {expected}"
+                );
             }
             assert!(holds[0] >= 0.010 && holds[0] < 0.0101, "{}", holds[0]);
         }
@@ -220,22 +305,43 @@ mod tests {
 
     #[test]
     fn a_cut_pareto_tail_is_at_its_maximum() {
-        let latency = Latency::Pareto { min: MS, alpha: 1.0, max: 10 * MS };
-        let cut = (0..10_000).filter(|id| latency.hold(5, *id, 0) == 10 * MS).count();
+        let latency = Latency::Pareto {
+            min: MS,
+            alpha: 1.0,
+            max: 10 * MS,
+        };
+        let cut = (0..10_000)
+            .filter(|id| latency.hold(5, *id, 0) == 10 * MS)
+            .count();
         // One in ten expected, standard deviation 30: six of them either way.
         assert!((820..=1180).contains(&cut), "{cut}");
     }
 
     #[test]
     fn a_uniform_latency_reaches_every_microsecond_of_its_range_equally_often() {
-        let latency = Latency::Uniform { low: Duration::from_micros(3), high: Duration::from_micros(7) };
+        let latency = Latency::Uniform {
+            low: Duration::from_micros(3),
+            high: Duration::from_micros(7),
+        };
         let mut counts = [0_u32; 10];
         for id in 0..10_000 {
             counts[usize::try_from(latency.hold(4, id, 0).as_micros()).unwrap()] += 1;
         }
         // 2,000 expected in each of five, standard deviation 40: six of them either way.
-        assert_eq!((counts[..3].iter().sum::<u32>(), counts[8..].iter().sum::<u32>()), (0, 0), "{counts:?}");
-        assert!(counts[3..8].iter().all(|count| (1760..=2240).contains(count)), "{counts:?}");
+        assert_eq!(
+            (
+                counts[..3].iter().sum::<u32>(),
+                counts[8..].iter().sum::<u32>()
+            ),
+            (0, 0),
+            "{counts:?}"
+        );
+        assert!(
+            counts[3..8]
+                .iter()
+                .all(|count| (1760..=2240).contains(count)),
+            "{counts:?}"
+        );
     }
 
     proptest! {

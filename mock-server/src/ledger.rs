@@ -1,4 +1,5 @@
-//! The ledger: the target's own counts of requests and responses, to compare with those of a client. The server records into [`LedgerWriter`] on its hot path; anyone may read a [`Ledger`].
+//! The ledger: the target's own counts of requests and responses, to compare with those of a
+//! client. The server records into [`LedgerWriter`] on its hot path; anyone may read a [`Ledger`].
 //!
 //! It must not influence an answer, and it must not know about HTTP beyond the number of a status.
 
@@ -20,49 +21,53 @@ use std::net::IpAddr;
 
 /// A copy of the ledger, summed over all processes.
 ///
-/// While requests are under way its numbers are each right for a moment, not all for the same one. At rest, when every
-/// request has its answer or the end of its connection, they agree:
+/// While requests are under way its numbers are each right for a moment, not all for the same one.
+/// At rest, when every request has its answer or the end of its connection, they agree:
 /// `requests = unique_ids + duplicate_ids + ids_beyond_tracking = sum of by_source`
 /// `= sum of by_status + the faults without a status + the requests whose client left while its answer was held back`.
-/// The faults without a status are `drop`, `reset`, `garbage` and `silence`; over HTTP/2 also `malformed_chunk`,
-/// `truncated`, `short_length` and `long_length`, which are a reset or silent stream there.
+/// The faults without a status are `drop`, `reset`, `garbage` and `silence`; over HTTP/2 also
+/// `malformed_chunk`, `truncated`, `short_length` and `long_length`, which are a reset or silent
+/// stream there.
 ///
-/// Requests to `/__admin` are not in it, nor what never became a request: bytes that are not HTTP are answered with
-/// 400 by the HTTP library.
+/// Requests to `/__admin` are not in it, nor what never became a request: bytes that are not HTTP
+/// are answered with 400 by the HTTP library.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ledger {
-    /// Requests for items, whatever became of them; counted as they arrive, so before their answer is written.
+    /// Requests for items, whatever became of them; counted as they arrive, so before their answer
+    /// is written.
     pub requests: u64,
-    /// Answers by status; counted just before they are written, those that do not come to a good end, too.
+    /// Answers by status; counted just before they are written, those that do not come to a good
+    /// end, too.
     pub by_status: BTreeMap<u16, u64>,
     /// Number of different ids requested. A request counts here whatever its answer.
     pub unique_ids: u64,
     /// Number of requests for an id that had been requested before: retries, too.
     pub duplicate_ids: u64,
-    /// Number of requests for ids of 2^30 and more, which are not told apart; paths without a numeric id are among
-    /// them.
+    /// Number of requests for ids of 2^30 and more, which are not told apart; paths without a
+    /// numeric id are among them.
     pub ids_beyond_tracking: u64,
     /// True if `unique_ids` and `duplicate_ids` cover all requests: no id was beyond tracking.
     pub uniqueness_exact: bool,
-    /// The greatest number of requests that the limiter let through within any 1000 consecutive milliseconds of the
-    /// target's clock.
+    /// The greatest number of requests that the limiter let through within any 1000 consecutive
+    /// milliseconds of the target's clock.
     pub max_admitted_in_1s: u64,
     /// The greatest numbers of requests within windows of three widths.
     pub busiest: Busiest,
-    /// True if `busiest` and `max_admitted_in_1s` cover all requests: none came, nor went on, more than four hours after
-    /// the start or the last reset.
+    /// True if `busiest` and `max_admitted_in_1s` cover all requests: none came, nor went on, more
+    /// than four hours after the start or the last reset.
     pub window_exact: bool,
-    /// Requests of a key that came before the `Retry-After` that a limit had promised it had passed, although their client
-    /// could know: on a connection on which that promise had been answered before, or on any of the key later than 50 ms
-    /// after that promise was first made.
+    /// Requests of a key that came before the `Retry-After` that a limit had promised it had
+    /// passed, although their client could know: on a connection on which that promise had been
+    /// answered before, or on any of the key later than 50 ms after that promise was first made.
     ///
-    /// A promise runs until the end of the latest wait that was told while it ran: further refusals extend it, and do
-    /// not make it a new one. It is made when the refusal is answered, at the end of a stall if there is one. Streams of
-    /// one HTTP/2 connection do not wait for each other's answers, and count like connections of their own. Keys that
-    /// share a word for want of room (`limiter_overflows`) are promised nothing.
+    /// A promise runs until the end of the latest wait that was told while it ran: further refusals
+    /// extend it, and do not make it a new one. It is made when the refusal is answered, at the end
+    /// of a stall if there is one. Streams of one HTTP/2 connection do not wait for each other's
+    /// answers, and count like connections of their own. Keys that share a word for want of room
+    /// (`limiter_overflows`) are promised nothing.
     pub early_retries: u64,
-    /// The other requests that came before such a promise had passed: on other connections and within those 50 ms, so
-    /// that they may have crossed the refusal on the way.
+    /// The other requests that came before such a promise had passed: on other connections and
+    /// within those 50 ms, so that they may have crossed the refusal on the way.
     pub crossed_promises: u64,
     /// Requests that a stub was found for.
     pub stub_answers: u64,
@@ -74,8 +79,8 @@ pub struct Ledger {
     pub rejected: u64,
     /// Counts of each limit, by its name; those that did nothing are there, too.
     pub by_limit: BTreeMap<String, LimitLedger>,
-    /// Number of times that a limit could not tell a key from others, because its table was full of busy ones: what such keys
-    /// share is what one of them should have had.
+    /// Number of times that a limit could not tell a key from others, because its table was full of
+    /// busy ones: what such keys share is what one of them should have had.
     pub limiter_overflows: u64,
     /// Connections above a cap: closed, reset, or answered with 503, as the limit says.
     pub connections_refused: u64,
@@ -83,14 +88,16 @@ pub struct Ledger {
     pub faults: BTreeMap<String, u64>,
     /// The holds that were served out, as they were planned.
     pub held_us: Times,
-    /// Time that each of them took longer: what the answers' `x-mock-held-us` says above their `x-mock-hold-us`. Never
-    /// negative, for no hold ends early; `held_us.sum_us` plus this `sum_us` is what was really held.
+    /// Time that each of them took longer: what the answers' `x-mock-held-us` says above their
+    /// `x-mock-hold-us`. Never negative, for no hold ends early; `held_us.sum_us` plus this
+    /// `sum_us` is what was really held.
     pub hold_error_us: Times,
     /// Connections that carried at least one request for an item.
     pub connections: u64,
     /// Connections whose TLS handshake was done.
     pub tls_connections: u64,
-    /// Connections that ended in it: it failed, took too long, or the client left. They carried no request.
+    /// Connections that ended in it: it failed, took too long, or the client left. They carried no
+    /// request.
     pub tls_handshake_failures: u64,
     /// Connections that spoke HTTP/2.
     pub http2_connections: u64,
@@ -103,10 +110,11 @@ pub struct Ledger {
 /// Counts of one limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LimitLedger {
-    /// Requests that it let through, and all other limits, too. Of a cap on connections: connections.
+    /// Requests that it let through, and all other limits, too. Of a cap on connections:
+    /// connections.
     pub admitted: u64,
-    /// Requests that it turned away; of several limits that would have, it is the one with the longest wait. Of a cap
-    /// on connections: connections.
+    /// Requests that it turned away; of several limits that would have, it is the one with the
+    /// longest wait. Of a cap on connections: connections.
     pub rejected: u64,
     /// Requests that it let through and made wait.
     pub delayed: u64,
@@ -140,9 +148,10 @@ impl Ledger {
 
     /// Zeroes the ledger of all processes that share `shared`.
     ///
-    /// Reset at rest. A request that is under way is not waited for: its arrival may be forgotten while its answer, its
-    /// hold or its fault is counted after the reset. The limiter goes on as before, for a reset must not hand out
-    /// budget, and so do the waits that were promised. A connection that was counted before is not counted again.
+    /// Reset at rest. A request that is under way is not waited for: its arrival may be forgotten
+    /// while its answer, its hold or its fault is counted after the reset. The limiter goes on as
+    /// before, for a reset must not hand out budget, and so do the waits that were promised. A
+    /// connection that was counted before is not counted again.
     pub fn reset(shared: &Shared) {
         for counters in shared.all_counters() {
             counters.reset();
@@ -174,8 +183,13 @@ impl Ledger {
 }
 
 /// Add `other` to names, whose counter is the last one.
-fn with_other(names: Vec<(usize, String)>, counters: usize) -> impl Iterator<Item = (usize, String)> {
-    names.into_iter().chain([(counters - 1, "other".to_owned())])
+fn with_other(
+    names: Vec<(usize, String)>,
+    counters: usize,
+) -> impl Iterator<Item = (usize, String)> {
+    names
+        .into_iter()
+        .chain([(counters - 1, "other".to_owned())])
 }
 
 /// Adds to an entry; a zero makes none.
@@ -185,7 +199,8 @@ fn add_to<K: Ord>(counts: &mut BTreeMap<K, u64>, key: K, count: u64) {
     }
 }
 
-/// Writer of one process. It may be called on the hot path: a handful of uncontended atomic additions per request.
+/// Writer of one process. It may be called on the hot path: a handful of uncontended atomic
+/// additions per request.
 #[derive(Clone, Debug)]
 pub struct LedgerWriter {
     shared: Shared,
@@ -209,10 +224,14 @@ pub(crate) struct ConnectionSource {
 }
 
 impl LedgerWriter {
-    /// Opens the ledger for one process, which counts into memory of its own from here on. Call it after the fork.
+    /// Opens the ledger for one process, which counts into memory of its own from here on. Call it
+    /// after the fork.
     #[must_use]
     pub fn open(shared: &Shared) -> Self {
-        Self { shared: shared.clone(), counters: shared.claim_counters() }
+        Self {
+            shared: shared.clone(),
+            counters: shared.claim_counters(),
+        }
     }
 
     /// The memory that the ledger are kept in.
@@ -231,7 +250,11 @@ impl LedgerWriter {
     /// Looks up a client address, once per connection.
     pub(crate) fn peer(&self, address: IpAddr) -> ConnectionSource {
         ConnectionSource {
-            source: self.shared.region().sources.find(&address.to_canonical().to_string()),
+            source: self
+                .shared
+                .region()
+                .sources
+                .find(&address.to_canonical().to_string()),
             is_counted: Cell::new(false),
         }
     }
@@ -241,7 +264,8 @@ impl LedgerWriter {
         self.shared.region().keys.get(index)
     }
 
-    /// A request for item `id` arrived at `now_ns`. Returns how many came for that item before, `0..=15`, 15 for more.
+    /// A request for item `id` arrived at `now_ns`. Returns how many came for that item before,
+    /// `0..=15`, 15 for more.
     pub(crate) fn arrived(&self, peer: &ConnectionSource, id: u64, now_ns: u64) -> u8 {
         let counters = self.counters();
         counters.requests.increment();
@@ -267,7 +291,9 @@ impl LedgerWriter {
 
     /// Limit `index` let a request or a connection through.
     pub(crate) fn admitted_by(&self, index: usize, pass: Pass) {
-        let Some(counters) = self.counters().by_limit.get(index) else { return };
+        let Some(counters) = self.counters().by_limit.get(index) else {
+            return;
+        };
         counters.admitted.increment();
         match pass {
             Pass::AtOnce => {}
@@ -301,7 +327,9 @@ impl LedgerWriter {
     pub(crate) fn held(&self, intended_us: u64, actual_us: u64) {
         let counters = self.counters();
         counters.holds.record(intended_us);
-        counters.hold_errors.record(actual_us.saturating_sub(intended_us));
+        counters
+            .hold_errors
+            .record(actual_us.saturating_sub(intended_us));
     }
 
     /// Return the first number of this process's requests: far from those of the others.

@@ -1,17 +1,19 @@
-//! A target worth crawling: a small, fast HTTP server whose responses can be checked, whose delays, limits and faults are
-//! seeded and exact, and whose ledger counts what a client really did.
+//! A target worth crawling: a small, fast HTTP server whose responses can be checked, whose delays,
+//! limits and faults are seeded and exact, and whose ledger counts what a client really did.
 //!
-//! A crawl benchmark starts it as processes of its own and compares its client's counts with the target's
-//! [`Ledger`]. The client may also use [`items`] to check bodies, [`Latency::hold`] to know the time that it should
-//! have measured, and [`Faults::pick`] to know which requests should have failed: all three are
-//! pure functions of the seed, the ID and the number of earlier requests for it.
+//! A crawl benchmark starts it as processes of its own and compares its client's counts with the
+//! target's [`Ledger`]. The client may also use [`items`] to check bodies, [`Latency::hold`] to
+//! know the time that it should have measured, and [`Faults::pick`] to know which requests should
+//! have failed: all three are pure functions of the seed, the ID and the number of earlier requests
+//! for it.
 //!
-//! This crate must not know who drives it: it has no part in measuring, and it serves any HTTP client alike. It prints
-//! nothing.
+//! This crate must not know who drives it: it has no part in measuring, and it serves any HTTP
+//! client alike. It prints nothing.
 //!
 //! # Within a test
 //!
-//! [`serve`] starts it on a thread and returns a [`Handle`]; dropping that stops it. The example there runs.
+//! [`serve`] starts it on a thread and returns a [`Handle`]; dropping that stops it. The example
+//! there runs.
 //!
 //! # As processes
 //!
@@ -32,8 +34,9 @@
 //! # }
 //! ```
 //!
-//! Any path is an item, above all `GET /items/{id}`. `GET /__admin/ledger` returns the ledger of all processes,
-//! `POST /__admin/ledger/reset` zeroes it, `GET /__admin/health` responds once the target serves.
+//! Any path is an item, above all `GET /items/{id}`. `GET /__admin/ledger` returns the ledger of
+//! all processes, `POST /__admin/ledger/reset` zeroes it, `GET /__admin/health` responds once the
+//! target serves.
 //!
 //! # Map
 //!

@@ -1,10 +1,12 @@
-//! Limits on the requests of one key: the algorithm that admits or refuses them, and the form of a refusal. The limiter asks a
-//! limit's [`Algorithm`] about each request, with the key's word in shared memory.
+//! Limits on the requests of one key: the algorithm that admits or refuses them, and the form of a
+//! refusal. The limiter asks a limit's [`Algorithm`] about each request, with the key's word in
+//! shared memory.
 //!
-//! The status 429 is in `Limit::new`, and others for `status=` in `limit/text.rs`; `server/quota.rs` writes the response.
+//! The status 429 is in `Limit::new`, and others for `status=` in `limit/text.rs`;
+//! `server/quota.rs` writes the response.
 //!
-//! It must not read the time, and it must not keep state anywhere but in that one word: this is what makes several
-//! processes admit exactly what one would.
+//! It must not read the time, and it must not keep state anywhere but in that one word: this is
+//! what makes several processes admit exactly what one would.
 //!
 //! | room | for |
 //! |---|---|
@@ -45,9 +47,11 @@ pub const MAX_LIMITS: usize = 16;
 /// Longest name, in bytes.
 pub(crate) const MAX_NAME: usize = 32;
 
-/// One limit: an algorithm, whose requests it counts together, and what those that it turns away are told.
+/// One limit: an algorithm, whose requests it counts together, and what those that it turns away
+/// are told.
 ///
-/// On the command line: `[ALGORITHM:]RATE[:OPTION[=VALUE]]...`, with the algorithm `gcra` if none is named:
+/// On the command line: `[ALGORITHM:]RATE[:OPTION[=VALUE]]...`, with the algorithm `gcra` if none
+/// is named:
 ///
 /// - `1000/s`, `500/min:burst=50`, `10/90s`: [`Bucket`], one request per interval, `burst` at once
 /// - `bucket:100/min:burst=20`: [`Bucket`], a period's permits at once unless told otherwise
@@ -57,23 +61,26 @@ pub(crate) const MAX_NAME: usize = 32;
 /// - `concurrency:8`: [`Algorithm::Concurrency`]
 /// - `connections:16:over=reset`: [`Algorithm::Connections`]; or `over=close`, `over=503`
 ///
-/// `key=` says whose requests are counted together: `address` (the default), `everyone`, `/64` (IPv6 prefix, IPv4
-/// whole), `/24,/48` (IPv4 and IPv6), `header=NAME`, `session`, each with `+path` or not. `status=` is 429, 503 or 403;
-/// `retry=` is `seconds`, `date` or `none`; `headers=` adds `x-ratelimit`, `x-ratelimit-delta`, `ietf`, `draft-07` or
-/// `draft-03`, several with `+` between; `body=problem` is a problem in JSON; `name=` is for headers and the ledger.
+/// `key=` says whose requests are counted together: `address` (the default), `everyone`, `/64`
+/// (IPv6 prefix, IPv4 whole), `/24,/48` (IPv4 and IPv6), `header=NAME`, `session`, each with
+/// `+path` or not. `status=` is 429, 503 or 403; `retry=` is `seconds`, `date` or `none`;
+/// `headers=` adds `x-ratelimit`, `x-ratelimit-delta`, `ietf`, `draft-07` or `draft-03`, several
+/// with `+` between; `body=problem` is a problem in JSON; `name=` is for headers and the ledger.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limit {
     pub(crate) algorithm: Algorithm,
     /// Requests that are counted together.
     pub(crate) key: KeyBy,
-    /// Status of a refusal: 429, 503 as of nginx, or 403 as of GitHub together with `x-ratelimit-remaining: 0`.
+    /// Status of a refusal: 429, 503 as of nginx, or 403 as of GitHub together with
+    /// `x-ratelimit-remaining: 0`.
     pub(crate) status: StatusCode,
     pub(crate) retry_after: RetryAfter,
     /// Fields on its answers.
     pub(crate) headers: Dialects,
     /// Body of a refusal.
     pub(crate) body: RefusalBody,
-    /// Name, if one was given: 1 to 32 of a-z, 0-9, `-`, `_` and `.`, so that it needs no escapes anywhere.
+    /// Name, if one was given: 1 to 32 of a-z, 0-9, `-`, `_` and `.`, so that it needs no escapes
+    /// anywhere.
     name: Option<String>,
 }
 
@@ -98,10 +105,14 @@ impl Limit {
     ///
     /// It is a cap on connections, and the key is not known before a request.
     pub fn with_key(self, key: KeyBy) -> Result<Self, SettingError> {
-        let is_of_connections = key.of_connection(std::net::Ipv4Addr::LOCALHOST.into()).is_some();
+        let is_of_connections = key
+            .of_connection(std::net::Ipv4Addr::LOCALHOST.into())
+            .is_some();
         if matches!(self.algorithm, Algorithm::Connections(..)) && !is_of_connections {
             let right = "write key=everyone, key=address or a prefix such as key=/64";
-            return Err(SettingError::new(format!("connections cannot be told apart by `{key}`: {right}")));
+            return Err(SettingError::new(format!(
+                "connections cannot be told apart by `{key}`: {right}"
+            )));
         }
         Ok(Self { key, ..self })
     }
@@ -120,34 +131,42 @@ fn window_of(
 ) -> Result<u64, SettingError> {
     if window < shortest || window > MAX_PERIOD {
         let (window, shortest) = (duration_text(window), duration_text(shortest));
-        let what = format!("a window of {window} does not work: write one from {shortest} to a day");
+        let what =
+            format!("a window of {window} does not work: write one from {shortest} to a day");
         return Err(SettingError::new(what));
     }
     if permits.get() > most {
         let right = format!("write {most} or fewer, or use gcra or bucket");
-        return Err(SettingError::new(format!("{permits} are more than a window can count: {right}")));
+        return Err(SettingError::new(format!(
+            "{permits} are more than a window can count: {right}"
+        )));
     }
     Ok(bucket::nanos(window))
 }
 
-/// The limits of a target: [`MAX_LIMITS`] at most, each with a name of its own. A request is let through if all let it
-/// through that concern it, and takes from none if one does not.
+/// The limits of a target: [`MAX_LIMITS`] at most, each with a name of its own. A request is let
+/// through if all let it through that concern it, and takes from none if one does not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
     all: Vec<Limit>,
-    /// Number of of them, from the first, concern every request. The others concern what certain stubs answer.
+    /// Number of of them, from the first, concern every request. The others concern what certain
+    /// stubs answer.
     common: usize,
 }
 
 impl Limits {
-    /// Checks the limits and names those that have no name: after their algorithm, with a number if there are several.
+    /// Checks the limits and names those that have no name: after their algorithm, with a number if
+    /// there are several.
     ///
     /// # Errors
     ///
     /// There are too many, or two were given the same name.
     pub fn new(limits: Vec<Limit>) -> Result<Self, SettingError> {
         if limits.len() > MAX_LIMITS {
-            let what = format!("{} limits are too many: write {MAX_LIMITS} or fewer", limits.len());
+            let what = format!(
+                "{} limits are too many: write {MAX_LIMITS} or fewer",
+                limits.len()
+            );
             return Err(SettingError::new(what));
         }
         let mut taken: Vec<String> = Vec::new();
@@ -164,20 +183,35 @@ impl Limits {
             }
             let plain = limit.name().to_owned();
             let numbered = (2..).map(|number| format!("{plain}-{number}"));
-            let name = std::iter::once(plain.clone()).chain(numbered).find(|name| !taken.contains(name));
+            let name = std::iter::once(plain.clone())
+                .chain(numbered)
+                .find(|name| !taken.contains(name));
             let name = name.unwrap_or(plain);
             taken.push(name.clone());
             // The only limit of its kind needs no name: it writes itself as it was read.
-            if name == limit.name() { limit } else { Limit { name: Some(name), ..limit } }
+            if name == limit.name() {
+                limit
+            } else {
+                Limit {
+                    name: Some(name),
+                    ..limit
+                }
+            }
         });
         let all: Vec<Limit> = named.collect();
-        Ok(Self { common: all.len(), all })
+        Ok(Self {
+            common: all.len(),
+            all,
+        })
     }
 
     /// Append `of_stubs`, which concern only what certain stubs answer.
     pub(crate) fn and_of_stubs(&self, of_stubs: &[Limit]) -> Result<Self, SettingError> {
         let all = Self::new(self.all.iter().chain(of_stubs).cloned().collect())?;
-        Ok(Self { common: self.common, ..all })
+        Ok(Self {
+            common: self.common,
+            ..all
+        })
     }
 
     /// Number of of them, from the first, concern every request.
@@ -224,17 +258,28 @@ mod tests {
     #[test]
     fn every_limit_has_a_name_of_its_own() {
         let named = limits(&["10/s", "20/s", "fixed:5/min", "30/s:name=gcra-2", "40/s"]).unwrap();
-        assert_eq!(named.iter().map(Limit::name).collect::<Vec<_>>(), ["gcra", "gcra-3", "fixed", "gcra-2", "gcra-4"]);
-        assert_eq!(named.to_string(), "10/s 20/s:name=gcra-3 fixed:5/min 30/s:name=gcra-2 40/s:name=gcra-4");
+        assert_eq!(
+            named.iter().map(Limit::name).collect::<Vec<_>>(),
+            ["gcra", "gcra-3", "fixed", "gcra-2", "gcra-4"]
+        );
+        assert_eq!(
+            named.to_string(),
+            "10/s 20/s:name=gcra-3 fixed:5/min 30/s:name=gcra-2 40/s:name=gcra-4"
+        );
         assert_eq!(Limits::default().to_string(), "none");
     }
 
     #[test]
     fn limits_that_cannot_be_told_apart_or_are_too_many_are_refused() {
-        let error = limits(&["10/s:name=a", "20/s:name=a"]).unwrap_err().to_string();
+        let error = limits(&["10/s:name=a", "20/s:name=a"])
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("two limits are named `a`"), "{error}");
         assert!(limits(&["10/s"; MAX_LIMITS]).is_ok());
         let error = limits(&["10/s"; MAX_LIMITS + 1]).unwrap_err().to_string();
-        assert!(error.contains("17 limits are too many: write 16 or fewer"), "{error}");
+        assert!(
+            error.contains("17 limits are too many: write 16 or fewer"),
+            "{error}"
+        );
     }
 }

@@ -1,5 +1,6 @@
-//! Checks a connection or a request against all limits, whose state is in shared memory, and records the outcome in the ledger.
-//! Called by the server once per connection and once per request.
+//! Checks a connection or a request against all limits, whose state is in shared memory, and
+//! records the outcome in the ledger. Called by the server once per connection and once per
+//! request.
 //!
 //! It must not decide anything itself (`limit` does), and it must not know the form of a response.
 
@@ -8,7 +9,9 @@ mod early_retry;
 use crate::clock;
 use crate::config::Config;
 use crate::ledger::{LedgerWriter, Pass};
-use crate::limit::{Algorithm, Clients, KeyHash, Limit, LimitDecision, MAX_LIMITS, Over, RetryAfter, Standing};
+use crate::limit::{
+    Algorithm, Clients, KeyHash, Limit, LimitDecision, MAX_LIMITS, Over, RetryAfter, Standing,
+};
 use crate::shared::{Decided, KeyQuery, Keys, SlotIndex, Telling};
 use early_retry::{EarlyRetry, Refusals};
 use hyper::header::HeaderMap;
@@ -78,7 +81,8 @@ pub(crate) struct Asking<'a> {
 /// Limits that a request concerns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum About {
-    /// For the target itself: the limits for all requests, and that of the stub that is to answer, if it has one.
+    /// For the target itself: the limits for all requests, and that of the stub that is to answer,
+    /// if it has one.
     Own { of_stub: Option<usize> },
     /// To be forwarded: the limits that count the sessions of a proxy.
     Forwarded,
@@ -146,19 +150,37 @@ impl Visitor {
     /// # Errors
     ///
     /// It is above a cap, and is to be closed in the way that is returned.
-    pub(crate) fn new(config: &Config, books: &Rc<LedgerWriter>, address: IpAddr) -> Result<Self, Over> {
+    pub(crate) fn new(
+        config: &Config,
+        books: &Rc<LedgerWriter>,
+        address: IpAddr,
+    ) -> Result<Self, Over> {
         let visit = |limit: &Limit| Visit {
             key: limit.key.of_connection(address),
             place: Cell::new(SlotIndex::UNKNOWN),
             heard: Refusals::default(),
         };
         let visits = config.limits.iter().map(visit).collect();
-        let open = Open { books: Rc::clone(books), counted: Vec::new() };
-        let mut visitor = Self { address, visits, open, welcome: Welcome::Yes };
+        let open = Open {
+            books: Rc::clone(books),
+            counted: Vec::new(),
+        };
+        let mut visitor = Self {
+            address,
+            visits,
+            open,
+            welcome: Welcome::Yes,
+        };
         let now_ns = books.shared().clock().now_ns();
         for (index, limit) in config.limits.iter().enumerate() {
-            let Algorithm::Connections(_, over) = limit.algorithm else { continue };
-            let (Some(keys), Some(query)) = (books.keys(index), visitor.query(limit, index, now_ns)) else { continue };
+            let Algorithm::Connections(_, over) = limit.algorithm else {
+                continue;
+            };
+            let (Some(keys), Some(query)) =
+                (books.keys(index), visitor.query(limit, index, now_ns))
+            else {
+                continue;
+            };
             let (step, place) = (keys.take(&query).step, query.place.get());
             if matches!(step, LimitDecision::Admitted { .. }) {
                 visitor.open.counted.push((index, place));
@@ -172,7 +194,10 @@ impl Visitor {
                 return Err(over);
             }
             // It does not count where it is above the cap, nor anywhere else.
-            visitor.open = Open { books: Rc::clone(books), counted: Vec::new() };
+            visitor.open = Open {
+                books: Rc::clone(books),
+                counted: Vec::new(),
+            };
             visitor.welcome = Welcome::No;
             return Ok(visitor);
         }
@@ -185,21 +210,34 @@ impl Visitor {
     /// The question about the connection itself.
     fn query<'a>(&'a self, limit: &'a Limit, index: usize, now_ns: u64) -> Option<KeyQuery<'a>> {
         let visit = self.visits.get(index)?;
-        Some(KeyQuery { algorithm: &limit.algorithm, key: visit.key?, now_ns, place: &visit.place })
+        Some(KeyQuery {
+            algorithm: &limit.algorithm,
+            key: visit.key?,
+            now_ns,
+            place: &visit.place,
+        })
     }
 
-    /// The keys of one request, where they are not those of its connection. Nothing is allocated if there are none.
+    /// The keys of one request, where they are not those of its connection. Nothing is allocated if
+    /// there are none.
     pub(crate) fn keys(&self, config: &Config, headers: &HeaderMap, path: &str) -> Vec<KeyHash> {
-        let by_request = config.limits.iter().zip(&self.visits).filter(|(_, visit)| visit.key.is_none());
-        by_request.map(|(limit, _)| limit.key.of_request(self.address, headers, path)).collect()
+        let by_request = config
+            .limits
+            .iter()
+            .zip(&self.visits)
+            .filter(|(_, visit)| visit.key.is_none());
+        by_request
+            .map(|(limit, _)| limit.key.of_request(self.address, headers, path))
+            .collect()
     }
 
     /// Asks all limits about one request.
     ///
-    /// It is let through if all let it through, and takes from none if one does not. With several limits, all are looked
-    /// at first, and if some are against it, the one with the longest wait turns it away: a client that waits for that long
-    /// has waited for the others, too. Then it takes from one after the other. If another request was faster at a later
-    /// one, what was taken from the earlier ones is given back; for that moment they are stricter than they should be,
+    /// It is let through if all let it through, and takes from none if one does not. With several
+    /// limits, all are looked at first, and if some are against it, the one with the longest wait
+    /// turns it away: a client that waits for that long has waited for the others, too. Then it
+    /// takes from one after the other. If another request was faster at a later one, what was taken
+    /// from the earlier ones is given back; for that moment they are stricter than they should be,
     /// never laxer.
     pub(crate) fn ask<'a>(&self, asking: &Asking<'a>) -> AdmissionVerdict<'a> {
         let Asking { config, books, .. } = *asking;
@@ -219,7 +257,11 @@ impl Visitor {
             Err((index, retry_after_ns)) => {
                 books.rejected_by(index);
                 let told = self.tell(asking, index, retry_after_ns);
-                AdmissionVerdict::Rejected(Rejection { limit: index, retry_after_ns, told })
+                AdmissionVerdict::Rejected(Rejection {
+                    limit: index,
+                    retry_after_ns,
+                    told,
+                })
             }
         }
     }
@@ -237,7 +279,9 @@ impl Visitor {
                 None => *keys.next()?,
             };
             let concerns_it = match asking.about {
-                About::Own { of_stub } => index < asking.config.limits.common() || of_stub == Some(index),
+                About::Own { of_stub } => {
+                    index < asking.config.limits.common() || of_stub == Some(index)
+                }
                 About::Forwarded => limit.key.clients == Clients::Session,
             };
             if !concerns_it || matches!(limit.algorithm, Algorithm::Connections(..)) {
@@ -248,7 +292,12 @@ impl Visitor {
                 index,
                 limit,
                 table,
-                KeyQuery { algorithm: &limit.algorithm, key, now_ns: asking.now_ns, place: &visit.place },
+                KeyQuery {
+                    algorithm: &limit.algorithm,
+                    key,
+                    now_ns: asking.now_ns,
+                    place: &visit.place,
+                },
             ))
         })
     }
@@ -257,7 +306,12 @@ impl Visitor {
         let Asking { books, now_ns, .. } = *asking;
         let haste = |(index, _, keys, query): (usize, &Limit, &Keys, KeyQuery<'_>)| {
             let made_ns = keys.promise_made_ns(&query)?;
-            Some(self.visits.get(index)?.heard.judge(query.key, now_ns, made_ns))
+            Some(
+                self.visits
+                    .get(index)?
+                    .heard
+                    .judge(query.key, now_ns, made_ns),
+            )
         };
         match self.questions(asking).filter_map(haste).max() {
             None => {}
@@ -268,10 +322,12 @@ impl Visitor {
 
     /// The limit that is against it for the longest, if any is.
     fn look(&self, asking: &Asking<'_>) -> Option<(usize, u64)> {
-        let against = self.questions(asking).filter_map(|(index, _, keys, query)| match keys.look(&query).step {
-            LimitDecision::Rejected { retry_after_ns } => Some((index, retry_after_ns)),
-            LimitDecision::Admitted { .. } => None,
-        });
+        let against = self
+            .questions(asking)
+            .filter_map(|(index, _, keys, query)| match keys.look(&query).step {
+                LimitDecision::Rejected { retry_after_ns } => Some((index, retry_after_ns)),
+                LimitDecision::Admitted { .. } => None,
+            });
         // The first of equals.
         against.reduce(|one, other| if other.1 > one.1 { other } else { one })
     }
@@ -303,7 +359,9 @@ impl Visitor {
                         admission.in_flight.push((keys, place));
                     }
                     if !limit.headers.is_empty() {
-                        admission.standings.push((index, limit.algorithm.standing(state, now_ns)));
+                        admission
+                            .standings
+                            .push((index, limit.algorithm.standing(state, now_ns)));
                     }
                 }
             }
@@ -312,16 +370,21 @@ impl Visitor {
             books.admitted_by(index, passes[index]);
         }
         if asking.about != About::Forwarded {
-            books.admitted(now_ns.saturating_add(u64::try_from(admission.delay.as_nanos()).unwrap_or(u64::MAX)));
+            books.admitted(
+                now_ns
+                    .saturating_add(u64::try_from(admission.delay.as_nanos()).unwrap_or(u64::MAX)),
+            );
         }
         Ok(admission)
     }
 
-    /// Gives back what was taken from the limits before one that was against it, which left these states behind. What is
-    /// in flight ends with the admission.
+    /// Gives back what was taken from the limits before one that was against it, which left these
+    /// states behind. What is in flight ends with the admission.
     fn give_back(&self, asking: &Asking<'_>, taken: &[u64]) {
         for (index, limit, keys, query) in self.questions(asking) {
-            let Some(taken) = taken.get(index) else { return };
+            let Some(taken) = taken.get(index) else {
+                return;
+            };
             if !limit.algorithm.counts_open() {
                 keys.give_back(&query, *taken, || asking.books.shared().clock().now_ns());
             }
@@ -330,13 +393,16 @@ impl Visitor {
 
     /// Decide what the client is told by a limit, which is then a promise.
     fn tell(&self, asking: &Asking<'_>, index: usize, retry_after_ns: u64) -> Told {
-        let Some((_, limit, keys, query)) = self.questions(asking).find(|(other, ..)| *other == index) else {
+        let Some((_, limit, keys, query)) =
+            self.questions(asking).find(|(other, ..)| *other == index)
+        else {
             return Told::Nothing;
         };
         let (told, wait_ns) = match limit.retry_after {
             RetryAfter::None => return Told::Nothing,
             RetryAfter::Seconds => {
-                // Rounded up: a client that comes back then is not too early, and 0 would invite to come back at once.
+                // Rounded up: a client that comes back then is not too early, and 0 would invite to
+                // come back at once.
                 let seconds = retry_after_ns.div_ceil(NS_PER_S);
                 (Told::Seconds(seconds), seconds.saturating_mul(NS_PER_S))
             }
@@ -346,12 +412,25 @@ impl Visitor {
                 let wall_s = due.as_secs() + u64::from(due.subsec_nanos() > 0);
                 let wait = Duration::from_secs(wall_s).saturating_sub(wall);
                 let wait_ns = u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX);
-                (Told::Date { now_s: wall.as_secs(), wall_s }, wait_ns)
+                (
+                    Told::Date {
+                        now_s: wall.as_secs(),
+                        wall_s,
+                    },
+                    wait_ns,
+                )
             }
         };
         let answered_ns = asking.refusal_answered_ns();
         let until_ns = asking.now_ns.saturating_add(wait_ns);
-        keys.promise(&query, Telling { asked_ns: asking.now_ns, answered_ns, until_ns });
+        keys.promise(
+            &query,
+            Telling {
+                asked_ns: asking.now_ns,
+                answered_ns,
+                until_ns,
+            },
+        );
         if asking.turns == Turns::InTurn
             && let Some(visit) = self.visits.get(index)
         {
@@ -362,7 +441,8 @@ impl Visitor {
 }
 
 impl Asking<'_> {
-    /// When a refusal is answered: at once, or at the end of a stall if the answer is the target's own.
+    /// When a refusal is answered: at once, or at the end of a stall if the answer is the target's
+    /// own.
     fn refusal_answered_ns(&self) -> u64 {
         match self.about {
             About::Own { .. } => self.config.answerable_ns(self.now_ns),
@@ -374,7 +454,11 @@ impl Asking<'_> {
 impl Admission<'_> {
     /// Admit a request that no limit has seen yet.
     const fn free() -> Self {
-        Self { delay: Duration::ZERO, standings: Vec::new(), in_flight: Vec::new() }
+        Self {
+            delay: Duration::ZERO,
+            standings: Vec::new(),
+            in_flight: Vec::new(),
+        }
     }
 }
 

@@ -1,5 +1,5 @@
-//! Listening sockets: one address, one socket per process, connections spread over them by the kernel. The program that starts
-//! the target calls it before forking.
+//! Listening sockets: one address, one socket per process, connections spread over them by the
+//! kernel. The program that starts the target calls it before forking.
 //!
 //! It must not accept connections.
 
@@ -8,18 +8,24 @@ use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::num::NonZeroUsize;
 
-/// Connections that may wait to be accepted, per socket. The kernel caps it at `net.core.somaxconn`, 4096 by default.
+/// Connections that may wait to be accepted, per socket. The kernel caps it at
+/// `net.core.somaxconn`, 4096 by default.
 const BACKLOG: i32 = 4096;
 
-/// Opens `processes` non-blocking listening sockets on `addr`, all on the same port; port 0 lets the kernel pick one.
+/// Opens `processes` non-blocking listening sockets on `addr`, all on the same port; port 0 lets
+/// the kernel pick one.
 ///
-/// Hand each process its own socket and close the others there: a connection that the kernel assigns to a socket which
-/// no process accepts from, but one still holds open, waits forever.
+/// Hand each process its own socket and close the others there: a connection that the kernel
+/// assigns to a socket which no process accepts from, but one still holds open, waits forever.
 ///
 /// # Errors
 ///
-/// The address cannot be bound, above all because any other server, of whichever user, listens there already.
-pub fn listeners(addr: SocketAddr, processes: NonZeroUsize) -> Result<Vec<TcpListener>, ListenError> {
+/// The address cannot be bound, above all because any other server, of whichever user, listens
+/// there already.
+pub fn listeners(
+    addr: SocketAddr,
+    processes: NonZeroUsize,
+) -> Result<Vec<TcpListener>, ListenError> {
     let failed = |source| ListenError { addr, source };
     let first = bind_alone(addr).map_err(failed)?;
     let shared_addr = first.local_addr().map_err(failed)?;
@@ -30,9 +36,10 @@ pub fn listeners(addr: SocketAddr, processes: NonZeroUsize) -> Result<Vec<TcpLis
     Ok(listeners)
 }
 
-/// The first socket must find the port free. It is therefore bound without `SO_REUSEPORT`, with which it would silently
-/// join a server that another run of the same user left there and share its connections, and opened to its siblings
-/// only once it owns the port: there is no moment at which a stranger could slip in between a probe and the bind.
+/// The first socket must find the port free. It is therefore bound without `SO_REUSEPORT`, with
+/// which it would silently join a server that another run of the same user left there and share its
+/// connections, and opened to its siblings only once it owns the port: there is no moment at which
+/// a stranger could slip in between a probe and the bind.
 fn bind_alone(addr: SocketAddr) -> io::Result<TcpListener> {
     let socket = open(addr)?;
     socket.bind(&addr.into())?;
@@ -49,7 +56,8 @@ fn bind_along(addr: SocketAddr) -> io::Result<TcpListener> {
 
 fn open(addr: SocketAddr) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(addr), Type::STREAM, Some(Protocol::TCP))?;
-    // A target that is started again must not wait for the last one's connections to leave TIME_WAIT.
+    // A target that is started again must not wait for the last one's connections to leave
+    // TIME_WAIT.
     socket.set_reuse_address(true)?;
     Ok(socket)
 }
@@ -72,7 +80,9 @@ pub struct ListenError {
 
 fn remedy(source: &io::Error) -> &'static str {
     match source.kind() {
-        io::ErrorKind::AddrInUse => "; stop the server that listens there, or give port 0 to pick a free one",
+        io::ErrorKind::AddrInUse => {
+            "; stop the server that listens there, or give port 0 to pick a free one"
+        }
         io::ErrorKind::AddrNotAvailable => "; give an address of this machine",
         _ => "",
     }
@@ -83,7 +93,8 @@ mod tests {
     use super::*;
     use std::net::TcpStream;
 
-    const ANY_PORT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
+    const ANY_PORT: SocketAddr =
+        SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
 
     fn count(number: usize) -> NonZeroUsize {
         NonZeroUsize::new(number).unwrap()
@@ -95,9 +106,15 @@ mod tests {
         assert_eq!(listeners.len(), 3);
         let addr = listeners[0].local_addr().unwrap();
         assert_ne!(addr.port(), 0);
-        assert!(listeners.iter().all(|listener| listener.local_addr().unwrap() == addr));
+        assert!(
+            listeners
+                .iter()
+                .all(|listener| listener.local_addr().unwrap() == addr)
+        );
 
-        let clients: Vec<_> = (0..200).map(|_| TcpStream::connect(addr).unwrap()).collect();
+        let clients: Vec<_> = (0..200)
+            .map(|_| TcpStream::connect(addr).unwrap())
+            .collect();
         let accepted = listeners.iter().map(|listener| {
             let mut accepted = 0;
             // Non-blocking: it ends with WouldBlock when the queue is empty.
@@ -108,7 +125,8 @@ mod tests {
         });
         let accepted: Vec<usize> = accepted.collect();
         assert_eq!(accepted.iter().sum::<usize>(), clients.len());
-        // The kernel spreads by a hash of the addresses: an empty share of 200 has probability 3 * (2/3)^200.
+        // The kernel spreads by a hash of the addresses: an empty share of 200 has probability 3 *
+        // (2/3)^200.
         assert!(accepted.iter().all(|share| *share > 0), "{accepted:?}");
     }
 

@@ -1,5 +1,5 @@
-//! Settings of the forward proxy: credentials, source addresses and permitted destinations. Used by the server's
-//! gateway.
+//! Settings of the forward proxy: credentials, source addresses and permitted destinations. Used by
+//! the server's gateway.
 //!
 //! It must not open a socket: everything here is decided from text and numbers.
 
@@ -29,12 +29,18 @@ pub struct Proxy {
     pub exits: Exits,
     /// Destinations that it connects to.
     pub reach: Reach,
-    /// Time limit for connecting and for the beginning of an answer together; for a tunnel, connecting alone.
+    /// Time limit for connecting and for the beginning of an answer together; for a tunnel,
+    /// connecting alone.
     pub patience: Duration,
 }
 
 impl Default for Proxy {
     fn default() -> Self {
-        Self { credentials: None, exits: Exits::default(), reach: Reach::default(), patience: PATIENCE }
+        Self {
+            credentials: None,
+            exits: Exits::default(),
+            reach: Reach::default(),
+            patience: PATIENCE,
+        }
     }
 }

@@ -1,8 +1,9 @@
-//! Serving: accepts connections on one socket with one current-thread runtime, until told to stop. A process forked for
-//! it calls [`run_process`], a thread kept for it [`run_until`]; who has a runtime already calls [`serve_until`].
+//! Serving: accepts connections on one socket with one current-thread runtime, until told to stop.
+//! A process forked for it calls [`run_process`], a thread kept for it [`run_until`]; who has a
+//! runtime already calls [`serve_until`].
 //!
-//! It must not decide what an answer is (`answer` does), nor how a connection goes on (`connection` does), and it must
-//! not start a thread.
+//! It must not decide what an answer is (`answer` does), nor how a connection goes on (`connection`
+//! does), and it must not start a thread.
 //!
 //! | room | for |
 //! |---|---|
@@ -51,24 +52,30 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-/// Pause of accepting when the process is out of descriptors or memory: long enough for connections to end,
-/// short against any time-out of a client.
+/// Pause of accepting when the process is out of descriptors or memory: long enough for connections
+/// to end, short against any time-out of a client.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
 
 /// Time that answers under way get once serving is to stop.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// Serves `listener` until SIGTERM, SIGINT or SIGUSR1; the entry for a process forked to do just that. SIGUSR1 is for a parent
-/// that keeps the others to itself, since they may be sent to all of its processes.
+/// Serves `listener` until SIGTERM, SIGINT or SIGUSR1; the entry for a process forked to do just
+/// that. SIGUSR1 is for a parent that keeps the others to itself, since they may be sent to all of
+/// its processes.
 ///
-/// It opens the process's own part of the ledger in `shared`. It must be called after the fork, from a single thread,
-/// with those signals unblocked that are to end it; a signal before it is set up ends the process the default way. Accepting stops at once,
-/// idle connections are closed, answers under way get half a second.
+/// It opens the process's own part of the ledger in `shared`. It must be called after the fork,
+/// from a single thread, with those signals unblocked that are to end it; a signal before it is set
+/// up ends the process the default way. Accepting stops at once, idle connections are closed,
+/// answers under way get half a second.
 ///
 /// # Errors
 ///
 /// The runtime cannot be built, the signals cannot be watched, or `listener` cannot be registered.
-pub fn run_process(listener: std::net::TcpListener, config: &Config, shared: &Shared) -> Result<(), ServeError> {
+pub fn run_process(
+    listener: std::net::TcpListener,
+    config: &Config,
+    shared: &Shared,
+) -> Result<(), ServeError> {
     runtime()?.block_on(async {
         let mut terminate = signal(SignalKind::terminate()).map_err(ServeError::Signal)?;
         let mut interrupt = signal(SignalKind::interrupt()).map_err(ServeError::Signal)?;
@@ -80,7 +87,8 @@ pub fn run_process(listener: std::net::TcpListener, config: &Config, shared: &Sh
     })
 }
 
-/// Serves `listener` until `shutdown` is ready, and leaves signals alone; the entry for a caller's own thread.
+/// Serves `listener` until `shutdown` is ready, and leaves signals alone; the entry for a caller's
+/// own thread.
 ///
 /// # Errors
 ///
@@ -94,18 +102,20 @@ pub fn run_until(
     runtime()?.block_on(serve_std(listener, config, shared, shutdown))
 }
 
-/// Serves `listener` until `shutdown` is ready. Accepting then stops at once, idle connections are closed, answers under
-/// way get half a second, and whatever is left is cut off.
+/// Serves `listener` until `shutdown` is ready. Accepting then stops at once, idle connections are
+/// closed, answers under way get half a second, and whatever is left is cut off.
 ///
 /// No error of a connection or of accepting ends it: out of descriptors it pauses and goes on.
 ///
 /// # Errors
 ///
-/// The limits do not go together, or there is no timer to hold answers with; nothing was accepted then.
+/// The limits do not go together, or there is no timer to hold answers with; nothing was accepted
+/// then.
 ///
 /// # Panics
 ///
-/// Tokio panics if this is not polled within a [`LocalRuntime`] or a `LocalSet` with its I/O and time drivers enabled.
+/// Tokio panics if this is not polled within a [`LocalRuntime`] or a `LocalSet` with its I/O and
+/// time drivers enabled.
 pub async fn serve_until(
     listener: TcpListener,
     config: Rc<Config>,
@@ -116,13 +126,20 @@ pub async fn serve_until(
     let stubs = Rc::new(LiveStubs::new(&config, &books));
     let timer = Rc::new(Timer::new(books.shared().clock()).map_err(ServeError::Timer)?);
     books.name_limits(&config.limits);
-    // A task of its own, ended with this function: it has to go on while connections come to their end.
+    // A task of its own, ended with this function: it has to go on while connections come to their
+    // end.
     let mut alarm = JoinSet::new();
     let driven = Rc::clone(&timer);
     alarm.spawn_local(async move { driven.run().await });
     let entrance = Rc::new(Entrance::new(&config, &books));
     let gateway = Gateway::new(&config, &books);
-    let state = ServerState { config, books, timer, stubs, gateway };
+    let state = ServerState {
+        config,
+        books,
+        timer,
+        stubs,
+        gateway,
+    };
     let mut shutdown = pin!(shutdown);
     let mut connections = JoinSet::new();
     let stop = Rc::new(Stop::default());
@@ -132,12 +149,16 @@ pub async fn serve_until(
             Ok((stream, address)) => match Answers::new(&state, address.ip()) {
                 Ok(answers) => {
                     let (entrance, stop) = (Rc::clone(&entrance), Rc::clone(&stop));
-                    connections.spawn_local(async move { connection::serve(stream, answers, &entrance, &stop).await });
+                    connections.spawn_local(async move {
+                        connection::serve(stream, answers, &entrance, &stop).await;
+                    });
                 }
                 Err(over) => turn_away(stream, over),
             },
             Err(error) if concerns_one_connection(&error) => {}
-            Err(_) => select! { biased; () = &mut shutdown => break, () = sleep(ACCEPT_PAUSE) => {} },
+            Err(_) => {
+                select! { biased; () = &mut shutdown => break, () = sleep(ACCEPT_PAUSE) => {} }
+            }
         }
         // Ended connections leave an entry behind; their results are not needed.
         while connections.try_join_next().is_some() {}
@@ -156,27 +177,41 @@ async fn serve_std(
     shared: &Shared,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), ServeError> {
-    listener.set_nonblocking(true).map_err(ServeError::Listener)?;
+    listener
+        .set_nonblocking(true)
+        .map_err(ServeError::Listener)?;
     let listener = TcpListener::from_std(listener).map_err(ServeError::Listener)?;
-    serve_until(listener, Rc::new(config.clone()), Rc::new(LedgerWriter::open(shared)), shutdown).await
+    serve_until(
+        listener,
+        Rc::new(config.clone()),
+        Rc::new(LedgerWriter::open(shared)),
+        shutdown,
+    )
+    .await
 }
 
 fn runtime() -> Result<LocalRuntime, ServeError> {
-    Builder::new_current_thread().enable_all().build_local(LocalOptions::default()).map_err(ServeError::Runtime)
+    Builder::new_current_thread()
+        .enable_all()
+        .build_local(LocalOptions::default())
+        .map_err(ServeError::Runtime)
 }
 
 /// The connection is gone before it was accepted; the next one may be fine.
 fn concerns_one_connection(error: &io::Error) -> bool {
     matches!(
         error.kind(),
-        io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset | io::ErrorKind::ConnectionRefused
+        io::ErrorKind::ConnectionAborted
+            | io::ErrorKind::ConnectionReset
+            | io::ErrorKind::ConnectionRefused
     )
 }
 
 /// Closes a connection that is one too many.
 fn turn_away(stream: TcpStream, over: Over) {
     if over == Over::Reset {
-        // With nothing to wait for, closing is a reset. Where it cannot be set, the connection is closed politely.
+        // With nothing to wait for, closing is a reset. Where it cannot be set, the connection is
+        // closed politely.
         drop(stream.set_zero_linger());
     }
     drop(stream);

@@ -1,5 +1,5 @@
-//! Stalls: recurring windows in which the target sends no response, as when a service collects garbage, flushes a log or is
-//! moved to another machine. The server calls [`Stall::until_ns`].
+//! Stalls: recurring windows in which the target sends no response, as when a service collects
+//! garbage, flushes a log or is moved to another machine. The server calls [`Stall::until_ns`].
 //!
 //! It must not read the time: a stall is a pure function of the clock's reading.
 
@@ -11,8 +11,8 @@ use std::time::Duration;
 
 /// A window that recurs. Written `10s,1s`: the last second of every ten.
 ///
-/// Counted from the clock's epoch, which is the making of the target's shared memory just before it serves; all
-/// processes of a target stall together, and a reset of the ledger moves nothing.
+/// Counted from the clock's epoch, which is the making of the target's shared memory just before it
+/// serves; all processes of a target stall together, and a reset of the ledger moves nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stall {
     every: Duration,
@@ -24,7 +24,8 @@ impl Stall {
     ///
     /// # Errors
     ///
-    /// `length` is nothing, not shorter than `every`, or longer than [`MAX_HOLD`]; `every` is longer than a day.
+    /// `length` is nothing, not shorter than `every`, or longer than [`MAX_HOLD`]; `every` is
+    /// longer than a day.
     pub fn new(every: Duration, length: Duration) -> Result<Self, SettingError> {
         let problem = if length.is_zero() || length >= every {
             "is out of range: write a length above 0 and below the period"
@@ -34,17 +35,25 @@ impl Stall {
             return Ok(Self { every, length });
         };
         let (every, length) = (duration_text(every), duration_text(length));
-        Err(SettingError::new(format!("a stall of {length} every {every} {problem}")))
+        Err(SettingError::new(format!(
+            "a stall of {length} every {every} {problem}"
+        )))
     }
 
-    /// Return the end of the stall at `now_ns`, ns of the same clock; none if there is none. In period k, counted from 0, the target
-    /// stalls from `(k + 1) every - length`, included, to `(k + 1) every`, excluded.
+    /// Return the end of the stall at `now_ns`, ns of the same clock; none if there is none. In
+    /// period k, counted from 0, the target stalls from `(k + 1) every - length`, included, to
+    /// `(k + 1) every`, excluded.
     #[must_use]
     pub fn until_ns(&self, now_ns: u64) -> Option<u64> {
         // An hour at most, and a day at most: far below 2^64 ns. Neither is 0.
-        let [every_ns, length_ns] = [self.every, self.length].map(|part| u64::try_from(part.as_nanos()).unwrap_or(1));
+        let [every_ns, length_ns] =
+            [self.every, self.length].map(|part| u64::try_from(part.as_nanos()).unwrap_or(1));
         let left_ns = every_ns - now_ns % every_ns;
-        if left_ns <= length_ns { Some(now_ns.saturating_add(left_ns)) } else { None }
+        if left_ns <= length_ns {
+            Some(now_ns.saturating_add(left_ns))
+        } else {
+            None
+        }
     }
 }
 
@@ -65,7 +74,12 @@ impl FromStr for Stall {
 
 impl fmt::Display for Stall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{},{}", duration_text(self.every), duration_text(self.length))
+        write!(
+            f,
+            "{},{}",
+            duration_text(self.every),
+            duration_text(self.length)
+        )
     }
 }
 
@@ -95,14 +109,23 @@ mod tests {
     #[test]
     fn what_is_wrong_is_said() {
         for (given, said) in [
-            ("10s", "`10s` is not a valid stall: write how often and how long, as in 10s,1s"),
+            (
+                "10s",
+                "`10s` is not a valid stall: write how often and how long, as in 10s,1s",
+            ),
             ("10s,1s,1s", "`10s,1s,1s` is not a valid stall"),
             ("often,1s", "`often,1s` is not a valid stall"),
             ("10s,-1s", "`10s,-1s` is not a valid stall"),
-            ("10s,0", "a stall of 0s every 10s is out of range: write a length above 0"),
+            (
+                "10s,0",
+                "a stall of 0s every 10s is out of range: write a length above 0",
+            ),
             ("10s,10s", "a stall of 10s every 10s is out of range"),
             ("1s,10s", "a stall of 10s every 1s is out of range"),
-            ("3h,2h", "a stall of 2h every 3h is too long: write a length of 1h or less"),
+            (
+                "3h,2h",
+                "a stall of 2h every 3h is too long: write a length of 1h or less",
+            ),
             ("2days,1s", "a stall of 1s every 2days is too long"),
         ] {
             let error = given.parse::<Stall>().unwrap_err().to_string();

@@ -1,9 +1,11 @@
-//! Stubs: responses from WireMock's mapping files. The server looks up the stub that matches a request, and its response.
+//! Stubs: responses from WireMock's mapping files. The server looks up the stub that matches a
+//! request, and its response.
 //!
 //! It must not send, wait or count: a stub describes the response, the server sends it.
 //!
-//! The reference is WireMock 3.13: <https://wiremock.org/docs/stubbing/>. Paths such as `matching/UrlPattern.java` are
-//! of its source, below `src/main/java/com/github/tomakehurst/wiremock/`, read at 3.13.2.
+//! The reference is WireMock 3.13: <https://wiremock.org/docs/stubbing/>. Paths such as
+//! `matching/UrlPattern.java` are of its source, below
+//! `src/main/java/com/github/tomakehurst/wiremock/`, read at 3.13.2.
 //!
 //! | room | for |
 //! |---|---|
@@ -18,7 +20,8 @@
 //!
 //! # Differences from WireMock
 //!
-//! `tests/end_to_end/wiremock` of the workspace compares with WireMock 3.13.2 itself. These differences are known.
+//! `tests/end_to_end/wiremock` of the workspace compares with WireMock 3.13.2 itself. These
+//! differences are known.
 //!
 //! Refused when stubs are loaded, so that no response silently differs:
 //!
@@ -61,9 +64,10 @@
 //! | two requests at once for one state of a scenario | both may get it | one gets it |
 //! | `"method": {"oneOf": ..}`, as in 4.x | refused | served |
 //!
-//! The admin routes show stubs as they were written (WireMock adds `"method": "ANY"` and `"status": 200`), answer 404 with a
-//! body, and `{}` where WireMock's answer has none; of several problems with a stub they name each. A change to the stubs
-//! is in force in all processes once it is acknowledged.
+//! The admin routes show stubs as they were written (WireMock adds `"method": "ANY"` and
+//! `"status": 200`), answer 404 with a body, and `{}` where WireMock's answer has none; of several
+//! problems with a stub they name each. A change to the stubs is in force in all processes once it
+//! is acknowledged.
 
 #[cfg(any(test, fuzzing))]
 mod fuzzing;

@@ -1,8 +1,8 @@
-//! Waiting until an instant of the target's clock, to within microseconds and never too early, for any number of tasks
-//! of one serving process. The server holds every answer with it.
+//! Waiting until an instant of the target's clock, to within microseconds and never too early, for
+//! any number of tasks of one serving process. The server holds every answer with it.
 //!
-//! The runtime's own timer has a resolution of a millisecond. This one is a single `timerfd` armed for the earliest
-//! instant that anyone waits for; nothing polls or spins in between.
+//! The runtime's own timer has a resolution of a millisecond. This one is a single `timerfd` armed
+//! for the earliest instant that anyone waits for; nothing polls or spins in between.
 //!
 //! It must not decide how long anything waits.
 
@@ -25,7 +25,8 @@ pub(crate) struct Timer {
     waiting: RefCell<Waiting>,
 }
 
-/// The descriptor, in a form that the runtime can watch: its own, one and the same, open until it is dropped.
+/// The descriptor, in a form that the runtime can watch: its own, one and the same, open until it
+/// is dropped.
 #[derive(Debug)]
 struct Alarm(TimerFd);
 
@@ -63,18 +64,26 @@ impl Timer {
     ///
     /// The process is out of descriptors, or the runtime has no I/O driver.
     pub(crate) fn new(clock: Clock) -> io::Result<Self> {
-        let alarm = TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK)?;
+        let alarm = TimerFd::new(
+            ClockId::CLOCK_MONOTONIC,
+            TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK,
+        )?;
         #[expect(
             deprecated,
             reason = "its successor is unsafe and asks that the descriptor stay open and the same, which `Alarm` ensures"
         )]
         let alarm = AsyncFd::with_interest(Alarm(alarm), Interest::READABLE)?;
-        Ok(Self { clock, alarm, waiting: RefCell::default() })
+        Ok(Self {
+            clock,
+            alarm,
+            waiting: RefCell::default(),
+        })
     }
 
     /// Wakes the tasks that are due, for as long as it is polled. It ends only with the runtime.
     pub(crate) async fn run(&self) {
-        // The alarm is never read: setting it again takes back what it had to say, and until then nothing asks.
+        // The alarm is never read: setting it again takes back what it had to say, and until then
+        // nothing asks.
         while let Ok(mut rung) = self.alarm.readable().await {
             rung.clear_ready();
             drop(rung);
@@ -87,14 +96,20 @@ impl Timer {
         self.clock.now_ns()
     }
 
-    /// Waits until the clock reads `due_ns` or more, and returns what it then read. Dropped, it leaves nothing behind.
+    /// Waits until the clock reads `due_ns` or more, and returns what it then read. Dropped, it
+    /// leaves nothing behind.
     pub(crate) fn until(&self, due_ns: u64) -> Wait<'_> {
-        Wait { timer: self, due_ns, ticket: None }
+        Wait {
+            timer: self,
+            due_ns,
+            ticket: None,
+        }
     }
 
     fn wake_due(&self, now_ns: u64) {
         loop {
-            // Nothing is borrowed while a waker runs: it is free to poll, or to drop, whatever waits here.
+            // Nothing is borrowed while a waker runs: it is free to poll, or to drop, whatever
+            // waits here.
             let due = self.waiting.borrow_mut().take_due(now_ns);
             match due {
                 Some(task) => task.wake(),
@@ -106,17 +121,31 @@ impl Timer {
         self.arm(&mut waiting);
     }
 
-    /// Sets the alarm to the first instant that anyone waits for, unless it rings before that anyway.
+    /// Sets the alarm to the first instant that anyone waits for, unless it rings before that
+    /// anyway.
     fn arm(&self, waiting: &mut Waiting) {
-        let Some((first, _)) = waiting.tasks.first_key_value() else { return };
-        if waiting.armed_ns.is_some_and(|armed_ns| armed_ns <= first.due_ns) {
+        let Some((first, _)) = waiting.tasks.first_key_value() else {
+            return;
+        };
+        if waiting
+            .armed_ns
+            .is_some_and(|armed_ns| armed_ns <= first.due_ns)
+        {
             return;
         }
         waiting.armed_ns = Some(first.due_ns);
         // An instant, not a span: whatever delays this call does not delay the alarm.
         let at = Expiration::OneShot(self.clock.monotonic(first.due_ns));
-        let set = self.alarm.get_ref().0.set(at, TimerSetTimeFlags::TFD_TIMER_ABSTIME);
-        debug_assert_eq!(set, Ok(()), "the only failures are a descriptor that is no timer and a malformed time");
+        let set = self
+            .alarm
+            .get_ref()
+            .0
+            .set(at, TimerSetTimeFlags::TFD_TIMER_ABSTIME);
+        debug_assert_eq!(
+            set,
+            Ok(()),
+            "the only failures are a descriptor that is no timer and a malformed time"
+        );
     }
 }
 
@@ -124,7 +153,11 @@ impl Waiting {
     /// The first task that waits for `now_ns` or an earlier instant, no longer waiting.
     fn take_due(&mut self, now_ns: u64) -> Option<Waker> {
         let first = self.tasks.first_entry()?;
-        if first.key().due_ns <= now_ns { Some(first.remove()) } else { None }
+        if first.key().due_ns <= now_ns {
+            Some(first.remove())
+        } else {
+            None
+        }
     }
 }
 
@@ -150,7 +183,10 @@ impl Future for Wait<'_> {
             waiting.tickets += 1;
             waiting.tickets
         });
-        let entry = WaitingTask { due_ns: self.due_ns, ticket };
+        let entry = WaitingTask {
+            due_ns: self.due_ns,
+            ticket,
+        };
         let replaced = match waiting.tasks.get_mut(&entry) {
             Some(known) if known.will_wake(cx.waker()) => None,
             Some(known) => Some(std::mem::replace(known, cx.waker().clone())),
@@ -167,7 +203,10 @@ impl Future for Wait<'_> {
 impl Drop for Wait<'_> {
     fn drop(&mut self) {
         if let Some(ticket) = self.ticket {
-            let entry = WaitingTask { due_ns: self.due_ns, ticket };
+            let entry = WaitingTask {
+                due_ns: self.due_ns,
+                ticket,
+            };
             let removed = self.timer.waiting.borrow_mut().tasks.remove(&entry);
             drop(removed);
         }
@@ -194,12 +233,17 @@ mod tests {
 
     /// Runs `test` with a timer that is driven beside it.
     fn with_timer<Test: Future<Output = ()>>(test: impl FnOnce(Rc<Timer>) -> Test) {
-        let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default()).unwrap();
+        let runtime = Builder::new_current_thread()
+            .enable_all()
+            .build_local(LocalOptions::default())
+            .unwrap();
         runtime.block_on(async {
             let timer = Rc::new(Timer::new(Clock::start()).unwrap());
             let driven = Rc::clone(&timer);
             spawn_local(async move { driven.run().await });
-            timeout(PATIENCE, test(timer)).await.expect("nobody was woken");
+            timeout(PATIENCE, test(timer))
+                .await
+                .expect("nobody was woken");
         });
     }
 
@@ -250,9 +294,16 @@ mod tests {
     fn tasks_are_taken_in_the_order_of_their_instants_and_tickets() {
         let mut waiting = Waiting::default();
         for (due_ns, ticket) in [(30, 1), (10, 2), (20, 3), (10, 4), (40, 5)] {
-            waiting.tasks.insert(WaitingTask { due_ns, ticket }, Waker::noop().clone());
+            waiting
+                .tasks
+                .insert(WaitingTask { due_ns, ticket }, Waker::noop().clone());
         }
-        let first = |waiting: &Waiting| waiting.tasks.first_key_value().map(|(first, _)| first.ticket);
+        let first = |waiting: &Waiting| {
+            waiting
+                .tasks
+                .first_key_value()
+                .map(|(first, _)| first.ticket)
+        };
         for ticket in [2, 4, 3, 1] {
             assert_eq!(first(&waiting), Some(ticket));
             assert!(waiting.take_due(30).is_some());
@@ -267,8 +318,9 @@ mod tests {
             let due_ns = timer.clock.now_ns() + 20 * MS_NS;
             let kept = timer.until(due_ns);
             {
-                let mut dropped: Vec<_> =
-                    (0..1000).map(|position| Box::pin(timer.until(due_ns - 10 * MS_NS * (position % 2)))).collect();
+                let mut dropped: Vec<_> = (0..1000)
+                    .map(|position| Box::pin(timer.until(due_ns - 10 * MS_NS * (position % 2))))
+                    .collect();
                 dropped.push(Box::pin(timer.until(u64::MAX)));
                 poll_fn(|cx| {
                     for wait in &mut dropped {

@@ -1,12 +1,13 @@
-//! Identity of a target over TLS: a certificate of its own making, and the authority that vouches for it.
-//! The program that starts the target makes it once, before forking, so that all processes show the same.
+//! Identity of a target over TLS: a certificate of its own making, and the authority that vouches
+//! for it. The program that starts the target makes it once, before forking, so that all processes
+//! show the same.
 //!
 //! It must not let the private key out: no text, no file, no debug output has it.
 
 use crate::http::Http;
 use rcgen::{
-    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
-    SanType,
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose, SanType,
 };
 use rustls::ServerConfig;
 use rustls::crypto::ring::{Ticketer, default_provider};
@@ -15,7 +16,8 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
-/// A certificate with its key, and the certificate of the authority that signed it. The authority's own key is gone.
+/// A certificate with its key, and the certificate of the authority that signed it. The authority's
+/// own key is gone.
 ///
 /// A clone is another handle to the same. Two are equal if they are handles to the same.
 #[derive(Clone)]
@@ -29,10 +31,12 @@ struct Identity {
 }
 
 impl Tls {
-    /// Makes a fresh authority, and a certificate signed by it for `localhost`, 127.0.0.1, `::1` and `addresses`, of
-    /// which those that name no single address (`0.0.0.0`, `::`) are passed over.
+    /// Makes a fresh authority, and a certificate signed by it for `localhost`, 127.0.0.1, `::1`
+    /// and `addresses`, of which those that name no single address (`0.0.0.0`, `::`) are passed
+    /// over.
     ///
-    /// Both are valid for all times: a target lives for minutes, and its clients' clocks are not its concern.
+    /// Both are valid for all times: a target lives for minutes, and its clients' clocks are not
+    /// its concern.
     ///
     /// # Errors
     ///
@@ -55,10 +59,19 @@ impl Tls {
         let mut server = ServerConfig::builder_with_provider(Arc::new(default_provider()))
             .with_safe_default_protocol_versions()?
             .with_no_client_auth()
-            .with_single_cert(vec![certificate.der().clone()], PrivateKeyDer::Pkcs8(key.serialize_der().into()))?;
-        // Tickets carry the session with them, so a client may resume at any process that has the tickets' key.
+            .with_single_cert(
+                vec![certificate.der().clone()],
+                PrivateKeyDer::Pkcs8(key.serialize_der().into()),
+            )?;
+        // Tickets carry the session with them, so a client may resume at any process that has the
+        // tickets' key.
         server.ticketer = Ticketer::new()?;
-        Ok(Self { identity: Arc::new(Identity { server, authority_pem: authority_certificate.pem() }) })
+        Ok(Self {
+            identity: Arc::new(Identity {
+                server,
+                authority_pem: authority_certificate.pem(),
+            }),
+        })
     }
 
     /// The authority's certificate as PEM: what a client has to trust, as with `curl --cacert`.
@@ -78,14 +91,23 @@ impl Tls {
 fn params(common_name: &str) -> CertificateParams {
     let mut params = CertificateParams::default();
     params.distinguished_name = rcgen::DistinguishedName::new();
-    params.distinguished_name.push(DnType::CommonName, common_name);
+    params
+        .distinguished_name
+        .push(DnType::CommonName, common_name);
     params
 }
 
 fn names(addresses: &[IpAddr]) -> Result<Vec<SanType>, TlsError> {
     let mut names = vec![SanType::DnsName("localhost".try_into()?)];
-    let always = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
-    for address in always.iter().chain(addresses).filter(|address| !address.is_unspecified()) {
+    let always = [
+        IpAddr::V4(Ipv4Addr::LOCALHOST),
+        IpAddr::V6(Ipv6Addr::LOCALHOST),
+    ];
+    for address in always
+        .iter()
+        .chain(addresses)
+        .filter(|address| !address.is_unspecified())
+    {
         let name = SanType::IpAddress(*address);
         if !names.contains(&name) {
             names.push(name);
@@ -133,9 +155,11 @@ mod tests {
 
     #[test]
     fn names_are_few_and_none_is_a_wildcard() {
-        let given: Vec<IpAddr> =
-            ["0.0.0.0", "::", "127.0.0.1", "192.168.1.5", "192.168.1.5"].map(|text| text.parse().unwrap()).into();
-        let expected = ["127.0.0.1", "::1", "192.168.1.5"].map(|text| SanType::IpAddress(text.parse().unwrap()));
+        let given: Vec<IpAddr> = ["0.0.0.0", "::", "127.0.0.1", "192.168.1.5", "192.168.1.5"]
+            .map(|text| text.parse().unwrap())
+            .into();
+        let expected = ["127.0.0.1", "::1", "192.168.1.5"]
+            .map(|text| SanType::IpAddress(text.parse().unwrap()));
         assert_eq!(names(&given).unwrap()[1..], expected);
     }
 

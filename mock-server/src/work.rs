@@ -1,7 +1,7 @@
 //! CPU cost of an item, simulated by arithmetic that the compiler cannot skip.
 //!
-//! It is counted in rounds rather than time: a round costs the same in every process and under any load, so 5 % more rounds
-//! are 5 % more work.
+//! It is counted in rounds rather than time: a round costs the same in every process and under any
+//! load, so 5 % more rounds are 5 % more work.
 
 use crate::setting::SettingError;
 use std::fmt;
@@ -11,7 +11,8 @@ use std::str::FromStr;
 /// The most rounds: about a tenth of a second, in which a process answers no client.
 const MOST: u32 = 100_000_000;
 
-/// Rounds of arithmetic for every item that is answered, `0..=100m`; a round takes about a nanosecond. The default is none.
+/// Rounds of arithmetic for every item that is answered, `0..=100m`; a round takes about a
+/// nanosecond. The default is none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Work(u32);
 
@@ -39,10 +40,16 @@ impl FromStr for Work {
     type Err = SettingError;
 
     fn from_str(given: &str) -> Result<Self, SettingError> {
-        let rounds = given.replace('_', "").parse::<u32>().ok().filter(|rounds| *rounds <= MOST);
+        let rounds = given
+            .replace('_', "")
+            .parse::<u32>()
+            .ok()
+            .filter(|rounds| *rounds <= MOST);
         rounds.map(Self).ok_or_else(|| {
             let right = "write 0 to 100,000,000, as in 50000 (about 50 µs of CPU)";
-            SettingError::new(format!("`{given}` is not a valid number of rounds: {right}"))
+            SettingError::new(format!(
+                "`{given}` is not a valid number of rounds: {right}"
+            ))
         })
     }
 }
@@ -59,13 +66,22 @@ mod tests {
 
     #[test]
     fn rounds_are_read_and_written() {
-        for (given, rounds) in [("0", 0), ("50000", 50_000), ("1_000", 1_000), ("100000000", MOST)] {
+        for (given, rounds) in [
+            ("0", 0),
+            ("50000", 50_000),
+            ("1_000", 1_000),
+            ("100000000", MOST),
+        ] {
             assert_eq!(given.parse(), Ok(Work::new(rounds)));
         }
         assert_eq!(Work::new(50_000).to_string(), "50000");
         for given in ["", "-1", "1.5", "100000001", "50us", "99999999999"] {
             assert!(
-                given.parse::<Work>().unwrap_err().to_string().contains("is not a valid number of rounds"),
+                given
+                    .parse::<Work>()
+                    .unwrap_err()
+                    .to_string()
+                    .contains("is not a valid number of rounds"),
                 "{given}"
             );
         }

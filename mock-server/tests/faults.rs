@@ -1,5 +1,8 @@
 //! Each fault as it is on the wire, read from bare sockets, and what the target's counts say of it.
-#![expect(clippy::unwrap_used, reason = "the helpers of a test may stop at the first surprise, as the test itself may")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "the helpers of a test may stop at the first surprise, as the test itself may"
+)]
 
 use crawlmark_mock_server::{Clock, Config, Fault, Faults, Handle, items, serve};
 use std::collections::BTreeMap;
@@ -14,7 +17,11 @@ const SEED: u64 = 7;
 
 /// A target that treats every item like this.
 fn target(faults: &str) -> Handle {
-    let config = Config { seed: SEED, faults: faults.parse().unwrap(), ..Config::default() };
+    let config = Config {
+        seed: SEED,
+        faults: faults.parse().unwrap(),
+        ..Config::default()
+    };
     serve(TcpListener::bind("127.0.0.1:0").unwrap(), config).unwrap()
 }
 
@@ -42,13 +49,20 @@ impl Client {
     }
 
     fn send(&mut self, method: &str, path: &str) {
-        write!(self.0.get_mut(), "{method} {path} HTTP/1.1\r\nhost: target\r\n\r\n").unwrap();
+        write!(
+            self.0.get_mut(),
+            "{method} {path} HTTP/1.1\r\nhost: target\r\n\r\n"
+        )
+        .unwrap();
     }
 
     /// Everything until the end of the connection.
     fn rest(&mut self) -> Result<Vec<u8>, ErrorKind> {
         let mut bytes = Vec::new();
-        self.0.read_to_end(&mut bytes).map(|_| bytes).map_err(|error| error.kind())
+        self.0
+            .read_to_end(&mut bytes)
+            .map(|_| bytes)
+            .map_err(|error| error.kind())
     }
 
     fn get(&mut self, path: &str) -> Answer {
@@ -62,20 +76,39 @@ impl Client {
             self.0.read_line(&mut line).unwrap();
             Some(line.trim_end().to_owned()).filter(|line| !line.is_empty())
         });
-        let status = lines.next().unwrap().split(' ').nth(1).unwrap().parse().unwrap();
-        let split = |line: String| line.split_once(": ").map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let status = lines
+            .next()
+            .unwrap()
+            .split(' ')
+            .nth(1)
+            .unwrap()
+            .parse()
+            .unwrap();
+        let split = |line: String| {
+            line.split_once(": ")
+                .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        };
         let headers: BTreeMap<_, _> = lines.map(|line| split(line).unwrap()).collect();
         let mut body = vec![0; headers["content-length"].parse().unwrap()];
         self.0.read_exact(&mut body).unwrap();
-        Answer { status, headers, body }
+        Answer {
+            status,
+            headers,
+            body,
+        }
     }
 
     /// Nothing comes, however patient one is, and the connection lasts until this side leaves.
     fn assert_silent(&mut self) {
         let stream = self.0.get_ref();
-        stream.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+        stream
+            .set_read_timeout(Some(Duration::from_millis(50)))
+            .unwrap();
         let waited = self.0.read(&mut [0; 1]).map_err(|error| error.kind());
-        assert!(matches!(waited, Err(ErrorKind::WouldBlock | ErrorKind::TimedOut)), "{waited:?}");
+        assert!(
+            matches!(waited, Err(ErrorKind::WouldBlock | ErrorKind::TimedOut)),
+            "{waited:?}"
+        );
         let stream = self.0.get_ref();
         stream.set_read_timeout(Some(DEADLINE)).unwrap();
         stream.shutdown(Shutdown::Write).unwrap();
@@ -95,14 +128,25 @@ fn bytes_of(target: &Handle, method: &str) -> Result<Vec<u8>, ErrorKind> {
 fn assert_books(target: Handle, fault: &str, requests: u64, statuses: &[(u16, u64)]) {
     let ledger = target.stop().unwrap();
     assert_eq!(ledger.requests, requests);
-    assert_eq!(ledger.faults, BTreeMap::from([(fault.to_owned(), requests)]));
+    assert_eq!(
+        ledger.faults,
+        BTreeMap::from([(fault.to_owned(), requests)])
+    );
     assert_eq!(ledger.by_status, statuses.iter().copied().collect());
 }
 
 /// Head and body as they came.
 fn split(bytes: &[u8]) -> (String, Vec<u8>) {
-    let end = bytes.windows(4).position(|four| four == b"\r\n\r\n").unwrap();
-    (String::from_utf8(bytes[..end].to_vec()).unwrap().to_ascii_lowercase(), bytes[end + 4..].to_vec())
+    let end = bytes
+        .windows(4)
+        .position(|four| four == b"\r\n\r\n")
+        .unwrap();
+    (
+        String::from_utf8(bytes[..end].to_vec())
+            .unwrap()
+            .to_ascii_lowercase(),
+        bytes[end + 4..].to_vec(),
+    )
 }
 
 #[test]
@@ -128,7 +172,11 @@ fn garbage_is_no_http_and_seeded() {
         client.send("GET", &format!("/items/{id}"));
         seen.push(client.rest().unwrap());
     }
-    assert!(seen.iter().all(|bytes| bytes.len() == 64 && bytes.iter().all(|byte| *byte >= 0x80)), "{seen:?}");
+    assert!(
+        seen.iter()
+            .all(|bytes| bytes.len() == 64 && bytes.iter().all(|byte| *byte >= 0x80)),
+        "{seen:?}"
+    );
     assert_ne!(seen[0], seen[1]);
     assert_books(target, "garbage", 2, &[]);
     let again = self::target("garbage:1");
@@ -141,7 +189,10 @@ fn garbage_is_no_http_and_seeded() {
 fn a_malformed_chunk_follows_a_good_head() {
     let target = target("malformed-chunk:1");
     let (head, rest) = split(&bytes_of(&target, "GET").unwrap());
-    assert!(head.starts_with("http/1.1 200 ok\r\n") && head.contains("\r\ntransfer-encoding: chunked"), "{head}");
+    assert!(
+        head.starts_with("http/1.1 200 ok\r\n") && head.contains("\r\ntransfer-encoding: chunked"),
+        "{head}"
+    );
     assert!(!head.contains("content-length"), "{head}");
     assert_eq!(rest.len(), 64);
     assert!(rest.iter().all(|byte| *byte >= 0x80));
@@ -153,7 +204,12 @@ fn lengths_and_bodies_differ_as_the_fault_says() {
     let whole = body(42);
     for (fault, name, length, sent) in [
         ("truncated:1", "truncated", whole.len(), whole.len() / 2),
-        ("short-length:1", "short_length", whole.len() / 2, whole.len()),
+        (
+            "short-length:1",
+            "short_length",
+            whole.len() / 2,
+            whole.len(),
+        ),
         ("long-length:1", "long_length", whole.len() * 2, whole.len()),
     ] {
         let target = target(fault);
@@ -164,8 +220,14 @@ fn lengths_and_bodies_differ_as_the_fault_says() {
             client.0.read_line(&mut lines).unwrap();
         }
         assert!(lines.starts_with("HTTP/1.1 200 OK\r\n"), "{lines}");
-        assert!(lines.contains("\r\ncontent-type: application/json\r\n"), "{lines}");
-        assert!(lines.contains(&format!("\r\ncontent-length: {length}\r\n")), "{fault}: {lines}");
+        assert!(
+            lines.contains("\r\ncontent-type: application/json\r\n"),
+            "{lines}"
+        );
+        assert!(
+            lines.contains(&format!("\r\ncontent-length: {length}\r\n")),
+            "{fault}: {lines}"
+        );
         let mut part = vec![0; sent];
         client.0.read_exact(&mut part).unwrap();
         assert_eq!(part, whole[..sent]);
@@ -204,7 +266,10 @@ fn an_error_is_an_answer_and_its_connection_goes_on() {
     let mut client = Client::connect(&target);
     for _ in 0..2 {
         let answer = client.get("/items/42");
-        assert_eq!((answer.status, &answer.headers["content-type"][..]), (503, "application/json"));
+        assert_eq!(
+            (answer.status, &answer.headers["content-type"][..]),
+            (503, "application/json")
+        );
         assert_ne!(answer.body, body(42));
     }
     assert_eq!(target.ledger().connections, 1);
@@ -223,7 +288,10 @@ fn a_drip_comes_in_pieces_over_its_time_and_is_whole() {
         while !head.ends_with("\r\n\r\n") {
             client.0.read_line(&mut head).unwrap();
         }
-        assert!(head.contains(&format!("content-length: {}\r\n", body(42).len())), "{head}");
+        assert!(
+            head.contains(&format!("content-length: {}\r\n", body(42).len())),
+            "{head}"
+        );
         let (mut bytes, mut pieces) = (vec![0; body(42).len()], 0);
         let mut filled = 0;
         while filled < bytes.len() {
@@ -242,20 +310,40 @@ fn a_drip_comes_in_pieces_over_its_time_and_is_whole() {
 #[test]
 fn a_redirect_leads_to_the_same_item_and_no_further() {
     let target = target("redirect:1");
-    for path in ["/items/42", "/items/42?full=1", "/about?x=1", "/moved", "//elsewhere.example/42"] {
+    for path in [
+        "/items/42",
+        "/items/42?full=1",
+        "/about?x=1",
+        "/moved",
+        "//elsewhere.example/42",
+    ] {
         let mut client = Client::connect(&target);
         let answer = client.get(path);
-        assert_eq!((answer.status, &answer.headers["location"]), (302, &format!("/moved{path}")));
+        assert_eq!(
+            (answer.status, &answer.headers["location"]),
+            (302, &format!("/moved{path}"))
+        );
         let answer = client.get(&answer.headers["location"]);
         assert_eq!(answer.status, 200);
         assert!(!answer.headers.contains_key("location"));
-        assert_eq!(answer.body, body(items::ItemPath::parse(path).id()), "{path}");
+        assert_eq!(
+            answer.body,
+            body(items::ItemPath::parse(path).id()),
+            "{path}"
+        );
     }
     let ledger = target.stop().unwrap();
     assert_eq!(ledger.faults, [("redirect".to_owned(), 5)].into());
     assert_eq!(ledger.by_status, [(302, 5), (200, 5)].into());
     // Moved or not, it is one item: both /items/42 are, too, and the one on the host that is none.
-    assert_eq!((ledger.unique_ids, ledger.duplicate_ids, ledger.ids_beyond_tracking), (1, 5, 4));
+    assert_eq!(
+        (
+            ledger.unique_ids,
+            ledger.duplicate_ids,
+            ledger.ids_beyond_tracking
+        ),
+        (1, 5, 4)
+    );
 }
 
 #[test]
@@ -263,7 +351,10 @@ fn a_goodbye_is_said_and_meant() {
     let target = target("close:1");
     let mut client = Client::connect(&target);
     let answer = client.get("/items/42");
-    assert_eq!((answer.status, &answer.headers["connection"][..]), (200, "close"));
+    assert_eq!(
+        (answer.status, &answer.headers["connection"][..]),
+        (200, "close")
+    );
     assert_eq!(answer.body, body(42));
     assert_eq!(client.rest(), Ok(Vec::new()));
     assert_books(target, "close", 1, &[(200, 1)]);
@@ -276,9 +367,14 @@ fn a_challenge_is_a_page_with_the_status_asked_for() {
         let mut client = Client::connect(&target);
         for _ in 0..2 {
             let answer = client.get("/items/42");
-            assert_eq!((answer.status, &answer.headers["cf-mitigated"][..]), (status, "challenge"));
+            assert_eq!(
+                (answer.status, &answer.headers["cf-mitigated"][..]),
+                (status, "challenge")
+            );
             assert_eq!(answer.headers["content-type"], "text/html; charset=UTF-8");
-            assert!(answer.body.starts_with(b"<!DOCTYPE html>") && answer.body.ends_with(b"</html>\n"));
+            assert!(
+                answer.body.starts_with(b"<!DOCTYPE html>") && answer.body.ends_with(b"</html>\n")
+            );
             assert!(!answer.headers.contains_key("retry-after"));
         }
         assert_books(target, "challenge", 2, &[(status, 2)]);
@@ -292,7 +388,10 @@ fn a_huge_head_is_as_long_as_asked_and_its_body_is_right() {
         let mut client = Client::connect(&target);
         for _ in 0..2 {
             let answer = client.get("/items/42");
-            assert_eq!((answer.status, answer.headers["x-mock-padding"].len()), (200, length));
+            assert_eq!(
+                (answer.status, answer.headers["x-mock-padding"].len()),
+                (200, length)
+            );
             assert_eq!(answer.body, body(42));
         }
         assert_books(target, "huge_headers", 2, &[(200, 2)]);
@@ -301,7 +400,11 @@ fn a_huge_head_is_as_long_as_asked_and_its_body_is_right() {
 
 #[test]
 fn a_huge_body_is_the_item_and_blanks() {
-    for (fault, length) in [("huge-body:1", 8 << 20), ("huge-body:1:1k", 1 << 10), ("huge-body:1:100000", 100_000)] {
+    for (fault, length) in [
+        ("huge-body:1", 8 << 20),
+        ("huge-body:1:1k", 1 << 10),
+        ("huge-body:1:100000", 100_000),
+    ] {
         let target = target(fault);
         let mut client = Client::connect(&target);
         for _ in 0..2 {
@@ -318,7 +421,11 @@ fn a_huge_body_is_the_item_and_blanks() {
 #[test]
 fn each_fault_is_held_like_the_answer_that_it_meets() {
     for fault in ["reset:1", "truncated:1", "challenge:1"] {
-        let config = Config { latency: "20ms".parse().unwrap(), faults: fault.parse().unwrap(), ..Config::default() };
+        let config = Config {
+            latency: "20ms".parse().unwrap(),
+            faults: fault.parse().unwrap(),
+            ..Config::default()
+        };
         let target = serve(TcpListener::bind("127.0.0.1:0").unwrap(), config).unwrap();
         let clock = Clock::start();
         let mut client = Client::connect(&target);
@@ -354,7 +461,11 @@ fn mixed_faults_are_those_picked_and_add_up() {
             *expected.entry(fault.name().to_owned()).or_default() += 1;
         }
         let mut client = Client::connect(&target);
-        write!(client.0.get_mut(), "GET /items/{id} HTTP/1.1\r\nhost: target\r\nconnection: close\r\n\r\n").unwrap();
+        write!(
+            client.0.get_mut(),
+            "GET /items/{id} HTTP/1.1\r\nhost: target\r\nconnection: close\r\n\r\n"
+        )
+        .unwrap();
         let came = client.rest();
         match faults.pick(SEED, id, 0) {
             None => assert_eq!(split(&came.unwrap()).1, body(id)),
@@ -365,7 +476,12 @@ fn mixed_faults_are_those_picked_and_add_up() {
     let ledger = target.stop().unwrap();
     assert_eq!(expected.len(), 9);
     assert_eq!(ledger.faults, expected);
-    let without_status: u64 =
-        ["drop", "reset", "garbage", "silence"].iter().filter_map(|name| expected.get(*name)).sum();
-    assert_eq!(ledger.requests, ledger.by_status.values().sum::<u64>() + without_status);
+    let without_status: u64 = ["drop", "reset", "garbage", "silence"]
+        .iter()
+        .filter_map(|name| expected.get(*name))
+        .sum();
+    assert_eq!(
+        ledger.requests,
+        ledger.by_status.values().sum::<u64>() + without_status
+    );
 }

@@ -1,5 +1,8 @@
 //! HTTP/2 and TLS over real loopback sockets, with the target's own counts as the second witness.
-#![expect(clippy::unwrap_used, reason = "the helpers of a test may stop at the first surprise, as the test itself may")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "the helpers of a test may stop at the first surprise, as the test itself may"
+)]
 
 use bytes::Bytes;
 use crawlmark_mock_server::{Clock, Config, Faults, Handle, Http, Latency, Tls, items, serve};
@@ -60,8 +63,14 @@ impl<Task: Future<Output = ()> + 'static> Executor<Task> for Local {
 }
 
 /// One HTTP/2 connection by prior knowledge, for as long as `test` runs.
-fn with_http2<Test: Future<Output = ()>>(target: SocketAddr, test: impl FnOnce(SendRequest<Full<Bytes>>) -> Test) {
-    let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default()).unwrap();
+fn with_http2<Test: Future<Output = ()>>(
+    target: SocketAddr,
+    test: impl FnOnce(SendRequest<Full<Bytes>>) -> Test,
+) {
+    let runtime = Builder::new_current_thread()
+        .enable_all()
+        .build_local(LocalOptions::default())
+        .unwrap();
     runtime.block_on(async {
         let stream = tokio::net::TcpStream::connect(target).await.unwrap();
         let (sender, connection) = handshake(Local, TokioIo::new(stream)).await.unwrap();
@@ -71,16 +80,30 @@ fn with_http2<Test: Future<Output = ()>>(target: SocketAddr, test: impl FnOnce(S
 }
 
 fn request(method: Method, path: &str) -> Request<Full<Bytes>> {
-    Request::builder().method(method).uri(format!("http://target{path}")).body(Full::default()).unwrap()
+    Request::builder()
+        .method(method)
+        .uri(format!("http://target{path}"))
+        .body(Full::default())
+        .unwrap()
 }
 
 async fn whole(response: Response<Incoming>) -> Vec<u8> {
-    response.into_body().collect().await.unwrap().to_bytes().into()
+    response
+        .into_body()
+        .collect()
+        .await
+        .unwrap()
+        .to_bytes()
+        .into()
 }
 
 #[test]
 fn many_requests_share_one_http2_connection_and_are_held_together() {
-    let target = start(Config { seed: 5, latency: Latency::Fixed(Duration::from_millis(50)), ..Config::default() });
+    let target = start(Config {
+        seed: 5,
+        latency: Latency::Fixed(Duration::from_millis(50)),
+        ..Config::default()
+    });
     let clock = Clock::start();
     with_http2(target.address(), |mut sender| async move {
         let mut answers = Vec::new();
@@ -92,7 +115,10 @@ fn many_requests_share_one_http2_connection_and_are_held_together() {
             let answer = answer.await.unwrap();
             assert_eq!(answer.status(), 200);
             assert_eq!(answer.headers()["x-mock-hold-us"], "50000");
-            assert_eq!(answer.headers()["content-length"], body(5, id).len().to_string().as_str());
+            assert_eq!(
+                answer.headers()["content-length"],
+                body(5, id).len().to_string().as_str()
+            );
             for name in ["connection", "keep-alive", "transfer-encoding", "upgrade"] {
                 assert!(!answer.headers().contains_key(name), "{name}");
             }
@@ -103,13 +129,26 @@ fn many_requests_share_one_http2_connection_and_are_held_together() {
     // One after the other they would have taken five seconds.
     assert!((50_000_000..5_000_000_000).contains(&took_ns), "{took_ns}");
     let books = target.stop().unwrap();
-    assert_eq!((books.requests, books.unique_ids, books.by_status[&200]), (100, 100, 100));
-    assert_eq!((books.connections, books.http2_connections, books.tls_connections), (1, 1, 0));
+    assert_eq!(
+        (books.requests, books.unique_ids, books.by_status[&200]),
+        (100, 100, 100)
+    );
+    assert_eq!(
+        (
+            books.connections,
+            books.http2_connections,
+            books.tls_connections
+        ),
+        (1, 1, 0)
+    );
 }
 
 #[test]
 fn more_streams_than_are_allowed_wait_for_their_turn() {
-    let target = start(Config { latency: Latency::Fixed(Duration::from_millis(20)), ..Config::default() });
+    let target = start(Config {
+        latency: Latency::Fixed(Duration::from_millis(20)),
+        ..Config::default()
+    });
     with_http2(target.address(), |mut sender| async move {
         let mut answers = Vec::new();
         for id in 0..1000 {
@@ -127,16 +166,31 @@ fn more_streams_than_are_allowed_wait_for_their_turn() {
 fn head_has_the_length_and_no_body_and_other_methods_are_refused() {
     let target = start(Config::default());
     with_http2(target.address(), |mut sender| async move {
-        let answer = sender.send_request(request(Method::HEAD, "/items/7")).await.unwrap();
+        let answer = sender
+            .send_request(request(Method::HEAD, "/items/7"))
+            .await
+            .unwrap();
         assert_eq!(answer.status(), 200);
-        assert_eq!(answer.headers()["content-length"], body(0, 7).len().to_string().as_str());
+        assert_eq!(
+            answer.headers()["content-length"],
+            body(0, 7).len().to_string().as_str()
+        );
         assert!(whole(answer).await.is_empty());
         let mut post = request(Method::POST, "/items/7");
         *post.body_mut() = Full::from(vec![b'x'; 100_000]);
         let answer = sender.send_request(post).await.unwrap();
-        assert_eq!((answer.status().as_u16(), answer.headers()["allow"].to_str().unwrap()), (405, "GET, HEAD"));
+        assert_eq!(
+            (
+                answer.status().as_u16(),
+                answer.headers()["allow"].to_str().unwrap()
+            ),
+            (405, "GET, HEAD")
+        );
         // The connection goes on.
-        let answer = sender.send_request(request(Method::GET, "/__admin/health")).await.unwrap();
+        let answer = sender
+            .send_request(request(Method::GET, "/__admin/health"))
+            .await
+            .unwrap();
         assert_eq!(answer.status(), 200);
     });
     assert_eq!(target.stop().unwrap().requests, 2);
@@ -145,48 +199,80 @@ fn head_has_the_length_and_no_body_and_other_methods_are_refused() {
 #[test]
 fn a_fault_over_http2_resets_its_stream_and_no_other() {
     let faults: Faults = "drop:0.3,reset:0.2".parse().unwrap();
-    let target = start(Config { seed: 4, faults: faults.clone(), ..Config::default() });
+    let target = start(Config {
+        seed: 4,
+        faults: faults.clone(),
+        ..Config::default()
+    });
     with_http2(target.address(), |mut sender| async move {
         for id in 0..50 {
-            let answer = sender.send_request(request(Method::GET, &format!("/items/{id}"))).await;
+            let answer = sender
+                .send_request(request(Method::GET, &format!("/items/{id}")))
+                .await;
             assert_eq!(answer.is_err(), faults.pick(4, id, 0).is_some(), "{id}");
         }
     });
     let books = target.stop().unwrap();
-    assert_eq!((books.requests, books.connections, books.http2_connections), (50, 1, 1));
-    assert_eq!(books.faults["drop"] + books.faults["reset"] + books.by_status[&200], 50);
+    assert_eq!(
+        (books.requests, books.connections, books.http2_connections),
+        (50, 1, 1)
+    );
+    assert_eq!(
+        books.faults["drop"] + books.faults["reset"] + books.by_status[&200],
+        50
+    );
 }
 
 #[test]
 fn an_answer_over_http2_has_no_headers_that_concern_the_connection() {
-    let target = start(Config { faults: "close:1".parse().unwrap(), ..Config::default() });
+    let target = start(Config {
+        faults: "close:1".parse().unwrap(),
+        ..Config::default()
+    });
     with_http2(target.address(), |mut sender| async move {
         for id in 0..3 {
-            let answer = sender.send_request(request(Method::GET, &format!("/items/{id}"))).await.unwrap();
+            let answer = sender
+                .send_request(request(Method::GET, &format!("/items/{id}")))
+                .await
+                .unwrap();
             assert!(!answer.headers().contains_key("connection"));
             assert_eq!(whole(answer).await, body(0, id));
         }
     });
     let books = target.stop().unwrap();
-    assert_eq!((books.requests, books.connections, books.faults["close"]), (3, 1, 3));
+    assert_eq!(
+        (books.requests, books.connections, books.faults["close"]),
+        (3, 1, 3)
+    );
 }
 
 #[test]
 fn requests_end_when_their_streams_or_their_connection_do() {
     let latency: Latency = "bimodal:0,1h,0.5".parse().unwrap();
     // Beyond the ids that are tracked every attempt is as the first.
-    let id = |hold| (1 << 30..1 << 31).find(|id| latency.hold(3, *id, 0) == hold).unwrap();
+    let id = |hold| {
+        (1 << 30..1 << 31)
+            .find(|id| latency.hold(3, *id, 0) == hold)
+            .unwrap()
+    };
     let slow = format!("/items/{}", id(Duration::from_hours(1)));
     let fast = format!("/items/{}", id(Duration::ZERO));
     let latency_per_in_flight = "1us".parse().unwrap();
-    let target = start(Config { seed: 3, latency: latency.clone(), latency_per_in_flight, ..Config::default() });
+    let target = start(Config {
+        seed: 3,
+        latency: latency.clone(),
+        latency_per_in_flight,
+        ..Config::default()
+    });
     // An item that is not held, but for as many microseconds as there are other requests.
     let others = || {
         let mut stream = connect(&target);
         let request = format!("GET {fast} HTTP/1.1\r\nHost: target\r\nConnection: close\r\n\r\n");
         stream.write_all(request.as_bytes()).unwrap();
         let answer = String::from_utf8(rest(&mut stream)).unwrap();
-        let held = answer.lines().find_map(|line| line.strip_prefix("x-mock-hold-us: "));
+        let held = answer
+            .lines()
+            .find_map(|line| line.strip_prefix("x-mock-hold-us: "));
         held.map_or(0, |held| held.parse::<u64>().unwrap())
     };
     let wait_for = async |expected| {
@@ -213,7 +299,8 @@ fn requests_end_when_their_streams_or_their_connection_do() {
 fn a_connection_may_begin_in_any_pieces() {
     let target = start(Config::default());
     let get = b"GET /items/7 HTTP/1.1\r\nHost: target\r\nConnection: close\r\n\r\n";
-    let post = b"POST /items/7 HTTP/1.1\r\nHost: target\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
+    let post =
+        b"POST /items/7 HTTP/1.1\r\nHost: target\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
     for piece in [1, 2, 3, 23, 24, 25, 1000] {
         for (bytes, status) in [(&get[..], "200"), (&post[..], "405")] {
             let mut stream = connect(&target);
@@ -221,7 +308,10 @@ fn a_connection_may_begin_in_any_pieces() {
                 stream.write_all(piece).unwrap();
             }
             let answer = String::from_utf8(rest(&mut stream)).unwrap();
-            assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{piece}: {answer}");
+            assert!(
+                answer.starts_with(&format!("HTTP/1.1 {status} ")),
+                "{piece}: {answer}"
+            );
         }
         let mut stream = connect(&target);
         for piece in [PREFACE, SETTINGS].concat().chunks(piece) {
@@ -239,7 +329,9 @@ fn a_connection_may_begin_in_any_pieces() {
 fn what_only_looks_like_http2_is_answered_as_http1() {
     let target = start(Config::default());
     let mut stream = connect(&target);
-    stream.write_all(b"PRI * HTTP/1.1\r\nHost: target\r\nConnection: close\r\n\r\n").unwrap();
+    stream
+        .write_all(b"PRI * HTTP/1.1\r\nHost: target\r\nConnection: close\r\n\r\n")
+        .unwrap();
     assert!(rest(&mut stream).starts_with(b"HTTP/1.1 405 "));
     let mut stream = connect(&target);
     stream.write_all(&PREFACE[..23]).unwrap();
@@ -254,7 +346,9 @@ fn a_long_head_is_read_in_full() {
     for length in [900, 1000, 1024, 1100, 5000] {
         let mut stream = connect(&target);
         let filler = "x".repeat(length);
-        let request = format!("GET /items/7 HTTP/1.1\r\nHost: target\r\nConnection: close\r\nX-Long: {filler}\r\n\r\n");
+        let request = format!(
+            "GET /items/7 HTTP/1.1\r\nHost: target\r\nConnection: close\r\nX-Long: {filler}\r\n\r\n"
+        );
         stream.write_all(request.as_bytes()).unwrap();
         assert!(rest(&mut stream).ends_with(&body(0, 7)), "{length}");
     }
@@ -262,15 +356,23 @@ fn a_long_head_is_read_in_full() {
 
 #[test]
 fn a_choice_of_one_version_is_kept_to() {
-    let target = start(Config { http: Http::Http1, ..Config::default() });
+    let target = start(Config {
+        http: Http::Http1,
+        ..Config::default()
+    });
     let mut stream = connect(&target);
     stream.write_all(&[PREFACE, SETTINGS].concat()).unwrap();
     assert!(!rest(&mut stream).starts_with(&[0, 0]));
     assert_eq!(target.stop().unwrap().http2_connections, 0);
 
-    let target = start(Config { http: Http::Http2, ..Config::default() });
+    let target = start(Config {
+        http: Http::Http2,
+        ..Config::default()
+    });
     let mut stream = connect(&target);
-    stream.write_all(b"GET /items/7 HTTP/1.1\r\nHost: target\r\nConnection: close\r\n\r\n").unwrap();
+    stream
+        .write_all(b"GET /items/7 HTTP/1.1\r\nHost: target\r\nConnection: close\r\n\r\n")
+        .unwrap();
     assert!(!rest(&mut stream).starts_with(b"HTTP/1.1 2"));
     let books = target.stop().unwrap();
     assert_eq!((books.http2_connections, books.requests), (1, 0));
@@ -279,17 +381,28 @@ fn a_choice_of_one_version_is_kept_to() {
 /// A TLS client that trusts `pem` and offers `alpn`.
 fn client(pem: &str, alpn: &[&str]) -> Arc<ClientConfig> {
     let mut roots = RootCertStore::empty();
-    roots.add(CertificateDer::from_pem_slice(pem.as_bytes()).unwrap()).unwrap();
+    roots
+        .add(CertificateDer::from_pem_slice(pem.as_bytes()).unwrap())
+        .unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    let builder = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap();
     let mut config = builder.with_root_certificates(roots).with_no_client_auth();
     config.alpn_protocols = alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
     Arc::new(config)
 }
 
-fn tls(target: &Handle, client: &Arc<ClientConfig>, name: &str) -> StreamOwned<ClientConnection, TcpStream> {
+fn tls(
+    target: &Handle,
+    client: &Arc<ClientConfig>,
+    name: &str,
+) -> StreamOwned<ClientConnection, TcpStream> {
     let name = ServerName::try_from(name.to_owned()).unwrap();
-    StreamOwned::new(ClientConnection::new(Arc::clone(client), name).unwrap(), connect(target))
+    StreamOwned::new(
+        ClientConnection::new(Arc::clone(client), name).unwrap(),
+        connect(target),
+    )
 }
 
 /// Does the handshake; the error that it meets, if so.
@@ -304,14 +417,21 @@ const CLOSING: &[u8] = b"GET /items/7 HTTP/1.1\r\nHost: target\r\nConnection: cl
 
 #[test]
 fn a_client_that_trusts_the_authority_is_served_under_each_name() {
-    let certificate = Tls::generate(&["127.0.0.5".parse().unwrap(), "0.0.0.0".parse().unwrap()]).unwrap();
+    let certificate =
+        Tls::generate(&["127.0.0.5".parse().unwrap(), "0.0.0.0".parse().unwrap()]).unwrap();
     let client = client(certificate.certificate_pem(), &[]);
-    let target = start(Config { tls: Some(certificate), ..Config::default() });
+    let target = start(Config {
+        tls: Some(certificate),
+        ..Config::default()
+    });
     for name in ["localhost", "127.0.0.1", "::1", "127.0.0.5"] {
         let mut stream = tls(&target, &client, name);
         stream.write_all(CLOSING).unwrap();
         let answer = rest(&mut stream);
-        assert!(answer.starts_with(b"HTTP/1.1 200 ") && answer.ends_with(&body(0, 7)), "{name}");
+        assert!(
+            answer.starts_with(b"HTTP/1.1 200 ") && answer.ends_with(&body(0, 7)),
+            "{name}"
+        );
     }
     for name in ["127.0.0.6", "example.invalid", "0.0.0.0"] {
         assert!(shake(&mut tls(&target, &client, name)).is_err(), "{name}");
@@ -324,7 +444,10 @@ fn a_client_that_trusts_the_authority_is_served_under_each_name() {
         std::thread::yield_now();
     }
     let books = target.stop().unwrap();
-    assert_eq!((books.requests, books.connections, books.tls_connections), (4, 4, 4));
+    assert_eq!(
+        (books.requests, books.connections, books.tls_connections),
+        (4, 4, 4)
+    );
 }
 
 #[test]
@@ -341,11 +464,28 @@ fn what_is_spoken_is_what_both_sides_offer() {
         (Http::Http2, &["h2", "http/1.1"], Ok(Some("h2"))),
         (Http::Http2, &["http/1.1"], Err(())),
     ] {
-        let target = start(Config { tls: Some(certificate.clone()), http, ..Config::default() });
-        let mut stream = tls(&target, &client(certificate.certificate_pem(), offered), "localhost");
+        let target = start(Config {
+            tls: Some(certificate.clone()),
+            http,
+            ..Config::default()
+        });
+        let mut stream = tls(
+            &target,
+            &client(certificate.certificate_pem(), offered),
+            "localhost",
+        );
         let shaken = shake(&mut stream).map_err(drop);
-        let protocol = || stream.conn.alpn_protocol().map(|name| String::from_utf8(name.to_vec()).unwrap());
-        assert_eq!(shaken.map(|()| protocol()), agreed.map(|name| name.map(str::to_owned)), "{http:?} {offered:?}");
+        let protocol = || {
+            stream
+                .conn
+                .alpn_protocol()
+                .map(|name| String::from_utf8(name.to_vec()).unwrap())
+        };
+        assert_eq!(
+            shaken.map(|()| protocol()),
+            agreed.map(|name| name.map(str::to_owned)),
+            "{http:?} {offered:?}"
+        );
         if agreed == Ok(Some("h2")) {
             stream.write_all(&[PREFACE, SETTINGS].concat()).unwrap();
             let mut head = [0; 9];
@@ -358,7 +498,10 @@ fn what_is_spoken_is_what_both_sides_offer() {
         drop(stream);
         let books = target.stop().unwrap();
         assert_eq!(books.http2_connections, u64::from(agreed == Ok(Some("h2"))));
-        assert_eq!((books.tls_connections, books.tls_handshake_failures), if agreed.is_ok() { (1, 0) } else { (0, 1) });
+        assert_eq!(
+            (books.tls_connections, books.tls_handshake_failures),
+            if agreed.is_ok() { (1, 0) } else { (0, 1) }
+        );
     }
 }
 
@@ -366,13 +509,21 @@ fn what_is_spoken_is_what_both_sides_offer() {
 fn handshakes_that_fail_or_hang_do_not_hurt_others() {
     let certificate = Tls::generate(&[]).unwrap();
     let client = client(certificate.certificate_pem(), &[]);
-    let target = start(Config { tls: Some(certificate), ..Config::default() });
+    let target = start(Config {
+        tls: Some(certificate),
+        ..Config::default()
+    });
     // The beginning of a ClientHello that never goes on, and nothing at all.
     let mut hanging: Vec<TcpStream> = (0..20).map(|_| connect(&target)).collect();
     for stream in &mut hanging[..10] {
         stream.write_all(&[0x16, 3, 1, 2, 0, 1, 0]).unwrap();
     }
-    for garbage in [&b"GET / HTTP/1.1\r\n\r\n"[..], &[0xff; 4096], &[0x16, 3, 1, 0xff, 0xff], PREFACE] {
+    for garbage in [
+        &b"GET / HTTP/1.1\r\n\r\n"[..],
+        &[0xff; 4096],
+        &[0x16, 3, 1, 0xff, 0xff],
+        PREFACE,
+    ] {
         let mut stream = connect(&target);
         stream.write_all(garbage).unwrap();
         stream.shutdown(Shutdown::Write).unwrap();
@@ -382,7 +533,14 @@ fn handshakes_that_fail_or_hang_do_not_hurt_others() {
     stream.write_all(CLOSING).unwrap();
     assert!(rest(&mut stream).ends_with(&body(0, 7)));
     let books = target.stop().unwrap();
-    assert_eq!((books.tls_connections, books.tls_handshake_failures, books.requests), (1, 4, 1));
+    assert_eq!(
+        (
+            books.tls_connections,
+            books.tls_handshake_failures,
+            books.requests
+        ),
+        (1, 4, 1)
+    );
     // Stopping has ended what was hanging; that is not their failure.
     assert!(hanging.iter_mut().all(|stream| rest(stream).is_empty()));
 }
@@ -393,9 +551,15 @@ fn faults_go_through_tls() {
     let client = client(certificate.certificate_pem(), &[]);
     let meet = |fault: &str| {
         let faults = format!("{fault}:1").parse().unwrap();
-        let target = start(Config { tls: Some(certificate.clone()), faults, ..Config::default() });
+        let target = start(Config {
+            tls: Some(certificate.clone()),
+            faults,
+            ..Config::default()
+        });
         let mut stream = tls(&target, &client, "localhost");
-        stream.write_all(b"GET /items/7 HTTP/1.1\r\nHost: target\r\n\r\n").unwrap();
+        stream
+            .write_all(b"GET /items/7 HTTP/1.1\r\nHost: target\r\n\r\n")
+            .unwrap();
         let mut received = Vec::new();
         let ended = stream.read_to_end(&mut received);
         assert_eq!(target.stop().unwrap().faults[fault], 1);
@@ -405,7 +569,9 @@ fn faults_go_through_tls() {
     assert_eq!(meet("drop"), (Ok(0), vec![]));
     assert_eq!(meet("reset"), (Err(ErrorKind::ConnectionReset), vec![]));
     let (ended, received) = meet("truncated");
-    assert!(ended.is_ok() && received.starts_with(b"HTTP/1.1 200 ") && !received.ends_with(&body(0, 7)));
+    assert!(
+        ended.is_ok() && received.starts_with(b"HTTP/1.1 200 ") && !received.ends_with(&body(0, 7))
+    );
     let (ended, received) = meet("garbage");
     assert!(ended.is_ok() && !received.is_empty() && !received.starts_with(b"HTTP/1.1 "));
 }
@@ -414,7 +580,10 @@ fn faults_go_through_tls() {
 fn a_session_is_resumed_with_a_ticket_by_any_handle_to_the_certificate() {
     let certificate = Tls::generate(&[]).unwrap();
     let client = client(certificate.certificate_pem(), &[]);
-    let config = Config { tls: Some(certificate), ..Config::default() };
+    let config = Config {
+        tls: Some(certificate),
+        ..Config::default()
+    };
     let kinds = [(); 2].map(|()| {
         // Another server each time, as another process would be.
         let target = start(config.clone());
@@ -423,7 +592,13 @@ fn a_session_is_resumed_with_a_ticket_by_any_handle_to_the_certificate() {
         rest(&mut stream);
         stream.conn.handshake_kind()
     });
-    assert_eq!(kinds, [Some(rustls::HandshakeKind::Full), Some(rustls::HandshakeKind::Resumed)]);
+    assert_eq!(
+        kinds,
+        [
+            Some(rustls::HandshakeKind::Full),
+            Some(rustls::HandshakeKind::Resumed)
+        ]
+    );
 }
 
 #[test]
@@ -438,11 +613,16 @@ fn stopping_ends_idle_connections_of_every_kind() {
 
     let certificate = Tls::generate(&[]).unwrap();
     let client = client(certificate.certificate_pem(), &["http/1.1"]);
-    let secret = start(Config { tls: Some(certificate), ..Config::default() });
+    let secret = start(Config {
+        tls: Some(certificate),
+        ..Config::default()
+    });
     let mut shaken = tls(&secret, &client, "localhost");
     shake(&mut shaken).unwrap();
     let mut asked = tls(&secret, &client, "localhost");
-    asked.write_all(b"GET /items/7 HTTP/1.1\r\nHost: target\r\n\r\n").unwrap();
+    asked
+        .write_all(b"GET /items/7 HTTP/1.1\r\nHost: target\r\n\r\n")
+        .unwrap();
     while secret.ledger().by_status.is_empty() {
         std::thread::yield_now();
     }
@@ -459,9 +639,13 @@ fn stopping_ends_idle_connections_of_every_kind() {
 fn an_idle_http2_client_that_behaves_is_told_to_go() {
     let target = start(Config::default());
     with_http2(target.address(), |mut sender| async move {
-        let answer = sender.send_request(request(Method::GET, "/items/7")).await.unwrap();
+        let answer = sender
+            .send_request(request(Method::GET, "/items/7"))
+            .await
+            .unwrap();
         assert_eq!(whole(answer).await, body(0, 7));
-        // Blocks this thread and the client with it, so that it cannot acknowledge anything: the grace ends it.
+        // Blocks this thread and the client with it, so that it cannot acknowledge anything: the
+        // grace ends it.
         target.stop().unwrap();
         let answer = sender.send_request(request(Method::GET, "/items/8")).await;
         assert!(answer.is_err());

@@ -1,5 +1,5 @@
-//! The target as a forward proxy, over real loopback sockets: what a second target, or a server of the test's own, sees
-//! of it, with the counts of both as witnesses.
+//! The target as a forward proxy, over real loopback sockets: what a second target, or a server of
+//! the test's own, sees of it, with the counts of both as witnesses.
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
@@ -41,12 +41,22 @@ fn start(config: Config) -> Handle {
 
 /// A proxy for USER "user" and PASS "pass".
 fn proxy() -> Handle {
-    let proxy = Proxy { credentials: Some("user:pass".parse().unwrap()), ..Proxy::default() };
-    start(Config { seed: 1, proxy: Some(proxy), ..Config::default() })
+    let proxy = Proxy {
+        credentials: Some("user:pass".parse().unwrap()),
+        ..Proxy::default()
+    };
+    start(Config {
+        seed: 1,
+        proxy: Some(proxy),
+        ..Config::default()
+    })
 }
 
 fn open_proxy() -> Handle {
-    start(Config { proxy: Some(Proxy::default()), ..Config::default() })
+    start(Config {
+        proxy: Some(Proxy::default()),
+        ..Config::default()
+    })
 }
 
 fn connect(address: SocketAddr) -> TcpStream {
@@ -64,7 +74,10 @@ fn rest(stream: &mut impl Read) -> Vec<u8> {
 }
 
 fn basic(user: &str) -> String {
-    format!("Proxy-Authorization: Basic {}\r\n", BASE64_STANDARD.encode(format!("{user}:pass")))
+    format!(
+        "Proxy-Authorization: Basic {}\r\n",
+        BASE64_STANDARD.encode(format!("{user}:pass"))
+    )
 }
 
 #[derive(Debug)]
@@ -99,10 +112,24 @@ fn head(reader: &mut impl BufRead) -> (String, BTreeMap<String, String>) {
 /// An answer with a `Content-Length`, or none.
 fn receive(reader: &mut impl BufRead) -> Answer {
     let (line, headers) = head(reader);
-    let status = line.split(' ').nth(1).unwrap_or_else(|| panic!("no answer: {line:?}")).parse().unwrap();
-    let mut body = vec![0; headers.get("content-length").map_or(0, |length| length.parse().unwrap())];
+    let status = line
+        .split(' ')
+        .nth(1)
+        .unwrap_or_else(|| panic!("no answer: {line:?}"))
+        .parse()
+        .unwrap();
+    let mut body = vec![
+        0;
+        headers
+            .get("content-length")
+            .map_or(0, |length| length.parse().unwrap())
+    ];
     reader.read_exact(&mut body).unwrap();
-    Answer { status, headers, body }
+    Answer {
+        status,
+        headers,
+        body,
+    }
 }
 
 struct Client {
@@ -111,7 +138,9 @@ struct Client {
 
 impl Client {
     fn of(proxy: &Handle) -> Self {
-        Self { reader: BufReader::new(connect(proxy.address())) }
+        Self {
+            reader: BufReader::new(connect(proxy.address())),
+        }
     }
 
     fn send(&mut self, text: &str) {
@@ -120,15 +149,23 @@ impl Client {
 
     /// A request in absolute form for an item of `target`, with more header lines.
     fn get(&mut self, target: SocketAddr, id: u64, more: &str) -> Answer {
-        self.send(&format!("GET http://{target}/items/{id} HTTP/1.1\r\nHost: elsewhere\r\n{more}\r\n"));
+        self.send(&format!(
+            "GET http://{target}/items/{id} HTTP/1.1\r\nHost: elsewhere\r\n{more}\r\n"
+        ));
         receive(&mut self.reader)
     }
 
     /// A tunnel to `target`, or the answer that refuses it.
     fn tunnel(mut self, target: &str, more: &str) -> Result<TcpStream, Answer> {
-        self.send(&format!("CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n{more}\r\n"));
+        self.send(&format!(
+            "CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n{more}\r\n"
+        ));
         let answer = receive(&mut self.reader);
-        if answer.status == 200 { Ok(self.reader.into_inner()) } else { Err(answer) }
+        if answer.status == 200 {
+            Ok(self.reader.into_inner())
+        } else {
+            Err(answer)
+        }
     }
 }
 
@@ -140,7 +177,8 @@ fn body(id: u64) -> Vec<u8> {
 
 const CLOSING: &str = "GET /items/7 HTTP/1.1\r\nHost: target\r\nConnection: close\r\n\r\n";
 
-/// Runs `serve` for one connection to a listener of its own, beside `test`, which is told where it listens.
+/// Runs `serve` for one connection to a listener of its own, beside `test`, which is told where it
+/// listens.
 fn beside<T: Send>(serve: impl FnOnce(TcpStream) -> T + Send, test: impl FnOnce(SocketAddr)) -> T {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -157,18 +195,28 @@ fn each_session_has_an_exit_of_its_own_and_keeps_it() {
     for label in ["a", "b", "c"] {
         // On two connections of the client, and through a tunnel.
         for id in [1, 2] {
-            let answer = Client::of(&proxy).get(target.address(), id, &basic(&format!("user-session-{label}")));
+            let answer = Client::of(&proxy).get(
+                target.address(),
+                id,
+                &basic(&format!("user-session-{label}")),
+            );
             assert_eq!((answer.status, answer.body), (200, body(id)));
             assert_eq!(answer.headers["via"], "1.1 crawlmark");
         }
         let authorization = basic(&format!("user-session-{label}"));
-        let mut tunnel = Client::of(&proxy).tunnel(&target.address().to_string(), &authorization).unwrap();
+        let mut tunnel = Client::of(&proxy)
+            .tunnel(&target.address().to_string(), &authorization)
+            .unwrap();
         tunnel.write_all(CLOSING.as_bytes()).unwrap();
         assert!(rest(&mut tunnel).ends_with(&body(7)));
     }
     let (proxied, books) = (proxy.stop().unwrap(), target.stop().unwrap());
     let exits = &books.by_source;
-    assert_eq!(exits.values().copied().collect::<Vec<_>>(), [3, 3, 3], "{exits:?}");
+    assert_eq!(
+        exits.values().copied().collect::<Vec<_>>(),
+        [3, 3, 3],
+        "{exits:?}"
+    );
     for exit in exits.keys() {
         assert!(exit.starts_with("127.1."), "{exit}");
     }
@@ -177,8 +225,14 @@ fn each_session_has_an_exit_of_its_own_and_keeps_it() {
     // None of it is among the proxy's own.
     assert_eq!((proxied.requests, proxied.connections), (0, 0));
     let proxied = proxied.proxy;
-    assert_eq!((proxied.requests, proxied.tunnels, proxied.sessionless), (6, 3, 0));
-    assert_eq!(proxied.by_session, ["a", "b", "c"].map(|label| (label.to_owned(), 3)).into());
+    assert_eq!(
+        (proxied.requests, proxied.tunnels, proxied.sessionless),
+        (6, 3, 0)
+    );
+    assert_eq!(
+        proxied.by_session,
+        ["a", "b", "c"].map(|label| (label.to_owned(), 3)).into()
+    );
 }
 
 #[test]
@@ -186,27 +240,45 @@ fn without_a_label_each_request_and_each_tunnel_goes_out_from_elsewhere() {
     let (proxy, target) = (proxy(), start(Config::default()));
     let mut client = Client::of(&proxy);
     for id in 0..20 {
-        assert_eq!(client.get(target.address(), id, &basic("user")).body, body(id));
+        assert_eq!(
+            client.get(target.address(), id, &basic("user")).body,
+            body(id)
+        );
     }
     for _ in 0..5 {
-        let mut tunnel = Client::of(&proxy).tunnel(&target.address().to_string(), &basic("user")).unwrap();
+        let mut tunnel = Client::of(&proxy)
+            .tunnel(&target.address().to_string(), &basic("user"))
+            .unwrap();
         tunnel.write_all(CLOSING.as_bytes()).unwrap();
         rest(&mut tunnel);
     }
     let (proxied, books) = (proxy.stop().unwrap(), target.stop().unwrap());
     assert_eq!((books.requests, books.connections), (25, 25));
     assert_eq!(books.by_source.len(), 25, "{:?}", books.by_source);
-    assert_eq!((proxied.proxy.sessionless, proxied.proxy.by_session.len()), (25, 0));
+    assert_eq!(
+        (proxied.proxy.sessionless, proxied.proxy.by_session.len()),
+        (25, 0)
+    );
 }
 
 #[test]
 fn a_limit_by_address_is_not_shared_between_sessions() {
-    let limited = Config { limits: Limits::new(vec!["1/h:burst=2".parse().unwrap()]).unwrap(), ..Config::default() };
+    let limited = Config {
+        limits: Limits::new(vec!["1/h:burst=2".parse().unwrap()]).unwrap(),
+        ..Config::default()
+    };
     let (proxy, target) = (proxy(), start(limited));
     for label in ["a", "b"] {
         let mut client = Client::of(&proxy);
-        let statuses =
-            [0, 1, 2].map(|id| client.get(target.address(), id, &basic(&format!("user-session-{label}"))).status);
+        let statuses = [0, 1, 2].map(|id| {
+            client
+                .get(
+                    target.address(),
+                    id,
+                    &basic(&format!("user-session-{label}")),
+                )
+                .status
+        });
         assert_eq!(statuses, [200, 200, 429], "{label}");
     }
     // A client without a session has another address each time.
@@ -216,21 +288,44 @@ fn a_limit_by_address_is_not_shared_between_sessions() {
 
 #[test]
 fn a_limit_by_session_counts_what_is_forwarded_and_others_do_not() {
-    let limits = ["2/h:burst=2:key=session:name=sessions", "1/h:name=own"].map(|limit| limit.parse().unwrap());
-    let config =
-        Config { proxy: Some(Proxy::default()), limits: Limits::new(limits.into()).unwrap(), ..Config::default() };
+    let limits = ["2/h:burst=2:key=session:name=sessions", "1/h:name=own"]
+        .map(|limit| limit.parse().unwrap());
+    let config = Config {
+        proxy: Some(Proxy::default()),
+        limits: Limits::new(limits.into()).unwrap(),
+        ..Config::default()
+    };
     let (proxy, target) = (start(config), start(Config::default()));
     for label in ["a", "b"] {
         let mut client = Client::of(&proxy);
-        let statuses =
-            [0, 1, 2].map(|id| client.get(target.address(), id, &basic(&format!("user-session-{label}"))).status);
+        let statuses = [0, 1, 2].map(|id| {
+            client
+                .get(
+                    target.address(),
+                    id,
+                    &basic(&format!("user-session-{label}")),
+                )
+                .status
+        });
         assert_eq!(statuses, [200, 200, 429], "{label}");
     }
     let proxied = proxy.stop().unwrap();
-    let of = |name: &str| (proxied.by_limit[name].admitted, proxied.by_limit[name].rejected);
+    let of = |name: &str| {
+        (
+            proxied.by_limit[name].admitted,
+            proxied.by_limit[name].rejected,
+        )
+    };
     assert_eq!((of("sessions"), of("own")), ((4, 2), (0, 0)));
     // What is forwarded is in the proxy's counts and in those of this limit, and in no others.
-    assert_eq!((proxied.requests, proxied.max_admitted_in_1s, proxied.proxy.requests), (0, 0, 4));
+    assert_eq!(
+        (
+            proxied.requests,
+            proxied.max_admitted_in_1s,
+            proxied.proxy.requests
+        ),
+        (0, 0, 4)
+    );
     assert_eq!(target.stop().unwrap().requests, 4);
 }
 
@@ -238,7 +333,10 @@ fn a_limit_by_session_counts_what_is_forwarded_and_others_do_not() {
 fn nobody_is_let_in_without_the_credentials() {
     let (proxy, target) = (proxy(), start(Config::default()));
     let address = target.address();
-    let unlike = format!("Proxy-Authorization: Basic {}\r\n", BASE64_STANDARD.encode("user:hidden"));
+    let unlike = format!(
+        "Proxy-Authorization: Basic {}\r\n",
+        BASE64_STANDARD.encode("user:hidden")
+    );
     for (more, says) in [
         ("", "requires credentials"),
         ("Proxy-Authorization: Bearer x\r\n", "cannot be read"),
@@ -246,7 +344,10 @@ fn nobody_is_let_in_without_the_credentials() {
         (&basic("other"), "wrong"),
         (&unlike, "wrong"),
         // Meant for the target, not for the proxy.
-        ("Authorization: Basic dXNlcjpwYXNz\r\n", "requires credentials"),
+        (
+            "Authorization: Basic dXNlcjpwYXNz\r\n",
+            "requires credentials",
+        ),
     ] {
         let mut client = Client::of(&proxy);
         let answer = client.get(address, 1, more);
@@ -256,11 +357,21 @@ fn nobody_is_let_in_without_the_credentials() {
         assert!(!format!("{answer:?}").contains("hidden"));
         // The same connection gets in with the right ones.
         assert_eq!(client.get(address, 1, &basic("user")).status, 200);
-        let refused = Client::of(&proxy).tunnel(&address.to_string(), more).unwrap_err();
+        let refused = Client::of(&proxy)
+            .tunnel(&address.to_string(), more)
+            .unwrap_err();
         assert_eq!(refused.status, 407);
     }
     let books = proxy.stop().unwrap().proxy;
-    assert_eq!((books.requests, books.tunnels, books.auth_failures, books.sessionless), (12, 6, 12, 6));
+    assert_eq!(
+        (
+            books.requests,
+            books.tunnels,
+            books.auth_failures,
+            books.sessionless
+        ),
+        (12, 6, 12, 6)
+    );
     assert_eq!(target.stop().unwrap().requests, 6);
 }
 
@@ -268,45 +379,86 @@ fn nobody_is_let_in_without_the_credentials() {
 fn what_is_out_of_reach_is_refused_and_what_is_no_destination_is_malformed() {
     let proxy = open_proxy();
     let mut tried = 0;
-    for host in ["192.0.2.1", "example.invalid", "0.0.0.0", "10.0.0.1", "[2001:db8::1]", "[::ffff:192.0.2.1]", "127.1"]
-    {
+    for host in [
+        "192.0.2.1",
+        "example.invalid",
+        "0.0.0.0",
+        "10.0.0.1",
+        "[2001:db8::1]",
+        "[::ffff:192.0.2.1]",
+        "127.1",
+    ] {
         let mut client = Client::of(&proxy);
-        client.send(&format!("GET http://{host}:80/ HTTP/1.1\r\nHost: {host}\r\n\r\n"));
+        client.send(&format!(
+            "GET http://{host}:80/ HTTP/1.1\r\nHost: {host}\r\n\r\n"
+        ));
         let answer = receive(&mut client.reader);
         assert_eq!(answer.status, 403, "{host}");
-        let refused = Client::of(&proxy).tunnel(&format!("{host}:443"), "").unwrap_err();
+        let refused = Client::of(&proxy)
+            .tunnel(&format!("{host}:443"), "")
+            .unwrap_err();
         assert_eq!((refused.status, refused.error()), (403, answer.error()));
         tried += 2;
     }
-    for request in ["GET https://127.0.0.1/", "GET ftp://127.0.0.1/", "GET http://127.0.0.1:0/", "CONNECT 127.0.0.1:0"]
-    {
+    for request in [
+        "GET https://127.0.0.1/",
+        "GET ftp://127.0.0.1/",
+        "GET http://127.0.0.1:0/",
+        "CONNECT 127.0.0.1:0",
+    ] {
         let mut client = Client::of(&proxy);
         client.send(&format!("{request} HTTP/1.1\r\nHost: target\r\n\r\n"));
         assert_eq!(receive(&mut client.reader).status, 400, "{request}");
         tried += 1;
     }
     let books = proxy.stop().unwrap().proxy;
-    assert_eq!((books.refused, books.requests + books.tunnels), (tried, tried));
-    assert_eq!((books.upstream_failures, books.bytes_up, books.bytes_down), (0, 0, 0));
+    assert_eq!(
+        (books.refused, books.requests + books.tunnels),
+        (tried, tried)
+    );
+    assert_eq!(
+        (books.upstream_failures, books.bytes_up, books.bytes_down),
+        (0, 0, 0)
+    );
 }
 
 #[test]
 fn a_target_that_cannot_be_reached_or_says_nothing_is_the_gateways_error() {
     let patience = Duration::from_millis(50);
-    let proxy = start(Config { proxy: Some(Proxy { patience, ..Proxy::default() }), ..Config::default() });
-    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let proxy = start(Config {
+        proxy: Some(Proxy {
+            patience,
+            ..Proxy::default()
+        }),
+        ..Config::default()
+    });
+    let free = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
     assert_eq!(Client::of(&proxy).get(free, 1, "").status, 502);
-    assert_eq!(Client::of(&proxy).tunnel(&free.to_string(), "").unwrap_err().status, 502);
+    assert_eq!(
+        Client::of(&proxy)
+            .tunnel(&free.to_string(), "")
+            .unwrap_err()
+            .status,
+        502
+    );
     // The kernel accepts for it, and nobody answers.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let answer = Client::of(&proxy).get(silent.local_addr().unwrap(), 1, "");
-    assert_eq!((answer.status, answer.error().contains("50ms")), (504, true));
+    assert_eq!(
+        (answer.status, answer.error().contains("50ms")),
+        (504, true)
+    );
     for leaving in ["", "nonsense\r\n\r\n"] {
         let serve = |mut stream: TcpStream| {
             head(&mut BufReader::new(&stream));
             stream.write_all(leaving.as_bytes()).unwrap();
         };
-        beside(serve, |address| assert_eq!(Client::of(&proxy).get(address, 1, "").status, 502));
+        beside(serve, |address| {
+            assert_eq!(Client::of(&proxy).get(address, 1, "").status, 502);
+        });
     }
     assert_eq!(proxy.stop().unwrap().proxy.upstream_failures, 5);
 }
@@ -342,7 +494,9 @@ fn a_request_goes_out_as_a_proxy_sends_it() {
     names.sort_unstable();
     assert_eq!(names, ["authorization", "host", "via", "x-end"]);
     assert!(headers["host"].starts_with("127.0.0.1:"), "{headers:?}");
-    let IpAddr::V4(peer) = peer else { panic!("{peer}") };
+    let IpAddr::V4(peer) = peer else {
+        panic!("{peer}")
+    };
     assert_eq!(peer.octets()[..2], [127, 1]);
 }
 
@@ -351,9 +505,17 @@ fn bodies_go_through_both_ways_however_they_are_framed() {
     const LENGTH: usize = 3_000_000;
     let proxy = open_proxy();
     let sent: Vec<u8> = (0..=250).cycle().take(LENGTH).collect();
-    let chunked = [format!("{LENGTH:x}\r\n").as_bytes(), &sent, b"\r\n0\r\n\r\n"].concat();
+    let chunked = [
+        format!("{LENGTH:x}\r\n").as_bytes(),
+        &sent,
+        b"\r\n0\r\n\r\n",
+    ]
+    .concat();
     let lengths = format!("Content-Length: {LENGTH}\r\n");
-    for (framing, bytes) in [(lengths.as_str(), &sent), ("Transfer-Encoding: chunked\r\n", &chunked)] {
+    for (framing, bytes) in [
+        (lengths.as_str(), &sent),
+        ("Transfer-Encoding: chunked\r\n", &chunked),
+    ] {
         // Sends back what it receives, in the framing that it received.
         let serve = |stream: TcpStream| {
             let mut reader = BufReader::new(&stream);
@@ -363,7 +525,9 @@ fn bodies_go_through_both_ways_however_they_are_framed() {
                 .into_iter()
                 .find_map(|name| Some(format!("{name}: {}\r\n", headers.get(name)?)))
                 .unwrap_or_default();
-            (&stream).write_all(format!("HTTP/1.1 200 OK\r\n{framing}\r\n").as_bytes()).unwrap();
+            (&stream)
+                .write_all(format!("HTTP/1.1 200 OK\r\n{framing}\r\n").as_bytes())
+                .unwrap();
             let mut buffer = [0; 10_000];
             loop {
                 // The proxy closes when its client has.
@@ -401,7 +565,10 @@ fn bodies_go_through_both_ways_however_they_are_framed() {
         assert_eq!(framed.to_ascii_lowercase(), framing.to_ascii_lowercase());
     }
     let books = proxy.stop().unwrap().proxy;
-    assert_eq!((books.bytes_up, books.bytes_down), (2 * LENGTH as u64, 2 * LENGTH as u64));
+    assert_eq!(
+        (books.bytes_up, books.bytes_down),
+        (2 * LENGTH as u64, 2 * LENGTH as u64)
+    );
 }
 
 fn unchunked(reader: &mut impl BufRead) -> Vec<u8> {
@@ -424,11 +591,15 @@ fn an_answer_that_breaks_off_breaks_off_here_too() {
     let proxy = open_proxy();
     let serve = |mut stream: TcpStream| {
         head(&mut BufReader::new(&stream));
-        stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf").unwrap();
+        stream
+            .write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf")
+            .unwrap();
     };
     beside(serve, |address| {
         let mut client = Client::of(&proxy);
-        client.send(&format!("GET http://{address}/ HTTP/1.1\r\nHost: x\r\n\r\n"));
+        client.send(&format!(
+            "GET http://{address}/ HTTP/1.1\r\nHost: x\r\n\r\n"
+        ));
         let (_, headers) = head(&mut client.reader);
         assert_eq!(headers["content-length"], "100");
         let mut received = Vec::new();
@@ -442,17 +613,23 @@ fn an_answer_that_breaks_off_breaks_off_here_too() {
 fn a_kept_connection_that_has_ended_is_replaced() {
     let (proxy, listener) = (open_proxy(), TcpListener::bind("127.0.0.1:0").unwrap());
     let address = listener.local_addr().unwrap();
-    let session = format!("Proxy-Authorization: Basic {}\r\n", BASE64_STANDARD.encode("x-session-a:"));
+    let session = format!(
+        "Proxy-Authorization: Basic {}\r\n",
+        BASE64_STANDARD.encode("x-session-a:")
+    );
     let answer = || {
         let (stream, _) = listener.accept().unwrap();
         head(&mut BufReader::new(&stream));
-        (&stream).write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").unwrap();
+        (&stream)
+            .write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+            .unwrap();
         stream
     };
     let mut client = Client::of(&proxy);
     std::thread::scope(|scope| {
         for _ in 0..5 {
-            // Closed as soon as it has answered, without a word: the next request meets it closed, or closing.
+            // Closed as soon as it has answered, without a word: the next request meets it closed,
+            // or closing.
             let served = scope.spawn(|| drop(answer()));
             assert_eq!(client.get(address, 1, &session).status, 200);
             served.join().unwrap();
@@ -461,7 +638,9 @@ fn a_kept_connection_that_has_ended_is_replaced() {
         let served = scope.spawn(|| {
             let stream = answer();
             head(&mut BufReader::new(&stream));
-            (&stream).write_all(b"HTTP/1.1 201 OK\r\nContent-Length: 0\r\n\r\n").unwrap();
+            (&stream)
+                .write_all(b"HTTP/1.1 201 OK\r\nContent-Length: 0\r\n\r\n")
+                .unwrap();
         });
         assert_eq!(client.get(address, 1, &session).status, 200);
         assert_eq!(client.get(address, 1, &session).status, 201);
@@ -477,19 +656,40 @@ fn the_targets_own_items_are_served_beside_the_proxy_and_the_proxy_can_be_asked_
     let own = receive(&mut client.reader);
     assert_eq!((own.status, own.headers.contains_key("via")), (200, false));
     let forwarded = client.get(proxy.address(), 7, &basic("user-session-a"));
-    assert_eq!((forwarded.status, forwarded.body, forwarded.headers.contains_key("via")), (200, own.body, true));
+    assert_eq!(
+        (
+            forwarded.status,
+            forwarded.body,
+            forwarded.headers.contains_key("via")
+        ),
+        (200, own.body, true)
+    );
     let books = proxy.stop().unwrap();
-    assert_eq!((books.requests, books.connections, books.proxy.requests), (2, 2, 1));
+    assert_eq!(
+        (books.requests, books.connections, books.proxy.requests),
+        (2, 2, 1)
+    );
 }
 
 #[test]
 fn a_target_that_is_no_proxy_forwards_nothing() {
     let (no_proxy, target) = (start(Config::default()), start(Config::default()));
     // An absolute form names an item like any other.
-    assert_eq!(Client::of(&no_proxy).get(target.address(), 7, "").body, body(7));
-    let refused = Client::of(&no_proxy).tunnel(&target.address().to_string(), "").unwrap_err();
+    assert_eq!(
+        Client::of(&no_proxy).get(target.address(), 7, "").body,
+        body(7)
+    );
+    let refused = Client::of(&no_proxy)
+        .tunnel(&target.address().to_string(), "")
+        .unwrap_err();
     assert_eq!(refused.status, 405);
-    assert_eq!((no_proxy.stop().unwrap().requests, target.stop().unwrap().requests), (2, 0));
+    assert_eq!(
+        (
+            no_proxy.stop().unwrap().requests,
+            target.stop().unwrap().requests
+        ),
+        (2, 0)
+    );
 }
 
 #[test]
@@ -504,32 +704,53 @@ fn a_tunnel_carries_bytes_both_ways_and_each_end_on_its_own() {
     beside(serve, |address| {
         let mut client = Client::of(&proxy);
         // The first bytes come along with the request for the tunnel.
-        client.send(&format!("CONNECT {address} HTTP/1.1\r\nHost: x\r\n\r\nearly, "));
+        client.send(&format!(
+            "CONNECT {address} HTTP/1.1\r\nHost: x\r\n\r\nearly, "
+        ));
         assert_eq!(receive(&mut client.reader).status, 200);
         client.send("late");
         client.reader.get_ref().shutdown(Shutdown::Write).unwrap();
         assert_eq!(rest(&mut client.reader), b"got early, late");
     });
     let books = proxy.stop().unwrap().proxy;
-    assert_eq!((books.tunnels, books.bytes_up, books.bytes_down), (1, 11, 15));
+    assert_eq!(
+        (books.tunnels, books.bytes_up, books.bytes_down),
+        (1, 11, 15)
+    );
 }
 
 #[test]
 fn http2_connections_open_tunnels_too_and_forward_nothing() {
     let (proxy, target) = (proxy(), start(Config::default()));
-    let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default()).unwrap();
+    let runtime = Builder::new_current_thread()
+        .enable_all()
+        .build_local(LocalOptions::default())
+        .unwrap();
     runtime.block_on(async {
-        let stream = tokio::net::TcpStream::connect(proxy.address()).await.unwrap();
+        let stream = tokio::net::TcpStream::connect(proxy.address())
+            .await
+            .unwrap();
         let (mut sender, connection) = handshake(Local, TokioIo::new(stream)).await.unwrap();
         tokio::task::spawn_local(async move { drop(connection.await) });
         let connect = |user: &str| {
             let authorization = format!("Basic {}", BASE64_STANDARD.encode(format!("{user}:pass")));
-            let request = Request::connect(target.address().to_string()).header("proxy-authorization", authorization);
+            let request = Request::connect(target.address().to_string())
+                .header("proxy-authorization", authorization);
             request.body(Empty::<Bytes>::new()).unwrap()
         };
-        assert_eq!(sender.send_request(connect("other")).await.unwrap().status(), 407);
+        assert_eq!(
+            sender
+                .send_request(connect("other"))
+                .await
+                .unwrap()
+                .status(),
+            407
+        );
         for label in ["a", "b", "a"] {
-            let answer = sender.send_request(connect(&format!("user-session-{label}"))).await.unwrap();
+            let answer = sender
+                .send_request(connect(&format!("user-session-{label}")))
+                .await
+                .unwrap();
             assert_eq!(answer.status(), 200);
             let mut tunnel = TokioIo::new(hyper::upgrade::on(answer).await.unwrap());
             tunnel.write_all(CLOSING.as_bytes()).await.unwrap();
@@ -538,15 +759,23 @@ fn http2_connections_open_tunnels_too_and_forward_nothing() {
             assert!(received.ends_with(&body(7)));
         }
         // The authority of any other request is that of the item's URL, whatever it says.
-        let own = Request::get("http://elsewhere.invalid/items/7").body(Empty::new()).unwrap();
+        let own = Request::get("http://elsewhere.invalid/items/7")
+            .body(Empty::new())
+            .unwrap();
         let own = sender.send_request(own).await.unwrap();
-        assert_eq!((own.status().as_u16(), own.headers().contains_key("via")), (200, false));
+        assert_eq!(
+            (own.status().as_u16(), own.headers().contains_key("via")),
+            (200, false)
+        );
     });
     let (proxied, books) = (proxy.stop().unwrap(), target.stop().unwrap());
     assert_eq!((books.requests, books.by_source.len()), (3, 2));
     assert_eq!((proxied.requests, proxied.http2_connections), (1, 1));
     let proxied = proxied.proxy;
-    assert_eq!((proxied.requests, proxied.tunnels, proxied.auth_failures), (0, 4, 1));
+    assert_eq!(
+        (proxied.requests, proxied.tunnels, proxied.auth_failures),
+        (0, 4, 1)
+    );
     assert_eq!(proxied.bytes_up, 3 * CLOSING.len() as u64);
 }
 
@@ -554,7 +783,9 @@ fn http2_connections_open_tunnels_too_and_forward_nothing() {
 fn a_reset_goes_through_a_tunnel() {
     let proxy = open_proxy();
     let serve = |stream: TcpStream| {
-        socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO)).unwrap();
+        socket2::SockRef::from(&stream)
+            .set_linger(Some(Duration::ZERO))
+            .unwrap();
         let mut reader = BufReader::new(stream);
         reader.read_exact(&mut [0; 2]).unwrap();
     };
@@ -569,11 +800,24 @@ fn a_reset_goes_through_a_tunnel() {
 #[test]
 fn stopping_ends_tunnels_and_kept_connections() {
     let (proxy, target) = (open_proxy(), start(Config::default()));
-    let session = format!("Proxy-Authorization: Basic {}\r\n", BASE64_STANDARD.encode("x-session-a:"));
-    assert_eq!(Client::of(&proxy).get(target.address(), 1, &session).status, 200);
-    let mut tunnels: Vec<TcpStream> =
-        (0..10).map(|_| Client::of(&proxy).tunnel(&target.address().to_string(), "").unwrap()).collect();
-    tunnels[0].write_all(b"GET /items/7 HTTP/1.1\r\nHost: x\r\n").unwrap();
+    let session = format!(
+        "Proxy-Authorization: Basic {}\r\n",
+        BASE64_STANDARD.encode("x-session-a:")
+    );
+    assert_eq!(
+        Client::of(&proxy).get(target.address(), 1, &session).status,
+        200
+    );
+    let mut tunnels: Vec<TcpStream> = (0..10)
+        .map(|_| {
+            Client::of(&proxy)
+                .tunnel(&target.address().to_string(), "")
+                .unwrap()
+        })
+        .collect();
+    tunnels[0]
+        .write_all(b"GET /items/7 HTTP/1.1\r\nHost: x\r\n")
+        .unwrap();
     proxy.stop().unwrap();
     for tunnel in &mut tunnels {
         // An end, or a reset where bytes were still on their way.
@@ -584,7 +828,13 @@ fn stopping_ends_tunnels_and_kept_connections() {
 #[test]
 fn an_exit_that_is_not_this_machines_is_the_gateways_error() {
     let exits = "192.0.2.0/24".parse().unwrap();
-    let proxy = start(Config { proxy: Some(Proxy { exits, ..Proxy::default() }), ..Config::default() });
+    let proxy = start(Config {
+        proxy: Some(Proxy {
+            exits,
+            ..Proxy::default()
+        }),
+        ..Config::default()
+    });
     let target = start(Config::default());
     assert_eq!(Client::of(&proxy).get(target.address(), 1, "").status, 502);
     assert_eq!(target.stop().unwrap().requests, 0);
@@ -608,10 +858,18 @@ fn every_kind_of_head_ends_in_an_answer_or_an_end() {
         stream.shutdown(Shutdown::Write).unwrap();
         let mut bytes = Vec::new();
         let _ = stream.read_to_end(&mut bytes);
-        let status = String::from_utf8_lossy(&bytes).split(' ').nth(1).map(str::to_owned);
+        let status = String::from_utf8_lossy(&bytes)
+            .split(' ')
+            .nth(1)
+            .map(str::to_owned);
         assert_ne!(status.as_deref(), Some("200"), "{head}");
         statuses.insert(status);
     }
     assert!(!statuses.is_empty());
-    assert_eq!(Client::of(&proxy).get(proxy.address(), 1, &basic("user")).status, 200);
+    assert_eq!(
+        Client::of(&proxy)
+            .get(proxy.address(), 1, &basic("user"))
+            .status,
+        200
+    );
 }

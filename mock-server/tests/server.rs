@@ -1,9 +1,13 @@
-//! The server over real loopback sockets, driven by a client that shares no code with it, with its own counts as the
-//! second witness.
-#![expect(clippy::unwrap_used, reason = "the helpers of a test may stop at the first surprise, as the test itself may")]
+//! The server over real loopback sockets, driven by a client that shares no code with it, with its
+//! own counts as the second witness.
+#![expect(
+    clippy::unwrap_used,
+    reason = "the helpers of a test may stop at the first surprise, as the test itself may"
+)]
 
 use crawlmark_mock_server::{
-    Busiest, Config, Fault, Faults, Latency, Ledger, LimitLedger, Limits, Shared, Stall, items, listeners, run_until,
+    Busiest, Config, Fault, Faults, Latency, Ledger, LimitLedger, Limits, Shared, Stall, items,
+    listeners, run_until,
 };
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -25,7 +29,10 @@ impl Target {
         let shared = Shared::new().unwrap();
         let any_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let listeners = listeners(any_port, NonZeroUsize::new(processes).unwrap()).unwrap();
-        let target = Target { addr: listeners[0].local_addr().unwrap(), shared: shared.clone() };
+        let target = Target {
+            addr: listeners[0].local_addr().unwrap(),
+            shared: shared.clone(),
+        };
         std::thread::scope(|scope| {
             let mut stops = Vec::new();
             for listener in listeners {
@@ -45,8 +52,12 @@ impl Target {
     fn connect(&self) -> Client {
         let stream = TcpStream::connect(self.addr).unwrap();
         // Far beyond what any test waits for: it ends a test that would otherwise hang.
-        stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
-        Client { reader: BufReader::new(stream) }
+        stream
+            .set_read_timeout(Some(Duration::from_secs(30)))
+            .unwrap();
+        Client {
+            reader: BufReader::new(stream),
+        }
     }
 
     /// One request on a connection of its own.
@@ -88,7 +99,11 @@ struct Answer {
 impl Answer {
     /// The intended and the actual hold, if it was held; an answer has both headers or neither.
     fn held_us(&self) -> Option<(u64, u64)> {
-        let header = |name| self.headers.get(name).map(|value: &String| value.parse().unwrap());
+        let header = |name| {
+            self.headers
+                .get(name)
+                .map(|value: &String| value.parse().unwrap())
+        };
         let both = (header("x-mock-hold-us"), header("x-mock-held-us"));
         assert_eq!(both.0.is_some(), both.1.is_some());
         both.0.zip(both.1)
@@ -113,16 +128,24 @@ impl Client {
         let mut headers = BTreeMap::new();
         loop {
             let line = self.line().unwrap();
-            let Some((name, value)) = line.split_once(": ") else { break };
+            let Some((name, value)) = line.split_once(": ") else {
+                break;
+            };
             headers.insert(name.to_ascii_lowercase(), value.to_owned());
         }
         let length = match method {
             "HEAD" => 0,
-            _ => headers.get("content-length").map_or(0, |length| length.parse().unwrap()),
+            _ => headers
+                .get("content-length")
+                .map_or(0, |length| length.parse().unwrap()),
         };
         let mut body = vec![0; length];
         self.reader.read_exact(&mut body).unwrap();
-        Some(Answer { status, headers, body })
+        Some(Answer {
+            status,
+            headers,
+            body,
+        })
     }
 
     fn line(&mut self) -> Option<String> {
@@ -140,7 +163,12 @@ impl Client {
 }
 
 fn limits(text: &str) -> Limits {
-    Limits::new(text.split(' ').map(|limit| limit.parse().unwrap()).collect()).unwrap()
+    Limits::new(
+        text.split(' ')
+            .map(|limit| limit.parse().unwrap())
+            .collect(),
+    )
+    .unwrap()
 }
 
 fn body(seed: u64, id: u64) -> Vec<u8> {
@@ -154,32 +182,55 @@ fn counts<K: Ord + Clone>(entries: &[(K, u64)]) -> BTreeMap<K, u64> {
 }
 
 fn named(entries: &[(&str, u64)]) -> BTreeMap<String, u64> {
-    entries.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect()
+    entries
+        .iter()
+        .map(|(name, count)| ((*name).to_owned(), *count))
+        .collect()
 }
 
 #[test]
 fn items_are_what_the_seed_says_and_the_books_agree() {
-    Target::serve(&Config { seed: 9, ..Config::default() }, 1, |target| {
-        let mut client = target.connect();
-        for id in [0, 1, 1234, 1] {
-            let answer = client.request("GET", &format!("/items/{id}")).unwrap();
-            assert_eq!(answer.status, 200);
-            assert_eq!(answer.headers["content-type"], "application/json");
-            assert_eq!(answer.headers["content-length"], answer.body.len().to_string());
-            assert_eq!(answer.body, body(9, id));
-        }
-        let ledger = target.ledger();
-        assert_eq!((ledger.requests, ledger.unique_ids, ledger.duplicate_ids), (4, 3, 1));
-        assert_eq!(ledger.by_status, counts(&[(200, 4)]));
-        assert_eq!(ledger.by_source, named(&[("127.0.0.1", 4)]));
-        assert_eq!((ledger.connections, ledger.max_admitted_in_1s > 0), (1, true));
-        // Without a limit all are admitted, in the millisecond in which they come.
-        for peaks in [ledger.busiest.ten_ms, ledger.busiest.hundred_ms, ledger.busiest.second] {
-            assert_eq!(peaks.requests, peaks.admitted);
-        }
-        assert_eq!(ledger.busiest.second.admitted, ledger.max_admitted_in_1s);
-        assert!(ledger.uniqueness_exact && ledger.window_exact);
-    });
+    Target::serve(
+        &Config {
+            seed: 9,
+            ..Config::default()
+        },
+        1,
+        |target| {
+            let mut client = target.connect();
+            for id in [0, 1, 1234, 1] {
+                let answer = client.request("GET", &format!("/items/{id}")).unwrap();
+                assert_eq!(answer.status, 200);
+                assert_eq!(answer.headers["content-type"], "application/json");
+                assert_eq!(
+                    answer.headers["content-length"],
+                    answer.body.len().to_string()
+                );
+                assert_eq!(answer.body, body(9, id));
+            }
+            let ledger = target.ledger();
+            assert_eq!(
+                (ledger.requests, ledger.unique_ids, ledger.duplicate_ids),
+                (4, 3, 1)
+            );
+            assert_eq!(ledger.by_status, counts(&[(200, 4)]));
+            assert_eq!(ledger.by_source, named(&[("127.0.0.1", 4)]));
+            assert_eq!(
+                (ledger.connections, ledger.max_admitted_in_1s > 0),
+                (1, true)
+            );
+            // Without a limit all are admitted, in the millisecond in which they come.
+            for peaks in [
+                ledger.busiest.ten_ms,
+                ledger.busiest.hundred_ms,
+                ledger.busiest.second,
+            ] {
+                assert_eq!(peaks.requests, peaks.admitted);
+            }
+            assert_eq!(ledger.busiest.second.admitted, ledger.max_admitted_in_1s);
+            assert!(ledger.uniqueness_exact && ledger.window_exact);
+        },
+    );
 }
 
 #[test]
@@ -191,7 +242,14 @@ fn any_path_is_an_item() {
         }
         assert_eq!(target.get("/shop/books/7?utm=x").body, body(0, 7));
         let ledger = target.ledger();
-        assert_eq!((ledger.requests, ledger.unique_ids, ledger.ids_beyond_tracking), (5, 1, 4));
+        assert_eq!(
+            (
+                ledger.requests,
+                ledger.unique_ids,
+                ledger.ids_beyond_tracking
+            ),
+            (5, 1, 4)
+        );
         assert!(!ledger.uniqueness_exact);
     });
 }
@@ -216,7 +274,10 @@ fn head_has_the_headers_and_no_body() {
         let mut client = target.connect();
         let answer = client.request("HEAD", "/items/7").unwrap();
         assert_eq!(answer.status, 200);
-        assert_eq!(answer.headers["content-length"], body(0, 7).len().to_string());
+        assert_eq!(
+            answer.headers["content-length"],
+            body(0, 7).len().to_string()
+        );
         // A body would be taken for the start of the next answer.
         assert_eq!(client.request("GET", "/items/7").unwrap().body, body(0, 7));
         assert_eq!(target.ledger().duplicate_ids, 1);
@@ -232,14 +293,20 @@ fn other_methods_are_refused_and_counted() {
             assert_eq!(answer.headers["allow"], "GET, HEAD");
         }
         let ledger = target.ledger();
-        assert_eq!((ledger.requests, ledger.by_status), (4, counts(&[(405, 4)])));
+        assert_eq!(
+            (ledger.requests, ledger.by_status),
+            (4, counts(&[(405, 4)]))
+        );
     });
 }
 
 #[test]
 fn admin_requests_leave_no_trace_and_reset_empties_the_books() {
     // A limit of one request a day: admin routes must not be subject to it.
-    let config = Config { limits: limits("1/24h"), ..Config::default() };
+    let config = Config {
+        limits: limits("1/24h"),
+        ..Config::default()
+    };
     Target::serve(&config, 1, |target| {
         let empty = Ledger {
             uniqueness_exact: true,
@@ -247,11 +314,16 @@ fn admin_requests_leave_no_trace_and_reset_empties_the_books() {
             by_limit: [("gcra".to_owned(), LimitLedger::default())].into(),
             ..Ledger::default()
         };
-        let health: serde_json::Value = serde_json::from_slice(&target.get("/__admin/health").body).unwrap();
+        let health: serde_json::Value =
+            serde_json::from_slice(&target.get("/__admin/health").body).unwrap();
         assert_eq!(health["status"], "healthy");
         let unknown = target.get("/__admin/mapping");
         assert_eq!(unknown.status, 404);
-        assert!(String::from_utf8(unknown.body).unwrap().contains("POST /__admin/ledger/reset"));
+        assert!(
+            String::from_utf8(unknown.body)
+                .unwrap()
+                .contains("POST /__admin/ledger/reset")
+        );
         assert_eq!(target.ledger(), empty);
 
         target.get("/items/7");
@@ -261,16 +333,24 @@ fn admin_requests_leave_no_trace_and_reset_empties_the_books() {
         assert_eq!((reset.status, reset.body), (204, Vec::new()));
         assert_eq!(target.ledger(), empty);
         // The connection goes on.
-        assert_eq!(client.request("GET", "/__admin/health").unwrap().status, 200);
+        assert_eq!(
+            client.request("GET", "/__admin/health").unwrap().status,
+            200
+        );
     });
 }
 
 #[test]
 fn a_limit_refuses_the_excess_and_says_until_when() {
-    let config = Config { limits: limits("10/h:burst=3"), ..Config::default() };
+    let config = Config {
+        limits: limits("10/h:burst=3"),
+        ..Config::default()
+    };
     Target::serve(&config, 1, |target| {
         let mut client = target.connect();
-        let answers: Vec<Answer> = (0..5).map(|id| client.request("GET", &format!("/items/{id}")).unwrap()).collect();
+        let answers: Vec<Answer> = (0..5)
+            .map(|id| client.request("GET", &format!("/items/{id}")).unwrap())
+            .collect();
         let statuses: Vec<u16> = answers.iter().map(|answer| answer.status).collect();
         assert_eq!(statuses, [200, 200, 200, 429, 429]);
         for refused in &answers[3..] {
@@ -287,14 +367,20 @@ fn a_limit_refuses_the_excess_and_says_until_when() {
         assert_eq!((ledger.early_retries, ledger.crossed_promises), (1, 0));
         assert!(ledger.max_admitted_in_1s <= 3);
         let Busiest { second, .. } = ledger.busiest;
-        assert!(second.requests >= second.admitted && second.requests <= 5, "{second:?}");
+        assert!(
+            second.requests >= second.admitted && second.requests <= 5,
+            "{second:?}"
+        );
     });
 }
 
 #[test]
 fn processes_on_one_port_share_one_limit_and_one_set_of_books() {
     const THREADS: u64 = 4;
-    let config = Config { limits: limits("1/h:burst=100"), ..Config::default() };
+    let config = Config {
+        limits: limits("1/h:burst=100"),
+        ..Config::default()
+    };
     Target::serve(&config, 2, |target| {
         // How many came on a connection on which another had been refused.
         let told = AtomicU64::new(0);
@@ -306,9 +392,15 @@ fn processes_on_one_port_share_one_limit_and_one_set_of_books() {
                     for connection in 0..15 {
                         let mut client = target.connect();
                         let ids = (0..5).map(|request| (thread * 15 + connection) * 5 + request);
-                        let statuses = ids.map(|id| client.request("GET", &format!("/items/{id}")).unwrap().status);
-                        let refused =
-                            statuses.filter(|status| *status != 200).inspect(|status| assert_eq!(*status, 429));
+                        let statuses = ids.map(|id| {
+                            client
+                                .request("GET", &format!("/items/{id}"))
+                                .unwrap()
+                                .status
+                        });
+                        let refused = statuses
+                            .filter(|status| *status != 200)
+                            .inspect(|status| assert_eq!(*status, 429));
                         told.fetch_add(refused.count().saturating_sub(1) as u64, Ordering::Relaxed);
                     }
                 });
@@ -316,31 +408,51 @@ fn processes_on_one_port_share_one_limit_and_one_set_of_books() {
         });
         let ledger = target.ledger();
         assert_eq!(ledger.by_status, counts(&[(200, 100), (429, 200)]));
-        assert_eq!((ledger.requests, ledger.unique_ids, ledger.connections), (300, 300, 60));
+        assert_eq!(
+            (ledger.requests, ledger.unique_ids, ledger.connections),
+            (300, 300, 60)
+        );
         assert_eq!(ledger.by_source, named(&[("127.0.0.1", 300)]));
-        // Of those refused, the first of each thread may have come before anything was promised, and one of them did.
+        // Of those refused, the first of each thread may have come before anything was promised,
+        // and one of them did.
         let hasty = ledger.early_retries + ledger.crossed_promises;
         assert!((200 - THREADS..200).contains(&hasty), "{hasty}");
         assert!(ledger.early_retries >= told.into_inner(), "{ledger:?}");
-        for peaks in [ledger.busiest.ten_ms, ledger.busiest.hundred_ms, ledger.busiest.second] {
-            assert!((1..=300).contains(&peaks.requests) && (1..=100).contains(&peaks.admitted), "{peaks:?}");
+        for peaks in [
+            ledger.busiest.ten_ms,
+            ledger.busiest.hundred_ms,
+            ledger.busiest.second,
+        ] {
+            assert!(
+                (1..=300).contains(&peaks.requests) && (1..=100).contains(&peaks.admitted),
+                "{peaks:?}"
+            );
         }
     });
 }
 
 #[test]
 fn keys_have_budgets_of_their_own() {
-    let config = Config { limits: limits("1/h"), ..Config::default() };
+    let config = Config {
+        limits: limits("1/h"),
+        ..Config::default()
+    };
     Target::serve(&config, 1, |target| {
         for (last, expected) in [(1, 200), (2, 200), (1, 429), (2, 429)] {
             let from = SocketAddr::from(([127, 0, 0, last], 0));
-            let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+            let socket =
+                socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
             socket.bind(&from.into()).unwrap();
             socket.connect(&target.addr.into()).unwrap();
-            let mut client = Client { reader: BufReader::new(socket.into()) };
+            let mut client = Client {
+                reader: BufReader::new(socket.into()),
+            };
             assert_eq!(client.request("GET", "/items/1").unwrap().status, expected);
         }
-        assert_eq!(target.ledger().by_source, named(&[("127.0.0.1", 2), ("127.0.0.2", 2)]));
+        assert_eq!(
+            target.ledger().by_source,
+            named(&[("127.0.0.1", 2), ("127.0.0.2", 2)])
+        );
     });
 }
 
@@ -348,69 +460,91 @@ fn keys_have_budgets_of_their_own() {
 fn faults_are_the_seeded_ones_and_all_counted() {
     let faults: Faults = "drop:0.2,error:0.3:503".parse().unwrap();
     let picks = faults.clone();
-    Target::serve(&Config { seed: 4, faults, ..Config::default() }, 1, |target| {
-        let mut client = target.connect();
-        let (mut good, mut errors, mut drops) = (0, 0, 0);
-        for id in 0..200 {
-            let answer = client.request("GET", &format!("/items/{id}"));
-            match picks.pick(4, id, 0) {
-                None => {
-                    good += 1;
-                    assert_eq!(answer.unwrap().body, body(4, id));
-                }
-                Some(Fault::Status(status)) => {
-                    errors += 1;
-                    let answer = answer.unwrap();
-                    assert_eq!((answer.status, status), (503, 503));
-                    assert_ne!(answer.body, body(4, id));
-                }
-                Some(_) => {
-                    drops += 1;
-                    assert!(answer.is_none(), "{answer:?}");
-                    client = target.connect();
+    Target::serve(
+        &Config {
+            seed: 4,
+            faults,
+            ..Config::default()
+        },
+        1,
+        |target| {
+            let mut client = target.connect();
+            let (mut good, mut errors, mut drops) = (0, 0, 0);
+            for id in 0..200 {
+                let answer = client.request("GET", &format!("/items/{id}"));
+                match picks.pick(4, id, 0) {
+                    None => {
+                        good += 1;
+                        assert_eq!(answer.unwrap().body, body(4, id));
+                    }
+                    Some(Fault::Status(status)) => {
+                        errors += 1;
+                        let answer = answer.unwrap();
+                        assert_eq!((answer.status, status), (503, 503));
+                        assert_ne!(answer.body, body(4, id));
+                    }
+                    Some(_) => {
+                        drops += 1;
+                        assert!(answer.is_none(), "{answer:?}");
+                        client = target.connect();
+                    }
                 }
             }
-        }
-        assert!(good > 0 && errors > 0 && drops > 0);
-        let ledger = target.ledger();
-        assert_eq!(ledger.requests, 200);
-        assert_eq!(ledger.by_status, counts(&[(200, good), (503, errors)]));
-        assert_eq!(ledger.faults, named(&[("drop", drops), ("error", errors)]));
-    });
+            assert!(good > 0 && errors > 0 && drops > 0);
+            let ledger = target.ledger();
+            assert_eq!(ledger.requests, 200);
+            assert_eq!(ledger.by_status, counts(&[(200, good), (503, errors)]));
+            assert_eq!(ledger.faults, named(&[("drop", drops), ("error", errors)]));
+        },
+    );
 }
 
 #[test]
 fn holds_are_served_out_together_recorded_as_asked_and_as_they_were() {
     let latency: Latency = "lognormal:2ms,0.5,10ms".parse().unwrap();
-    Target::serve(&Config { seed: 2, latency: latency.clone(), ..Config::default() }, 2, |target| {
-        let mut clients: Vec<Client> = (0..50).map(|_| target.connect()).collect();
-        for (id, client) in clients.iter_mut().enumerate() {
-            client.send("GET", &format!("/items/{id}"));
-        }
-        let mut errors = Vec::new();
-        for (client, id) in clients.iter_mut().zip(0..) {
-            let answer = client.receive("GET").unwrap();
-            assert_eq!(answer.body, body(2, id));
-            let (intended_us, actual_us) = answer.held_us().unwrap();
-            assert_eq!(Duration::from_micros(intended_us), latency.hold(2, id, 0));
-            assert!(actual_us >= intended_us, "{actual_us} of {intended_us}");
-            errors.push(actual_us - intended_us);
-        }
-        let holds: Vec<u64> = (0..50).map(|id| u64::try_from(latency.hold(2, id, 0).as_micros()).unwrap()).collect();
-        let ledger = target.ledger();
-        for (times, expected) in [(ledger.held_us, holds), (ledger.hold_error_us, errors)] {
-            let (sum, max) = (expected.iter().sum(), *expected.iter().max().unwrap());
-            assert_eq!((times.count, times.sum_us, times.max_us), (50, sum, max));
-            assert_eq!(times.buckets.iter().sum::<u64>(), 50);
-        }
-    });
+    Target::serve(
+        &Config {
+            seed: 2,
+            latency: latency.clone(),
+            ..Config::default()
+        },
+        2,
+        |target| {
+            let mut clients: Vec<Client> = (0..50).map(|_| target.connect()).collect();
+            for (id, client) in clients.iter_mut().enumerate() {
+                client.send("GET", &format!("/items/{id}"));
+            }
+            let mut errors = Vec::new();
+            for (client, id) in clients.iter_mut().zip(0..) {
+                let answer = client.receive("GET").unwrap();
+                assert_eq!(answer.body, body(2, id));
+                let (intended_us, actual_us) = answer.held_us().unwrap();
+                assert_eq!(Duration::from_micros(intended_us), latency.hold(2, id, 0));
+                assert!(actual_us >= intended_us, "{actual_us} of {intended_us}");
+                errors.push(actual_us - intended_us);
+            }
+            let holds: Vec<u64> = (0..50)
+                .map(|id| u64::try_from(latency.hold(2, id, 0).as_micros()).unwrap())
+                .collect();
+            let ledger = target.ledger();
+            for (times, expected) in [(ledger.held_us, holds), (ledger.hold_error_us, errors)] {
+                let (sum, max) = (expected.iter().sum(), *expected.iter().max().unwrap());
+                assert_eq!((times.count, times.sum_us, times.max_us), (50, sum, max));
+                assert_eq!(times.buckets.iter().sum::<u64>(), 50);
+            }
+        },
+    );
 }
 
 #[test]
 fn an_answer_that_is_not_held_says_nothing_of_it() {
     let never = [Latency::None, Latency::Fixed(Duration::ZERO)];
     for latency in never {
-        let config = Config { latency, limits: limits("1/h"), ..Config::default() };
+        let config = Config {
+            latency,
+            limits: limits("1/h"),
+            ..Config::default()
+        };
         Target::serve(&config, 1, |target| {
             for status in [200, 429] {
                 let answer = target.get("/items/7");
@@ -426,10 +560,17 @@ fn an_answer_that_is_not_held_says_nothing_of_it() {
 fn an_error_is_held_and_says_so_and_a_drop_is_held_and_counted() {
     for (faults, is_answered) in [("error:1", true), ("drop:1", false)] {
         let faults = faults.parse().unwrap();
-        let config = Config { latency: "1ms".parse().unwrap(), faults, ..Config::default() };
+        let config = Config {
+            latency: "1ms".parse().unwrap(),
+            faults,
+            ..Config::default()
+        };
         Target::serve(&config, 1, |target| {
             let answer = target.connect().request("GET", "/items/7");
-            assert_eq!(answer.map(|answer| answer.held_us().map(|held| held.0)), is_answered.then_some(Some(1000)));
+            assert_eq!(
+                answer.map(|answer| answer.held_us().map(|held| held.0)),
+                is_answered.then_some(Some(1000))
+            );
             assert_eq!(target.ledger().held_us.count, 1);
         });
     }
@@ -440,29 +581,49 @@ fn holds_grow_with_what_is_in_flight_in_all_processes() {
     let growth = "10ms".parse().unwrap();
     // Long enough for all five to be under way together.
     let latency = Latency::Fixed(Duration::from_secs(1));
-    Target::serve(&Config { latency, latency_per_in_flight: growth, ..Config::default() }, 2, |target| {
-        let mut clients: Vec<Client> = (0..5).map(|_| target.connect()).collect();
-        for client in &mut clients {
-            client.send("GET", "/items/7");
-        }
-        let mut holds: Vec<u64> =
-            clients.iter_mut().map(|client| client.receive("GET").unwrap().held_us().unwrap().0).collect();
-        holds.sort_unstable();
-        assert_eq!(holds, [1_000_000, 1_010_000, 1_020_000, 1_030_000, 1_040_000]);
-        // Each of them has left again.
-        assert_eq!(target.get("/items/7").held_us().unwrap().0, 1_000_000);
-    });
+    Target::serve(
+        &Config {
+            latency,
+            latency_per_in_flight: growth,
+            ..Config::default()
+        },
+        2,
+        |target| {
+            let mut clients: Vec<Client> = (0..5).map(|_| target.connect()).collect();
+            for client in &mut clients {
+                client.send("GET", "/items/7");
+            }
+            let mut holds: Vec<u64> = clients
+                .iter_mut()
+                .map(|client| client.receive("GET").unwrap().held_us().unwrap().0)
+                .collect();
+            holds.sort_unstable();
+            assert_eq!(
+                holds,
+                [1_000_000, 1_010_000, 1_020_000, 1_030_000, 1_040_000]
+            );
+            // Each of them has left again.
+            assert_eq!(target.get("/items/7").held_us().unwrap().0, 1_000_000);
+        },
+    );
 }
 
 #[test]
 fn the_first_answer_of_each_connection_is_held_for_the_handshake_and_no_other() {
     let limits = Limits::new(vec!["1/h:burst=5".parse().unwrap()]).unwrap();
-    let config =
-        Config { latency: "2ms".parse().unwrap(), handshake: "30ms".parse().unwrap(), limits, ..Config::default() };
+    let config = Config {
+        latency: "2ms".parse().unwrap(),
+        handshake: "30ms".parse().unwrap(),
+        limits,
+        ..Config::default()
+    };
     Target::serve(&config, 2, |target| {
         let hold = |client: &mut Client, path: &str| {
             let answer = client.request("GET", path).unwrap();
-            (answer.status, answer.held_us().map(|(intended_us, _)| intended_us))
+            (
+                answer.status,
+                answer.held_us().map(|(intended_us, _)| intended_us),
+            )
         };
         for _ in 0..2 {
             let mut client = target.connect();
@@ -486,16 +647,30 @@ fn a_client_that_leaves_while_it_waits_is_in_flight_no_more_and_not_among_the_ho
     let latency: Latency = "bimodal:0,1h,0.5".parse().unwrap();
     let growth = "1us".parse().unwrap();
     // Beyond the ids that are tracked every attempt is as the first.
-    let id = |hold| (1 << 30..1 << 31).find(|id| latency.hold(3, *id, 0) == hold).unwrap();
+    let id = |hold| {
+        (1 << 30..1 << 31)
+            .find(|id| latency.hold(3, *id, 0) == hold)
+            .unwrap()
+    };
     let slow = format!("/items/{}", id(Duration::from_hours(1)));
     let fast = format!("/items/{}", id(Duration::ZERO));
-    let config = Config { seed: 3, latency: latency.clone(), latency_per_in_flight: growth, ..Config::default() };
+    let config = Config {
+        seed: 3,
+        latency: latency.clone(),
+        latency_per_in_flight: growth,
+        ..Config::default()
+    };
     Target::serve(&config, 2, |target| {
         let mut leaving: Vec<Client> = (0..20).map(|_| target.connect()).collect();
         for client in &mut leaving {
             client.send("GET", &slow);
         }
-        let others = || target.get(&fast).held_us().map_or(0, |(intended_us, _)| intended_us);
+        let others = || {
+            target
+                .get(&fast)
+                .held_us()
+                .map_or(0, |(intended_us, _)| intended_us)
+        };
         target.wait_until(|| others() == 20);
         drop(leaving);
         target.wait_until(|| others() == 0);
@@ -509,18 +684,30 @@ fn a_client_that_leaves_while_it_waits_is_in_flight_no_more_and_not_among_the_ho
 fn each_attempt_at_an_item_has_a_hold_and_a_fate_of_its_own() {
     let latency: Latency = "uniform:0,400us".parse().unwrap();
     let faults = "error:0.5".parse().unwrap();
-    let config = Config { seed: 6, latency: latency.clone(), faults, ..Config::default() };
+    let config = Config {
+        seed: 6,
+        latency: latency.clone(),
+        faults,
+        ..Config::default()
+    };
     Target::serve(&config, 2, |target| {
         for attempt in 0..20 {
             // From the sixteenth on they are all alike.
             let known = attempt.min(15);
             let answer = target.get("/items/5");
-            let hold = Duration::from_micros(answer.held_us().map_or(0, |(intended_us, _)| intended_us));
+            let hold =
+                Duration::from_micros(answer.held_us().map_or(0, |(intended_us, _)| intended_us));
             assert_eq!(hold, latency.hold(6, 5, known), "attempt {attempt}");
             let fails = config.faults.pick(6, 5, known).is_some();
-            assert_eq!(answer.status, if fails { 500 } else { 200 }, "attempt {attempt}");
+            assert_eq!(
+                answer.status,
+                if fails { 500 } else { 200 },
+                "attempt {attempt}"
+            );
         }
-        let both: Vec<bool> = (0..15).map(|attempt| config.faults.pick(6, 5, attempt).is_some()).collect();
+        let both: Vec<bool> = (0..15)
+            .map(|attempt| config.faults.pick(6, 5, attempt).is_some())
+            .collect();
         assert!(both.contains(&true) && both.contains(&false), "{both:?}");
     });
 }
@@ -529,7 +716,11 @@ fn each_attempt_at_an_item_has_a_hold_and_a_fate_of_its_own() {
 fn nothing_is_answered_in_a_stall() {
     let stall: Stall = "100ms,50ms".parse().unwrap();
     // All but the first are refused: a refusal waits for the end of a stall, too.
-    let config = Config { stall: Some(stall), limits: limits("1/h"), ..Config::default() };
+    let config = Config {
+        stall: Some(stall),
+        limits: limits("1/h"),
+        ..Config::default()
+    };
     Target::serve(&config, 2, |target| {
         let clock = target.shared.clock();
         let mut client = target.connect();
@@ -541,7 +732,11 @@ fn nothing_is_answered_in_a_stall() {
             answers += 1;
             assert_eq!(answer.status, if answers == 1 { 200 } else { 429 });
             // RequestView in a stall: answered when it has ended.
-            assert!(stall.until_ns(asked_ns).is_none_or(|until_ns| answered_ns >= until_ns));
+            assert!(
+                stall
+                    .until_ns(asked_ns)
+                    .is_none_or(|until_ns| answered_ns >= until_ns)
+            );
             match answer.held_us() {
                 Some((intended_us, actual_us)) => {
                     held += 1;
@@ -558,7 +753,10 @@ fn nothing_is_answered_in_a_stall() {
 
 #[test]
 fn a_hold_delays_its_answer() {
-    let config = Config { latency: Latency::Fixed(Duration::from_millis(50)), ..Config::default() };
+    let config = Config {
+        latency: Latency::Fixed(Duration::from_millis(50)),
+        ..Config::default()
+    };
     Target::serve(&config, 1, |target| {
         let clock = target.shared.clock();
         let before_ns = clock.now_ns();
@@ -572,9 +770,15 @@ fn an_answer_does_not_wait_for_the_rest_of_the_next_request() {
     Target::serve(&Config::default(), 1, |target| {
         let mut client = target.connect();
         let stream = client.reader.get_mut();
-        stream.write_all(b"GET /items/1 HTTP/1.1\r\nHost: target\r\n\r\nGET /items/2 HT").unwrap();
+        stream
+            .write_all(b"GET /items/1 HTTP/1.1\r\nHost: target\r\n\r\nGET /items/2 HT")
+            .unwrap();
         assert_eq!(client.receive("GET").unwrap().body, body(0, 1));
-        client.reader.get_mut().write_all(b"TP/1.1\r\nHost: target\r\n\r\n").unwrap();
+        client
+            .reader
+            .get_mut()
+            .write_all(b"TP/1.1\r\nHost: target\r\n\r\n")
+            .unwrap();
         assert_eq!(client.receive("GET").unwrap().body, body(0, 2));
     });
 }
@@ -586,8 +790,16 @@ fn a_refused_method_is_answered_whatever_comes_with_it() {
             let mut client = target.connect();
             let head = "POST /items/1 HTTP/1.1\r\nHost: target\r\nContent-Length: 10\r\n\r\n";
             let request = head.to_owned() + &"x".repeat(received);
-            client.reader.get_mut().write_all(request.as_bytes()).unwrap();
-            assert_eq!(client.receive("POST").map(|answer| answer.status), Some(405), "{received}");
+            client
+                .reader
+                .get_mut()
+                .write_all(request.as_bytes())
+                .unwrap();
+            assert_eq!(
+                client.receive("POST").map(|answer| answer.status),
+                Some(405),
+                "{received}"
+            );
         }
         assert_eq!(target.ledger().by_status, counts(&[(405, 3)]));
     });
@@ -597,7 +809,11 @@ fn a_refused_method_is_answered_whatever_comes_with_it() {
 fn what_is_not_http_ends_its_connection_and_is_not_counted() {
     Target::serve(&Config::default(), 1, |target| {
         let mut client = target.connect();
-        client.reader.get_mut().write_all(b"\x16\x03\x01 is not HTTP\r\n\r\n").unwrap();
+        client
+            .reader
+            .get_mut()
+            .write_all(b"\x16\x03\x01 is not HTTP\r\n\r\n")
+            .unwrap();
         assert_eq!(client.receive("GET").map(|answer| answer.status), Some(400));
         assert!(client.is_at_end());
         assert_eq!(target.get("/items/7").status, 200);
@@ -622,15 +838,25 @@ fn stopping_closes_idle_connections_and_frees_the_port() {
 
 #[test]
 fn stopping_finishes_an_answer_under_way_and_cuts_off_a_long_one() {
-    for (hold, is_answered) in [(Duration::from_millis(50), true), (Duration::from_hours(1), false)] {
+    for (hold, is_answered) in [
+        (Duration::from_millis(50), true),
+        (Duration::from_hours(1), false),
+    ] {
         let mut waiting = None;
-        Target::serve(&Config { latency: Latency::Fixed(hold), ..Config::default() }, 1, |target| {
-            let mut client = target.connect();
-            client.send("GET", "/items/7");
-            // Under way once it is counted. The ledger is read in memory.
-            target.wait_until(|| Ledger::read(&target.shared).requests > 0);
-            waiting = Some(client);
-        });
+        Target::serve(
+            &Config {
+                latency: Latency::Fixed(hold),
+                ..Config::default()
+            },
+            1,
+            |target| {
+                let mut client = target.connect();
+                client.send("GET", "/items/7");
+                // Under way once it is counted. The ledger is read in memory.
+                target.wait_until(|| Ledger::read(&target.shared).requests > 0);
+                waiting = Some(client);
+            },
+        );
         let answer = waiting.unwrap().receive("GET");
         assert_eq!(answer.is_some(), is_answered, "{hold:?}");
         if let Some(answer) = answer {

@@ -1,5 +1,9 @@
-//! Stubs over real loopback sockets: what they answer together with limits, and that every process has the same.
-#![expect(clippy::unwrap_used, reason = "the helpers of a test may stop at the first surprise, as the test itself may")]
+//! Stubs over real loopback sockets: what they answer together with limits, and that every process
+//! has the same.
+#![expect(
+    clippy::unwrap_used,
+    reason = "the helpers of a test may stop at the first surprise, as the test itself may"
+)]
 
 use crawlmark_mock_server::{Config, Handle, Mappings, OnUnsupported, Unmatched, serve};
 use std::io::{Read, Write};
@@ -8,7 +12,11 @@ use std::net::{TcpListener, TcpStream};
 /// A target with the stubs of one mapping file.
 fn target(mapping: &str, config: Config) -> Handle {
     let stubs = Some(Mappings::parse(mapping.as_bytes(), OnUnsupported::Refuse).unwrap());
-    let config = Config { stubs, unmatched: Unmatched::NotFound, ..config };
+    let config = Config {
+        stubs,
+        unmatched: Unmatched::NotFound,
+        ..config
+    };
     serve(TcpListener::bind("127.0.0.1:0").unwrap(), config).unwrap()
 }
 
@@ -30,7 +38,9 @@ fn status(answer: &str) -> u16 {
 }
 
 fn statuses(target: &Handle, path: &str, times: usize) -> Vec<u16> {
-    (0..times).map(|_| status(&ask(target, "GET", path, ""))).collect()
+    (0..times)
+        .map(|_| status(&ask(target, "GET", path, "")))
+        .collect()
 }
 
 #[test]
@@ -61,44 +71,94 @@ fn a_stub_s_limit_and_the_target_s_are_asked_together() {
         {"request": {"url": "/a"}, "metadata": {"x-ratelimit": "1/h:burst=4:name=of-a"}},
         {"request": {"url": "/b"}}
     ]}"#;
-    let limits = vec!["1/h:burst=6:name=of-all".parse().unwrap()].try_into().unwrap();
-    let target = target(mapping, Config { limits, ..Config::default() });
+    let limits = vec!["1/h:burst=6:name=of-all".parse().unwrap()]
+        .try_into()
+        .unwrap();
+    let target = target(
+        mapping,
+        Config {
+            limits,
+            ..Config::default()
+        },
+    );
     // What the one turns away takes nothing from the other.
-    assert_eq!(statuses(&target, "/a", 9), [200, 200, 200, 200, 429, 429, 429, 429, 429]);
+    assert_eq!(
+        statuses(&target, "/a", 9),
+        [200, 200, 200, 200, 429, 429, 429, 429, 429]
+    );
     assert_eq!(statuses(&target, "/b", 3), [200, 200, 429]);
     let books = target.stop().unwrap();
-    assert_eq!((books.by_limit["of-a"].admitted, books.by_limit["of-all"].admitted), (4, 6));
+    assert_eq!(
+        (
+            books.by_limit["of-a"].admitted,
+            books.by_limit["of-all"].admitted
+        ),
+        (4, 6)
+    );
 }
 
 #[test]
 fn a_limit_that_is_none_or_comes_too_late_is_refused() {
     let refused = |limit: &str| {
         let mapping = format!(r#"{{"metadata": {{"x-ratelimit": {limit}}}}}"#);
-        Mappings::parse(mapping.as_bytes(), OnUnsupported::Refuse).unwrap_err().to_string()
+        Mappings::parse(mapping.as_bytes(), OnUnsupported::Refuse)
+            .unwrap_err()
+            .to_string()
     };
-    assert!(refused("\"often\"").contains("/metadata/x-ratelimit: "), "{}", refused("\"often\""));
+    assert!(
+        refused("\"often\"").contains("/metadata/x-ratelimit: "),
+        "{}",
+        refused("\"often\"")
+    );
     assert!(refused("7").contains("/metadata/x-ratelimit: expected a text, found a number"));
-    assert!(refused("\"connections:5\"").contains("/metadata/x-ratelimit: a limit on connections cannot"));
+    assert!(
+        refused("\"connections:5\"")
+            .contains("/metadata/x-ratelimit: a limit on connections cannot")
+    );
     let known = r#"{"request": {"url": "/a"}, "metadata": {"x-ratelimit": "3/h:burst=3"}}"#;
     let target = target(known, Config::default());
     let also = r#"{"request": {"url": "/b"}, "metadata": {"x-ratelimit": "3/h:burst=3"}}"#;
-    assert_eq!(status(&ask(&target, "POST", "/__admin/mappings", also)), 201);
+    assert_eq!(
+        status(&ask(&target, "POST", "/__admin/mappings", also)),
+        201
+    );
     assert_eq!(statuses(&target, "/b", 4), [200, 200, 200, 429]);
-    let new = ask(&target, "POST", "/__admin/mappings", &also.replace("3/h", "4/h"));
+    let new = ask(
+        &target,
+        "POST",
+        "/__admin/mappings",
+        &also.replace("3/h", "4/h"),
+    );
     assert_eq!(status(&new), 422);
-    assert!(new.contains("the limit `4/h:burst=3` belongs to no stub that was loaded at the start"), "{new}");
+    assert!(
+        new.contains("the limit `4/h:burst=3` belongs to no stub that was loaded at the start"),
+        "{new}"
+    );
 }
 
 #[test]
 fn too_many_limits_are_an_error_before_anything_is_served() {
-    let stubs: Vec<String> =
-        (1..=17).map(|number| format!(r#"{{"metadata": {{"x-ratelimit": "{number}/h"}}}}"#)).collect();
+    let stubs: Vec<String> = (1..=17)
+        .map(|number| format!(r#"{{"metadata": {{"x-ratelimit": "{number}/h"}}}}"#))
+        .collect();
     let mapping = format!(r#"{{"mappings": [{}]}}"#, stubs.join(","));
     let stubs = Some(Mappings::parse(mapping.as_bytes(), OnUnsupported::Refuse).unwrap());
-    let config = Config { stubs, ..Config::default() };
-    assert!(config.check().unwrap_err().to_string().contains("17 limits are too many"));
+    let config = Config {
+        stubs,
+        ..Config::default()
+    };
+    assert!(
+        config
+            .check()
+            .unwrap_err()
+            .to_string()
+            .contains("17 limits are too many")
+    );
     let refused = serve(TcpListener::bind("127.0.0.1:0").unwrap(), config).unwrap_err();
-    assert!(refused.to_string().contains("17 limits are too many"), "{refused}");
+    assert!(
+        refused.to_string().contains("17 limits are too many"),
+        "{refused}"
+    );
 }
 
 #[test]
@@ -108,7 +168,13 @@ fn what_a_template_draws_does_not_repeat_for_one_id_nor_after_a_reset() {
     let target = target(mapping, Config::default());
     let mut drawn: Vec<String> = Vec::new();
     for round in 0..2 {
-        drawn.extend((0..24).map(|_| ask(&target, "GET", "/users/7", "").split("\r\n\r\n").nth(1).unwrap().to_owned()));
+        drawn.extend((0..24).map(|_| {
+            ask(&target, "GET", "/users/7", "")
+                .split("\r\n\r\n")
+                .nth(1)
+                .unwrap()
+                .to_owned()
+        }));
         if round == 0 {
             target.reset_ledger();
         }
@@ -127,7 +193,8 @@ fn a_body_that_does_not_come_is_not_called_too_large() {
         stream.write_all(request.as_bytes()).unwrap();
         stream
     };
-    let mut malformed = send("POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\nno chunk\r\n");
+    let mut malformed =
+        send("POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\nno chunk\r\n");
     let mut answer = String::new();
     malformed.read_to_string(&mut answer).unwrap();
     assert_eq!(status(&answer), 400, "{answer}");
@@ -139,14 +206,27 @@ fn a_body_that_does_not_come_is_not_called_too_large() {
     drop(left);
     assert_eq!(status(&ask(&target, "POST", "/", "whole")), 200);
     let books = target.stop().unwrap();
-    assert_eq!((books.requests, books.by_status.values().sum::<u64>()), (3, 2), "{:?}", books.by_status);
+    assert_eq!(
+        (books.requests, books.by_status.values().sum::<u64>()),
+        (3, 2),
+        "{:?}",
+        books.by_status
+    );
 }
 
 #[test]
 fn a_turn_that_a_limit_lets_a_request_wait_for_is_waited_for_whatever_the_answer() {
     let mapping = r#"{"request": {"url": "/known"}}"#;
-    let limits = vec!["leaky:20/s:burst=5".parse().unwrap()].try_into().unwrap();
-    let target = target(mapping, Config { limits, ..Config::default() });
+    let limits = vec!["leaky:20/s:burst=5".parse().unwrap()]
+        .try_into()
+        .unwrap();
+    let target = target(
+        mapping,
+        Config {
+            limits,
+            ..Config::default()
+        },
+    );
     assert_eq!(statuses(&target, "/unknown", 3), [404; 3]);
     let books = target.stop().unwrap();
     assert_eq!(books.by_limit["leaky"].delayed, 2);

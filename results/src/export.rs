@@ -1,9 +1,10 @@
-//! Exports of a [`Report`] in the formats of other tools. Each shows a part of the report and adds nothing to it.
+//! Exports of a [`Report`] in the formats of other tools. Each shows a part of the report and adds
+//! nothing to it.
 //!
-//! Called by the commands and by `run/result_dir`. Pure: a report goes in, a text comes out. What too few samples
-//! speak for is left out, or empty where the format has a column for it; what is only known to be no less than its value is
-//! never shown as the value. Whether the measurement is valid goes into every format that has a place for it, and each
-//! module says which place that is.
+//! Called by the commands and by `run/result_dir`. Pure: a report goes in, a text comes out. What
+//! too few samples speak for is left out, or empty where the format has a column for it; what is
+//! only known to be no less than its value is never shown as the value. Whether the measurement is
+//! valid goes into every format that has a place for it, and each module says which place that is.
 //!
 //! | room | for |
 //! |---|---|
@@ -139,10 +140,14 @@ pub enum ExportError {
     )]
     Partial(Format, &'static str),
     /// There is no figure to keep.
-    #[error("export {0}: the run measured nothing that a history could keep; see `validity` in its result.json")]
+    #[error(
+        "export {0}: the run measured nothing that a history could keep; see `validity` in its result.json"
+    )]
     Nothing(Format),
     /// There are no tenths of a second.
-    #[error("export {0}: the run has no tenths of a second, which only runs under 30 s keep: export csv")]
+    #[error(
+        "export {0}: the run has no tenths of a second, which only runs under 30 s keep: export csv"
+    )]
     NoTenths(Format),
     /// There is no distribution.
     #[error("export {0}: the run has no {1} times; see `validity` in its result.json")]
@@ -160,7 +165,9 @@ pub fn export(report: &Report, format: Format) -> Result<String, ExportError> {
         Format::CsvShards => csv::shards(report),
         Format::Hgrm => return hgrm::hgrm(report),
         Format::StepSummary => words::doc(report, &[]).step_summary(),
-        Format::GithubBenchmarkBigger | Format::GithubBenchmarkSmaller => return github::benchmark(report, format),
+        Format::GithubBenchmarkBigger | Format::GithubBenchmarkSmaller => {
+            return github::benchmark(report, format);
+        }
         Format::Bencher => return bencher::bencher(report),
         Format::Junit => junit::junit(report),
         Format::OpenMetrics => openmetrics::openmetrics(report),
@@ -188,7 +195,9 @@ mod tests {
         assert!(files.windows(2).all(|pair| pair[0] != pair[1]), "{files:?}");
         let complaint = "xml".parse::<Format>().unwrap_err().to_string();
         assert!(
-            complaint.starts_with("`xml` is not a valid format: write one of csv, csv-tenths, csv-shards, hgrm, "),
+            complaint.starts_with(
+                "`xml` is not a valid format: write one of csv, csv-tenths, csv-shards, hgrm, "
+            ),
             "{complaint}"
         );
     }

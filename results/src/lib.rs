@@ -1,9 +1,9 @@
-//! Results of crawlmark and the conclusions from them: one run's report and its validity, studies of several runs, and
-//! everything that shows or exports them.
+//! Results of crawlmark and the conclusions from them: one run's report and its validity, studies
+//! of several runs, and everything that shows or exports them.
 //!
-//! Reads the records of the engine and files that were saved before. Knows nothing of HTTP, of command lines, of
-//! processes or pipes. `run` and `studies` describe their findings as documents; `show` lays out documents and draws
-//! the plots of both.
+//! Reads the records of the engine and files that were saved before. Knows nothing of HTTP, of
+//! command lines, of processes or pipes. `run` and `studies` describe their findings as documents;
+//! `show` lays out documents and draws the plots of both.
 //!
 //! | module | holds |
 //! |---|---|

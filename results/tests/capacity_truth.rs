@@ -1,7 +1,12 @@
-//! Whole searches of simulated targets whose capacity is known, request by request in virtual time: what is found is never above it.
+//! Whole searches of simulated targets whose capacity is known, request by request in virtual time:
+//! what is found is never above it.
 
 #![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
-#![expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "times and ranks, positive and small")]
+#![expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "times and ranks, positive and small"
+)]
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -13,13 +18,14 @@ use crawlmark_results::run::report::{IntervalRow, Latency, Report, Verdict};
 use crawlmark_results::studies::StudyResult;
 use crawlmark_results::studies::capacity::search::{Bounds, ProbeKind, SearchStep};
 use crawlmark_results::studies::capacity::{
-    Capacity, Connections, Pace, ProbePlan, ProbeReport, Question, SearchEnd, SearchHead, SearchOutcome, Wanted,
-    capacity_headline, next_step, resolution, times_s,
+    Capacity, Connections, Pace, ProbePlan, ProbeReport, Question, SearchEnd, SearchHead,
+    SearchOutcome, Wanted, capacity_headline, next_step, resolution, times_s,
 };
 
 /// A target with a memory of its own, which forgets between probes as one that is left alone does.
 trait Target {
-    /// What becomes of a request that arrives at `at`, s: none of one that is refused, else the response time, s.
+    /// What becomes of a request that arrives at `at`, s: none of one that is refused, else the
+    /// response time, s.
     fn answer(&mut self, at: f64) -> Option<f64>;
 
     /// True if it closes the connection where others refuse the request.
@@ -42,7 +48,9 @@ impl Target for Bucket {
     fn answer(&mut self, at: f64) -> Option<f64> {
         self.tokens = (self.tokens + (at - self.last) * self.rate).min(self.burst);
         self.last = at;
-        (self.tokens >= 1.0 - 1e-9).then(|| self.tokens -= 1.0).map(|()| QUICK)
+        (self.tokens >= 1.0 - 1e-9)
+            .then(|| self.tokens -= 1.0)
+            .map(|()| QUICK)
     }
 }
 
@@ -57,7 +65,8 @@ impl Target for Gcra {
     fn answer(&mut self, at: f64) -> Option<f64> {
         let due = self.due.max(at);
         let fits = due - at <= (self.burst - 1.0).max(0.0) / self.rate + 1e-9;
-        fits.then(|| self.due = due + 1.0 / self.rate).map(|()| QUICK)
+        fits.then(|| self.due = due + 1.0 / self.rate)
+            .map(|()| QUICK)
     }
 }
 
@@ -76,7 +85,9 @@ impl Target for Fixed {
         if window > self.window {
             (self.window, self.used) = (window, 0.0);
         }
-        (self.used < self.permits).then(|| self.used += 1.0).map(|()| QUICK)
+        (self.used < self.permits)
+            .then(|| self.used += 1.0)
+            .map(|()| QUICK)
     }
 }
 
@@ -89,10 +100,16 @@ struct Sliding {
 
 impl Target for Sliding {
     fn answer(&mut self, at: f64) -> Option<f64> {
-        while self.log.front().is_some_and(|first| *first <= at - self.width) {
+        while self
+            .log
+            .front()
+            .is_some_and(|first| *first <= at - self.width)
+        {
             self.log.pop_front();
         }
-        (self.log.len() < self.permits).then(|| self.log.push_back(at)).map(|()| QUICK)
+        (self.log.len() < self.permits)
+            .then(|| self.log.push_back(at))
+            .map(|()| QUICK)
     }
 }
 
@@ -183,7 +200,9 @@ fn probe(
     let mut draw = fastrand::Rng::with_seed(seed);
     let length = warmup + measured;
     let row = report.intervals[0].clone();
-    let mut rows: Vec<IntervalRow> = (0..length.ceil() as u64).map(|second| empty(&row, second)).collect();
+    let mut rows: Vec<IntervalRow> = (0..length.ceil() as u64)
+        .map(|second| empty(&row, second))
+        .collect();
     let mut times: Vec<Vec<u64>> = vec![Vec::new(); rows.len()];
     let (mut at, mut stopped, mut all) = (0.0, None, Vec::new());
     let (mut attempts, mut refused, mut last) = (0_u64, 0_u64, 0.0_f64);
@@ -233,7 +252,8 @@ fn probe(
         row.response_p50_us = rank(times, 0.5);
     }
     all.sort_unstable();
-    let mut histogram = hdrhistogram::Histogram::<u64>::new_with_bounds(1, 60_000_000_000, 3).unwrap();
+    let mut histogram =
+        hdrhistogram::Histogram::<u64>::new_with_bounds(1, 60_000_000_000, 3).unwrap();
     for ns in &all {
         histogram.record((*ns).max(1)).unwrap();
     }
@@ -250,15 +270,24 @@ fn probe(
         at_least: Vec::new(),
         overflow: 0,
         censored: 0,
-        hdr: Some(base64::Engine::encode(&base64::engine::general_purpose::STANDARD, bytes)),
+        hdr: Some(base64::Engine::encode(
+            &base64::engine::general_purpose::STANDARD,
+            bytes,
+        )),
         ..report.latency["service"].clone()
     };
-    report.latency.insert("response".to_owned(), response.clone());
+    report
+        .latency
+        .insert("response".to_owned(), response.clone());
     report.latency.insert("service".to_owned(), response);
     report.stopped_by = stopped.map(|_| "throttled_rate < 0.5".to_owned());
     report.totals.duration_s = stopped.unwrap_or(f64::INFINITY).min(last);
     report.totals.attempts = attempts;
-    report.plan.run.arrivals = if question.arrivals == "poisson" { Arrivals::Poisson } else { Arrivals::Constant };
+    report.plan.run.arrivals = if question.arrivals == "poisson" {
+        Arrivals::Poisson
+    } else {
+        Arrivals::Constant
+    };
     report.plan.run.warmup = Duration::from_secs_f64(warmup);
     report.plan.run.duration = Some(Duration::from_secs_f64(length));
     report.intervals = rows;
@@ -267,10 +296,18 @@ fn probe(
 fn question(arrivals: &str, objective: &str) -> Question {
     Question {
         what: String::new(),
-        objectives: vec![objective.to_owned(), "error_rate < 0.01".to_owned(), "throttled_rate < 0.01".to_owned()],
+        objectives: vec![
+            objective.to_owned(),
+            "error_rate < 0.01".to_owned(),
+            "throttled_rate < 0.01".to_owned(),
+        ],
         by_default: false,
         arrivals: arrivals.to_owned(),
-        bounds: Bounds { least: Pace::nearest(50.0), greatest: Pace::nearest(100_000.0), precision: 0.02 },
+        bounds: Bounds {
+            least: Pace::nearest(50.0),
+            greatest: Pace::nearest(100_000.0),
+            precision: 0.02,
+        },
         warmup_s: 1.0,
         probe_s: 4.0,
         seed: 1,
@@ -278,9 +315,20 @@ fn question(arrivals: &str, objective: &str) -> Question {
 }
 
 /// A search to its end; a new target for each probe, by its number.
-fn search(question: &Question, seed: u64, mut target: impl FnMut(u64) -> Box<dyn Target>) -> Capacity {
-    let objectives: Vec<Condition> = question.objectives.iter().map(|text| text.parse().unwrap()).collect();
-    let wanted = Wanted { objectives: &objectives, precision: question.bounds.precision };
+fn search(
+    question: &Question,
+    seed: u64,
+    mut target: impl FnMut(u64) -> Box<dyn Target>,
+) -> Capacity {
+    let objectives: Vec<Condition> = question
+        .objectives
+        .iter()
+        .map(|text| text.parse().unwrap())
+        .collect();
+    let wanted = Wanted {
+        objectives: &objectives,
+        precision: question.bounds.precision,
+    };
     let mut report = saved();
     report.intervals.truncate(1);
     let mut probes: Vec<ProbeReport> = Vec::new();
@@ -295,8 +343,19 @@ fn search(question: &Question, seed: u64, mut target: impl FnMut(u64) -> Box<dyn
         assert!(probes.len() < 200, "no end");
         let number = probes.len() + 1;
         let of_probe = seed * 1_000 + number as u64;
-        probe(&mut *target(of_probe), (pace, kind), (&mut report, question), of_probe);
-        let plan = ProbePlan { number, pace, kind, connections: Connections::Enough, result: String::new() };
+        probe(
+            &mut *target(of_probe),
+            (pace, kind),
+            (&mut report, question),
+            of_probe,
+        );
+        let plan = ProbePlan {
+            number,
+            pace,
+            kind,
+            connections: Connections::Enough,
+            result: String::new(),
+        };
         probes.push(ProbeReport::new(plan, &report, wanted));
     }
 }
@@ -304,11 +363,18 @@ fn search(question: &Question, seed: u64, mut target: impl FnMut(u64) -> Box<dyn
 /// What is found lies at most 4 % below `true_per_s` and never above it, and it fails above it.
 #[track_caller]
 fn holds(capacity: &Capacity, true_per_s: f64, what: &str) {
-    assert_eq!(capacity.outcome, SearchOutcome::Found, "{what}: {}", capacity.doc().terminal(100));
+    assert_eq!(
+        capacity.outcome,
+        SearchOutcome::Found,
+        "{what}: {}",
+        capacity.doc().terminal(100)
+    );
     let found = capacity.capacity_per_s.unwrap();
     let fails = capacity.fails_at_per_s.unwrap();
     assert!(
-        found <= true_per_s * (1.0 + 1e-9) && found >= true_per_s * 0.96 && fails >= true_per_s * 0.995,
+        found <= true_per_s * (1.0 + 1e-9)
+            && found >= true_per_s * 0.96
+            && fails >= true_per_s * 0.995,
         "{what}: {found} to {fails} of {true_per_s}: {}",
         capacity.doc().terminal(100)
     );
@@ -317,24 +383,54 @@ fn holds(capacity: &Capacity, true_per_s: f64, what: &str) {
 #[test]
 fn a_capacity_is_not_above_the_limit_in_short_probes_either() {
     // The probes of `--probe 1s --warmup 300ms`.
-    let question = Question { warmup_s: 0.3, probe_s: 1.0, ..question("constant", "response_p99 < 500ms") };
+    let question = Question {
+        warmup_s: 0.3,
+        probe_s: 1.0,
+        ..question("constant", "response_p99 < 500ms")
+    };
     let mut draw = fastrand::Rng::with_seed(5);
     // The default burst of the bundled target is a fortieth of the rate, and one.
-    let given = [(300.0, 8.0), (150.0, 4.0), (900.0, 23.0), (900.0, 1.0), (900.0, 900.0), (900.0, 2_000.0)];
+    let given = [
+        (300.0, 8.0),
+        (150.0, 4.0),
+        (900.0, 23.0),
+        (900.0, 1.0),
+        (900.0, 900.0),
+        (900.0, 2_000.0),
+    ];
     let more: Vec<(f64, f64)> = (0..40)
         .map(|_| {
             let rate = 100.0 * 40_f64.powf(draw.f64());
-            (rate, (rate * 0.005 * 400_f64.powf(draw.f64())).round().max(1.0))
+            (
+                rate,
+                (rate * 0.005 * 400_f64.powf(draw.f64())).round().max(1.0),
+            )
         })
         .collect();
     for (seed, (rate, burst)) in (0..).zip(given.into_iter().chain(more)) {
-        let capacity = search(&question, seed, |_| Box::new(Bucket { rate, burst, tokens: burst, last: 0.0 }));
-        let what = format!("bucket of {rate}/s and {burst}: {}", capacity.doc().terminal(200));
+        let capacity = search(&question, seed, |_| {
+            Box::new(Bucket {
+                rate,
+                burst,
+                tokens: burst,
+                last: 0.0,
+            })
+        });
+        let what = format!(
+            "bucket of {rate}/s and {burst}: {}",
+            capacity.doc().terminal(200)
+        );
         promises(&capacity, rate, &what);
-        assert!(capacity.outcome == SearchOutcome::Found || burst < 2.0, "{what}");
+        assert!(
+            capacity.outcome == SearchOutcome::Found || burst < 2.0,
+            "{what}"
+        );
         let found = capacity.capacity_per_s.unwrap();
         // Three tenths of a second are read to a request.
-        assert!(found <= rate * (1.0 + 1e-9) && found >= rate * 0.96 - 1.0 / 0.3, "{what}");
+        assert!(
+            found <= rate * (1.0 + 1e-9) && found >= rate * 0.96 - 1.0 / 0.3,
+            "{what}"
+        );
     }
 }
 
@@ -348,10 +444,21 @@ fn no_burst_hides_a_limit() {
         let rates = [900.0, 100.0 * 60_f64.powf(draw.f64())];
         for (seed, rate) in (case as u64 * 10..).zip(rates) {
             let bucket = search(&question, seed, |_| {
-                Box::new(Bucket { rate, burst: burst.max(1.0), tokens: burst.max(1.0), last: 0.0 })
+                Box::new(Bucket {
+                    rate,
+                    burst: burst.max(1.0),
+                    tokens: burst.max(1.0),
+                    last: 0.0,
+                })
             });
             holds(&bucket, rate, &format!("bucket of {rate}/s and {burst}"));
-            let gcra = search(&question, seed, |_| Box::new(Gcra { rate, burst, due: 0.0 }));
+            let gcra = search(&question, seed, |_| {
+                Box::new(Gcra {
+                    rate,
+                    burst,
+                    due: 0.0,
+                })
+            });
             holds(&gcra, rate, &format!("gcra of {rate}/s and {burst}"));
         }
     }
@@ -360,16 +467,37 @@ fn no_burst_hides_a_limit() {
 #[test]
 fn no_window_hides_a_limit() {
     let question = question("constant", "response_p99 < 500ms");
-    for (seed, (permits, width)) in (0..).zip([(900.0, 1.0), (90.0, 0.1), (450.0, 0.5), (1_800.0, 2.0)]) {
+    for (seed, (permits, width)) in
+        (0..).zip([(900.0, 1.0), (90.0, 0.1), (450.0, 0.5), (1_800.0, 2.0)])
+    {
         let rate = permits / width;
         let fixed = search(&question, seed, |probe| {
             let phase = fastrand::Rng::with_seed(probe).f64() * width;
-            Box::new(Fixed { permits, width, phase, window: -1.0, used: 0.0 })
+            Box::new(Fixed {
+                permits,
+                width,
+                phase,
+                window: -1.0,
+                used: 0.0,
+            })
         });
-        holds(&fixed, rate, &format!("fixed window of {permits} in {width} s"));
-        let sliding =
-            search(&question, seed, |_| Box::new(Sliding { permits: permits as usize, width, log: VecDeque::new() }));
-        holds(&sliding, rate, &format!("sliding window of {permits} in {width} s"));
+        holds(
+            &fixed,
+            rate,
+            &format!("fixed window of {permits} in {width} s"),
+        );
+        let sliding = search(&question, seed, |_| {
+            Box::new(Sliding {
+                permits: permits as usize,
+                width,
+                log: VecDeque::new(),
+            })
+        });
+        holds(
+            &sliding,
+            rate,
+            &format!("sliding window of {permits} in {width} s"),
+        );
     }
 }
 
@@ -380,67 +508,126 @@ fn a_queue_is_not_read_too_high_in_probes_that_are_too_short_for_it() {
     let (searches, mut above, mut found) = (12, 0, 0);
     for (seed, service) in (0..searches).zip([1_000.0, 4_000.0, 300.0].into_iter().cycle()) {
         let capacity = search(&question, seed, |probe| {
-            Box::new(Queue { service, free: 0.0, draw: fastrand::Rng::with_seed(!probe) })
+            Box::new(Queue {
+                service,
+                free: 0.0,
+                draw: fastrand::Rng::with_seed(!probe),
+            })
         });
-        let Some(rate) = capacity.capacity_per_s.filter(|_| capacity.outcome == SearchOutcome::Found) else { continue };
+        let Some(rate) = capacity
+            .capacity_per_s
+            .filter(|_| capacity.outcome == SearchOutcome::Found)
+        else {
+            continue;
+        };
         found += 1;
-        let may = question.bounds.precision.max(resolution(rate, &question).unwrap_or(0.0));
+        let may = question
+            .bounds
+            .precision
+            .max(resolution(rate, &question).unwrap_or(0.0));
         let true_per_s = service - 100_f64.ln() / 0.1;
         above += u32::from(rate > true_per_s * (1.0 + may));
         assert!(rate > true_per_s * 0.9, "{}", capacity.doc().terminal(100));
         let says = capacity.doc().terminal(1_000).contains("random arrivals");
-        assert_eq!(says, resolution(rate, &question).is_some(), "{}", capacity.doc().terminal(100));
+        assert_eq!(
+            says,
+            resolution(rate, &question).is_some(),
+            "{}",
+            capacity.doc().terminal(100)
+        );
     }
     assert!(found * 4 >= searches * 3, "{found} of {searches} found");
     assert!(above <= 1, "{above} of {found} are too high");
 }
 
-/// No capacity is named that the target does not sustain: what is found is no more than it does, and of what is not found the true
-/// capacity lies within the interval.
+/// No capacity is named that the target does not sustain: what is found is no more than it does,
+/// and of what is not found the true capacity lies within the interval.
 #[track_caller]
 fn promises(capacity: &Capacity, true_per_s: f64, what: &str) {
     let text = capacity.doc().terminal(200);
-    if !matches!(capacity.outcome, SearchOutcome::Found | SearchOutcome::Unconfirmed) {
+    if !matches!(
+        capacity.outcome,
+        SearchOutcome::Found | SearchOutcome::Unconfirmed
+    ) {
         return;
     }
     let found = capacity.capacity_per_s.unwrap();
     if capacity.outcome == SearchOutcome::Found {
-        assert!(found <= true_per_s * 1.02, "{what}: found {found} of {true_per_s}: {text}");
+        assert!(
+            found <= true_per_s * 1.02,
+            "{what}: found {found} of {true_per_s}: {text}"
+        );
     }
     let least = capacity.at_least_per_s.unwrap();
-    assert!(least <= true_per_s * 1.02 && least <= found, "{what}: at least {least} of {true_per_s}: {text}");
-    assert!(capacity.fails_at_per_s.unwrap() >= true_per_s * 0.995, "{what}: of {true_per_s}: {text}");
+    assert!(
+        least <= true_per_s * 1.02 && least <= found,
+        "{what}: at least {least} of {true_per_s}: {text}"
+    );
+    assert!(
+        capacity.fails_at_per_s.unwrap() >= true_per_s * 0.995,
+        "{what}: of {true_per_s}: {text}"
+    );
     // The first line says so.
     let headline = capacity_headline(capacity);
-    let is_bounded =
-        headline.contains("may be lower, down to") || headline.contains("Limits over longer periods were not tested");
+    let is_bounded = headline.contains("may be lower, down to")
+        || headline.contains("Limits over longer periods were not tested");
     assert!(is_bounded, "{what}: {headline}");
 }
 
 /// Probes of the default lengths, and of the shortest.
 fn lengths() -> [Question; 2] {
     let question = question("constant", "response_p99 < 500ms");
-    [question.clone(), Question { warmup_s: 0.3, probe_s: 1.0, ..question }]
+    [
+        question.clone(),
+        Question {
+            warmup_s: 0.3,
+            probe_s: 1.0,
+            ..question
+        },
+    ]
 }
 
 #[test]
 fn no_window_longer_than_a_probe_is_taken_for_a_rate() {
     for question in lengths() {
-        for (seed, (permits, width)) in (0..).zip([(6_000.0, 60.0), (1_000.0, 10.0), (3_000.0, 60.0), (3e5, 3_600.0)]) {
+        for (seed, (permits, width)) in (0..).zip([
+            (6_000.0, 60.0),
+            (1_000.0, 10.0),
+            (3_000.0, 60.0),
+            (3e5, 3_600.0),
+        ]) {
             let rate = permits / width;
             let fixed = search(&question, seed, |probe| {
                 let phase = fastrand::Rng::with_seed(probe).f64() * width;
-                Box::new(Fixed { permits, width, phase, window: -1.0, used: 0.0 })
+                Box::new(Fixed {
+                    permits,
+                    width,
+                    phase,
+                    window: -1.0,
+                    used: 0.0,
+                })
             });
             let what = format!("fixed window of {permits} in {width} s");
-            assert!(fixed.outcome != SearchOutcome::Found, "{what}: {}", fixed.doc().terminal(200));
+            assert!(
+                fixed.outcome != SearchOutcome::Found,
+                "{what}: {}",
+                fixed.doc().terminal(200)
+            );
             if fixed.outcome == SearchOutcome::Unconfirmed {
                 promises(&fixed, rate, &what);
             }
             let sliding = search(&question, seed, |_| {
-                Box::new(Sliding { permits: permits as usize, width, log: VecDeque::new() })
+                Box::new(Sliding {
+                    permits: permits as usize,
+                    width,
+                    log: VecDeque::new(),
+                })
             });
-            promises(&sliding, rate, &format!("sliding window of {permits} in {width} s"));
+            promises(
+                &sliding,
+                rate,
+                &format!("sliding window of {permits} in {width} s"),
+            );
         }
     }
 }
@@ -449,7 +636,12 @@ fn no_window_longer_than_a_probe_is_taken_for_a_rate() {
 fn a_target_that_closes_connections_is_read_like_one_that_refuses() {
     for question in lengths() {
         for (seed, burst) in (0..).zip([1.0_f64, 20.0, 130.0, 250.0, 1_000.0, 2_000.0]) {
-            let bucket = || Bucket { rate: 250.0, burst, tokens: burst, last: 0.0 };
+            let bucket = || Bucket {
+                rate: 250.0,
+                burst,
+                tokens: burst,
+                last: 0.0,
+            };
             let refusing = search(&question, seed, |_| Box::new(bucket()));
             let closing = search(&question, seed, |_| Box::new(Closing(bucket())));
             let what = format!("bucket of 250/s and {burst} that closes connections");
@@ -468,7 +660,11 @@ fn a_queue_that_grows_is_not_sustained() {
             let line = search(&question, seed, |_| Box::new(Line { service, free: 0.0 }));
             promises(&line, service, &what);
             let random = search(&question, seed, |probe| {
-                Box::new(Queue { service, free: 0.0, draw: fastrand::Rng::with_seed(probe) })
+                Box::new(Queue {
+                    service,
+                    free: 0.0,
+                    draw: fastrand::Rng::with_seed(probe),
+                })
             });
             // Its times differ by chance.
             promises(&random, service * 1.05, &format!("{what} at random"));
@@ -482,17 +678,30 @@ fn the_interval_holds_the_capacity_of_a_queue_that_serves_at_random() {
     let (mut told, mut above, mut outside) = (0, 0, 0);
     for (seed, service) in (0..30).zip([75.0, 300.0, 1_000.0].into_iter().cycle()) {
         let capacity = search(&question, seed, |probe| {
-            Box::new(Queue { service, free: 0.0, draw: fastrand::Rng::with_seed(!probe) })
+            Box::new(Queue {
+                service,
+                free: 0.0,
+                draw: fastrand::Rng::with_seed(!probe),
+            })
         });
-        let Some((least, found)) = capacity.at_least_per_s.zip(capacity.capacity_per_s) else { continue };
+        let Some((least, found)) = capacity.at_least_per_s.zip(capacity.capacity_per_s) else {
+            continue;
+        };
         told += 1;
         above += u32::from(found > service * 1.02);
         outside += u32::from(least > service);
         assert!(least > service * 0.85, "{}", capacity.doc().terminal(200));
         let headline = capacity_headline(&capacity);
-        assert_eq!(headline.contains("It may be as low as"), least < found, "{headline}");
+        assert_eq!(
+            headline.contains("It may be as low as"),
+            least < found,
+            "{headline}"
+        );
     }
-    assert!(told >= 20 && above * 2 > told, "chance hides a few percent: {above} of {told}");
+    assert!(
+        told >= 20 && above * 2 > told,
+        "chance hides a few percent: {above} of {told}"
+    );
     assert!(outside * 20 <= told, "{outside} of {told}");
 }
 
@@ -500,13 +709,28 @@ fn the_interval_holds_the_capacity_of_a_queue_that_serves_at_random() {
 fn a_limit_has_one_number() {
     let question = question("constant", "response_p99 < 500ms");
     let (rate, burst) = (300.0, 2_000.0);
-    let capacity = search(&question, 1, |_| Box::new(Bucket { rate, burst, tokens: burst, last: 0.0 }));
+    let capacity = search(&question, 1, |_| {
+        Box::new(Bucket {
+            rate,
+            burst,
+            tokens: burst,
+            last: 0.0,
+        })
+    });
     let text = capacity.doc().terminal(1_000);
     assert_eq!(capacity.capacity_per_s, capacity.limit_per_s, "{text}");
-    assert!(capacity.fails_at_per_s.unwrap() <= 304.0, "1.3 % are refused: {text}");
+    assert!(
+        capacity.fails_at_per_s.unwrap() <= 304.0,
+        "1.3 % are refused: {text}"
+    );
     let headline = capacity_headline(&capacity);
-    assert!(!headline.contains("objectives met at") && headline.contains("the target's limit"), "{headline}");
-    let limits = text.match_indices(" lets ").map(|(at, lets)| text[at + lets.len()..].split('/').next().unwrap());
+    assert!(
+        !headline.contains("objectives met at") && headline.contains("the target's limit"),
+        "{headline}"
+    );
+    let limits = text
+        .match_indices(" lets ")
+        .map(|(at, lets)| text[at + lets.len()..].split('/').next().unwrap());
     let limits: std::collections::BTreeSet<&str> = limits.collect();
     assert!(limits.len() <= 2, "{limits:?}: {text}");
     assert!(!text.contains("lets 300/s"), "{text}");

@@ -1,7 +1,9 @@
-//! A comparison from saved runs: what a run reads as a round, what may be compared, and what is said and drawn of it.
+//! A comparison from saved runs: what a run reads as a round, what may be compared, and what is
+//! said and drawn of it.
 //!
-//! The golden files are in `tests/golden`; `INSTA_UPDATE=always cargo test -p crawlmark-results --test contest` writes them
-//! again when a change is meant.
+//! The golden files are in `tests/golden`;
+//! `INSTA_UPDATE=always cargo test -p crawlmark-results --test contest` writes them again when a
+//! change is meant.
 
 #![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
@@ -12,9 +14,9 @@ use crawlmark_results::run::report::{Ledger, Report, Verdict};
 use crawlmark_results::show::plot;
 use crawlmark_results::studies::StudyResult;
 use crawlmark_results::studies::compare::{
-    Arm, Contest, ContestContext, DesignError, Difference, Disturbance, History, Metric, MetricVerdict, Order,
-    OrderSchedule, Overall, Reading, Readings, RoundReport, Side, comparable, contest_headline, contest_standing,
-    differences, judge_rounds, pair_line,
+    Arm, Contest, ContestContext, DesignError, Difference, Disturbance, History, Metric,
+    MetricVerdict, Order, OrderSchedule, Overall, Reading, Readings, RoundReport, Side, comparable,
+    contest_headline, contest_standing, differences, judge_rounds, pair_line,
 };
 use crawlmark_results::studies::ladder;
 use crawlmark_results::studies::scale::{self, Size};
@@ -29,10 +31,16 @@ fn reading(value: f64) -> Reading {
     Reading::Gating(value)
 }
 
-/// Rounds of pairs whose candidate takes `loss` more of everything, with a little noise that repeats.
+/// Rounds of pairs whose candidate takes `loss` more of everything, with a little noise that
+/// repeats.
 fn rounds(pairs: usize, loss: f64) -> Vec<RoundReport> {
     let round = |pair: usize, arm: Arm, noise: f64| {
-        let factor = noise * if arm == Arm::Candidate { 1.0 + loss } else { 1.0 };
+        let factor = noise
+            * if arm == Arm::Candidate {
+                1.0 + loss
+            } else {
+                1.0
+            };
         RoundReport {
             pair,
             arm,
@@ -59,16 +67,26 @@ fn rounds(pairs: usize, loss: f64) -> Vec<RoundReport> {
         let noise = |seed: usize| 1.0 + (seed * 7 % 11) as f64 * 1e-3;
         let base = round(number + 1, Arm::Base, noise(2 * number));
         let candidate = round(number + 1, Arm::Candidate, noise(2 * number + 1));
-        rounds.extend(if order == Order::BaseFirst { [base, candidate] } else { [candidate, base] });
+        rounds.extend(if order == Order::BaseFirst {
+            [base, candidate]
+        } else {
+            [candidate, base]
+        });
     }
     rounds
 }
 
 fn contest(rounds: Vec<RoundReport>) -> Contest {
-    let side = |name: &str, what: &str| Side { name: name.to_owned(), what: what.to_owned() };
+    let side = |name: &str, what: &str| Side {
+        name: name.to_owned(),
+        what: what.to_owned(),
+    };
     let circumstances = ContestContext {
         name: "nightly".to_owned(),
-        sides: [side("base", "--target-latency 20ms"), side("candidate", "a | b <c>")],
+        sides: [
+            side("base", "--target-latency 20ms"),
+            side("candidate", "a | b <c>"),
+        ],
         differences: vec![Difference {
             what: "plan.connections".to_owned(),
             base: "8".to_owned(),
@@ -91,7 +109,10 @@ fn a_run_reads_as_its_good_items_its_cpu_and_its_times() {
     let mut report = saved();
     report.shards[0].usage.cpu_user_s = Some(0.1);
     let read = Readings::taken_from(&report, None);
-    assert!(report.totals.ok_per_s.unwrap() < report.totals.items_per_s, "some failed");
+    assert!(
+        report.totals.ok_per_s.unwrap() < report.totals.items_per_s,
+        "some failed"
+    );
     assert_eq!(read.throughput.value(), report.totals.ok_per_s);
     assert_eq!(read.service_p50.value(), report.latency["service"].p50_us);
     assert!(matches!(read.cpu_per_attempt, Reading::Gating(us) if us > 0.0));
@@ -102,7 +123,10 @@ fn a_run_reads_as_its_good_items_its_cpu_and_its_times() {
     assert_eq!(read.target_cpu_per_attempt, Reading::Gating(each));
     assert!(matches!(read.cpu_per_attempt, Reading::Informational(_)));
     // What a process costs beside its requests is too much of a few milliseconds.
-    report.shards.iter_mut().for_each(|shard| shard.usage.cpu_user_s = Some(0.001));
+    report
+        .shards
+        .iter_mut()
+        .for_each(|shard| shard.usage.cpu_user_s = Some(0.001));
     let read = Readings::taken_from(&report, None);
     assert!(matches!(read.cpu_per_attempt, Reading::Informational(us) if us > 0.0));
     // What is only known to be no less decides nothing; what was not measured is absent.
@@ -110,7 +134,10 @@ fn a_run_reads_as_its_good_items_its_cpu_and_its_times() {
     service.at_least = vec!["p50_us".to_owned()];
     service.p99_us = None;
     let read = Readings::taken_from(&report, None);
-    assert!(matches!(read.service_p50, Reading::Informational(_)) && read.service_p99 == Reading::Absent);
+    assert!(
+        matches!(read.service_p50, Reading::Informational(_))
+            && read.service_p99 == Reading::Absent
+    );
 }
 
 #[test]
@@ -124,8 +151,14 @@ fn an_item_that_was_not_found_is_not_good_in_any_rate() {
     // Results of older versions have no rate of good items, and it is computed.
     for ok_per_s in [Some(good_per_s), None] {
         report.totals.ok_per_s = ok_per_s;
-        let throughput = Readings::taken_from(&report, None).throughput.value().unwrap();
-        let size = Size { shards: 1, connections: 1 };
+        let throughput = Readings::taken_from(&report, None)
+            .throughput
+            .value()
+            .unwrap();
+        let size = Size {
+            shards: 1,
+            connections: 1,
+        };
         let scaled = scale::Round::new(&report, (1, size, String::new()), None).items_per_s;
         let climbed = ladder::RungReadings::of(&report, None).ok_per_s;
         for rate in [throughput, scaled, climbed] {
@@ -141,17 +174,34 @@ fn two_arms_that_answer_nothing_do_not_pass_by_their_cpu() {
     (report.ledger.ok, report.ledger.not_found) = (0, 0);
     report.totals.ok_per_s = Some(0.0);
     let readings = Readings::taken_from(&report, None);
-    assert_eq!(readings.throughput, Reading::Gating(0.0), "a reading, and not a missing one");
-    let readings = Readings { service_p50: Reading::Absent, service_p99: Reading::Absent, ..readings };
-    let rounds =
-        rounds(16, 0.0).into_iter().map(|round| RoundReport { items: 1_000, failed: 1_000, readings, ..round });
+    assert_eq!(
+        readings.throughput,
+        Reading::Gating(0.0),
+        "a reading, and not a missing one"
+    );
+    let readings = Readings {
+        service_p50: Reading::Absent,
+        service_p99: Reading::Absent,
+        ..readings
+    };
+    let rounds = rounds(16, 0.0).into_iter().map(|round| RoundReport {
+        items: 1_000,
+        failed: 1_000,
+        readings,
+        ..round
+    });
     assert_eq!(contest(rounds.collect()).verdict, Overall::Incomparable);
 }
 
-/// Rounds whose arms answer with this status instead of a good answer, each more often in the candidate.
+/// Rounds whose arms answer with this status instead of a good answer, each more often in the
+/// candidate.
 fn rounds_with_status(pairs: usize, base: Option<u16>, candidate: Option<u16>) -> Vec<RoundReport> {
     let answered = |mut round: RoundReport| {
-        let status = if round.arm == Arm::Base { base } else { candidate };
+        let status = if round.arm == Arm::Base {
+            base
+        } else {
+            candidate
+        };
         let Some(status) = status else { return round };
         let mut report = saved();
         let items = if round.arm == Arm::Base { 200 } else { 100 };
@@ -167,7 +217,11 @@ fn rounds_with_status(pairs: usize, base: Option<u16>, candidate: Option<u16>) -
             report.totals.rejected_by_status.insert(status, items);
         }
         let read = RoundReport::new(&report, (round.pair, round.arm, String::new()), None);
-        round.readings = Readings { service_p50: Reading::Absent, service_p99: Reading::Absent, ..read.readings };
+        round.readings = Readings {
+            service_p50: Reading::Absent,
+            service_p99: Reading::Absent,
+            ..read.readings
+        };
         (round.items, round.failed, round.causes) = (read.items, read.failed, read.causes);
         round
     };
@@ -183,19 +237,46 @@ fn an_arm_without_a_good_answer_is_named_first_and_has_no_invented_share() {
             Overall::Incomparable,
             "The base had no good response: 3,200 not found. The candidate had no good response: 1,600 failed (status 500).",
         ),
-        (None, Some(500), Overall::Regression, "The candidate had no good response: 1,600 failed (status 500)."),
-        (None, Some(404), Overall::Regression, "The candidate had no good response: 1,600 not found."),
-        (Some(404), None, Overall::Incomparable, "The base had no good response: 3,200 not found."),
+        (
+            None,
+            Some(500),
+            Overall::Regression,
+            "The candidate had no good response: 1,600 failed (status 500).",
+        ),
+        (
+            None,
+            Some(404),
+            Overall::Regression,
+            "The candidate had no good response: 1,600 not found.",
+        ),
+        (
+            Some(404),
+            None,
+            Overall::Incomparable,
+            "The base had no good response: 3,200 not found.",
+        ),
     ] {
         let contest = contest(rounds_with_status(16, base, candidate));
         let headline = contest_headline(&contest);
         assert!(headline.starts_with(says), "{headline}");
-        assert_eq!((contest.verdict, contest.comparison.verdict), (verdict, verdict), "{headline}");
+        assert_eq!(
+            (contest.verdict, contest.comparison.verdict),
+            (verdict, verdict),
+            "{headline}"
+        );
         let share = contest.comparison.finding(Metric::OkShare).unwrap();
-        assert!(share.evidence.is_none() && share.verdict != MetricVerdict::Pass, "{share:?}");
+        assert!(
+            share.evidence.is_none() && share.verdict != MetricVerdict::Pass,
+            "{share:?}"
+        );
         for (arm, status) in [(Arm::Base, base), (Arm::Candidate, candidate)] {
             let expected = if status.is_some() { 0.0 } else { 1.0 };
-            assert!(contest.values(arm, Metric::OkShare).iter().all(|share| (*share - expected).abs() < 1e-9));
+            assert!(
+                contest
+                    .values(arm, Metric::OkShare)
+                    .iter()
+                    .all(|share| (*share - expected).abs() < 1e-9)
+            );
         }
         assert!(contest.doc().terminal(1_000).contains("0.00 %"));
     }
@@ -220,7 +301,8 @@ fn a_pair_is_disturbed_by_what_differs_between_its_rounds_and_is_smaller_than_th
     }
     let slow: Spoil = |report| {
         for shard in &mut report.shards {
-            (shard.usage.speed_before_us, shard.usage.speed_after_us) = (Some(2_000.0), Some(2_000.0));
+            (shard.usage.speed_before_us, shard.usage.speed_after_us) =
+                (Some(2_000.0), Some(2_000.0));
         }
     };
     let stolen: Spoil = |report| {
@@ -228,7 +310,11 @@ fn a_pair_is_disturbed_by_what_differs_between_its_rounds_and_is_smaller_than_th
         (usage.steal_share, usage.measured_s) = (Some(0.03), Some(2.0));
     };
     let frozen: Spoil = |report| freeze(report, 150_000.0);
-    let kinds = [(Disturbance::SpeedProbe, slow), (Disturbance::Steal, stolen), (Disturbance::RunQueue, frozen)];
+    let kinds = [
+        (Disturbance::SpeedProbe, slow),
+        (Disturbance::Steal, stolen),
+        (Disturbance::RunQueue, frozen),
+    ];
     for (kind, spoil) in kinds {
         for effect in [1.0, 0.7, 0.05] {
             let mut one = saved();
@@ -238,9 +324,17 @@ fn a_pair_is_disturbed_by_what_differs_between_its_rounds_and_is_smaller_than_th
             assert_eq!(Disturbance::of_pair([&one, &other]), Disturbance::None);
             spoil(&mut other);
             // An effect that no disturbance explains counts.
-            let expected = if effect < 0.5 { Disturbance::None } else { kind };
+            let expected = if effect < 0.5 {
+                Disturbance::None
+            } else {
+                kind
+            };
             assert_eq!(Disturbance::of_pair([&one, &other]), expected, "{effect}");
-            assert_eq!(Disturbance::of_pair([&other, &one]), expected, "whichever arm it was");
+            assert_eq!(
+                Disturbance::of_pair([&other, &one]),
+                expected,
+                "whichever arm it was"
+            );
             // Both alike do not differ by it.
             spoil(&mut one);
             assert_eq!(Disturbance::of_pair([&one, &other]), Disturbance::None);
@@ -257,32 +351,63 @@ fn what_differs_is_told_and_two_loads_are_refused() {
     other.plan.config_hash = "other".to_owned();
     let found = differences(&base, &other);
     assert_eq!(
-        found.iter().map(|d| (&*d.what, &*d.base, &*d.candidate)).collect::<Vec<_>>(),
+        found
+            .iter()
+            .map(|d| (&*d.what, &*d.base, &*d.candidate))
+            .collect::<Vec<_>>(),
         [("plan.connections", "8", "9")]
     );
     assert_eq!(comparable(&found), Ok(()));
     other.plan.run.rate = None;
-    let refusal = comparable(&differences(&base, &other)).unwrap_err().to_string();
-    assert!(refusal.contains("plan.rate") && refusal.contains("different loads"), "{refusal}");
+    let refusal = comparable(&differences(&base, &other))
+        .unwrap_err()
+        .to_string();
+    assert!(
+        refusal.contains("plan.rate") && refusal.contains("different loads"),
+        "{refusal}"
+    );
     let mut elsewhere = base.clone();
     elsewhere.environment.cores += 1;
-    assert!(comparable(&differences(&base, &elsewhere)).unwrap_err().to_string().contains("two machines"));
+    assert!(
+        comparable(&differences(&base, &elsewhere))
+            .unwrap_err()
+            .to_string()
+            .contains("two machines")
+    );
 }
 
 #[test]
 fn a_loss_is_told_in_every_form() {
     let contest = contest(rounds(16, 0.05));
-    assert_eq!((contest.verdict, contest.comparison.verdict), (Overall::Regression, Overall::Regression));
+    assert_eq!(
+        (contest.verdict, contest.comparison.verdict),
+        (Overall::Regression, Overall::Regression)
+    );
     golden("contest.txt", &contest.doc().terminal(100));
     golden("contest.md", &contest.doc().markdown());
-    let program = Difference { what: "program".to_owned(), base: "old".to_owned(), candidate: "new".to_owned() };
-    let named = Contest { differences: [&contest.differences[..], &[program]].concat(), ..contest.clone() };
+    let program = Difference {
+        what: "program".to_owned(),
+        base: "old".to_owned(),
+        candidate: "new".to_owned(),
+    };
+    let named = Contest {
+        differences: [&contest.differences[..], &[program]].concat(),
+        ..contest.clone()
+    };
     let shown = named.doc().markdown();
-    assert!(shown.contains("| program | old | new |") && !shown.contains("| what |"), "{shown}");
+    assert!(
+        shown.contains("| program | old | new |") && !shown.contains("| what |"),
+        "{shown}"
+    );
     golden("contest.xml", &export::contest_junit(&contest));
     let svg = plot::pairs(&contest).svg;
     let document = roxmltree::Document::parse(&svg).unwrap();
-    let count = |tag| document.descendants().filter(|node| node.has_tag_name(tag)).count();
+    let count = |tag| {
+        document
+            .descendants()
+            .filter(|node| node.has_tag_name(tag))
+            .count()
+    };
     // Sixteen pairs and the estimate of each of the four metrics that were read, and the key.
     assert_eq!(count("circle"), 4 * (16 + 1) + 1);
     assert!(svg.contains("candidate against base") && !svg.contains("NaN"));
@@ -292,15 +417,25 @@ fn a_loss_is_told_in_every_form() {
 fn every_pair_lies_within_its_axis() {
     for factor in [1.4, 7.0, 300.0] {
         let mut rounds = rounds(16, 0.0);
-        let outlier = rounds.iter_mut().find(|round| round.arm == Arm::Candidate).unwrap();
+        let outlier = rounds
+            .iter_mut()
+            .find(|round| round.arm == Arm::Candidate)
+            .unwrap();
         outlier.readings.throughput = reading(1_000.0 * factor);
         let svg = plot::pairs(&contest(rounds)).svg;
         let document = roxmltree::Document::parse(&svg).unwrap();
-        let circles = document.descendants().filter(|node| node.has_tag_name("circle"));
-        let right = circles.map(|dot| dot.attribute("cx").unwrap().parse::<f64>().unwrap()).fold(0.0, f64::max);
+        let circles = document
+            .descendants()
+            .filter(|node| node.has_tag_name("circle"));
+        let right = circles
+            .map(|dot| dot.attribute("cx").unwrap().parse::<f64>().unwrap())
+            .fold(0.0, f64::max);
         // The axis ends 24 px before the sheet of 640.
         let axis_ends = 640.0 - 24.0;
-        assert!((axis_ends * 0.6..axis_ends - 1.0).contains(&right), "{factor}: {right} of {axis_ends}");
+        assert!(
+            (axis_ends * 0.6..axis_ends - 1.0).contains(&right),
+            "{factor}: {right} of {axis_ends}"
+        );
     }
 }
 
@@ -310,20 +445,50 @@ fn equal_arms_pass_and_what_fails_more_does_not() {
     assert_eq!(equal.verdict, Overall::Pass);
     // Its noise floor has the words of the table, and no -0.0.
     let mut floor = equal.comparison.clone();
-    for evidence in floor.findings.iter_mut().filter_map(|finding| finding.evidence.as_mut()) {
+    for evidence in floor
+        .findings
+        .iter_mut()
+        .filter_map(|finding| finding.evidence.as_mut())
+    {
         (evidence.ratio, evidence.ratio_interval) = (0.9999, None);
     }
-    let text = Contest { noise_floor: Some(floor), ..equal.clone() }.doc().terminal(1_000);
-    assert!(text.contains("client CPU +0.0 % between equal sides"), "{text}");
+    let text = Contest {
+        noise_floor: Some(floor),
+        ..equal.clone()
+    }
+    .doc()
+    .terminal(1_000);
+    assert!(
+        text.contains("client CPU +0.0 % between equal sides"),
+        "{text}"
+    );
     let mut failing = rounds(16, 0.0);
-    for round in failing.iter_mut().filter(|round| round.arm == Arm::Candidate) {
+    for round in failing
+        .iter_mut()
+        .filter(|round| round.arm == Arm::Candidate)
+    {
         (round.failed, round.readings.ok_share) = (20, reading(0.98));
     }
     let failing = contest(failing);
     assert_eq!(failing.verdict, Overall::Regression);
-    assert_eq!(failing.comparison.finding(Metric::OkShare).unwrap().verdict, MetricVerdict::Regression);
-    assert_eq!(failing.comparison.finding(Metric::Throughput).unwrap().verdict, MetricVerdict::Pass);
-    assert!(failing.doc().terminal(1_000).contains("the candidate is worse: share of ok items -2.0 %"));
+    assert_eq!(
+        failing.comparison.finding(Metric::OkShare).unwrap().verdict,
+        MetricVerdict::Regression
+    );
+    assert_eq!(
+        failing
+            .comparison
+            .finding(Metric::Throughput)
+            .unwrap()
+            .verdict,
+        MetricVerdict::Pass
+    );
+    assert!(
+        failing
+            .doc()
+            .terminal(1_000)
+            .contains("the candidate is worse: share of ok items -2.0 %")
+    );
     assert!(export::contest_junit(&failing).contains("<failure"));
     // Nobody failed: then it is no metric, and takes no share of the error.
     assert_eq!(equal.comparison.finding(Metric::OkShare), None);
@@ -335,7 +500,15 @@ fn equal_arms_pass_and_what_fails_more_does_not() {
             (round.items, round.failed) = (110, failed);
             round.readings.ok_share = reading(1.0 - failed as f64 / 110.0);
         }
-        assert_eq!(contest(small).comparison.finding(Metric::OkShare).unwrap().verdict, verdict, "{bad}");
+        assert_eq!(
+            contest(small)
+                .comparison
+                .finding(Metric::OkShare)
+                .unwrap()
+                .verdict,
+            verdict,
+            "{bad}"
+        );
     }
     // A few of them failing now and then on both sides is no regression.
     let mut flaky = rounds(16, 0.0);
@@ -349,7 +522,10 @@ fn equal_arms_pass_and_what_fails_more_does_not() {
 fn rounds_in_one_order_are_refused_and_a_disturbed_pair_is_not_looked_at() {
     let mut in_one_order = rounds(4, 0.0);
     in_one_order.sort_by_key(|round| (round.pair, round.arm == Arm::Candidate));
-    let side = Side { name: String::new(), what: String::new() };
+    let side = Side {
+        name: String::new(),
+        what: String::new(),
+    };
     let circumstances = || ContestContext {
         name: String::new(),
         sides: [side.clone(), side.clone()],
@@ -357,23 +533,42 @@ fn rounds_in_one_order_are_refused_and_a_disturbed_pair_is_not_looked_at() {
         interrupted: false,
         noise_floor: None,
     };
-    assert!(matches!(Contest::new(in_one_order, circumstances()), Err(DesignError::NotInBlocks { .. })));
-    assert!(matches!(Contest::new(Vec::new(), circumstances()), Err(DesignError::NoRounds)));
+    assert!(matches!(
+        Contest::new(in_one_order, circumstances()),
+        Err(DesignError::NotInBlocks { .. })
+    ));
+    assert!(matches!(
+        Contest::new(Vec::new(), circumstances()),
+        Err(DesignError::NoRounds)
+    ));
     // A disturbed pair is run again in its own order.
     let mut again = rounds(16, 0.0);
-    let disturbed: Vec<RoundReport> =
-        again[6..8].iter().map(|round| RoundReport { disturbance: Disturbance::Steal, ..round.clone() }).collect();
+    let disturbed: Vec<RoundReport> = again[6..8]
+        .iter()
+        .map(|round| RoundReport {
+            disturbance: Disturbance::Steal,
+            ..round.clone()
+        })
+        .collect();
     again.splice(6..6, disturbed);
     let contest = Contest::new(again, circumstances()).unwrap();
-    assert_eq!((contest.verdict, contest.comparison.disturbed_pairs), (Overall::Pass, 1));
+    assert_eq!(
+        (contest.verdict, contest.comparison.disturbed_pairs),
+        (Overall::Pass, 1)
+    );
     assert_eq!(contest.values(Arm::Base, Metric::Throughput).len(), 16);
 }
 
 #[test]
 fn rounds_with_findings_of_their_own_are_counted_apart_from_pairs_that_are_left_out() {
     let mut rounds = rounds(16, 0.0);
-    let left_out: Vec<RoundReport> =
-        rounds[6..8].iter().map(|round| RoundReport { disturbance: Disturbance::Steal, ..round.clone() }).collect();
+    let left_out: Vec<RoundReport> = rounds[6..8]
+        .iter()
+        .map(|round| RoundReport {
+            disturbance: Disturbance::Steal,
+            ..round.clone()
+        })
+        .collect();
     rounds.splice(6..6, left_out);
     rounds[0].validity = Verdict::Disturbed;
     rounds[3].validity = Verdict::Disturbed;
@@ -397,15 +592,22 @@ fn two_runs_of_which_one_was_disturbed_are_shown_with_what_to_do() {
     let contest = contest(rounds);
     let shown = contest.doc().terminal(usize::MAX);
     let flat = shown.split_whitespace().collect::<Vec<_>>().join(" ");
-    for part in ["throughput undecided 1,000/s 662/s -34 %", "Run both again on an idle machine"] {
+    for part in [
+        "throughput undecided 1,000/s 662/s -34 %",
+        "Run both again on an idle machine",
+    ] {
         assert!(flat.contains(part), "{shown}");
     }
     let markdown = contest.doc().markdown();
     assert!(
-        markdown.contains("| -34 % |") && markdown.contains("medians of all, as every pair was disturbed"),
+        markdown.contains("| -34 % |")
+            && markdown.contains("medians of all, as every pair was disturbed"),
         "{markdown}"
     );
-    assert!(shown.contains("after 0 counted pairs (1 was left out)"), "{shown}");
+    assert!(
+        shown.contains("after 0 counted pairs (1 was left out)"),
+        "{shown}"
+    );
     let page = |contest: &Contest| contest.doc().html(&contest.plots());
     assert!(!page(&contest).contains("<figure"), "a plot without a pair");
     assert!(page(&self::contest(self::rounds(2, 0.5))).contains("<figure"));
@@ -414,19 +616,37 @@ fn two_runs_of_which_one_was_disturbed_are_shown_with_what_to_do() {
 #[test]
 fn a_pair_is_shown_by_its_own_figures_and_the_estimate_by_its_pairs() {
     let mut rounds = rounds(4, 0.05);
-    for round in rounds[6..].iter_mut().filter(|round| round.arm == Arm::Candidate) {
-        (round.readings.throughput, round.readings.service_p50) = (reading(2_000.0), reading(10_000.0));
+    for round in rounds[6..]
+        .iter_mut()
+        .filter(|round| round.arm == Arm::Candidate)
+    {
+        (round.readings.throughput, round.readings.service_p50) =
+            (reading(2_000.0), reading(10_000.0));
     }
-    for round in rounds[6..].iter_mut().filter(|round| round.arm == Arm::Base) {
-        (round.readings.throughput, round.readings.service_p50) = (reading(1_000.0), reading(20_000.0));
+    for round in rounds[6..]
+        .iter_mut()
+        .filter(|round| round.arm == Arm::Base)
+    {
+        (round.readings.throughput, round.readings.service_p50) =
+            (reading(1_000.0), reading(20_000.0));
     }
     let pair = pair_line(&rounds[6..]);
-    assert!(pair.starts_with("candidate: ") && pair.contains("throughput +100 %, service p50 -50 %"), "{pair}");
+    assert!(
+        pair.starts_with("candidate: ") && pair.contains("throughput +100 %, service p50 -50 %"),
+        "{pair}"
+    );
     let so_far = contest_standing(&judge_rounds(&rounds).unwrap());
-    assert!(so_far.starts_with("estimate from 4 pairs: ") && !so_far.contains("+100 %"), "{so_far}");
+    assert!(
+        so_far.starts_with("estimate from 4 pairs: ") && !so_far.contains("+100 %"),
+        "{so_far}"
+    );
     let failing = Reading::Absent;
-    rounds[6].readings =
-        Readings { throughput: reading(0.0), service_p50: failing, service_p99: failing, ..rounds[6].readings };
+    rounds[6].readings = Readings {
+        throughput: reading(0.0),
+        service_p50: failing,
+        service_p99: failing,
+        ..rounds[6].readings
+    };
     rounds[6].readings.cpu_per_attempt = failing;
     assert_eq!(pair_line(&rounds[6..]), "nothing to compare");
 }
@@ -443,16 +663,33 @@ fn a_history_shows_each_result_its_levels_and_where_they_change() {
     let history = |count: u32| History::of((0..count).map(past).collect()).unwrap();
     let changed = history(24);
     golden("history.txt", &changed.doc().terminal(100));
-    let panels: serde_json::Value = serde_json::from_str(changed.plots()[0].data.as_ref().unwrap()).unwrap();
-    let marks = panels.as_array().unwrap().iter().flat_map(|panel| panel["marks"].as_array().unwrap());
-    let ends: Vec<f64> = marks.filter_map(|mark| mark["shape"]["upright"].as_f64()).collect();
-    assert_eq!(ends, [12.5], "between the results before and after the only change");
+    let panels: serde_json::Value =
+        serde_json::from_str(changed.plots()[0].data.as_ref().unwrap()).unwrap();
+    let marks = panels
+        .as_array()
+        .unwrap()
+        .iter()
+        .flat_map(|panel| panel["marks"].as_array().unwrap());
+    let ends: Vec<f64> = marks
+        .filter_map(|mark| mark["shape"]["upright"].as_f64())
+        .collect();
+    assert_eq!(
+        ends,
+        [12.5],
+        "between the results before and after the only change"
+    );
     let page = changed.doc().html(&changed.plots());
-    assert!(page.contains("id=\"plot-history\"") && page.contains("<h2>"), "{page}");
+    assert!(
+        page.contains("id=\"plot-history\"") && page.contains("<h2>"),
+        "{page}"
+    );
     // Too few results have neither a plot nor a row.
     let few = history(9);
     assert!(
         few.plots()[0].is_empty
-            && few.doc().terminal(100).contains("9 results are not enough to find a change: 10 needed")
+            && few
+                .doc()
+                .terminal(100)
+                .contains("9 results are not enough to find a change: 10 needed")
     );
 }

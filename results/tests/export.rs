@@ -1,13 +1,17 @@
-//! The exports, from reports whose every number is known: each as its format has it, and honest about what is not known.
+//! The exports, from reports whose every number is known: each as its format has it, and honest
+//! about what is not known.
 //!
-//! The golden files are in `tests/golden`; `INSTA_UPDATE=always cargo test -p crawlmark-results --test export` writes them
-//! again when a change is meant. That the formats' own readers understand real exports is tested end to end.
+//! The golden files are in `tests/golden`;
+//! `INSTA_UPDATE=always cargo test -p crawlmark-results --test export` writes them again when a
+//! change is meant. That the formats' own readers understand real exports is tested end to end.
 
 #![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 use crawlmark_harness::stats::SecondCounts;
 use crawlmark_results::export::{ExportError, Format, export};
-use crawlmark_results::run::report::{BinRow, FailureReport, GateReport, IntervalRow, Report, ScheduleReport, Verdict};
+use crawlmark_results::run::report::{
+    BinRow, FailureReport, GateReport, IntervalRow, Report, ScheduleReport, Verdict,
+};
 use crawlmark_results::run::words;
 use proptest::prelude::*;
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
@@ -20,7 +24,10 @@ fn saved() -> Report {
     let mut report: Report = serde_json::from_str(json).unwrap();
     for row in &mut report.intervals {
         let tenth = |n: u64| BinRow {
-            counts: SecondCounts { attempts: 90 + n, ..SecondCounts::default() },
+            counts: SecondCounts {
+                attempts: 90 + n,
+                ..SecondCounts::default()
+            },
             p50_us: Some(10 * n),
             max_us: (n > 0).then_some(12.5),
             ..BinRow::default()
@@ -89,9 +96,15 @@ fn every_format_is_as_it_was() {
     let mut report = saved();
     report.intervals = seconds(&report, 12);
     for format in Format::ALL {
-        golden(&format!("export-{}", format.file_name()), &export(&report, format).unwrap().replace('\r', "␍"));
+        golden(
+            &format!("export-{}", format.file_name()),
+            &export(&report, format).unwrap().replace('\r', "␍"),
+        );
     }
-    golden("export-percentiles.txt", &words::percentiles(&open_loop()).terminal(100));
+    golden(
+        "export-percentiles.txt",
+        &words::percentiles(&open_loop()).terminal(100),
+    );
 }
 
 #[test]
@@ -102,19 +115,36 @@ fn a_measurement_that_is_not_valid_says_so_wherever_there_is_a_place() {
         (Format::CsvShards, "client_limited\r\n"),
         (Format::Hgrm, "validity = client_limited]"),
         (Format::StepSummary, "> **Validity: client-limited**"),
-        (Format::GithubBenchmarkBigger, "validity: client_limited\\n- shard 0 had no CPU left"),
+        (
+            Format::GithubBenchmarkBigger,
+            "validity: client_limited\\n- shard 0 had no CPU left",
+        ),
         (Format::GithubBenchmarkSmaller, "validity: client_limited"),
-        (Format::Junit, "<property name=\"validity\" value=\"client_limited\"/>"),
-        (Format::OpenMetrics, "crawlmark_validity{verdict=\"client_limited\"} 1\n"),
+        (
+            Format::Junit,
+            "<property name=\"validity\" value=\"client_limited\"/>",
+        ),
+        (
+            Format::OpenMetrics,
+            "crawlmark_validity{verdict=\"client_limited\"} 1\n",
+        ),
     ] {
         let text = export(&report, format).unwrap();
         assert!(text.contains(says), "{format}: {text}");
-        assert!(!export(&saved(), format).unwrap().contains(says), "{format}");
+        assert!(
+            !export(&saved(), format).unwrap().contains(says),
+            "{format}"
+        );
     }
     let valid = |report: &Report| {
-        let bencher = read(&export(report, Format::Bencher).unwrap())["golden"]["valid"]["value"].clone();
+        let bencher =
+            read(&export(report, Format::Bencher).unwrap())["golden"]["valid"]["value"].clone();
         let k6 = read(&export(report, Format::K6Summary).unwrap());
-        (bencher, k6["root_group"]["checks"][0]["fails"].clone(), k6["metrics"]["checks"]["values"]["rate"].clone())
+        (
+            bencher,
+            k6["root_group"]["checks"][0]["fails"].clone(),
+            k6["metrics"]["checks"]["values"]["rate"].clone(),
+        )
     };
     assert_eq!(valid(&report), (json!(0), json!(1), json!(0.0)));
     assert_eq!(valid(&saved()), (json!(1), json!(0), json!(1.0)));
@@ -123,12 +153,24 @@ fn a_measurement_that_is_not_valid_says_so_wherever_there_is_a_place() {
 #[test]
 fn a_part_of_a_run_is_no_point_of_a_history() {
     let incomplete = judged(Verdict::Incomplete, "a shard died");
-    let interrupted = Report { interrupted: true, ..saved() };
+    let interrupted = Report {
+        interrupted: true,
+        ..saved()
+    };
     for format in Format::ALL {
-        let is_history =
-            matches!(format, Format::GithubBenchmarkBigger | Format::GithubBenchmarkSmaller | Format::Bencher);
-        for (report, why) in [(&incomplete, "is incomplete"), (&interrupted, "was stopped early")] {
-            let expected = if is_history { Err(ExportError::Partial(format, why)) } else { Ok(()) };
+        let is_history = matches!(
+            format,
+            Format::GithubBenchmarkBigger | Format::GithubBenchmarkSmaller | Format::Bencher
+        );
+        for (report, why) in [
+            (&incomplete, "is incomplete"),
+            (&interrupted, "was stopped early"),
+        ] {
+            let expected = if is_history {
+                Err(ExportError::Partial(format, why))
+            } else {
+                Ok(())
+            };
             assert_eq!(export(report, format).map(|_| ()), expected, "{format}");
         }
     }
@@ -146,32 +188,67 @@ fn a_percentile_that_may_be_higher_is_never_shown_as_its_value() {
     let exact = saved();
     let mut report = saved();
     let service = report.latency.get_mut("service").unwrap();
-    assert_eq!((service.p90_us.is_some(), service.is_at_least("p90_us")), (true, false));
+    assert_eq!(
+        (service.p90_us.is_some(), service.is_at_least("p90_us")),
+        (true, false)
+    );
     service.at_least.push("p90_us".to_owned());
-    report.shards[0].latency.get_mut("service").unwrap().at_least.push("p90_us".to_owned());
+    report.shards[0]
+        .latency
+        .get_mut("service")
+        .unwrap()
+        .at_least
+        .push("p90_us".to_owned());
     let names = |report: &Report| -> Vec<String> {
         let entries = read(&export(report, Format::GithubBenchmarkSmaller).unwrap());
-        entries.as_array().unwrap().iter().map(|entry| entry["name"].as_str().unwrap().to_owned()).collect()
+        entries
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|entry| entry["name"].as_str().unwrap().to_owned())
+            .collect()
     };
     assert!(names(&exact).contains(&"golden/service p90".to_owned()));
     assert!(!names(&report).contains(&"golden/service p90".to_owned()));
-    assert!(export(&report, Format::GithubBenchmarkSmaller).unwrap().contains("left out: service p90 is"));
-    let bencher = |report: &Report| read(&export(report, Format::Bencher).unwrap())["golden"]["service-p90-ns"].clone();
+    assert!(
+        export(&report, Format::GithubBenchmarkSmaller)
+            .unwrap()
+            .contains("left out: service p90 is")
+    );
+    let bencher = |report: &Report| {
+        read(&export(report, Format::Bencher).unwrap())["golden"]["service-p90-ns"].clone()
+    };
     assert!(bencher(&exact)["value"].is_f64() && bencher(&report).is_null());
     let k6 = |report: &Report| read(&export(report, Format::K6Summary).unwrap())["metrics"].clone();
     let values = k6(&exact)["http_req_duration"]["values"].clone();
     for stat in ["avg", "min", "med", "max", "p(90)", "p(95)"] {
         assert!(values[stat].is_f64(), "{stat}: {values}");
     }
-    assert_eq!(k6(&exact)["http_req_duration"]["thresholds"]["service_p90 < 250ms"], json!({"ok": true}));
+    assert_eq!(
+        k6(&exact)["http_req_duration"]["thresholds"]["service_p90 < 250ms"],
+        json!({"ok": true})
+    );
     // Without the trend its gate has another home.
     assert!(k6(&report)["http_req_duration"].is_null());
-    assert_eq!(k6(&report)["crawlmark_gates"]["thresholds"]["service_p90 < 250ms"], json!({"ok": true}));
-    assert!(export(&report, Format::StepSummary).unwrap().contains("p90 \\>= "));
+    assert_eq!(
+        k6(&report)["crawlmark_gates"]["thresholds"]["service_p90 < 250ms"],
+        json!({"ok": true})
+    );
+    assert!(
+        export(&report, Format::StepSummary)
+            .unwrap()
+            .contains("p90 \\>= ")
+    );
     let field = |report: &Report| {
         let table = export(report, Format::CsvShards).unwrap();
-        let rows: Vec<Vec<&str>> = table.lines().map(|line| line.split(',').collect()).collect();
-        let column = rows[0].iter().position(|name| *name == "service_p90_us").unwrap();
+        let rows: Vec<Vec<&str>> = table
+            .lines()
+            .map(|line| line.split(',').collect())
+            .collect();
+        let column = rows[0]
+            .iter()
+            .position(|name| *name == "service_p90_us")
+            .unwrap();
         (rows[1][column].to_owned(), rows[2][column].to_owned())
     };
     assert_eq!(field(&report), (String::new(), field(&exact).1));
@@ -180,12 +257,22 @@ fn a_percentile_that_may_be_higher_is_never_shown_as_its_value() {
 #[test]
 fn an_open_loop_is_about_its_response_times() {
     let report = open_loop();
-    assert!(export(&report, Format::Hgrm).unwrap().contains("#[Series  = response, ms"));
+    assert!(
+        export(&report, Format::Hgrm)
+            .unwrap()
+            .contains("#[Series  = response, ms")
+    );
     let bencher = read(&export(&report, Format::Bencher).unwrap());
     assert!(bencher["golden"]["response-p90-ns"]["value"].is_f64());
-    assert!(bencher["golden"]["response-mean-ns"].is_null(), "it is the latency");
+    assert!(
+        bencher["golden"]["response-mean-ns"].is_null(),
+        "it is the latency"
+    );
     let k6 = read(&export(&report, Format::K6Summary).unwrap());
-    assert_eq!(k6["metrics"]["dropped_iterations"]["values"]["count"], json!(0));
+    assert_eq!(
+        k6["metrics"]["dropped_iterations"]["values"]["count"],
+        json!(0)
+    );
     assert!(k6["metrics"]["crawlmark_response"]["values"]["avg"].is_f64());
 }
 
@@ -193,10 +280,19 @@ fn an_open_loop_is_about_its_response_times() {
 fn a_run_without_a_good_answer_has_no_table_of_percentiles() {
     let mut report = saved();
     report.latency.remove("service");
-    assert_eq!(export(&report, Format::Hgrm), Err(ExportError::NoTimes(Format::Hgrm, "service")));
+    assert_eq!(
+        export(&report, Format::Hgrm),
+        Err(ExportError::NoTimes(Format::Hgrm, "service"))
+    );
     report.intervals.iter_mut().for_each(|row| row.bins = None);
-    assert_eq!(export(&report, Format::CsvTenths), Err(ExportError::NoTenths(Format::CsvTenths)));
-    for format in Format::ALL.into_iter().filter(|format| ![Format::Hgrm, Format::CsvTenths].contains(format)) {
+    assert_eq!(
+        export(&report, Format::CsvTenths),
+        Err(ExportError::NoTenths(Format::CsvTenths))
+    );
+    for format in Format::ALL
+        .into_iter()
+        .filter(|format| ![Format::Hgrm, Format::CsvTenths].contains(format))
+    {
         assert!(export(&report, format).is_ok(), "{format}");
     }
     assert_eq!(words::percentiles(&report).terminal(100), "");
@@ -208,9 +304,15 @@ fn the_table_of_percentiles_ends_where_what_was_cut_off_begins() {
     whole.latency.get_mut("service").unwrap().censored = 0;
     let rows = |report: &Report| -> Vec<[f64; 4]> {
         let table = export(report, Format::Hgrm).unwrap();
-        let rows = table.lines().skip(1).filter(|line| !line.is_empty() && !line.starts_with('#'));
+        let rows = table
+            .lines()
+            .skip(1)
+            .filter(|line| !line.is_empty() && !line.starts_with('#'));
         let row = |line: &str| {
-            let fields: Vec<f64> = line.split_whitespace().map(|field| field.parse().unwrap()).collect();
+            let fields: Vec<f64> = line
+                .split_whitespace()
+                .map(|field| field.parse().unwrap())
+                .collect();
             fields.try_into().unwrap()
         };
         rows.map(row).collect()
@@ -218,25 +320,45 @@ fn the_table_of_percentiles_ends_where_what_was_cut_off_begins() {
     let of_whole = rows(&whole);
     let service = &whole.latency["service"];
     let [greatest, all, count, nines] = *of_whole.last().unwrap();
-    assert_eq!((all, count, nines), (1.0, service.count as f64, f64::INFINITY));
+    assert_eq!(
+        (all, count, nines),
+        (1.0, service.count as f64, f64::INFINITY)
+    );
     // To a thousandth, and three decimals.
-    assert!((greatest - service.max_us.unwrap() / 1e3).abs() < 0.011, "{greatest}");
-    assert!(of_whole.windows(2).all(|pair| pair[0][0] <= pair[1][0] && pair[0][2] <= pair[1][2]));
+    assert!(
+        (greatest - service.max_us.unwrap() / 1e3).abs() < 0.011,
+        "{greatest}"
+    );
+    assert!(
+        of_whole
+            .windows(2)
+            .all(|pair| pair[0][0] <= pair[1][0] && pair[0][2] <= pair[1][2])
+    );
     let median = of_whole.iter().find(|row| row[1] >= 0.5).unwrap();
-    assert!((median[0] - service.p50_us.unwrap() / 1e3).abs() < 0.011, "{median:?}");
+    assert!(
+        (median[0] - service.p50_us.unwrap() / 1e3).abs() < 0.011,
+        "{median:?}"
+    );
 
     whole.latency.get_mut("service").unwrap().censored = service.count;
     let of_half = rows(&whole);
     assert!(of_half.iter().all(|row| row[1] <= 0.5), "{of_half:?}");
     let all_that_have_a_value = whole.latency["service"].count as f64;
-    assert_eq!(of_half.last().map(|row| (row[0], row[2])), Some((greatest, all_that_have_a_value)));
+    assert_eq!(
+        of_half.last().map(|row| (row[0], row[2])),
+        Some((greatest, all_that_have_a_value))
+    );
 
     // A third without a value: the last that has one lies between two ticks.
     whole.latency.get_mut("service").unwrap().censored = whole.latency["service"].count / 2;
     let [value, part, count, _] = *rows(&whole).last().unwrap();
     assert_eq!((value, count), (greatest, all_that_have_a_value));
     assert!((part - 2.0 / 3.0).abs() < 1e-6, "{part}");
-    assert!(export(&whole, Format::Hgrm).unwrap().contains("of the total count did not finish"));
+    assert!(
+        export(&whole, Format::Hgrm)
+            .unwrap()
+            .contains("of the total count did not finish")
+    );
 }
 
 /// The tables of a summary: a row of cells each, as GitHub reads them.
@@ -250,10 +372,24 @@ fn tables(markdown: &str) -> Vec<Vec<Vec<String>>> {
                 tables.push(Vec::new());
             }
             Event::End(TagEnd::Table) => in_table = false,
-            Event::Start(Tag::TableHead | Tag::TableRow) => tables.last_mut().unwrap().push(Vec::new()),
-            Event::Start(Tag::TableCell) => tables.last_mut().unwrap().last_mut().unwrap().push(String::new()),
+            Event::Start(Tag::TableHead | Tag::TableRow) => {
+                tables.last_mut().unwrap().push(Vec::new());
+            }
+            Event::Start(Tag::TableCell) => tables
+                .last_mut()
+                .unwrap()
+                .last_mut()
+                .unwrap()
+                .push(String::new()),
             Event::Text(text) | Event::Code(text) if in_table => {
-                tables.last_mut().unwrap().last_mut().unwrap().last_mut().unwrap().push_str(&text);
+                tables
+                    .last_mut()
+                    .unwrap()
+                    .last_mut()
+                    .unwrap()
+                    .last_mut()
+                    .unwrap()
+                    .push_str(&text);
             }
             _ => {}
         }
@@ -266,13 +402,36 @@ fn a_step_summary_says_first_whether_it_may_be_believed() {
     let mut report = saved();
     report.intervals = seconds(&report, 200);
     let text = export(&report, Format::StepSummary).unwrap();
-    let at = |what: &str| text.find(what).unwrap_or_else(|| panic!("no {what}: {text}"));
-    assert!(["**UNDECIDED: ", "| good |", "**Validity: valid**", "### Thresholds"].map(at).is_sorted());
-    let [_, gates, rows, errors, course] = &tables(&text)[..] else { panic!("five tables: {text}") };
+    let at = |what: &str| {
+        text.find(what)
+            .unwrap_or_else(|| panic!("no {what}: {text}"))
+    };
+    assert!(
+        [
+            "**UNDECIDED: ",
+            "| good |",
+            "**Validity: valid**",
+            "### Thresholds"
+        ]
+        .map(at)
+        .is_sorted()
+    );
+    let [_, gates, rows, errors, course] = &tables(&text)[..] else {
+        panic!("five tables: {text}")
+    };
     assert_eq!(errors[0][0], "error", "{errors:?}");
-    assert!(rows.contains(&vec!["target".to_owned(), "http://127.0.0.1:8080/items/{id}".to_owned()]));
-    assert_eq!(gates[1][0], report.gates[1].expression, "what did not pass comes first");
-    assert!(gates[1][1] == "undecided" && gates[2][1] == "passed", "{gates:?}");
+    assert!(rows.contains(&vec![
+        "target".to_owned(),
+        "http://127.0.0.1:8080/items/{id}".to_owned()
+    ]));
+    assert_eq!(
+        gates[1][0], report.gates[1].expression,
+        "what did not pass comes first"
+    );
+    assert!(
+        gates[1][1] == "undecided" && gates[2][1] == "passed",
+        "{gates:?}"
+    );
     assert_eq!(course[1][0], "requests/s");
     assert_eq!(course[1][1].chars().count(), 50);
 }
@@ -284,7 +443,9 @@ fn what_others_call_things_reads_as_they_wrote_it() {
     words.clone_into(&mut report.plan.run.target);
     words.clone_into(&mut report.gates[0].expression);
     let text = export(&report, Format::StepSummary).unwrap();
-    let [_, gates, rows, ..] = &tables(&text)[..] else { panic!("three tables at least: {text}") };
+    let [_, gates, rows, ..] = &tables(&text)[..] else {
+        panic!("three tables at least: {text}")
+    };
     assert_eq!(rows[2], ["target", words]);
     assert!(gates.iter().any(|gate| gate[0] == words), "{gates:?}");
 }
@@ -294,25 +455,44 @@ fn each_gate_is_a_test_case_whatever_it_is_called() {
     let mut report = judged(Verdict::Disturbed, "the CPU changed its speed");
     let like = report.gates[0].clone();
     let words = "a < \"b\" & 'c' ]]> \u{1}\u{fffe}é";
-    report.gates = [Some(true), Some(false), None, Some(false)].map(|ok| gate(words.to_owned(), ok, &like)).to_vec();
+    report.gates = [Some(true), Some(false), None, Some(false)]
+        .map(|ok| gate(words.to_owned(), ok, &like))
+        .to_vec();
     report.name = words.to_owned();
     let text = export(&report, Format::Junit).unwrap();
     let document = roxmltree::Document::parse(&text).unwrap();
-    let found = |name: &str| document.descendants().filter(|node| node.has_tag_name(name)).collect::<Vec<_>>();
+    let found = |name: &str| {
+        document
+            .descendants()
+            .filter(|node| node.has_tag_name(name))
+            .collect::<Vec<_>>()
+    };
     let counts = ["testcase", "failure", "error"].map(|name| found(name).len().to_string());
     assert_eq!(counts, ["4", "2", "1"]);
     for suite in [found("testsuites")[0], found("testsuite")[0]] {
-        let told = ["tests", "failures", "errors"].map(|name| suite.attribute(name).unwrap().to_owned());
+        let told =
+            ["tests", "failures", "errors"].map(|name| suite.attribute(name).unwrap().to_owned());
         assert_eq!(told, counts);
     }
-    assert!(found("testcase").iter().all(|case| case.attribute("name") == Some("a < \"b\" & 'c' ]]> \\u0001\\ufffeé")));
-    let validity = found("property").into_iter().find(|property| property.attribute("name") == Some("validity"));
+    assert!(
+        found("testcase")
+            .iter()
+            .all(|case| case.attribute("name") == Some("a < \"b\" & 'c' ]]> \\u0001\\ufffeé"))
+    );
+    let validity = found("property")
+        .into_iter()
+        .find(|property| property.attribute("name") == Some("validity"));
     assert_eq!(validity.unwrap().attribute("value"), Some("disturbed"));
 }
 
 /// A gate of any words.
 fn gate(expression: String, ok: Option<bool>, like: &GateReport) -> GateReport {
-    GateReport { why: Some(expression.clone()), expression, ok, ..like.clone() }
+    GateReport {
+        why: Some(expression.clone()),
+        expression,
+        ok,
+        ..like.clone()
+    }
 }
 
 /// GitHub's limit, bytes.
@@ -349,7 +529,8 @@ proptest! {
         report.intervals = seconds(&report, many);
         let text = export(&report, Format::StepSummary).unwrap();
         prop_assert!(text.len() < MIB, "{} bytes", text.len());
-        // Nothing of it is markup: the tables have the columns that they ought to have, and there is no HTML but ours.
+        // Nothing of it is markup: the tables have the columns that they ought to have, and there
+        // is no HTML but ours.
         let tables = tables(&text);
         prop_assert!(tables[0].iter().all(|row| row.len() == 3));
         prop_assert_eq!(tables.len(), if many > 0 { 5 } else { 3 });
@@ -369,8 +550,16 @@ proptest! {
 fn a_series_of_somebody_elses_is_not_made_the_name_of_a_metric() {
     let mut report = saved();
     let service = report.latency["service"].clone();
-    report.latency.insert("a{b=\"c\"} 1\n# EOF\nd".to_owned(), service);
+    report
+        .latency
+        .insert("a{b=\"c\"} 1\n# EOF\nd".to_owned(), service);
     let text = export(&report, Format::OpenMetrics).unwrap();
-    assert!(text.lines().filter(|line| *line == "# EOF").count() == 1 && text.ends_with("# EOF\n"), "{text}");
-    assert!(text.contains("crawlmark_service_seconds_bucket{") && !text.contains("crawlmark_a{"), "{text}");
+    assert!(
+        text.lines().filter(|line| *line == "# EOF").count() == 1 && text.ends_with("# EOF\n"),
+        "{text}"
+    );
+    assert!(
+        text.contains("crawlmark_service_seconds_bucket{") && !text.contains("crawlmark_a{"),
+        "{text}"
+    );
 }

@@ -1,7 +1,11 @@
-//! Saved results that are damaged or made up: real ones, with values changed, are refused in one line that names the field, or can be
-//! shown. The same laws as in `fuzz/`.
+//! Saved results that are damaged or made up: real ones, with values changed, are refused in one
+//! line that names the field, or can be shown. The same laws as in `fuzz/`.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test may stop at the first surprise")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test may stop at the first surprise"
+)]
 
 use std::fs;
 
@@ -10,7 +14,9 @@ use base64::engine::general_purpose::STANDARD;
 use crawlmark_results::run::report::Report;
 use crawlmark_results::run::result_dir::{RESULT, agree, laws, read};
 use crawlmark_results::studies::capacity::read_journal;
-use crawlmark_results::studies::compare::{Arm, Contest, ContestContext, DesignError, RoundReport, Side, round_folder};
+use crawlmark_results::studies::compare::{
+    Arm, Contest, ContestContext, DesignError, RoundReport, Side, round_folder,
+};
 use proptest::prelude::*;
 use proptest::sample::Index;
 use serde_json::{Value, json};
@@ -24,7 +30,9 @@ fn example() -> Value {
 #[track_caller]
 fn refusal(pointer: &str, value: Value) -> String {
     let mut report = example();
-    *report.pointer_mut(pointer).unwrap_or_else(|| panic!("no {pointer}")) = value;
+    *report
+        .pointer_mut(pointer)
+        .unwrap_or_else(|| panic!("no {pointer}")) = value;
     let place = tempfile::tempdir().unwrap();
     fs::write(place.path().join(RESULT), report.to_string()).unwrap();
     read(place.path()).unwrap_err().to_string()
@@ -46,24 +54,71 @@ fn claims(length: u32, digits: u32, highest: u64) -> Value {
 #[test]
 fn what_no_run_can_have_is_refused_by_its_name() {
     for (pointer, value, says) in [
-        ("/totals/duration_s", json!(18_446_744_073_709_551_616.0), "`totals.duration_s` is 1.8446744073709552e19"),
-        ("/totals/duration_s", json!(1e9), "`totals.duration_s` is 1e9 s, and a run lasts 0 s to 366 days"),
-        ("/totals/duration_s", json!(-1.0), "`totals.duration_s` is -1e0 s"),
-        ("/shards/0/totals/duration_s", json!(1e11), "`shards[0].totals.duration_s`"),
-        ("/intervals/0/start_s", json!(100_000_000), "`intervals[0].start_s`"),
+        (
+            "/totals/duration_s",
+            json!(18_446_744_073_709_551_616.0),
+            "`totals.duration_s` is 1.8446744073709552e19",
+        ),
+        (
+            "/totals/duration_s",
+            json!(1e9),
+            "`totals.duration_s` is 1e9 s, and a run lasts 0 s to 366 days",
+        ),
+        (
+            "/totals/duration_s",
+            json!(-1.0),
+            "`totals.duration_s` is -1e0 s",
+        ),
+        (
+            "/shards/0/totals/duration_s",
+            json!(1e11),
+            "`shards[0].totals.duration_s`",
+        ),
+        (
+            "/intervals/0/start_s",
+            json!(100_000_000),
+            "`intervals[0].start_s`",
+        ),
         ("/plan/duration_us", json!(u64::MAX), "`plan.duration_us`"),
         ("/plan/timeout_us", json!(u64::MAX), "`plan.timeout_us`"),
         ("/plan/shards", json!(4_000_000_000_u32), "`plan.shards`"),
         ("/plan/ids", json!({"start": 0, "end": 0}), "`plan.ids`"),
-        ("/totals/attempts", json!(u64::MAX), "`totals.attempts` is 18446744073709551615, more than"),
-        ("/name", json!("x".repeat(100_000)), "`name` is a text of 100,000 bytes"),
-        ("/latency/service/hdr", claims(u32::MAX, 3, 1_000), "`latency.service.hdr` is not a histogram: its length"),
-        ("/latency/service/hdr", claims(8, 5, 1_000), "its bounds are none of this program's"),
-        ("/latency/service/hdr", claims(8, 3, u64::MAX), "its bounds are none of this program's"),
-        ("/latency/service/hdr", json!("?"), "`latency.service.hdr` is not base64"),
+        (
+            "/totals/attempts",
+            json!(u64::MAX),
+            "`totals.attempts` is 18446744073709551615, more than",
+        ),
+        (
+            "/name",
+            json!("x".repeat(100_000)),
+            "`name` is a text of 100,000 bytes",
+        ),
+        (
+            "/latency/service/hdr",
+            claims(u32::MAX, 3, 1_000),
+            "`latency.service.hdr` is not a histogram: its length",
+        ),
+        (
+            "/latency/service/hdr",
+            claims(8, 5, 1_000),
+            "its bounds are none of this program's",
+        ),
+        (
+            "/latency/service/hdr",
+            claims(8, 3, u64::MAX),
+            "its bounds are none of this program's",
+        ),
+        (
+            "/latency/service/hdr",
+            json!("?"),
+            "`latency.service.hdr` is not base64",
+        ),
     ] {
         let said = refusal(pointer, value);
-        assert!(said.contains(says) && said.contains(RESULT) && !said.contains('\n'), "{pointer}: {said}");
+        assert!(
+            said.contains(says) && said.contains(RESULT) && !said.contains('\n'),
+            "{pointer}: {said}"
+        );
     }
 }
 
@@ -73,7 +128,11 @@ fn places(value: &Value, above: &str, out: &mut Vec<String>) {
     match value {
         Value::Object(fields) => {
             for (key, value) in fields {
-                places(value, &format!("{above}/{}", key.replace('~', "~0").replace('/', "~1")), out);
+                places(
+                    value,
+                    &format!("{above}/{}", key.replace('~', "~0").replace('/', "~1")),
+                    out,
+                );
             }
         }
         // All of a list are alike.
@@ -87,20 +146,57 @@ fn places(value: &Value, above: &str, out: &mut Vec<String>) {
 }
 
 fn extremes() -> Vec<Value> {
-    let mut all = vec![json!(null), json!([]), json!({}), json!(""), json!("\u{0}\n<b>|"), json!(true), json!(0.5)];
-    all.extend([0, 1, u64::MAX, 1 << 53, 1 << 32, 31_622_400, 999_999_999_999].map(|number| json!(number)));
+    let mut all = vec![
+        json!(null),
+        json!([]),
+        json!({}),
+        json!(""),
+        json!("\u{0}\n<b>|"),
+        json!(true),
+        json!(0.5),
+    ];
+    all.extend(
+        [
+            0,
+            1,
+            u64::MAX,
+            1 << 53,
+            1 << 32,
+            31_622_400,
+            999_999_999_999,
+        ]
+        .map(|number| json!(number)),
+    );
     all.extend([-1.0, 1e-300, 1e300, -1e300, 1e12, 31_622_400.0, 1e9].map(|number| json!(number)));
-    all.extend([claims(8, 3, 2_000_000_000), claims(u32::MAX, 3, 1), json!("x".repeat(70_000)), json!("-1")]);
+    all.extend([
+        claims(8, 3, 2_000_000_000),
+        claims(u32::MAX, 3, 1),
+        json!("x".repeat(70_000)),
+        json!("-1"),
+    ]);
     all
 }
 
 /// A comparison of two pairs of rounds that went as the example, as it is saved.
 fn comparison() -> Value {
     let report: Report = serde_json::from_value(example()).unwrap();
-    let arms = [(1, Arm::Base), (1, Arm::Candidate), (2, Arm::Candidate), (2, Arm::Base)];
-    let round =
-        |(pair, arm)| RoundReport::new(&report, (pair, arm, format!("rounds/{}", round_folder(pair, arm))), None);
-    let side = |name: &str| Side { name: name.to_owned(), what: format!("--name {name}") };
+    let arms = [
+        (1, Arm::Base),
+        (1, Arm::Candidate),
+        (2, Arm::Candidate),
+        (2, Arm::Base),
+    ];
+    let round = |(pair, arm)| {
+        RoundReport::new(
+            &report,
+            (pair, arm, format!("rounds/{}", round_folder(pair, arm))),
+            None,
+        )
+    };
+    let side = |name: &str| Side {
+        name: name.to_owned(),
+        what: format!("--name {name}"),
+    };
     let circumstances = ContestContext {
         name: "ab".to_owned(),
         sides: [side("base"), side("candidate")],
@@ -130,9 +226,14 @@ fn a_comparison_that_does_not_follow_from_its_rounds_is_found_without_their_resu
         ("/rounds/1/failed", json!(1)),
     ] {
         let mut edited = comparison();
-        *edited.pointer_mut(pointer).unwrap_or_else(|| panic!("no {pointer}")) = value;
+        *edited
+            .pointer_mut(pointer)
+            .unwrap_or_else(|| panic!("no {pointer}")) = value;
         let why = refusal(&edited).unwrap_or_else(|| panic!("{pointer} may be edited"));
-        assert!(why.starts_with('`') && !why.contains('\n'), "{pointer}: {why}");
+        assert!(
+            why.starts_with('`') && !why.contains('\n'),
+            "{pointer}: {why}"
+        );
         laws::check(edited.to_string().as_bytes());
     }
 }
@@ -159,7 +260,8 @@ fn edit() -> impl Strategy<Value = Edit> {
         at().prop_map(Edit::Drop),
         (at(), at()).prop_map(|(a, b)| Edit::Swap(a, b)),
         at().prop_map(Edit::Truncate),
-        (at(), at(), 0..5_000_u32).prop_map(|(line, number, value)| Edit::Number(line, number, value)),
+        (at(), at(), 0..5_000_u32)
+            .prop_map(|(line, number, value)| Edit::Number(line, number, value)),
     ]
 }
 
@@ -176,12 +278,15 @@ impl Edit {
             Self::Drop(at) => drop(lines.remove(at.index(count))),
             Self::Swap(a, b) => lines.swap(a.index(count), b.index(count)),
             Self::Truncate(at) => {
-                *journal = String::from_utf8_lossy(&journal.as_bytes()[..at.index(journal.len())]).into_owned();
+                *journal = String::from_utf8_lossy(&journal.as_bytes()[..at.index(journal.len())])
+                    .into_owned();
                 return;
             }
             Self::Number(line, number, value) => {
                 let line = line.index(count);
-                let Ok(mut record) = serde_json::from_str::<Value>(&lines[line]) else { return };
+                let Ok(mut record) = serde_json::from_str::<Value>(&lines[line]) else {
+                    return;
+                };
                 let mut all = Vec::new();
                 places(&record, "", &mut all);
                 all.retain(|place| record.pointer(place).is_some_and(Value::is_number));
@@ -207,7 +312,8 @@ proptest! {
     fn an_edited_journal_is_refused_in_one_line_or_read_as_a_prefix(edits in prop::collection::vec(edit(), 1..4)) {
         let (_, before) = read_journal(JOURNAL).unwrap();
         let mut journal = JOURNAL.to_owned();
-        // A number on which nothing depends may be another one; what was probed before it is what it was.
+        // A number on which nothing depends may be another one; what was probed before it is what
+        // it was.
         for edit in &edits {
             edit.apply(&mut journal);
         }

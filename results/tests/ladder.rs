@@ -1,7 +1,9 @@
-//! A climb from runs: what a run reads as a rung, what limited it, and what is said and drawn of all of them.
+//! A climb from runs: what a run reads as a rung, what limited it, and what is said and drawn of
+//! all of them.
 //!
-//! The golden files are in `tests/golden`; `INSTA_UPDATE=always cargo test -p crawlmark-results --test ladder` writes them again
-//! when a change is meant.
+//! The golden files are in `tests/golden`;
+//! `INSTA_UPDATE=always cargo test -p crawlmark-results --test ladder` writes them again when a
+//! change is meant.
 
 #![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
@@ -11,7 +13,8 @@ use crawlmark_results::run::report::{BindingReport, BudgetReport, Report, Verdic
 use crawlmark_results::show::plot;
 use crawlmark_results::studies::StudyResult;
 use crawlmark_results::studies::ladder::{
-    ClimbContext, Climbed, Ladder, LimitedBy, Probe, RUNGS, RungLimit, RungReadings, ladder_headline, published,
+    ClimbContext, Climbed, Ladder, LimitedBy, Probe, RUNGS, RungLimit, RungReadings,
+    ladder_headline, published,
 };
 
 /// A run as it was saved once, of which a test changes what it is about.
@@ -20,24 +23,40 @@ fn saved() -> Report {
     serde_json::from_str(golden.splitn(3, "---").nth(2).unwrap()).unwrap()
 }
 
-/// A run of so many connections over so many shards, in which each good answer took this long, at this rate for four
-/// seconds; `cores` are what client and target used of two.
-fn run((shards, connections): (u32, u32), service_us: f64, rate: f64, cores: [f64; 2]) -> (Report, Duration) {
+/// A run of so many connections over so many shards, in which each good answer took this long, at
+/// this rate for four seconds; `cores` are what client and target used of two.
+fn run(
+    (shards, connections): (u32, u32),
+    service_us: f64,
+    rate: f64,
+    cores: [f64; 2],
+) -> (Report, Duration) {
     let mut report = saved();
     report.plan.run.shards = shards;
     report.plan.run.connections = connections;
-    report.plan.run.workload.insert("target_handshake".to_owned(), "100ms".to_owned());
+    report
+        .plan
+        .run
+        .workload
+        .insert("target_handshake".to_owned(), "100ms".to_owned());
     report.environment.cores = 2;
     report.environment.cpu_model = Some("a CPU".to_owned());
     let attempts = count(rate * 4.0);
     report.ledger = serde_json::from_str("{\"planned\":0,\"ok\":0,\"not_found\":0,\"failed\":0,\"gave_up\":0,\"aborted\":0,\"not_attempted\":0,\"lost\":0}").unwrap();
     (report.ledger.planned, report.ledger.ok) = (attempts, attempts);
     report.totals.attempts = attempts;
-    (report.totals.attempts_per_s, report.totals.items_per_s, report.totals.ok_per_s) = (rate, rate, None);
+    (
+        report.totals.attempts_per_s,
+        report.totals.items_per_s,
+        report.totals.ok_per_s,
+    ) = (rate, rate, None);
     (report.totals.duration_s, report.totals.throttled) = (4.0, 0);
     report.totals.connections_opened = u64::from(connections);
     report.budget = None;
-    report.binding = BindingReport { concurrency: 1.0, ..BindingReport::default() };
+    report.binding = BindingReport {
+        concurrency: 1.0,
+        ..BindingReport::default()
+    };
     report.validity.verdict = Verdict::Valid;
     let service = report.latency.get_mut("service").unwrap();
     service.count = attempts;
@@ -45,13 +64,18 @@ fn run((shards, connections): (u32, u32), service_us: f64, rate: f64, cores: [f6
     report.latency.get_mut("connect").unwrap().mean_us = Some(90.0);
     let mut shard = report.shards[0].clone();
     shard.usage.cpu_share = Some(cores[0] / f64::from(shards));
-    (shard.usage.cpu_user_s, shard.usage.cpu_system_s) = (Some(cores[0] * 4.0 / f64::from(shards)), Some(0.0));
+    (shard.usage.cpu_user_s, shard.usage.cpu_system_s) =
+        (Some(cores[0] * 4.0 / f64::from(shards)), Some(0.0));
     shard.usage.run_delay_share = Some(0.0);
     report.shards = vec![shard; shards as usize];
     (report, Duration::from_secs_f64(4.0 * (cores[0] + cores[1])))
 }
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a few hundred thousand")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a few hundred thousand"
+)]
 fn count(value: f64) -> u64 {
     value.round() as u64
 }
@@ -73,7 +97,10 @@ fn runs() -> Vec<(Report, Duration)> {
         run((2, 160), 63_000.0, 1_500.0, [0.08, 0.05]),
     ];
     let courteous = &mut runs[7].0;
-    courteous.binding = BindingReport { rate: 1.0, ..BindingReport::default() };
+    courteous.binding = BindingReport {
+        rate: 1.0,
+        ..BindingReport::default()
+    };
     courteous.budget = Some(BudgetReport {
         rate: "1500/s".to_owned(),
         rate_per_s: 1_500.0,
@@ -89,7 +116,10 @@ fn runs() -> Vec<(Report, Duration)> {
 }
 
 fn ladder(numbers: &[u8]) -> Ladder {
-    let climbed = RUNGS.into_iter().zip(runs()).filter(|(rung, _)| numbers.contains(&rung.number));
+    let climbed = RUNGS
+        .into_iter()
+        .zip(runs())
+        .filter(|(rung, _)| numbers.contains(&rung.number));
     let climbed = climbed.map(|(rung, (report, cpu))| Climbed {
         rung,
         flags: vec!["-c".to_owned(), report.plan.run.connections.to_string()],
@@ -99,13 +129,27 @@ fn ladder(numbers: &[u8]) -> Ladder {
         validity: report.validity.verdict,
         reading: RungReadings::of(&report, Some(cpu)),
     });
-    let search = [(2_048, 32_010.0), (4_096, 63_800.0), (8_192, 121_000.0), (16_384, 137_500.0)];
-    let search = search.map(|(connections, ok_per_s)| Probe { connections, ok_per_s }).to_vec();
+    let search = [
+        (2_048, 32_010.0),
+        (4_096, 63_800.0),
+        (8_192, 121_000.0),
+        (16_384, 137_500.0),
+    ];
+    let search = search
+        .map(|(connections, ok_per_s)| Probe {
+            connections,
+            ok_per_s,
+        })
+        .to_vec();
     let circumstances = ClimbContext {
         name: "ladder".to_owned(),
         environment: runs()[0].0.environment.clone(),
         interrupted: false,
-        search: if numbers.contains(&7) { search } else { Vec::new() },
+        search: if numbers.contains(&7) {
+            search
+        } else {
+            Vec::new()
+        },
     };
     Ladder::new(climbed.collect(), circumstances)
 }
@@ -125,7 +169,11 @@ fn a_run_reads_as_its_good_items_and_what_it_cost() {
     report.ledger.failed = 1_000;
     report.ledger.ok = 3_000;
     let read = RungReadings::of(&report, Some(cpu));
-    assert!((read.ok_per_s - 750.0).abs() < 1e-9, "three of four were good: {}", read.ok_per_s);
+    assert!(
+        (read.ok_per_s - 750.0).abs() < 1e-9,
+        "three of four were good: {}",
+        read.ok_per_s
+    );
     assert!((read.cpu.client_cores.unwrap() - 0.4).abs() < 1e-9);
     assert!((read.cpu.target_cores.unwrap() - 0.6).abs() < 1e-9);
     assert!((read.cpu.client_us_per_attempt.unwrap() - 400.0).abs() < 1e-6);
@@ -135,31 +183,63 @@ fn a_run_reads_as_its_good_items_and_what_it_cost() {
     // What the machine did not tell is not known, and is not nothing.
     report.shards[1].usage.cpu_share = None;
     let blind = RungReadings::of(&report, None);
-    assert_eq!((blind.cpu.client_cores, blind.cpu.target_cores, blind.cpu.used_cores()), (None, None, None));
+    assert_eq!(
+        (
+            blind.cpu.client_cores,
+            blind.cpu.target_cores,
+            blind.cpu.used_cores()
+        ),
+        (None, None, None)
+    );
     report.plan.run.workload.clear();
-    assert!(RungReadings::of(&report, None).handshake_us.abs() < f64::EPSILON, "nobody said that there is one");
+    assert!(
+        RungReadings::of(&report, None).handshake_us.abs() < f64::EPSILON,
+        "nobody said that there is one"
+    );
 }
 
 #[test]
 fn what_limited_each_rung_follows_from_its_run() {
     use LimitedBy::{Budget, Cpu, Handshakes, Waiting};
-    let by: Vec<LimitedBy> = ladder(&ALL).rungs.iter().map(|rung| rung.limit.by).collect();
-    assert_eq!(by, [Handshakes, Handshakes, Handshakes, Waiting, Waiting, Waiting, Cpu, Budget]);
+    let by: Vec<LimitedBy> = ladder(&ALL)
+        .rungs
+        .iter()
+        .map(|rung| rung.limit.by)
+        .collect();
+    assert_eq!(
+        by,
+        [
+            Handshakes, Handshakes, Handshakes, Waiting, Waiting, Waiting, Cpu, Budget
+        ]
+    );
     // The same rung with other figures has another limit: it is not the rung's number that says it.
     let (mut report, cpu) = run((1, 20), 62_900.0, 317.0, [0.02, 0.02]);
     report.totals.throttled = report.totals.attempts / 2;
-    assert_eq!(RungLimit::of(&RungReadings::of(&report, Some(cpu))).by, LimitedBy::Refusals);
+    assert_eq!(
+        RungLimit::of(&RungReadings::of(&report, Some(cpu))).by,
+        LimitedBy::Refusals
+    );
 }
 
 #[test]
 fn each_rung_is_compared_with_the_one_before_that_was_climbed() {
-    let times: Vec<Option<f64>> = ladder(&[1, 4, 7]).rungs.iter().map(|rung| rung.times_before).collect();
+    let times: Vec<Option<f64>> = ladder(&[1, 4, 7])
+        .rungs
+        .iter()
+        .map(|rung| rung.times_before)
+        .collect();
     assert_eq!(times[0], None);
-    assert!((times[1].unwrap() - 317.0 / 6.14).abs() < 1e-9 && (times[2].unwrap() - 138_200.0 / 317.0).abs() < 1e-9);
+    assert!(
+        (times[1].unwrap() - 317.0 / 6.14).abs() < 1e-9
+            && (times[2].unwrap() - 138_200.0 / 317.0).abs() < 1e-9
+    );
     let all = ladder(&ALL);
     assert_eq!(all.top().unwrap().rung, 7);
     assert!(all.rungs[7].times_before.unwrap() < 1.0);
-    assert_eq!((&*all.started_at, &*all.finished_at), ("2026-01-01T00:00:05.000Z", "2026-01-01T00:00:44.000Z"));
+    assert_eq!(
+        (&*all.started_at, &*all.finished_at),
+        ("2026-01-01T00:00:05.000Z", "2026-01-01T00:00:44.000Z")
+    );
     let again: Ladder = serde_json::from_str(&serde_json::to_string(&all).unwrap()).unwrap();
     assert_eq!(again, all);
 }
@@ -170,11 +250,24 @@ fn a_climb_is_told_in_every_form() {
     golden("ladder.txt", &all.doc().terminal(100));
     golden("ladder.md", &all.doc().markdown());
     let narrow = ladder(&[1, 4]).doc().terminal(50);
-    assert!(narrow.lines().all(|line| line.chars().count() <= 50), "{narrow}");
-    assert!(narrow.contains("published 5.83/s") && narrow.contains("measured 6.14/s"), "{narrow}");
+    assert!(
+        narrow.lines().all(|line| line.chars().count() <= 50),
+        "{narrow}"
+    );
+    assert!(
+        narrow.contains("published 5.83/s") && narrow.contains("measured 6.14/s"),
+        "{narrow}"
+    );
     let alone = ladder(&[4]);
-    assert_eq!(ladder_headline(&alone), "Rung 4: measured 317/s, published 282/s.");
-    assert!(!alone.notes.iter().any(|note| note.contains("proxy")), "{:?}", alone.notes);
+    assert_eq!(
+        ladder_headline(&alone),
+        "Rung 4: measured 317/s, published 282/s."
+    );
+    assert!(
+        !alone.notes.iter().any(|note| note.contains("proxy")),
+        "{:?}",
+        alone.notes
+    );
 }
 
 #[test]
@@ -188,22 +281,45 @@ fn a_climb_is_drawn_with_every_figure_at_its_bar() {
         .map(|node| node.text().unwrap_or_default().trim().to_owned())
         .collect();
     for rung in &all.rungs {
-        let per_s = format!("{}/s", crawlmark_results::show::text::decimal(rung.reading.ok_per_s));
-        for text in [&rung.name, &per_s, &published(rung.published), &rung.limit.by.name().to_owned()] {
-            assert!(texts.iter().any(|drawn| drawn.contains(&**text)), "{text} in {texts:?}");
+        let per_s = format!(
+            "{}/s",
+            crawlmark_results::show::text::decimal(rung.reading.ok_per_s)
+        );
+        for text in [
+            &rung.name,
+            &per_s,
+            &published(rung.published),
+            &rung.limit.by.name().to_owned(),
+        ] {
+            assert!(
+                texts.iter().any(|drawn| drawn.contains(&**text)),
+                "{text} in {texts:?}"
+            );
         }
     }
-    assert!(texts.iter().any(|text| text == "100k/s") && !plot.svg.contains("NaN"), "{texts:?}");
+    assert!(
+        texts.iter().any(|text| text == "100k/s") && !plot.svg.contains("NaN"),
+        "{texts:?}"
+    );
     // All on the sheet, whatever was measured: nothing at all, or more than anybody ever did.
     for rate in [0.0, 1e-3, 1e9] {
         let mut odd = all.clone();
         odd.rungs[3].reading.ok_per_s = rate;
         let svg = plot::climb(&odd).svg;
         let document = roxmltree::Document::parse(&svg).unwrap();
-        let places = document.descendants().filter_map(|node| node.attribute("x")?.parse::<f64>().ok());
+        let places = document
+            .descendants()
+            .filter_map(|node| node.attribute("x")?.parse::<f64>().ok());
         assert!(!svg.contains("NaN") && places.clone().count() > 16);
-        assert!(places.clone().all(|x| (0.0..=640.0).contains(&x)), "{rate}: {:?}", places.collect::<Vec<_>>());
+        assert!(
+            places.clone().all(|x| (0.0..=640.0).contains(&x)),
+            "{rate}: {:?}",
+            places.collect::<Vec<_>>()
+        );
     }
-    let none = Ladder { rungs: Vec::new(), ..all };
+    let none = Ladder {
+        rungs: Vec::new(),
+        ..all
+    };
     assert!(!plot::climb(&none).svg.contains("NaN"));
 }

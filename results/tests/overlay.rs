@@ -1,7 +1,8 @@
 //! Several results on one page: what is in it, and that it holds for whatever they are.
 //!
-//! The golden file is in `tests/golden`; `INSTA_UPDATE=always cargo test -p crawlmark-results --test overlay` writes it again
-//! when a change is meant.
+//! The golden file is in `tests/golden`;
+//! `INSTA_UPDATE=always cargo test -p crawlmark-results --test overlay` writes it again when a
+//! change is meant.
 
 #![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
@@ -23,7 +24,10 @@ fn run(name: &str, seconds: u64) -> Report {
     let second = report.intervals[0].clone();
     let row = |n: u64| IntervalRow {
         start_s: n,
-        counts: SecondCounts { attempts: 900 + n % 7, ..second.counts.clone() },
+        counts: SecondCounts {
+            attempts: 900 + n % 7,
+            ..second.counts.clone()
+        },
         p50_us: Some(2_000.0),
         p90_us: Some(3_000.0),
         p99_us: Some(9_000.0),
@@ -55,7 +59,11 @@ fn open(mut report: Report) -> Report {
     let service = report.latency["service"].clone();
     report.latency.insert("response".to_owned(), service);
     for row in &mut report.intervals {
-        (row.response_p50_us, row.response_p90_us, row.response_p99_us) = (Some(4e3), Some(6e3), Some(18e3));
+        (
+            row.response_p50_us,
+            row.response_p90_us,
+            row.response_p99_us,
+        ) = (Some(4e3), Some(6e3), Some(18e3));
     }
     report
 }
@@ -66,26 +74,42 @@ fn overlaid(reports: &[Report]) -> Overlaid {
 }
 
 fn page(overlaid: &Overlaid) -> &str {
-    &overlaid.files.iter().find(|(name, _)| name == PAGE).unwrap().1
+    &overlaid
+        .files
+        .iter()
+        .find(|(name, _)| name == PAGE)
+        .unwrap()
+        .1
 }
 
 /// The text of an element, its parts one behind the other.
 fn text(node: Node<'_, '_>) -> String {
-    let texts = node.descendants().filter(Node::is_text).filter_map(|node| node.text());
-    texts.map(str::trim).filter(|text| !text.is_empty()).collect::<Vec<_>>().join(" | ")
+    let texts = node
+        .descendants()
+        .filter(Node::is_text)
+        .filter_map(|node| node.text());
+    texts
+        .map(str::trim)
+        .filter(|text| !text.is_empty())
+        .collect::<Vec<_>>()
+        .join(" | ")
 }
 
 /// The text of a part of the page.
 fn section(page: &str, id: &str) -> String {
     let document = Document::parse(page.split_once('\n').unwrap().1).unwrap();
-    let found = document.descendants().find(|node| node.has_tag_name("section") && node.attribute("id") == Some(id));
+    let found = document
+        .descendants()
+        .find(|node| node.has_tag_name("section") && node.attribute("id") == Some(id));
     text(found.unwrap())
 }
 
 /// The classes of a plot's lines: each has a colour, and a dash pattern unless it is solid.
 fn classes(plot: &Plot) -> Vec<String> {
     let document = Document::parse(&plot.svg).unwrap();
-    let lines = document.descendants().filter(|node| node.has_tag_name("polyline"));
+    let lines = document
+        .descendants()
+        .filter(|node| node.has_tag_name("polyline"));
     let mut classes: Vec<String> = lines
         .filter(|node| node.attribute("stroke-width") == Some("2"))
         .map(|node| node.attribute("class").unwrap().to_owned())
@@ -96,7 +120,11 @@ fn classes(plot: &Plot) -> Vec<String> {
 }
 
 fn plot<'a>(overlaid: &'a Overlaid, name: &str) -> &'a Plot {
-    overlaid.plots.iter().find(|plot| plot.name == name).unwrap()
+    overlaid
+        .plots
+        .iter()
+        .find(|plot| plot.name == name)
+        .unwrap()
 }
 
 #[test]
@@ -111,8 +139,19 @@ fn three_runs_say_what_they_said() {
     let mut out = String::new();
     for plot in &overlaid.plots {
         let document = Document::parse(&plot.svg).unwrap();
-        let texts = document.descendants().filter(|node| node.has_tag_name("text")).map(text).collect::<Vec<_>>();
-        let _ = writeln!(out, "# {}: {}\n{}\n{}\n", plot.name, plot.title, plot.caption, texts.join(" | "));
+        let texts = document
+            .descendants()
+            .filter(|node| node.has_tag_name("text"))
+            .map(text)
+            .collect::<Vec<_>>();
+        let _ = writeln!(
+            out,
+            "# {}: {}\n{}\n{}\n",
+            plot.name,
+            plot.title,
+            plot.caption,
+            texts.join(" | ")
+        );
     }
     for id in ["figures", "differences", "validity"] {
         let _ = writeln!(out, "# {id}\n{}\n", section(page(&overlaid), id));
@@ -124,18 +163,36 @@ fn three_runs_say_what_they_said() {
 
 #[test]
 fn as_many_runs_as_there_are_colours_are_told_apart() {
-    let runs: Vec<Report> = (0..MOST_RUNS).map(|n| run(&format!("run-{n}"), 3 + n as u64 * 40)).collect();
+    let runs: Vec<Report> = (0..MOST_RUNS)
+        .map(|n| run(&format!("run-{n}"), 3 + n as u64 * 40))
+        .collect();
     let overlaid = overlaid(&runs);
     for name in ["throughput", "tail", "median", "spectrum"] {
         let classes = classes(plot(&overlaid, name));
-        let (inks, dashes): (BTreeSet<&str>, BTreeSet<&str>) =
-            classes.iter().map(|class| class.split_once(' ').unwrap_or((class, "solid"))).unzip();
-        assert_eq!((inks.len(), dashes.len()), (MOST_RUNS, MOST_RUNS), "{name}: {classes:?}");
+        let (inks, dashes): (BTreeSet<&str>, BTreeSet<&str>) = classes
+            .iter()
+            .map(|class| class.split_once(' ').unwrap_or((class, "solid")))
+            .unzip();
+        assert_eq!(
+            (inks.len(), dashes.len()),
+            (MOST_RUNS, MOST_RUNS),
+            "{name}: {classes:?}"
+        );
         let style = &plot(&overlaid, name).svg;
-        assert!(dashes.iter().all(|dash| *dash == "solid" || style.contains(&format!(".{dash}{{stroke-dasharray:"))));
+        assert!(
+            dashes
+                .iter()
+                .all(|dash| *dash == "solid"
+                    || style.contains(&format!(".{dash}{{stroke-dasharray:")))
+        );
     }
     // A picture of it, too: it is drawn by the same means.
-    assert!(Rasterizer::on(Ground::Light).png(plot(&overlaid, "figures")).is_ok() || cfg!(not(feature = "png")));
+    assert!(
+        Rasterizer::on(Ground::Light)
+            .png(plot(&overlaid, "figures"))
+            .is_ok()
+            || cfg!(not(feature = "png"))
+    );
 }
 
 #[test]
@@ -145,11 +202,17 @@ fn like_is_drawn_beside_like() {
     assert!(caption(&[run("a", 9), run("b", 9)]).contains("p50 service time"));
     let mixed = [run("a", 9), open(run("b", 9))];
     assert!(caption(&mixed).contains("Excludes the wait before an open-loop request is sent"));
-    assert!(section(page(&overlaid(&mixed)), "figures").starts_with("Figures | Some of these runs are open loops"));
+    assert!(
+        section(page(&overlaid(&mixed)), "figures")
+            .starts_with("Figures | Some of these runs are open loops")
+    );
     // Of the same plan and machine, nothing differs.
     let alike = overlaid(&[run("a", 9), run("b", 11)]);
     let same = section(page(&alike), "differences");
-    assert!(same.contains("Plans, machines (as far as known) and versions"), "{same}");
+    assert!(
+        same.contains("Plans, machines (as far as known) and versions"),
+        "{same}"
+    );
     let at = |what: &str| page(&alike).find(what).unwrap();
     assert!(at("single runs and gives no verdict") < at("id=\"figures\""));
     // Each figure has its difference to the first run's, and a lower bound has none.
@@ -158,10 +221,24 @@ fn like_is_drawn_beside_like() {
     faster.totals.ok_per_s = Some(slower.totals.good_per_s(&slower.ledger) * 1.25);
     faster.latency.get_mut("service").unwrap().at_least = vec!["p99_us".to_owned()];
     let figures = section(page(&overlaid(&[run("a", 9), faster])), "figures");
-    let row =
-        |name: &str| figures.split(&format!(" | {name} | ")).nth(1).unwrap().split(" | ").nth(1).unwrap().to_owned();
-    assert!(row("good/s").ends_with(" (+25.0 %)") && row("service p50").ends_with(" (+0.0 %)"), "{figures}");
-    assert!(row("service p99").starts_with(">= ") && !row("service p99").contains('('), "{figures}");
+    let row = |name: &str| {
+        figures
+            .split(&format!(" | {name} | "))
+            .nth(1)
+            .unwrap()
+            .split(" | ")
+            .nth(1)
+            .unwrap()
+            .to_owned()
+    };
+    assert!(
+        row("good/s").ends_with(" (+25.0 %)") && row("service p50").ends_with(" (+0.0 %)"),
+        "{figures}"
+    );
+    assert!(
+        row("service p99").starts_with(">= ") && !row("service p99").contains('('),
+        "{figures}"
+    );
 }
 
 #[test]
@@ -180,18 +257,28 @@ fn what_is_only_known_to_be_no_less_is_said_to_be_so() {
     for name in ["tail", "median"] {
         let said = caption(&certain, name);
         assert!(
-            said.contains("highest in slow (at least 9.00 s), lowest in fast (2.00 ms).") && !said.contains("order"),
+            said.contains("highest in slow (at least 9.00 s), lowest in fast (2.00 ms).")
+                && !said.contains("order"),
             "{said}"
         );
     }
-    assert!(plot(&overlaid(&certain), "figures").svg.contains("&gt;= 9.00 s"));
+    assert!(
+        plot(&overlaid(&certain), "figures")
+            .svg
+            .contains("&gt;= 9.00 s")
+    );
     let said = caption(&certain, "spectrum");
     assert!(said.contains("; 2 more requests did not finish"), "{said}");
     let said = caption(&[of("slow", 9e6, &[]), of("fast", 2e3, &both)], "median");
-    assert!(said.contains("(at least 2.00 ms); figures that are lower bounds may change the order"), "{said}");
+    assert!(
+        said.contains("(at least 2.00 ms); figures that are lower bounds may change the order"),
+        "{said}"
+    );
     let said = caption(&[of("a", 2e3, &both), of("b", 2e3, &[])], "median");
     assert!(
-        said.contains("p50 service time over the whole run: at least 2.00 ms in every run that has one."),
+        said.contains(
+            "p50 service time over the whole run: at least 2.00 ms in every run that has one."
+        ),
         "{said}"
     );
 }
@@ -205,13 +292,25 @@ fn labels_are_short_and_no_two_are_alike() {
     };
     let labels = |runs: &[Report]| overlay::labels(runs, &[]);
     let directories = ["monday", "tuesday"].map(str::to_owned);
-    assert_eq!(overlay::labels(&[run("crawl", 3), run("crawl", 3)], &directories), directories);
+    assert_eq!(
+        overlay::labels(&[run("crawl", 3), run("crawl", 3)], &directories),
+        directories
+    );
     assert_eq!(labels(&[run("a", 3), run("b", 3)]), ["a", "b"]);
-    assert_eq!(labels(&[with_connections(8), with_connections(16)]), ["crawl, connections 8", "crawl, connections 16"]);
-    assert_eq!(labels(&[run("crawl", 3), run("crawl", 3)]), ["1 crawl", "2 crawl"]);
+    assert_eq!(
+        labels(&[with_connections(8), with_connections(16)]),
+        ["crawl, connections 8", "crawl, connections 16"]
+    );
+    assert_eq!(
+        labels(&[run("crawl", 3), run("crawl", 3)]),
+        ["1 crawl", "2 crawl"]
+    );
     let long = "x".repeat(60);
     let found = labels(&[run(&long, 3), run(&long, 3)]);
-    assert!(found[0] != found[1] && found.iter().all(|label| label.chars().count() <= 24), "{found:?}");
+    assert!(
+        found[0] != found[1] && found.iter().all(|label| label.chars().count() <= 24),
+        "{found:?}"
+    );
 }
 
 #[test]
@@ -223,10 +322,18 @@ fn degenerate_runs_are_laid_over_each_other_too() {
     odd.totals.items_per_s = f64::NAN;
     odd.intervals[1].p50_us = Some(f64::NAN);
     odd.intervals[2].p99_us = None;
-    for runs in [vec![nothing.clone(), odd], vec![nothing.clone(), nothing], vec![run("a", 9), run("hour", 3_600)]] {
+    for runs in [
+        vec![nothing.clone(), odd],
+        vec![nothing.clone(), nothing],
+        vec![run("a", 9), run("hour", 3_600)],
+    ] {
         let overlaid = overlaid(&runs);
         let has_times = runs.iter().any(|run| !run.intervals.is_empty());
-        assert_eq!(overlaid.plots.len(), if has_times { 5 } else { 1 }, "none is empty");
+        assert_eq!(
+            overlaid.plots.len(),
+            if has_times { 5 } else { 1 },
+            "none is empty"
+        );
         for plot in &overlaid.plots {
             assert!(
                 Document::parse(&plot.svg).is_ok() && plot.caption.ends_with('.'),
@@ -234,7 +341,11 @@ fn degenerate_runs_are_laid_over_each_other_too() {
                 plot.name,
                 plot.caption
             );
-            assert!(!plot.svg.contains("NaN") && !plot.svg.contains(">inf"), "{}", plot.name);
+            assert!(
+                !plot.svg.contains("NaN") && !plot.svg.contains(">inf"),
+                "{}",
+                plot.name
+            );
         }
         assert!(!section(page(&overlaid), "figures").is_empty());
     }

@@ -1,16 +1,24 @@
-//! The page of a run: how it is built, that no text of a report can get out of its place, and that it needs nothing else.
+//! The page of a run: how it is built, that no text of a report can get out of its place, and that
+//! it needs nothing else.
 //!
-//! The golden file is `tests/golden/page.txt.snap`; `INSTA_UPDATE=always cargo test -p crawlmark-results --test page` writes
-//! it again when a change is meant. Pages are well-formed XML, which is how they are read here.
+//! The golden file is `tests/golden/page.txt.snap`;
+//! `INSTA_UPDATE=always cargo test -p crawlmark-results --test page` writes it again when a change
+//! is meant. Pages are well-formed XML, which is how they are read here.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test may stop at the first surprise")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test may stop at the first surprise"
+)]
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::LazyLock;
 
 use crawlmark_harness::clock::Clock;
-use crawlmark_results::run::report::{CommandLine, Course, GateReport, Report, ShardReport, Spread, Verdict, Witness};
+use crawlmark_results::run::report::{
+    CommandLine, Course, GateReport, Report, ShardReport, Spread, Verdict, Witness,
+};
 use crawlmark_results::run::words;
 use crawlmark_results::show::plot::{self, Plot};
 use crawlmark_results::show::visible;
@@ -36,7 +44,9 @@ fn gate(expression: &str, ok: Option<bool>) -> GateReport {
         at_least: false,
         margin: ok.map(|_| 0.333),
         ok,
-        why: ok.is_none().then(|| "not enough data: 5 samples, 100 needed".to_owned()),
+        why: ok
+            .is_none()
+            .then(|| "not enough data: 5 samples, 100 needed".to_owned()),
         windows: None,
         until_s: None,
     }
@@ -49,14 +59,25 @@ fn full() -> Report {
     report.validity.reasons = vec!["the CPU was slow; use --shards 2".to_owned()];
     report.validity.checked.retain(|check| check != "CPU steal");
     report.validity.unavailable = vec!["CPU steal".to_owned()];
-    report.gates = vec![gate("rate > 1500", Some(true)), gate("rate < 9", Some(false)), gate("rate > 9", None)];
+    report.gates = vec![
+        gate("rate > 1500", Some(true)),
+        gate("rate < 9", Some(false)),
+        gate("rate > 9", None),
+    ];
     report.command = Some(CommandLine {
-        arguments: ["crawlmark", "run", "http://h/{id}", "--rate", "5k"].map(str::to_owned).to_vec(),
+        arguments: ["crawlmark", "run", "http://h/{id}", "--rate", "5k"]
+            .map(str::to_owned)
+            .to_vec(),
         withheld: vec!["--body ...".to_owned()],
         sources: [("rate".to_owned(), "crawl.toml".to_owned())].into(),
     });
     let ledger = serde_json::json!({ "requests": 5 });
-    report.witness = Some(Witness { agrees: Some(true), cut_off: 0, differences: Vec::new(), ledger });
+    report.witness = Some(Witness {
+        agrees: Some(true),
+        cut_off: 0,
+        differences: Vec::new(),
+        ledger,
+    });
     report
 }
 
@@ -65,26 +86,43 @@ fn page(report: &Report) -> String {
 }
 
 fn parsed(page: &str) -> Document<'_> {
-    let options = ParsingOptions { allow_dtd: true, ..ParsingOptions::default() };
+    let options = ParsingOptions {
+        allow_dtd: true,
+        ..ParsingOptions::default()
+    };
     Document::parse_with_options(page, options).unwrap_or_else(|error| panic!("{error}"))
 }
 
 fn text_of(node: Node<'_, '_>) -> String {
-    node.descendants().filter(Node::is_text).filter_map(|node| node.text()).collect()
+    node.descendants()
+        .filter(Node::is_text)
+        .filter_map(|node| node.text())
+        .collect()
 }
 
 /// Whether it belongs to a picture, or only says where a line ends or does not.
 fn is_beside_structure(node: &Node<'_, '_>) -> bool {
     let is_flag = node.has_tag_name("span") && node.attribute("class") == Some("flag");
-    is_flag || node.has_tag_name("br") || node.ancestors().any(|node| node.tag_name().name() == "svg")
+    is_flag
+        || node.has_tag_name("br")
+        || node.ancestors().any(|node| node.tag_name().name() == "svg")
 }
 
 /// Every element of a page, with the names of its attributes.
 fn structure(page: &str) -> Vec<String> {
     let document = parsed(page);
-    let elements = document.descendants().filter(Node::is_element).filter(|node| !is_beside_structure(node));
-    let attributes = |node: &Node<'_, '_>| node.attributes().map(|a| a.name().to_owned()).collect::<Vec<_>>();
-    elements.map(|node| format!("{} {:?}", node.tag_name().name(), attributes(&node))).collect()
+    let elements = document
+        .descendants()
+        .filter(Node::is_element)
+        .filter(|node| !is_beside_structure(node));
+    let attributes = |node: &Node<'_, '_>| {
+        node.attributes()
+            .map(|a| a.name().to_owned())
+            .collect::<Vec<_>>()
+    };
+    elements
+        .map(|node| format!("{} {:?}", node.tag_name().name(), attributes(&node)))
+        .collect()
 }
 
 #[test]
@@ -95,14 +133,24 @@ fn a_page_is_built_as_it_was() {
     for node in document.descendants().filter(Node::is_element) {
         let text = text_of(node);
         let _ = match node.tag_name().name() {
-            tag @ ("title" | "h1" | "h2" | "h3" | "summary") if !text.is_empty() => writeln!(out, "{tag}: {text}"),
+            tag @ ("title" | "h1" | "h2" | "h3" | "summary") if !text.is_empty() => {
+                writeln!(out, "{tag}: {text}")
+            }
             "figure" => writeln!(out, "figure {}", node.attribute("id").unwrap()),
             "caption" => writeln!(out, "table: {text}"),
             "thead" => {
                 let headings = node.descendants().filter(|node| node.has_tag_name("th"));
-                writeln!(out, "  {}", headings.map(text_of).collect::<Vec<_>>().join(" | "))
+                writeln!(
+                    out,
+                    "  {}",
+                    headings.map(text_of).collect::<Vec<_>>().join(" | ")
+                )
             }
-            "dt" => writeln!(out, "  {text}: {}", node.next_sibling_element().map(text_of).unwrap()),
+            "dt" => writeln!(
+                out,
+                "  {text}: {}",
+                node.next_sibling_element().map(text_of).unwrap()
+            ),
             "pre" => writeln!(out, "pre: {}", text.lines().next().unwrap()),
             "p" | "li" if !node.descendants().any(|node| node.has_tag_name("span")) => {
                 writeln!(out, "  {}", text.trim())
@@ -123,21 +171,40 @@ fn a_page_needs_nothing_else_and_lets_nothing_in() {
         for attribute in node.attributes() {
             let name = attribute.name();
             let is_inside = name == "href" && attribute.value().starts_with('#');
-            let loads = !is_inside && ["src", "href", "srcset", "action", "data", "poster"].contains(&name)
+            let loads = !is_inside
+                && ["src", "href", "srcset", "action", "data", "poster"].contains(&name)
                 || name.starts_with("on");
             assert!(!loads, "{} has {name}", node.tag_name().name());
         }
     }
     assert!(!page.contains("url(") && !page.contains("@import"));
-    let policy = document.descendants().find(|node| node.attribute("http-equiv").is_some()).unwrap();
-    assert!(policy.attribute("content").unwrap().starts_with("default-src 'none';"));
+    let policy = document
+        .descendants()
+        .find(|node| node.attribute("http-equiv").is_some())
+        .unwrap();
+    assert!(
+        policy
+            .attribute("content")
+            .unwrap()
+            .starts_with("default-src 'none';")
+    );
     let is_data = |node: &Node<'_, '_>| node.attribute("type") == Some("application/json");
-    let scripts: Vec<_> = document.descendants().filter(|node| node.has_tag_name("script")).collect();
+    let scripts: Vec<_> = document
+        .descendants()
+        .filter(|node| node.has_tag_name("script"))
+        .collect();
     assert_eq!(scripts.iter().filter(|node| !is_data(node)).count(), 1);
     for data in scripts.iter().filter(|node| is_data(node)) {
         serde_json::from_str::<serde_json::Value>(data.text().unwrap()).unwrap();
     }
-    assert_eq!(document.descendants().filter(|node| node.has_tag_name("style")).count(), 1, "once for all plots");
+    assert_eq!(
+        document
+            .descendants()
+            .filter(|node| node.has_tag_name("style"))
+            .count(),
+        1,
+        "once for all plots"
+    );
 }
 
 #[test]
@@ -146,28 +213,71 @@ fn a_picture_is_told_by_text_of_the_page_which_it_does_not_repeat() {
     let page = page(&report);
     let document = parsed(&page);
     let by_id = |id: &str| {
-        let found: Vec<_> = document.descendants().filter(|node| node.attribute("id") == Some(id)).collect();
+        let found: Vec<_> = document
+            .descendants()
+            .filter(|node| node.attribute("id") == Some(id))
+            .collect();
         assert_eq!(found.len(), 1, "{id}");
         text_of(found[0])
     };
-    let pictures: Vec<_> = document.descendants().filter(|node| node.tag_name().name() == "svg").collect();
+    let pictures: Vec<_> = document
+        .descendants()
+        .filter(|node| node.tag_name().name() == "svg")
+        .collect();
     let plots = plot::all(&report);
-    assert_eq!(pictures.len(), 2 * plots.len(), "each for a wide page and for a narrow one");
-    for (picture, plot) in pictures.into_iter().zip(plots.iter().flat_map(|plot| [plot, plot])) {
+    assert_eq!(
+        pictures.len(),
+        2 * plots.len(),
+        "each for a wide page and for a narrow one"
+    );
+    for (picture, plot) in pictures
+        .into_iter()
+        .zip(plots.iter().flat_map(|plot| [plot, plot]))
+    {
         assert_eq!(picture.attribute("role"), Some("img"));
-        assert_eq!(by_id(picture.attribute("aria-labelledby").unwrap()), plot.title);
-        assert_eq!(by_id(picture.attribute("aria-describedby").unwrap()), plot.caption);
-        let texts: Vec<String> =
-            picture.descendants().filter(|node| node.tag_name().name() == "text").map(text_of).collect();
-        let first_line = plot.caption.split_whitespace().take(3).collect::<Vec<_>>().join(" ");
+        assert_eq!(
+            by_id(picture.attribute("aria-labelledby").unwrap()),
+            plot.title
+        );
+        assert_eq!(
+            by_id(picture.attribute("aria-describedby").unwrap()),
+            plot.caption
+        );
+        let texts: Vec<String> = picture
+            .descendants()
+            .filter(|node| node.tag_name().name() == "text")
+            .map(text_of)
+            .collect();
+        let first_line = plot
+            .caption
+            .split_whitespace()
+            .take(3)
+            .collect::<Vec<_>>()
+            .join(" ");
         for said in [plot.title, &first_line] {
-            assert!(!texts.iter().any(|text| text.trim().starts_with(said)), "{}: {said}", plot.name);
+            assert!(
+                !texts.iter().any(|text| text.trim().starts_with(said)),
+                "{}: {said}",
+                plot.name
+            );
         }
         // Nothing of what is left lies above the part that is shown.
-        let frame: Vec<f64> = picture.attribute("viewBox").unwrap().split(' ').map(|n| n.parse().unwrap()).collect();
-        for node in picture.descendants().filter(|node| matches!(node.tag_name().name(), "text" | "rect")) {
+        let frame: Vec<f64> = picture
+            .attribute("viewBox")
+            .unwrap()
+            .split(' ')
+            .map(|n| n.parse().unwrap())
+            .collect();
+        for node in picture
+            .descendants()
+            .filter(|node| matches!(node.tag_name().name(), "text" | "rect"))
+        {
             let y: f64 = node.attribute("y").unwrap().parse().unwrap();
-            assert!(y >= frame[1] && y <= frame[1] + frame[3], "{}: {y} in {frame:?}", plot.name);
+            assert!(
+                y >= frame[1] && y <= frame[1] + frame[3],
+                "{}: {y} in {frame:?}",
+                plot.name
+            );
         }
     }
 }
@@ -176,7 +286,10 @@ fn a_picture_is_told_by_text_of_the_page_which_it_does_not_repeat() {
 fn no_two_elements_have_the_same_id() {
     let page = page(&full());
     let document = parsed(&page);
-    let mut ids: Vec<&str> = document.descendants().filter_map(|node| node.attribute("id")).collect();
+    let mut ids: Vec<&str> = document
+        .descendants()
+        .filter_map(|node| node.attribute("id"))
+        .collect();
     let all = ids.len();
     ids.sort_unstable();
     ids.dedup();
@@ -190,9 +303,20 @@ fn the_outcome_comes_first_and_the_verdict_before_any_table() {
         report.validity.verdict = verdict;
         let page = page(&report);
         let at = |what: &str| page.find(what).unwrap_or_else(|| panic!("no {what}"));
-        let order = ["outcome", "figures", "validity", "thresholds", "plots", "counts", "reproduce"];
+        let order = [
+            "outcome",
+            "figures",
+            "validity",
+            "thresholds",
+            "plots",
+            "counts",
+            "reproduce",
+        ];
         assert!(order.map(|id| at(&format!("id=\"{id}\""))).is_sorted());
-        assert!(at(&verdict.name().replace('_', "-")) < at("id=\"thresholds\""), "{verdict:?}");
+        assert!(
+            at(&verdict.name().replace('_', "-")) < at("id=\"thresholds\""),
+            "{verdict:?}"
+        );
     }
 }
 
@@ -201,9 +325,19 @@ fn what_a_run_did_not_have_is_left_out() {
     let mut report = saved();
     (report.gates, report.witness, report.command) = (Vec::new(), None, None);
     let page = page(&report);
-    assert!(!page.contains("id=\"thresholds\"") && !page.contains("<button") && !page.contains("own counts"));
+    assert!(
+        !page.contains("id=\"thresholds\"")
+            && !page.contains("<button")
+            && !page.contains("own counts")
+    );
     assert!(page.contains("No command line started this run"));
-    for words in [&["rm", "-rf", "~"][..], &["crawlmark"], &["crawlmark", "rm"], &["./crawlmark", "run"], &[]] {
+    for words in [
+        &["rm", "-rf", "~"][..],
+        &["crawlmark"],
+        &["crawlmark", "rm"],
+        &["./crawlmark", "run"],
+        &[],
+    ] {
         let arguments = words.iter().map(|word| (*word).to_owned()).collect();
         report.command = Some(CommandLine {
             arguments,
@@ -211,7 +345,10 @@ fn what_a_run_did_not_have_is_left_out() {
             sources: [("rm".to_owned(), "rm -rf /".to_owned())].into(),
         });
         let page = self::page(&report);
-        assert!(page.contains("No command can be shown for this result") && !page.contains("rm -rf"), "{words:?}");
+        assert!(
+            page.contains("No command can be shown for this result") && !page.contains("rm -rf"),
+            "{words:?}"
+        );
     }
     report.intervals.clear();
     report.latency.clear();
@@ -224,12 +361,26 @@ fn a_figure_that_is_only_known_to_be_no_less_says_so() {
     let service = report.latency.get_mut("service").unwrap();
     (service.at_least, service.censored) = (vec!["p90_us".to_owned()], 8);
     let page = page(&report);
-    assert!(page.contains("&gt;= ") && page.contains("8 requests did not finish (timed out, or cut off at the end)"));
+    assert!(
+        page.contains("&gt;= ")
+            && page.contains("8 requests did not finish (timed out, or cut off at the end)")
+    );
     let service = report.latency.get_mut("service").unwrap();
     service.at_least = ["p50_us", "p90_us", "p99_us"].map(str::to_owned).to_vec();
-    let captions: Vec<String> = plot::all(&report).into_iter().map(|plot| plot.caption).collect();
-    assert!(captions[1].contains("a median of at least 6.00 ms and a p99 of at least 10.0 ms"), "{}", captions[1]);
-    assert!(captions[2].starts_with("Too many did not finish for a percentile of the service time"), "{}", captions[2]);
+    let captions: Vec<String> = plot::all(&report)
+        .into_iter()
+        .map(|plot| plot.caption)
+        .collect();
+    assert!(
+        captions[1].contains("a median of at least 6.00 ms and a p99 of at least 10.0 ms"),
+        "{}",
+        captions[1]
+    );
+    assert!(
+        captions[2].starts_with("Too many did not finish for a percentile of the service time"),
+        "{}",
+        captions[2]
+    );
 }
 
 /// A run of an hour on 64 shards, in which nothing repeats.
@@ -241,18 +392,41 @@ fn hour() -> Report {
     // No second is like the one before: what repeats takes less.
     let noise = |n: u64, most: u64| (n.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40) & (most - 1);
     for (row, n) in report.intervals.iter_mut().zip(0..) {
-        (row.start_s, row.in_flight, row.attempts) = (n, u32::try_from(16 + noise(n, 16)).unwrap(), 980 + noise(n, 32));
+        (row.start_s, row.in_flight, row.attempts) = (
+            n,
+            u32::try_from(16 + noise(n, 16)).unwrap(),
+            980 + noise(n, 32),
+        );
         let us = |base: u64| Some((base + noise(n, base.next_power_of_two() / 8)) as f64);
-        (row.p50_us, row.p90_us, row.p99_us, row.max_us) = (us(20_000), us(30_000), us(60_000), us(90_000));
-        row.spread = Some(Spread { first: 40, counts: (0..12).map(|cell| noise(n * 12 + cell, 128)).collect() });
+        (row.p50_us, row.p90_us, row.p99_us, row.max_us) =
+            (us(20_000), us(30_000), us(60_000), us(90_000));
+        row.spread = Some(Spread {
+            first: 40,
+            counts: (0..12).map(|cell| noise(n * 12 + cell, 128)).collect(),
+        });
     }
-    report.shards = (0..64).map(|number| ShardReport { shard: number, ..shard.clone() }).collect();
+    report.shards = (0..64)
+        .map(|number| ShardReport {
+            shard: number,
+            ..shard.clone()
+        })
+        .collect();
     for shard in &mut report.shards {
-        let values = |most| (0..600).map(|n| Some(noise(n + 600 * u64::from(shard.shard), most))).collect::<Vec<_>>();
-        let late = values(4_096).into_iter().map(|us| us.map(|us| us as f64)).collect();
+        let values = |most| {
+            (0..600)
+                .map(|n| Some(noise(n + 600 * u64::from(shard.shard), most)))
+                .collect::<Vec<_>>()
+        };
+        let late = values(4_096)
+            .into_iter()
+            .map(|us| us.map(|us| us as f64))
+            .collect();
         shard.course = Course {
             step_s: 6,
-            attempts: values(32).iter().map(|more| more.map(|more| 100 + more)).collect(),
+            attempts: values(32)
+                .iter()
+                .map(|more| more.map(|more| 100 + more))
+                .collect(),
             max_sched_lag_us: late,
             cpu_us: values(1 << 20),
         };
@@ -264,7 +438,13 @@ fn hour() -> Report {
 fn an_hour_of_64_shards_is_a_small_page() {
     let report = hour();
     let page = page(&report);
-    let size = |plot: Plot| (plot.name, plot.figure.len(), plot.data.map(|data| data.len()));
+    let size = |plot: Plot| {
+        (
+            plot.name,
+            plot.figure.len(),
+            plot.data.map(|data| data.len()),
+        )
+    };
     assert!(
         page.len() < 400_000,
         "{} bytes: {:?}",
@@ -283,7 +463,10 @@ fn the_page_of_an_hour_is_made_in_less_than_300_ms() {
     let page = words::doc(&report, &plots).html(&plots);
     let ms = |ns: u64| ns as f64 / 1e6;
     let (plots_ms, all_ms) = (ms(drawn.0), ms(clock.now().0));
-    eprintln!("{} bytes in {all_ms:.1} ms, of which the plots took {plots_ms:.1} ms", page.len());
+    eprintln!(
+        "{} bytes in {all_ms:.1} ms, of which the plots took {plots_ms:.1} ms",
+        page.len()
+    );
     assert!(all_ms < 300.0, "{all_ms} ms");
 }
 
@@ -293,7 +476,11 @@ fn spoilt(text: &str) -> Report {
     let text = || text.to_owned();
     report.name = text();
     report.tags = BTreeMap::from([(text(), text())]);
-    (report.started_at, report.finished_at, report.crawlmark_version) = (text(), text(), text());
+    (
+        report.started_at,
+        report.finished_at,
+        report.crawlmark_version,
+    ) = (text(), text(), text());
     report.plan.run.target = text();
     report.plan.run.workload = BTreeMap::from([(text(), text())]);
     report.plan.config_hash = text();
@@ -304,7 +491,9 @@ fn spoilt(text: &str) -> Report {
     }
     report.shards[0].fault = Some(text());
     report.shards[1].exits = vec![text()];
-    report.latency.insert(text(), report.latency["service"].clone());
+    report
+        .latency
+        .insert(text(), report.latency["service"].clone());
     report.environment.cpu_model = Some(text());
     report.environment.git_revision = Some(text());
     report.command = Some(CommandLine {
@@ -314,7 +503,12 @@ fn spoilt(text: &str) -> Report {
     });
     report.budget.as_mut().unwrap().rate = text();
     let ledger = serde_json::json!({ text(): text() });
-    report.witness = Some(Witness { agrees: Some(false), cut_off: 0, differences: vec![text()], ledger });
+    report.witness = Some(Witness {
+        agrees: Some(false),
+        cut_off: 0,
+        differences: vec![text()],
+        ledger,
+    });
     report
 }
 
@@ -324,12 +518,27 @@ fn assert_stays_text(text: &str) {
     let page = page(&spoilt(text));
     assert_eq!(structure(&page), *PLAIN, "{text:?}");
     let document = parsed(&page);
-    let heading = document.descendants().find(|node| node.has_tag_name("h1")).map(text_of).unwrap();
-    assert_eq!(heading, visible(&format!("{text}: {text}")).replace('\n', " "));
-    let tags = ["svg", "rect", "path", "text", "polyline", "circle", "polygon", "line"];
-    for node in document.descendants().filter(|node| node.is_element() && is_beside_structure(node)) {
+    let heading = document
+        .descendants()
+        .find(|node| node.has_tag_name("h1"))
+        .map(text_of)
+        .unwrap();
+    assert_eq!(
+        heading,
+        visible(&format!("{text}: {text}")).replace('\n', " ")
+    );
+    let tags = [
+        "svg", "rect", "path", "text", "polyline", "circle", "polygon", "line",
+    ];
+    for node in document
+        .descendants()
+        .filter(|node| node.is_element() && is_beside_structure(node))
+    {
         let tag = node.tag_name().name();
-        assert!(tags.contains(&tag) || ["br", "span"].contains(&tag), "{tag}");
+        assert!(
+            tags.contains(&tag) || ["br", "span"].contains(&tag),
+            "{tag}"
+        );
     }
 }
 

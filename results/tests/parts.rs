@@ -1,5 +1,8 @@
 //! Directories of parts: what the merge makes of them, and what it refuses.
-#![expect(clippy::unwrap_used, reason = "a test whose directory cannot be made is over")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test whose directory cannot be made is over"
+)]
 
 use std::fs::{self, File};
 use std::io::BufWriter;
@@ -21,7 +24,9 @@ use crawlmark_harness::workload::{Flight, InFlight, Workload};
 use crawlmark_results::run::parts::{
     AttemptRecord, ClockReading, Completeness, MergeError, PartsDirectory, PlanFile, merge,
 };
-use crawlmark_results::run::report::{Environment, IntervalRow, Labels, Placement, Report, Source, Verdict};
+use crawlmark_results::run::report::{
+    Environment, IntervalRow, Labels, Placement, Report, Source, Verdict,
+};
 use crawlmark_results::run::words;
 
 /// Distinct seconds of a synthetic part.
@@ -31,9 +36,19 @@ const DISTINCT: u64 = 8;
 struct Spread(crawlmark_harness::clock::Clock);
 
 impl Workload for Spread {
-    async fn perform(&self, id: u64, flight: &Flight, clear_to_send: impl AsyncFn() -> Nanos) -> Attempt {
+    async fn perform(
+        &self,
+        id: u64,
+        flight: &Flight,
+        clear_to_send: impl AsyncFn() -> Nanos,
+    ) -> Attempt {
         let sent = clear_to_send().await;
-        flight.note(InFlight { sent, first_byte: None, bytes_sent: 100, bytes_received: 0 });
+        flight.note(InFlight {
+            sent,
+            first_byte: None,
+            bytes_sent: 100,
+            bytes_received: 0,
+        });
         // Weyl's sequence, so that a second has many different times.
         let part = (id.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as f64 / f64::from(1 << 24);
         tokio::time::sleep(Duration::from_secs_f64(0.02 * 10_f64.powf(part))).await;
@@ -47,12 +62,18 @@ impl Workload for Spread {
             bytes_received: 300,
             status: Some(200),
             outcome: Outcome::Ok,
-            advice: Advice { repeat: Repeat::Never, wait: None, quota: None, held_ns: None },
+            advice: Advice {
+                repeat: Repeat::Never,
+                wait: None,
+                quota: None,
+                held_ns: None,
+            },
         }
     }
 }
 
-/// A crawl of synthetic parts: each sends `per_s` requests in each of `seconds`, from so many shards.
+/// A crawl of synthetic parts: each sends `per_s` requests in each of `seconds`, from so many
+/// shards.
 struct Synthetic {
     parts: u32,
     seconds: u64,
@@ -65,8 +86,14 @@ impl Synthetic {
         let items = u64::from(self.parts) * self.seconds * self.per_s;
         RunPlan {
             connections: self.parts * self.shards * 4,
-            ids: IdRange { start: 0, end: items },
-            rate: Some(Rate { permits: self.per_s * u64::from(self.parts), period_ns: 1_000_000_000 }),
+            ids: IdRange {
+                start: 0,
+                end: items,
+            },
+            rate: Some(Rate {
+                permits: self.per_s * u64::from(self.parts),
+                period_ns: 1_000_000_000,
+            }),
             burst: u64::from(self.parts * self.shards),
             at_start: u64::from(self.parts * self.shards),
             ..plan()
@@ -79,8 +106,14 @@ impl Synthetic {
         let plan = RunPlan {
             shards,
             connections: shards * 16,
-            ids: IdRange { start: 0, end: (DISTINCT + 3) * per_s },
-            rate: Some(Rate { permits: per_s, period_ns: 1_000_000_000 }),
+            ids: IdRange {
+                start: 0,
+                end: (DISTINCT + 3) * per_s,
+            },
+            rate: Some(Rate {
+                permits: per_s,
+                period_ns: 1_000_000_000,
+            }),
             burst: shards.into(),
             at_start: shards.into(),
             ..plan()
@@ -90,7 +123,11 @@ impl Synthetic {
 
     /// Write the frames of a part to `path`, and return the report of its shards.
     fn frames(&self, path: &Path) -> (u64, u64) {
-        let Rehearsal { mut record, intervals, .. } = self.rehearsal();
+        let Rehearsal {
+            mut record,
+            intervals,
+            ..
+        } = self.rehearsal();
         let mut writer = PartWriter::new(BufWriter::new(File::create(path).unwrap()));
         let mut stats = ShardStats::new(intervals[0].merged.bounds());
         for second in 0..self.seconds {
@@ -107,7 +144,10 @@ impl Synthetic {
         record.shards.truncate(1);
         record.shards[0].stats = ReceivedStats::of(&stats).unwrap();
         record.shards[0].remaining = 0;
-        record.shards[0].ids = vec![IdRange { start: 0, end: stats.counters.items.begun() }];
+        record.shards[0].ids = vec![IdRange {
+            start: 0,
+            end: stats.counters.items.begun(),
+        }];
         record.shards[0].last_done = record.start.plus(Duration::from_secs(self.seconds));
         writer.end(&record).unwrap();
         (requests, fs::metadata(path).unwrap().len())
@@ -118,7 +158,9 @@ impl Synthetic {
         let directory = PartsDirectory::at(place);
         let mut plan = PlanFile::new(self.plan(), self.parts, self.parts);
         (plan.run_id, plan.program) = ("synthetic".to_owned(), "none".to_owned());
-        plan.command.arguments = ["crawlmark", "run", "http://127.0.0.1:1/{id}"].map(str::to_owned).into();
+        plan.command.arguments = ["crawlmark", "run", "http://127.0.0.1:1/{id}"]
+            .map(str::to_owned)
+            .into();
         fs::write(directory.plan(), plan.into_text().unwrap()).unwrap();
         let (plan, _) = PlanFile::read(&directory.plan()).unwrap();
         let valid = valid();
@@ -130,8 +172,15 @@ impl Synthetic {
             fs::create_dir_all(&own).unwrap();
             fs::hard_link(&shared, own.join(PartsDirectory::FRAMES)).unwrap();
             let record = self.record(&plan, (part, &attempt), (requests, bytes), &valid);
-            let record = AttemptRecord { plan: plan.checksum().to_owned(), ..record };
-            fs::write(own.join(PartsDirectory::ATTEMPT), serde_json::to_string(&record).unwrap()).unwrap();
+            let record = AttemptRecord {
+                plan: plan.checksum().to_owned(),
+                ..record
+            };
+            fs::write(
+                own.join(PartsDirectory::ATTEMPT),
+                serde_json::to_string(&record).unwrap(),
+            )
+            .unwrap();
             fs::hard_link(own.join(PartsDirectory::ATTEMPT), directory.result(part)).unwrap();
         }
         plan
@@ -156,7 +205,10 @@ impl Synthetic {
             host: format!("n{}", part % 3),
             started_at_us: START_US + u64::from(part % 5) * 1_000,
             finished_at_us: START_US + self.seconds * 1_000_000,
-            clock: Some(ClockReading { ahead_us: 0, within_us: 2_000 }),
+            clock: Some(ClockReading {
+                ahead_us: 0,
+                within_us: 2_000,
+            }),
             clock_error_us: Some(700 + u64::from(part)),
             requests,
             frames_bytes: bytes,
@@ -167,11 +219,23 @@ impl Synthetic {
 
 /// A report that says nothing but that it is valid.
 fn valid() -> Report {
-    let plan = RunPlan { shards: 1, ids: IdRange { start: 0, end: 10 }, ..plan() };
-    let Rehearsal { record, intervals, .. } = rehearse(&plan, &[], |_: &ShardPlan, clock| Spread(clock)).unwrap();
+    let plan = RunPlan {
+        shards: 1,
+        ids: IdRange { start: 0, end: 10 },
+        ..plan()
+    };
+    let Rehearsal {
+        record, intervals, ..
+    } = rehearse(&plan, &[], |_: &ShardPlan, clock| Spread(clock)).unwrap();
     let (environment, labels) = (Environment::read(Placement::Apart), Labels::default());
     let intervals = intervals.iter().map(IntervalRow::new).collect();
-    let mut report = Report::new(Source { plan: &plan, labels: &labels, record: &record, intervals, environment });
+    let mut report = Report::new(Source {
+        plan: &plan,
+        labels: &labels,
+        record: &record,
+        intervals,
+        environment,
+    });
     (report.validity.verdict, report.validity.reasons) = (Verdict::Valid, Vec::new());
     report
 }
@@ -180,8 +244,8 @@ fn merged(place: &Path, completeness: Completeness) -> Result<Report, MergeError
     merge(&PartsDirectory::at(place), completeness, &[])
 }
 
-/// The parts of an hour of 64 shards are merged as those of some seconds are; `CRAWLMARK_PARTS=1000,3600,DIR` leaves such a crawl in DIR for
-/// `crawlmark merge DIR`.
+/// The parts of an hour of 64 shards are merged as those of some seconds are;
+/// `CRAWLMARK_PARTS=1000,3600,DIR` leaves such a crawl in DIR for `crawlmark merge DIR`.
 #[test]
 fn many_parts_add_up() {
     let of_hour = std::env::var("CRAWLMARK_PARTS").ok();
@@ -197,7 +261,15 @@ fn many_parts_add_up() {
             };
             (crawl, Path::new(*place))
         }
-        _ => (Synthetic { parts: 70, seconds: 10, per_s: 50, shards: 4 }, home.path()),
+        _ => (
+            Synthetic {
+                parts: 70,
+                seconds: 10,
+                per_s: 50,
+                shards: 4,
+            },
+            home.path(),
+        ),
     };
     fs::create_dir_all(place).unwrap();
     crawl.write(place);
@@ -205,23 +277,38 @@ fn many_parts_add_up() {
         return;
     }
     let report = merged(place, Completeness::All).unwrap();
-    let one = AttemptRecord::read(&PartsDirectory::at(place).result(0)).unwrap().unwrap();
+    let one = AttemptRecord::read(&PartsDirectory::at(place).result(0))
+        .unwrap()
+        .unwrap();
     assert_eq!(report.totals.attempts, one.requests * 70);
     assert_eq!(report.latency["service"].count % 70, 0);
     assert_eq!(report.intervals.len(), 10);
     assert_eq!(report.shards.len(), 70);
     let about = report.merged.as_ref().unwrap();
     assert!(about.is_clean());
-    assert_eq!((about.parts, about.machines, about.aligned_within_us), (70, 3, Some(6_000)));
+    assert_eq!(
+        (about.parts, about.machines, about.aligned_within_us),
+        (70, 3, Some(6_000))
+    );
     assert_eq!(about.clock_error_us, Some(769), "the largest");
-    let rows: Vec<&IntervalRow> = report.intervals.iter().filter(|row| row.counts.attempts > 0).collect();
+    let rows: Vec<&IntervalRow> = report
+        .intervals
+        .iter()
+        .filter(|row| row.counts.attempts > 0)
+        .collect();
     assert!(rows.iter().all(|row| row.counts.attempts % 70 == 0));
 }
 
 /// Change a part of a directory of three, and return what the merge says.
 fn after(change: impl FnOnce(&PartsDirectory, &mut AttemptRecord)) -> Result<Report, String> {
     let home = tempfile::tempdir().unwrap();
-    Synthetic { parts: 3, seconds: 2, per_s: 20, shards: 1 }.write(home.path());
+    Synthetic {
+        parts: 3,
+        seconds: 2,
+        per_s: 20,
+        shards: 1,
+    }
+    .write(home.path());
     let directory = PartsDirectory::at(home.path());
     let mut record = AttemptRecord::read(&directory.result(1)).unwrap().unwrap();
     change(&directory, &mut record);
@@ -242,15 +329,39 @@ fn a_part_that_is_not_of_the_crawl_is_refused_by_its_file_and_field() {
             |_, record| record.run_id = "other".to_owned(),
             "part-00001/RESULT: its run is other, but the plan has synthetic",
         ),
-        (|_, record| record.schema = "other".to_owned(), "its schema is `other`"),
-        (|_, record| record.plan = "other".to_owned(), "its plan's checksum is other"),
-        (|_, record| record.program = "other".to_owned(), "its program is other"),
-        (|_, record| record.part = 2, "its part is 2 of 3, but the plan has 1 of 3"),
-        (|_, record| record.ids.start -= 1, "its range of IDs is 39..80"),
-        (|_, record| record.ids.end += 1, "its range of IDs is 40..81, but the plan has 40..80"),
+        (
+            |_, record| record.schema = "other".to_owned(),
+            "its schema is `other`",
+        ),
+        (
+            |_, record| record.plan = "other".to_owned(),
+            "its plan's checksum is other",
+        ),
+        (
+            |_, record| record.program = "other".to_owned(),
+            "its program is other",
+        ),
+        (
+            |_, record| record.part = 2,
+            "its part is 2 of 3, but the plan has 1 of 3",
+        ),
+        (
+            |_, record| record.ids.start -= 1,
+            "its range of IDs is 39..80",
+        ),
+        (
+            |_, record| record.ids.end += 1,
+            "its range of IDs is 40..81, but the plan has 40..80",
+        ),
         (|_, record| record.whole = false, "its end is not whole"),
-        (|_, record| record.attempt = "../a".to_owned(), "`../a` is not the name of a directory"),
-        (|directory, _| fs::write(directory.attempt(1, "a-1").join("frames"), "x").unwrap(), "frames' length"),
+        (
+            |_, record| record.attempt = "../a".to_owned(),
+            "`../a` is not the name of a directory",
+        ),
+        (
+            |directory, _| fs::write(directory.attempt(1, "a-1").join("frames"), "x").unwrap(),
+            "frames' length",
+        ),
     ];
     for (change, says) in cases {
         let error = after(change).unwrap_err();
@@ -258,9 +369,16 @@ fn a_part_that_is_not_of_the_crawl_is_refused_by_its_file_and_field() {
     }
     // Histograms of another geometry, which the timeout decides.
     let error = after(|directory, record| {
-        let plan = RunPlan { timeout: Duration::from_mins(10), ids: IdRange { start: 0, end: 40 }, ..plan() };
-        let Rehearsal { record: run, intervals, .. } =
-            rehearse(&plan, &[], |_: &ShardPlan, clock| Spread(clock)).unwrap();
+        let plan = RunPlan {
+            timeout: Duration::from_mins(10),
+            ids: IdRange { start: 0, end: 40 },
+            ..plan()
+        };
+        let Rehearsal {
+            record: run,
+            intervals,
+            ..
+        } = rehearse(&plan, &[], |_: &ShardPlan, clock| Spread(clock)).unwrap();
         let mut writer = PartWriter::new(Vec::new());
         for interval in &intervals {
             writer.second(interval).unwrap();
@@ -271,7 +389,12 @@ fn a_part_that_is_not_of_the_crawl_is_refused_by_its_file_and_field() {
         fs::remove_file(&frames).unwrap();
         fs::write(frames, bytes).unwrap();
     });
-    assert!(error.as_ref().is_err_and(|error| error.contains("a-1/frames: ")), "{error:?}");
+    assert!(
+        error
+            .as_ref()
+            .is_err_and(|error| error.contains("a-1/frames: ")),
+        "{error:?}"
+    );
     let error = after(|directory, record| {
         let frames = directory.attempt(1, "a-1").join("frames");
         let mut bytes = fs::read(&frames).unwrap();
@@ -280,20 +403,39 @@ fn a_part_that_is_not_of_the_crawl_is_refused_by_its_file_and_field() {
         record.frames_bytes = bytes.len() as u64;
         fs::write(frames, bytes).unwrap();
     });
-    assert!(error.unwrap_err().contains("a-1/frames: a frame's checksum"), "damaged");
+    assert!(
+        error
+            .unwrap_err()
+            .contains("a-1/frames: a frame's checksum"),
+        "damaged"
+    );
 }
 
 #[test]
 fn missing_parts_and_other_attempts_are_named() {
     let home = tempfile::tempdir().unwrap();
-    let crawl = Synthetic { parts: 4, seconds: 3, per_s: 20, shards: 1 };
+    let crawl = Synthetic {
+        parts: 4,
+        seconds: 3,
+        per_s: 20,
+        shards: 1,
+    };
     let plan = crawl.write(home.path());
     let directory = PartsDirectory::at(home.path());
     fs::remove_file(directory.result(2)).unwrap();
-    let error = merged(home.path(), Completeness::All).unwrap_err().to_string();
-    assert!(error.contains("part 2 has no result. Run what is not running"), "{error}");
-    let per_part = AttemptRecord::read(&directory.result(0)).unwrap().unwrap().requests;
-    // Beside those merged: the attempt of part 2, whose result is gone, one that was killed, and one that wrote nothing.
+    let error = merged(home.path(), Completeness::All)
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("part 2 has no result. Run what is not running"),
+        "{error}"
+    );
+    let per_part = AttemptRecord::read(&directory.result(0))
+        .unwrap()
+        .unwrap()
+        .requests;
+    // Beside those merged: the attempt of part 2, whose result is gone, one that was killed, and
+    // one that wrote nothing.
     let killed = directory.attempt(0, "killed");
     fs::create_dir_all(&killed).unwrap();
     let whole = fs::read(directory.attempt(0, "a-0").join("frames")).unwrap();
@@ -308,19 +450,34 @@ fn missing_parts_and_other_attempts_are_named() {
     let report = merged(home.path(), Completeness::Partial).unwrap();
     let said = |report: &Report| words::doc(report, &[]).terminal(usize::MAX);
     let text = said(&report);
-    assert!(text.contains("any window (1 part without a result could not be checked)"), "{text}");
+    assert!(
+        text.contains("any window (1 part without a result could not be checked)"),
+        "{text}"
+    );
     assert!(text.contains("  client      3 of 4 parts, "), "{text}");
     let about = report.merged.unwrap();
     assert_eq!((about.missing, about.missing_parts), (vec![2], 1));
-    assert_eq!((about.other_attempts, about.died_attempts, about.uncounted_attempts), (4, 3, 1));
+    assert_eq!(
+        (
+            about.other_attempts,
+            about.died_attempts,
+            about.uncounted_attempts
+        ),
+        (4, 3, 1)
+    );
     assert_eq!(about.additional_requests, 3 * per_part + 7);
     assert_eq!(report.validity.verdict, Verdict::Incomplete);
-    assert!(report.validity.reasons[0].starts_with("part 2 left no result, so its "), "{:?}", report.validity.reasons);
+    assert!(
+        report.validity.reasons[0].starts_with("part 2 left no result, so its "),
+        "{:?}",
+        report.validity.reasons
+    );
     assert_eq!(report.ledger.not_attempted, plan.ids(2).len());
     fs::remove_dir_all(directory.part(2)).unwrap();
     let text = said(&merged(home.path(), Completeness::Partial).unwrap());
     assert!(
-        text.contains("any window (1 part never began)") && text.contains("INCOMPLETE: 1 part never began, "),
+        text.contains("any window (1 part never began)")
+            && text.contains("INCOMPLETE: 1 part never began, "),
         "{text}"
     );
 }

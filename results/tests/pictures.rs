@@ -1,4 +1,5 @@
-//! Plots as PNG, decoded again: their size, their ground, and that what is written in them can be seen.
+//! Plots as PNG, decoded again: their size, their ground, and that what is written in them can be
+//! seen.
 
 #![cfg(feature = "png")]
 #![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
@@ -17,22 +18,37 @@ fn drawn(plot: &Plot, ground: Ground) -> Pixmap {
     Pixmap::decode_png(&Rasterizer::on(ground).png(plot).unwrap()).unwrap()
 }
 
-/// Pixels of the box (left, top, right, bottom; of the sheet) that differ from the picture's first one, which is ground.
+/// Pixels of the box (left, top, right, bottom; of the sheet) that differ from the picture's first
+/// one, which is ground.
 fn inked(picture: &Pixmap, [left, top, right, bottom]: [u32; 4]) -> usize {
     let ground = picture.pixel(0, 0);
     let places = (2 * top..2 * bottom).flat_map(|y| (2 * left..2 * right).map(move |x| (x, y)));
-    places.filter(|(x, y)| picture.pixel(*x, *y) != ground).count()
+    places
+        .filter(|(x, y)| picture.pixel(*x, *y) != ground)
+        .count()
 }
 
 #[test]
 fn cells_have_the_colours_of_their_levels() {
-    let plot = plots().into_iter().find(|plot| plot.name == "heat").unwrap();
+    let plot = plots()
+        .into_iter()
+        .find(|plot| plot.name == "heat")
+        .unwrap();
     let picture = drawn(&plot, Ground::Light);
     // Every level is bluish, and nothing else in the field is.
     let places = (300..700).flat_map(|y| (200..1_200).map(move |x| (x, y)));
     let pixels = || places.clone().filter_map(|(x, y)| picture.pixel(x, y));
-    assert!(pixels().filter(|pixel| pixel.blue() > pixel.red().saturating_add(40)).count() > 10_000);
-    assert_eq!(pixels().filter(|pixel| pixel.red() == 0).count(), 0, "no cell is black");
+    assert!(
+        pixels()
+            .filter(|pixel| pixel.blue() > pixel.red().saturating_add(40))
+            .count()
+            > 10_000
+    );
+    assert_eq!(
+        pixels().filter(|pixel| pixel.red() == 0).count(),
+        0,
+        "no cell is black"
+    );
 }
 
 const TITLE: [u32; 4] = [16, 12, 400, 34];
@@ -41,14 +57,31 @@ const TITLE: [u32; 4] = [16, 12, 400, 34];
 fn every_plot_is_a_picture_of_twice_its_size() {
     for plot in plots() {
         let picture = drawn(&plot, Ground::Light);
-        let height =
-            roxmltree::Document::parse(&plot.svg).unwrap().root_element().attribute("height").unwrap().to_owned();
+        let height = roxmltree::Document::parse(&plot.svg)
+            .unwrap()
+            .root_element()
+            .attribute("height")
+            .unwrap()
+            .to_owned();
         assert_eq!(picture.width(), 1_280, "{}", plot.name);
-        assert!((f64::from(picture.height()) - height.parse::<f64>().unwrap() * 2.0).abs() <= 2.0, "{}", plot.name);
+        assert!(
+            (f64::from(picture.height()) - height.parse::<f64>().unwrap() * 2.0).abs() <= 2.0,
+            "{}",
+            plot.name
+        );
         // A letter of a title has a hundred dark pixels and more.
         let letters = plot.title.chars().filter(|c| *c != ' ').count();
-        assert!(inked(&picture, TITLE) > 60 * letters, "{}: {}", plot.name, inked(&picture, TITLE));
-        assert!(inked(&picture, [16, 36, 620, 56]) > 1_000, "{}: no caption", plot.name);
+        assert!(
+            inked(&picture, TITLE) > 60 * letters,
+            "{}: {}",
+            plot.name,
+            inked(&picture, TITLE)
+        );
+        assert!(
+            inked(&picture, [16, 36, 620, 56]) > 1_000,
+            "{}: no caption",
+            plot.name
+        );
     }
 }
 
@@ -75,10 +108,18 @@ fn what_the_font_lacks_does_not_vanish() {
     let (blank, asked) = (titled(" "), titled("??"));
     assert_eq!(inked(&blank, TITLE), 0);
     assert!(inked(&asked, TITLE) > 100);
-    assert!(titled("\u{6f22}\u{5b57}").data() == asked.data(), "a `?` for each of them");
+    assert!(
+        titled("\u{6f22}\u{5b57}").data() == asked.data(),
+        "a `?` for each of them"
+    );
     // What plots do say beyond ASCII is there.
-    for known in ["\u{25b8}", "\u{b5}", "\u{2265}", "\u{2026}", "\u{2013}", "\u{e9}"] {
+    for known in [
+        "\u{25b8}", "\u{b5}", "\u{2265}", "\u{2026}", "\u{2013}", "\u{e9}",
+    ] {
         let picture = titled(known);
-        assert!(inked(&picture, TITLE) > 10 && picture.data() != titled("?").data(), "{known}");
+        assert!(
+            inked(&picture, TITLE) > 10 && picture.data() != titled("?").data(),
+            "{known}"
+        );
     }
 }

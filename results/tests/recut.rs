@@ -20,7 +20,12 @@ use hdrhistogram::serialization::Deserializer;
 
 use self::run::{Saved, Size, saved};
 
-const SMALL: Size = Size { shards: 3, seconds: 6, attempts: 400, warmup: Duration::ZERO };
+const SMALL: Size = Size {
+    shards: 3,
+    seconds: 6,
+    attempts: 400,
+    warmup: Duration::ZERO,
+};
 
 fn cut(saved: &Saved, ask: &Ask) -> CutReport {
     let cut = Cut::of(&saved.report, ask).unwrap();
@@ -29,7 +34,14 @@ fn cut(saved: &Saved, ask: &Ask) -> CutReport {
 
 fn part(from: u64, to: u64, shards: &str) -> Ask {
     let shards = (!shards.is_empty()).then(|| shards.parse().unwrap());
-    Ask { span: Span::Seconds { from: Some(from), to: Some(to) }, shards, ..Ask::EVERYTHING }
+    Ask {
+        span: Span::Seconds {
+            from: Some(from),
+            to: Some(to),
+        },
+        shards,
+        ..Ask::EVERYTHING
+    }
 }
 
 fn histogram(latency: &Latency) -> Histogram<u64> {
@@ -42,7 +54,9 @@ fn sum(parts: &[CutReport]) -> BTreeMap<String, Histogram<u64>> {
     let mut sum: BTreeMap<String, Histogram<u64>> = BTreeMap::new();
     for (series, latency) in parts.iter().flat_map(|part| &part.latency) {
         let histogram = histogram(latency);
-        sum.entry(series.clone()).and_modify(|sum| sum.add(&histogram).unwrap()).or_insert(histogram);
+        sum.entry(series.clone())
+            .and_modify(|sum| sum.add(&histogram).unwrap())
+            .or_insert(histogram);
     }
     sum
 }
@@ -50,7 +64,10 @@ fn sum(parts: &[CutReport]) -> BTreeMap<String, Histogram<u64>> {
 /// Two figures of which one is exact and one is known to 0.1 %.
 fn assert_close(close: Option<f64>, exact: Option<f64>) {
     let (close, exact) = (close.unwrap(), exact.unwrap());
-    assert!((close - exact).abs() <= exact * 0.001, "{close} for {exact}");
+    assert!(
+        (close - exact).abs() <= exact * 0.001,
+        "{close} for {exact}"
+    );
 }
 
 /// The times of a part are those of the report.
@@ -66,14 +83,20 @@ fn assert_is_the_report(cut: &CutReport, saved: &Saved) {
         );
         assert_eq!(told.p50_us, whole.p50_us, "{series}");
         // No percentile is above the greatest value, which the report knows exactly.
-        assert_eq!((told.p90_us.is_some(), told.p99_us.is_some()), (whole.p90_us.is_some(), whole.p99_us.is_some()));
+        assert_eq!(
+            (told.p90_us.is_some(), told.p99_us.is_some()),
+            (whole.p90_us.is_some(), whole.p99_us.is_some())
+        );
         assert_close(told.p90_us, whole.p90_us);
         assert_close(told.p99_us.or(Some(0.0)), whole.p99_us.or(Some(0.0)));
         assert_close(told.min_us, whole.min_us);
         assert_close(told.mean_us, whole.mean_us);
         assert_close(told.slowest_us(), whole.slowest_us());
         // An age beyond the bounds is in the topmost cell of the log.
-        assert!(told.max_us <= whole.max_us.map(|us| us * 1.001) && told.max_us >= told.slowest_us(), "{series}");
+        assert!(
+            told.max_us <= whole.max_us.map(|us| us * 1.001) && told.max_us >= told.slowest_us(),
+            "{series}"
+        );
     }
     assert_eq!(cut.notes, Vec::<String>::new());
 }
@@ -83,16 +106,45 @@ fn the_cut_of_everything_is_the_report() {
     let saved = saved(SMALL, 1);
     let cut = cut(&saved, &Ask::EVERYTHING);
     assert_is_the_report(&cut, &saved);
-    assert!(cut.latency["response"].at_least.contains(&"p99_us".to_owned()), "something is cut off");
-    let (counted, totals) = (cut.counted.as_ref().unwrap(), &saved.report.totals);
-    assert_eq!((counted.counts.attempts, counted.counts.throttled), (totals.attempts, totals.throttled));
-    assert_eq!((counted.items_per_s, counted.attempts_per_s), (totals.items_per_s, totals.attempts_per_s));
-    assert_eq!(cut.answers.values().map(|answered| answered.count).sum::<u64>(), totals.attempts_sent);
-    assert_eq!((cut.part.from_s, cut.part.to_s, &*cut.part.chosen, &*cut.schema), (0, 6, "whole", SCHEMA));
     assert!(
-        (counted.binding.rate, counted.binding.concurrency) == (0.75, 0.25) && counted.cpu_us_per_attempt == Some(20.0)
+        cut.latency["response"]
+            .at_least
+            .contains(&"p99_us".to_owned()),
+        "something is cut off"
     );
-    assert_eq!(serde_json::from_str::<CutReport>(&serde_json::to_string(&cut).unwrap()).unwrap(), cut);
+    let (counted, totals) = (cut.counted.as_ref().unwrap(), &saved.report.totals);
+    assert_eq!(
+        (counted.counts.attempts, counted.counts.throttled),
+        (totals.attempts, totals.throttled)
+    );
+    assert_eq!(
+        (counted.items_per_s, counted.attempts_per_s),
+        (totals.items_per_s, totals.attempts_per_s)
+    );
+    assert_eq!(
+        cut.answers
+            .values()
+            .map(|answered| answered.count)
+            .sum::<u64>(),
+        totals.attempts_sent
+    );
+    assert_eq!(
+        (
+            cut.part.from_s,
+            cut.part.to_s,
+            &*cut.part.chosen,
+            &*cut.schema
+        ),
+        (0, 6, "whole", SCHEMA)
+    );
+    assert!(
+        (counted.binding.rate, counted.binding.concurrency) == (0.75, 0.25)
+            && counted.cpu_us_per_attempt == Some(20.0)
+    );
+    assert_eq!(
+        serde_json::from_str::<CutReport>(&serde_json::to_string(&cut).unwrap()).unwrap(),
+        cut
+    );
 }
 
 #[test]
@@ -101,11 +153,17 @@ fn what_was_cut_off_is_no_throughput() {
     let last = saved.report.intervals.last_mut().unwrap();
     (last.aborted, last.ok, last.not_found, last.failed) = (last.items, 0, 0, 0);
     let second = cut(&saved, &part(5, 6, "")).counted.unwrap();
-    assert_eq!((second.counts.items, second.items_per_s), (second.counts.aborted, 0.0));
+    assert_eq!(
+        (second.counts.items, second.items_per_s),
+        (second.counts.aborted, 0.0)
+    );
     let aborted = second.counts.aborted;
     let whole = cut(&saved, &Ask::EVERYTHING);
     let counted = whole.counted.unwrap();
-    assert_close(Some(counted.items_per_s * whole.part.duration_s), Some((counted.counts.items - aborted) as f64));
+    assert_close(
+        Some(counted.items_per_s * whole.part.duration_s),
+        Some((counted.counts.items - aborted) as f64),
+    );
 }
 
 #[test]
@@ -115,9 +173,17 @@ fn rates_are_counted_until_the_last_answer_whatever_the_loop() {
     let until = |saved: &Saved| {
         let everything = cut(saved, &Ask::EVERYTHING);
         let counted = everything.counted.unwrap();
-        assert_close(Some(counted.items_per_s * everything.part.duration_s), Some(counted.counts.items as f64));
+        assert_close(
+            Some(counted.items_per_s * everything.part.duration_s),
+            Some(counted.counts.items as f64),
+        );
         let words = format!(" over {:.2} s", everything.part.duration_s);
-        assert!(words::doc(&saved.report, &[]).terminal(200).contains(&words), "{words}");
+        assert!(
+            words::doc(&saved.report, &[])
+                .terminal(200)
+                .contains(&words),
+            "{words}"
+        );
         Some(everything.part.duration_s)
     };
     assert_close(until(&saved), Some(6.0));
@@ -129,36 +195,87 @@ fn rates_are_counted_until_the_last_answer_whatever_the_loop() {
 fn parts_that_cover_the_run_add_up_to_it() {
     let saved = saved(SMALL, 2);
     let whole = sum(&[cut(&saved, &Ask::EVERYTHING)]);
-    let seconds: Vec<CutReport> = (0..6).map(|second| cut(&saved, &part(second, second + 1, ""))).collect();
+    let seconds: Vec<CutReport> = (0..6)
+        .map(|second| cut(&saved, &part(second, second + 1, "")))
+        .collect();
     assert_eq!(sum(&seconds), whole);
-    let shards: Vec<CutReport> = ["0", "1-2"].iter().map(|shards| cut(&saved, &part(0, 6, shards))).collect();
+    let shards: Vec<CutReport> = ["0", "1-2"]
+        .iter()
+        .map(|shards| cut(&saved, &part(0, 6, shards)))
+        .collect();
     assert_eq!(sum(&shards), whole);
     assert!(shards.iter().all(|part| part.counted.is_none()));
-    let attempts = seconds.iter().map(|part| part.counted.as_ref().unwrap().counts.attempts).sum::<u64>();
+    let attempts = seconds
+        .iter()
+        .map(|part| part.counted.as_ref().unwrap().counts.attempts)
+        .sum::<u64>();
     assert_eq!(attempts, saved.report.totals.attempts);
-    let outcomes =
-        Outcomes::ALL[1..].iter().map(|outcomes| cut(&saved, &Ask { outcomes: *outcomes, ..Ask::EVERYTHING }));
+    let outcomes = Outcomes::ALL[1..].iter().map(|outcomes| {
+        cut(
+            &saved,
+            &Ask {
+                outcomes: *outcomes,
+                ..Ask::EVERYTHING
+            },
+        )
+    });
     let outcomes: Vec<CutReport> = outcomes.collect();
-    assert_eq!(outcomes.iter().map(|part| part.latency.len()).collect::<Vec<_>>(), [2, 2, 2]);
+    assert_eq!(
+        outcomes
+            .iter()
+            .map(|part| part.latency.len())
+            .collect::<Vec<_>>(),
+        [2, 2, 2]
+    );
     assert_eq!(sum(&outcomes), whole);
 }
 
 #[test]
 fn a_warm_up_is_in_no_part_unless_it_is_asked_for() {
-    let saved = saved(Size { warmup: Duration::from_secs(2), ..SMALL }, 3);
+    let saved = saved(
+        Size {
+            warmup: Duration::from_secs(2),
+            ..SMALL
+        },
+        3,
+    );
     let after = cut(&saved, &Ask::EVERYTHING);
     assert_eq!((after.part.from_s, after.part.to_s), (2, 6));
     assert_is_the_report(&after, &saved);
-    let warm_up = cut(&saved, &Ask { span: Span::Seconds { from: None, to: Some(2) }, ..Ask::EVERYTHING });
-    assert_eq!((warm_up.part.from_s, warm_up.counted.unwrap().counts.attempts), (0, 2 * 3 * 400));
+    let warm_up = cut(
+        &saved,
+        &Ask {
+            span: Span::Seconds {
+                from: None,
+                to: Some(2),
+            },
+            ..Ask::EVERYTHING
+        },
+    );
+    assert_eq!(
+        (
+            warm_up.part.from_s,
+            warm_up.counted.unwrap().counts.attempts
+        ),
+        (0, 2 * 3 * 400)
+    );
 }
 
 #[test]
 fn a_log_is_whole_when_the_warm_up_ended_within_a_second() {
-    let saved = saved(Size { warmup: Duration::from_millis(1_500), ..SMALL }, 3);
+    let saved = saved(
+        Size {
+            warmup: Duration::from_millis(1_500),
+            ..SMALL
+        },
+        3,
+    );
     let after = cut(&saved, &Ask::EVERYTHING);
     assert_eq!((after.part.from_s, after.notes), (2, Vec::new()));
-    assert_eq!(after.latency["service"].at_least, cut(&saved, &part(2, 6, "")).latency["service"].at_least);
+    assert_eq!(
+        after.latency["service"].at_least,
+        cut(&saved, &part(2, 6, "")).latency["service"].at_least
+    );
     assert_eq!(after.latency["service_throttled"].censored, 0);
 }
 
@@ -168,21 +285,37 @@ fn what_the_log_cannot_tell_is_told() {
     let log = saved.directory().join(LOG);
     let whole = fs::read_to_string(&log).unwrap();
     // As a version wrote it that did not log what was cut off.
-    let without_ages: Vec<&str> = whole.lines().filter(|line| !line.contains("_censored,")).collect();
+    let without_ages: Vec<&str> = whole
+        .lines()
+        .filter(|line| !line.contains("_censored,"))
+        .collect();
     fs::write(&log, without_ages.join("\n") + "\n").unwrap();
     let second = cut(&saved, &part(1, 2, "0"));
     let service = &second.latency["service"];
     let of_shard = &saved.report.shards[0].latency["service"];
     assert_eq!(service.censored, of_shard.censored);
-    assert!(service.at_least.contains(&"p90_us".to_owned()), "{service:?}");
-    assert!(second.notes[0].contains("the log has no time, so the service percentiles"), "{:?}", second.notes);
+    assert!(
+        service.at_least.contains(&"p90_us".to_owned()),
+        "{service:?}"
+    );
+    assert!(
+        second.notes[0].contains("the log has no time, so the service percentiles"),
+        "{:?}",
+        second.notes
+    );
     saved.report.shards[1].fault = Some("died".to_owned());
     let notes = cut(&saved, &part(1, 2, "1-2")).notes.join("\n");
-    assert!(notes.contains("shard 1 ended early (died): only what it had reported"), "{notes}");
+    assert!(
+        notes.contains("shard 1 ended early (died): only what it had reported"),
+        "{notes}"
+    );
     let shorter: Vec<&str> = whole.lines().take(40).collect();
     fs::write(&log, shorter.join("\n") + "\n").unwrap();
     let notes = cut(&saved, &Ask::EVERYTHING).notes.join("\n");
-    assert!(notes.contains("service times of the result, so these figures are incomplete"), "{notes}");
+    assert!(
+        notes.contains("service times of the result, so these figures are incomplete"),
+        "{notes}"
+    );
 }
 
 #[test]
@@ -193,34 +326,71 @@ fn a_damaged_log_is_refused_with_the_number_of_the_line() {
     let complaint = |text: &[u8]| {
         fs::write(&log, text).unwrap();
         let cut = Cut::of(&saved.report, &Ask::EVERYTHING).unwrap();
-        result_dir::recut(&saved.directory(), &saved.report, cut, |_| {}).unwrap_err().to_string()
+        result_dir::recut(&saved.directory(), &saved.report, cut, |_| {})
+            .unwrap_err()
+            .to_string()
     };
     let said = complaint(&whole.as_bytes()[..whole.len() - 5]);
     let lines = whole.lines().count();
-    assert!(said.contains(&format!("latency.hlog, line {lines}: it is cut short")), "{said}");
+    assert!(
+        said.contains(&format!("latency.hlog, line {lines}: it is cut short")),
+        "{said}"
+    );
     let said = complaint(whole.replacen("shard-0", "shard-9", 1).as_bytes());
-    assert!(said.contains("line 7: it is of shard 9, which the result does not have"), "{said}");
+    assert!(
+        said.contains("line 7: it is of shard 9, which the result does not have"),
+        "{said}"
+    );
     let said = complaint(whole.replacen(",0.000,", ",6.000,", 1).as_bytes());
-    assert!(said.contains("line 7: it is of second 6, which the result does not have"), "{said}");
+    assert!(
+        said.contains("line 7: it is of second 6, which the result does not have"),
+        "{said}"
+    );
     let said = complaint(&[&b"#"[..], &vec![b'x'; 1 << 20], b"\n"].concat());
-    assert!(said.contains("line 1: it is longer than any line"), "{said}");
+    assert!(
+        said.contains("line 1: it is longer than any line"),
+        "{said}"
+    );
     assert!(complaint(b"# \xff\n").contains("line 1: it is not text"));
     fs::remove_file(&log).unwrap();
     let cut = Cut::of(&saved.report, &Ask::EVERYTHING).unwrap();
-    let said = result_dir::recut(&saved.directory(), &saved.report, cut, |_| {}).unwrap_err().to_string();
-    assert!(said.contains("latency.hlog does not exist: a result can only be cut"), "{said}");
+    let said = result_dir::recut(&saved.directory(), &saved.report, cut, |_| {})
+        .unwrap_err()
+        .to_string();
+    assert!(
+        said.contains("latency.hlog does not exist: a result can only be cut"),
+        "{said}"
+    );
 }
 
 #[test]
 fn a_part_that_the_run_does_not_have_is_refused() {
-    let saved = saved(Size { attempts: 3, ..SMALL }, 6);
+    let saved = saved(
+        Size {
+            attempts: 3,
+            ..SMALL
+        },
+        6,
+    );
     let refusal = |ask: &Ask| Cut::of(&saved.report, ask).unwrap_err().to_string();
-    assert_eq!(refusal(&part(2, 7, "")), "--to 7s is outside the run, which took 6.00 s");
-    assert_eq!(refusal(&part(3, 3, "")), "--from 3s is not before --to 3s: there is no second between them");
-    assert_eq!(refusal(&part(0, 1, "1-3")), "--shards names shard 3, and the run's are 0 to 2");
+    assert_eq!(
+        refusal(&part(2, 7, "")),
+        "--to 7s is outside the run, which took 6.00 s"
+    );
+    assert_eq!(
+        refusal(&part(3, 3, "")),
+        "--from 3s is not before --to 3s: there is no second between them"
+    );
+    assert_eq!(
+        refusal(&part(0, 1, "1-3")),
+        "--shards names shard 3, and the run's are 0 to 2"
+    );
     assert!(
-        refusal(&Ask { span: Span::Steady, ..Ask::EVERYTHING })
-            .starts_with("find a steady state: 6 whole seconds between")
+        refusal(&Ask {
+            span: Span::Steady,
+            ..Ask::EVERYTHING
+        })
+        .starts_with("find a steady state: 6 whole seconds between")
     );
     let mut empty = saved.report.clone();
     empty.intervals.clear();
@@ -237,6 +407,12 @@ fn a_part_reads_as_it_did() {
         });
     };
     let some = cut(&saved, &part(2, 5, "0,2"));
-    golden("cut.txt", &crawlmark_results::run::cut::doc(&some).terminal(100));
-    golden("cut.md", &crawlmark_results::run::cut::doc(&cut(&saved, &Ask::EVERYTHING)).markdown());
+    golden(
+        "cut.txt",
+        &crawlmark_results::run::cut::doc(&some).terminal(100),
+    );
+    golden(
+        "cut.md",
+        &crawlmark_results::run::cut::doc(&cut(&saved, &Ask::EVERYTHING)).markdown(),
+    );
 }

@@ -1,7 +1,8 @@
 //! The report and its renderings, from a run whose every number is known.
 //!
-//! The golden files are in `tests/golden`; `INSTA_UPDATE=always cargo test -p crawlmark-results --test report` writes
-//! them again when a change is meant.
+//! The golden files are in `tests/golden`;
+//! `INSTA_UPDATE=always cargo test -p crawlmark-results --test report` writes them again when a
+//! change is meant.
 
 use std::collections::{BTreeMap, HashSet};
 use std::iter;
@@ -15,10 +16,12 @@ use crawlmark_harness::pacer::WorstWindow;
 use crawlmark_harness::plan::{RunPlan, ShardPlan};
 use crawlmark_harness::process::ShardExit;
 use crawlmark_harness::sample::{Advice, Attempt, ErrorKind, Fate, Outcome, Permit, Sample};
-use crawlmark_harness::stats::{AnswerBins, Bins, Bounds, Counters, Failures, Groups, Series, ShardStats};
+use crawlmark_harness::stats::{
+    AnswerBins, Bins, Bounds, Counters, Failures, Groups, Series, ShardStats,
+};
 use crawlmark_harness::supervisor::{
-    BusiestWindow, Interval, Moved, ReceivedStats, RunRecord, ShardFault, ShardRecord, ShardSecond, Stopped,
-    SupervisorCpu,
+    BusiestWindow, Interval, Moved, ReceivedStats, RunRecord, ShardFault, ShardRecord, ShardSecond,
+    Stopped, SupervisorCpu,
 };
 use crawlmark_harness::units::{IdRange, Rate};
 use crawlmark_harness::wire::{
@@ -27,8 +30,12 @@ use crawlmark_harness::wire::{
 use crawlmark_harness::workload::Opened;
 use crawlmark_results::export;
 use crawlmark_results::run::gates::{Breach, LiveThresholds, Objective};
-use crawlmark_results::run::report::{Environment, IntervalRow, Labels, Report, Source, Verdict, Witness};
-use crawlmark_results::run::result_dir::{RESULT, ResultDir, ResultError, default_path, left_over, made_from, read};
+use crawlmark_results::run::report::{
+    Environment, IntervalRow, Labels, Report, Source, Verdict, Witness,
+};
+use crawlmark_results::run::result_dir::{
+    RESULT, ResultDir, ResultError, default_path, left_over, made_from, read,
+};
 use crawlmark_results::run::words;
 use crawlmark_results::show::plot;
 use proptest::prelude::*;
@@ -40,10 +47,19 @@ fn plan() -> RunPlan {
         workload: BTreeMap::from([("method".to_owned(), "GET".to_owned())]),
         shards: 2,
         connections: 8,
-        rate: Some(Rate { permits: 2_000, period_ns: 1_000_000_000 }),
+        rate: Some(Rate {
+            permits: 2_000,
+            period_ns: 1_000_000_000,
+        }),
         burst: 10,
         at_start: 10,
-        ..RunPlan::new("http://127.0.0.1:8080/items/{id}", IdRange { start: 0, end: 4_000 })
+        ..RunPlan::new(
+            "http://127.0.0.1:8080/items/{id}",
+            IdRange {
+                start: 0,
+                end: 4_000,
+            },
+        )
     }
 }
 
@@ -59,7 +75,14 @@ fn sample(id: u64) -> Sample {
     };
     let sent = Nanos(id * MS);
     Sample {
-        permit: Permit { id, attempt: 0, first_intended: sent, intended: sent, ready: sent, admitted: sent },
+        permit: Permit {
+            id,
+            attempt: 0,
+            first_intended: sent,
+            intended: sent,
+            ready: sent,
+            admitted: sent,
+        },
         attempt: Attempt {
             sent: Some(sent),
             first_byte: Some(Nanos(sent.0 + MS / 2)),
@@ -79,7 +102,12 @@ fn record(stats: &mut ShardStats, id: u64) {
     stats.record(&sample(id));
     if id % 1_000 == 7 {
         stats.open_connection(
-            &Opened { connect_ns: 80_000, tunnel_ns: None, handshake: None, protocol: None },
+            &Opened {
+                connect_ns: 80_000,
+                tunnel_ns: None,
+                handshake: None,
+                protocol: None,
+            },
             &Series::ALL,
         );
     }
@@ -103,7 +131,10 @@ fn failures(plan: &ShardPlan) -> Failures {
     let mut failures = Failures::default();
     for id in plan.span().start..plan.span().end {
         let Attempt { status, .. } = sample(id).attempt;
-        let body = format!("{{\"error\": \"status {}\",\n \"id\": {id}, \"a|b\": \"<i>\"}}", status.unwrap_or(0));
+        let body = format!(
+            "{{\"error\": \"status {}\",\n \"id\": {id}, \"a|b\": \"<i>\"}}",
+            status.unwrap_or(0)
+        );
         failures.record(&sample(id).attempt, None, || Some(body));
     }
     failures
@@ -123,7 +154,11 @@ fn shard(plan: ShardPlan, fault: Option<ShardFault>) -> ShardRecord {
     let whole = fault.is_none();
     ShardRecord {
         pid: 4_000 + i32::try_from(plan.shard).unwrap_or(0),
-        exit: if whole { ShardExit::Clean } else { ShardExit::Signal(9) },
+        exit: if whole {
+            ShardExit::Clean
+        } else {
+            ShardExit::Signal(9)
+        },
         fault,
         stats: ReceivedStats::of(&stats).unwrap(),
         peak_in_flight: if whole { 4 } else { 0 },
@@ -137,9 +172,20 @@ fn shard(plan: ShardPlan, fault: Option<ShardFault>) -> ShardRecord {
         hosts: Groups::default(),
         templates: Groups::default(),
         sources: Groups::default(),
-        failures: if whole { failures(&plan) } else { Failures::default() },
+        failures: if whole {
+            failures(&plan)
+        } else {
+            Failures::default()
+        },
         budgets: whole
-            .then_some(BudgetUse { worst: WorstWindow { width_ns: 14 * MS, admitted: 11, allowed: 12 }, kept: true })
+            .then_some(BudgetUse {
+                worst: WorstWindow {
+                    width_ns: 14 * MS,
+                    admitted: 11,
+                    allowed: 12,
+                },
+                kept: true,
+            })
             .map(|used| (Scope::Run, used))
             .into_iter()
             .collect(),
@@ -152,7 +198,10 @@ fn shard(plan: ShardPlan, fault: Option<ShardFault>) -> ShardRecord {
         }),
         cpu: whole.then_some(CpuHealth {
             measured_ns: 2_000 * MS,
-            ticks: Some(CpuTicks { stolen: 1, all: 200 }),
+            ticks: Some(CpuTicks {
+                stolen: 1,
+                all: 200,
+            }),
             speed_before_ns: Some(1_520_000),
             speed_after_ns: Some(1_550_000),
         }),
@@ -164,7 +213,11 @@ fn shard(plan: ShardPlan, fault: Option<ShardFault>) -> ShardRecord {
             pause_ns: 50 * MS,
             ..BindingTimes::default()
         },
-        courtesy: if whole { courtesy() } else { ThrottlingCounts::default() },
+        courtesy: if whole {
+            courtesy()
+        } else {
+            ThrottlingCounts::default()
+        },
         plan,
     }
 }
@@ -179,8 +232,15 @@ fn first_second() -> Interval {
             in_flight: 7,
             cpu_us: 9_000,
             max_sched_lag_ns: 1_500,
-            binding: BindingTimes { rate_ns: 1_700 * MS, target_ns: 300 * MS, ..BindingTimes::default() },
-            standing: Some(ControllerState { limit: 12, pace_per_s: Some(990.0) }),
+            binding: BindingTimes {
+                rate_ns: 1_700 * MS,
+                target_ns: 300 * MS,
+                ..BindingTimes::default()
+            },
+            standing: Some(ControllerState {
+                limit: 12,
+                pace_per_s: Some(990.0),
+            }),
         },
         answers: AnswerBins::default(),
         bins: Bins::default(),
@@ -193,7 +253,12 @@ fn first_second() -> Interval {
         merged,
         shards: Vec::new(),
         seconds: [0, 1]
-            .map(|shard| ShardSecond { shard, attempts: 500, max_sched_lag_ns: 1_500, cpu_us: 4_500 })
+            .map(|shard| ShardSecond {
+                shard,
+                attempts: 500,
+                max_sched_lag_ns: 1_500,
+                cpu_us: 4_500,
+            })
             .to_vec(),
     }
 }
@@ -211,19 +276,44 @@ fn report(fault: Option<ShardFault>, interrupted: Option<i32>) -> Report {
         stopped: Stopped::No,
         failure: None,
         suspended: Duration::ZERO,
-        moved: Moved { ranges: 1, ids: 20, shares: 2 },
+        moved: Moved {
+            ranges: 1,
+            ids: 20,
+            shares: 2,
+        },
         pauses: 3,
         busiest: BTreeMap::from([(
             Scope::Run,
             vec![
-                BusiestWindow { width: Duration::from_millis(10), sent: 28, end_ns: 80 * MS },
-                BusiestWindow { width: Duration::from_millis(100), sent: 209, end_ns: 130 * MS },
-                BusiestWindow { width: Duration::from_secs(1), sent: 2_001, end_ns: 1_510 * MS },
+                BusiestWindow {
+                    width: Duration::from_millis(10),
+                    sent: 28,
+                    end_ns: 80 * MS,
+                },
+                BusiestWindow {
+                    width: Duration::from_millis(100),
+                    sent: 209,
+                    end_ns: 130 * MS,
+                },
+                BusiestWindow {
+                    width: Duration::from_secs(1),
+                    sent: 2_001,
+                    end_ns: 1_510 * MS,
+                },
             ],
         )]),
         shards: vec![shard(parts.remove(0), None), shard(last, fault)],
-        supervisor: Usage { cpu_user_us: 4_000, cpu_system_us: 6_000, max_rss_bytes: 8 << 20, ..Usage::default() },
-        effort: SupervisorCpu { starting_us: 3_000, running_us: 5_000, running: Duration::from_secs(2) },
+        supervisor: Usage {
+            cpu_user_us: 4_000,
+            cpu_system_us: 6_000,
+            max_rss_bytes: 8 << 20,
+            ..Usage::default()
+        },
+        effort: SupervisorCpu {
+            starting_us: 3_000,
+            running_us: 5_000,
+            running: Duration::from_secs(2),
+        },
         host: HostRecord {
             watched_ns: 10_000 * MS,
             cpu_pressure_us: Some(100_000),
@@ -249,9 +339,18 @@ fn report(fault: Option<ShardFault>, interrupted: Option<i32>) -> Report {
         colocated: true,
         git_revision: None,
     };
-    let labels = Labels { name: "golden".to_owned(), tags: BTreeMap::from([("branch".to_owned(), "main".to_owned())]) };
+    let labels = Labels {
+        name: "golden".to_owned(),
+        tags: BTreeMap::from([("branch".to_owned(), "main".to_owned())]),
+    };
     let intervals = vec![IntervalRow::new(&first_second())];
-    let mut report = Report::new(Source { plan: &plan, labels: &labels, record: &record, intervals, environment });
+    let mut report = Report::new(Source {
+        plan: &plan,
+        labels: &labels,
+        record: &record,
+        intervals,
+        environment,
+    });
     // The rest of the identity is this process.
     report.run_id = format!("{}-1", report.started_at);
     "0.0.0".clone_into(&mut report.crawlmark_version);
@@ -261,7 +360,10 @@ fn report(fault: Option<ShardFault>, interrupted: Option<i32>) -> Report {
 /// A condition and what follows when it is broken.
 #[expect(clippy::unwrap_used, reason = "a test whose condition is none is over")]
 fn objective((text, breach): (&str, Breach)) -> Objective {
-    Objective { condition: text.parse().unwrap(), breach }
+    Objective {
+        condition: text.parse().unwrap(),
+        breach,
+    }
 }
 
 /// The report with a gate for each of these, of a run without seconds.
@@ -286,25 +388,58 @@ fn a_whole_run_reads_as_it_did() {
         differences: Vec::new(),
         ledger: serde_json::Value::Null,
     });
-    let report = gated(report, &[("service_p90 < 250ms", Breach::Fails), ("rate[10s] > 1500", Breach::Stops)]);
-    golden("whole.xml", &export::export(&report, export::Format::Junit).unwrap());
+    let report = gated(
+        report,
+        &[
+            ("service_p90 < 250ms", Breach::Fails),
+            ("rate[10s] > 1500", Breach::Stops),
+        ],
+    );
+    golden(
+        "whole.xml",
+        &export::export(&report, export::Format::Junit).unwrap(),
+    );
     golden("whole.txt", &words::doc(&report, &[]).terminal(100));
-    golden("whole.md", &words::doc(&report, &plot::all(&report)).markdown());
-    golden("whole.json", &serde_json::to_string_pretty(&report).unwrap());
+    golden(
+        "whole.md",
+        &words::doc(&report, &plot::all(&report)).markdown(),
+    );
+    golden(
+        "whole.json",
+        &serde_json::to_string_pretty(&report).unwrap(),
+    );
     assert_eq!(report.validity.verdict, Verdict::Valid);
 }
 
 #[test]
 fn a_run_that_lost_a_shard_says_what_is_missing() {
-    let conditions = ["service_p90 < 10ms", "throttled_rate < 0.1%", "item_p(99.9) < 1s", "valid == true", "rate > 2k"];
-    let report = gated(report(Some(ShardFault::Died), Some(2)), &conditions.map(|text| (text, Breach::Fails)));
-    golden("incomplete.xml", &export::export(&report, export::Format::Junit).unwrap());
+    let conditions = [
+        "service_p90 < 10ms",
+        "throttled_rate < 0.1%",
+        "item_p(99.9) < 1s",
+        "valid == true",
+        "rate > 2k",
+    ];
+    let report = gated(
+        report(Some(ShardFault::Died), Some(2)),
+        &conditions.map(|text| (text, Breach::Fails)),
+    );
+    golden(
+        "incomplete.xml",
+        &export::export(&report, export::Format::Junit).unwrap(),
+    );
     golden("incomplete.txt", &words::doc(&report, &[]).terminal(100));
-    golden("incomplete.md", &words::doc(&report, &plot::all(&report)).markdown());
+    golden(
+        "incomplete.md",
+        &words::doc(&report, &plot::all(&report)).markdown(),
+    );
     assert_eq!(report.validity.verdict, Verdict::Incomplete);
     assert_eq!((report.ledger.lost, report.ledger.not_attempted), (20, 480));
     let states = report.ledger;
-    assert_eq!(states.ended() + states.not_attempted + states.lost, states.planned);
+    assert_eq!(
+        states.ended() + states.not_attempted + states.lost,
+        states.planned
+    );
 }
 
 /// The verdict on a run of one shard whose record was spoilt.
@@ -331,10 +466,20 @@ fn verdict(spoil: impl FnOnce(&mut ShardRecord)) -> Verdict {
     };
     let environment = report(None, None).environment;
     let labels = Labels::default();
-    let report =
-        Report::new(Source { plan: &plan, labels: &labels, record: &record, intervals: Vec::new(), environment });
+    let report = Report::new(Source {
+        plan: &plan,
+        labels: &labels,
+        record: &record,
+        intervals: Vec::new(),
+        environment,
+    });
     let said = report.validity.reasons.is_empty();
-    assert_eq!(said, report.validity.verdict == Verdict::Valid, "a verdict has its reasons: {:?}", report.validity);
+    assert_eq!(
+        said,
+        report.validity.verdict == Verdict::Valid,
+        "a verdict has its reasons: {:?}",
+        report.validity
+    );
     report.validity.verdict
 }
 
@@ -343,8 +488,15 @@ fn a_busy_shard_is_the_limit_and_a_short_run_is_not_judged() {
     let busy = |cpu_user_us: u64, last_done: u64| {
         verdict(|shard| {
             shard.last_done = Nanos(last_done);
-            shard.usage = shard.usage.map(|usage| Usage { cpu_user_us, cpu_system_us: 0, ..usage });
-            shard.cpu = shard.cpu.map(|cpu| CpuHealth { measured_ns: last_done, ..cpu });
+            shard.usage = shard.usage.map(|usage| Usage {
+                cpu_user_us,
+                cpu_system_us: 0,
+                ..usage
+            });
+            shard.cpu = shard.cpu.map(|cpu| CpuHealth {
+                measured_ns: last_done,
+                ..cpu
+            });
         })
     };
     assert_eq!(busy(860_000, 1_000 * MS), Verdict::ClientLimited);
@@ -355,11 +507,23 @@ fn a_busy_shard_is_the_limit_and_a_short_run_is_not_judged() {
 #[test]
 fn a_shard_that_does_not_end_well_or_does_not_add_up_makes_a_run_incomplete() {
     assert_eq!(verdict(|_| {}), Verdict::Valid);
-    assert_eq!(verdict(|shard| shard.exit = ShardExit::Code(3)), Verdict::Incomplete);
-    assert_eq!(verdict(|shard| shard.exit = ShardExit::Signal(11)), Verdict::Incomplete);
+    assert_eq!(
+        verdict(|shard| shard.exit = ShardExit::Code(3)),
+        Verdict::Incomplete
+    );
+    assert_eq!(
+        verdict(|shard| shard.exit = ShardExit::Signal(11)),
+        Verdict::Incomplete
+    );
     assert_eq!(verdict(|shard| shard.remaining = 1), Verdict::Incomplete);
-    assert_eq!(verdict(|shard| shard.stats.counters.items.ok -= 1), Verdict::Incomplete);
-    assert_eq!(verdict(|shard| shard.fault = Some(ShardFault::Died)), Verdict::Incomplete);
+    assert_eq!(
+        verdict(|shard| shard.stats.counters.items.ok -= 1),
+        Verdict::Incomplete
+    );
+    assert_eq!(
+        verdict(|shard| shard.fault = Some(ShardFault::Died)),
+        Verdict::Incomplete
+    );
 }
 
 #[test]
@@ -367,12 +531,19 @@ fn a_run_of_mostly_errors_measured_how_fast_they_came() {
     let errors = |count: u64| {
         verdict(|shard| {
             let counters = &mut shard.stats.counters;
-            *counters.requests.errors_by_kind.entry(ErrorKind::ConnectRefused).or_default() += count;
+            *counters
+                .requests
+                .errors_by_kind
+                .entry(ErrorKind::ConnectRefused)
+                .or_default() += count;
             counters.items.ok -= count;
             counters.items.failed += count;
         })
     };
-    assert_eq!((errors(5), errors(900), errors(1_100)), (Verdict::Valid, Verdict::Errors, Verdict::TargetLimited));
+    assert_eq!(
+        (errors(5), errors(900), errors(1_100)),
+        (Verdict::Valid, Verdict::Errors, Verdict::TargetLimited)
+    );
 }
 
 #[test]
@@ -387,7 +558,10 @@ fn books_that_differ_make_a_run_incomplete() {
         });
         report.validity.verdict
     };
-    assert_eq!([Some(true), None, Some(false)].map(heard), [Verdict::Valid, Verdict::Valid, Verdict::Incomplete]);
+    assert_eq!(
+        [Some(true), None, Some(false)].map(heard),
+        [Verdict::Valid, Verdict::Valid, Verdict::Incomplete]
+    );
 }
 
 #[test]
@@ -396,7 +570,8 @@ fn a_gate_is_judged_by_the_report() {
         let report = gated(report(None, None), &[(text, Breach::Fails)]);
         (report.gates[0].ok, report.gates[0].value)
     };
-    // 4,000 attempts in two seconds: 3,960 good, 8 not found, 8 throttled, and 24 that came to nothing.
+    // 4,000 attempts in two seconds: 3,960 good, 8 not found, 8 throttled, and 24 that came to
+    // nothing.
     for (text, ok, value) in [
         ("rate == 2000", Some(true), Some(2_000.0)),
         ("attempts_rate > 2000", Some(false), Some(2_000.0)),
@@ -445,19 +620,36 @@ fn a_gate_that_stopped_a_run_is_named_and_one_that_came_too_late_is_not() {
         lookout.hear(&first_second());
         assert!(lookout.has_enough());
         lookout.close(&mut report);
-        assert_eq!((report.gates[0].ok, report.gates[0].until_s), (Some(false), Some(1)));
+        assert_eq!(
+            (report.gates[0].ok, report.gates[0].until_s),
+            (Some(false), Some(1))
+        );
         report
     };
     let stopped = closed(true);
     assert_eq!(stopped.stopped_by.as_deref(), Some("errors[1s] < 5"));
-    assert!(words::doc(&stopped, &[]).terminal(200).contains("this stopped the run"));
-    assert!(words::doc(&stopped, &plot::all(&stopped)).markdown().contains(": errors\\[1s\\] is "));
+    assert!(
+        words::doc(&stopped, &[])
+            .terminal(200)
+            .contains("this stopped the run")
+    );
+    assert!(
+        words::doc(&stopped, &plot::all(&stopped))
+            .markdown()
+            .contains(": errors\\[1s\\] is ")
+    );
     assert_eq!(closed(false).stopped_by, None);
 }
 
 #[test]
 fn a_report_survives_json() {
-    let report = gated(report(None, None), &[("rate > 5", Breach::Fails), ("item_p999 < 5ms", Breach::Fails)]);
+    let report = gated(
+        report(None, None),
+        &[
+            ("rate > 5", Breach::Fails),
+            ("item_p999 < 5ms", Breach::Fails),
+        ],
+    );
     let json = serde_json::to_string(&report).unwrap();
     assert_eq!(serde_json::from_str::<Report>(&json).unwrap(), report);
 }
@@ -471,19 +663,29 @@ fn a_result_is_never_overwritten_and_never_left_half_made() {
     let summary = std::fs::read_to_string(path.join("summary.md")).unwrap();
     for plot in plot::all(&report) {
         assert_eq!(
-            std::fs::read_to_string(path.join("plots").join(plot.name).with_extension("svg")).unwrap(),
+            std::fs::read_to_string(path.join("plots").join(plot.name).with_extension("svg"))
+                .unwrap(),
             plot.svg
         );
         assert!(summary.contains(&format!("(plots/{}.svg): {}\n", plot.name, plot.caption)));
     }
-    assert!(matches!(ResultDir::create(&path), Err(ResultError::Exists(_))));
+    assert!(matches!(
+        ResultDir::create(&path),
+        Err(ResultError::Exists(_))
+    ));
     drop(ResultDir::create(&home.path().join("other/one")).unwrap());
-    let left: Vec<_> = std::fs::read_dir(home.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    let left: Vec<_> = std::fs::read_dir(home.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
     assert_eq!(left, ["result"]);
     let empty = home.path().join("empty");
     std::fs::create_dir(&empty).unwrap();
     ResultDir::create(&empty).unwrap().finish(&report).unwrap();
-    assert!(empty.join("result.json").exists(), "an empty directory may become a result");
+    assert!(
+        empty.join("result.json").exists(),
+        "an empty directory may become a result"
+    );
 }
 
 #[test]
@@ -493,7 +695,9 @@ fn a_result_whose_name_was_taken_meanwhile_is_kept() {
     let mine = ResultDir::create(&path).unwrap();
     std::fs::create_dir(&path).unwrap();
     std::fs::write(path.join("other"), "somebody else's").unwrap();
-    let Err(ResultError::Rename { kept, .. }) = mine.finish(&report(None, None)) else { panic!("the name is taken") };
+    let Err(ResultError::Rename { kept, .. }) = mine.finish(&report(None, None)) else {
+        panic!("the name is taken")
+    };
     assert!(kept.join("result.json").exists());
 }
 
@@ -506,7 +710,8 @@ fn unfinished(path: &Path) -> PathBuf {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 12, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// A disk that takes some of the files and not the others costs those and nothing else, whichever they are.
+    /// A disk that takes some of the files and not the others costs those and nothing else,
+    /// whichever they are.
     #[test]
     fn a_file_that_cannot_be_written_costs_no_other(blocked in prop::collection::vec(any::<prop::sample::Index>(), 1..4)) {
         // A true one: what is read back has to add up.
@@ -544,15 +749,26 @@ proptest! {
 fn what_was_measured_outlives_whoever_gives_up() {
     for (file, text, is_measured) in [
         ("latency.hlog", "#[comment]\n", false),
-        ("latency.hlog", "#[comment]\nTag=shard-0.service,0.000,1.000,1,x\n", true),
+        (
+            "latency.hlog",
+            "#[comment]\nTag=shard-0.service,0.000,1.000,1,x\n",
+            true,
+        ),
         ("probes.jsonl", "{}\n", false),
         ("probes.jsonl", "{}\n{}\n", true),
         ("rounds/001-base.log", "error: no such host\n", false),
         ("rounds/001-base/result.json", "{}", true),
-        ("rounds/.001-base.7.partial/latency.hlog", "Tag=shard-0.service,0.000,1.000,1,x\n", true),
+        (
+            "rounds/.001-base.7.partial/latency.hlog",
+            "Tag=shard-0.service,0.000,1.000,1,x\n",
+            true,
+        ),
         ("unheard-of", "", true),
     ] {
-        for by in [|directory: ResultDir| drop(directory), |directory: ResultDir| drop(directory.leave())] {
+        for by in [
+            |directory: ResultDir| drop(directory),
+            |directory: ResultDir| drop(directory.leave()),
+        ] {
             let home = tempfile::tempdir().unwrap();
             let path = home.path().join("result");
             let directory = ResultDir::create(&path).unwrap();
@@ -571,15 +787,26 @@ fn a_directory_is_left_over_once_nobody_is_at_it() {
     let home = tempfile::tempdir().unwrap();
     let left = |pid: u32| home.path().join(format!(".old.{pid}.partial"));
     // This process lives, and yet it was another of its number that left that.
-    for place in [left(4_294_967), left(std::process::id()), home.path().join(".not-ours.partial")] {
+    for place in [
+        left(4_294_967),
+        left(std::process::id()),
+        home.path().join(".not-ours.partial"),
+    ] {
         std::fs::create_dir(place).unwrap();
     }
     let mine = ResultDir::create(&home.path().join("result")).unwrap();
     let mut expected = [left(4_294_967), left(std::process::id())];
     expected.sort_unstable();
-    assert_eq!(left_over(home.path()), expected, "what is in use is left out");
+    assert_eq!(
+        left_over(home.path()),
+        expected,
+        "what is in use is left out"
+    );
     drop(mine);
-    assert_eq!(left_over(&home.path().join("nowhere")), Vec::<PathBuf>::new());
+    assert_eq!(
+        left_over(&home.path().join("nowhere")),
+        Vec::<PathBuf>::new()
+    );
 }
 
 #[test]

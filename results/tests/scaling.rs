@@ -1,7 +1,9 @@
-//! How throughput grows, from rounds as they are read from reports to what is said and drawn of them.
+//! How throughput grows, from rounds as they are read from reports to what is said and drawn of
+//! them.
 //!
-//! The golden files are in `tests/golden`; `INSTA_UPDATE=always cargo test -p crawlmark-results --test scaling` writes them
-//! again when a change is meant.
+//! The golden files are in `tests/golden`;
+//! `INSTA_UPDATE=always cargo test -p crawlmark-results --test scaling` writes them again when a
+//! change is meant.
 
 #![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
@@ -20,10 +22,17 @@ fn saved() -> Report {
     serde_json::from_str(golden.splitn(3, "---").nth(2).unwrap()).unwrap()
 }
 
-const SIZE: Size = Size { shards: 2, connections: 8 };
+const SIZE: Size = Size {
+    shards: 2,
+    connections: 8,
+};
 
 fn read(report: &Report) -> Round {
-    Round::new(report, (1, SIZE, "rounds/001".to_owned()), Some(Duration::from_millis(100)))
+    Round::new(
+        report,
+        (1, SIZE, "rounds/001".to_owned()),
+        Some(Duration::from_millis(100)),
+    )
 }
 
 #[test]
@@ -41,13 +50,18 @@ fn a_round_is_read_from_its_report() {
     let share = 0.1 / (report.environment.cores as f64 * report.totals.duration_s);
     assert!((round.machine_cpu_share.unwrap() - share).abs() < 1e-12);
     assert!(round.counts());
-    // The slowest shard of two takes 1/1 per item, the other 1/3: the mean of which is two thirds of the greatest.
+    // The slowest shard of two takes 1/1 per item, the other 1/3: the mean of which is two thirds
+    // of the greatest.
     report.shards[0].totals.items_per_s = 3.0;
     report.shards[1].totals.items_per_s = 1.0;
     report.shards.truncate(2);
     assert!((read(&report).balance.unwrap() - 2.0 / 3.0).abs() < 1e-12);
     report.shards[1].totals.items_per_s = 0.0;
-    assert_eq!(read(&report).balance, Some(0.0), "a shard that does nothing is waited for without end");
+    assert_eq!(
+        read(&report).balance,
+        Some(0.0),
+        "a shard that does nothing is waited for without end"
+    );
     report.shards[0].totals.items_per_s = 0.0;
     assert_eq!(read(&report).balance, None);
 }
@@ -81,8 +95,15 @@ fn scaling(cores: usize, machine_cpu_share: f64, x: impl Fn(usize, f64) -> f64) 
     let mut rounds = Vec::new();
     for replicate in 1..=5 {
         for shards in [1, 2, 4, 8, 16] {
-            let size = Size { shards, connections: shards * 8 };
-            let round = Round::new(&report, (replicate, size, format!("rounds/{replicate}-{shards}")), None);
+            let size = Size {
+                shards,
+                connections: shards * 8,
+            };
+            let round = Round::new(
+                &report,
+                (replicate, size, format!("rounds/{replicate}-{shards}")),
+                None,
+            );
             let n = f64::from(shards);
             rounds.push(Round {
                 items_per_s: x(replicate, n),
@@ -103,7 +124,10 @@ fn scaling(cores: usize, machine_cpu_share: f64, x: impl Fn(usize, f64) -> f64) 
     rounds[8].left_out = vec!["the CPU was slower after the run".to_owned()];
     rounds[8].validity = Verdict::Disturbed;
     let ceiling = Ceiling {
-        size: Size { shards: 16, connections: 128 },
+        size: Size {
+            shards: 16,
+            connections: 128,
+        },
         items_per_s: 12_000.0,
         validity: Verdict::ClientLimited,
         result: "ceiling".to_owned(),
@@ -118,7 +142,12 @@ fn scaling(cores: usize, machine_cpu_share: f64, x: impl Fn(usize, f64) -> f64) 
         environment: report.environment,
         target_processes: 1,
     };
-    Scaling::new(rounds, &[FixedQuantity::ConnectionsPerShard(8)], Some(ceiling), circumstances)
+    Scaling::new(
+        rounds,
+        &[FixedQuantity::ConnectionsPerShard(8)],
+        Some(ceiling),
+        circumstances,
+    )
 }
 
 /// Nearly linear, with a little noise that repeats.
@@ -134,25 +163,49 @@ fn golden(name: &str, text: &str) {
 
 fn count(svg: &str, tag: &str) -> usize {
     let document = roxmltree::Document::parse(svg).unwrap();
-    document.descendants().filter(|node| node.has_tag_name(tag)).count()
+    document
+        .descendants()
+        .filter(|node| node.has_tag_name(tag))
+        .count()
 }
 
 #[test]
 fn what_waits_for_answers_scales_and_says_so() {
     let scaling = scaling(2, 0.1, linear);
     let headline = scaling_headline(&scaling);
-    assert!(headline.starts_with("16 shards are 16.0x as fast as 1 ("), "{headline}");
     assert!(
-        headline.contains(": 100 % efficient (100.0 to 100.0 %), at 1.02x the CPU per request (1.02 to 1.02)."),
+        headline.starts_with("16 shards are 16.0x as fast as 1 ("),
+        "{headline}"
+    );
+    assert!(
+        headline.contains(
+            ": 100 % efficient (100.0 to 100.0 %), at 1.02x the CPU per request (1.02 to 1.02)."
+        ),
         "{headline}"
     );
     // A ratio whose interval holds 1 is in the table alone.
     let mut unclear = scaling.clone();
-    let noisy = unclear.rounds.iter_mut().filter(|round| round.replicate == 2 && round.size.shards == 16);
+    let noisy = unclear
+        .rounds
+        .iter_mut()
+        .filter(|round| round.replicate == 2 && round.size.shards == 16);
     noisy.for_each(|round| round.cpu_us_per_attempt = Some(50.0));
-    let unclear = Scaling::new(unclear.rounds, &[unclear.curves[0].held], None, unclear.circumstances);
-    assert!(!scaling_headline(&unclear).contains("CPU"), "{}", scaling_headline(&unclear));
-    assert!(unclear.doc().terminal(200).contains(" (x 0.83 to 1.02)"), "{}", unclear.doc().terminal(200));
+    let unclear = Scaling::new(
+        unclear.rounds,
+        &[unclear.curves[0].held],
+        None,
+        unclear.circumstances,
+    );
+    assert!(
+        !scaling_headline(&unclear).contains("CPU"),
+        "{}",
+        scaling_headline(&unclear)
+    );
+    assert!(
+        unclear.doc().terminal(200).contains(" (x 0.83 to 1.02)"),
+        "{}",
+        unclear.doc().terminal(200)
+    );
     let point = scaling.curves[0].told().unwrap();
     assert!(point.colocated && point.counts(), "CPU was not scarce");
     golden("scaling.txt", &scaling.doc().terminal(120));
@@ -160,25 +213,45 @@ fn what_waits_for_answers_scales_and_says_so() {
     let svg = plot::scaling(&scaling).svg;
     // Five sizes in four fields, and the key.
     assert_eq!(count(&svg, "circle"), 4 * 5 + 1);
-    for told in ["good items per second", "efficiency", "client CPU", "balance", "linear", "law (USL)"] {
+    for told in [
+        "good items per second",
+        "efficiency",
+        "client CPU",
+        "balance",
+        "linear",
+        "law (USL)",
+    ] {
         assert!(svg.contains(told), "{told}");
     }
     assert!(!svg.contains("NaN") && !svg.contains("inf"));
-    assert!(!svg.contains("client ceiling"), "a ceiling far above is not drawn");
+    assert!(
+        !svg.contains("client ceiling"),
+        "a ceiling far above is not drawn"
+    );
 }
 
 #[test]
 fn more_than_linear_growth_is_claimed_only_where_chance_is_excluded() {
     let of = |noise: f64| {
         let gain = move |replicate: usize| 1.01 + (replicate as f64 - 3.0) * noise;
-        scaling_headline(&scaling(
-            2,
-            0.1,
-            move |replicate, n| if n > 1.0 { 159.0 * n * gain(replicate) } else { 159.0 },
-        ))
+        scaling_headline(&scaling(2, 0.1, move |replicate, n| {
+            if n > 1.0 {
+                159.0 * n * gain(replicate)
+            } else {
+                159.0
+            }
+        }))
     };
-    assert!(of(0.01).contains(": no loss of efficiency seen, 101 % (99.0 to 103.0 %), at"), "{}", of(0.01));
-    assert!(of(0.004).contains(": 101 % efficient (100.2 to 101.8 %), at"), "{}", of(0.004));
+    assert!(
+        of(0.01).contains(": no loss of efficiency seen, 101 % (99.0 to 103.0 %), at"),
+        "{}",
+        of(0.01)
+    );
+    assert!(
+        of(0.004).contains(": 101 % efficient (100.2 to 101.8 %), at"),
+        "{}",
+        of(0.004)
+    );
 }
 
 #[test]
@@ -192,7 +265,10 @@ fn what_fights_for_cpus_is_hollow_and_no_answer() {
         "{headline}"
     );
     let text = scaling.doc().terminal(120);
-    assert!(text.contains("no fit: 4 sizes that count are needed, and there are 0"), "{text}");
+    assert!(
+        text.contains("no fit: 4 sizes that count are needed, and there are 0"),
+        "{text}"
+    );
     assert!(
         text.contains("colocated, near the ceiling")
             && text.contains("near the ceiling at 1, 2, 4, 8 and 16 shards: the client")
@@ -202,22 +278,44 @@ fn what_fights_for_cpus_is_hollow_and_no_answer() {
     let plot = plot::scaling(&scaling);
     // A ring is two circles.
     assert_eq!(count(&plot.svg, "circle"), 2 * (4 * 5 + 1));
-    assert!(plot.svg.contains("CPUs shared with the target") && plot.svg.contains("client ceiling"));
+    assert!(
+        plot.svg.contains("CPUs shared with the target") && plot.svg.contains("client ceiling")
+    );
     assert_eq!(plot.caption, headline);
     let page = |scaling: &Scaling| scaling.doc().html(&scaling.plots());
-    assert!(page(&scaling).contains("status warning"), "a result that is no answer is no good news");
+    assert!(
+        page(&scaling).contains("status warning"),
+        "a result that is no answer is no good news"
+    );
     // Far from the ceiling, or without one, that is the verdict of the rounds.
     let mut slow = scaling.clone();
-    slow.rounds.iter_mut().for_each(|round| round.validity = Verdict::ClientLimited);
-    let slow = Scaling::new(slow.rounds, &[slow.curves[0].held], None, slow.circumstances).doc().terminal(200);
+    slow.rounds
+        .iter_mut()
+        .for_each(|round| round.validity = Verdict::ClientLimited);
+    let slow = Scaling::new(
+        slow.rounds,
+        &[slow.curves[0].held],
+        None,
+        slow.circumstances,
+    )
+    .doc()
+    .terminal(200);
     assert!(
         slow.contains("colocated, client limited")
             && slow.contains("client limited at 1, 2, 4, 8 and 16 shards: in most rounds")
     );
     let mut single = scaling;
-    single.curves.iter_mut().for_each(|curve| curve.points.truncate(1));
-    assert!(page(&single).contains("Nothing to compare") && page(&single).contains("status warning"));
-    assert!(!page(&single).contains("<figure"), "a plot of the growth from one size");
+    single
+        .curves
+        .iter_mut()
+        .for_each(|curve| curve.points.truncate(1));
+    assert!(
+        page(&single).contains("Nothing to compare") && page(&single).contains("status warning")
+    );
+    assert!(
+        !page(&single).contains("<figure"),
+        "a plot of the growth from one size"
+    );
 }
 
 #[test]
@@ -233,7 +331,12 @@ fn a_table_has_as_many_columns_as_there_is_room_for() {
 }
 
 /// Sweep in which every round had these attempts and limits.
-fn answered(mut scaling: Scaling, attempts: Attempts, binding: BindingReport, held: FixedQuantity) -> Scaling {
+fn answered(
+    mut scaling: Scaling,
+    attempts: Attempts,
+    binding: BindingReport,
+    held: FixedQuantity,
+) -> Scaling {
     for round in &mut scaling.rounds {
         (round.attempts, round.binding) = (attempts, binding);
         if let FixedQuantity::Connections(connections) = held {
@@ -246,9 +349,20 @@ fn answered(mut scaling: Scaling, attempts: Attempts, binding: BindingReport, he
 #[test]
 fn a_limit_that_is_not_the_clients_is_named() {
     let per_shard = FixedQuantity::ConnectionsPerShard(8);
-    let paused = BindingReport { pause: 0.9, concurrency: 0.1, ..BindingReport::default() };
-    let full = BindingReport { concurrency: 1.0, ..BindingReport::default() };
-    let answers = |throttled, not_found| Attempts { all: 1_000, throttled, not_found };
+    let paused = BindingReport {
+        pause: 0.9,
+        concurrency: 0.1,
+        ..BindingReport::default()
+    };
+    let full = BindingReport {
+        concurrency: 1.0,
+        ..BindingReport::default()
+    };
+    let answers = |throttled, not_found| Attempts {
+        all: 1_000,
+        throttled,
+        not_found,
+    };
     let flat = |_: usize, _: f64| 160.0;
     for (sweep, answers, binding, held, says) in [
         (
@@ -266,7 +380,8 @@ fn a_limit_that_is_not_the_clients_is_named() {
             FixedQuantity::Connections(8),
             "All connections were in use at every count, so their number or the target was the limit.",
         ),
-        // A crawl that scales has no such limit, and neither has one whose connections grow with the shards.
+        // A crawl that scales has no such limit, and neither has one whose connections grow with
+        // the shards.
         (
             scaling(2, 0.1, linear),
             answers(54, 0),
@@ -274,19 +389,34 @@ fn a_limit_that_is_not_the_clients_is_named() {
             FixedQuantity::Connections(8),
             "16 shards are 16.0x as fast as 1 ",
         ),
-        (scaling(2, 0.1, flat), answers(0, 0), full, per_shard, "16 shards are 1.00x as fast as 1 "),
+        (
+            scaling(2, 0.1, flat),
+            answers(0, 0),
+            full,
+            per_shard,
+            "16 shards are 1.00x as fast as 1 ",
+        ),
     ] {
         let scaling = answered(sweep, answers, binding, held);
         let headline = scaling_headline(&scaling);
         assert!(headline.contains(says), "{headline}");
-        let is_limited = headline.contains("The target throttled") || headline.contains("All connections were in use");
+        let is_limited = headline.contains("The target throttled")
+            || headline.contains("All connections were in use");
         assert_eq!(is_limited, !says.starts_with("16"), "{headline}");
         let text = scaling.doc().terminal(1_000);
         assert_eq!(text.contains("5.4 %"), answers.throttled > 0, "{text}");
     }
-    let missing = answered(scaling(2, 0.1, |_, _| 0.0), answers(0, 1_000), full, per_shard);
+    let missing = answered(
+        scaling(2, 0.1, |_, _| 0.0),
+        answers(0, 1_000),
+        full,
+        per_shard,
+    );
     let headline = scaling_headline(&missing);
-    assert!(headline.starts_with("No result: every request was not found (404 or 410)"), "{headline}");
+    assert!(
+        headline.starts_with("No result: every request was not found (404 or 410)"),
+        "{headline}"
+    );
     assert!(missing.doc().terminal(1_000).contains("100.0 %"));
     // A part that is small is not none.
     let slow = scaling_headline(&scaling(2, 0.1, |_, n| 100.0 / n.powi(2)));
@@ -304,14 +434,35 @@ fn what_is_saved_reads_back_and_says_the_same() {
 #[test]
 fn a_ceiling_that_says_nothing_marks_nothing() {
     let sound = scaling(1, 0.9, |_, n| 10_000.0 * n.sqrt().min(1.3));
-    assert!(sound.curves[0].points.iter().any(|point| point.limited_by_this_side));
-    for (items_per_s, validity, why) in
-        [(0.0, Verdict::Valid, "without a good item"), (12_000.0, Verdict::Disturbed, "disturbed")]
-    {
-        let ceiling = Ceiling { items_per_s, validity, ..sound.ceiling.clone().unwrap() };
+    assert!(
+        sound.curves[0]
+            .points
+            .iter()
+            .any(|point| point.limited_by_this_side)
+    );
+    for (items_per_s, validity, why) in [
+        (0.0, Verdict::Valid, "without a good item"),
+        (12_000.0, Verdict::Disturbed, "disturbed"),
+    ] {
+        let ceiling = Ceiling {
+            items_per_s,
+            validity,
+            ..sound.ceiling.clone().unwrap()
+        };
         let held = [FixedQuantity::ConnectionsPerShard(8)];
-        let scaling = Scaling::new(sound.rounds.clone(), &held, Some(ceiling), sound.circumstances.clone());
-        assert!(scaling.curves[0].points.iter().all(|point| !point.limited_by_this_side), "{why}");
+        let scaling = Scaling::new(
+            sound.rounds.clone(),
+            &held,
+            Some(ceiling),
+            sound.circumstances.clone(),
+        );
+        assert!(
+            scaling.curves[0]
+                .points
+                .iter()
+                .all(|point| !point.limited_by_this_side),
+            "{why}"
+        );
         let text = scaling.doc().terminal(120);
         let told = format!("no ceiling: its round, with 16 shards and 128 connections, was {why}");
         assert!(text.contains(&told) && !text.contains("inf"), "{text}");
@@ -329,11 +480,25 @@ fn the_level_is_that_of_the_least_sure_row() {
 #[test]
 fn an_interrupted_study_says_how_many_rounds_of_a_size_were_run() {
     let mut scaling = scaling(32, 0.2, |_, n| n * 100.0);
-    assert!(scaling.doc().terminal(200).contains("25 of 3 s, 5 of each size in random order"));
+    assert!(
+        scaling
+            .doc()
+            .terminal(200)
+            .contains("25 of 3 s, 5 of each size in random order")
+    );
     for (rounds, says) in [
-        (12, "12 of 3 s, 2 to 3 of each size that was run (5 planned) in random order"),
-        (10, "10 of 3 s, 2 of each size that was run (5 planned) in random order"),
-        (3, "3 of 3 s, 1 of each size that was run (5 planned) in random order"),
+        (
+            12,
+            "12 of 3 s, 2 to 3 of each size that was run (5 planned) in random order",
+        ),
+        (
+            10,
+            "10 of 3 s, 2 of each size that was run (5 planned) in random order",
+        ),
+        (
+            3,
+            "3 of 3 s, 1 of each size that was run (5 planned) in random order",
+        ),
     ] {
         scaling.rounds.truncate(rounds);
         let text = scaling.doc().terminal(200);

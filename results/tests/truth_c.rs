@@ -1,5 +1,5 @@
-//! The definition of truth, tier C: counts and cells, compared exactly. C1, C2 and C6 need whole runs: they are among the
-//! end-to-end tests.
+//! The definition of truth, tier C: counts and cells, compared exactly. C1, C2 and C6 need whole
+//! runs: they are among the end-to-end tests.
 #![expect(clippy::unwrap_used, reason = "a test that cannot read is over")]
 
 use std::collections::BTreeMap;
@@ -12,7 +12,9 @@ use base64::engine::general_purpose::STANDARD;
 use crawlmark_harness::clock::{Nanos, duration_ns};
 use crawlmark_harness::plan::split_point;
 use crawlmark_harness::sample::{Advice, Attempt, ErrorKind, Fate, Outcome, Permit, Sample};
-use crawlmark_harness::stats::{AnswerBins, Bins, Bounds, Counters, Percentile, Series, ShardStats, Timing};
+use crawlmark_harness::stats::{
+    AnswerBins, Bins, Bounds, Counters, Percentile, Series, ShardStats, Timing,
+};
 use crawlmark_harness::supervisor::{Interval, ShardTimes};
 use crawlmark_harness::wire::{Scheduled, SecondFigures, decode_stats, encode_timings};
 use crawlmark_harness::workload::{Handshake, Opened};
@@ -27,7 +29,8 @@ fn bounds() -> Bounds {
     Bounds::for_timeout(Duration::from_secs(10))
 }
 
-/// An attempt at `id` whose times depend on nothing else, spread evenly over the logarithm from 1 us to 10 s.
+/// An attempt at `id` whose times depend on nothing else, spread evenly over the logarithm from 1
+/// us to 10 s.
 fn sample(id: u64) -> Sample {
     let spread = |salt: u64| {
         let unit = fastrand::Rng::with_seed(id ^ salt << 40).f64();
@@ -42,7 +45,14 @@ fn sample(id: u64) -> Sample {
         _ => Outcome::Ok,
     };
     Sample {
-        permit: Permit { id, attempt: 0, first_intended: intended, intended, ready, admitted: ready },
+        permit: Permit {
+            id,
+            attempt: 0,
+            first_intended: intended,
+            intended,
+            ready,
+            admitted: ready,
+        },
         attempt: Attempt {
             sent: Some(sent),
             first_byte: Some(sent.plus(spread(3) / 2)),
@@ -51,7 +61,10 @@ fn sample(id: u64) -> Sample {
             bytes_received: 119,
             status: (outcome == Outcome::Ok).then_some(200),
             outcome,
-            advice: Advice { held_ns: Some(duration_ns(spread(3)) / 2), ..Advice::default() },
+            advice: Advice {
+                held_ns: Some(duration_ns(spread(3)) / 2),
+                ..Advice::default()
+            },
         },
         fate: Fate::Ended,
     }
@@ -65,8 +78,12 @@ fn recorded(ids: impl Iterator<Item = u64>) -> ShardStats {
         stats.look_up_late(id);
         stats.read_late(id);
         if id.is_multiple_of(1_000) {
-            let handshake =
-                Handshake { ns: 90_000 + id, is_resumed: id.is_multiple_of(3_000), version: "TLSv1.3", cipher: "AES" };
+            let handshake = Handshake {
+                ns: 90_000 + id,
+                is_resumed: id.is_multiple_of(3_000),
+                version: "TLSv1.3",
+                cipher: "AES",
+            };
             stats.open_connection(
                 &Opened {
                     connect_ns: 50_000 + id,
@@ -83,7 +100,12 @@ fn recorded(ids: impl Iterator<Item = u64>) -> ShardStats {
 
 /// The stats as the supervisor gets them.
 fn over_the_pipe(stats: &ShardStats) -> ShardStats {
-    decode_stats(bounds(), stats.counters.clone(), &encode_timings(stats).unwrap()).unwrap()
+    decode_stats(
+        bounds(),
+        stats.counters.clone(),
+        &encode_timings(stats).unwrap(),
+    )
+    .unwrap()
 }
 
 #[test]
@@ -112,8 +134,13 @@ fn c4_a_quantile_is_the_exact_one_or_at_most_a_thousandth_above() {
     for permille in 1..1_000_usize {
         let exact = values[permille * values.len() / 1_000 - 1];
         // Nine of ten thousandths to the last: ten samples have to lie beyond.
-        let Percentile::Exact(got) = timing.percentile(permille as f64 / 1_000.0) else { unreachable!("{permille}") };
-        assert!(got >= exact && (got - exact) as f64 <= exact as f64 * 0.000_977, "{permille}: {got} for {exact}");
+        let Percentile::Exact(got) = timing.percentile(permille as f64 / 1_000.0) else {
+            unreachable!("{permille}")
+        };
+        assert!(
+            got >= exact && (got - exact) as f64 <= exact as f64 * 0.000_977,
+            "{permille}: {got} for {exact}"
+        );
     }
 }
 
@@ -124,40 +151,69 @@ fn c5_histograms_survive_the_pipe_the_report_and_the_log() {
     let place = tempfile::tempdir().unwrap();
     let directory = ResultDir::create(&place.path().join("result")).unwrap();
     let mut file = directory.log().unwrap();
-    let mut log = file.begin(SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000)).unwrap();
+    let mut log = file
+        .begin(SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000))
+        .unwrap();
     log.append(&interval(0, &stats));
     log.append(&interval(1, &stats));
-    let written = fs::read_dir(place.path()).unwrap().next().unwrap().unwrap().path().join("latency.hlog");
+    let written = fs::read_dir(place.path())
+        .unwrap()
+        .next()
+        .unwrap()
+        .unwrap()
+        .path()
+        .join("latency.hlog");
     let if_killed_now = fs::read(&written).unwrap();
     log.end().unwrap();
     file.close().unwrap();
-    assert!(if_killed_now == fs::read(&written).unwrap(), "a killed run leaves each interval that ended");
+    assert!(
+        if_killed_now == fs::read(&written).unwrap(),
+        "a killed run leaves each interval that ended"
+    );
     let mut lines: BTreeMap<String, Vec<Histogram<u64>>> = BTreeMap::new();
     for entry in IntervalLogIterator::new(&fs::read(written).unwrap()) {
         if let LogEntry::Interval(line) = entry.unwrap() {
             let v2_deflate = STANDARD.decode(line.encoded_histogram()).unwrap();
-            let histogram = Deserializer::new().deserialize(&mut Cursor::new(v2_deflate)).unwrap();
-            lines.entry(line.tag().unwrap().as_str().to_owned()).or_default().push(histogram);
+            let histogram = Deserializer::new()
+                .deserialize(&mut Cursor::new(v2_deflate))
+                .unwrap();
+            lines
+                .entry(line.tag().unwrap().as_str().to_owned())
+                .or_default()
+                .push(histogram);
         }
     }
-    let logged =
-        Series::PER_INTERVAL.map(|series| (format!("shard-3.{}", series.name()), stats.timing(series).unwrap()));
-    let ages =
-        [Series::ServiceOk, Series::ResponseOk].map(|series| (series, stats.timing(series).and_then(Timing::ages)));
+    let logged = Series::PER_INTERVAL.map(|series| {
+        (
+            format!("shard-3.{}", series.name()),
+            stats.timing(series).unwrap(),
+        )
+    });
+    let ages = [Series::ServiceOk, Series::ResponseOk]
+        .map(|series| (series, stats.timing(series).and_then(Timing::ages)));
     assert_eq!(lines.len(), logged.len() + ages.len());
     for (series, ages) in ages {
         // No age is beyond the bounds.
         let tag = format!("shard-3.{}_censored", series.name());
-        assert!(lines[&tag].iter().all(|line| Some(line) == ages.as_ref()) && lines[&tag].len() == 2, "{tag}");
+        assert!(
+            lines[&tag].iter().all(|line| Some(line) == ages.as_ref()) && lines[&tag].len() == 2,
+            "{tag}"
+        );
     }
     for (tag, timing) in logged {
-        assert!(lines[&tag].iter().all(|line| *line == timing.histogram()) && lines[&tag].len() == 2, "{tag}");
+        assert!(
+            lines[&tag].iter().all(|line| *line == timing.histogram()) && lines[&tag].len() == 2,
+            "{tag}"
+        );
     }
 }
 
 fn interval(index: u64, stats: &ShardStats) -> Interval {
     Interval {
-        figures: SecondFigures { index, ..SecondFigures::default() },
+        figures: SecondFigures {
+            index,
+            ..SecondFigures::default()
+        },
         warmup: Counters::default(),
         merged: stats.clone(),
         scheduled: Scheduled::default(),

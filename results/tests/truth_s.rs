@@ -1,15 +1,20 @@
-//! Truth, tier S: how often the verdicts of a comparison are right, over thousands of seeded trials.
+//! Truth, tier S: how often the verdicts of a comparison are right, over thousands of seeded
+//! trials.
 //!
-//! Each test is a row of the definition of truth and is named after it. The trials are seeded, so a row holds or it does
-//! not. Each seed is the first that was tried, and other seeds hold as well; a row that is close to its bound says so.
+//! Each test is a row of the definition of truth and is named after it. The trials are seeded, so a
+//! row holds or it does not. Each seed is the first that was tried, and other seeds hold as well; a
+//! row that is close to its bound says so.
 
-#![expect(clippy::expect_used, reason = "a trial that cannot be judged ends the test")]
+#![expect(
+    clippy::expect_used,
+    reason = "a trial that cannot be judged ends the test"
+)]
 
 mod noise;
 
 use crawlmark_results::studies::compare::{
-    Arm, Comparison, DesignError, Disturbance, Metric, MetricVerdict, Order, Overall, Pair, Reading, Readings, Round,
-    Rule, Undecided, holm, judge, pair_up,
+    Arm, Comparison, DesignError, Disturbance, Metric, MetricVerdict, Order, Overall, Pair,
+    Reading, Readings, Round, Rule, Undecided, holm, judge, pair_up,
 };
 
 use self::noise::{Machine, Noise};
@@ -30,16 +35,20 @@ fn is_nominal(rate: f64) -> bool {
 
 /// S1: equal arms differ in 1 % of 5,000 trials, no more and no less.
 ///
-/// The nominal level is that of one metric and one look, at alpha .01. The exact test can have only so many levels: of 28
-/// pairs the greatest that is not above .01 is P(W+ <= 101) = .0096, so that is what is spent. The noise is great enough
-/// that whatever is significant is an effect of more than 2 %, too: the test alone decides.
+/// The nominal level is that of one metric and one look, at alpha .01. The exact test can have only
+/// so many levels: of 28 pairs the greatest that is not above .01 is P(W+ <= 101) = .0096, so that
+/// is what is spent. The noise is great enough that whatever is significant is an effect of more
+/// than 2 %, too: the test alone decides.
 #[test]
 fn s1_equal_arms_differ_as_often_as_the_level_says() {
     let rule = Rule::one_look(28, 0.01);
     let mut machine = Machine::new(1, Noise::Gaussian(0.10));
     let rate = share(5_000, || {
         let pairs = machine.pairs(&[Metric::Throughput], 0.0);
-        judge(&pairs, &rule).expect("the pairs are in blocks").verdict == Overall::Regression
+        judge(&pairs, &rule)
+            .expect("the pairs are in blocks")
+            .verdict
+            == Overall::Regression
     });
     assert!(is_nominal(rate), "{rate}");
 }
@@ -48,21 +57,30 @@ fn s1_equal_arms_differ_as_often_as_the_level_says() {
 #[test]
 fn s1_three_looks_differ_as_often_as_one() {
     let mut machine = Machine::new(2, Noise::Gaussian(0.10));
-    let rate = share(5_000, || judged(&machine.pairs(&[Metric::CpuPerAttempt], 0.0)).verdict == Overall::Regression);
+    let rate = share(5_000, || {
+        judged(&machine.pairs(&[Metric::CpuPerAttempt], 0.0)).verdict == Overall::Regression
+    });
     assert!(is_nominal(rate), "{rate}");
 }
 
-/// S1, where a machine is at its worst: a drift, a shared mood and a slower second round raise no more alarms than
-/// quiet: the random order turns all of it into noise.
+/// S1, where a machine is at its worst: a drift, a shared mood and a slower second round raise no
+/// more alarms than quiet: the random order turns all of it into noise.
 #[test]
 fn s1_a_drifting_machine_raises_no_more_alarms() {
     let mut machine = Machine::new(3, Noise::Drifting(0.10));
-    let rate = share(5_000, || judged(&machine.pairs(&[Metric::ServiceP50], 0.0)).verdict == Overall::Regression);
+    let rate = share(5_000, || {
+        judged(&machine.pairs(&[Metric::ServiceP50], 0.0)).verdict == Overall::Regression
+    });
     assert!(rate <= 0.0146, "{rate}");
 }
 
 /// As many as may decide together.
-const FOUR: [Metric; 4] = [Metric::CpuPerAttempt, Metric::Throughput, Metric::ServiceP50, Metric::ServiceP99];
+const FOUR: [Metric; 4] = [
+    Metric::CpuPerAttempt,
+    Metric::Throughput,
+    Metric::ServiceP50,
+    Metric::ServiceP99,
+];
 
 /// What came of trials with a real loss.
 #[derive(Debug, Default)]
@@ -86,7 +104,11 @@ fn power(seed: u64, noise: Noise, first: Metric) -> Power {
         match comparison.finding(first).expect("it was read").verdict {
             MetricVerdict::Regression => {
                 power.found += one;
-                power.early += if comparison.look.is_some_and(|taken| taken.look.pairs <= 40) { one } else { 0.0 };
+                power.early += if comparison.look.is_some_and(|taken| taken.look.pairs <= 40) {
+                    one
+                } else {
+                    0.0
+                };
             }
             MetricVerdict::Pass => power.passed += one,
             _ => {}
@@ -95,15 +117,16 @@ fn power(seed: u64, noise: Noise, first: Metric) -> Power {
     power
 }
 
-/// S2: at 3 % of noise, 95 of 100 losses of 5 % are found with at most 40 pairs, and no more than 2 pass.
+/// S2: at 3 % of noise, 95 of 100 losses of 5 % are found with at most 40 pairs, and no more than 2
+/// pass.
 #[test]
 fn s2_a_loss_of_5_percent_is_found_at_3_percent_noise() {
     let power = power(4, Noise::Drifting(0.03), Metric::CpuPerAttempt);
     assert!(power.early >= 0.95 && power.passed <= 0.02, "{power:?}");
 }
 
-/// S2: at 5 % of noise, 90 of 100 are found, and no more than 2 pass. A cost that is 5 % higher is the harder case: the
-/// logarithm of a throughput that is 5 % lower is greater.
+/// S2: at 5 % of noise, 90 of 100 are found, and no more than 2 pass. A cost that is 5 % higher is
+/// the harder case: the logarithm of a throughput that is 5 % lower is greater.
 #[test]
 fn s2_a_loss_of_5_percent_is_found_at_5_percent_noise() {
     let power = power(5, Noise::Drifting(0.05), Metric::ServiceP50);
@@ -129,13 +152,21 @@ fn rounds(arms: impl Iterator<Item = Arm>) -> Vec<Round> {
     let round = |(index, arm)| {
         let worse = if arm == Arm::Candidate { 1.2 } else { 1.0 };
         let reading = Reading::Gating(worse * (100.0 + f64::from(index)));
-        let readings = Readings { service_p50: reading, ..Readings::default() };
-        Round { arm, readings, disturbance: Disturbance::None }
+        let readings = Readings {
+            service_p50: reading,
+            ..Readings::default()
+        };
+        Round {
+            arm,
+            readings,
+            disturbance: Disturbance::None,
+        }
     };
     (0_u8..).zip(arms).map(round).collect()
 }
 
-/// S3: data that were not taken in pairs in random order get no verdict, whatever they read, and are told why.
+/// S3: data that were not taken in pairs in random order get no verdict, whatever they read, and
+/// are told why.
 #[test]
 fn s3_unpaired_and_sequential_data_are_refused() {
     let (a, b) = (Arm::Base, Arm::Candidate);
@@ -146,42 +177,86 @@ fn s3_unpaired_and_sequential_data_are_refused() {
     };
     let repeat = |arms: &[Arm], times| arms.repeat(times);
     let sequential = |first| DesignError::Sequential { first, rounds: 16 };
-    assert_eq!(refused([repeat(&[a], 16), repeat(&[b], 16)].concat()), sequential(a));
-    assert_eq!(refused([repeat(&[b], 16), repeat(&[a], 16)].concat()), sequential(b));
-    assert_eq!(refused(repeat(&[a, b, b], 12)), DesignError::Unpaired { base: 12, candidate: 24 });
-    assert_eq!(refused(repeat(&[a], 32)), DesignError::Unpaired { base: 32, candidate: 0 });
-    assert_eq!(refused(repeat(&[a, b], 16)), DesignError::NotInBlocks { pair: 1, order: Order::BaseFirst });
-    assert_eq!(refused(repeat(&[b, a], 16)), DesignError::NotInBlocks { pair: 1, order: Order::CandidateFirst });
-    assert_eq!(refused(repeat(&[a, a, b, b], 8)), DesignError::NotAlternating { round: 1, arm: a });
+    assert_eq!(
+        refused([repeat(&[a], 16), repeat(&[b], 16)].concat()),
+        sequential(a)
+    );
+    assert_eq!(
+        refused([repeat(&[b], 16), repeat(&[a], 16)].concat()),
+        sequential(b)
+    );
+    assert_eq!(
+        refused(repeat(&[a, b, b], 12)),
+        DesignError::Unpaired {
+            base: 12,
+            candidate: 24
+        }
+    );
+    assert_eq!(
+        refused(repeat(&[a], 32)),
+        DesignError::Unpaired {
+            base: 32,
+            candidate: 0
+        }
+    );
+    assert_eq!(
+        refused(repeat(&[a, b], 16)),
+        DesignError::NotInBlocks {
+            pair: 1,
+            order: Order::BaseFirst
+        }
+    );
+    assert_eq!(
+        refused(repeat(&[b, a], 16)),
+        DesignError::NotInBlocks {
+            pair: 1,
+            order: Order::CandidateFirst
+        }
+    );
+    assert_eq!(
+        refused(repeat(&[a, a, b, b], 8)),
+        DesignError::NotAlternating { round: 1, arm: a }
+    );
     assert_eq!(refused(Vec::new()), DesignError::NoRounds);
     let paired = pair_up(&rounds(repeat(&[a, b, b, a], 8).into_iter())).expect("they are paired");
-    assert_eq!(judged(&paired).verdict, Overall::Regression, "the same readings in blocks get their verdict");
+    assert_eq!(
+        judged(&paired).verdict,
+        Overall::Regression,
+        "the same readings in blocks get their verdict"
+    );
 }
 
 /// S4: any of four equal metrics is called a regression in at most 1 % of comparisons.
 #[test]
 fn s4_any_of_four_equal_metrics_is_a_regression_in_at_most_1_percent() {
     let mut machine = Machine::new(8, Noise::Drifting(0.05));
-    let rate = share(5_000, || judged(&machine.pairs(&FOUR, 0.0)).verdict == Overall::Regression);
+    let rate = share(5_000, || {
+        judged(&machine.pairs(&FOUR, 0.0)).verdict == Overall::Regression
+    });
     assert!(rate <= 0.01, "{rate}");
 }
 
-/// S4, where the noise is so great that the smallest effect is no help: the looks and Holm's correction alone. This is 0.97
-/// % in 4,000,000 trials, so that of 5,000 some seeds count a few more than 50, and some fewer, as this one does (45).
+/// S4, where the noise is so great that the smallest effect is no help: the looks and Holm's
+/// correction alone. This is 0.97 % in 4,000,000 trials, so that of 5,000 some seeds count a few
+/// more than 50, and some fewer, as this one does (45).
 #[test]
 fn s4_the_correction_alone_keeps_four_metrics_to_1_percent() {
     let mut machine = Machine::new(9, Noise::Gaussian(0.15));
-    let rate = share(5_000, || judged(&machine.pairs(&FOUR, 0.0)).verdict == Overall::Regression);
+    let rate = share(5_000, || {
+        judged(&machine.pairs(&FOUR, 0.0)).verdict == Overall::Regression
+    });
     assert!(rate <= 0.01, "{rate}");
 }
 
-/// S4, where some items fail, so that there is a fifth metric, whose p values are a quarter greater: 0.96 % is the bound, and
-/// 60,000 trials gave 0.83 % (without that, 1.05 %).
+/// S4, where some items fail, so that there is a fifth metric, whose p values are a quarter
+/// greater: 0.96 % is the bound, and 60,000 trials gave 0.83 % (without that, 1.05 %).
 #[test]
 fn s4_a_fifth_metric_takes_its_share_of_the_same_error() {
     let five = [FOUR[0], FOUR[1], FOUR[2], FOUR[3], Metric::OkShare];
     let mut machine = Machine::new(10, Noise::Gaussian(0.15));
-    let rate = share(5_000, || judged(&machine.pairs(&five, 0.0)).verdict == Overall::Regression);
+    let rate = share(5_000, || {
+        judged(&machine.pairs(&five, 0.0)).verdict == Overall::Regression
+    });
     assert!(rate <= 0.01, "{rate}");
 }
 
@@ -193,11 +268,15 @@ fn coverage(seed: u64, noise: Noise) -> f64 {
         let pairs = machine.pairs(&[Metric::ServiceP50], 0.05);
         let comparison = judge(&pairs, &rule).expect("the pairs are in blocks");
         let evidence = comparison.findings[0].evidence.expect("there are readings");
-        evidence.ratio_interval.expect("16 pairs have one").contains(1.05)
+        evidence
+            .ratio_interval
+            .expect("16 pairs have one")
+            .contains(1.05)
     })
 }
 
-/// S5: the interval of 95 % of 16 pairs holds the truth in 95 % of trials, 1.5 % more or less (it is exact at 95.6 %).
+/// S5: the interval of 95 % of 16 pairs holds the truth in 95 % of trials, 1.5 % more or less (it
+/// is exact at 95.6 %).
 #[test]
 fn s5_the_interval_holds_the_truth_in_gaussian_noise() {
     let coverage = coverage(10, Noise::Gaussian(0.03));
@@ -211,44 +290,62 @@ fn s5_the_interval_holds_the_truth_in_contaminated_noise() {
     assert!((0.935..=0.965).contains(&coverage), "{coverage}");
 }
 
-/// S6: fewer pairs than can tell are never a verdict, whatever they read, and say what they could have told.
+/// S6: fewer pairs than can tell are never a verdict, whatever they read, and say what they could
+/// have told.
 #[test]
 fn s6_too_few_pairs_are_inconclusive_and_say_what_they_could_have_told() {
     for (loss, seed) in [(0.0, 12), (0.9, 13)] {
         let pairs = Machine::new(seed, Noise::Gaussian(0.01)).pairs(&FOUR, loss);
         for few in 2..16 {
             let comparison = judged(&pairs[..few]);
-            assert_eq!((comparison.verdict, comparison.look), (Overall::Inconclusive, None), "{few} pairs");
+            assert_eq!(
+                (comparison.verdict, comparison.look),
+                (Overall::Inconclusive, None),
+                "{few} pairs"
+            );
             assert_eq!(comparison.pairs_wanted, 16 - few);
             for finding in comparison.findings {
-                let MetricVerdict::Inconclusive { minimum_detectable_effect: Some(effect), because } = finding.verdict
+                let MetricVerdict::Inconclusive {
+                    minimum_detectable_effect: Some(effect),
+                    because,
+                } = finding.verdict
                 else {
                     panic!("{few} pairs: {finding:?}")
                 };
-                assert!(effect > 0.0 && because == Undecided::TooFewPairs { needed: 16 }, "{few} pairs: {finding:?}");
+                assert!(
+                    effect > 0.0 && because == Undecided::TooFewPairs { needed: 16 },
+                    "{few} pairs: {finding:?}"
+                );
             }
         }
     }
 }
 
-/// S6: with 12 metrics, 10 pairs that all agree are not significant at 1 %, and 11 are: `2^-n <= alpha/m`.
+/// S6: with 12 metrics, 10 pairs that all agree are not significant at 1 %, and 11 are:
+/// `2^-n <= alpha/m`.
 #[test]
 fn s6_twelve_metrics_need_eleven_pairs() {
-    let smallest_adjusted = |pairs: i32| holm(&[[2.0_f64.powi(-pairs)].as_slice(), &[0.5; 11]].concat())[0];
+    let smallest_adjusted =
+        |pairs: i32| holm(&[[2.0_f64.powi(-pairs)].as_slice(), &[0.5; 11]].concat())[0];
     assert!(smallest_adjusted(10) > 0.01);
     assert!(smallest_adjusted(11) <= 0.01);
-    // And one pair fewer than the rule's own first look needs for its alpha and four metrics is not enough either.
+    // And one pair fewer than the rule's own first look needs for its alpha and four metrics is not
+    // enough either.
     let first = Rule::standard().looks()[0];
     assert!(4.0 * 2.0_f64.powi(-11) > first.alpha && 4.0 * 2.0_f64.powi(-12) <= first.alpha);
 }
 
-/// Measure the error rates that the documentation of the module `compare` states. Run again, and rewrite them, when the rule changes.
+/// Measure the error rates that the documentation of the module `compare` states. Run again, and
+/// rewrite them, when the rule changes.
 #[test]
 #[ignore = "takes minutes: cargo test --release -p crawlmark-results --test all truth_s:: -- --ignored --nocapture"]
 fn operating_characteristics() {
     const TRIALS: u32 = 40_000;
     for sd in [0.01, 0.02, 0.03, 0.05, 0.10] {
-        for (name, noise) in [("gaussian", Noise::Gaussian(sd)), ("contaminated", Noise::Contaminated(sd))] {
+        for (name, noise) in [
+            ("gaussian", Noise::Gaussian(sd)),
+            ("contaminated", Noise::Contaminated(sd)),
+        ] {
             for loss in [0.0, 0.05, 0.10] {
                 let mut machine = Machine::new(100, noise);
                 let (mut counts, mut pairs) = ([0_u32; 4], 0);
@@ -257,17 +354,25 @@ fn operating_characteristics() {
                     counts[comparison.verdict as usize] += 1;
                     pairs += comparison.look.map_or(0, |taken| taken.look.pairs);
                 }
-                let [pass, inconclusive, _, regression] = counts.map(|n| 100.0 * f64::from(n) / f64::from(TRIALS));
+                let [pass, inconclusive, _, regression] =
+                    counts.map(|n| 100.0 * f64::from(n) / f64::from(TRIALS));
                 let mean = pairs as f64 / f64::from(TRIALS);
-                println!("{name} {sd} {loss}: {regression:.2} {pass:.2} {inconclusive:.2} {mean:.1}");
+                println!(
+                    "{name} {sd} {loss}: {regression:.2} {pass:.2} {inconclusive:.2} {mean:.1}"
+                );
             }
         }
     }
-    for (name, noise) in [("gaussian", Noise::Gaussian(0.05)), ("drifting", Noise::Drifting(0.05))] {
+    for (name, noise) in [
+        ("gaussian", Noise::Gaussian(0.05)),
+        ("drifting", Noise::Drifting(0.05)),
+    ] {
         let mut machine = Machine::new(101, noise);
         let found = share(TRIALS, || {
             let comparison = judged(&machine.pairs(&FOUR, 0.05));
-            comparison.finding(Metric::CpuPerAttempt).is_some_and(|found| found.verdict == MetricVerdict::Regression)
+            comparison
+                .finding(Metric::CpuPerAttempt)
+                .is_some_and(|found| found.verdict == MetricVerdict::Regression)
         });
         println!("{name} 0.05: found {found}");
     }

@@ -40,13 +40,17 @@ impl Side {
             Arm::Base => ("--base", &args.base, &args.base_target, &args.base_bin),
             Arm::Candidate => ("--cand", &args.cand, &args.cand_target, &args.cand_bin),
         };
-        let own_words =
-            shlex::split(own).ok_or_else(|| Error::Usage(format!("{flag} has a quotation mark that is not closed")))?;
+        let own_words = shlex::split(own).ok_or_else(|| {
+            Error::Usage(format!("{flag} has a quotation mark that is not closed"))
+        })?;
         let mut words = args.run.clone();
         words.extend(own_words.iter().cloned());
         let whose = format!("{flag} and the flags after --, together");
         let typed = understood(&whose, &words)?;
-        refuse(&words, &format!("{flag} and the flags after --. Only the comparison is saved and judged"))?;
+        refuse(
+            &words,
+            &format!("{flag} and the flags after --. Only the comparison is saved and judged"),
+        )?;
         let mut round = typed.duration;
         if round.is_none() && typed.requests.is_none() && typed.ids.is_none() {
             round = Some(ROUND);
@@ -83,7 +87,12 @@ impl Side {
         };
         Ok(Self {
             arm,
-            setup: Setup { label: format!("the {arm}"), program, words, target: target.clone() },
+            setup: Setup {
+                label: format!("the {arm}"),
+                program,
+                words,
+                target: target.clone(),
+            },
             round,
             plan,
             starts_its_target: target.is_some() || typed.is_bundled(),
@@ -96,32 +105,54 @@ impl Side {
         self.starts_its_target
     }
 
-    /// Warn of a target's command that does not name its port: a program may read the variable, but most do not.
+    /// Warn of a target's command that does not name its port: a program may read the variable, but
+    /// most do not.
     pub(super) fn port_note(&self) -> Option<String> {
         let command = self.setup.target.as_deref()?;
-        let flag = if self.arm == Arm::Base { "--base-target" } else { "--cand-target" };
-        let note = format!("{flag} has no {PORT}: its program has to listen on the port in the variable PORT");
+        let flag = if self.arm == Arm::Base {
+            "--base-target"
+        } else {
+            "--cand-target"
+        };
+        let note = format!(
+            "{flag} has no {PORT}: its program has to listen on the port in the variable PORT"
+        );
         (!command.contains(PORT) && !command.contains("PORT")).then_some(note)
     }
 
-    /// Return the differences between the commands of this side and the candidate, which no plan records. Secrets are redacted.
+    /// Return the differences between the commands of this side and the candidate, which no plan
+    /// records. Secrets are redacted.
     pub(super) fn commands_apart(&self, candidate: &Self) -> impl Iterator<Item = Difference> {
-        let target = |side: &Self| side.setup.target.as_deref().map_or_else(|| "-".to_owned(), redact::line);
+        let target = |side: &Self| {
+            side.setup
+                .target
+                .as_deref()
+                .map_or_else(|| "-".to_owned(), redact::line)
+        };
         let program = |side: &Self| side.setup.program.display().to_string();
         let told = |what: &str, of: &dyn Fn(&Self) -> String| Difference {
             what: what.to_owned(),
             base: of(self),
             candidate: of(candidate),
         };
-        let targets = (self.setup.target != candidate.setup.target).then(|| told("target command", &target));
-        let programs = (self.setup.program != candidate.setup.program).then(|| told("program", &program));
+        let targets =
+            (self.setup.target != candidate.setup.target).then(|| told("target command", &target));
+        let programs =
+            (self.setup.program != candidate.setup.program).then(|| told("program", &program));
         targets.into_iter().chain(programs)
     }
 
     /// Return the side as the other arm, with the same crawl: a side against itself.
     pub(super) fn playing(&self, arm: Arm) -> Self {
-        let setup = Setup { label: format!("the {arm}"), ..self.setup.clone() };
-        Self { arm, setup, ..self.clone() }
+        let setup = Setup {
+            label: format!("the {arm}"),
+            ..self.setup.clone()
+        };
+        Self {
+            arm,
+            setup,
+            ..self.clone()
+        }
     }
 }
 
@@ -144,10 +175,16 @@ fn what(args: &AbArgs, arm: Arm, own: &str) -> String {
         Arm::Candidate => (&args.cand_target, &args.cand_bin),
     };
     let parts = [
-        program.as_ref().map(|program| program.display().to_string()),
+        program
+            .as_ref()
+            .map(|program| program.display().to_string()),
         target.as_deref().map(redact::line),
         Some(own.trim().to_owned()).filter(|own| !own.is_empty()),
     ];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
-    if parts.is_empty() { "as it is".to_owned() } else { parts.join(", ") }
+    if parts.is_empty() {
+        "as it is".to_owned()
+    } else {
+        parts.join(", ")
+    }
 }

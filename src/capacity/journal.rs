@@ -1,4 +1,5 @@
-//! The probes of a search, saved one by one as they end: a search that is killed loses only the probe that was running.
+//! The probes of a search, saved one by one as they end: a search that is killed loses only the
+//! probe that was running.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -39,7 +40,9 @@ pub(super) struct SavedProbes {
 /// When there is none, it cannot be read, or it is of another search.
 pub(super) fn read(place: &Path, asked: Asked<'_>, check: Check<'_>) -> Result<SavedProbes, Error> {
     let refused = |why: String| Error::Usage(format!("--resume {}: {why}", place.display()));
-    let found = candidates(place).into_iter().filter(|place| place.join(JOURNAL).is_file());
+    let found = candidates(place)
+        .into_iter()
+        .filter(|place| place.join(JOURNAL).is_file());
     let mut read = found.map(|place| read_one(place, asked, check).map_err(refused));
     let Some(mut best) = read.next() else {
         let why = match fs::metadata(place) {
@@ -50,7 +53,8 @@ pub(super) fn read(place: &Path, asked: Asked<'_>, check: Check<'_>) -> Result<S
             "{why}. Name the directory of a search, which `crawlmark capacity` prints when it begins"
         )));
     };
-    // A search that was resumed and killed may have left several: the one with the most probes is the furthest.
+    // A search that was resumed and killed may have left several: the one with the most probes is
+    // the furthest.
     for before in read {
         let is_further = match (&best, &before) {
             (Ok(best), Ok(before)) => before.probes.len() > best.probes.len(),
@@ -70,11 +74,17 @@ impl SavedProbes {
         self.probes.len()
     }
 
-    /// The unfinished directory that was read, in which no process writes any more. Once all of it is in a finished one, it can be
-    /// [removed](discard).
+    /// The unfinished directory that was read, in which no process writes any more. Once all of it
+    /// is in a finished one, it can be [removed](discard).
     pub(super) fn left(&self) -> Option<PathBuf> {
-        let parent = self.place.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        left_over(parent).into_iter().find(|left| left.file_name() == self.place.file_name())
+        let parent = self
+            .place
+            .parent()
+            .filter(|parent| !parent.as_os_str().is_empty())
+            .unwrap_or(Path::new("."));
+        left_over(parent)
+            .into_iter()
+            .find(|left| left.file_name() == self.place.file_name())
     }
 }
 
@@ -90,7 +100,11 @@ pub(super) fn discard(left: Option<PathBuf>) {
 }
 
 /// Reads the journal in one directory, or says why not.
-fn read_one(place: PathBuf, (begun, unsaved): Asked<'_>, check: Check<'_>) -> Result<SavedProbes, String> {
+fn read_one(
+    place: PathBuf,
+    (begun, unsaved): Asked<'_>,
+    check: Check<'_>,
+) -> Result<SavedProbes, String> {
     let bytes = read_bytes(&place.join(JOURNAL)).map_err(|error| format!("{JOURNAL}: {error}"))?;
     // What was cut in the middle of a letter is a line that was not written to its end.
     let text = String::from_utf8_lossy(&bytes);
@@ -101,22 +115,39 @@ fn read_one(place: PathBuf, (begun, unsaved): Asked<'_>, check: Check<'_>) -> Re
         probes.iter().try_for_each(check)?;
         return Ok(SavedProbes { place, probes });
     }
-    Err(format!("it is another search: {}. Give it the same flags, program and machine", differs.join("; ")))
+    Err(format!(
+        "it is another search: {}. Give it the same flags, program and machine",
+        differs.join("; ")
+    ))
 }
 
 /// The directory, and what a search that was to make it and was killed has left, the newest first.
 fn candidates(place: &Path) -> Vec<PathBuf> {
     let name = place.file_name().unwrap_or_default().to_string_lossy();
-    let parent = place.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let parent = place
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
     let is_left = |entry: &fs::DirEntry| {
         let left = entry.file_name();
         let left = left.to_string_lossy();
-        let number = left.strip_prefix(&format!(".{name}.")).and_then(|rest| rest.strip_suffix(".partial"));
+        let number = left
+            .strip_prefix(&format!(".{name}."))
+            .and_then(|rest| rest.strip_suffix(".partial"));
         number.is_some_and(|number| number.parse::<u32>().is_ok())
     };
-    let mut left: Vec<fs::DirEntry> = fs::read_dir(parent).into_iter().flatten().flatten().filter(is_left).collect();
-    left.sort_by_key(|entry| std::cmp::Reverse(entry.metadata().and_then(|about| about.modified()).ok()));
-    std::iter::once(place.to_owned()).chain(left.into_iter().map(|entry| entry.path())).collect()
+    let mut left: Vec<fs::DirEntry> = fs::read_dir(parent)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter(is_left)
+        .collect();
+    left.sort_by_key(|entry| {
+        std::cmp::Reverse(entry.metadata().and_then(|about| about.modified()).ok())
+    });
+    std::iter::once(place.to_owned())
+        .chain(left.into_iter().map(|entry| entry.path()))
+        .collect()
 }
 
 impl Journal {
@@ -133,9 +164,16 @@ impl Journal {
         let file = File::create(&path).map_err(Error::unwritable(&path))?;
         let mut journal = Self { path, file };
         journal.write(&journal_line(begun)?)?;
-        let Some(SavedProbes { place: from, probes }) = before else { return Ok((journal, Vec::new())) };
+        let Some(SavedProbes {
+            place: from,
+            probes,
+        }) = before
+        else {
+            return Ok((journal, Vec::new()));
+        };
         for probe in &probes {
-            copy_result(&from, place, &probe.result).map_err(Error::unwritable(&place.join(&probe.result)))?;
+            copy_result(&from, place, &probe.result)
+                .map_err(Error::unwritable(&place.join(&probe.result)))?;
             journal.append(probe)?;
         }
         Ok((journal, probes))
@@ -151,7 +189,9 @@ impl Journal {
 
     /// In one piece, so that a line is there or is cut, and never mixed.
     fn write(&mut self, line: &str) -> Result<(), Error> {
-        self.file.write_all(line.as_bytes()).map_err(Error::unwritable(&self.path))
+        self.file
+            .write_all(line.as_bytes())
+            .map_err(Error::unwritable(&self.path))
     }
 }
 
@@ -181,7 +221,11 @@ mod tests {
             objectives: vec!["errors < 1".to_owned()],
             by_default: false,
             arrivals: "constant".to_owned(),
-            bounds: Bounds { least: Pace::nearest(50.0), greatest: Pace::nearest(500.0), precision: 0.02 },
+            bounds: Bounds {
+                least: Pace::nearest(50.0),
+                greatest: Pace::nearest(500.0),
+                precision: 0.02,
+            },
             warmup_s: 1.0,
             probe_s: 4.0,
             seed: 1,
@@ -202,12 +246,21 @@ mod tests {
             let directory = place.path().join(name);
             fs::create_dir_all(&directory).unwrap();
             let lines = (1..=probes).map(|number| journal_line(&probe(number)).unwrap());
-            let text: String = std::iter::once(journal_line(&begun).unwrap()).chain(lines).collect();
+            let text: String = std::iter::once(journal_line(&begun).unwrap())
+                .chain(lines)
+                .collect();
             fs::write(directory.join(JOURNAL), text + more).unwrap();
         };
-        let resumed =
-            || read(&place.path().join("out"), (&begun, &[]), &|_, _| Ok(())).map(|before| before.probes.len());
-        assert!(resumed().unwrap_err().to_string().contains("No such file or directory"));
+        let resumed = || {
+            read(&place.path().join("out"), (&begun, &[]), &|_, _| Ok(()))
+                .map(|before| before.probes.len())
+        };
+        assert!(
+            resumed()
+                .unwrap_err()
+                .to_string()
+                .contains("No such file or directory")
+        );
         save(".out.9.partial", 1, "");
         save(".out.7.partial", 4, "");
         save(".out.8.partial", 2, "");

@@ -1,4 +1,5 @@
-//! Settings that the probes of a search share: checks of the flags after `--`, and the flags of each probe.
+//! Settings that the probes of a search share: checks of the flags after `--`, and the flags of
+//! each probe.
 
 use std::path::Path;
 use std::time::Duration;
@@ -20,11 +21,16 @@ use crate::error::Error;
 use crate::run::{self, stranger};
 use crate::study::{refuse, understood};
 
-/// The greatest rate, unless one is given, of a target on this machine or in a private network, per second.
+/// The greatest rate, unless one is given, of a target on this machine or in a private network, per
+/// second.
 const GREATEST: f64 = 100_000.0;
 
 /// Default objectives.
-const OBJECTIVES: [&str; 3] = ["response_p99 < 500ms", "error_rate < 1%", "throttled_rate < 1%"];
+const OBJECTIVES: [&str; 3] = [
+    "response_p99 < 500ms",
+    "error_rate < 1%",
+    "throttled_rate < 1%",
+];
 
 /// Conditions that stop a probe at once: going on would show nothing more.
 const GUARDS: [&str; 2] = ["error_rate < 50%", "throttled_rate < 50%"];
@@ -48,7 +54,10 @@ const REMEDY: &str = "One of them was edited or damaged, or is of another search
 
 /// Arguments that a probe sets itself, each with the reason why it is not allowed after `--`.
 const TAKEN: [(&str, &str); 12] = [
-    ("rate", "--rate is set by the search (see --from and --max-rate)"),
+    (
+        "rate",
+        "--rate is set by the search (see --from and --max-rate)",
+    ),
     ("duration", "-d is set by --probe and --warmup"),
     ("requests", "-n would end a probe early (see --probe)"),
     ("warmup", "-w goes before --"),
@@ -59,9 +68,15 @@ const TAKEN: [(&str, &str); 12] = [
         "on_throttle",
         "--on-throttle is always count, because a pause within a probe would change the rate (the search pauses between probes)",
     ),
-    ("retries", "--retries is always 0, because retries would change the rate"),
+    (
+        "retries",
+        "--retries is always 0, because retries would change the rate",
+    ),
     ("adaptive", "--adaptive would change the rate"),
-    ("per_host_rate", "--per-host-rate would limit the rate (see --max-rate)"),
+    (
+        "per_host_rate",
+        "--per-host-rate would limit the rate (see --max-rate)",
+    ),
     ("name", "--name goes before --"),
 ];
 
@@ -92,19 +107,29 @@ impl Probing {
     /// As typed.
     ///
     /// # Errors
-    /// When flags are none of `run`, or none that a probe can have; when a stranger's rate is not bounded.
+    /// When flags are none of `run`, or none that a probe can have; when a stranger's rate is not
+    /// bounded.
     pub(super) fn new(args: &CapacityArgs) -> Result<Self, Error> {
         let mut words = args.run.clone();
         words.extend(args.url.clone());
         let run = understood("the URL and the flags after --, together", &words)?;
         let given = given_in_rounds(&words);
-        let taken = TAKEN.iter().find(|(name, _)| given.iter().any(|given| given == name));
+        let taken = TAKEN
+            .iter()
+            .find(|(name, _)| given.iter().any(|given| given == name));
         if let Some((_, why)) = taken {
-            return Err(Error::Usage(format!("{why}: remove it from the flags after --")));
+            return Err(Error::Usage(format!(
+                "{why}: remove it from the flags after --"
+            )));
         }
-        refuse(&words, "the flags after --. Objectives and output options of the search go before --")?;
+        refuse(
+            &words,
+            "the flags after --. Objectives and output options of the search go before --",
+        )?;
         if let Some(flag) = run.list_of_input() {
-            return Err(Error::Usage(format!("{flag} - can be read once, and every probe reads it: write a file")));
+            return Err(Error::Usage(format!(
+                "{flag} - can be read once, and every probe reads it: write a file"
+            )));
         }
         if !matches!(args.arrivals, Arrivals::Constant | Arrivals::Poisson) {
             let why = if args.arrivals.gaps().is_none() {
@@ -112,14 +137,22 @@ impl Probing {
             } else {
                 "has times of its own"
             };
-            return Err(Error::Usage(format!("--arrivals {} {why}: use constant or poisson", args.arrivals)));
+            return Err(Error::Usage(format!(
+                "--arrivals {} {why}: use constant or poisson",
+                args.arrivals
+            )));
         }
         if args.probe < SCOUT {
-            return Err(Error::Usage("--probe must be 1s or longer: shares are judged by the second".to_owned()));
+            return Err(Error::Usage(
+                "--probe must be 1s or longer: shares are judged by the second".to_owned(),
+            ));
         }
-        for (flag, time) in
-            [("--probe", args.probe), ("--warmup", args.warmup), ("--rest", args.rest), ("--budget", args.budget)]
-        {
+        for (flag, time) in [
+            ("--probe", args.probe),
+            ("--warmup", args.warmup),
+            ("--rest", args.rest),
+            ("--budget", args.budget),
+        ] {
             if time > LONGEST {
                 return Err(Error::Usage(format!("{flag} must be a day or less")));
             }
@@ -146,7 +179,10 @@ impl Probing {
             arrivals: args.arrivals,
             warmup: args.warmup,
             seed: args.seed,
-            connections: given.iter().any(|given| given == "connections").then_some(run.connections),
+            connections: given
+                .iter()
+                .any(|given| given == "connections")
+                .then_some(run.connections),
             streams: run.streams.unwrap_or(1),
             fewest,
             per_host: None,
@@ -159,17 +195,28 @@ impl Probing {
         Ok(probing)
     }
 
-    /// Refuses what `run` would refuse of a probe, and rates that there are too few items for; learns where its target is.
+    /// Refuses what `run` would refuse of a probe, and rates that there are too few items for;
+    /// learns where its target is.
     fn check(&mut self, has_max_rate: bool) -> Result<(), Error> {
-        let Bounds { least, greatest, .. } = self.question.bounds;
+        let Bounds {
+            least, greatest, ..
+        } = self.question.bounds;
         let words = self.words((1, least, ProbeKind::Full));
         let (plan, placement) = run::check(understood("a probe", &words)?)?;
         for condition in &self.objectives {
-            let objective = Objective { condition: *condition, breach: Breach::Fails };
-            objective.check(&plan).map_err(|error| Error::Usage(error.to_string()))?;
+            let objective = Objective {
+                condition: *condition,
+                breach: Breach::Fails,
+            };
+            objective
+                .check(&plan)
+                .map_err(|error| Error::Usage(error.to_string()))?;
         }
         self.placement = placement;
-        self.per_host = plan.per_host.connections.map(|each| each.saturating_mul(plan.per_host.hosts));
+        self.per_host = plan
+            .per_host
+            .connections
+            .map(|each| each.saturating_mul(plan.per_host.hosts));
         let items = plan.ids.len();
         let takes = self.takes(greatest, ProbeKind::Full).as_secs_f64();
         let bearable = Pace::within(items as f64 / takes);
@@ -177,8 +224,15 @@ impl Probing {
             return Ok(());
         }
         let instead = bearable.filter(|bearable| *bearable >= least);
-        let instead = instead.map_or_else(|| "lower rates".to_owned(), |bearable| format!("--max-rate {bearable}"));
-        let default = if has_max_rate { "" } else { " (the default of --max-rate)" };
+        let instead = instead.map_or_else(
+            || "lower rates".to_owned(),
+            |bearable| format!("--max-rate {bearable}"),
+        );
+        let default = if has_max_rate {
+            ""
+        } else {
+            " (the default of --max-rate)"
+        };
         Err(Error::Usage(format!(
             "{} items are too few for a probe of {takes} s at {}{default}, which requests each item once: add items (--ids), or use {instead}",
             grouped(items),
@@ -202,22 +256,34 @@ impl Probing {
             ("--name", "probe".to_owned()),
         ];
         let mut words = self.words.clone();
-        words.extend(own.into_iter().flat_map(|(flag, value)| [flag.to_owned(), value]));
-        words.extend(GUARDS.iter().flat_map(|guard| ["--stop-if".to_owned(), (*guard).to_owned()]));
+        words.extend(
+            own.into_iter()
+                .flat_map(|(flag, value)| [flag.to_owned(), value]),
+        );
+        words.extend(
+            GUARDS
+                .iter()
+                .flat_map(|guard| ["--stop-if".to_owned(), (*guard).to_owned()]),
+        );
         if self.connections.is_none() {
             words.extend(["--connections".to_owned(), self.fitting(pace).to_string()]);
         }
         if !self.has_grace {
-            words.extend(["--grace".to_owned(), ms(self.longest() * 2 + Duration::from_secs(1))]);
+            words.extend([
+                "--grace".to_owned(),
+                ms(self.longest() * 2 + Duration::from_secs(1)),
+            ]);
         }
         words
     }
 
-    /// Return the fingerprint of what is crawled and how, secrets and the list of URLs included: searches with the same
-    /// fingerprint ask the same.
+    /// Return the fingerprint of what is crawled and how, secrets and the list of URLs included:
+    /// searches with the same fingerprint ask the same.
     pub(super) fn fingerprint(&self) -> Result<u32, Error> {
         let typed = understood("a probe", &self.words)?;
-        let read = |(flag, file)| std::fs::read(file).map_err(|error| Error::Usage(format!("{flag}: {error}")));
+        let read = |(flag, file)| {
+            std::fs::read(file).map_err(|error| Error::Usage(format!("{flag}: {error}")))
+        };
         let list = typed.list().map(read).transpose()?;
         let words = self.words.iter().map(String::as_bytes);
         Ok(fingerprint(words.chain(list.as_deref())))
@@ -226,24 +292,43 @@ impl Probing {
     /// Return the flags whose values are not saved, because they may be secret or are in a file.
     pub(super) fn unsaved(&self) -> Result<Vec<String>, Error> {
         let mut flags = secret_in_rounds(&self.words);
-        flags.extend(understood("a probe", &self.words)?.list().map(|(flag, _)| format!("the list of {flag}")));
+        flags.extend(
+            understood("a probe", &self.words)?
+                .list()
+                .map(|(flag, _)| format!("the list of {flag}")),
+        );
         Ok(flags)
     }
 
     /// Return the objectives that a probe must meet, and the precision of the search.
     pub(super) fn wanted(&self) -> Wanted<'_> {
-        Wanted { objectives: &self.objectives, precision: self.question.bounds.precision }
+        Wanted {
+            objectives: &self.objectives,
+            precision: self.question.bounds.precision,
+        }
     }
 
-    /// Checks a saved probe by the result of its run, which `folder` holds: it is there, its plan is that of the probe, and it says what
-    /// the probe says.
+    /// Checks a saved probe by the result of its run, which `folder` holds: it is there, its plan
+    /// is that of the probe, and it says what the probe says.
     ///
     /// # Errors
     /// When it is not so: what is wrong, and what to do.
     pub(super) fn check_saved(&self, folder: &Path, probe: &ProbeReport) -> Result<(), String> {
-        let ProbeReport { number, per_min: pace, kind, ref result, .. } = *probe;
+        let ProbeReport {
+            number,
+            per_min: pace,
+            kind,
+            ref result,
+            ..
+        } = *probe;
         let failed = |why: String| format!("probe {number}: {why}");
-        let plan = ProbePlan { number, pace, kind, connections: self.connections(pace), result: result.clone() };
+        let plan = ProbePlan {
+            number,
+            pace,
+            kind,
+            connections: self.connections(pace),
+            result: result.clone(),
+        };
         let file = folder.join(result).join(RESULT);
         let again = if probe.seen == ProbeResult::Lost {
             // It may have left no result, and has no figures.
@@ -257,14 +342,19 @@ impl Probing {
                 ))
             })?;
             self.check_plan((number, pace, kind), &report.plan.run)
-                .map_err(|why| failed(format!("its result {} is of another probe: {why}. {REMEDY}", file.display())))?;
+                .map_err(|why| {
+                    failed(format!(
+                        "its result {} is of another probe: {why}. {REMEDY}",
+                        file.display()
+                    ))
+                })?;
             ProbeReport::new(plan, &report, self.wanted())
         };
         agree(probe, &again).map_err(|why| failed(format!("{why} by {}. {REMEDY}", file.display())))
     }
 
-    /// Checks that a saved plan is that of a probe. Only the port of a target that is started for each probe is drawn again, and a limit
-    /// on descriptors may have left fewer connections.
+    /// Checks that a saved plan is that of a probe. Only the port of a target that is started for
+    /// each probe is drawn again, and a limit on descriptors may have left fewer connections.
     fn check_plan(&self, probe: (usize, Pace, ProbeKind), saved: &RunPlan) -> Result<(), String> {
         let checked = understood("a probe", &self.words(probe)).and_then(run::check);
         let (mut plan, _) = checked.map_err(|error| error.to_string())?;
@@ -280,7 +370,10 @@ impl Probing {
         match kind {
             ProbeKind::Full => {
                 let (warmup, measured) = times_s(pace.per_s(), &self.question);
-                (Duration::from_secs_f64(warmup), Duration::from_secs_f64(measured))
+                (
+                    Duration::from_secs_f64(warmup),
+                    Duration::from_secs_f64(measured),
+                )
             }
             ProbeKind::Scout => (self.warmup.min(SCOUT_WARMUP), SCOUT),
         }
@@ -294,13 +387,24 @@ impl Probing {
 
     /// The longest time that a request may be under way while the objectives hold.
     fn longest(&self) -> Duration {
-        let times = self.objectives.iter().filter(|objective| objective.metric.unit() == Unit::Us);
+        let times = self
+            .objectives
+            .iter()
+            .filter(|objective| objective.metric.unit() == Unit::Us);
         let most = times.map(|objective| objective.limit).fold(0.0, f64::max);
-        if most > 0.0 { Duration::from_secs_f64(most / 1e6) } else { UNBOUNDED }
+        if most > 0.0 {
+            Duration::from_secs_f64(most / 1e6)
+        } else {
+            UNBOUNDED
+        }
     }
 
     /// Little's law: as many are under way as come in the time that each takes.
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped to what a u32 holds")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "clamped to what a u32 holds"
+    )]
     fn fitting(&self, pace: Pace) -> u32 {
         (pace.per_s() * self.longest().as_secs_f64() / f64::from(self.streams))
             .ceil()
@@ -316,27 +420,44 @@ impl Probing {
     pub(super) fn connections(&self, pace: Pace) -> Connections {
         let open = self.open(pace).saturating_mul(self.streams);
         let at_hand = f64::from(self.per_host.map_or(open, |most| open.min(most)));
-        if at_hand >= pace.per_s() * self.longest().as_secs_f64() { Connections::Enough } else { Connections::Bounded }
+        if at_hand >= pace.per_s() * self.longest().as_secs_f64() {
+            Connections::Enough
+        } else {
+            Connections::Bounded
+        }
     }
 }
 
-/// Return the objectives, and true if they are all defaults. Throttled responses and errors are bounded unless the user
-/// bounds them: times are those of good responses, and a target that refuses half of the requests has the best of them.
+/// Return the objectives, and true if they are all defaults. Throttled responses and errors are
+/// bounded unless the user bounds them: times are those of good responses, and a target that
+/// refuses half of the requests has the best of them.
 fn objectives(args: &CapacityArgs) -> Result<(Vec<Condition>, bool), Error> {
-    let slo = args.slo_p99.map(|most| Condition::p99_at_most(Series::ResponseOk, most));
-    let typed: Vec<Condition> = args.threshold.iter().copied().chain(slo).chain(args.max_error_rate).collect();
+    let slo = args
+        .slo_p99
+        .map(|most| Condition::p99_at_most(Series::ResponseOk, most));
+    let typed: Vec<Condition> = args
+        .threshold
+        .iter()
+        .copied()
+        .chain(slo)
+        .chain(args.max_error_rate)
+        .collect();
     if let Some(windowed) = typed.iter().find(|objective| objective.window.is_some()) {
         return Err(Error::Usage(format!(
             "--threshold {windowed}: a probe is judged as a whole; leave the window out"
         )));
     }
-    let parsed = OBJECTIVES.iter().map(|text| text.parse().map_err(|error| Error::Usage(format!("{text}: {error:?}"))));
+    let parsed = OBJECTIVES.iter().map(|text| {
+        text.parse()
+            .map_err(|error| Error::Usage(format!("{text}: {error:?}")))
+    });
     let defaults: Vec<Condition> = parsed.collect::<Result<_, _>>()?;
     if typed.is_empty() {
         return Ok((defaults, true));
     }
     let is_missing = |default: &Condition| {
-        default.metric.unit() == Unit::Share && typed.iter().all(|typed| typed.metric != default.metric)
+        default.metric.unit() == Unit::Share
+            && typed.iter().all(|typed| typed.metric != default.metric)
     };
     let missing: Vec<Condition> = defaults.into_iter().filter(is_missing).collect();
     Ok((typed.into_iter().chain(missing).collect(), false))
@@ -345,19 +466,33 @@ fn objectives(args: &CapacityArgs) -> Result<(Vec<Condition>, bool), Error> {
 fn bounds(args: &CapacityArgs, stranger: Option<String>) -> Result<Bounds, Error> {
     let greatest = match (args.max_rate, stranger) {
         (Some(rate), _) => Pace::at_most(rate).ok_or_else(|| {
-            Error::Usage("--max-rate must be 1/min or more: rates are whole numbers per minute".to_owned())
+            Error::Usage(
+                "--max-rate must be 1/min or more: rates are whole numbers per minute".to_owned(),
+            )
         })?,
         (None, None) => Pace::nearest(GREATEST),
         (None, Some(why)) => {
-            return Err(Error::Usage(format!("{why}: say how far you may push it, for example --max-rate 100/s")));
+            return Err(Error::Usage(format!(
+                "{why}: say how far you may push it, for example --max-rate 100/s"
+            )));
         }
     };
     let least = Pace::of(args.from);
     if least > greatest {
-        let most = if args.max_rate.is_some() { "--max-rate" } else { "the greatest rate unless --max-rate is given," };
-        return Err(Error::Usage(format!("--from {least} is above {most} {greatest}: begin below it")));
+        let most = if args.max_rate.is_some() {
+            "--max-rate"
+        } else {
+            "the greatest rate unless --max-rate is given,"
+        };
+        return Err(Error::Usage(format!(
+            "--from {least} is above {most} {greatest}: begin below it"
+        )));
     }
-    Ok(Bounds { least, greatest, precision: args.precision })
+    Ok(Bounds {
+        least,
+        greatest,
+        precision: args.precision,
+    })
 }
 
 #[cfg(test)]
@@ -368,43 +503,90 @@ mod tests {
     use crate::cli::{Cli, Command};
 
     fn probing(line: &[&str]) -> Result<Probing, Error> {
-        let line = ["crawlmark", "capacity"].into_iter().chain(line.iter().copied());
-        let Command::Capacity(args) = Cli::try_parse_from(line).unwrap().command else { panic!("not capacity") };
+        let line = ["crawlmark", "capacity"]
+            .into_iter()
+            .chain(line.iter().copied());
+        let Command::Capacity(args) = Cli::try_parse_from(line).unwrap().command else {
+            panic!("not capacity")
+        };
         Probing::new(&args)
     }
 
     #[test]
     fn a_probe_is_a_run_that_does_not_change_its_rate() {
-        let probing = probing(&["--slo-p99", "100ms", "--", "-s", "1", "--target-limit", "50/s"]).unwrap();
-        assert_eq!(probing.question.objectives.len(), 3, "refusals and errors are bounded, too");
+        let probing = probing(&[
+            "--slo-p99",
+            "100ms",
+            "--",
+            "-s",
+            "1",
+            "--target-limit",
+            "50/s",
+        ])
+        .unwrap();
+        assert_eq!(
+            probing.question.objectives.len(),
+            3,
+            "refusals and errors are bounded, too"
+        );
         let pace = Pace::nearest(2_000.0);
         let run = understood("a probe", &probing.words((3, pace, ProbeKind::Full))).unwrap();
-        assert_eq!(run.rate.map(|rate| rate.to_string()), Some("2000/s".to_owned()));
-        assert_eq!((run.duration, run.warmup), (Some(Duration::from_secs(5)), Some(Duration::from_secs(1))));
-        assert_eq!((run.throttling.retries, run.seed, run.connections), (Some(0), 3, 200));
+        assert_eq!(
+            run.rate.map(|rate| rate.to_string()),
+            Some("2000/s".to_owned())
+        );
+        assert_eq!(
+            (run.duration, run.warmup),
+            (Some(Duration::from_secs(5)), Some(Duration::from_secs(1)))
+        );
+        assert_eq!(
+            (run.throttling.retries, run.seed, run.connections),
+            (Some(0), 3, 200)
+        );
         assert_eq!(run.throttling.on_throttle.name(), "count");
         assert_eq!(probing.connections(pace), Connections::Enough);
-        assert_eq!(probing.connections(Pace::nearest(90_000.0)), Connections::Bounded);
+        assert_eq!(
+            probing.connections(Pace::nearest(90_000.0)),
+            Connections::Bounded
+        );
     }
 
     #[test]
     fn what_a_search_decides_is_refused_with_a_reason() {
         for (line, why) in [
             (&["--", "--rate", "5"][..], "--rate is set by the search"),
-            (&["--", "-c", "5", "--retries", "2"], "--retries is always 0"),
-            (&["--", "--threshold", "errors < 1"], "--threshold is for single runs"),
-            (&["--threshold", "service_p99[1s] < 5ms"], "leave the window out"),
+            (
+                &["--", "-c", "5", "--retries", "2"],
+                "--retries is always 0",
+            ),
+            (
+                &["--", "--threshold", "errors < 1"],
+                "--threshold is for single runs",
+            ),
+            (
+                &["--threshold", "service_p99[1s] < 5ms"],
+                "leave the window out",
+            ),
             (
                 &["--threshold", "budget_utilisation < 0.9"],
                 "--threshold budget_utilisation < 90%: the run has no rate budget",
             ),
             (&["--arrivals", "asap"], "closed loop"),
-            (&["--from", "10", "--max-rate", "5"], "--from 10/s is above --max-rate 5/s"),
+            (
+                &["--from", "10", "--max-rate", "5"],
+                "--from 10/s is above --max-rate 5/s",
+            ),
             (&["http://192.0.2.1/"], "for example --max-rate 100/s"),
             (&["--", "--urls", "-"], "can be read once"),
             (&["--max-rate", "1/h"], "--max-rate must be 1/min or more"),
-            (&["--probe", "18446744073709551615s"], "--probe must be a day or less"),
-            (&["--", "--ids", "0..100"], "100 items are too few for a probe of 5 s at 100,000/s"),
+            (
+                &["--probe", "18446744073709551615s"],
+                "--probe must be a day or less",
+            ),
+            (
+                &["--", "--ids", "0..100"],
+                "100 items are too few for a probe of 5 s at 100,000/s",
+            ),
             (&["--", "--ids", "0..1k"], "or use --max-rate 200/s"),
             (
                 &["--max-rate", "500", "--", "--ids", "0..2k"],
@@ -420,16 +602,25 @@ mod tests {
     #[test]
     fn what_the_user_bounds_is_this_sides_doing() {
         let pace = Pace::nearest(2_000.0);
-        let bounded = probing(&["--slo-p99", "100ms", "--", "--per-host-connections", "50"]).unwrap();
+        let bounded =
+            probing(&["--slo-p99", "100ms", "--", "--per-host-connections", "50"]).unwrap();
         assert_eq!(bounded.connections(pace), Connections::Bounded);
         let many = probing(&["--slo-p99", "100ms", "--", "-s", "128"]).unwrap();
-        assert_eq!(many.fitting(Pace::nearest(1.0)), 128, "each shard needs one");
+        assert_eq!(
+            many.fitting(Pace::nearest(1.0)),
+            128,
+            "each shard needs one"
+        );
         assert!(probing(&["--max-rate", "200", "--", "--ids", "0..1000"]).is_ok());
     }
 
     #[test]
     fn what_is_saved_of_the_flags_holds_no_secret() {
         let probing = probing(&["http://127.0.0.1/?key=hush", "--", "-H", "cookie: hush"]).unwrap();
-        assert!(!probing.question.what.contains("hush"), "{}", probing.question.what);
+        assert!(
+            !probing.question.what.contains("hush"),
+            "{}",
+            probing.question.what
+        );
     }
 }

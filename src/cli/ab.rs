@@ -69,9 +69,10 @@ pub struct AbArgs {
     pub cand: String,
     /// Shell command that serves the base, started for each of its rounds
     ///
-    /// It must listen on a loopback port: {port} in the command and in the URL, $PORT in the environment. The round begins when it
-    /// accepts connections, and its CPU time is compared, too. Values that look like secrets are redacted in the saved command;
-    /// pass other secrets in the environment.
+    /// It must listen on a loopback port: {port} in the command and in the URL, $PORT in the
+    /// environment. The round begins when it accepts connections, and its CPU time is compared,
+    /// too. Values that look like secrets are redacted in the saved command; pass other secrets in
+    /// the environment.
     #[arg(long, value_name = "COMMAND", help_heading = "Sides")]
     pub base_target: Option<String>,
     /// Shell command that serves the candidate; see --base-target

@@ -74,7 +74,12 @@ pub struct CapacityArgs {
     #[arg(long, value_name = "constant|poisson", default_value = Arrivals::Constant.name(), help_heading = "Search")]
     pub arrivals: Arrivals,
     /// Lowest rate to probe, and the first
-    #[arg(long, value_name = "RATE", default_value = "50/s", help_heading = "Search")]
+    #[arg(
+        long,
+        value_name = "RATE",
+        default_value = "50/s",
+        help_heading = "Search"
+    )]
     pub from: Rate,
     /// Highest rate to probe [default: 100,000/s]
     ///
@@ -96,7 +101,8 @@ pub struct CapacityArgs {
     pub warmup: Duration,
     /// Pause after each probe of a target given by URL
     ///
-    /// The pause is three times as long after a probe that failed, and at least as long as the target asks.
+    /// The pause is three times as long after a probe that failed, and at least as long as the
+    /// target asks.
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_duration, help_heading = "Search")]
     pub rest: Duration,
     /// Start no probe after this time

@@ -37,9 +37,9 @@ pub struct CompareArgs {
     pub candidate: Option<PathBuf>,
     /// Find changes over time among the results in DIR (advice only)
     ///
-    /// Only results with the plan, machine and name of the latest one count. A change is shown if it is at least 2 %,
-    /// significant at 1 %, and has five results on each side.
-    /// The exit code is 0 with or without a change, and 5 with fewer than ten results.
+    /// Only results with the plan, machine and name of the latest one count. A change is shown if
+    /// it is at least 2 %, significant at 1 %, and has five results on each side. The exit code is
+    /// 0 with or without a change, and 5 with fewer than ten results.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["base", "candidate"])]
     pub history: Option<PathBuf>,
     /// Save the comparison or history, with page and plot, to DIR

@@ -1,4 +1,5 @@
-//! Flags of the connections of a crawl: Unix sockets, idle time, rate of new connections, lookups of names, receive stamps.
+//! Flags of the connections of a crawl: Unix sockets, idle time, rate of new connections, lookups
+//! of names, receive stamps.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -49,13 +50,14 @@ pub struct ConnectionArgs {
     pub unix_socket: Option<PathBuf>,
     /// Close connections that were idle for TIME
     ///
-    /// Set it below the target's own limit: a request on a connection that the target is about to close may fail. Needs
-    /// HTTP/1.1.
+    /// Set it below the target's own limit: a request on a connection that the target is about to
+    /// close may fail. Needs HTTP/1.1.
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub idle_timeout: Option<Duration>,
     /// Open at most N connections per second, over all shards
     ///
-    /// Also N/min and N/h. In an open loop, the wait for a connection is part of `pool_wait`. Example: --connect-rate 50
+    /// Also N/min and N/h. In an open loop, the wait for a connection is part of `pool_wait`.
+    /// Example: --connect-rate 50
     #[arg(long, value_name = "RATE")]
     pub connect_rate: Option<Rate>,
     /// Look up names again when their addresses are older than TIME

@@ -44,10 +44,26 @@ impl CutArgs {
     /// Return the requested part; none without any of these flags.
     #[must_use]
     pub fn ask(&self) -> Option<Ask> {
-        let Self { from, to, steady, shards, outcome, json } = self.clone();
-        let asked = from.is_some() || to.is_some() || steady || shards.is_some() || outcome.is_some() || json;
+        let Self {
+            from,
+            to,
+            steady,
+            shards,
+            outcome,
+            json,
+        } = self.clone();
+        let asked = from.is_some()
+            || to.is_some()
+            || steady
+            || shards.is_some()
+            || outcome.is_some()
+            || json;
         asked.then_some(Ask {
-            span: if steady { Span::Steady } else { Span::Seconds { from, to } },
+            span: if steady {
+                Span::Steady
+            } else {
+                Span::Seconds { from, to }
+            },
             shards,
             outcomes: match outcome {
                 None | Some(OutcomeFilter::All) => Outcomes::All,

@@ -145,11 +145,19 @@ impl FromStr for Export {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let (format, file) = text.split_once('=').map_or((text, None), |(format, file)| (format, Some(file)));
-        let format = format.parse().map_err(|error: UnknownFormat| error.to_string())?;
+        let (format, file) = text
+            .split_once('=')
+            .map_or((text, None), |(format, file)| (format, Some(file)));
+        let format = format
+            .parse()
+            .map_err(|error: UnknownFormat| error.to_string())?;
         let to = match file {
             None => Destination::Result,
-            Some("") => return Err(format!("a file is missing after `{text}`: name one, or leave the `=` out")),
+            Some("") => {
+                return Err(format!(
+                    "a file is missing after `{text}`: name one, or leave the `=` out"
+                ));
+            }
             Some(file) => parse_destination(file)?,
         };
         Ok(Self { format, to })
@@ -176,7 +184,14 @@ mod tests {
             ("csv=-", Destination::Output),
             ("csv=a=b.csv", Destination::File(PathBuf::from("a=b.csv"))),
         ] {
-            assert_eq!(text.parse(), Ok(Export { format: Format::Csv, to }), "{text}");
+            assert_eq!(
+                text.parse(),
+                Ok(Export {
+                    format: Format::Csv,
+                    to
+                }),
+                "{text}"
+            );
         }
         for text in ["", "=", "csv=", "xls", "CSV", "csv "] {
             assert!(text.parse::<Export>().is_err(), "{text}");
@@ -188,7 +203,10 @@ mod tests {
         for format in Format::ALL {
             assert!(EXPORT.contains(format.name()), "{format}");
             let file = format.file_name();
-            assert!(EXPORT.contains(file) || file == format!("{format}.json"), "{file}");
+            assert!(
+                EXPORT.contains(file) || file == format!("{format}.json"),
+                "{file}"
+            );
         }
     }
 }

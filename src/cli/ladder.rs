@@ -83,8 +83,17 @@ impl FromStr for RungNumber {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let number = text.trim().parse().ok().filter(|number| RUNGS.iter().any(|rung| rung.number == *number));
-        let refused = || format!("`{text}` is not a valid rung: write 1 to {}, comma-separated", RUNGS.len());
+        let number = text
+            .trim()
+            .parse()
+            .ok()
+            .filter(|number| RUNGS.iter().any(|rung| rung.number == *number));
+        let refused = || {
+            format!(
+                "`{text}` is not a valid rung: write 1 to {}, comma-separated",
+                RUNGS.len()
+            )
+        };
         number.map(Self).ok_or_else(refused)
     }
 }
@@ -93,7 +102,11 @@ impl FromStr for RungNumber {
 fn parse_rung_time(text: &str) -> Result<Duration, String> {
     let time = parse_duration(text).map_err(|error| error.to_string())?;
     let is_fit = (Duration::from_millis(500)..=Duration::from_mins(1)).contains(&time);
-    if is_fit { Ok(time) } else { Err(format!("`{text}` is out of range: 500ms to 60s")) }
+    if is_fit {
+        Ok(time)
+    } else {
+        Err(format!("`{text}` is out of range: 500ms to 60s"))
+    }
 }
 
 #[cfg(test)]
@@ -103,7 +116,12 @@ mod tests {
     #[test]
     fn a_rung_is_read_as_it_is_written() {
         for rung in &RUNGS {
-            assert!(format!(" {} ", rung.number).parse::<RungNumber>().unwrap().is(rung));
+            assert!(
+                format!(" {} ", rung.number)
+                    .parse::<RungNumber>()
+                    .unwrap()
+                    .is(rung)
+            );
         }
         for text in ["", "0", "9", "R1", "1-3", "1,2"] {
             let refusal = text.parse::<RungNumber>().unwrap_err();

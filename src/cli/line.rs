@@ -1,4 +1,5 @@
-//! The words of a command line before they are read, and the hints of the errors that reading them gives.
+//! The words of a command line before they are read, and the hints of the errors that reading them
+//! gives.
 //!
 //! Called by [`Cli`](super::Cli) alone. Must not decide what a value means.
 
@@ -45,8 +46,8 @@ const COMMANDS: [(&str, &str); 9] = [
     ("target", "serve"),
 ];
 
-/// The words with a negative number joined to the flag before it: as its value, it is refused by what the flag takes; by
-/// itself, it would be taken for a flag that does not exist.
+/// The words with a negative number joined to the flag before it: as its value, it is refused by
+/// what the flag takes; by itself, it would be taken for a flag that does not exist.
 pub(super) fn with_values(words: impl IntoIterator<Item = impl Into<OsString>>) -> Vec<OsString> {
     let mut all: Vec<OsString> = Vec::new();
     for word in words {
@@ -63,7 +64,10 @@ pub(super) fn with_values(words: impl IntoIterator<Item = impl Into<OsString>>) 
 }
 
 fn is_negative(word: &OsStr) -> bool {
-    matches!(word.as_encoded_bytes(), [b'-', b'0'..=b'9', ..] | [b'-', b'.', b'0'..=b'9', ..])
+    matches!(
+        word.as_encoded_bytes(),
+        [b'-', b'0'..=b'9', ..] | [b'-', b'.', b'0'..=b'9', ..]
+    )
 }
 
 /// A flag without a value joined to it.
@@ -76,7 +80,11 @@ fn is_bare_flag(word: &OsStr) -> bool {
 }
 
 /// The error with a hint of what was probably meant, in the place of clap's own.
-pub(super) fn explained(mut error: clap::Error, command: &Command, words: &[OsString]) -> clap::Error {
+pub(super) fn explained(
+    mut error: clap::Error,
+    command: &Command,
+    words: &[OsString],
+) -> clap::Error {
     let at = match error.kind() {
         ErrorKind::UnknownArgument | ErrorKind::ArgumentConflict => ContextKind::InvalidArg,
         ErrorKind::InvalidSubcommand => ContextKind::InvalidSubcommand,
@@ -87,10 +95,15 @@ pub(super) fn explained(mut error: clap::Error, command: &Command, words: &[OsSt
         }
         _ => return error,
     };
-    let Some(ContextValue::String(name)) = error.get(at) else { return error };
+    let Some(ContextValue::String(name)) = error.get(at) else {
+        return error;
+    };
     let called = words.get(1).and_then(|word| command.find_subcommand(word));
     if let Some(tip) = called.and_then(|called| unjoined(words, called)) {
-        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+        error.insert(
+            ContextKind::Suggested,
+            ContextValue::StyledStrs(vec![tip.into()]),
+        );
         return error;
     }
     if error.kind() == ErrorKind::ArgumentConflict {
@@ -99,45 +112,70 @@ pub(super) fn explained(mut error: clap::Error, command: &Command, words: &[OsSt
     let tip = match (at, called) {
         (ContextKind::InvalidSubcommand, _) => meant_command(name, command),
         (_, Some(called)) => meant_flag(name, called, command),
-        (_, None) => of_run(name, command).map(|_| format!("flags follow a command, as in crawlmark run {name}")),
+        (_, None) => of_run(name, command)
+            .map(|_| format!("flags follow a command, as in crawlmark run {name}")),
     };
     // What clap suggests is in its usage, too.
-    for kind in
-        [ContextKind::SuggestedArg, ContextKind::SuggestedSubcommand, ContextKind::Suggested, ContextKind::Usage]
-    {
+    for kind in [
+        ContextKind::SuggestedArg,
+        ContextKind::SuggestedSubcommand,
+        ContextKind::Suggested,
+        ContextKind::Usage,
+    ] {
         error.remove(kind);
     }
     if let Some(tip) = tip {
-        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+        error.insert(
+            ContextKind::Suggested,
+            ContextValue::StyledStrs(vec![tip.into()]),
+        );
     }
     error
 }
 
-/// A flag whose value has to be joined to it, with a word behind it that is neither a flag nor a URL or path.
+/// A flag whose value has to be joined to it, with a word behind it that is neither a flag nor a
+/// URL or path.
 fn unjoined(words: &[OsString], called: &Command) -> Option<String> {
     let joins = |flag: &str| {
-        let mut of_it = called.get_arguments().filter(|argument| argument.is_require_equals_set());
-        of_it.any(|argument| argument.get_long().is_some_and(|long| flag.strip_prefix("--") == Some(long)))
+        let mut of_it = called
+            .get_arguments()
+            .filter(|argument| argument.is_require_equals_set());
+        of_it.any(|argument| {
+            argument
+                .get_long()
+                .is_some_and(|long| flag.strip_prefix("--") == Some(long))
+        })
     };
-    words.windows(2).find_map(|pair| match [pair[0].to_str()?, pair[1].to_str()?] {
-        [flag, value] if joins(flag) && !value.starts_with('-') && !value.contains([':', '/']) => {
-            Some(did_you_mean(&format!("{flag}={value}")))
-        }
-        _ => None,
-    })
+    words
+        .windows(2)
+        .find_map(|pair| match [pair[0].to_str()?, pair[1].to_str()?] {
+            [flag, value]
+                if joins(flag) && !value.starts_with('-') && !value.contains([':', '/']) =>
+            {
+                Some(did_you_mean(&format!("{flag}={value}")))
+            }
+            _ => None,
+        })
 }
 
 fn meant_command(name: &str, command: &Command) -> Option<String> {
     if name.contains(['/', ':', '.']) || name == "localhost" {
-        return Some(format!("a URL follows a command, as in crawlmark run {name}"));
+        return Some(format!(
+            "a URL follows a command, as in crawlmark run {name}"
+        ));
     }
     let known = command.get_subcommands().map(Command::get_name);
-    let meant = COMMANDS.iter().find(|(other, _)| *other == name).map(|(_, own)| *own);
+    let meant = COMMANDS
+        .iter()
+        .find(|(other, _)| *other == name)
+        .map(|(_, own)| *own);
     meant.or_else(|| nearest(name, known)).map(did_you_mean)
 }
 
 fn meant_flag(name: &str, called: &Command, command: &Command) -> Option<String> {
-    let takes_run_flags = called.get_arguments().any(|argument| argument.get_id() == "run");
+    let takes_run_flags = called
+        .get_arguments()
+        .any(|argument| argument.get_id() == "run");
     if !name.starts_with('-') {
         return match called.get_name() {
             "run" => Some("there is one URL; several are read from a file: --urls FILE".to_owned()),
@@ -146,21 +184,40 @@ fn meant_flag(name: &str, called: &Command, command: &Command) -> Option<String>
         };
     }
     if takes_run_flags && of_run(name, command).is_some() {
-        return Some(format!("flags of `crawlmark run` go after --, as in -- {name}"));
+        return Some(format!(
+            "flags of `crawlmark run` go after --, as in -- {name}"
+        ));
     }
     let own = spellings(called);
     let is_own = |name: &str| own.iter().any(|own| own == name);
-    let synonym = FLAGS.iter().find(|(other, _)| *other == name).map(|(_, own)| (*own).to_owned());
+    let synonym = FLAGS
+        .iter()
+        .find(|(other, _)| *other == name)
+        .map(|(_, own)| (*own).to_owned());
     let stem = name.trim_start_matches('-');
     let [of_target, plain, other_case] = [
         format!("--target-{stem}"),
         format!("--{}", stem.trim_start_matches("target-")),
-        name.chars().map(|c| if c.is_lowercase() { c.to_ascii_uppercase() } else { c.to_ascii_lowercase() }).collect(),
+        name.chars()
+            .map(|c| {
+                if c.is_lowercase() {
+                    c.to_ascii_uppercase()
+                } else {
+                    c.to_ascii_lowercase()
+                }
+            })
+            .collect(),
     ];
-    let meant =
-        [Some(of_target), Some(plain), synonym, Some(other_case)].into_iter().flatten().find(|name| is_own(name));
+    let meant = [Some(of_target), Some(plain), synonym, Some(other_case)]
+        .into_iter()
+        .flatten()
+        .find(|name| is_own(name));
     let long = || own.iter().filter(|own| own.starts_with("--"));
-    let meant = meant.or_else(|| nearest(name, long()).filter(|_| name.starts_with("--")).cloned());
+    let meant = meant.or_else(|| {
+        nearest(name, long())
+            .filter(|_| name.starts_with("--"))
+            .cloned()
+    });
     meant.as_deref().map(did_you_mean)
 }
 
@@ -170,7 +227,9 @@ fn did_you_mean(name: &str) -> String {
 
 /// The flag of `run` that is spelt so.
 fn of_run(name: &str, command: &Command) -> Option<String> {
-    spellings(command.find_subcommand("run")?).into_iter().find(|own| own == name)
+    spellings(command.find_subcommand("run")?)
+        .into_iter()
+        .find(|own| own == name)
 }
 
 /// Every way to write each flag of a command.
@@ -191,7 +250,10 @@ fn spellings(command: &Command) -> Vec<String> {
             .map(|letter| format!("-{letter}"))
             .collect::<Vec<_>>()
     };
-    command.get_arguments().flat_map(|argument| [long(argument), short(argument)].concat()).collect()
+    command
+        .get_arguments()
+        .flat_map(|argument| [long(argument), short(argument)].concat())
+        .collect()
 }
 
 #[cfg(test)]
@@ -203,7 +265,10 @@ mod tests {
     use super::*;
 
     fn refusal(words: &[&str]) -> String {
-        Cli::matches([&["crawlmark"], words].concat()).unwrap_err().render().to_string()
+        Cli::matches([&["crawlmark"], words].concat())
+            .unwrap_err()
+            .render()
+            .to_string()
     }
 
     /// Flags with the command that each is of.
@@ -211,7 +276,10 @@ mod tests {
         let command = Cli::command();
         let of = |command: &Command| {
             let name = command.get_name().to_owned();
-            spellings(command).into_iter().filter(|flag| flag.len() > 4).map(move |flag| (name.clone(), flag))
+            spellings(command)
+                .into_iter()
+                .filter(|flag| flag.len() > 4)
+                .map(move |flag| (name.clone(), flag))
         };
         command.get_subcommands().flat_map(of).collect()
     }
@@ -219,27 +287,49 @@ mod tests {
     #[test]
     fn what_other_tools_call_it_is_known() {
         for (words, says) in [
-            (&["run", "--concurrency", "5"][..], "did you mean '--connections'?"),
+            (
+                &["run", "--concurrency", "5"][..],
+                "did you mean '--connections'?",
+            ),
             (&["run", "--workers", "5"], "did you mean '--shards'?"),
             (&["run", "-r", "5"], "did you mean '-R'?"),
             (&["run", "--limit", "5/s"], "did you mean '--target-limit'?"),
-            (&["serve", "--target-limit", "5/s"], "did you mean '--limit'?"),
-            (&["run", "http://a/", "http://b/"], "several are read from a file: --urls FILE"),
+            (
+                &["serve", "--target-limit", "5/s"],
+                "did you mean '--limit'?",
+            ),
+            (
+                &["run", "http://a/", "http://b/"],
+                "several are read from a file: --urls FILE",
+            ),
             (&["ab", "--rate", "5"], "go after --, as in -- --rate"),
             (&["ab", "http://a/"], "after --, as in -- http://a/"),
             (&["ab", "--aa", "3"], "did you mean '--aa=3'?"),
-            (&["scale", "--latency-bound", "20ms"], "did you mean '--latency-bound=20ms'?"),
+            (
+                &["scale", "--latency-bound", "20ms"],
+                "did you mean '--latency-bound=20ms'?",
+            ),
             (&["scale", "-n", "5"], "go after --, as in -- -n"),
-            (&["capacity", "--conections", "5"], "unexpected argument '--conections'"),
+            (
+                &["capacity", "--conections", "5"],
+                "unexpected argument '--conections'",
+            ),
             (&["rnu"], "did you mean 'run'?"),
             (&["bench"], "did you mean 'run'?"),
-            (&["http://localhost:8080/"], "crawlmark run http://localhost:8080/"),
+            (
+                &["http://localhost:8080/"],
+                "crawlmark run http://localhost:8080/",
+            ),
             (&["--rate", "5"], "crawlmark run --rate"),
         ] {
             let said = refusal(words);
             assert!(said.contains(says), "{words:?}: {said}");
         }
-        for words in [&["run", "--frobnicate"][..], &["fly"], &["serve", "http://a/"]] {
+        for words in [
+            &["run", "--frobnicate"][..],
+            &["fly"],
+            &["serve", "http://a/"],
+        ] {
             assert!(!refusal(words).contains("tip:"), "{}", refusal(words));
         }
     }
@@ -252,7 +342,11 @@ mod tests {
             assert!(own.iter().any(|own| own == meant), "{other}: {meant}");
         }
         for (other, meant) in COMMANDS {
-            assert!(command.find_subcommand(other).is_none() && command.find_subcommand(meant).is_some(), "{other}");
+            assert!(
+                command.find_subcommand(other).is_none()
+                    && command.find_subcommand(meant).is_some(),
+                "{other}"
+            );
         }
     }
 

@@ -1,4 +1,5 @@
-//! Output options of every command that runs rounds: where the result is saved, and how it is printed.
+//! Output options of every command that runs rounds: where the result is saved, and how it is
+//! printed.
 
 use std::path::PathBuf;
 

@@ -69,5 +69,9 @@ pub struct PatternsArgs {
 fn parse_pattern_time(text: &str) -> Result<Duration, String> {
     let time = parse_duration(text).map_err(|error| error.to_string())?;
     let is_fit = (Duration::from_secs(1)..=Duration::from_hours(1)).contains(&time);
-    if is_fit { Ok(time) } else { Err(format!("`{text}` is out of range: 1s to 1h")) }
+    if is_fit {
+        Ok(time)
+    } else {
+        Err(format!("`{text}` is out of range: 1s to 1h"))
+    }
 }

@@ -42,8 +42,9 @@ pub struct PlanArgs {
     pub slots: Option<u32>,
     /// Start all parts at TIME, as in 2026-01-31T12:00:00Z
     ///
-    /// A time to come, within 30 days, by the clock of the directory's file server, with which each machine compares its own. A part that has
-    /// its slot only later starts at once; the merged report says how late.
+    /// A time to come, within 30 days, by the clock of the directory's file server, with which each
+    /// machine compares its own. A part that has its slot only later starts at once; the merged
+    /// report says how late.
     #[arg(long, value_name = "TIME", value_parser = parse_start, help_heading = "Parts")]
     pub start_at: Option<humantime::Timestamp>,
     /// Flags of the crawl.
@@ -53,7 +54,8 @@ pub struct PlanArgs {
 
 /// Parse a time in UTC.
 fn parse_start(text: &str) -> Result<humantime::Timestamp, String> {
-    text.parse().map_err(|_| format!("`{text}` is not a time in UTC: write it as in 2026-01-31T12:00:00Z"))
+    text.parse()
+        .map_err(|_| format!("`{text}` is not a time in UTC: write it as in 2026-01-31T12:00:00Z"))
 }
 
 /// Show an argument in the help of `plan` if it is one of its own.

@@ -74,7 +74,8 @@ pub struct ReportArgs {
     pub results: Vec<PathBuf>,
     /// Write to DIR [default: the result's own directory]
     ///
-    /// Several results: results/runs/TIME-overlay unless given. A part of a result is saved only with this flag.
+    /// Several results: results/runs/TIME-overlay unless given. A part of a result is saved only
+    /// with this flag.
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Export the result as csv, junit, openmetrics, ...; may be repeated

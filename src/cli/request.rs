@@ -64,7 +64,8 @@ pub struct RequestArgs {
     pub body_file: Option<PathBuf>,
     /// Send this JSON as the body: TEXT or @FILE
     ///
-    /// It is checked, and sent with `content-type: application/json` unless --header sets another one. {id} is replaced by the ID, as in --body.
+    /// It is checked, and sent with `content-type: application/json` unless --header sets another
+    /// one. {id} is replaced by the ID, as in --body.
     #[arg(long, value_name = "JSON", conflicts_with = "body")]
     pub json_body: Option<String>,
     /// Send credentials (Basic): USER:PASSWORD
@@ -81,8 +82,9 @@ pub struct RequestArgs {
     pub id_format: Option<IdFormat>,
     /// Crawl the IDs in random order, by --seed; each once
     ///
-    /// Shuffles the IDs of --ids; with -n alone, IDs 0 to N-1; with both, N random ones of --ids; with neither, 0..100m. The order is the same for
-    /// every number of shards, and keeps caches of the target from being warmed in order.
+    /// Shuffles the IDs of --ids; with -n alone, IDs 0 to N-1; with both, N random ones of --ids;
+    /// with neither, 0..100m. The order is the same for every number of shards, and keeps caches of
+    /// the target from being warmed in order.
     #[arg(long)]
     pub shuffle: bool,
     /// Accept gzip, br and zstd, and decode responses before checking them
@@ -93,9 +95,10 @@ pub struct RequestArgs {
     pub follow: u32,
     /// Keep the target's cookies and send them back, per connection
     ///
-    /// A connection that replaces another one takes over its cookies, as a browser would. With {session} in --proxy, each
-    /// session has cookies of its own. Path, Secure, Max-Age and Expires are respected; a cookie never goes to another host. At
-    /// most 50 per jar, of 4 KiB each. Needs HTTP/1.1.
+    /// A connection that replaces another one takes over its cookies, as a browser would. With
+    /// {session} in --proxy, each session has cookies of its own. Path, Secure, Max-Age and Expires
+    /// are respected; a cookie never goes to another host. At most 50 per jar, of 4 KiB each. Needs
+    /// HTTP/1.1.
     #[arg(long)]
     pub cookies: bool,
 }

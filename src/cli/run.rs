@@ -14,8 +14,9 @@ use crawlmark_results::run::gates::Condition;
 use super::export::EXPORT;
 use super::report::PNG;
 use super::{
-    Auto, ConnectionArgs, Export, Ground, PartArgs, PerHostArgs, ProxyArgs, RequestArgs, SaveArgs, ThrottlingArgs,
-    TlsArgs, parse_error_rate, parse_limit_time, parse_method, parse_name, parse_tag, whole,
+    Auto, ConnectionArgs, Export, Ground, PartArgs, PerHostArgs, ProxyArgs, RequestArgs, SaveArgs,
+    ThrottlingArgs, TlsArgs, parse_error_rate, parse_limit_time, parse_method, parse_name,
+    parse_tag, whole,
 };
 use crate::crawl::{ConnectTo, Expect, HttpVersion, LocalIps};
 
@@ -30,19 +31,31 @@ impl RunArgs {
     #[must_use]
     pub fn list(&self) -> Option<(&'static str, &Path)> {
         let urls = self.urls.as_deref().map(|file| ("--urls", file));
-        urls.or_else(|| self.requests_file.as_deref().map(|file| ("--requests-file", file)))
+        urls.or_else(|| {
+            self.requests_file
+                .as_deref()
+                .map(|file| ("--requests-file", file))
+        })
     }
 
-    /// Return the flag of a list that is read from standard input, which can be read once; none for other lists.
+    /// Return the flag of a list that is read from standard input, which can be read once; none for
+    /// other lists.
     #[must_use]
     pub fn list_of_input(&self) -> Option<&'static str> {
-        self.list().filter(|(_, file)| *file == Path::new("-")).map(|(flag, _)| flag)
+        self.list()
+            .filter(|(_, file)| *file == Path::new("-"))
+            .map(|(flag, _)| flag)
     }
 }
 
 fn parse_speed(text: &str) -> Result<f64, String> {
-    let speed = text.parse().ok().filter(|speed| (0.001..=1000.0).contains(speed));
-    speed.ok_or_else(|| format!("`{text}` is not a factor from 0.001 to 1000: write 2 for twice as fast"))
+    let speed = text
+        .parse()
+        .ok()
+        .filter(|speed| (0.001..=1000.0).contains(speed));
+    speed.ok_or_else(|| {
+        format!("`{text}` is not a factor from 0.001 to 1000: write 2 for twice as fast")
+    })
 }
 
 pub(super) const EXAMPLES: &str = "\
@@ -312,19 +325,24 @@ impl FromStr for OutputFormat {
             "text" => Ok(Self::Text),
             "json" => Ok(Self::Json),
             "csv" => Ok(Self::Csv),
-            _ => Err(format!("`{text}` is not one of text, json and csv; --export FORMAT=- has more")),
+            _ => Err(format!(
+                "`{text}` is not one of text, json and csv; --export FORMAT=- has more"
+            )),
         }
     }
 }
 
 /// Arguments of `run`.
 #[derive(Debug, Args)]
-#[expect(clippy::struct_excessive_bools, reason = "switches as they are typed; resolved, they become enums")]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "switches as they are typed; resolved, they become enums"
+)]
 pub struct RunArgs {
     /// Target URL, with {id} for the ID [default: the bundled target]
     ///
-    /// Without {id}, each item requests the same URL. Names outside ASCII are sent as xn--, and characters that a request line cannot hold
-    /// percent-encoded; all else as typed.
+    /// Without {id}, each item requests the same URL. Names outside ASCII are sent as xn--, and
+    /// characters that a request line cannot hold percent-encoded; all else as typed.
     // As text: clap would repeat what it cannot read, and that may be a password.
     #[arg(conflicts_with = "urls")]
     pub url: Option<String>,
@@ -351,7 +369,12 @@ pub struct RunArgs {
     /// Add a request header, `name: value`; may be repeated
     ///
     /// {id} in its value is replaced by the ID, as in --body.
-    #[arg(short = 'H', long = "header", value_name = "HEADER", help_heading = "Requests")]
+    #[arg(
+        short = 'H',
+        long = "header",
+        value_name = "HEADER",
+        help_heading = "Requests"
+    )]
     pub headers: Vec<String>,
     /// Send this body: TEXT, @FILE for a file, or @@TEXT for a leading @
     #[arg(long, long_help = BODY, default_value = "", hide_default_value = true, help_heading = "Requests")]
@@ -364,19 +387,36 @@ pub struct RunArgs {
     pub seed: u64,
 
     /// Number of crawl processes, or auto for one per core
-    #[arg(short = 's', long, short_alias = 't', value_name = "N|auto", default_value = "auto", help_heading = "Load")]
+    #[arg(
+        short = 's',
+        long,
+        short_alias = 't',
+        value_name = "N|auto",
+        default_value = "auto",
+        help_heading = "Load"
+    )]
     pub shards: Auto<u32>,
     /// Total connections; each carries one request at a time, or --streams
     ///
-    /// With several hosts, up to 2N idle connections may stay open as well. With HTTP/2, up to N times --streams requests are in flight.
+    /// With several hosts, up to 2N idle connections may stay open as well. With HTTP/2, up to N
+    /// times --streams requests are in flight.
     #[arg(short = 'c', long, value_name = "N", default_value_t = 64, value_parser = whole::<u32>(1..=u32::MAX.into()), help_heading = "Load")]
     pub connections: u32,
     /// Maximum total rate, over all shards: N, N/s, N/min or N/h
     ///
-    /// A plain N is per second. 'N per TIME' is an interval cap: at most N requests in any window of TIME (less 2 %, or 250us if more),
-    /// sent at the start of each as far as connections are free. A:B is a ramp from A to B over the whole --duration. A:B:STEP@TIME goes from A to B in steps, each for TIME, and then
-    /// stays at B. Write a unit once, after the last number: 0:1000, 60:600:60/min@30s.
-    #[arg(short = 'R', long, alias = "qps", short_alias = 'q', value_name = "RATE", help_heading = "Load")]
+    /// A plain N is per second. 'N per TIME' is an interval cap: at most N requests in any window
+    /// of TIME (less 2 %, or 250us if more), sent at the start of each as far as connections are
+    /// free. A:B is a ramp from A to B over the whole --duration. A:B:STEP@TIME goes from A to B in
+    /// steps, each for TIME, and then stays at B. Write a unit once, after the last number: 0:1000,
+    /// 60:600:60/min@30s.
+    #[arg(
+        short = 'R',
+        long,
+        alias = "qps",
+        short_alias = 'q',
+        value_name = "RATE",
+        help_heading = "Load"
+    )]
     pub rate: Option<ShapedRate>,
     /// Schedule requests: asap, waves, constant, poisson or replay
     #[arg(long, value_name = "asap|waves|constant|poisson|replay", default_value = Arrivals::Asap.name(), long_help = ARRIVALS, help_heading = "Load")]
@@ -386,8 +426,9 @@ pub struct RunArgs {
     pub speed: Option<f64>,
     /// Open loop: drop due requests while N wait for a connection
     ///
-    /// 0 drops each one that finds no connection free. Dropped requests are counted (`dropped`) and have no response time; k6 calls them
-    /// dropped iterations. Their items are left to later requests. Default: all wait, and none is dropped before the end.
+    /// 0 drops each one that finds no connection free. Dropped requests are counted (`dropped`) and
+    /// have no response time; k6 calls them dropped iterations. Their items are left to later
+    /// requests. Default: all wait, and none is dropped before the end.
     #[arg(long, value_name = "N", value_parser = whole::<u32>(0..=1_000_000), help_heading = "Load")]
     pub queue: Option<u32>,
     /// Wait for a request's time: sleep, coarse (1 ms) or spin (a core each)
@@ -401,7 +442,8 @@ pub struct RunArgs {
     pub grace: Option<Duration>,
     /// Maximum burst of the rate budget, in requests
     ///
-    /// Default: 1 per shard; above 10/s per shard also the requests due in 25 ms, so that a shard that was delayed can catch up.
+    /// Default: 1 per shard; above 10/s per shard also the requests due in 25 ms, so that a shard
+    /// that was delayed can catch up.
     #[arg(long, value_name = "N", value_parser = whole::<u64>(1..=u64::MAX), help_heading = "Load")]
     pub burst: Option<u64>,
     /// Do not pin shards to cores
@@ -423,26 +465,33 @@ pub struct RunArgs {
     pub connect_timeout: Duration,
     /// Open a new connection for every request
     ///
-    /// Requests have the header `connection: close`. The time to open a connection is in `connect`; in an open loop it is also part
-    /// of `pool_wait`, and so of the response time. The local port of a closed connection may be unusable for a minute
-    /// (`TIME_WAIT`); the validity says when that limits the run.
-    #[arg(long, conflicts_with = "max_requests_per_connection", help_heading = "Network")]
+    /// Requests have the header `connection: close`. The time to open a connection is in `connect`;
+    /// in an open loop it is also part of `pool_wait`, and so of the response time. The local port
+    /// of a closed connection may be unusable for a minute (`TIME_WAIT`); the validity says when
+    /// that limits the run.
+    #[arg(
+        long,
+        conflicts_with = "max_requests_per_connection",
+        help_heading = "Network"
+    )]
     pub disable_keepalive: bool,
     /// Replace a connection after N requests; 1 is --disable-keepalive
     #[arg(long, value_name = "N", value_parser = whole::<u64>(1..=u64::MAX), help_heading = "Network")]
     pub max_requests_per_connection: Option<u64>,
     /// Speak this version of HTTP: 1.1, 2 or auto
     ///
-    /// auto: over https:// the version that the target chooses in the TLS handshake (ALPN), over http:// 1.1. 2: only HTTP/2, over http://
-    /// with prior knowledge (h2c); requests fail if the target does not speak it. Each connection waits for the
-    /// target's HTTP/2 settings before its first request. Example: --http 2 --connections 4 --streams 25
+    /// auto: over https:// the version that the target chooses in the TLS handshake (ALPN), over
+    /// http:// 1.1. 2: only HTTP/2, over http:// with prior knowledge (h2c); requests fail if the
+    /// target does not speak it. Each connection waits for the target's HTTP/2 settings before its
+    /// first request. Example: --http 2 --connections 4 --streams 25
     #[arg(long, value_name = "auto|1.1|2", default_value_t = HttpVersion::default(), help_heading = "Network")]
     pub http: HttpVersion,
     /// Requests at a time on each connection of HTTP/2 [default: 1]
     ///
-    /// Like -m of h2load and -p of oha: up to --connections times N requests are in flight. If a target allows fewer streams, requests
-    /// wait for one (`pool_wait`). A request that the target refused before it began (GOAWAY, `REFUSED_STREAM`) is sent again; it
-    /// still counts as one request, and is counted in `resent`. Example: --http 2 -c 1 --streams 100
+    /// Like -m of h2load and -p of oha: up to --connections times N requests are in flight. If a
+    /// target allows fewer streams, requests wait for one (`pool_wait`). A request that the target
+    /// refused before it began (GOAWAY, `REFUSED_STREAM`) is sent again; it still counts as one
+    /// request, and is counted in `resent`. Example: --http 2 -c 1 --streams 100
     #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=u32::MAX.into()), help_heading = "Network")]
     pub streams: Option<u32>,
     /// Connect from these local addresses: addresses, ranges or prefixes
@@ -450,8 +499,8 @@ pub struct RunArgs {
     pub local_ips: Option<LocalIps>,
     /// Connect to another address than the URL's; may be repeated
     ///
-    /// HOST and PORT are those of the URL; leave either empty to match any. Requests and TLS still name the URL's host.
-    /// Example: --connect-to www.example.com:443:127.0.0.1:8443
+    /// HOST and PORT are those of the URL; leave either empty to match any. Requests and TLS still
+    /// name the URL's host. Example: --connect-to www.example.com:443:127.0.0.1:8443
     #[arg(long, value_name = "HOST:PORT:ADDRESS:PORT", help_heading = "Network")]
     pub connect_to: Vec<ConnectTo>,
     /// Unix sockets, idle connections, and the rate of new ones
@@ -504,7 +553,12 @@ pub struct RunArgs {
     /// Print a summary (text), the report (json) or a row per second (csv)
     ///
     /// json is --json, csv is --export csv=-.
-    #[arg(long, value_name = "text|json|csv", conflicts_with = "json", help_heading = "Results")]
+    #[arg(
+        long,
+        value_name = "text|json|csv",
+        conflicts_with = "json",
+        help_heading = "Results"
+    )]
     pub output_format: Option<OutputFormat>,
     /// Add the full latency distribution to the summary
     #[arg(long, help_heading = "Results")]
@@ -534,7 +588,9 @@ pub struct RunArgs {
     pub slo_p99: Option<Duration>,
     /// Fail if the error rate exceeds SHARE, as in 1% or 0.01
     ///
-    /// Short for --threshold `error_rate <= SHARE`: requests that were neither good, nor not found, nor throttled, nor followed redirects; or items that failed, were abandoned or cut off, if their share is greater.
+    /// Short for --threshold `error_rate <= SHARE`: requests that were neither good, nor not found,
+    /// nor throttled, nor followed redirects; or items that failed, were abandoned or cut off, if
+    /// their share is greater.
     #[arg(long, value_name = "SHARE", value_parser = parse_error_rate, help_heading = "Thresholds")]
     pub max_error_rate: Option<Condition>,
     /// Exit with 99 instead of 3 when a threshold fails, as k6 does

@@ -87,7 +87,8 @@ pub struct SaveArgs {
     pub max_body: Option<u64>,
     /// Lose no committed item to a killed process, or to a power cut
     ///
-    /// power (the default) waits for the disk at each commit. With process, a machine that loses power may lose committed items.
+    /// power (the default) waits for the disk at each commit. With process, a machine that loses
+    /// power may lose committed items.
     #[arg(
         long,
         value_name = "process|power",

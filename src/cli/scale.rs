@@ -45,7 +45,8 @@ pub struct ScaleArgs {
     pub shards: Vec<u32>,
     /// Total connections per size, comma-separated
     ///
-    /// With one number of shards, they are the sizes of a single curve. With several numbers of shards, each is a curve of its own.
+    /// With one number of shards, they are the sizes of a single curve. With several numbers of
+    /// shards, each is a curve of its own.
     #[arg(short = 'c', long, value_name = "LIST", value_delimiter = ',', value_parser = whole::<u32>(1..=u32::MAX.into()), help_heading = "Sizes")]
     pub connections: Vec<u32>,
     /// Connections for each shard [default: 32, or 8 with --latency-bound]

@@ -78,7 +78,16 @@ pub enum Row {
 
 impl Row {
     /// All, in order.
-    pub const ALL: [Self; 8] = [Self::R1, Self::R2, Self::R3, Self::R4, Self::R5, Self::R6, Self::R7, Self::R8];
+    pub const ALL: [Self; 8] = [
+        Self::R1,
+        Self::R2,
+        Self::R3,
+        Self::R4,
+        Self::R5,
+        Self::R6,
+        Self::R7,
+        Self::R8,
+    ];
 
     /// The name used everywhere.
     #[must_use]
@@ -106,7 +115,9 @@ impl FromStr for Row {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let named = Self::ALL.into_iter().find(|row| row.name().eq_ignore_ascii_case(text.trim()));
+        let named = Self::ALL
+            .into_iter()
+            .find(|row| row.name().eq_ignore_ascii_case(text.trim()));
         named.ok_or_else(|| format!("`{text}` is not a valid row: write R1 to R8, comma-separated"))
     }
 }

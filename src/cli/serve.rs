@@ -106,7 +106,10 @@ under its name, with _ for -.
 
 /// Arguments of `serve`.
 #[derive(Debug, Args)]
-#[expect(clippy::struct_excessive_bools, reason = "switches as they are typed; resolved, they become enums")]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "switches as they are typed; resolved, they become enums"
+)]
 pub struct ServeArgs {
     /// Listen on this address; port 0 picks a free one
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:0", value_parser = parse_listen)]
@@ -155,7 +158,12 @@ pub struct ServeArgs {
     ///   drift:A,B,IDS              from A to B over IDS items, then from A again
     ///   quantiles:0=5ms,0.5=20ms,0.99=100ms,1=2s
     ///                              measured quantiles, interpolated linearly
-    #[arg(long, value_name = "MODEL", verbatim_doc_comment, help_heading = "Behaviour")]
+    #[arg(
+        long,
+        value_name = "MODEL",
+        verbatim_doc_comment,
+        help_heading = "Behaviour"
+    )]
     pub latency: Option<target::Latency>,
     /// Hold longer by TIME for each further request in flight, as in 50us
     ///
@@ -164,8 +172,9 @@ pub struct ServeArgs {
     pub latency_per_in_flight: Option<target::PerInFlight>,
     /// Hold the first response of each connection longer by TIME, as in 100ms
     ///
-    /// This simulates the cost of a handshake over a network: a round trip for TCP, one or two more for TLS. The client sees
-    /// it in the time of the first response, not in the time to connect. Refusals are held as well.
+    /// This simulates the cost of a handshake over a network: a round trip for TCP, one or two more
+    /// for TLS. The client sees it in the time of the first response, not in the time to connect.
+    /// Refusals are held as well.
     #[arg(long, value_name = "TIME", help_heading = "Behaviour")]
     pub handshake: Option<target::Handshake>,
     /// CPU cost per item, in rounds of arithmetic of about 1 ns each
@@ -182,8 +191,9 @@ pub struct ServeArgs {
     pub faults: Vec<target::Faults>,
     /// Respond from the WireMock mapping files in DIR/mappings
     ///
-    /// Bodies are in DIR/__files. A request that matches no stub gets 404. Stubs, scenarios, settings and the journal can be
-    /// changed while it serves, by WireMock's own routes below /__admin. Latency, limits and faults apply to stubs, too.
+    /// Bodies are in DIR/__files. A request that matches no stub gets 404. Stubs, scenarios,
+    /// settings and the journal can be changed while it serves, by WireMock's own routes below
+    /// /__admin. Latency, limits and faults apply to stubs, too.
     #[arg(long, value_name = "DIR", help_heading = "Stubs")]
     pub stubs: Option<PathBuf>,
     /// Skip stubs that use unsupported features, with a warning each
@@ -198,7 +208,12 @@ pub struct ServeArgs {
     /// Accept HTTP/1.1, HTTP/2, or both (auto)
     ///
     /// With auto, ALPN or the first bytes of a connection decide.
-    #[arg(long, value_name = "1.1|2|auto", default_value = "auto", help_heading = "Protocols")]
+    #[arg(
+        long,
+        value_name = "1.1|2|auto",
+        default_value = "auto",
+        help_heading = "Protocols"
+    )]
     pub http: target::Http,
     /// Serve TLS, with a certificate generated at the start
     ///
@@ -206,7 +221,12 @@ pub struct ServeArgs {
     #[arg(long, help_heading = "Protocols")]
     pub tls: bool,
     /// Write the certificate for clients to FILE, as PEM (overwrites)
-    #[arg(long, value_name = "FILE", requires = "tls", help_heading = "Protocols")]
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "tls",
+        help_heading = "Protocols"
+    )]
     pub tls_cert: Option<PathBuf>,
 
     /// Also act as a forward proxy: absolute-form requests and CONNECT
@@ -218,18 +238,28 @@ pub struct ServeArgs {
     pub proxy: bool,
     /// Require these proxy credentials; implies --proxy
     ///
-    /// Other users of this machine can read them in the process list: prefer --proxy-auth-file, or `CRAWLMARK_PROXY_AUTH` in
-    /// the environment.
-    #[arg(long, value_name = "USER:PASS", conflicts_with = "proxy_auth_file", help_heading = "Forward proxy")]
+    /// Other users of this machine can read them in the process list: prefer --proxy-auth-file, or
+    /// `CRAWLMARK_PROXY_AUTH` in the environment.
+    #[arg(
+        long,
+        value_name = "USER:PASS",
+        conflicts_with = "proxy_auth_file",
+        help_heading = "Forward proxy"
+    )]
     pub proxy_auth: Option<Secret>,
     /// Read proxy credentials from the first line of FILE; implies --proxy
     #[arg(long, value_name = "FILE", help_heading = "Forward proxy")]
     pub proxy_auth_file: Option<PathBuf>,
     /// Connect from source addresses in these prefixes, one per session label
     ///
-    /// Without a label, each request or tunnel uses the next one. For a destination whose IP version has no prefix here, the
-    /// kernel chooses the address.
-    #[arg(long, value_name = "PREFIX,..", default_value = "127.1.0.0/16", help_heading = "Forward proxy")]
+    /// Without a label, each request or tunnel uses the next one. For a destination whose IP
+    /// version has no prefix here, the kernel chooses the address.
+    #[arg(
+        long,
+        value_name = "PREFIX,..",
+        default_value = "127.1.0.0/16",
+        help_heading = "Forward proxy"
+    )]
     pub proxy_exits: target::Exits,
     /// Connect to private networks as well (RFC 1918, RFC 4193)
     #[arg(long, help_heading = "Forward proxy")]
@@ -242,13 +272,21 @@ pub struct ServeArgs {
 fn parse_listen(text: &str) -> Result<SocketAddr, String> {
     let right = match text.rsplit_once(':').map_or(text, |(_, port)| port) {
         port if port.parse::<u16>().is_ok() => format!("127.0.0.1:{port}"),
-        _ if text.parse::<IpAddr>().is_ok_and(|address| address.is_ipv4()) => format!("{text}:8080"),
+        _ if text
+            .parse::<IpAddr>()
+            .is_ok_and(|address| address.is_ipv4()) =>
+        {
+            format!("{text}:8080")
+        }
         port if port.parse::<u64>().is_ok() => {
-            return Err(format!("{port} is not a port: write 0 to 65535, as in 127.0.0.1:8080"));
+            return Err(format!(
+                "{port} is not a port: write 0 to 65535, as in 127.0.0.1:8080"
+            ));
         }
         _ => "127.0.0.1:8080".to_owned(),
     };
-    text.parse().map_err(|_| format!("`{text}` is not ADDRESS:PORT: write {right}, or [::1]:8080 for IPv6"))
+    text.parse()
+        .map_err(|_| format!("`{text}` is not ADDRESS:PORT: write {right}, or [::1]:8080 for IPv6"))
 }
 
 /// Text that no output repeats. It is read by the command: clap would repeat what it cannot read.

@@ -66,7 +66,11 @@ pub struct SubmitArgs {
     #[arg(last = true, value_name = "SBATCH FLAGS", help_heading = "Slurm")]
     pub sbatch: Vec<String>,
     /// Image of the pods, whose entry point is crawlmark
-    #[arg(long, required_if_eq("scheduler", "kubernetes"), help_heading = "Kubernetes")]
+    #[arg(
+        long,
+        required_if_eq("scheduler", "kubernetes"),
+        help_heading = "Kubernetes"
+    )]
     pub image: Option<String>,
     /// Claim of a volume that many nodes can write to
     #[arg(long, value_name = "NAME", default_value = "crawl", value_parser = parse_job_name, help_heading = "Kubernetes")]
@@ -88,7 +92,8 @@ pub enum Scheduler {
     Kubernetes,
 }
 
-/// Kubernetes has labels of DNS for names (RFC 1123), with room here for the number of a pod; Slurm takes any.
+/// Kubernetes has labels of DNS for names (RFC 1123), with room here for the number of a pod; Slurm
+/// takes any.
 fn parse_job_name(text: &str) -> Result<String, String> {
     /// Longest name: 63 characters less those of `-merge` and of a pod's number.
     const LONGEST: usize = 50;
@@ -101,7 +106,9 @@ fn parse_job_name(text: &str) -> Result<String, String> {
     {
         Ok(text.to_owned())
     } else {
-        Err(format!("a name is lower-case letters, digits and `-`, {LONGEST} at most, with no `-` at its ends"))
+        Err(format!(
+            "a name is lower-case letters, digits and `-`, {LONGEST} at most, with no `-` at its ends"
+        ))
     }
 }
 
@@ -112,7 +119,9 @@ fn parse_quantity(text: &str) -> Result<String, String> {
     if fits && ["", "k", "M", "G", "T", "Ki", "Mi", "Gi", "Ti"].contains(&unit) {
         Ok(text.to_owned())
     } else {
-        Err(format!("`{text}` is not an amount of memory: write, for example, 512Mi or 2Gi"))
+        Err(format!(
+            "`{text}` is not an amount of memory: write, for example, 512Mi or 2Gi"
+        ))
     }
 }
 

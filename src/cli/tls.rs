@@ -25,8 +25,9 @@ pub struct TlsArgs {
     pub key: Option<PathBuf>,
     /// Resume TLS sessions when connections are replaced
     ///
-    /// By default, every connection makes a full handshake, as a new client does. Each shard keeps up to 1,024 sessions of its
-    /// own. Requests wait for the end of the handshake: 0-RTT is not used.
+    /// By default, every connection makes a full handshake, as a new client does. Each shard keeps
+    /// up to 1,024 sessions of its own. Requests wait for the end of the handshake: 0-RTT is not
+    /// used.
     #[arg(long)]
     pub tls_resume: bool,
     /// Lowest TLS version: 1.2 or 1.3 [default: 1.2]
@@ -66,15 +67,29 @@ impl TlsArgs {
             min: self.tls_min,
             max: self.tls_max,
             http: HttpVersion::default(),
-            resume: if self.tls_resume { Resume::Sessions } else { Resume::Never },
+            resume: if self.tls_resume {
+                Resume::Sessions
+            } else {
+                Resume::Never
+            },
         }
     }
 
-    /// Return the first of these flags that was given and does not apply to `use_of_tls`, and why not.
+    /// Return the first of these flags that was given and does not apply to `use_of_tls`, and why
+    /// not.
     #[must_use]
     pub fn misplaced(&self, use_of_tls: UseOfTls) -> Option<(&'static str, &'static str)> {
-        const NO_CLIENT: &str = "has no effect with --target-tls, which asks for no client certificate: remove it";
-        let Self { cacert, insecure, cert, key, tls_resume, tls_min, tls_max } = self;
+        const NO_CLIENT: &str =
+            "has no effect with --target-tls, which asks for no client certificate: remove it";
+        let Self {
+            cacert,
+            insecure,
+            cert,
+            key,
+            tls_resume,
+            tls_min,
+            tls_max,
+        } = self;
         let all = [
             (
                 "--cacert",
@@ -88,14 +103,20 @@ impl TlsArgs {
             ("--tls-min", tls_min.is_some(), None),
             ("--tls-max", tls_max.is_some(), None),
         ];
-        all.into_iter().filter(|(_, is_given, _)| *is_given).find_map(|(flag, _, of_bundled)| {
-            let why = match use_of_tls {
-                UseOfTls::PlainUrls => Some("is for https:// URLs, and there is none: remove it"),
-                UseOfTls::PlainBundled => Some("needs TLS, which the bundled target does not use: add --target-tls"),
-                UseOfTls::Bundled => of_bundled,
-                UseOfTls::Urls => None,
-            };
-            Some((flag, why?))
-        })
+        all.into_iter()
+            .filter(|(_, is_given, _)| *is_given)
+            .find_map(|(flag, _, of_bundled)| {
+                let why = match use_of_tls {
+                    UseOfTls::PlainUrls => {
+                        Some("is for https:// URLs, and there is none: remove it")
+                    }
+                    UseOfTls::PlainBundled => {
+                        Some("needs TLS, which the bundled target does not use: add --target-tls")
+                    }
+                    UseOfTls::Bundled => of_bundled,
+                    UseOfTls::Urls => None,
+                };
+                Some((flag, why?))
+            })
     }
 }

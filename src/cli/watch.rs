@@ -35,8 +35,8 @@ pub struct WatchArgs {
     pub directory: PathBuf,
     /// Print one snapshot, once it is known which parts are alive
     ///
-    /// Printed at once if every part has a result or no live attempt. Fails if a part cannot be read for --lost-after, or has a damaged
-    /// result.
+    /// Printed at once if every part has a result or no live attempt. Fails if a part cannot be
+    /// read for --lost-after, or has a damaged result.
     #[arg(long)]
     pub once: bool,
     /// Print the snapshot as JSON to standard output

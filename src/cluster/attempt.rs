@@ -1,7 +1,9 @@
-//! An attempt at a part: its directory, what it writes there while it crawls, and how its result is published.
+//! An attempt at a part: its directory, what it writes there while it crawls, and how its result is
+//! published.
 //!
-//! Whatever is restarted, requeued or called dead by a scheduler: an attempt counts if its `attempt.json` is the first to be linked to the
-//! part's `RESULT`. Files become visible whole, by link(2) or rename(2); nothing is locked.
+//! Whatever is restarted, requeued or called dead by a scheduler: an attempt counts if its
+//! `attempt.json` is the first to be linked to the part's `RESULT`. Files become visible whole, by
+//! link(2) or rename(2); nothing is locked.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -25,7 +27,8 @@ use super::tolerance::retried;
 use crate::dataset::inherit::Committed;
 use crate::error::Error;
 
-/// Greatest error of a file's time stamp: file systems take it from a clock that ticks a hundred times a second or more often.
+/// Greatest error of a file's time stamp: file systems take it from a clock that ticks a hundred
+/// times a second or more often.
 const STAMP_TICK: Duration = Duration::from_millis(10);
 
 /// An attempt at a part.
@@ -63,10 +66,12 @@ pub(crate) enum Publication {
 }
 
 impl Attempt {
-    /// Begin an attempt at the part that `node` names, of the plan at `plan`, in the directory `into`, which is made if it does not exist.
+    /// Begin an attempt at the part that `node` names, of the plan at `plan`, in the directory
+    /// `into`, which is made if it does not exist.
     ///
     /// # Errors
-    /// When the plan is not this program's, the directory is of another crawl, or a file cannot be written.
+    /// When the plan is not this program's, the directory is of another crawl, or a file cannot be
+    /// written.
     pub(crate) fn begin(plan: &Path, into: &Path, node: Node) -> Result<Begun, Error> {
         let variable = |name: &str| std::env::var(name).ok();
         let (file, text) = PlanFile::read(plan)?;
@@ -76,11 +81,18 @@ impl Attempt {
         let host = host();
         let started_us = unix_us(wall_time());
         let unique = random().map_err(Error::unwritable(into))?;
-        let name = format!("{}-{unique:016x}-{}-{}", fit(&host), std::process::id(), started_us / 1_000);
+        let name = format!(
+            "{}-{unique:016x}-{}-{}",
+            fit(&host),
+            std::process::id(),
+            started_us / 1_000
+        );
         let place = directory.attempt(part.part, &name);
         if into.exists() && !into.is_dir() {
             let into = into.display();
-            return Err(Error::Usage(format!("--into {into}: it is a file. Name the directory that all parts share")));
+            return Err(Error::Usage(format!(
+                "--into {into}: it is a file. Name the directory that all parts share"
+            )));
         }
         if let Some(other) = foreign_entry(&directory) {
             return Err(Error::Usage(format!(
@@ -92,14 +104,24 @@ impl Attempt {
             share_plan(&directory, &file, (&text, &name))?;
         }
         if directory.result(part.part).exists() {
-            return Ok(Begun::Published { result: directory.result(part.part) });
+            return Ok(Begun::Published {
+                result: directory.result(part.part),
+            });
         }
         let parent = directory.part(part.part);
         fs::create_dir_all(&parent).map_err(Error::unwritable(&parent))?;
         fs::create_dir(&place).map_err(Error::unwritable(&place))?;
         share_plan(&directory, &file, (&text, &name))?;
         let (labels, clock) = (labels(variable), Cell::default());
-        Ok(Begun::Attempt(Box::new(Self { plan: file, directory, part, name, host, labels, clock })))
+        Ok(Begun::Attempt(Box::new(Self {
+            plan: file,
+            directory,
+            part,
+            name,
+            host,
+            labels,
+            clock,
+        })))
     }
 
     /// Its directory.
@@ -107,8 +129,9 @@ impl Attempt {
         self.directory.attempt(self.part.part, &self.name)
     }
 
-    /// Copy what an earlier attempt at the part has committed of its saved crawl, the directory `name` in its own, and return the number of
-    /// items. The attempt with the most of them is taken, and what cannot be copied is crawled again.
+    /// Copy what an earlier attempt at the part has committed of its saved crawl, the directory
+    /// `name` in its own, and return the number of items. The attempt with the most of them is
+    /// taken, and what cannot be copied is crawled again.
     ///
     /// # Errors
     /// When the attempts cannot be listed.
@@ -121,7 +144,9 @@ impl Attempt {
         let most = places
             .filter_map(|place| Committed::read(&place).map(|committed| (place, committed)))
             .max_by_key(|(_, committed)| committed.items());
-        let Some((place, committed)) = most else { return Ok(0) };
+        let Some((place, committed)) = most else {
+            return Ok(0);
+        };
         let own = self.place().join(name);
         Ok(committed.copy(&place, &own).unwrap_or_else(|_| {
             let _ = fs::remove_dir_all(&own);
@@ -154,12 +179,14 @@ impl Attempt {
         self.plan.ids(self.part.part)
     }
 
-    /// Compare this machine's clock with that of the directory's file server. Call shortly before the start.
+    /// Compare this machine's clock with that of the directory's file server. Call shortly before
+    /// the start.
     pub(crate) fn read_clock(&self) {
         self.clock.set(clock_reading(&self.place().join("clock")));
     }
 
-    /// Return the time until the common start, by the clock of the directory's file server; 0 if the plan has no start, or it is over.
+    /// Return the time until the common start, by the clock of the directory's file server; 0 if
+    /// the plan has no start, or it is over.
     pub(crate) fn until_start(&self) -> Duration {
         let ahead_us = self.clock.get().map_or(0, |clock| clock.ahead_us);
         let server_us = unix_us(wall_time()).saturating_add_signed(-ahead_us);
@@ -169,11 +196,14 @@ impl Attempt {
     /// Begin the file of its seconds.
     pub(crate) fn frames(&self) -> Result<PartWriter<File>, Error> {
         let path = self.place().join(PartsDirectory::FRAMES);
-        Ok(PartWriter::new(File::create(&path).map_err(Error::unwritable(&path))?))
+        Ok(PartWriter::new(
+            File::create(&path).map_err(Error::unwritable(&path))?,
+        ))
     }
 
-    /// Begin the file that counts the requests of each of so many shards, even if this attempt is killed. None where files cannot be mapped:
-    /// then the merge counts the requests of a killed attempt by its seconds.
+    /// Begin the file that counts the requests of each of so many shards, even if this attempt is
+    /// killed. None where files cannot be mapped: then the merge counts the requests of a killed
+    /// attempt by its seconds.
     pub(crate) fn counters(&self, shards: u32) -> Option<FileCounters> {
         let path = self.place().join(PartsDirectory::REQUESTS);
         let shards = NonZeroUsize::new(shards as usize).unwrap_or(NonZeroUsize::MIN);
@@ -183,20 +213,39 @@ impl Attempt {
     /// Write its status. A failure is none of the crawl's.
     pub(crate) fn report(&self, status: &AttemptStatus) {
         if let Ok(json) = serde_json::to_string(status) {
-            let _ = put(&self.place().join(PartsDirectory::STATUS), json.as_bytes(), Sync::No);
+            let _ = put(
+                &self.place().join(PartsDirectory::STATUS),
+                json.as_bytes(),
+                Sync::No,
+            );
         }
     }
 
-    /// Write what `record` says of the attempt, and publish it if it is whole: it counts unless another one was published before. None if
-    /// no attempt was published. All that the attempt did depends on a few calls here, so they are tried again for a while.
+    /// Write what `record` says of the attempt, and publish it if it is whole: it counts unless
+    /// another one was published before. None if no attempt was published. All that the attempt did
+    /// depends on a few calls here, so they are tried again for a while.
     ///
     /// # Errors
     /// When a file cannot be written.
-    pub(crate) fn publish(&self, record: AttemptRecord, time: Clock) -> Result<Option<Publication>, Error> {
-        let Self { plan, part, name, host, labels, clock, .. } = self;
+    pub(crate) fn publish(
+        &self,
+        record: AttemptRecord,
+        time: Clock,
+    ) -> Result<Option<Publication>, Error> {
+        let Self {
+            plan,
+            part,
+            name,
+            host,
+            labels,
+            clock,
+            ..
+        } = self;
         let (run_id, program) = (plan.run_id.clone(), plan.program.clone());
         let frames = self.place().join(PartsDirectory::FRAMES);
-        let frames_bytes = retried(time, || frames.metadata()).map_err(Error::unwritable(&frames))?.len();
+        let frames_bytes = retried(time, || frames.metadata())
+            .map_err(Error::unwritable(&frames))?
+            .len();
         let record = AttemptRecord {
             run_id,
             plan: plan.checksum().to_owned(),
@@ -211,12 +260,15 @@ impl Attempt {
             clock_error_us: clock_error().and_then(|error| u64::try_from(error.as_micros()).ok()),
             frames_bytes,
             // A shard that died has sent more than it reported.
-            requests: counted_requests(&self.place().join(PartsDirectory::REQUESTS)).unwrap_or(0).max(record.requests),
+            requests: counted_requests(&self.place().join(PartsDirectory::REQUESTS))
+                .unwrap_or(0)
+                .max(record.requests),
             ..record
         };
         let path = self.place().join(PartsDirectory::ATTEMPT);
         let json = serde_json::to_string_pretty(&record)? + "\n";
-        retried(time, || put(&path, json.as_bytes(), Sync::Yes)).map_err(Error::unwritable(&path))?;
+        retried(time, || put(&path, json.as_bytes(), Sync::Yes))
+            .map_err(Error::unwritable(&path))?;
         let result = self.directory.result(part.part);
         if !record.whole {
             return Ok(result.exists().then_some(Publication::Lost));
@@ -230,11 +282,14 @@ impl Attempt {
                 Ok(None) | Err(_) => Err(error),
             },
         };
-        retried(time, publish).map(Some).map_err(Error::unwritable(&result))
+        retried(time, publish)
+            .map(Some)
+            .map_err(Error::unwritable(&result))
     }
 }
 
-/// Put the plan into the directory unless it is there; another plan there is refused. `attempt` is a name that nobody else uses.
+/// Put the plan into the directory unless it is there; another plan there is refused. `attempt` is
+/// a name that nobody else uses.
 ///
 /// # Errors
 /// When the directory has another plan, or cannot be written.
@@ -245,7 +300,9 @@ pub(crate) fn share_plan(
 ) -> Result<(), Error> {
     let path = directory.plan();
     if !path.exists() {
-        let own = directory.path().join(format!("{}.{attempt}", PartsDirectory::PLAN));
+        let own = directory
+            .path()
+            .join(format!("{}.{attempt}", PartsDirectory::PLAN));
         put(&own, text.as_bytes(), Sync::Yes).map_err(Error::unwritable(&own))?;
         let linked = fs::hard_link(&own, &path);
         let _ = fs::remove_file(&own);
@@ -267,15 +324,21 @@ pub(crate) fn share_plan(
     )))
 }
 
-/// Return the name of an entry that no part makes, in a directory without a plan; none if it is one of parts, or may become one.
+/// Return the name of an entry that no part makes, in a directory without a plan; none if it is one
+/// of parts, or may become one.
 fn foreign_entry(directory: &PartsDirectory) -> Option<String> {
     if directory.plan().exists() {
         return None;
     }
-    let names = fs::read_dir(directory.path()).into_iter().flatten().flatten();
+    let names = fs::read_dir(directory.path())
+        .into_iter()
+        .flatten()
+        .flatten();
     let names = names.map(|entry| entry.file_name().to_string_lossy().into_owned());
     let is_own = |name: &String| {
-        ["part-", "slots", "slurm", "plan.json", ".", "lost+found"].iter().any(|own| name.starts_with(own))
+        ["part-", "slots", "slurm", "plan.json", ".", "lost+found"]
+            .iter()
+            .any(|own| name.starts_with(own))
     };
     names.filter(|name| !is_own(name)).min()
 }
@@ -300,7 +363,8 @@ fn put(path: &Path, bytes: &[u8], sync: Sync) -> io::Result<()> {
     fs::rename(&temporary, path)
 }
 
-/// Compare this machine's clock with that of the directory's file server, which stamps a file between two of our readings.
+/// Compare this machine's clock with that of the directory's file server, which stamps a file
+/// between two of our readings.
 fn clock_reading(path: &Path) -> Option<ClockReading> {
     let before = wall_time();
     let mut file = File::create(path).ok()?;
@@ -310,23 +374,37 @@ fn clock_reading(path: &Path) -> Option<ClockReading> {
     let _ = fs::remove_file(path);
     let [before, after, stamp] = [before, after, stamp?].map(unix_us);
     let middle = before.midpoint(after);
-    let ahead_us = i64::try_from(middle).ok()?.checked_sub(i64::try_from(stamp).ok()?)?;
+    let ahead_us = i64::try_from(middle)
+        .ok()?
+        .checked_sub(i64::try_from(stamp).ok()?)?;
     let tick_us = u64::try_from(STAMP_TICK.as_micros()).ok()?;
-    Some(ClockReading { ahead_us, within_us: after.saturating_sub(before).div_ceil(2) + tick_us })
+    Some(ClockReading {
+        ahead_us,
+        within_us: after.saturating_sub(before).div_ceil(2) + tick_us,
+    })
 }
 
 /// Time after the Unix epoch, µs.
 pub(crate) fn unix_us(time: SystemTime) -> u64 {
-    let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let since = time
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap_or_default();
     u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
 }
 
 /// Name of this machine, as its scheduler or its kernel has it.
 fn host() -> String {
     let kernel = || fs::read_to_string("/proc/sys/kernel/hostname").ok();
-    let name = std::env::var("SLURMD_NODENAME").ok().or_else(kernel).unwrap_or_default();
+    let name = std::env::var("SLURMD_NODENAME")
+        .ok()
+        .or_else(kernel)
+        .unwrap_or_default();
     let name = name.trim();
-    if name.is_empty() { "unknown".to_owned() } else { name.to_owned() }
+    if name.is_empty() {
+        "unknown".to_owned()
+    } else {
+        name.to_owned()
+    }
 }
 
 /// A host's name as part of a file's: its end, where names that a scheduler gives differ.
@@ -334,10 +412,14 @@ fn fit(host: &str) -> String {
     /// Longest part of a name.
     const LONGEST: usize = 60;
     let fit = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
-    host.chars().skip(host.chars().count().saturating_sub(LONGEST)).map(fit).collect()
+    host.chars()
+        .skip(host.chars().count().saturating_sub(LONGEST))
+        .map(fit)
+        .collect()
 }
 
-/// Draw a number that makes a name unique: containers of one machine may have its host name, and each the process ID 1.
+/// Draw a number that makes a name unique: containers of one machine may have its host name, and
+/// each the process ID 1.
 fn random() -> io::Result<u64> {
     let mut bytes = [0; 8];
     File::open("/dev/urandom")?.read_exact(&mut bytes)?;

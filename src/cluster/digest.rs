@@ -35,12 +35,18 @@ pub(crate) fn check_program(plan: &PlanFile, path: &Path) -> Result<(), Error> {
     )))
 }
 
-/// Name the two programs as the cause if another one than this wrote the parts that cannot be merged.
+/// Name the two programs as the cause if another one than this wrote the parts that cannot be
+/// merged.
 pub(crate) fn explain(error: MergeError, plan: &PlanFile) -> Error {
     let (file, why) = match &error {
         MergeError::Frames { path, error, .. } => (path, error.to_string()),
-        MergeError::Io { path, error } if error.kind() == io::ErrorKind::InvalidData => (path, error.to_string()),
-        MergeError::Plan(_) | MergeError::Missing { .. } | MergeError::Foreign { .. } | MergeError::Io { .. } => {
+        MergeError::Io { path, error } if error.kind() == io::ErrorKind::InvalidData => {
+            (path, error.to_string())
+        }
+        MergeError::Plan(_)
+        | MergeError::Missing { .. }
+        | MergeError::Foreign { .. }
+        | MergeError::Io { .. } => {
             return error.into();
         }
     };

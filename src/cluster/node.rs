@@ -1,4 +1,5 @@
-//! The part that this task crawls: given as `i/N`, or read from the environment that a scheduler gives its tasks.
+//! The part that this task crawls: given as `i/N`, or read from the environment that a scheduler
+//! gives its tasks.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -59,13 +60,18 @@ impl FromStr for Node {
         if text == "auto" {
             return Ok(Self::Auto);
         }
-        let numbers = text.split_once('/').and_then(|(part, of)| Some((part.parse().ok()?, of.parse().ok()?)));
+        let numbers = text
+            .split_once('/')
+            .and_then(|(part, of)| Some((part.parse().ok()?, of.parse().ok()?)));
         match numbers {
             Some((part, of)) if part < of => Ok(Self::Given { part, of }),
-            Some((part, of)) if of > 0 => {
-                Err(format!("there is no part {part} of {of}: the first is 0/{of}, the last {}/{of}", of - 1))
-            }
-            Some(_) | None => Err(format!("`{text}` is not a part: write 0/12 for the first of 12, or auto")),
+            Some((part, of)) if of > 0 => Err(format!(
+                "there is no part {part} of {of}: the first is 0/{of}, the last {}/{of}",
+                of - 1
+            )),
+            Some(_) | None => Err(format!(
+                "`{text}` is not a part: write 0/12 for the first of 12, or auto"
+            )),
         }
     }
 }
@@ -75,7 +81,11 @@ impl Node {
     ///
     /// # Errors
     /// When the environment names none, or another number of parts.
-    pub(crate) fn part(self, nodes: u32, variable: impl Fn(&str) -> Option<String>) -> Result<Part, String> {
+    pub(crate) fn part(
+        self,
+        nodes: u32,
+        variable: impl Fn(&str) -> Option<String>,
+    ) -> Result<Part, String> {
         let found = match self {
             Self::Given { part, of } => Part { part, of },
             Self::Auto => automatic(nodes, variable)?,
@@ -99,13 +109,21 @@ impl Node {
 
 fn automatic(nodes: u32, variable: impl Fn(&str) -> Option<String>) -> Result<Part, String> {
     let number = |name: &str| -> Result<Option<u32>, String> {
-        let Some(text) = variable(name).filter(|text| !text.is_empty()) else { return Ok(None) };
-        text.parse().map(Some).map_err(|_| format!("--node auto: {name} is `{text}`, which is not a number of a task"))
+        let Some(text) = variable(name).filter(|text| !text.is_empty()) else {
+            return Ok(None);
+        };
+        text.parse().map(Some).map_err(|_| {
+            format!("--node auto: {name} is `{text}`, which is not a number of a task")
+        })
     };
     let mut found = Vec::new();
     for name in TASKS {
         let Some(task) = number(name)? else { continue };
-        let first = if name == SLURM_TASK { number("SLURM_ARRAY_TASK_MIN")?.unwrap_or(0) } else { 0 };
+        let first = if name == SLURM_TASK {
+            number("SLURM_ARRAY_TASK_MIN")?.unwrap_or(0)
+        } else {
+            0
+        };
         found.push((name, task, task.saturating_sub(first)));
     }
     let Some((name, task, part)) = found.first().copied() else {
@@ -120,7 +138,11 @@ fn automatic(nodes: u32, variable: impl Fn(&str) -> Option<String>) -> Result<Pa
             "--node auto: {name} names part {part}, and {other} part {another}. Give the one that is meant, as in --node {another}/{nodes}"
         ));
     }
-    let of = if name == SLURM_TASK { number("SLURM_ARRAY_TASK_COUNT")?.unwrap_or(nodes) } else { nodes };
+    let of = if name == SLURM_TASK {
+        number("SLURM_ARRAY_TASK_COUNT")?.unwrap_or(nodes)
+    } else {
+        nodes
+    };
     if of != nodes {
         return Err(format!(
             "--node auto: the job array has {of} tasks, and the plan has {nodes} parts. Submit it with --array=0-{}, or give --node {task}/{nodes}",
@@ -134,7 +156,12 @@ fn automatic(nodes: u32, variable: impl Fn(&str) -> Option<String>) -> Result<Pa
 pub(crate) fn labels(variable: impl Fn(&str) -> Option<String>) -> BTreeMap<String, String> {
     /// Longest value of a label.
     const LONGEST: usize = 200;
-    let label = |name: &&str| Some(((*name).to_owned(), variable(name)?.chars().take(LONGEST).collect()));
+    let label = |name: &&str| {
+        Some((
+            (*name).to_owned(),
+            variable(name)?.chars().take(LONGEST).collect(),
+        ))
+    };
     LABELS.iter().filter_map(label).collect()
 }
 
@@ -143,19 +170,39 @@ mod tests {
     use super::*;
 
     fn part(node: &str, variables: &[(&str, &str)]) -> Result<u32, String> {
-        let variable =
-            |name: &str| variables.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned());
-        node.parse::<Node>()?.part(12, variable).map(|part| part.part)
+        let variable = |name: &str| {
+            variables
+                .iter()
+                .find(|(key, _)| *key == name)
+                .map(|(_, value)| (*value).to_owned())
+        };
+        node.parse::<Node>()?
+            .part(12, variable)
+            .map(|part| part.part)
     }
 
     #[test]
     fn a_task_finds_its_part() {
-        let slurm = |id| [("SLURM_ARRAY_TASK_ID", id), ("SLURM_ARRAY_TASK_MIN", "1"), ("SLURM_ARRAY_TASK_COUNT", "12")];
-        assert_eq!(part("3/12", &slurm("9")), Ok(3), "what is given comes first");
+        let slurm = |id| {
+            [
+                ("SLURM_ARRAY_TASK_ID", id),
+                ("SLURM_ARRAY_TASK_MIN", "1"),
+                ("SLURM_ARRAY_TASK_COUNT", "12"),
+            ]
+        };
+        assert_eq!(
+            part("3/12", &slurm("9")),
+            Ok(3),
+            "what is given comes first"
+        );
         assert_eq!(part("auto", &slurm("9")), Ok(8));
         assert_eq!(part("auto", &[("HQ_TASK_ID", "11")]), Ok(11));
         assert_eq!(part("auto", &[("JOB_COMPLETION_INDEX", "0")]), Ok(0));
-        assert_eq!(part("auto", &[&slurm("9")[..], &[("HQ_TASK_ID", "8")]].concat()), Ok(8), "both name the same part");
+        assert_eq!(
+            part("auto", &[&slurm("9")[..], &[("HQ_TASK_ID", "8")]].concat()),
+            Ok(8),
+            "both name the same part"
+        );
     }
 
     #[test]
@@ -166,14 +213,25 @@ mod tests {
             ("3", &[], "write 0/12"),
             ("3/11", &[], "the plan has 12"),
             ("auto", &[], "--node 0/12"),
-            ("auto", &[("JOB_COMPLETION_INDEX", "12")], "beyond the last part"),
+            (
+                "auto",
+                &[("JOB_COMPLETION_INDEX", "12")],
+                "beyond the last part",
+            ),
             ("auto", &[("HQ_TASK_ID", "x")], "HQ_TASK_ID is `x`"),
             (
                 "auto",
                 &[("SLURM_ARRAY_TASK_ID", "3"), ("HQ_TASK_ID", "4")],
                 "SLURM_ARRAY_TASK_ID names part 3, and HQ_TASK_ID part 4. Give the one that is meant, as in --node 4/12",
             ),
-            ("auto", &[("SLURM_ARRAY_TASK_ID", "3"), ("SLURM_ARRAY_TASK_COUNT", "2")], "--array=0-11"),
+            (
+                "auto",
+                &[
+                    ("SLURM_ARRAY_TASK_ID", "3"),
+                    ("SLURM_ARRAY_TASK_COUNT", "2"),
+                ],
+                "--array=0-11",
+            ),
         ] {
             let error = part(node, variables).unwrap_err();
             assert!(error.contains(says), "{error}");

@@ -1,25 +1,32 @@
-//! Slots of the budget: each is an equal share of the rate and of the connections, and one attempt at a time holds it, on a lease.
+//! Slots of the budget: each is an equal share of the rate and of the connections, and one attempt
+//! at a time holds it, on a lease.
 //!
-//! A slot is one empty file in the directory that all parts share. Its name has the slot's number, a generation that only grows, and its
-//! holder: `slot-00003.0000000017.HOLDER`, or `.free` for none. Every change of a slot is a rename(2) of that file to its next generation:
-//! the holder renews its lease, frees the slot, or another attempt takes it over. One of several renames of the same file succeeds, and the
-//! others find it gone.
+//! A slot is one empty file in the directory that all parts share. Its name has the slot's number,
+//! a generation that only grows, and its holder: `slot-00003.0000000017.HOLDER`, or `.free` for
+//! none. Every change of a slot is a rename(2) of that file to its next generation: the holder
+//! renews its lease, frees the slot, or another attempt takes it over. One of several renames of
+//! the same file succeeds, and the others find it gone.
 //!
 //! No two attempts send in the same slot:
-//! 1. A holder reads its monotonic clock, renames the file to generation g, and sends nothing from [`LEASE`] after that reading on. Its
-//!    shards know this moment and obey it by themselves, whatever became of their supervisor, of the directory or of the network.
-//! 2. Another attempt renames generation g only after it has known for [`TAKEOVER`], by its own monotonic clock, that g exists: longer
-//!    than the lease that began before g did. No clocks of two machines are compared; each measures only how long something lasts.
-//! 3. If that rename succeeds, the holder has not renewed its lease: g would be gone. It never will: g is gone, and no name comes twice.
+//! 1. A holder reads its monotonic clock, renames the file to generation g, and sends nothing from
+//!    [`LEASE`] after that reading on. Its shards know this moment and obey it by themselves,
+//!    whatever became of their supervisor, of the directory or of the network.
+//! 2. Another attempt renames generation g only after it has known for [`TAKEOVER`], by its own
+//!    monotonic clock, that g exists: longer than the lease that began before g did. No clocks of
+//!    two machines are compared; each measures only how long something lasts.
+//! 3. If that rename succeeds, the holder has not renewed its lease: g would be gone. It never
+//!    will: g is gone, and no name comes twice.
 //! 4. The directory of the slots appears with all of its files by one rename, once.
 //!
-//! Assumptions: renames are atomic and kept by the file server; the directory is not removed while a part runs; clocks pass the time of a
-//! lease alike, to a sixth. A virtual machine that is paused together with its clock breaks the last one. A process that is stopped between
-//! its last look at the clock and the system call that sends may send that one request when it goes on, one for each shard. Connections of
-//! such a process stay open until it ends; nothing is sent on them.
+//! Assumptions: renames are atomic and kept by the file server; the directory is not removed while
+//! a part runs; clocks pass the time of a lease alike, to a sixth. A virtual machine that is paused
+//! together with its clock breaks the last one. A process that is stopped between its last look at
+//! the clock and the system call that sends may send that one request when it goes on, one for each
+//! shard. Connections of such a process stay open until it ends; nothing is sent on them.
 //!
-//! The slot is lost to all for [`TAKEOVER`] if its holder dies; the attempt that waits for it takes it then. An attempt whose slot was
-//! taken ends, and is to be run again. One that waits tolerates a directory that fails for [`TOLERANCE`].
+//! The slot is lost to all for [`TAKEOVER`] if its holder dies; the attempt that waits for it takes
+//! it then. An attempt whose slot was taken ends, and is to be run again. One that waits tolerates
+//! a directory that fails for [`TOLERANCE`].
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -31,11 +38,13 @@ use crawlmark_harness::clock::{Nanos, duration_ns};
 
 use super::tolerance::TOLERANCE;
 
-/// Time for which a holder may send without renewing: long enough for a file server that hesitates, short beside a part.
+/// Time for which a holder may send without renewing: long enough for a file server that hesitates,
+/// short beside a part.
 pub(crate) const LEASE: Duration = Duration::from_secs(10);
 
-/// Time for which others leave a slot alone that is not renewed. A fifth longer than the lease, for clocks that differ in speed and for a
-/// request that was on its way to the system when the lease ended.
+/// Time for which others leave a slot alone that is not renewed. A fifth longer than the lease, for
+/// clocks that differ in speed and for a request that was on its way to the system when the lease
+/// ended.
 pub(crate) const TAKEOVER: Duration = Duration::from_secs(12);
 
 /// Interval of renewals: a lease survives four that fail.
@@ -67,7 +76,8 @@ pub(crate) enum SlotsFault {
     Gone,
 }
 
-/// Reason why a part stops to wait for a slot. Messages read after "failed to", but for that of usage.
+/// Reason why a part stops to wait for a slot. Messages read after "failed to", but for that of
+/// usage.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SlotsError {
     /// The system refused for too long.
@@ -103,7 +113,8 @@ pub(crate) struct Slots {
     place: PathBuf,
     count: u32,
     attempt: String,
-    /// True once the directory was seen. It is not made again: others may still hold slots of one that was removed.
+    /// True once the directory was seen. It is not made again: others may still hold slots of one
+    /// that was removed.
     is_made: bool,
     /// The last state of each slot, and the time from which on it is known to exist.
     known: BTreeMap<u32, (SlotState, Nanos)>,
@@ -144,8 +155,15 @@ pub(crate) struct HeldSlot {
 
 impl SlotState {
     fn name(&self) -> String {
-        let Self { slot, generation, holder } = self;
-        format!("slot-{slot:05}.{generation:010}.{}", holder.as_deref().unwrap_or(FREE))
+        let Self {
+            slot,
+            generation,
+            holder,
+        } = self;
+        format!(
+            "slot-{slot:05}.{generation:010}.{}",
+            holder.as_deref().unwrap_or(FREE)
+        )
     }
 
     fn parse(name: &str) -> Option<Self> {
@@ -154,14 +172,21 @@ impl SlotState {
         let holder = (holder != FREE).then(|| holder.to_owned());
         Some(Self {
             slot: slot.parse().ok()?,
-            generation: generation.parse().ok().filter(|generation| *generation < u64::MAX)?,
+            generation: generation
+                .parse()
+                .ok()
+                .filter(|generation| *generation < u64::MAX)?,
             holder,
         })
     }
 
     /// Rename the file to its next generation; none if it is not in this state any more.
     fn advance(&self, place: &Path, holder: Option<&str>) -> io::Result<Option<Self>> {
-        let next = Self { generation: self.generation + 1, holder: holder.map(str::to_owned), ..*self };
+        let next = Self {
+            generation: self.generation + 1,
+            holder: holder.map(str::to_owned),
+            ..*self
+        };
         let to = place.join(next.name());
         match fs::rename(place.join(self.name()), &to) {
             Ok(()) => Ok(Some(next)),
@@ -170,8 +195,11 @@ impl SlotState {
                 if to.try_exists()? {
                     return Ok(Some(next));
                 }
-                // The whole share is away for a moment, as when it is mounted again: others cannot take the slot in it either.
-                if let Some(share) = place.parent().filter(|share| share.components().next().is_some())
+                // The whole share is away for a moment, as when it is mounted again: others cannot
+                // take the slot in it either.
+                if let Some(share) = place
+                    .parent()
+                    .filter(|share| share.components().next().is_some())
                     && !share.try_exists()?
                 {
                     return Err(error);
@@ -184,8 +212,8 @@ impl SlotState {
 }
 
 impl Slots {
-    /// The slots in the directory `place`, which is made with `count` of them unless it exists. `attempt` is the name of this attempt, unique
-    /// to it.
+    /// The slots in the directory `place`, which is made with `count` of them unless it exists.
+    /// `attempt` is the name of this attempt, unique to it.
     pub(crate) fn new(place: &Path, count: u32, attempt: &str) -> Self {
         Self {
             place: place.to_owned(),
@@ -198,11 +226,16 @@ impl Slots {
         }
     }
 
-    /// Take a slot if one is free or was abandoned, the one with the number `first` before others. `now` reads the clock.
+    /// Take a slot if one is free or was abandoned, the one with the number `first` before others.
+    /// `now` reads the clock.
     ///
     /// # Errors
     /// When the directory has failed for [`TOLERANCE`].
-    pub(crate) fn take(&mut self, first: u32, now: impl Fn() -> Nanos) -> Result<Option<HeldSlot>, SlotsError> {
+    pub(crate) fn take(
+        &mut self,
+        first: u32,
+        now: impl Fn() -> Nanos,
+    ) -> Result<Option<HeldSlot>, SlotsError> {
         let began = now();
         let fault = match self.try_take(first, &now) {
             Ok(taken) => {
@@ -219,7 +252,11 @@ impl Slots {
         }
         let (place, tried) = (self.place.clone(), Duration::from_secs(tried.as_secs()));
         Err(match fault {
-            SlotsFault::Io(error) => SlotsError::Io { place, error, tried },
+            SlotsFault::Io(error) => SlotsError::Io {
+                place,
+                error,
+                tried,
+            },
             SlotsFault::Gone => SlotsError::Gone { place, tried },
         })
     }
@@ -229,23 +266,43 @@ impl Slots {
         self.failing.as_ref()
     }
 
-    /// Count the slots that others hold, and those that have not been listed for longer than any hesitation of a file server takes.
+    /// Count the slots that others hold, and those that have not been listed for longer than any
+    /// hesitation of a file server takes.
     pub(crate) fn counts(&self, now: Nanos) -> SlotCounts {
-        let is_listed =
-            |slot: &u32| self.listed.get(slot).is_some_and(|listed| now.since(*listed) < duration_ns(TAKEOVER));
+        let is_listed = |slot: &u32| {
+            self.listed
+                .get(slot)
+                .is_some_and(|listed| now.since(*listed) < duration_ns(TAKEOVER))
+        };
         let count = |slots: usize| u32::try_from(slots).unwrap_or(u32::MAX);
-        let held = self.known.values().filter(|(state, _)| state.holder.is_some() && is_listed(&state.slot));
-        SlotCounts { held: count(held.count()), missing: self.count - count((0..self.count).filter(is_listed).count()) }
+        let held = self
+            .known
+            .values()
+            .filter(|(state, _)| state.holder.is_some() && is_listed(&state.slot));
+        SlotCounts {
+            held: count(held.count()),
+            missing: self.count - count((0..self.count).filter(is_listed).count()),
+        }
     }
 
-    fn try_take(&mut self, first: u32, now: &impl Fn() -> Nanos) -> Result<Option<HeldSlot>, SlotsFault> {
+    fn try_take(
+        &mut self,
+        first: u32,
+        now: &impl Fn() -> Nanos,
+    ) -> Result<Option<HeldSlot>, SlotsFault> {
         self.make()?;
         self.list(now)?;
-        let (before, after) = self.known.values().partition::<Vec<_>, _>(|(state, _)| state.slot < first);
+        let (before, after) = self
+            .known
+            .values()
+            .partition::<Vec<_>, _>(|(state, _)| state.slot < first);
         for (found, since) in after.into_iter().chain(before) {
             let began = now();
             // One that is its own it has taken without an answer.
-            let is_others = found.holder.as_ref().is_some_and(|holder| *holder != self.attempt);
+            let is_others = found
+                .holder
+                .as_ref()
+                .is_some_and(|holder| *holder != self.attempt);
             if is_others && began.since(*since) < duration_ns(TAKEOVER) {
                 continue;
             }
@@ -270,12 +327,23 @@ impl Slots {
     /// Make the directory with its files, unless it exists or did.
     fn make(&mut self) -> io::Result<()> {
         if !self.is_made && !self.place.try_exists()? {
-            let new = self.place.with_file_name(format!("slots.{}.new", self.attempt));
+            let new = self
+                .place
+                .with_file_name(format!("slots.{}.new", self.attempt));
             // What a try has left that failed.
             let _ = fs::remove_dir_all(&new);
             fs::create_dir(&new)?;
             for slot in 0..self.count {
-                File::create_new(new.join(SlotState { slot, generation: 0, holder: None }.name()))?;
+                File::create_new(
+                    new.join(
+                        SlotState {
+                            slot,
+                            generation: 0,
+                            holder: None,
+                        }
+                        .name(),
+                    ),
+                )?;
             }
             let renamed = fs::rename(&new, &self.place);
             // Another attempt may have been faster: a directory with files in it is not replaced.
@@ -306,8 +374,9 @@ impl Slots {
             let is_away = last.is_none_or(|last| listed.since(*last) > duration_ns(TAKEOVER));
             match self.known.get(&state.slot) {
                 Some((known, _)) if *known == state => {}
-                // A renewal during the listing may show both names, and a client of a file server an old one. If the newer one stays away,
-                // the directory was restored, or removed and made again.
+                // A renewal during the listing may show both names, and a client of a file server
+                // an old one. If the newer one stays away, the directory was restored, or removed
+                // and made again.
                 Some((known, _)) if known.generation >= state.generation && !is_away => continue,
                 _ => drop(self.known.insert(state.slot, (state.clone(), listed))),
             }
@@ -335,11 +404,16 @@ impl HeldSlot {
 
     /// Return the time in which the lease had ended and was not taken by another attempt.
     pub(crate) fn lapsed(&self) -> Duration {
-        let open = if self.is_lost { 0 } else { self.seen.since(self.end.max(self.counted)) };
+        let open = if self.is_lost {
+            0
+        } else {
+            self.seen.since(self.end.max(self.counted))
+        };
         self.lapsed + Duration::from_nanos(open)
     }
 
-    /// Renew the lease if that is due, and return its end. `now` is a reading of the clock before this call.
+    /// Renew the lease if that is due, and return its end. `now` is a reading of the clock before
+    /// this call.
     pub(crate) fn renew(&mut self, now: Nanos) -> Nanos {
         self.seen = now;
         if self.is_lost || now < self.due {
@@ -354,7 +428,11 @@ impl HeldSlot {
                 (self.state, self.tried, self.counted) = (state, None, now);
                 self.end = tried.plus(LEASE);
                 // A renewal that took longer than the lease left none.
-                self.due = if self.end > now { now.plus(RENEWAL) } else { now };
+                self.due = if self.end > now {
+                    now.plus(RENEWAL)
+                } else {
+                    now
+                };
             }
             Ok(None) => (self.is_lost, self.end) = (true, Nanos::default()),
             Err(_) => self.due = now.plus(RETRY),
@@ -363,7 +441,8 @@ impl HeldSlot {
     }
 }
 
-/// Frees the slot for other attempts: drop it when nothing is sent any more. A failure leaves it until its lease is over.
+/// Frees the slot for other attempts: drop it when nothing is sent any more. A failure leaves it
+/// until its lease is over.
 impl Drop for HeldSlot {
     fn drop(&mut self) {
         if self.is_lost {
@@ -372,7 +451,10 @@ impl Drop for HeldSlot {
         let freed = self.state.advance(&self.place, None);
         if matches!(freed, Ok(None)) && self.tried.is_some() {
             // The renewal that had no answer has succeeded.
-            let renewed = SlotState { generation: self.state.generation + 1, ..self.state.clone() };
+            let renewed = SlotState {
+                generation: self.state.generation + 1,
+                ..self.state.clone()
+            };
             let _ = renewed.advance(&self.place, None);
         }
     }

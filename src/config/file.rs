@@ -41,28 +41,48 @@ impl File {
             refuse(format!("cannot be read: {error}{remedy}"))
         })?;
         let tables: Table = text.parse().map_err(|error: toml::de::Error| {
-            let before = error.span().map_or(0, |span| text.floor_char_boundary(span.start));
+            let before = error
+                .span()
+                .map_or(0, |span| text.floor_char_boundary(span.start));
             let number = text[..before].matches('\n').count();
             let line = text.lines().nth(number).unwrap_or_default();
-            refuse(format!("line {}: {}", number + 1, explained(line, command, error.message())))
+            refuse(format!(
+                "line {}: {}",
+                number + 1,
+                explained(line, command, error.message())
+            ))
         })?;
-        let outside: Vec<String> =
-            tables.iter().filter(|(_, value)| !value.is_table()).map(|(key, _)| format!("`{key}`")).collect();
+        let outside: Vec<String> = tables
+            .iter()
+            .filter(|(_, value)| !value.is_table())
+            .map(|(key, _)| format!("`{key}`"))
+            .collect();
         if !outside.is_empty() {
-            let (are, them) = if outside.len() == 1 { ("is", "it") } else { ("are", "them") };
+            let (are, them) = if outside.len() == 1 {
+                ("is", "it")
+            } else {
+                ("are", "them")
+            };
             let keys = outside.join(", ");
             let name = command.get_name();
-            return Err(refuse(format!("{keys} {are} in no table: write a line [{name}] above {them}")));
+            return Err(refuse(format!(
+                "{keys} {are} in no table: write a line [{name}] above {them}"
+            )));
         }
         for (name, table) in &tables {
             let Some(command) = program.find_subcommand(name) else {
                 let commands = program.get_subcommands().map(Command::get_name);
-                let hint = nearest(name, commands).map(|meant| format!(": did you mean [{meant}]?"));
-                return Err(refuse(format!("[{name}] is not the table of a command{}", hint.unwrap_or_default())));
+                let hint =
+                    nearest(name, commands).map(|meant| format!(": did you mean [{meant}]?"));
+                return Err(refuse(format!(
+                    "[{name}] is not the table of a command{}",
+                    hint.unwrap_or_default()
+                )));
             };
             for key in table.as_table().into_iter().flat_map(Table::keys) {
                 known(command, key).map_err(|meant| {
-                    let hint = meant.map_or_else(String::new, |meant| format!(": did you mean `{meant}`?"));
+                    let hint = meant
+                        .map_or_else(String::new, |meant| format!(": did you mean `{meant}`?"));
                     refuse(format!("[{name}] has no key `{key}`{hint}"))
                 })?;
             }
@@ -79,7 +99,11 @@ impl File {
             return Ok(());
         }
         let tables: Vec<String> = self.tables.keys().map(|name| format!("[{name}]")).collect();
-        let others = if tables.is_empty() { String::new() } else { format!(", only {}", tables.join(", ")) };
+        let others = if tables.is_empty() {
+            String::new()
+        } else {
+            format!(", only {}", tables.join(", "))
+        };
         Err(Error::Usage(format!(
             "{}: there is no table [{command}]{others}, so it configures nothing of `crawlmark {command}`. Write the settings below a \
              line [{command}] (`crawlmark {command} --print-config` prints one), or remove --config",
@@ -88,11 +112,20 @@ impl File {
     }
 
     /// Return the value of an argument of a command, and its source.
-    pub(super) fn value(&self, command: &str, argument: &Arg) -> Result<Option<(Given, String)>, Error> {
+    pub(super) fn value(
+        &self,
+        command: &str,
+        argument: &Arg,
+    ) -> Result<Option<(Given, String)>, Error> {
         let key = key(argument);
-        let Some(value) = self.tables.get(command).and_then(|table| table.get(&key)) else { return Ok(None) };
+        let Some(value) = self.tables.get(command).and_then(|table| table.get(&key)) else {
+            return Ok(None);
+        };
         let refuse_with = |why: &str, example: String| {
-            Error::Usage(format!("{}: `{key}` in [{command}] {why}, as in {key} = {example}", self.path.display()))
+            Error::Usage(format!(
+                "{}: `{key}` in [{command}] {why}, as in {key} = {example}",
+                self.path.display()
+            ))
         };
         let refuse = |why: &str| refuse_with(why, example(argument));
         let text = |value: &Value| match value {
@@ -112,19 +145,25 @@ impl File {
             }
             Value::Array(values) => {
                 let first = values.first().and_then(text);
-                let example = first.map_or_else(|| example(argument), |value| own_example(argument, &value));
+                let example =
+                    first.map_or_else(|| example(argument), |value| own_example(argument, &value));
                 return Err(refuse_with("has one value, not a list", example));
             }
-            value => Given::Texts(vec![text(value).ok_or_else(|| refuse("is a plain value, not a table"))?]),
+            value => Given::Texts(vec![
+                text(value).ok_or_else(|| refuse("is a plain value, not a table"))?,
+            ]),
         };
         Ok(Some((given, source(&self.path))))
     }
 }
 
-/// The error of a line that is no TOML, with the key, and with quotes around the value if they are what is missing. Never with the whole
-/// line, which may hold a secret.
+/// The error of a line that is no TOML, with the key, and with quotes around the value if they are
+/// what is missing. Never with the whole line, which may hold a secret.
 fn explained(line: &str, command: &Command, error: &str) -> String {
-    let Some((key, value)) = line.split_once('=').map(|(key, value)| (key.trim(), value.trim())) else {
+    let Some((key, value)) = line
+        .split_once('=')
+        .map(|(key, value)| (key.trim(), value.trim()))
+    else {
         return error.to_owned();
     };
     let Some(argument) = configurable(command).find(|argument| super::key(argument) == key) else {
@@ -132,21 +171,32 @@ fn explained(line: &str, command: &Command, error: &str) -> String {
     };
     let value = value.split(" #").next().unwrap_or_default().trim_end();
     // The line is well-formed, as that of a key that is there already; or its number is too large.
-    let is_number = value.chars().all(|c| c.is_ascii_digit() || matches!(c, '-' | '_' | '.'));
+    let is_number = value
+        .chars()
+        .all(|c| c.is_ascii_digit() || matches!(c, '-' | '_' | '.'));
     if line.parse::<Table>().is_ok() || is_number && !value.is_empty() {
         return format!("`{key}`: {error}");
     }
     match value.as_bytes().first() {
-        None | Some(b'"' | b'\'' | b'[' | b'{') => format!("`{key}`: {error}, as in {key} = {}", example(argument)),
+        None | Some(b'"' | b'\'' | b'[' | b'{') => {
+            format!("`{key}`: {error}, as in {key} = {}", example(argument))
+        }
         _ if is_switch(argument) => format!("`{key}` is true or false, as in {key} = true"),
-        _ => format!("`{key}` is a string and needs quotes: {key} = {}", own_example(argument, value)),
+        _ => format!(
+            "`{key}` is a string and needs quotes: {key} = {}",
+            own_example(argument, value)
+        ),
     }
 }
 
 /// A value that was given as the file should have it; another one if it may be a secret.
 fn own_example(argument: &Arg, value: &str) -> String {
     let is_secret = may_be_secret(argument.get_id().as_str(), &[value.to_owned()]);
-    if is_secret { example(argument) } else { quoted(value) }
+    if is_secret {
+        example(argument)
+    } else {
+        quoted(value)
+    }
 }
 
 /// The path of a file, as results show it.

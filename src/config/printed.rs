@@ -1,16 +1,22 @@
-//! The file that `--print-config` prints: every flag of the command with its help; those that are given, and the defaults as comments.
+//! The file that `--print-config` prints: every flag of the command with its help; those that are
+//! given, and the defaults as comments.
 
 use clap::{Arg, Command};
 
-use super::{Config, PRINT, built, configurable, is_repeatable, is_switch, key, may_lack_value, prefix, raw};
+use super::{
+    Config, PRINT, built, configurable, is_repeatable, is_switch, key, may_lack_value, prefix, raw,
+};
 use crate::cli::{Cli, may_be_secret};
 
 impl Config {
-    /// Return the text of a configuration file with what this command line gives; none if it does not ask for one.
+    /// Return the text of a configuration file with what this command line gives; none if it does
+    /// not ask for one.
     pub(crate) fn printed(&self) -> Option<String> {
         self.words.iter().find(|word| *word == PRINT)?;
         let matches = Cli::matches_so_far(&self.words).ok()?;
-        let (name, given) = matches.subcommand().filter(|(_, given)| given.get_flag("print_config"))?;
+        let (name, given) = matches
+            .subcommand()
+            .filter(|(_, given)| given.get_flag("print_config"))?;
         let program = built();
         let command = program.find_subcommand(name)?;
         let mut lines = vec![head(name)];
@@ -21,8 +27,14 @@ impl Config {
                 lines.push(format!("\n# --- {of_it}\n"));
                 heading = of_it;
             }
-            let help = argument.get_help().map(ToString::to_string).unwrap_or_default();
-            lines.push(format!("\n# {help}\n{}\n", line(command, argument, &raw(given, argument))));
+            let help = argument
+                .get_help()
+                .map(ToString::to_string)
+                .unwrap_or_default();
+            lines.push(format!(
+                "\n# {help}\n{}\n",
+                line(command, argument, &raw(given, argument))
+            ));
         }
         Some(lines.concat())
     }
@@ -46,7 +58,10 @@ fn line(command: &Command, argument: &Arg, values: &[String]) -> String {
     }
     if may_be_secret(argument.get_id().as_str(), values) {
         let variable = prefix(command.get_name()) + &key.to_uppercase().replace('-', "_");
-        return format!("# {key} = {}  # left out, because it may be a secret: set {variable}", default(argument));
+        return format!(
+            "# {key} = {}  # left out, because it may be a secret: set {variable}",
+            default(argument)
+        );
     }
     format!("{key} = {}", value(argument, values))
 }
@@ -62,13 +77,20 @@ fn value(argument: &Arg, values: &[String]) -> String {
 
 /// A value of an argument, as an example: the form of one, without its default.
 pub(super) fn example(argument: &Arg) -> String {
-    if is_switch(argument) { "true".to_owned() } else { form(argument) }
+    if is_switch(argument) {
+        "true".to_owned()
+    } else {
+        form(argument)
+    }
 }
 
 /// The default of an argument, or the form of its value.
 fn default(argument: &Arg) -> String {
-    let defaults: Vec<String> =
-        argument.get_default_values().iter().map(|value| value.to_string_lossy().into_owned()).collect();
+    let defaults: Vec<String> = argument
+        .get_default_values()
+        .iter()
+        .map(|value| value.to_string_lossy().into_owned())
+        .collect();
     match &*defaults {
         _ if is_switch(argument) => "false".to_owned(),
         [] if may_lack_value(argument) => "true".to_owned(),
@@ -80,14 +102,24 @@ fn default(argument: &Arg) -> String {
 /// The form of an argument's value.
 fn form(argument: &Arg) -> String {
     let names = argument.get_value_names().unwrap_or_default();
-    value(argument, &[names.first().map_or_else(|| key(argument).to_uppercase(), ToString::to_string)])
+    value(
+        argument,
+        &[names
+            .first()
+            .map_or_else(|| key(argument).to_uppercase(), ToString::to_string)],
+    )
 }
 
 /// A text as TOML has it; a whole number as one.
 pub(super) fn quoted(text: &str) -> String {
-    if text.parse::<i64>().is_ok_and(|number| number.to_string() == text) {
+    if text
+        .parse::<i64>()
+        .is_ok_and(|number| number.to_string() == text)
+    {
         return text.to_owned();
     }
     // The escapes of JSON are TOML's, but for one character that TOML wants escaped.
-    serde_json::Value::from(text).to_string().replace('\u{7f}', "\\u007F")
+    serde_json::Value::from(text)
+        .to_string()
+        .replace('\u{7f}', "\\u007F")
 }

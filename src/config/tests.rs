@@ -14,16 +14,34 @@ fn file_of(text: &str) -> NamedTempFile {
 }
 
 fn configured(words: &[&str], environment: &[(&str, &str)]) -> Result<Config, Error> {
-    let words = std::iter::once("crawlmark").chain(words.iter().copied()).map(OsString::from).collect();
-    Config::read(words, environment.iter().map(|(name, value)| (OsString::from(name), OsString::from(value))))
+    let words = std::iter::once("crawlmark")
+        .chain(words.iter().copied())
+        .map(OsString::from)
+        .collect();
+    Config::read(
+        words,
+        environment
+            .iter()
+            .map(|(name, value)| (OsString::from(name), OsString::from(value))),
+    )
 }
 
 /// The words behind the program's name, without `--config FILE`.
 fn words(config: &Config) -> String {
-    let words: Vec<String> = config.words.iter().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
+    let words: Vec<String> = config
+        .words
+        .iter()
+        .skip(1)
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect();
     let at = words.iter().position(|word| word == "--config");
-    let rest = words.iter().enumerate().filter(|(place, _)| at.is_none_or(|at| *place != at && *place != at + 1));
-    rest.map(|(_, word)| word.as_str()).collect::<Vec<_>>().join(" ")
+    let rest = words
+        .iter()
+        .enumerate()
+        .filter(|(place, _)| at.is_none_or(|at| *place != at && *place != at + 1));
+    rest.map(|(_, word)| word.as_str())
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 fn refusal(words: &[&str], environment: &[(&str, &str)]) -> String {
@@ -41,7 +59,11 @@ fn each_value_comes_from_the_first_that_has_one() {
     let path = file.path().to_str().unwrap();
     let of_file = "--tag=a=1 --tag=b=2";
     for (typed, environment, expected) in [
-        (&[][..], &[][..], format!("run http://h/{{id}} --shuffle --connections=8 --rate=5k --adaptive {of_file}")),
+        (
+            &[][..],
+            &[][..],
+            format!("run http://h/{{id}} --shuffle --connections=8 --rate=5k --adaptive {of_file}"),
+        ),
         (
             &["-c", "2", "--tag", "c=3"],
             &[],
@@ -65,10 +87,13 @@ fn each_value_comes_from_the_first_that_has_one() {
                 ("CRAWLMARK_OTHER", "7"),
                 ("CRAWLMARK_RUN_NO_PIN", "1"),
             ],
-            format!("run http://h/{{id}} --shuffle --connections=8 --rate=5k --no-pin {of_file} --adaptive=gradient"),
+            format!(
+                "run http://h/{{id}} --shuffle --connections=8 --rate=5k --no-pin {of_file} --adaptive=gradient"
+            ),
         ),
     ] {
-        let config = configured(&[&["run", "--config", path], typed].concat(), environment).unwrap();
+        let config =
+            configured(&[&["run", "--config", path], typed].concat(), environment).unwrap();
         assert_eq!(words(&config), expected, "{typed:?} {environment:?}");
         config.cli().unwrap();
     }
@@ -78,64 +103,160 @@ fn each_value_comes_from_the_first_that_has_one() {
 fn sources_name_what_was_not_typed() {
     let file = file_of(RUN);
     let path = file.path().to_str().unwrap();
-    let config = configured(&["--config", path, "run", "-c", "2"], &[("CRAWLMARK_RUN_RATE", "7")]).unwrap();
-    let sources: Vec<_> = config.sources.iter().map(|(key, source)| (key.as_str(), source.as_str())).collect();
+    let config = configured(
+        &["--config", path, "run", "-c", "2"],
+        &[("CRAWLMARK_RUN_RATE", "7")],
+    )
+    .unwrap();
+    let sources: Vec<_> = config
+        .sources
+        .iter()
+        .map(|(key, source)| (key.as_str(), source.as_str()))
+        .collect();
     let of_file = ["adaptive", "shuffle", "tag", "url"].map(|key| (key, path));
-    assert_eq!(sources, [&of_file[..1], &[("rate", "CRAWLMARK_RUN_RATE")], &of_file[1..]].concat());
+    assert_eq!(
+        sources,
+        [
+            &of_file[..1],
+            &[("rate", "CRAWLMARK_RUN_RATE")],
+            &of_file[1..]
+        ]
+        .concat()
+    );
     let located = config.located(Error::Usage("--rate 7 and --rates: no".to_owned()));
-    assert_eq!(located.to_string(), "--rate 7 and --rates: no (--rate is set by CRAWLMARK_RUN_RATE)");
+    assert_eq!(
+        located.to_string(),
+        "--rate 7 and --rates: no (--rate is set by CRAWLMARK_RUN_RATE)"
+    );
 }
 
 #[test]
 fn studies_take_the_flags_of_their_rounds_as_a_list() {
-    let file = file_of("[ab]\nbase = '-c 1'\npairs = 16\naa = true\nrun = ['http://h/', '-c', '8']\n");
+    let file =
+        file_of("[ab]\nbase = '-c 1'\npairs = 16\naa = true\nrun = ['http://h/', '-c', '8']\n");
     let path = file.path().to_str().unwrap();
-    let all = |typed: &[&str]| words(&configured(&[&["ab", "--config", path], typed].concat(), &[]).unwrap());
+    let all = |typed: &[&str]| {
+        words(&configured(&[&["ab", "--config", path], typed].concat(), &[]).unwrap())
+    };
     assert_eq!(all(&[]), "ab --base=-c 1 --pairs=16 --aa -- http://h/ -c 8");
-    assert_eq!(all(&["--aa=3", "--", "-n", "5"]), "ab --base=-c 1 --pairs=16 --aa=3 -- -n 5");
+    assert_eq!(
+        all(&["--aa=3", "--", "-n", "5"]),
+        "ab --base=-c 1 --pairs=16 --aa=3 -- -n 5"
+    );
 }
 
 #[test]
 fn what_no_command_has_is_refused_with_what_was_meant() {
     for (text, says) in [
-        ("[run]\nconections = 8\n", "[run] has no key `conections`: did you mean `connections`?"),
-        ("[run]\nqps = 8\n", "[run] has no key `qps`: did you mean `rate`?"),
-        ("[run]\nn = 8\n", "[run] has no key `n`: did you mean `items`?"),
-        ("[run]\nz = 8\n", "[run] has no key `z`: did you mean `duration`?"),
+        (
+            "[run]\nconections = 8\n",
+            "[run] has no key `conections`: did you mean `connections`?",
+        ),
+        (
+            "[run]\nqps = 8\n",
+            "[run] has no key `qps`: did you mean `rate`?",
+        ),
+        (
+            "[run]\nn = 8\n",
+            "[run] has no key `n`: did you mean `items`?",
+        ),
+        (
+            "[run]\nz = 8\n",
+            "[run] has no key `z`: did you mean `duration`?",
+        ),
         ("[run]\nconfig = 'x'\n", "[run] has no key `config`"),
-        ("[ab]\npars = 8\n", "[ab] has no key `pars`: did you mean `pairs`?"),
-        ("[rnu]\nrate = 8\n", "[rnu] is not the table of a command: did you mean [run]?"),
-        ("rate = 8\n", "`rate` is in no table: write a line [run] above it"),
-        ("url = 'x'\nrate = 8\n[ab]\n", "`rate`, `url` are in no table: write a line [run] above them"),
-        ("[ab]\n[scale]\n", "there is no table [run], only [ab], [scale], so it configures nothing of `crawlmark run`"),
+        (
+            "[ab]\npars = 8\n",
+            "[ab] has no key `pars`: did you mean `pairs`?",
+        ),
+        (
+            "[rnu]\nrate = 8\n",
+            "[rnu] is not the table of a command: did you mean [run]?",
+        ),
+        (
+            "rate = 8\n",
+            "`rate` is in no table: write a line [run] above it",
+        ),
+        (
+            "url = 'x'\nrate = 8\n[ab]\n",
+            "`rate`, `url` are in no table: write a line [run] above them",
+        ),
+        (
+            "[ab]\n[scale]\n",
+            "there is no table [run], only [ab], [scale], so it configures nothing of `crawlmark run`",
+        ),
         ("", "there is no table [run], so it configures nothing"),
-        ("[run]\nheader = ['x: hidden]\n", "line 2: `header`: unclosed array, expected `]`, as in header = ["),
-        ("[run]\nauth = u:hidden\n", "line 2: `auth` is a string and needs quotes: auth = \"USER:PASSWORD\""),
-        ("[run]\nrate = 500/s # é\n", "line 2: `rate` is a string and needs quotes: rate = \"500/s\""),
-        ("[run]\nitems = 10\nitems = 11\n", "line 3: `items`: duplicate key"),
-        ("[run]\nconnections = 9999999999999999999\n", "line 2: `connections`: "),
-        ("[run]\nshuffle = True\n", "line 2: `shuffle` is true or false, as in shuffle = true"),
-        ("[run]\nshuffle = 'yes'\n", "`shuffle` in [run] is true or false, as in shuffle = true"),
-        ("[run]\nrate = [1, 2]\n", "`rate` in [run] has one value, not a list, as in rate = 1"),
-        ("[run]\ntag = [[1]]\n", "`tag` in [run] is a list of plain values, as in tag = [\"NAME=VALUE\"]"),
-        ("[run.rate]\na = 1\n", "`rate` in [run] is a plain value, not a table, as in rate = \"RATE\""),
+        (
+            "[run]\nheader = ['x: hidden]\n",
+            "line 2: `header`: unclosed array, expected `]`, as in header = [",
+        ),
+        (
+            "[run]\nauth = u:hidden\n",
+            "line 2: `auth` is a string and needs quotes: auth = \"USER:PASSWORD\"",
+        ),
+        (
+            "[run]\nrate = 500/s # é\n",
+            "line 2: `rate` is a string and needs quotes: rate = \"500/s\"",
+        ),
+        (
+            "[run]\nitems = 10\nitems = 11\n",
+            "line 3: `items`: duplicate key",
+        ),
+        (
+            "[run]\nconnections = 9999999999999999999\n",
+            "line 2: `connections`: ",
+        ),
+        (
+            "[run]\nshuffle = True\n",
+            "line 2: `shuffle` is true or false, as in shuffle = true",
+        ),
+        (
+            "[run]\nshuffle = 'yes'\n",
+            "`shuffle` in [run] is true or false, as in shuffle = true",
+        ),
+        (
+            "[run]\nrate = [1, 2]\n",
+            "`rate` in [run] has one value, not a list, as in rate = 1",
+        ),
+        (
+            "[run]\ntag = [[1]]\n",
+            "`tag` in [run] is a list of plain values, as in tag = [\"NAME=VALUE\"]",
+        ),
+        (
+            "[run.rate]\na = 1\n",
+            "`rate` in [run] is a plain value, not a table, as in rate = \"RATE\"",
+        ),
     ] {
         let file = file_of(text);
         let said = refusal(&["run", "--config", file.path().to_str().unwrap()], &[]);
-        assert!(said.contains(says) && !said.contains("hidden"), "{text}: {said}");
+        assert!(
+            said.contains(says) && !said.contains("hidden"),
+            "{text}: {said}"
+        );
     }
     let said = refusal(&["run"], &[("CRAWLMARK_CONFIG", "/no/such/file")]);
     assert!(
-        said.contains("/no/such/file: cannot be read") && said.contains("`crawlmark run --print-config`"),
+        said.contains("/no/such/file: cannot be read")
+            && said.contains("`crawlmark run --print-config`"),
         "{said}"
     );
     // A variable is for all commands, of which some have no settings.
     let other = file_of("[ab]\npairs = 16\n");
-    configured(&["run"], &[("CRAWLMARK_CONFIG", other.path().to_str().unwrap())]).unwrap().cli().unwrap();
+    configured(
+        &["run"],
+        &[("CRAWLMARK_CONFIG", other.path().to_str().unwrap())],
+    )
+    .unwrap()
+    .cli()
+    .unwrap();
     let said = refusal(&["run"], &[("CRAWLMARK_RUN_CONECTIONS", "7")]);
-    assert!(said.contains("has no flag --conections: did you mean CRAWLMARK_RUN_CONNECTIONS?"), "{said}");
     assert!(
-        refusal(&["run"], &[("CRAWLMARK_RUN_SHUFFLE", "yes")]).contains("CRAWLMARK_RUN_SHUFFLE: write true or false")
+        said.contains("has no flag --conections: did you mean CRAWLMARK_RUN_CONNECTIONS?"),
+        "{said}"
+    );
+    assert!(
+        refusal(&["run"], &[("CRAWLMARK_RUN_SHUFFLE", "yes")])
+            .contains("CRAWLMARK_RUN_SHUFFLE: write true or false")
     );
 }
 
@@ -145,34 +266,67 @@ fn an_error_about_a_configured_value_names_its_source() {
     let path = file.path().to_str().unwrap();
     let configured = ["run", "--config", path];
     let said = refusal(&configured, &[]);
-    assert!(said.contains("'x'") && said.contains(&format!("--rate <RATE> is set by {path}")), "{said}");
+    assert!(
+        said.contains("'x'") && said.contains(&format!("--rate <RATE> is set by {path}")),
+        "{said}"
+    );
     // What can neither be used together nor replaces the other.
     let file = file_of("[run]\nurl = 'http://h/'\n");
     let path = file.path().to_str().unwrap();
     let said = refusal(&["run", "--config", path, "--target-latency", "20ms"], &[]);
-    let expected = format!("[URL] is set by {path}, --target-latency <MODEL> by the command line: remove one of them");
-    assert!(said.contains("cannot be used with") && said.contains(&expected), "{said}");
-    let said = refusal(&["run"], &[("CRAWLMARK_RUN_CACERT", "a.pem"), ("CRAWLMARK_RUN_INSECURE", "1")]);
+    let expected = format!(
+        "[URL] is set by {path}, --target-latency <MODEL> by the command line: remove one of them"
+    );
     assert!(
-        said.contains("--cacert <FILE> is set by CRAWLMARK_RUN_CACERT, --insecure by CRAWLMARK_RUN_INSECURE"),
+        said.contains("cannot be used with") && said.contains(&expected),
+        "{said}"
+    );
+    let said = refusal(
+        &["run"],
+        &[
+            ("CRAWLMARK_RUN_CACERT", "a.pem"),
+            ("CRAWLMARK_RUN_INSECURE", "1"),
+        ],
+    );
+    assert!(
+        said.contains(
+            "--cacert <FILE> is set by CRAWLMARK_RUN_CACERT, --insecure by CRAWLMARK_RUN_INSECURE"
+        ),
         "{said}"
     );
 }
 
 #[test]
 fn a_flag_replaces_another_way_to_say_the_same() {
-    let file = file_of("[run]\nurl = 'http://h/'\ncacert = 'a.pem'\nbody = 'b'\nsave = 'crawl'\nsave-bodies = 'all'\n");
+    let file = file_of(
+        "[run]\nurl = 'http://h/'\ncacert = 'a.pem'\nbody = 'b'\nsave = 'crawl'\nsave-bodies = 'all'\n",
+    );
     let path = file.path().to_str().unwrap();
     let all = |typed: &[&str], environment: &[(&str, &str)]| {
         words(&configured(&[&["run", "--config", path], typed].concat(), environment).unwrap())
     };
     let saving = "--save=crawl --save-bodies=all";
-    assert_eq!(all(&["--urls", "u"], &[]), format!("run --body=b --cacert=a.pem {saving} --urls u"));
-    assert_eq!(all(&["-k", "--resume", "crawl"], &[]), "run http://h/ --body=b -k --resume crawl");
-    let environment = [("CRAWLMARK_RUN_JSON_BODY", "{}"), ("CRAWLMARK_RUN_INSECURE", "false")];
-    assert_eq!(all(&[], &environment), format!("run http://h/ --json-body={{}} --cacert=a.pem {saving}"));
+    assert_eq!(
+        all(&["--urls", "u"], &[]),
+        format!("run --body=b --cacert=a.pem {saving} --urls u")
+    );
+    assert_eq!(
+        all(&["-k", "--resume", "crawl"], &[]),
+        "run http://h/ --body=b -k --resume crawl"
+    );
+    let environment = [
+        ("CRAWLMARK_RUN_JSON_BODY", "{}"),
+        ("CRAWLMARK_RUN_INSECURE", "false"),
+    ];
+    assert_eq!(
+        all(&[], &environment),
+        format!("run http://h/ --json-body={{}} --cacert=a.pem {saving}")
+    );
     let environment = [("CRAWLMARK_RUN_URLS", "u")];
-    assert_eq!(all(&["--insecure", "http://i/"], &environment), format!("run --body=b {saving} --insecure http://i/"));
+    assert_eq!(
+        all(&["--insecure", "http://i/"], &environment),
+        format!("run --body=b {saving} --insecure http://i/")
+    );
 }
 
 #[test]
@@ -183,10 +337,18 @@ fn alternatives_are_flags_that_cannot_be_used_together() {
             for other in &group[at + 1..] {
                 let mut seen = 0;
                 for command in program.get_subcommands() {
-                    let of = |id: &str| configurable(command).find(|argument| argument.get_id() == id);
-                    let Some((one, other)) = of(one).zip(of(other)) else { continue };
-                    let conflicts = |one, other| command.get_arg_conflicts_with(one).contains(&other);
-                    assert!(conflicts(one, other) || conflicts(other, one), "{}: {one} {other}", command.get_name());
+                    let of =
+                        |id: &str| configurable(command).find(|argument| argument.get_id() == id);
+                    let Some((one, other)) = of(one).zip(of(other)) else {
+                        continue;
+                    };
+                    let conflicts =
+                        |one, other| command.get_arg_conflicts_with(one).contains(&other);
+                    assert!(
+                        conflicts(one, other) || conflicts(other, one),
+                        "{}: {one} {other}",
+                        command.get_name()
+                    );
                     seen += 1;
                 }
                 assert!(seen > 0, "no command has {one} and {other}");
@@ -202,14 +364,23 @@ fn a_required_flag_may_be_configured() {
     let config = configured(&["plan", "--config", path, "--out", "p"], &[]).unwrap();
     assert_eq!(words(&config), "plan --nodes=4 http://h/ --out p");
     config.cli().unwrap();
-    configured(&["completions", "--config", path], &[]).unwrap().cli().unwrap();
+    configured(&["completions", "--config", path], &[])
+        .unwrap()
+        .cli()
+        .unwrap();
     let help = configured(&["plan", "--config", "/no/such/file", "--help"], &[]).unwrap();
-    assert_eq!(help.cli().unwrap_err().kind(), clap::error::ErrorKind::DisplayHelp);
+    assert_eq!(
+        help.cli().unwrap_err().kind(),
+        clap::error::ErrorKind::DisplayHelp
+    );
 }
 
 /// The file that a command line prints.
 fn printed(words: &[&str]) -> String {
-    configured(&[words, &["--print-config"]].concat(), &[]).unwrap().printed().unwrap()
+    configured(&[words, &["--print-config"]].concat(), &[])
+        .unwrap()
+        .printed()
+        .unwrap()
 }
 
 #[test]
@@ -235,14 +406,20 @@ fn a_printed_file_gives_the_same_command_line() {
     let file = file_of(&text);
     let config = configured(&["run", "--config", file.path().to_str().unwrap()], &[]).unwrap();
     let recorded = |words: &[OsString]| Cli::of(words).unwrap().1.into_command().arguments;
-    let typed: Vec<OsString> = std::iter::once("crawlmark").chain(line).map(OsString::from).collect();
+    let typed: Vec<OsString> = std::iter::once("crawlmark")
+        .chain(line)
+        .map(OsString::from)
+        .collect();
     assert_eq!(recorded(&config.words), recorded(&typed));
     assert_eq!(configured(&["run"], &[]).unwrap().printed(), None);
 }
 
 #[test]
 fn every_key_of_a_printed_file_is_known_and_its_form_is_toml() {
-    for command in built().get_subcommands().map(|command| command.get_name().to_owned()) {
+    for command in built()
+        .get_subcommands()
+        .map(|command| command.get_name().to_owned())
+    {
         if command == "help" {
             continue;
         }
@@ -250,16 +427,28 @@ fn every_key_of_a_printed_file_is_known_and_its_form_is_toml() {
         let whole: String = text
             .lines()
             .map(|line| match line.strip_prefix("# ") {
-                Some(rest) if rest.split_once(" = ").is_some_and(|(key, _)| !key.contains(' ')) => format!("{rest}\n"),
+                Some(rest)
+                    if rest
+                        .split_once(" = ")
+                        .is_some_and(|(key, _)| !key.contains(' ')) =>
+                {
+                    format!("{rest}\n")
+                }
                 _ => format!("{line}\n"),
             })
             .collect();
         let file = file_of(&whole);
-        let tables =
-            File::read(file.path().to_owned(), &built(), &built()).map_err(|error| error.message()).unwrap().tables;
+        let tables = File::read(file.path().to_owned(), &built(), &built())
+            .map_err(|error| error.message())
+            .unwrap()
+            .tables;
         let keys = tables[&command].as_table().unwrap().len();
         let program = built();
-        assert_eq!(keys, configurable(program.find_subcommand(&command).unwrap()).count(), "{whole}");
+        assert_eq!(
+            keys,
+            configurable(program.find_subcommand(&command).unwrap()).count(),
+            "{whole}"
+        );
     }
 }
 
@@ -277,20 +466,35 @@ fn secrets_are_not_printed() {
         "-x",
         "http://u:hidden@127.0.0.1:1",
     ]);
-    assert!(!text.contains("hidden") && text.contains("set CRAWLMARK_RUN_HEADER"), "{text}");
+    assert!(
+        !text.contains("hidden") && text.contains("set CRAWLMARK_RUN_HEADER"),
+        "{text}"
+    );
     let text = printed(&["serve", "--proxy-auth", "u:hidden"]);
-    assert!(!text.contains("hidden") && text.contains("set CRAWLMARK_SERVE_PROXY_AUTH"), "{text}");
-    for line in [&["ab", "--base", "-a u:hidden"][..], &["ab", "--", "-a", "u:hidden"]] {
-        let text = configured(&[&line[..1], &["--print-config"], &line[1..]].concat(), &[]).unwrap().printed().unwrap();
+    assert!(
+        !text.contains("hidden") && text.contains("set CRAWLMARK_SERVE_PROXY_AUTH"),
+        "{text}"
+    );
+    for line in [
+        &["ab", "--base", "-a u:hidden"][..],
+        &["ab", "--", "-a", "u:hidden"],
+    ] {
+        let text = configured(&[&line[..1], &["--print-config"], &line[1..]].concat(), &[])
+            .unwrap()
+            .printed()
+            .unwrap();
         assert!(!text.contains("hidden"), "{text}");
     }
 }
 
 #[test]
 fn rounds_do_not_see_what_configures_runs() {
-    for (name, is_hidden) in
-        [("CRAWLMARK_RUN_RATE", true), ("CRAWLMARK_CONFIG", true), ("CRAWLMARK_SERVE_SEED", false), ("PATH", false)]
-    {
+    for (name, is_hidden) in [
+        ("CRAWLMARK_RUN_RATE", true),
+        ("CRAWLMARK_CONFIG", true),
+        ("CRAWLMARK_SERVE_SEED", false),
+        ("PATH", false),
+    ] {
         assert_eq!(configures_run(OsStr::new(name)), is_hidden, "{name}");
     }
 }
@@ -313,11 +517,17 @@ fn flags_that_cannot_be_used_together_are_alternatives_or_known_to_be_refused() 
     // They choose what is done, not a value of it.
     const REFUSED: &[(&str, &[&str])] = &[
         ("connections-per-shard", &["connections"]),
-        ("export", &["from", "json", "outcome", "png", "shards", "steady", "to"]),
+        (
+            "export",
+            &["from", "json", "outcome", "png", "shards", "steady", "to"],
+        ),
         ("history", &["base", "candidate"]),
         ("latency-bound", &["url"]),
         ("plan", &["out", "resume"]),
-        ("png", &["from", "json", "outcome", "shards", "steady", "to"]),
+        (
+            "png",
+            &["from", "json", "outcome", "shards", "steady", "to"],
+        ),
         ("steady", &["from", "to"]),
         ("unix-socket", &["connect-to", "local-ips", "proxy"]),
     ];
@@ -326,14 +536,21 @@ fn flags_that_cannot_be_used_together_are_alternatives_or_known_to_be_refused() 
     for command in program.get_subcommands() {
         for argument in configurable(command) {
             let others: Vec<&Arg> = alternatives(command, argument).collect();
-            let conflicts =
-                command.get_arg_conflicts_with(argument).into_iter().filter(|other| !others.contains(other));
+            let conflicts = command
+                .get_arg_conflicts_with(argument)
+                .into_iter()
+                .filter(|other| !others.contains(other));
             found.extend(conflicts.map(|other| (key(argument), key(other))));
         }
     }
     // A URL is no bundled target.
-    found.retain(|(one, other)| !(one.starts_with("target-") && ["url", "urls"].contains(&&**other)));
-    let refused =
-        REFUSED.iter().flat_map(|(one, others)| others.iter().map(|other| (one.to_string(), other.to_string())));
+    found.retain(|(one, other)| {
+        !(one.starts_with("target-") && ["url", "urls"].contains(&&**other))
+    });
+    let refused = REFUSED.iter().flat_map(|(one, others)| {
+        others
+            .iter()
+            .map(|other| (one.to_string(), other.to_string()))
+    });
     assert_eq!(found, refused.collect());
 }

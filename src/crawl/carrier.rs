@@ -1,4 +1,5 @@
-//! Connections and streams that carry the requests of a crawl: opened, lent to one request at a time, and kept for the next.
+//! Connections and streams that carry the requests of a crawl: opened, lent to one request at a
+//! time, and kept for the next.
 //!
 //! Called for each request. It must not know what a response means.
 
@@ -24,7 +25,8 @@ use super::proxy::{Hop, RetireAfter, Session, SessionUse};
 use super::source_addresses::{ConnectionSlot, CountedSource};
 use super::{Cookies, Crawl};
 
-/// Carrier of one request at a time. Boxed, for each goes in and out of the pool with every request.
+/// Carrier of one request at a time. Boxed, for each goes in and out of the pool with every
+/// request.
 #[derive(Debug)]
 pub(super) enum Carrier<S: Stream> {
     /// A connection of HTTP/1.1.
@@ -89,14 +91,19 @@ pub(super) struct Lease {
 }
 
 impl Lease {
-    /// Return the number of its source address, where those were given, and true for the first call of a source that was not used before.
+    /// Return the number of its source address, where those were given, and true for the first call
+    /// of a source that was not used before.
     pub(super) fn source(&self) -> Option<(u32, bool)> {
-        self.source.as_ref().map(|source| (source.number, source.is_new.take()))
+        self.source
+            .as_ref()
+            .map(|source| (source.number, source.is_new.take()))
     }
 
     /// True if its session is retired.
     pub(super) fn is_retired(&self) -> bool {
-        self.session.as_ref().is_some_and(|session| session.is_retired())
+        self.session
+            .as_ref()
+            .is_some_and(|session| session.is_retired())
     }
 }
 
@@ -111,9 +118,16 @@ pub(super) enum Past {
 
 impl<D: Dial> Crawl<D> {
     /// Open a connection for a request, or wait for a stream of one.
-    pub(super) async fn obtain(&self, host: usize, flight: &Flight) -> Result<(Carrier<D::Stream>, Past), ErrorKind> {
+    pub(super) async fn obtain(
+        &self,
+        host: usize,
+        flight: &Flight,
+    ) -> Result<(Carrier<D::Stream>, Past), ErrorKind> {
         let Some(places) = self.places.get(host) else {
-            return self.connect((host, None), flight).await.map(|carrier| (carrier, Past::New));
+            return self
+                .connect((host, None), flight)
+                .await
+                .map(|carrier| (carrier, Past::New));
         };
         loop {
             if let Some(place) = places.take() {
@@ -137,8 +151,11 @@ impl<D: Dial> Crawl<D> {
 
     /// Wait until the rate of connections allows another one.
     async fn clear_to_open(&self) {
-        let Some(rate) = self.spec.options.connect_rate else { return };
-        // Shards take turns: each opens one connection in the time in which the run may open as many as there are shards.
+        let Some(rate) = self.spec.options.connect_rate else {
+            return;
+        };
+        // Shards take turns: each opens one connection in the time in which the run may open as
+        // many as there are shards.
         let each_ns = rate.period_ns / rate.permits.max(1);
         let shards = u64::from(self.slots.shards.max(1));
         let now = self.clock.now();
@@ -146,7 +163,9 @@ impl<D: Dial> Crawl<D> {
             Nanos(0) => Nanos(now.0.saturating_add(each_ns * u64::from(self.slots.shard))),
             next => next.max(now),
         };
-        self.next_open.set(Nanos(next.0.saturating_add(each_ns.saturating_mul(shards)).max(1)));
+        self.next_open.set(Nanos(
+            next.0.saturating_add(each_ns.saturating_mul(shards)).max(1),
+        ));
         if next > now {
             tokio::time::sleep_until(self.clock.instant(next)).await;
         }
@@ -154,7 +173,11 @@ impl<D: Dial> Crawl<D> {
 
     /// Lend the cookies of a new connection to a host, where they are kept.
     fn jar(&self, host: usize, hop: Option<&Hop>) -> Option<LentJar> {
-        let shares = self.spec.proxies.as_ref().is_some_and(|proxies| matches!(proxies.session, Session::Sticky(_)));
+        let shares = self
+            .spec
+            .proxies
+            .as_ref()
+            .is_some_and(|proxies| matches!(proxies.session, Session::Sticky(_)));
         let owner = match hop.and_then(|hop| hop.session.as_ref()) {
             None => Owner::Slot,
             Some(session) if shares => Owner::Session(session.number()),
@@ -171,16 +194,29 @@ impl<D: Dial> Crawl<D> {
         self.clear_to_open().await;
         let began = self.clock.now();
         let hop = self.hop(host, flight);
-        let peer = hop.as_ref().map_or(host, |hop| self.spec.targets.hosts().len() + hop.proxy);
+        let peer = hop
+            .as_ref()
+            .map_or(host, |hop| self.spec.targets.hosts().len() + hop.proxy);
         let order = self.addresses(peer, flight);
-        let session = hop.as_ref().and_then(|hop| hop.session.clone()).filter(|_| self.retires_sessions());
-        let slot = self.source_addresses.as_ref().map(|source_addresses| source_addresses.take(host));
+        let session = hop
+            .as_ref()
+            .and_then(|hop| hop.session.clone())
+            .filter(|_| self.retires_sessions());
+        let slot = self
+            .source_addresses
+            .as_ref()
+            .map(|source_addresses| source_addresses.take(host));
         let answered = Cell::new(None);
         let opened = match self.ends(&order, slot.as_ref()) {
             Err(kind) => Err(kind),
             Ok(ends) => {
                 flight.opening(began);
-                let route = Route { ends: &ends, answered: &answered, host, hop: hop.as_ref() };
+                let route = Route {
+                    ends: &ends,
+                    answered: &answered,
+                    host,
+                    hop: hop.as_ref(),
+                };
                 opening::open((&self.dial, flight), route, (&self.spec, self.clock)).await
             }
         };
@@ -191,22 +227,40 @@ impl<D: Dial> Crawl<D> {
             Ok(Opened { spoken, at }) => {
                 flight.opened(at.since(began));
                 let family = Family::of(order[answered.get().unwrap_or(0)].ip());
-                let source =
-                    self.source_addresses.as_ref().zip(slot.as_ref()).map(|(all, slot)| all.counted(slot, family));
-                return Ok(self.carrier(host, spoken, (hop, Lease { place, _slot: slot, source, session })));
+                let source = self
+                    .source_addresses
+                    .as_ref()
+                    .zip(slot.as_ref())
+                    .map(|(all, slot)| all.counted(slot, family));
+                return Ok(self.carrier(
+                    host,
+                    spoken,
+                    (
+                        hop,
+                        Lease {
+                            place,
+                            _slot: slot,
+                            source,
+                            session,
+                        },
+                    ),
+                ));
             }
             Err(kind) => kind,
         };
         if let Some(session) = session {
             self.use_session(&session, (None, Outcome::Error(kind)), flight);
         }
-        if let (ErrorKind::ProxyTargetUnreachable, Some(unreachable)) = (kind, hop.and_then(|hop| hop.address)) {
+        if let (ErrorKind::ProxyTargetUnreachable, Some(unreachable)) =
+            (kind, hop.and_then(|hop| hop.address))
+        {
             self.peers.borrow_mut()[host].rest(unreachable, self.clock.now());
         }
         Err(kind)
     }
 
-    /// Take a turn: return the addresses of a host or proxy in the order in which a new connection tries them.
+    /// Take a turn: return the addresses of a host or proxy in the order in which a new connection
+    /// tries them.
     fn addresses(&self, peer: usize, flight: &Flight) -> Vec<SocketAddr> {
         let (now, peers) = (self.clock.now(), &mut *self.peers.borrow_mut());
         if let Some(lookups) = &self.spec.options.lookups {
@@ -242,16 +296,25 @@ impl<D: Dial> Crawl<D> {
 
     /// Keep a carrier for the next request to its host, which may wait for it.
     pub(super) fn keep(&self, host: usize, carrier: Carrier<D::Stream>) {
-        if self.places.get(host).is_some_and(|places| places.signal(Signal::Reserved)) {
+        if self
+            .places
+            .get(host)
+            .is_some_and(|places| places.signal(Signal::Reserved))
+        {
             self.reserved.borrow_mut().push((host, carrier));
         } else {
             self.pool.keep(host, carrier);
         }
     }
 
-    /// Take a carrier that was put aside for a request to this host; none if it has become unusable.
+    /// Take a carrier that was put aside for a request to this host; none if it has become
+    /// unusable.
     async fn take_reserved(&self, host: usize, flight: &Flight) -> Option<Carrier<D::Stream>> {
-        let at = self.reserved.borrow().iter().position(|(of, _)| *of == host)?;
+        let at = self
+            .reserved
+            .borrow()
+            .iter()
+            .position(|(of, _)| *of == host)?;
         let (_, carrier) = self.reserved.borrow_mut().swap_remove(at);
         Self::usable(carrier, flight).await
     }
@@ -260,9 +323,17 @@ impl<D: Dial> Crawl<D> {
     fn hop(&self, host: usize, flight: &Flight) -> Option<Hop> {
         let (proxies, targets) = (self.spec.proxies.as_ref()?, &self.spec.targets);
         let turn = self.turn.get();
-        let address = proxies.serves(host).then(|| self.addresses(host, flight).first().copied()).flatten();
-        let (shard, shards) = (u64::from(self.slots.shard), u64::from(self.slots.shards.max(1)));
-        let session = |session, rules: &[RetireAfter]| self.sessions.at((session, rules), turn, (shard, shards));
+        let address = proxies
+            .serves(host)
+            .then(|| self.addresses(host, flight).first().copied())
+            .flatten();
+        let (shard, shards) = (
+            u64::from(self.slots.shard),
+            u64::from(self.slots.shards.max(1)),
+        );
+        let session = |session, rules: &[RetireAfter]| {
+            self.sessions.at((session, rules), turn, (shard, shards))
+        };
         let hop = proxies.hop((host, &targets.hosts()[host]), session, address)?;
         self.turn.set(turn.wrapping_add(shards));
         Some(hop)
@@ -270,37 +341,74 @@ impl<D: Dial> Crawl<D> {
 
     /// True if sessions are retired.
     fn retires_sessions(&self) -> bool {
-        self.spec.proxies.as_ref().is_some_and(|proxies| !proxies.retire.is_empty())
+        self.spec
+            .proxies
+            .as_ref()
+            .is_some_and(|proxies| !proxies.retire.is_empty())
     }
 
     /// Count an attempt with a session, which it may retire.
-    pub(super) fn use_session(&self, session: &SessionUse, ended: (Option<u16>, Outcome), flight: &Flight) {
-        let rules = self.spec.proxies.as_ref().map_or(&[][..], |proxies| &proxies.retire);
+    pub(super) fn use_session(
+        &self,
+        session: &SessionUse,
+        ended: (Option<u16>, Outcome),
+        flight: &Flight,
+    ) {
+        let rules = self
+            .spec
+            .proxies
+            .as_ref()
+            .map_or(&[][..], |proxies| &proxies.retire);
         if session.ended(rules, ended) {
             flight.session_retired();
         }
     }
 
-    /// Return the ends of a connection to one of `order` from the source address of a slot; fails if that has none of their families.
-    fn ends(&self, order: &[SocketAddr], slot: Option<&ConnectionSlot>) -> Result<Vec<End>, ErrorKind> {
+    /// Return the ends of a connection to one of `order` from the source address of a slot; fails
+    /// if that has none of their families.
+    fn ends(
+        &self,
+        order: &[SocketAddr],
+        slot: Option<&ConnectionSlot>,
+    ) -> Result<Vec<End>, ErrorKind> {
         let Some((source_addresses, slot)) = self.source_addresses.as_ref().zip(slot) else {
-            let ends: Vec<End> = order.iter().map(|to| End { to: *to, from: None }).collect();
-            return if ends.is_empty() { Err(ErrorKind::ConnectFailed) } else { Ok(ends) };
+            let ends: Vec<End> = order
+                .iter()
+                .map(|to| End {
+                    to: *to,
+                    from: None,
+                })
+                .collect();
+            return if ends.is_empty() {
+                Err(ErrorKind::ConnectFailed)
+            } else {
+                Ok(ends)
+            };
         };
         let from = |to: &SocketAddr| source_addresses.address(slot, Family::of(to.ip()));
-        let ends = order.iter().map(|to| from(to).map(|from| End { to: *to, from: Some(from) }));
-        ends.collect::<Option<Vec<End>>>().filter(|ends| !ends.is_empty()).ok_or(ErrorKind::AddressUnavailable)
+        let ends = order.iter().map(|to| {
+            from(to).map(|from| End {
+                to: *to,
+                from: Some(from),
+            })
+        });
+        ends.collect::<Option<Vec<End>>>()
+            .filter(|ends| !ends.is_empty())
+            .ok_or(ErrorKind::AddressUnavailable)
     }
 
-    /// Take a carrier at rest whose connection the target has not closed, and on which it has not sent anything.
+    /// Take a carrier at rest whose connection the target has not closed, and on which it has not
+    /// sent anything.
     pub(super) async fn at_rest(&self, host: usize, flight: &Flight) -> Option<Carrier<D::Stream>> {
         if let Some(most) = self.spec.options.idle_timeout {
             let now = self.clock.now();
             let is_over = |since: Nanos| u128::from(now.since(since)) >= most.as_nanos();
-            self.pool.expire(host, |carrier| carrier.idle_since().is_some_and(is_over));
+            self.pool
+                .expire(host, |carrier| carrier.idle_since().is_some_and(is_over));
         }
         loop {
-            // Before the request is charged: what goes on a new connection instead goes later than it was allowed.
+            // Before the request is charged: what goes on a new connection instead goes later than
+            // it was allowed.
             let usable = Self::usable(self.pool.take(host)?, flight).await;
             if usable.is_some() {
                 return usable;
@@ -308,12 +416,16 @@ impl<D: Dial> Crawl<D> {
         }
     }
 
-    async fn usable(mut carrier: Carrier<D::Stream>, flight: &Flight) -> Option<Carrier<D::Stream>> {
+    async fn usable(
+        mut carrier: Carrier<D::Stream>,
+        flight: &Flight,
+    ) -> Option<Carrier<D::Stream>> {
         let unusable = poll_fn(|cx| Poll::Ready(carrier.unusable(cx, flight))).await;
         unusable.is_none().then_some(carrier)
     }
 
-    /// Wait until the request on `carrier` may be sent, count it unless its attempt `is_counted`, and return when it was.
+    /// Wait until the request on `carrier` may be sent, count it unless its attempt `is_counted`,
+    /// and return when it was.
     pub(super) async fn cleared(
         &self,
         carrier: &mut Carrier<D::Stream>,
@@ -329,11 +441,13 @@ impl<D: Dial> Crawl<D> {
             polled
         })
         .await;
-        // Right before the first byte, so that a process that is killed has left out nothing that it sent.
+        // Right before the first byte, so that a process that is killed has left out nothing that
+        // it sent.
         if let Some(counters) = self.spec.options.sent.as_ref().filter(|_| !*is_counted) {
             counters.add(self.slots.shard as usize);
             *is_counted = true;
-            // A file server may have stopped this process there: what may be sent is asked again, and counted once.
+            // A file server may have stopped this process there: what may be sent is asked again,
+            // and counted once.
             return clear_to_send().await;
         }
         sent

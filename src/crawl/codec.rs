@@ -1,11 +1,14 @@
-//! Decoder of the HTTP/1.1 responses of a connection: bytes in, events out, no I/O and no clock. The hot path.
+//! Decoder of the HTTP/1.1 responses of a connection: bytes in, events out, no I/O and no clock.
+//! The hot path.
 //!
-//! The connection passes it the bytes that it has read; fuzzing and tests pass it anything else. It keeps no bytes but the last head,
-//! by which it recognises the next one: the caller passes unused input again, with more bytes after it. It must not know what a
-//! status or a field means beyond the framing of the message.
+//! The connection passes it the bytes that it has read; fuzzing and tests pass it anything else. It
+//! keeps no bytes but the last head, by which it recognises the next one: the caller passes unused
+//! input again, with more bytes after it. It must not know what a status or a field means beyond
+//! the framing of the message.
 //!
-//! Every response that it accepts, hyper's client accepts, too, if it is told to unfold lines and to accept as many fields: `corpus` lists responses and their readings, `oracle` compares the
-//! two decoders on them.
+//! Every response that it accepts, hyper's client accepts, too, if it is told to unfold lines and
+//! to accept as many fields: `corpus` lists responses and their readings, `oracle` compares the two
+//! decoders on them.
 //!
 //! | room | for |
 //! |---|---|
@@ -37,20 +40,24 @@ use self::head::{Facts, Framing};
 use self::repeat::LastHead;
 use super::header_fields::HeaderFields;
 
-/// Most bytes of the final head and of what precedes it (interim answers, blank lines): hyper's limit for a single head.
+/// Most bytes of the final head and of what precedes it (interim answers, blank lines): hyper's
+/// limit for a single head.
 pub const MOST_HEAD_BYTES: usize = 400 << 10;
 
 /// Most interim answers and blank lines before the final head. Servers send one or two.
 const MOST_INTERIM: u32 = 64;
 
-/// Most fields of a head or a trailer section. Some sites send more than 100, which is the limit of hyper and of Go's servers; 300 are a mistake.
+/// Most fields of a head or a trailer section. Some sites send more than 100, which is the limit of
+/// hyper and of Go's servers; 300 are a mistake.
 const MOST_FIELDS: usize = 256;
 
-/// Receives the events of a response: its final head once, then its content in parts, none of them empty.
+/// Receives the events of a response: its final head once, then its content in parts, none of them
+/// empty.
 pub trait Sink {
     /// Receive the head.
     fn head(&mut self, status: u16, fields: HeaderFields<'_>) -> Repetition;
-    /// Receive a head in the place of [`head`](Self::head): status and fields are those of the last one, but for the content length.
+    /// Receive a head in the place of [`head`](Self::head): status and fields are those of the last
+    /// one, but for the content length.
     fn repeated_head(&mut self);
     /// Receive the next part of the content.
     fn content(&mut self, part: &[u8]);
@@ -151,7 +158,9 @@ impl fmt::Display for Received {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.declared {
             Declared::Bytes(declared) => write!(f, "{} of {declared} bytes", self.bytes),
-            Declared::Chunked => write!(f, "{} bytes in chunks, without the last chunk", self.bytes),
+            Declared::Chunked => {
+                write!(f, "{} bytes in chunks, without the last chunk", self.bytes)
+            }
             Declared::UntilClose => write!(f, "{} bytes of an undeclared length", self.bytes),
         }
     }
@@ -192,7 +201,15 @@ impl Decoder {
     #[must_use]
     pub const fn new(request: RequestKind) -> Self {
         let last_head = LastHead::new();
-        Self { request, phase: Phase::Head, head_bytes: 0, interim: 0, seen: 0, keeps_alive: false, last_head }
+        Self {
+            request,
+            phase: Phase::Head,
+            head_bytes: 0,
+            interim: 0,
+            seen: 0,
+            keeps_alive: false,
+            last_head,
+        }
     }
 
     /// Expect the next response, to a request of this kind.
@@ -207,7 +224,13 @@ impl Decoder {
 
     /// Expect the next response.
     pub fn restart(&mut self) {
-        (self.phase, self.head_bytes, self.interim, self.seen, self.keeps_alive) = (Phase::Head, 0, 0, 0, false);
+        (
+            self.phase,
+            self.head_bytes,
+            self.interim,
+            self.seen,
+            self.keeps_alive,
+        ) = (Phase::Head, 0, 0, 0, false);
     }
 
     /// True if the response is complete.
@@ -234,12 +257,13 @@ impl Decoder {
         Some(Received { bytes, declared })
     }
 
-    /// Decode the next bytes and return the number of bytes used. The next call's input starts with the unused ones, at most
-    /// [`MOST_HEAD_BYTES`]; after a complete response they do not belong to it.
+    /// Decode the next bytes and return the number of bytes used. The next call's input starts with
+    /// the unused ones, at most [`MOST_HEAD_BYTES`]; after a complete response they do not belong
+    /// to it.
     ///
     /// # Errors
-    /// When no response starts with these bytes. The error comes at the end of a line at the latest, and does not depend on how the
-    /// bytes were split.
+    /// When no response starts with these bytes. The error comes at the end of a line at the
+    /// latest, and does not depend on how the bytes were split.
     pub fn decode(&mut self, input: &[u8], sink: &mut impl Sink) -> Result<usize, Malformed> {
         let mut used = 0;
         loop {
@@ -249,7 +273,8 @@ impl Decoder {
                 Phase::Done => 0,
                 _ if rest.is_empty() => 0,
                 Phase::Length { left, .. } => {
-                    let part = usize::try_from(*left).map_or(rest, |left| &rest[..left.min(rest.len())]);
+                    let part =
+                        usize::try_from(*left).map_or(rest, |left| &rest[..left.min(rest.len())]);
                     sink.content(part);
                     *left -= part.len() as u64;
                     if *left == 0 {
@@ -326,11 +351,22 @@ impl Decoder {
     }
 
     /// Decode a head that was received as `received`, which is as long.
-    fn parse_head(&mut self, head: &[u8], received: &[u8], sink: &mut impl Sink) -> Result<usize, Malformed> {
+    fn parse_head(
+        &mut self,
+        head: &[u8],
+        received: &[u8],
+        sink: &mut impl Sink,
+    ) -> Result<usize, Malformed> {
         let mut lines = [const { MaybeUninit::uninit() }; MOST_FIELDS];
         let mut response = Response::new(&mut []);
-        let parsed = ParserConfig::default().parse_response_with_uninit_headers(&mut response, head, &mut lines);
-        let Status::Complete(bytes) = parsed.map_err(Malformed::Head)? else { return self.wait_for_head(head) };
+        let parsed = ParserConfig::default().parse_response_with_uninit_headers(
+            &mut response,
+            head,
+            &mut lines,
+        );
+        let Status::Complete(bytes) = parsed.map_err(Malformed::Head)? else {
+            return self.wait_for_head(head);
+        };
         if self.head_bytes + bytes > MOST_HEAD_BYTES {
             return Err(Malformed::HeadTooLong);
         }
@@ -347,7 +383,11 @@ impl Decoder {
         self.begin_content(bytes, facts)?;
         match sink.head(status, fields) {
             Repetition::Allowed => {
-                self.last_head.keep(&received[..bytes], digits.and_then(|digits| place(digits, head)), facts);
+                self.last_head.keep(
+                    &received[..bytes],
+                    digits.and_then(|digits| place(digits, head)),
+                    facts,
+                );
             }
             Repetition::Refused => self.last_head.clear(),
         }
@@ -363,7 +403,10 @@ impl Decoder {
         self.keeps_alive = facts.keeps_alive;
         self.phase = match facts.framing {
             Framing::Length(0) => Phase::Done,
-            Framing::Length(declared) => Phase::Length { left: declared, declared },
+            Framing::Length(declared) => Phase::Length {
+                left: declared,
+                declared,
+            },
             Framing::Chunked => Phase::Chunked(Chunked::default()),
             Framing::UntilClose => Phase::UntilClose(0),
         };
@@ -371,7 +414,11 @@ impl Decoder {
     }
 
     fn wait_for_head(&self, rest: &[u8]) -> Result<usize, Malformed> {
-        if self.head_bytes + rest.len() >= MOST_HEAD_BYTES { Err(Malformed::HeadTooLong) } else { Ok(0) }
+        if self.head_bytes + rest.len() >= MOST_HEAD_BYTES {
+            Err(Malformed::HeadTooLong)
+        } else {
+            Ok(0)
+        }
     }
 
     /// Skip an interim answer or a blank line of `bytes` bytes.
@@ -386,8 +433,8 @@ impl Decoder {
     }
 }
 
-/// Replace the line ends within folded fields by spaces (RFC 9112, 5.2), in a copy that is as long; none without any. Nothing is folded into
-/// the status line.
+/// Replace the line ends within folded fields by spaces (RFC 9112, 5.2), in a copy that is as long;
+/// none without any. Nothing is folded into the status line.
 fn unfold(head: &[u8]) -> Option<Vec<u8>> {
     let mut unfolded = head.to_vec();
     for at in head.iter().position(|byte| *byte == b'\n')? + 1..head.len() {
@@ -400,8 +447,8 @@ fn unfold(head: &[u8]) -> Option<Vec<u8>> {
     (unfolded != head).then_some(unfolded)
 }
 
-/// True if an incomplete section is to be parsed: it is new, or another of its lines has ended. A section has few lines, so bytes
-/// that arrive one by one do not cause a parse each.
+/// True if an incomplete section is to be parsed: it is new, or another of its lines has ended. A
+/// section has few lines, so bytes that arrive one by one do not cause a parse each.
 fn may_be_complete(section: &[u8], seen: &mut usize) -> bool {
     let from = std::mem::replace(seen, section.len());
     from == 0 || section.get(from..).is_none_or(|new| new.contains(&b'\n'))
@@ -410,6 +457,8 @@ fn may_be_complete(section: &[u8], seen: &mut usize) -> bool {
 /// Return the position of `part`, which is a part of `whole`.
 fn place(part: &[u8], whole: &[u8]) -> Option<Range<usize>> {
     let start = part.as_ptr().addr().checked_sub(whole.as_ptr().addr())?;
-    let end = start.checked_add(part.len()).filter(|end| *end <= whole.len())?;
+    let end = start
+        .checked_add(part.len())
+        .filter(|end| *end <= whole.len())?;
     Some(start..end)
 }

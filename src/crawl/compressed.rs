@@ -1,6 +1,8 @@
-//! Content codings of responses (`--compressed`): gzip, br and zstd, with a limit on what comes out.
+//! Content codings of responses (`--compressed`): gzip, br and zstd, with a limit on what comes
+//! out.
 //!
-//! Called by the checker once the compressed content is complete. It must not know what is expected of the content.
+//! Called by the checker once the compressed content is complete. It must not know what is expected
+//! of the content.
 
 use std::fmt;
 use std::io::{self, Read};
@@ -17,7 +19,8 @@ pub(super) const ACCEPTED: &str = "gzip, br, zstd";
 /// Most bytes of compressed content that are kept, and of content that comes out.
 pub(super) const MOST_BYTES: u64 = Expectations::MAX_READ;
 
-/// Largest window of zstd as an exponent: 8 MiB, what every decoder should support (RFC 8878, 3.1.1.1.2).
+/// Largest window of zstd as an exponent: 8 MiB, what every decoder should support (RFC 8878,
+/// 3.1.1.1.2).
 const MOST_WINDOW: u32 = 23;
 
 /// Size of a part that is passed on.
@@ -66,7 +69,10 @@ impl fmt::Display for Unreadable {
                 write!(f, "more than {MIB} MiB of compressed content")
             }
             Self::TooLong { compressed } => {
-                write!(f, "{compressed} bytes of compressed content decompress to more than {MIB} MiB")
+                write!(
+                    f,
+                    "{compressed} bytes of compressed content decompress to more than {MIB} MiB"
+                )
             }
             Self::Damaged(Coding::Gzip) => f.write_str("the content is not complete gzip"),
             Self::Damaged(Coding::Brotli) => f.write_str("the content is not complete br"),
@@ -90,11 +96,15 @@ impl Coding {
             (b"", Coding::Identity),
         ];
         let named = |text: &[u8]| {
-            let found = NAMES.iter().find(|(name, _)| text.trim_ascii().eq_ignore_ascii_case(name));
+            let found = NAMES
+                .iter()
+                .find(|(name, _)| text.trim_ascii().eq_ignore_ascii_case(name));
             found.map_or(Self::Unknown, |(_, coding)| *coding)
         };
         // Several fields are one list (RFC 9110, 5.3).
-        let list = fields.all("content-encoding").flat_map(|value| value.split(|byte| *byte == b','));
+        let list = fields
+            .all("content-encoding")
+            .flat_map(|value| value.split(|byte| *byte == b','));
         let mut codings = list.map(named).filter(|coding| *coding != Self::Identity);
         match (codings.next(), codings.next()) {
             (None, _) => Self::Identity,
@@ -104,21 +114,31 @@ impl Coding {
     }
 
     /// Pass the content of `compressed` to `take`, part by part.
-    pub(super) fn decode(self, compressed: &[u8], take: impl FnMut(&[u8])) -> Result<(), Unreadable> {
+    pub(super) fn decode(
+        self,
+        compressed: &[u8],
+        take: impl FnMut(&[u8]),
+    ) -> Result<(), Unreadable> {
         let damaged = |_| Unreadable::Damaged(self);
         let copied = match self {
             Self::Identity | Self::Unknown => return Err(Unreadable::Damaged(self)),
             Self::Gzip => copy(MultiGzDecoder::new(compressed), take),
-            Self::Brotli => copy(brotli_decompressor::Decompressor::new(compressed, PART), take),
+            Self::Brotli => copy(
+                brotli_decompressor::Decompressor::new(compressed, PART),
+                take,
+            ),
             Self::Zstd => {
-                let mut decoder = zstd::stream::read::Decoder::with_buffer(compressed).map_err(damaged)?;
+                let mut decoder =
+                    zstd::stream::read::Decoder::with_buffer(compressed).map_err(damaged)?;
                 decoder.window_log_max(MOST_WINDOW).map_err(damaged)?;
                 copy(decoder, take)
             }
         };
         match copied.map_err(damaged)? {
             Copied::Whole => Ok(()),
-            Copied::TooLong => Err(Unreadable::TooLong { compressed: compressed.len() as u64 }),
+            Copied::TooLong => Err(Unreadable::TooLong {
+                compressed: compressed.len() as u64,
+            }),
         }
     }
 }
@@ -166,7 +186,9 @@ pub(super) mod tests {
 
     fn decoded(coding: Coding, compressed: &[u8]) -> Result<Vec<u8>, Unreadable> {
         let mut content = Vec::new();
-        coding.decode(compressed, |part| content.extend_from_slice(part)).map(|()| content)
+        coding
+            .decode(compressed, |part| content.extend_from_slice(part))
+            .map(|()| content)
     }
 
     proptest! {
@@ -191,9 +213,16 @@ pub(super) mod tests {
 
     #[test]
     fn brotli_is_decoded_and_refused_when_it_is_cut() {
-        assert_eq!(decoded(Coding::Brotli, BROTLI).as_deref(), Ok(&b"{\"ok\":true}"[..]));
+        assert_eq!(
+            decoded(Coding::Brotli, BROTLI).as_deref(),
+            Ok(&b"{\"ok\":true}"[..])
+        );
         for cut in 1..BROTLI.len() {
-            assert_eq!(decoded(Coding::Brotli, &BROTLI[..cut]), Err(Unreadable::Damaged(Coding::Brotli)), "{cut}");
+            assert_eq!(
+                decoded(Coding::Brotli, &BROTLI[..cut]),
+                Err(Unreadable::Damaged(Coding::Brotli)),
+                "{cut}"
+            );
         }
     }
 
@@ -206,9 +235,19 @@ pub(super) mod tests {
             (Coding::Zstd, zstd::encode_all(&zeros[..], 0).unwrap()),
         ] {
             let mut taken = 0;
-            let refused = coding.decode(&bomb, |part| taken += part.len() as u64).unwrap_err();
-            assert_eq!(refused, Unreadable::TooLong { compressed: bomb.len() as u64 });
-            assert!(taken <= MOST_BYTES && refused.to_string().contains("more than 16 MiB"), "{refused}");
+            let refused = coding
+                .decode(&bomb, |part| taken += part.len() as u64)
+                .unwrap_err();
+            assert_eq!(
+                refused,
+                Unreadable::TooLong {
+                    compressed: bomb.len() as u64
+                }
+            );
+            assert!(
+                taken <= MOST_BYTES && refused.to_string().contains("more than 16 MiB"),
+                "{refused}"
+            );
         }
     }
 
@@ -222,15 +261,29 @@ pub(super) mod tests {
             (&[("content-encoding", "zstd")], Coding::Zstd),
             (&[("content-encoding", "")], Coding::Identity),
             (&[("content-encoding", "None")], Coding::Identity),
-            (&[("content-encoding", "identity, ,identity")], Coding::Identity),
+            (
+                &[("content-encoding", "identity, ,identity")],
+                Coding::Identity,
+            ),
             (&[("content-encoding", "gzip, identity")], Coding::Gzip),
-            (&[("content-encoding", "identity"), ("content-encoding", "br")], Coding::Brotli),
+            (
+                &[("content-encoding", "identity"), ("content-encoding", "br")],
+                Coding::Brotli,
+            ),
             (&[("content-encoding", "deflate")], Coding::Unknown),
             (&[("content-encoding", "gzip, br")], Coding::Unknown),
-            (&[("content-encoding", "gzip"), ("content-encoding", "br")], Coding::Unknown),
+            (
+                &[("content-encoding", "gzip"), ("content-encoding", "br")],
+                Coding::Unknown,
+            ),
         ] {
-            let fields: Vec<_> =
-                fields.iter().map(|(name, value)| httparse::Header { name, value: value.as_bytes() }).collect();
+            let fields: Vec<_> = fields
+                .iter()
+                .map(|(name, value)| httparse::Header {
+                    name,
+                    value: value.as_bytes(),
+                })
+                .collect();
             assert_eq!(Coding::of(HeaderFields::new(&fields)), coding);
         }
     }

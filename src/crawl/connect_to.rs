@@ -1,4 +1,5 @@
-//! Rules of `--connect-to HOST:PORT:ADDRESS:PORT`: connect to another address than the URL's host, as curl's flag does.
+//! Rules of `--connect-to HOST:PORT:ADDRESS:PORT`: connect to another address than the URL's host,
+//! as curl's flag does.
 //!
 //! The request and TLS still name the URL's host. It must not resolve names.
 
@@ -26,14 +27,19 @@ impl ConnectTo {
     /// True if connections to `host` are redirected.
     #[must_use]
     pub fn is_for(&self, host: &Host) -> bool {
-        self.host.as_ref().is_none_or(|name| name.eq_ignore_ascii_case(host.name()))
+        self.host
+            .as_ref()
+            .is_none_or(|name| name.eq_ignore_ascii_case(host.name()))
             && self.port.is_none_or(|port| port == host.port())
     }
 
     /// Host and port to connect to instead of those of `host`.
     #[must_use]
     pub fn destination<'a>(&'a self, host: &'a Host) -> (&'a str, u16) {
-        (self.to_host.as_deref().unwrap_or(host.local_name()), self.to_port.unwrap_or(host.port()))
+        (
+            self.to_host.as_deref().unwrap_or(host.local_name()),
+            self.to_port.unwrap_or(host.port()),
+        )
     }
 }
 
@@ -61,11 +67,18 @@ impl FromStr for ConnectTo {
             return Err(bad());
         }
         // As hosts of URLs are named; an address has no brackets here.
-        let ascii = |text: &str| url::Host::parse(text).map_or_else(|_| text.to_owned(), |host| host.to_string());
+        let ascii = |text: &str| {
+            url::Host::parse(text).map_or_else(|_| text.to_owned(), |host| host.to_string())
+        };
         let name = |text: &str| Some(text).filter(|text| !text.is_empty()).map(ascii);
         let number = |text: &str| match text {
             "" => Ok(None),
-            digits => digits.parse().ok().filter(|port| *port > 0).map(Some).ok_or_else(bad),
+            digits => digits
+                .parse()
+                .ok()
+                .filter(|port| *port > 0)
+                .map(Some)
+                .ok_or_else(bad),
         };
         Ok(Self {
             host: name(host.0),
@@ -101,10 +114,29 @@ mod tests {
             ("b.example:443:127.0.0.1:1", None),
         ] {
             let rule: ConnectTo = text.parse().unwrap();
-            assert_eq!(rule.is_for(host).then(|| rule.destination(host)), destination, "{text}");
+            assert_eq!(
+                rule.is_for(host).then(|| rule.destination(host)),
+                destination,
+                "{text}"
+            );
         }
-        for text in ["", "a", "a:1", "a:1:b", "a:1:b:2:3", "a:x:b:2", "a:1:b:0", "a:1:[::1:2", "a:1:b:99999"] {
-            assert!(text.parse::<ConnectTo>().unwrap_err().contains("HOST:PORT:ADDRESS:PORT"), "{text}");
+        for text in [
+            "",
+            "a",
+            "a:1",
+            "a:1:b",
+            "a:1:b:2:3",
+            "a:x:b:2",
+            "a:1:b:0",
+            "a:1:[::1:2",
+            "a:1:b:99999",
+        ] {
+            assert!(
+                text.parse::<ConnectTo>()
+                    .unwrap_err()
+                    .contains("HOST:PORT:ADDRESS:PORT"),
+                "{text}"
+            );
         }
     }
 }

@@ -1,11 +1,12 @@
-//! One HTTP/1.1 connection: writes a request and reads its response through the codec, in the task that awaits it. The hot
-//! path: one write and one read per request, and no allocation.
+//! One HTTP/1.1 connection: writes a request and reads its response through the codec, in the task
+//! that awaits it. The hot path: one write and one read per request, and no allocation.
 //!
-//! Bytes that arrive while none of a request is written are unsolicited: they close the connection and answer no request. A response
-//! may begin once the first byte of its request is written; if it ends before its request does, it counts, and the connection closes.
+//! Bytes that arrive while none of a request is written are unsolicited: they close the connection
+//! and answer no request. A response may begin once the first byte of its request is written; if it
+//! ends before its request does, it counts, and the connection closes.
 //!
-//! It limits the work that a target can cause in one turn of its task; the codec limits the rest. It must not know what a response
-//! means.
+//! It limits the work that a target can cause in one turn of its task; the codec limits the rest.
+//! It must not know what a response means.
 
 mod deadline;
 mod exchange;
@@ -60,7 +61,8 @@ pub(super) struct Connection<S: Stream> {
     left: Left,
     /// True if the connection was seen to be open, so that the next exchange need not look.
     is_seen_open: bool,
-    /// True if the connection may carry another request: the last response is complete and did not close it.
+    /// True if the connection may carry another request: the last response is complete and did not
+    /// close it.
     is_kept_alive: bool,
     /// Parts of its requests to a proxy that forwards them; none of a connection to the target.
     absolute: Option<Absolute>,
@@ -117,7 +119,11 @@ impl<S: Stream> Connection<S> {
             Way::Absolute(absolute) => Some(absolute),
             Way::Tunnel(_) => None,
         });
-        Self { absolute, lease, ..self }
+        Self {
+            absolute,
+            lease,
+            ..self
+        }
     }
 
     /// Buffer that the next request is written to, and its parts for a proxy that forwards it.
@@ -133,7 +139,9 @@ impl<S: Stream> Connection<S> {
     /// Add cookies to the request in [`output`](Self::output), where they are kept.
     pub(super) fn add_cookies(&mut self, scheme: Scheme) {
         if let Some(jar) = &self.jar {
-            jar.jar().borrow().add_to(&mut self.output, scheme, wall_time());
+            jar.jar()
+                .borrow()
+                .add_to(&mut self.output, scheme, wall_time());
         }
     }
 
@@ -172,10 +180,14 @@ impl<S: Stream> Connection<S> {
         self.left.take()
     }
 
-    /// Return the reason why a connection at rest cannot carry another request; none if it can. The next exchange then does not look
-    /// again, unless [`recheck`](Self::recheck) is called. Makes no system call unless the runtime has seen an event.
+    /// Return the reason why a connection at rest cannot carry another request; none if it can. The
+    /// next exchange then does not look again, unless [`recheck`](Self::recheck) is called. Makes
+    /// no system call unless the runtime has seen an event.
     pub(super) fn unusable(&mut self, cx: &mut Context<'_>, flight: &Flight) -> Option<Unusable> {
-        let is_retired = self.lease.is_retired().then_some(Unusable::Ended(ErrorKind::Closed));
+        let is_retired = self
+            .lease
+            .is_retired()
+            .then_some(Unusable::Ended(ErrorKind::Closed));
         let unusable = is_retired.or_else(|| self.poll_unusable(cx, flight));
         self.is_seen_open = unusable.is_none();
         unusable
@@ -217,7 +229,8 @@ impl<S: Stream> Connection<S> {
         }
     }
 
-    /// Send the request in [`output`](Self::output), then `body`, and read the whole answer before the deadline of `watch`.
+    /// Send the request in [`output`](Self::output), then `body`, and read the whole answer before
+    /// the deadline of `watch`.
     pub(super) async fn exchange(
         &mut self,
         body: &[u8],
@@ -227,20 +240,38 @@ impl<S: Stream> Connection<S> {
         (self.traffic, self.is_kept_alive) = (Traffic::default(), false);
         self.deadline.arm(watch);
         let is_head = self.output.starts_with(b"HEAD ");
-        self.decoder.restart_for(if is_head { RequestKind::Head } else { RequestKind::Other });
-        let mut exchange =
-            Exchange { body, writing: Writing::On, expected, malformed: None, has_head: false, watch, left: 0 };
+        self.decoder.restart_for(if is_head {
+            RequestKind::Head
+        } else {
+            RequestKind::Other
+        });
+        let mut exchange = Exchange {
+            body,
+            writing: Writing::On,
+            expected,
+            malformed: None,
+            has_head: false,
+            watch,
+            left: 0,
+        };
         let done = poll_fn(|cx| self.turn(cx, &mut exchange)).await?;
-        let Some(head) = &self.head else { return Err(self.broken(&exchange, ErrorKind::Malformed)) };
+        let Some(head) = &self.head else {
+            return Err(self.broken(&exchange, ErrorKind::Malformed));
+        };
         let mut attempt = answer::judge(head, exchange.expected.verdict(head), watch.flight);
         if let Some(Absolute { proxy, .. }) = &self.absolute
             && head.status == PROXY_AUTHENTICATION_REQUIRED
         {
-            watch.flight.explain(ErrorKind::ProxyAuth, format!("{proxy}: it answered with status {}", head.status));
+            watch.flight.explain(
+                ErrorKind::ProxyAuth,
+                format!("{proxy}: it answered with status {}", head.status),
+            );
             attempt.outcome = Outcome::Error(ErrorKind::ProxyAuth);
         }
-        // After surplus bytes, or an answer to a request that was not sent to its end, the next answer could not be attributed.
-        let may_keep = self.decoder.keeps_alive() && exchange.writing == Writing::Done && !self.left.is_none();
+        // After surplus bytes, or an answer to a request that was not sent to its end, the next
+        // answer could not be attributed.
+        let may_keep =
+            self.decoder.keeps_alive() && exchange.writing == Writing::Done && !self.left.is_none();
         let has_surplus = !self.input.unread().is_empty();
         self.is_kept_alive = may_keep && !has_surplus;
         if may_keep && has_surplus {
@@ -250,8 +281,13 @@ impl<S: Stream> Connection<S> {
         Ok(Attempt { done, ..attempt })
     }
 
-    /// Write and read as much as one turn of the task may. Return the time of the last read once the response is complete.
-    fn turn(&mut self, cx: &mut Context<'_>, exchange: &mut Exchange<'_, '_>) -> Poll<Result<Nanos, ExchangeFailure>> {
+    /// Write and read as much as one turn of the task may. Return the time of the last read once
+    /// the response is complete.
+    fn turn(
+        &mut self,
+        cx: &mut Context<'_>,
+        exchange: &mut Exchange<'_, '_>,
+    ) -> Poll<Result<Nanos, ExchangeFailure>> {
         exchange.left = TURN_BYTES;
         let flight = exchange.watch.flight;
         let is_new = self.traffic.sent == 0 && exchange.writing == Writing::On;
@@ -264,7 +300,8 @@ impl<S: Stream> Connection<S> {
         self.write(cx, exchange);
         match exchange.writing {
             Writing::On if self.traffic.sent == 0 => return self.wait(cx, exchange),
-            // The end of the connection says more than the failure to write, such as the alert of a TLS target.
+            // The end of the connection says more than the failure to write, such as the alert of a
+            // TLS target.
             Writing::Failed(kind) if self.traffic.sent == 0 => {
                 let unusable = match self.poll_unusable(cx, flight) {
                     None | Some(Unusable::Ended(ErrorKind::Closed)) => Unusable::Ended(kind),
@@ -291,7 +328,11 @@ impl<S: Stream> Connection<S> {
                 Writing::On => {
                     let sent = usize::try_from(self.traffic.sent).unwrap_or(usize::MAX);
                     let part = self.output.get(sent..).unwrap_or_default();
-                    let part = if part.is_empty() { &exchange.body[sent - self.output.len()..] } else { part };
+                    let part = if part.is_empty() {
+                        &exchange.body[sent - self.output.len()..]
+                    } else {
+                        part
+                    };
                     Pin::new(&mut self.stream).poll_write(cx, part)
                 }
                 Writing::Flushing => Pin::new(&mut self.stream).poll_flush(cx).map_ok(|()| 0),
@@ -299,37 +340,59 @@ impl<S: Stream> Connection<S> {
             };
             exchange.writing = match (written, exchange.writing) {
                 (Poll::Pending, _) => return,
-                (Poll::Ready(Err(error)), _) => Writing::Failed(classify(&error, exchange.watch.flight)),
+                (Poll::Ready(Err(error)), _) => {
+                    Writing::Failed(classify(&error, exchange.watch.flight))
+                }
                 (Poll::Ready(Ok(_)), Writing::Flushing) => Writing::Done,
                 (Poll::Ready(Ok(0)), _) => Writing::Failed(ErrorKind::Io),
                 (Poll::Ready(Ok(bytes)), _) => {
                     exchange.spend(bytes);
                     self.traffic.sent += bytes as u64;
-                    let is_whole = self.traffic.sent == (self.output.len() + exchange.body.len()) as u64;
-                    if is_whole { Writing::Flushing } else { Writing::On }
+                    let is_whole =
+                        self.traffic.sent == (self.output.len() + exchange.body.len()) as u64;
+                    if is_whole {
+                        Writing::Flushing
+                    } else {
+                        Writing::On
+                    }
                 }
             };
         }
     }
 
-    /// Read and decode until the response is complete, there is nothing to read, or the turn is over. Return the time of the last read.
-    fn read(&mut self, cx: &mut Context<'_>, exchange: &mut Exchange<'_, '_>) -> Poll<Result<Nanos, ErrorKind>> {
+    /// Read and decode until the response is complete, there is nothing to read, or the turn is
+    /// over. Return the time of the last read.
+    fn read(
+        &mut self,
+        cx: &mut Context<'_>,
+        exchange: &mut Exchange<'_, '_>,
+    ) -> Poll<Result<Nanos, ErrorKind>> {
         let clock = exchange.watch.clock;
         while exchange.left > 0 {
             let polled = if exchange.watch.is_sampled {
-                self.input.poll_read_stamped(&mut self.stream, cx, exchange.left)
+                self.input
+                    .poll_read_stamped(&mut self.stream, cx, exchange.left)
             } else {
-                self.input.poll_read(&mut self.stream, cx, exchange.left).map_ok(|bytes| (bytes, None))
+                self.input
+                    .poll_read(&mut self.stream, cx, exchange.left)
+                    .map_ok(|bytes| (bytes, None))
             };
-            let (bytes, unread_ns) =
-                std::task::ready!(polled).map_err(|error| match classify(&error, exchange.watch.flight) {
+            let (bytes, unread_ns) = std::task::ready!(polled).map_err(|error| {
+                match classify(&error, exchange.watch.flight) {
                     ErrorKind::Closed if exchange.has_head => ErrorKind::Incomplete,
                     kind => kind,
-                })?;
+                }
+            })?;
             exchange.spend(bytes);
-            // Most responses arrive in one read: its time is that of the first and of the last byte.
+            // Most responses arrive in one read: its time is that of the first and of the last
+            // byte.
             let mut read_at = None;
-            let Exchange { expected, has_head, malformed, .. } = exchange;
+            let Exchange {
+                expected,
+                has_head,
+                malformed,
+                ..
+            } = exchange;
             let mut response = Response {
                 head: &mut self.head,
                 has_head,
@@ -344,11 +407,13 @@ impl<S: Stream> Connection<S> {
                 ErrorKind::Malformed
             };
             if bytes == 0 {
-                self.decoder.end(self.input.unread(), &mut response).map_err(|cut| match cut {
-                    Cut::Malformed(rule) => broken(rule),
-                    Cut::InContent => ErrorKind::Incomplete,
-                    Cut::BeforeHead => ErrorKind::Closed,
-                })?;
+                self.decoder
+                    .end(self.input.unread(), &mut response)
+                    .map_err(|cut| match cut {
+                        Cut::Malformed(rule) => broken(rule),
+                        Cut::InContent => ErrorKind::Incomplete,
+                        Cut::BeforeHead => ErrorKind::Closed,
+                    })?;
             } else {
                 self.traffic.received += bytes as u64;
                 if self.traffic.first_byte.is_none() {
@@ -368,12 +433,31 @@ impl<S: Stream> Connection<S> {
         Poll::Pending
     }
 
-    /// Return ready once the deadline has passed; otherwise make sure that the task is woken by then. Call before the task waits.
-    fn wait(&mut self, cx: &mut Context<'_>, exchange: &Exchange<'_, '_>) -> Poll<Result<Nanos, ExchangeFailure>> {
-        let Watch { clock, sent, flight, .. } = *exchange.watch;
-        let Traffic { sent: bytes_sent, received: bytes_received, first_byte } = self.traffic;
+    /// Return ready once the deadline has passed; otherwise make sure that the task is woken by
+    /// then. Call before the task waits.
+    fn wait(
+        &mut self,
+        cx: &mut Context<'_>,
+        exchange: &Exchange<'_, '_>,
+    ) -> Poll<Result<Nanos, ExchangeFailure>> {
+        let Watch {
+            clock,
+            sent,
+            flight,
+            ..
+        } = *exchange.watch;
+        let Traffic {
+            sent: bytes_sent,
+            received: bytes_received,
+            first_byte,
+        } = self.traffic;
         if bytes_sent > 0 {
-            flight.note(InFlight { sent, first_byte, bytes_sent, bytes_received });
+            flight.note(InFlight {
+                sent,
+                first_byte,
+                bytes_sent,
+                bytes_received,
+            });
         }
         // While there is always more to read, the runtime checks its timers late.
         if exchange.left == 0 && self.deadline.has_passed(clock) || self.deadline.poll(cx, clock) {
@@ -384,22 +468,25 @@ impl<S: Stream> Connection<S> {
 
     /// Return a failure of this kind, with the status of the response if its head has arrived.
     fn broken(&self, exchange: &Exchange<'_, '_>, kind: ErrorKind) -> ExchangeFailure {
-        let status = self.head.filter(|_| exchange.has_head).map(|head| head.status);
+        let status = self
+            .head
+            .filter(|_| exchange.has_head)
+            .map(|head| head.status);
         exchange.broken(kind, status, self.decoder.received())
     }
 }
 
-/// Reason why an open connection fails. Details are noted in `flight`: in TLS 1.3, the alert about a missing client certificate comes
-/// after the handshake.
+/// Reason why an open connection fails. Details are noted in `flight`: in TLS 1.3, the alert about
+/// a missing client certificate comes after the handshake.
 fn classify(error: &io::Error, flight: &Flight) -> ErrorKind {
     if let Some(failure) = failure_of(error) {
         flight.explain(failure.kind, failure.details.clone());
         return failure.kind;
     }
     match error.kind() {
-        io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionAborted => {
-            ErrorKind::Reset
-        }
+        io::ErrorKind::ConnectionReset
+        | io::ErrorKind::BrokenPipe
+        | io::ErrorKind::ConnectionAborted => ErrorKind::Reset,
         // A TLS stream that ends without `close_notify`.
         io::ErrorKind::UnexpectedEof => ErrorKind::Closed,
         _ => {

@@ -1,7 +1,8 @@
-//! Cookies of a crawl (`--cookies`): a jar for each connection slot or proxy session, after RFC 6265.
+//! Cookies of a crawl (`--cookies`): a jar for each connection slot or proxy session, after
+//! RFC 6265.
 //!
-//! A jar belongs to one host: no cookie reaches another one, also one whose `Domain` allows it. Called for each request and head of a crawl that
-//! keeps cookies; it must not log them.
+//! A jar belongs to one host: no cookie reaches another one, also one whose `Domain` allows it.
+//! Called for each request and head of a crawl that keeps cookies; it must not log them.
 
 use std::cell::RefCell;
 use std::cmp::Reverse;
@@ -43,12 +44,20 @@ impl fmt::Debug for Jar {
 
 impl Jar {
     /// Keep the cookies of a head that answers `request`. Return true if there were any.
-    pub(super) fn store(&mut self, fields: HeaderFields<'_>, request: &[u8], now: SystemTime) -> bool {
+    pub(super) fn store(
+        &mut self,
+        fields: HeaderFields<'_>,
+        request: &[u8],
+        now: SystemTime,
+    ) -> bool {
         let mut has_any = false;
         for field in fields.all("set-cookie") {
             has_any = true;
-            let Some(cookie) = Cookie::parse(field, request, now) else { continue };
-            self.0.retain(|other| (&other.name, &other.path) != (&cookie.name, &cookie.path));
+            let Some(cookie) = Cookie::parse(field, request, now) else {
+                continue;
+            };
+            self.0
+                .retain(|other| (&other.name, &other.path) != (&cookie.name, &cookie.path));
             if cookie.is_current(now) {
                 self.0.push(cookie);
             }
@@ -67,7 +76,9 @@ impl Jar {
         let path = path_of(request);
         let mut fitting: Vec<&Cookie> = (self.0.iter())
             .filter(|cookie| {
-                cookie.is_current(now) && cookie.is_for(path) && (!cookie.is_secure || scheme == Scheme::Https)
+                cookie.is_current(now)
+                    && cookie.is_for(path)
+                    && (!cookie.is_secure || scheme == Scheme::Https)
             })
             .collect();
         if fitting.is_empty() {
@@ -92,7 +103,11 @@ impl Cookie {
         let (name, value) = pair(parts.next()?);
         // A control character would end the header.
         let is_sendable = |text: &[u8]| !text.iter().any(u8::is_ascii_control);
-        if name.is_empty() || name.len() + value?.len() > MOST_BYTES || !is_sendable(name) || !is_sendable(value?) {
+        if name.is_empty()
+            || name.len() + value?.len() > MOST_BYTES
+            || !is_sendable(name)
+            || !is_sendable(value?)
+        {
             return None;
         }
         let mut cookie = Self {
@@ -107,7 +122,9 @@ impl Cookie {
             let (name, value) = pair(part);
             let value = value.unwrap_or_default();
             match name.to_ascii_lowercase().as_slice() {
-                b"path" if value.starts_with(b"/") && value.len() <= MOST_BYTES => cookie.path = value.to_vec(),
+                b"path" if value.starts_with(b"/") && value.len() <= MOST_BYTES => {
+                    cookie.path = value.to_vec();
+                }
                 b"secure" => cookie.is_secure = true,
                 b"max-age" => max_age = seconds(value).or(max_age),
                 b"expires" => cookie.expires = date::seconds(value).map(instant).or(cookie.expires),
@@ -119,7 +136,10 @@ impl Cookie {
             return None;
         }
         if let Some(seconds) = max_age {
-            let lifetime = u64::try_from(seconds).ok().filter(|seconds| *seconds > 0).map(Duration::from_secs);
+            let lifetime = u64::try_from(seconds)
+                .ok()
+                .filter(|seconds| *seconds > 0)
+                .map(Duration::from_secs);
             cookie.expires = match lifetime {
                 None => Some(SystemTime::UNIX_EPOCH),
                 // Beyond the end of time: it stays.
@@ -136,7 +156,9 @@ impl Cookie {
     /// True if it is for a request path (RFC 6265, 5.1.4).
     fn is_for(&self, path: &[u8]) -> bool {
         let rest = path.strip_prefix(&*self.path);
-        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/") || self.path.ends_with(b"/"))
+        rest.is_some_and(|rest| {
+            rest.is_empty() || rest.starts_with(b"/") || self.path.ends_with(b"/")
+        })
     }
 }
 
@@ -152,7 +174,13 @@ fn seconds(value: &[u8]) -> Option<i64> {
     let text = std::str::from_utf8(value).ok()?;
     let digits = text.strip_prefix('-').unwrap_or(text);
     let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
-    is_number.then(|| text.parse().unwrap_or(if text.starts_with('-') { i64::MIN } else { i64::MAX }))
+    is_number.then(|| {
+        text.parse().unwrap_or(if text.starts_with('-') {
+            i64::MIN
+        } else {
+            i64::MAX
+        })
+    })
 }
 
 /// Return the time that is so many seconds after 1970; one before it has passed anyway.
@@ -163,27 +191,50 @@ fn instant(seconds: i64) -> SystemTime {
 /// Return the host of the request's Host field, without its port.
 fn host_of(request: &[u8]) -> &[u8] {
     let lines = request.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
-    let is_host = |line: &[u8]| line.first_chunk().is_some_and(|name: &[u8; 5]| name.eq_ignore_ascii_case(b"host:"));
-    let host = lines.skip(1).find(|line| is_host(line)).map_or(&b""[..], |line| line[5..].trim_ascii_start());
-    let port =
-        host.iter().rposition(|byte| *byte == b':').filter(|at| host[*at..].iter().skip(1).all(u8::is_ascii_digit));
+    let is_host = |line: &[u8]| {
+        line.first_chunk()
+            .is_some_and(|name: &[u8; 5]| name.eq_ignore_ascii_case(b"host:"))
+    };
+    let host = lines
+        .skip(1)
+        .find(|line| is_host(line))
+        .map_or(&b""[..], |line| line[5..].trim_ascii_start());
+    let port = host
+        .iter()
+        .rposition(|byte| *byte == b':')
+        .filter(|at| host[*at..].iter().skip(1).all(u8::is_ascii_digit));
     port.map_or(host, |at| &host[..at])
 }
 
-/// True if `host` is `domain` or a name below it (RFC 6265, 5.1.3). An address has nothing below it.
+/// True if `host` is `domain` or a name below it (RFC 6265, 5.1.3). An address has nothing below
+/// it.
 fn is_within(host: &[u8], domain: &[u8]) -> bool {
-    let Some(above) = host.len().checked_sub(domain.len()) else { return false };
-    let is_address = host.last().is_none_or(|byte| byte.is_ascii_digit() || *byte == b']');
-    host[above..].eq_ignore_ascii_case(domain) && (above == 0 || host[above - 1] == b'.' && !is_address)
+    let Some(above) = host.len().checked_sub(domain.len()) else {
+        return false;
+    };
+    let is_address = host
+        .last()
+        .is_none_or(|byte| byte.is_ascii_digit() || *byte == b']');
+    host[above..].eq_ignore_ascii_case(domain)
+        && (above == 0 || host[above - 1] == b'.' && !is_address)
 }
 
 /// The path of the request line, without query.
 fn path_of(request: &[u8]) -> &[u8] {
-    let target = request.split(|byte| *byte == b' ').nth(1).unwrap_or_default();
+    let target = request
+        .split(|byte| *byte == b' ')
+        .nth(1)
+        .unwrap_or_default();
     // The absolute form, for a proxy that forwards it.
-    let scheme = target.windows(3).position(|three| three == b"://").filter(|_| !target.starts_with(b"/"));
+    let scheme = target
+        .windows(3)
+        .position(|three| three == b"://")
+        .filter(|_| !target.starts_with(b"/"));
     let rest = scheme.map_or(target, |at| &target[at + 3..]);
-    let path = rest.iter().position(|byte| *byte == b'/').map_or(&b"/"[..], |at| &rest[at..]);
+    let path = rest
+        .iter()
+        .position(|byte| *byte == b'/')
+        .map_or(&b"/"[..], |at| &rest[at..]);
     path.split(|byte| *byte == b'?').next().unwrap_or_default()
 }
 
@@ -201,7 +252,8 @@ pub(super) type SharedJar = Rc<RefCell<Jar>>;
 /// Jars of a shard: those of connections at rest, and those of sessions.
 #[derive(Debug, Default)]
 pub(super) struct Jars {
-    /// Jars that no connection uses, by host. There are never more than connections were open at once.
+    /// Jars that no connection uses, by host. There are never more than connections were open at
+    /// once.
     free: RefCell<HashMap<usize, Vec<SharedJar>>>,
     /// Jars of sessions that several connections share, by host and session.
     shared: RefCell<HashMap<(usize, u64), SharedJar>>,
@@ -231,12 +283,21 @@ impl Jars {
         match owner {
             Owner::Slot => {
                 let free = self.free.borrow_mut().get_mut(&host).and_then(Vec::pop);
-                LentJar { jar: free.unwrap_or_default(), home: Some((Rc::clone(self), host)) }
+                LentJar {
+                    jar: free.unwrap_or_default(),
+                    home: Some((Rc::clone(self), host)),
+                }
             }
-            Owner::Connection => LentJar { jar: Rc::default(), home: None },
+            Owner::Connection => LentJar {
+                jar: Rc::default(),
+                home: None,
+            },
             Owner::Session(session) => {
                 let mut shared = self.shared.borrow_mut();
-                LentJar { jar: Rc::clone(shared.entry((host, session)).or_default()), home: None }
+                LentJar {
+                    jar: Rc::clone(shared.entry((host, session)).or_default()),
+                    home: None,
+                }
             }
         }
     }
@@ -257,7 +318,11 @@ impl LentJar {
 impl Drop for LentJar {
     fn drop(&mut self) {
         if let Some((home, host)) = &self.home {
-            home.free.borrow_mut().entry(*host).or_default().push(Rc::clone(&self.jar));
+            home.free
+                .borrow_mut()
+                .entry(*host)
+                .or_default()
+                .push(Rc::clone(&self.jar));
         }
     }
 }
@@ -275,8 +340,13 @@ mod tests {
     }
 
     fn store(jar: &mut Jar, request: &str, fields: &[&str]) -> bool {
-        let fields: Vec<_> =
-            fields.iter().map(|value| httparse::Header { name: "Set-Cookie", value: value.as_bytes() }).collect();
+        let fields: Vec<_> = fields
+            .iter()
+            .map(|value| httparse::Header {
+                name: "Set-Cookie",
+                value: value.as_bytes(),
+            })
+            .collect();
         jar.store(HeaderFields::new(&fields), request.as_bytes(), later(0))
     }
 
@@ -286,8 +356,14 @@ mod tests {
         jar.add_to(&mut request, scheme, now);
         let text = String::from_utf8(request).unwrap();
         let (line, rest) = text.split_once("\r\n").unwrap();
-        assert!(line.ends_with(" HTTP/1.1") && rest.ends_with("host: h\r\n\r\n"), "{text}");
-        rest.strip_prefix("cookie: ").map_or_else(String::new, |rest| rest.split("\r\n").next().unwrap().to_owned())
+        assert!(
+            line.ends_with(" HTTP/1.1") && rest.ends_with("host: h\r\n\r\n"),
+            "{text}"
+        );
+        rest.strip_prefix("cookie: ")
+            .map_or_else(String::new, |rest| {
+                rest.split("\r\n").next().unwrap().to_owned()
+            })
     }
 
     #[test]
@@ -320,7 +396,11 @@ mod tests {
         }
         assert_eq!(sent(&jar, "/a/b", Scheme::Http, later(10)), "one=1; four=");
         // The same name and path is the same cookie.
-        store(&mut jar, "GET /a/d HTTP/1.1", &["one=new", "four=x; Max-Age=-1"]);
+        store(
+            &mut jar,
+            "GET /a/d HTTP/1.1",
+            &["one=new", "four=x; Max-Age=-1"],
+        );
         assert_eq!(sent(&jar, "/a/b", Scheme::Http, later(10)), "one=new");
     }
 
@@ -342,21 +422,39 @@ mod tests {
             let mut jar = Jar::default();
             let request = format!("GET / HTTP/1.1\r\naccept: */*\r\nHost: {host}\r\n\r\n");
             store(&mut jar, &request, &[&format!("a=1; Domain={domain}")]);
-            assert_eq!(sent(&jar, "/", Scheme::Http, later(0)) == "a=1", is_kept, "{host} {domain}");
+            assert_eq!(
+                sent(&jar, "/", Scheme::Http, later(0)) == "a=1",
+                is_kept,
+                "{host} {domain}"
+            );
         }
     }
 
     #[test]
     fn a_jar_goes_from_connection_to_connection_of_a_slot_or_session() {
         let jars = Rc::new(Jars::default());
-        for (owner, kept) in [(Owner::Slot, "a=1"), (Owner::Connection, ""), (Owner::Session(7), "a=1")] {
+        for (owner, kept) in [
+            (Owner::Slot, "a=1"),
+            (Owner::Connection, ""),
+            (Owner::Session(7), "a=1"),
+        ] {
             let lent = jars.lend(1, owner);
             store(&mut lent.jar().borrow_mut(), "GET / HTTP/1.1", &["a=1"]);
             let beside = jars.lend(1, owner);
-            assert_eq!(sent(&beside.jar().borrow(), "/", Scheme::Http, NOW) == "a=1", owner == Owner::Session(7));
+            assert_eq!(
+                sent(&beside.jar().borrow(), "/", Scheme::Http, NOW) == "a=1",
+                owner == Owner::Session(7)
+            );
             drop((lent, jars.lend(2, owner)));
-            assert_eq!(sent(&jars.lend(1, owner).jar().borrow(), "/", Scheme::Http, NOW), kept, "{owner:?}");
-            assert_eq!(sent(&jars.lend(3, owner).jar().borrow(), "/", Scheme::Http, NOW), "");
+            assert_eq!(
+                sent(&jars.lend(1, owner).jar().borrow(), "/", Scheme::Http, NOW),
+                kept,
+                "{owner:?}"
+            );
+            assert_eq!(
+                sent(&jars.lend(3, owner).jar().borrow(), "/", Scheme::Http, NOW),
+                ""
+            );
         }
     }
 

@@ -4,11 +4,13 @@ use jiff::civil::{DateTime, datetime};
 
 const EPOCH: DateTime = datetime(1970, 1, 1, 0, 0, 0, 0);
 
-/// Parse a date by the rules of cookies (RFC 6265, 5.1.1), which read all that servers write: the three formats of HTTP, hyphens, years of
-/// two digits, and any name of the zone. Return seconds since 1970; the zone is taken for UTC.
+/// Parse a date by the rules of cookies (RFC 6265, 5.1.1), which read all that servers write: the
+/// three formats of HTTP, hyphens, years of two digits, and any name of the zone. Return seconds
+/// since 1970; the zone is taken for UTC.
 pub(super) fn seconds(text: &[u8]) -> Option<i64> {
     let (mut time, mut day, mut month, mut year) = (None, None, None, None);
-    let is_delimiter = |byte: &u8| matches!(byte, 0x09 | 0x20..=0x2f | 0x3b..=0x40 | 0x5b..=0x60 | 0x7b..=0x7e);
+    let is_delimiter =
+        |byte: &u8| matches!(byte, 0x09 | 0x20..=0x2f | 0x3b..=0x40 | 0x5b..=0x60 | 0x7b..=0x7e);
     for token in text.split(is_delimiter) {
         let [read_time, read_day] = [time.is_none(), day.is_none()];
         if let Some(read) = time_of_day(token).filter(|_| read_time) {
@@ -27,16 +29,23 @@ pub(super) fn seconds(text: &[u8]) -> Option<i64> {
         year => year,
     };
     let ([hour, minute, second], day) = (time?, i8::try_from(day?).ok()?);
-    let date = DateTime::new(year, month?, day, hour, minute, second, 0).ok().filter(|_| year >= 1601)?;
+    let date = DateTime::new(year, month?, day, hour, minute, second, 0)
+        .ok()
+        .filter(|_| year >= 1601)?;
     Some(date.duration_since(EPOCH).as_secs())
 }
 
 /// The digits that a token begins with, if they are so many.
 fn number(token: &[u8], digits: std::ops::RangeInclusive<usize>) -> Option<i16> {
-    let count = token.iter().take_while(|byte| byte.is_ascii_digit()).count();
-    digits
-        .contains(&count)
-        .then(|| token[..count].iter().fold(0, |number, digit| number * 10 + i16::from(digit - b'0')))
+    let count = token
+        .iter()
+        .take_while(|byte| byte.is_ascii_digit())
+        .count();
+    digits.contains(&count).then(|| {
+        token[..count]
+            .iter()
+            .fold(0, |number, digit| number * 10 + i16::from(digit - b'0'))
+    })
 }
 
 fn time_of_day(token: &[u8]) -> Option<[i8; 3]> {
@@ -52,7 +61,13 @@ fn time_of_day(token: &[u8]) -> Option<[i8; 3]> {
 fn month_of(token: &[u8]) -> Option<i8> {
     const MONTHS: &[u8; 36] = b"janfebmaraprmayjunjulaugsepoctnovdec";
     let name = token.first_chunk::<3>()?.to_ascii_lowercase();
-    MONTHS.as_chunks::<3>().0.iter().zip(1..).find(|(month, _)| **month == *name).map(|(_, number)| number)
+    MONTHS
+        .as_chunks::<3>()
+        .0
+        .iter()
+        .zip(1..)
+        .find(|(month, _)| **month == *name)
+        .map(|(_, number)| number)
 }
 
 #[cfg(test)]
@@ -73,18 +88,33 @@ mod tests {
             // http-state, tests/data/dates/examples.json.
             ("Mon, 10-Dec-2007 17:02:24 GMT", Some("2007-12-10 17:02:24")),
             ("Wed, 09 Dec 2009 16:27:23 GMT", Some("2009-12-09 16:27:23")),
-            ("Thursday, 01-Jan-1970 00:00:00 GMT", Some("1970-01-01 00:00:00")),
+            (
+                "Thursday, 01-Jan-1970 00:00:00 GMT",
+                Some("1970-01-01 00:00:00"),
+            ),
             ("Mon Dec 10 16:32:30 2007 GMT", Some("2007-12-10 16:32:30")),
-            ("Wednesday, 01-Jan-10 00:00:00 GMT", Some("2010-01-01 00:00:00")),
+            (
+                "Wednesday, 01-Jan-10 00:00:00 GMT",
+                Some("2010-01-01 00:00:00"),
+            ),
             ("Mon, 10-Dec-07 20:35:03 GMT", Some("2007-12-10 20:35:03")),
             ("Wed, 1 Jan 2020 00:00:00 GMT", Some("2020-01-01 00:00:00")),
-            ("Saturday, 8-Dec-2012 21:24:09 GMT", Some("2012-12-08 21:24:09")),
+            (
+                "Saturday, 8-Dec-2012 21:24:09 GMT",
+                Some("2012-12-08 21:24:09"),
+            ),
             ("Thu, 31 Dec 23:55:55 2037 GMT", Some("2037-12-31 23:55:55")),
             ("Sun,  9 Dec 2012 13:42:05 GMT", Some("2012-12-09 13:42:05")),
-            ("Wed Dec 12 2007 08:44:07 GMT-0500 (EST)", Some("2007-12-12 08:44:07")),
+            (
+                "Wed Dec 12 2007 08:44:07 GMT-0500 (EST)",
+                Some("2007-12-12 08:44:07"),
+            ),
             ("Mon, 01-Jan-2011 00: 00:00 GMT", None),
             ("Sun, 1-Jan-1995 00:00:00 GMT", Some("1995-01-01 00:00:00")),
-            ("Wednesday, 01-Jan-10 0:0:00 GMT", Some("2010-01-01 00:00:00")),
+            (
+                "Wednesday, 01-Jan-10 0:0:00 GMT",
+                Some("2010-01-01 00:00:00"),
+            ),
             ("Thu, 10 Dec 2009 13:57:2 GMT", Some("2009-12-10 13:57:02")),
             // Bounds of RFC 6265, 5.1.1.
             ("1 jan 1601 0:0:0", Some("1601-01-01 00:00:00")),

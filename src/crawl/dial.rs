@@ -1,7 +1,9 @@
-//! Opening of a crawl's connections: over TCP, through a proxy if there is one, with TLS for https:// hosts; in memory for tests in virtual time.
+//! Opening of a crawl's connections: over TCP, through a proxy if there is one, with TLS for
+//! https:// hosts; in memory for tests in virtual time.
 //!
-//! The crawl is generic over [`Dial`], so the hot path has no branch for it. Handshakes are timed here; `Flight` passes them to the
-//! engine, which counts them. It must not know what the bytes mean.
+//! The crawl is generic over [`Dial`], so the hot path has no branch for it. Handshakes are timed
+//! here; `Flight` passes them to the engine, which counts them. It must not know what the bytes
+//! mean.
 
 use std::cell::Cell;
 use std::fmt::Debug;
@@ -29,12 +31,14 @@ use super::proxy::{self, Hop, Way};
 use super::receive_stamps::ReceiveStamps;
 use super::tls::{Tls, Wire};
 
-/// Head start of an address over the next one of its name: the Connection Attempt Delay that RFC 8305, 5 recommends.
+/// Head start of an address over the next one of its name: the Connection Attempt Delay that RFC
+/// 8305, 5 recommends.
 const HEAD_START: Duration = Duration::from_millis(250);
 
 /// Byte stream of a connection.
 pub trait Stream: AsyncRead + AsyncWrite + Debug + Unpin + 'static {
-    /// False if a read now would find nothing, not even the end. A cheap first check; true is no promise.
+    /// False if a read now would find nothing, not even the end. A cheap first check; true is no
+    /// promise.
     fn may_be_readable(&self) -> bool {
         true
     }
@@ -44,8 +48,13 @@ pub trait Stream: AsyncRead + AsyncWrite + Debug + Unpin + 'static {
         None
     }
 
-    /// Read, and return how long the last of the bytes lay unread in the kernel, ns; none where that is not known.
-    fn poll_read_stamped(&mut self, cx: &mut Context<'_>, part: &mut ReadBuf<'_>) -> Poll<io::Result<Option<u64>>> {
+    /// Read, and return how long the last of the bytes lay unread in the kernel, ns; none where
+    /// that is not known.
+    fn poll_read_stamped(
+        &mut self,
+        cx: &mut Context<'_>,
+        part: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<Option<u64>>> {
         Pin::new(self).poll_read(cx, part).map_ok(|()| None)
     }
 }
@@ -80,9 +89,13 @@ pub trait Dial: Debug + 'static {
     /// Stream of an opened connection.
     type Stream: Stream;
 
-    /// Open a connection, and note its tunnel and its TLS handshake in `flight`. Errors are classified by their [`io::ErrorKind`], as a socket's;
-    /// dropping the future cancels it.
-    fn dial(&self, route: Route<'_>, flight: &Flight) -> impl Future<Output = io::Result<Self::Stream>>;
+    /// Open a connection, and note its tunnel and its TLS handshake in `flight`. Errors are
+    /// classified by their [`io::ErrorKind`], as a socket's; dropping the future cancels it.
+    fn dial(
+        &self,
+        route: Route<'_>,
+        flight: &Flight,
+    ) -> impl Future<Output = io::Result<Self::Stream>>;
 }
 
 /// Connections over TCP, with TLS for https:// hosts.
@@ -109,7 +122,11 @@ impl Dial for Tcp {
             },
             Some(hop) => self.connect_through(hop, route, flight).await?,
         };
-        let Some((tls, name)) = self.tls.as_ref().and_then(|tls| Some((tls, tls.name(route.host)?))) else {
+        let Some((tls, name)) = self
+            .tls
+            .as_ref()
+            .and_then(|tls| Some((tls, tls.name(route.host)?)))
+        else {
             return Ok(Wire::plain(stream, self.receive_stamps));
         };
         let began = self.clock.now();
@@ -123,15 +140,22 @@ impl Dial for Tcp {
 
 impl Tcp {
     /// Connect to a proxy, and have it connect to the target if it is to.
-    async fn connect_through(&self, hop: &Hop, route: Route<'_>, flight: &Flight) -> io::Result<TcpStream> {
+    async fn connect_through(
+        &self,
+        hop: &Hop,
+        route: Route<'_>,
+        flight: &Flight,
+    ) -> io::Result<TcpStream> {
         let mut stream = connect(route).await.map_err(|error| match error.kind() {
             io::ErrorKind::ConnectionRefused
             | io::ErrorKind::ConnectionReset
             | io::ErrorKind::HostUnreachable
             | io::ErrorKind::NetworkUnreachable
-            | io::ErrorKind::TimedOut => {
-                Failure::new(ErrorKind::ProxyUnreachable, &format!("{}: {error}", hop.name)).into()
-            }
+            | io::ErrorKind::TimedOut => Failure::new(
+                ErrorKind::ProxyUnreachable,
+                &format!("{}: {error}", hop.name),
+            )
+            .into(),
             // A lack of this machine is none of the proxy.
             _ => error,
         })?;
@@ -139,7 +163,9 @@ impl Tcp {
             let began = self.clock.now();
             flight.tunnelling(began);
             let opened = proxy::open(&mut stream, handshake).await;
-            opened.map_err(|Failure { kind, details }| Failure::new(kind, &format!("{}: {details}", hop.name)))?;
+            opened.map_err(|Failure { kind, details }| {
+                Failure::new(kind, &format!("{}: {details}", hop.name))
+            })?;
             flight.tunnelled(self.clock.now().since(began));
         }
         Ok(stream)
@@ -157,7 +183,10 @@ fn handshake(connection: &ClientConnection, ns: u64) -> Handshake {
             Some(ProtocolVersion::TLSv1_3) => "TLSv1.3",
             _ => UNKNOWN,
         },
-        cipher: connection.negotiated_cipher_suite().and_then(|suite| suite.suite().as_str()).unwrap_or(UNKNOWN),
+        cipher: connection
+            .negotiated_cipher_suite()
+            .and_then(|suite| suite.suite().as_str())
+            .unwrap_or(UNKNOWN),
     }
 }
 
@@ -176,7 +205,8 @@ async fn connect(route: Route<'_>) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// Connect to each end after the one before it failed, or did not answer in time, and return the first that answers (RFC 8305, 5).
+/// Connect to each end after the one before it failed, or did not answer in time, and return the
+/// first that answers (RFC 8305, 5).
 ///
 /// # Errors
 /// That of the first end that fails, when all do.
@@ -196,7 +226,9 @@ async fn race(ends: &[End]) -> io::Result<(usize, TcpStream)> {
             Ok(Some(Ok(Ok(answered)))) => return Ok(answered),
             Ok(Some(Ok(Err(error)))) => drop(first_error.get_or_insert(error)),
             Ok(Some(Err(error))) => drop(first_error.get_or_insert(error.into())),
-            Ok(None) => return Err(first_error.unwrap_or_else(|| io::ErrorKind::AddrNotAvailable.into())),
+            Ok(None) => {
+                return Err(first_error.unwrap_or_else(|| io::ErrorKind::AddrNotAvailable.into()));
+            }
         }
     }
 }
@@ -205,7 +237,11 @@ async fn connect_to(end: End) -> io::Result<TcpStream> {
     match end.from {
         None => TcpStream::connect(end.to).await,
         Some(from) => {
-            let socket = if end.to.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+            let socket = if end.to.is_ipv4() {
+                TcpSocket::new_v4()
+            } else {
+                TcpSocket::new_v6()
+            }?;
             go_from(&socket, from)?;
             socket.connect(end.to).await
         }
@@ -220,33 +256,52 @@ async fn connect_locally(path: &Path) -> io::Result<TcpStream> {
 
 /// Makes a socket go out from `from`, or fails: it never goes out from elsewhere.
 ///
-/// The port is chosen when connecting (`IP_BIND_ADDRESS_NO_PORT`): chosen here, it would be taken from all targets at once.
-/// An IPv6 prefix that is routed to this machine need not be on any interface (`IP_FREEBIND`); IPv4 does not need to be
-/// told.
+/// The port is chosen when connecting (`IP_BIND_ADDRESS_NO_PORT`): chosen here, it would be taken
+/// from all targets at once. An IPv6 prefix that is routed to this machine need not be on any
+/// interface (`IP_FREEBIND`); IPv4 does not need to be told.
 ///
 /// # Errors
 /// Above all `AddrNotAvailable`: the address is none of this machine.
-pub(crate) fn go_from<S: AsRawFd + std::os::fd::AsFd>(socket: &S, from: IpAddr) -> Result<(), Errno> {
+pub(crate) fn go_from<S: AsRawFd + std::os::fd::AsFd>(
+    socket: &S,
+    from: IpAddr,
+) -> Result<(), Errno> {
     setsockopt(socket, sockopt::IpBindAddressNoPort, &true)?;
     if from.is_ipv6() {
         setsockopt(socket, sockopt::IpFreebind, &true)?;
     }
-    bind(socket.as_raw_fd(), &SockaddrStorage::from(SocketAddr::new(from, 0)))
+    bind(
+        socket.as_raw_fd(),
+        &SockaddrStorage::from(SocketAddr::new(from, 0)),
+    )
 }
 
-/// A listener whose queue is full, and its address: the kernel leaves connections to it without an answer.
+/// A listener whose queue is full, and its address: the kernel leaves connections to it without an
+/// answer.
 #[cfg(test)]
 pub(crate) fn silent() -> ([OwnedFd; 2], SocketAddr) {
     use nix::sys::socket::{
-        AddressFamily, Backlog, SockFlag, SockType, SockaddrIn, connect, getsockname, listen, socket,
+        AddressFamily, Backlog, SockFlag, SockType, SockaddrIn, connect, getsockname, listen,
+        socket,
     };
-    let open = |flags| socket(AddressFamily::Inet, SockType::Stream, SockFlag::SOCK_CLOEXEC | flags, None).unwrap();
+    let open = |flags| {
+        socket(
+            AddressFamily::Inet,
+            SockType::Stream,
+            SockFlag::SOCK_CLOEXEC | flags,
+            None,
+        )
+        .unwrap()
+    };
     let (listener, client) = (open(SockFlag::empty()), open(SockFlag::SOCK_NONBLOCK));
     bind(listener.as_raw_fd(), &SockaddrIn::new(127, 0, 0, 1, 0)).unwrap();
     listen(&listener, Backlog::new(0).unwrap()).unwrap();
     let address: SockaddrIn = getsockname(listener.as_raw_fd()).unwrap();
     let _ = connect(client.as_raw_fd(), &address);
-    ([listener, client], SocketAddr::from(([127, 0, 0, 1], address.port())))
+    (
+        [listener, client],
+        SocketAddr::from(([127, 0, 0, 1], address.port())),
+    )
 }
 
 #[cfg(test)]
@@ -255,7 +310,8 @@ mod tests {
 
     use super::*;
 
-    /// Time limit of the race: less than connecting to a silent address takes, more than any machine needs.
+    /// Time limit of the race: less than connecting to a silent address takes, more than any
+    /// machine needs.
     const LONG: Duration = Duration::from_secs(20);
 
     #[tokio::test]
@@ -264,15 +320,32 @@ mod tests {
         // Bound and not listening: the kernel refuses connections to it.
         let bound = TcpSocket::new_v4().unwrap();
         bound.bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
-        let refused = End { to: bound.local_addr().unwrap(), from: None };
+        let refused = End {
+            to: bound.local_addr().unwrap(),
+            from: None,
+        };
         let (_listener, address) = silent();
-        let silent = End { to: address, from: None };
-        let alive = End { to: listener.local_addr().unwrap(), from: None };
+        let silent = End {
+            to: address,
+            from: None,
+        };
+        let alive = End {
+            to: listener.local_addr().unwrap(),
+            from: None,
+        };
         assert_eq!(race(&[alive, refused]).await.unwrap().0, 0);
         assert_eq!(race(&[refused, alive]).await.unwrap().0, 1);
         let answered = tokio::time::timeout(LONG, race(&[silent, silent, refused, alive])).await;
         assert_eq!(answered.unwrap().unwrap().0, 3);
-        let error = race(&[refused, End { from: Some(IpAddr::from([192, 0, 2, 1])), ..alive }]).await.unwrap_err();
+        let error = race(&[
+            refused,
+            End {
+                from: Some(IpAddr::from([192, 0, 2, 1])),
+                ..alive
+            },
+        ])
+        .await
+        .unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
     }
 }

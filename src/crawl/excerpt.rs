@@ -1,7 +1,8 @@
-//! Excerpts of failed answers for reports: the first bytes of a body, without what the request kept secret.
+//! Excerpts of failed answers for reports: the first bytes of a body, without what the request kept
+//! secret.
 //!
-//! Called by the crawl for the first failure of each cause. It redacts what the request sent and secrets by name, and cannot know
-//! the target's own.
+//! Called by the crawl for the first failure of each cause. It redacts what the request sent and
+//! secrets by name, and cannot know the target's own.
 
 use std::cmp::Reverse;
 
@@ -22,8 +23,9 @@ pub(super) const SHORTEST: usize = 6;
 /// Replacement of what is removed.
 const WITHHELD: &str = "...";
 
-/// Return the start of a body as text; none of an empty one. A target may echo its request, so the words of the request's headers
-/// and body, and the secrets of its URL, are removed: of the request of all lines, and of that of its own line, if it has one.
+/// Return the start of a body as text; none of an empty one. A target may echo its request, so the
+/// words of the request's headers and body, and the secrets of its URL, are removed: of the request
+/// of all lines, and of that of its own line, if it has one.
 pub(super) fn excerpt(
     body: &[u8],
     (request, own): (&RequestShape, Option<&RequestShape>),
@@ -36,7 +38,11 @@ pub(super) fn excerpt(
     // Of a body of many megabytes, nearly every word is in no excerpt.
     let is_echoed = |word: &&str| text.contains(&word[..word.floor_char_boundary(LEAST)]);
     let mut withheld: Vec<String> = of_path.filter(is_echoed).map(str::to_owned).collect();
-    for sent in request.texts().into_iter().chain(own.into_iter().flat_map(RequestShape::texts)) {
+    for sent in request
+        .texts()
+        .into_iter()
+        .chain(own.into_iter().flat_map(RequestShape::texts))
+    {
         withheld.extend(words(&sent).filter(is_echoed).map(str::to_owned));
     }
     for secret in request.short_secrets() {
@@ -47,8 +53,11 @@ pub(super) fn excerpt(
     for word in &withheld {
         text = text.replace(word.as_str(), WITHHELD);
     }
-    let starts =
-        |word: &String| (LEAST..word.len()).rev().find(|n| word.get(..*n).is_some_and(|start| text.ends_with(start)));
+    let starts = |word: &String| {
+        (LEAST..word.len())
+            .rev()
+            .find(|n| word.get(..*n).is_some_and(|start| text.ends_with(start)))
+    };
     if let Some(length) = withheld.iter().filter_map(starts).max() {
         text.truncate(text.len() - length);
         text.push_str(WITHHELD);
@@ -57,7 +66,8 @@ pub(super) fn excerpt(
     (!text.is_empty()).then_some(text)
 }
 
-/// Remove what follows `Basic`: credentials of a proxy, which are encoded, and differ for each session.
+/// Remove what follows `Basic`: credentials of a proxy, which are encoded, and differ for each
+/// session.
 fn without_basic(text: &str) -> String {
     const BASIC: &str = "basic";
     let is_base64 = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '/' | '=');
@@ -79,8 +89,15 @@ fn without_basic(text: &str) -> String {
 fn without_word(text: &str, secret: &str) -> String {
     let (mut kept, mut at) = (String::new(), 0);
     for (start, _) in text.match_indices(secret) {
-        let (before, after) = (text[..start].chars().next_back(), text[start + secret.len()..].chars().next());
-        if ![before, after].into_iter().flatten().any(char::is_alphanumeric) {
+        let (before, after) = (
+            text[..start].chars().next_back(),
+            text[start + secret.len()..].chars().next(),
+        );
+        if ![before, after]
+            .into_iter()
+            .flatten()
+            .any(char::is_alphanumeric)
+        {
             kept.extend([&text[at..start], WITHHELD]);
             at = start + secret.len();
         }
@@ -90,11 +107,15 @@ fn without_word(text: &str, secret: &str) -> String {
 
 /// Split a text into words, and return those that are long enough to be secrets.
 fn words(text: &str) -> impl Iterator<Item = &str> {
-    let ends = |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '&' | '=' | '?' | '/' | ';' | ',');
+    let ends =
+        |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '&' | '=' | '?' | '/' | ';' | ',');
     let is_bracket = |c: char| matches!(c, ':' | '{' | '}' | '[' | ']' | '(' | ')' | '<' | '>');
     let fine = move |c: char| ends(c) || is_bracket(c);
     // Whole words, too: the parts of `ab/cd1/ef2` are too short to be secrets by themselves.
-    let all = text.split_whitespace().chain(text.split(ends)).chain(text.split(fine));
+    let all = text
+        .split_whitespace()
+        .chain(text.split(ends))
+        .chain(text.split(fine));
     all.filter(|word| word.len() >= SHORTEST)
 }
 
@@ -127,10 +148,21 @@ mod tests {
     fn secrets_with_marks_within_or_around_them_are_withheld() {
         for (header, sent, echoed, secret) in [
             ("x-key: ab/cd1/ef2", "", "no key ab/cd1/ef2", "ab/cd1/ef2"),
-            ("x-a: b", "{\"pin\":123456}", "pin 123456 is wrong", "123456"),
-            ("x-a: b", "{\"pin\":[123456]}", "pin (123456) is wrong", "123456"),
+            (
+                "x-a: b",
+                "{\"pin\":123456}",
+                "pin 123456 is wrong",
+                "123456",
+            ),
+            (
+                "x-a: b",
+                "{\"pin\":[123456]}",
+                "pin (123456) is wrong",
+                "123456",
+            ),
         ] {
-            let request = RequestShape::new("POST", &[header.to_owned()], Bytes::from(sent)).unwrap();
+            let request =
+                RequestShape::new("POST", &[header.to_owned()], Bytes::from(sent)).unwrap();
             let text = excerpt(echoed.as_bytes(), (&request, None), "/").unwrap();
             assert!(!text.contains(secret) && text.contains(WITHHELD), "{text}");
         }
@@ -138,15 +170,30 @@ mod tests {
 
     #[test]
     fn short_parts_of_credentials_are_withheld_as_words() {
-        let request = RequestShape::new("GET", &[], Bytes::new()).unwrap().withholding(["hi", "1234", "-"].into_iter());
-        let text = excerpt(b"hi: this password (1234) is not 12345-hi", (&request, None), "/").unwrap();
+        let request = RequestShape::new("GET", &[], Bytes::new())
+            .unwrap()
+            .withholding(["hi", "1234", "-"].into_iter());
+        let text = excerpt(
+            b"hi: this password (1234) is not 12345-hi",
+            (&request, None),
+            "/",
+        )
+        .unwrap();
         assert_eq!(text, "...: this password (...) is not 12345-...");
     }
 
     #[test]
     fn an_error_page_is_shown_as_it_is() {
         let request = RequestShape::new("GET", &[], Bytes::new()).unwrap();
-        assert_eq!(excerpt(b"{\"error\":\"boom\"}\n", (&request, None), "/items/1").unwrap(), "{\"error\":\"boom\"}");
-        assert_eq!(excerpt(&[b'x'; 999], (&request, None), "/items/1").unwrap().len(), KEPT);
+        assert_eq!(
+            excerpt(b"{\"error\":\"boom\"}\n", (&request, None), "/items/1").unwrap(),
+            "{\"error\":\"boom\"}"
+        );
+        assert_eq!(
+            excerpt(&[b'x'; 999], (&request, None), "/items/1")
+                .unwrap()
+                .len(),
+            KEPT
+        );
     }
 }

@@ -1,5 +1,5 @@
-//! Expectations that a good response meets, and their text form. The command line makes them, the plan records them, and the
-//! crawl checks responses against them with a checker (`checker`).
+//! Expectations that a good response meets, and their text form. The command line makes them, the
+//! plan records them, and the crawl checks responses against them with a checker (`checker`).
 //!
 //! It must not know the outcome of a response that does not meet them: `answer` decides that.
 
@@ -14,29 +14,32 @@ pub(super) use self::checker::{BodyCheck, CheckResult, Checker, Expected, SavedR
 pub use self::pattern::BodyRegex;
 pub use self::ranges::{Lengths, Statuses};
 
-/// One thing that a good answer must be. A body that breaks off is never good, whatever is expected.
+/// One thing that a good answer must be. A body that breaks off is never good, whatever is
+/// expected.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Expect {
     /// Any whole body.
     #[default]
     Whole,
-    /// The body that the bundled target of this seed serves for the item: a pure function of seed and ID.
+    /// The body that the bundled target of this seed serves for the item: a pure function of seed
+    /// and ID.
     Items(u64),
-    /// One JSON value by RFC 8259, under a content type that says so: `application/json`, `text/json`, or one that ends in
-    /// `+json`.
+    /// One JSON value by RFC 8259, under a content type that says so: `application/json`,
+    /// `text/json`, or one that ends in `+json`.
     ///
     /// A body that is longer than [`Expectations::MAX_READ`] is not looked at, and wrong.
     Json,
     /// One of these statuses, in the place of 200 to 299.
     Status(Statuses),
-    /// A body in which this is found. As with JSON, it is not looked for in one longer than [`Expectations::MAX_READ`].
+    /// A body in which this is found. As with JSON, it is not looked for in one longer than
+    /// [`Expectations::MAX_READ`].
     Matching(BodyRegex),
     /// A body of such a length.
     Length(Lengths),
 }
 
-/// Everything that a good answer must be, all at once: a list of [`Expect`], in which nothing is said twice. An empty one
-/// expects any whole body.
+/// Everything that a good answer must be, all at once: a list of [`Expect`], in which nothing is
+/// said twice. An empty one expects any whole body.
 ///
 /// | an answer is | when |
 /// |---|---|
@@ -47,8 +50,8 @@ pub enum Expect {
 /// | not found | its status is 404 or 410, and not listed |
 /// | rejected | its status is any other that is not listed, a success included |
 ///
-/// It is written as its only member is (`items:7`), and with several members as a JSON array of them
-/// (`["json","status:200"]`), for a pattern may hold any separator.
+/// It is written as its only member is (`items:7`), and with several members as a JSON array of
+/// them (`["json","status:200"]`), for a pattern may hold any separator.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Expectations(Vec<Expect>);
 
@@ -61,10 +64,14 @@ pub enum ExpectError {
     )]
     Unknown(String),
     /// Invalid seed.
-    #[error("`{0}` names no seed: write `items:SEED` for a target started with `serve --seed SEED`")]
+    #[error(
+        "`{0}` names no seed: write `items:SEED` for a target started with `serve --seed SEED`"
+    )]
     Seed(String),
     /// Invalid statuses.
-    #[error("`{0}` lists no statuses: write numbers from 200 to 999, as in `status:200-299` or `status:200,404`")]
+    #[error(
+        "`{0}` lists no statuses: write numbers from 200 to 999, as in `status:200-299` or `status:200,404`"
+    )]
     Statuses(String),
     /// 429 was asked for.
     #[error("`{0}` lists 429, which always counts as throttled: leave it out")]
@@ -89,8 +96,8 @@ pub enum ExpectError {
 }
 
 impl Expectations {
-    /// The longest body, in bytes, that is kept to be read as JSON or searched: 16 MiB. Each connection may hold one, so
-    /// that without a bound a target could use up this client's memory.
+    /// The longest body, in bytes, that is kept to be read as JSON or searched: 16 MiB. Each
+    /// connection may hold one, so that without a bound a target could use up this client's memory.
     pub const MAX_READ: u64 = 16 << 20;
 
     /// All of `list` at once. What is there twice counts once.
@@ -126,14 +133,21 @@ impl Expectations {
 
     /// The statuses that were listed, if any were.
     pub(super) fn statuses(&self) -> Option<&Statuses> {
-        self.0.iter().find_map(|expect| if let Expect::Status(statuses) = expect { Some(statuses) } else { None })
+        self.0.iter().find_map(|expect| {
+            if let Expect::Status(statuses) = expect {
+                Some(statuses)
+            } else {
+                None
+            }
+        })
     }
 }
 
 impl Expect {
     /// True if another of the same kind leaves it unclear what is meant.
     fn excludes(&self, other: &Self) -> bool {
-        !matches!(self, Self::Matching(_)) && std::mem::discriminant(self) == std::mem::discriminant(other)
+        !matches!(self, Self::Matching(_))
+            && std::mem::discriminant(self) == std::mem::discriminant(other)
     }
 }
 
@@ -145,7 +159,9 @@ impl FromStr for Expect {
         match text.split_once(':') {
             None if text == "whole" => Ok(Self::Whole),
             None if text == "json" => Ok(Self::Json),
-            Some(("items", seed)) => Ok(Self::Items(seed.parse().map_err(|_| ExpectError::Seed(said()))?)),
+            Some(("items", seed)) => Ok(Self::Items(
+                seed.parse().map_err(|_| ExpectError::Seed(said()))?,
+            )),
             Some(("status", list)) => {
                 let statuses = Statuses::read(list).ok_or_else(|| ExpectError::Statuses(said()))?;
                 if statuses.names(Statuses::TOO_MANY_REQUESTS) {
@@ -157,7 +173,9 @@ impl FromStr for Expect {
                 Ok(pattern) => Ok(Self::Matching(pattern)),
                 Err(why) => Err(ExpectError::Pattern { text: said(), why }),
             },
-            Some(("len", range)) => Lengths::read(range).map(Self::Length).ok_or_else(|| ExpectError::Lengths(said())),
+            Some(("len", range)) => Lengths::read(range)
+                .map(Self::Length)
+                .ok_or_else(|| ExpectError::Lengths(said())),
             _ => Err(ExpectError::Unknown(said())),
         }
     }
@@ -183,8 +201,13 @@ impl FromStr for Expectations {
         if !text.starts_with('[') {
             return Self::new([text.parse()?]);
         }
-        let list: Vec<String> = serde_json::from_str(text).map_err(|_| ExpectError::List(text.to_owned()))?;
-        Self::new(list.iter().map(|member| member.parse()).collect::<Result<Vec<_>, _>>()?)
+        let list: Vec<String> =
+            serde_json::from_str(text).map_err(|_| ExpectError::List(text.to_owned()))?;
+        Self::new(
+            list.iter()
+                .map(|member| member.parse())
+                .collect::<Result<Vec<_>, _>>()?,
+        )
     }
 }
 
@@ -193,7 +216,11 @@ impl fmt::Display for Expectations {
         match self.as_slice() {
             [] => Expect::Whole.fmt(f),
             [only] => only.fmt(f),
-            several => several.iter().map(Expect::to_string).collect::<serde_json::Value>().fmt(f),
+            several => several
+                .iter()
+                .map(Expect::to_string)
+                .collect::<serde_json::Value>()
+                .fmt(f),
         }
     }
 }
@@ -254,7 +281,10 @@ mod tests {
             ("len:18446744073709551616", "is not a valid length"),
         ] {
             let error = text.parse::<Expect>().unwrap_err().to_string();
-            assert!(error.contains(why) && !error.contains('\n'), "{text}: {error}");
+            assert!(
+                error.contains(why) && !error.contains('\n'),
+                "{text}: {error}"
+            );
             assert!(error.starts_with(&format!("`{text}` ")), "{text}: {error}");
         }
     }
@@ -266,14 +296,41 @@ mod tests {
     #[test]
     fn of_each_kind_one_is_meant_save_of_patterns() {
         assert_eq!(all(&[]).unwrap(), Expectations::default());
-        assert_eq!(all(&["whole", "json", "whole", "json"]).unwrap().to_string(), "json");
-        let several = all(&["json", "regex:a", "regex:\"b\\\\", "regex:a", "len:1-", "items:7"]).unwrap().to_string();
-        assert_eq!(several, r#"["json","regex:a","regex:\"b\\\\","len:1-","items:7"]"#);
-        for (one, other) in [("items:1", "items:2"), ("status:200", "status:404"), ("len:1-", "len:2-")] {
+        assert_eq!(
+            all(&["whole", "json", "whole", "json"])
+                .unwrap()
+                .to_string(),
+            "json"
+        );
+        let several = all(&[
+            "json",
+            "regex:a",
+            "regex:\"b\\\\",
+            "regex:a",
+            "len:1-",
+            "items:7",
+        ])
+        .unwrap()
+        .to_string();
+        assert_eq!(
+            several,
+            r#"["json","regex:a","regex:\"b\\\\","len:1-","items:7"]"#
+        );
+        for (one, other) in [
+            ("items:1", "items:2"),
+            ("status:200", "status:404"),
+            ("len:1-", "len:2-"),
+        ] {
             let error = all(&["json", one, other]).unwrap_err();
             assert_eq!(error, ExpectError::Both(one.to_owned(), other.to_owned()));
         }
-        for text in ["[", "[1]", "[\"json\",\"nothing\"]", "[\"len:1\",\"len:2\"]", "[\"json\"] x"] {
+        for text in [
+            "[",
+            "[1]",
+            "[\"json\",\"nothing\"]",
+            "[\"len:1\",\"len:2\"]",
+            "[\"json\"] x",
+        ] {
             assert!(text.parse::<Expectations>().is_err(), "{text}");
         }
     }

@@ -1,7 +1,7 @@
 //! Failures of a connection by [`ErrorKind`], with details for people.
 //!
-//! Made by TLS, proxies and dialing. A failure passes as an [`io::Error`] through layers that know nothing of it; [`failure_of`] recovers
-//! its kind.
+//! Made by TLS, proxies and dialing. A failure passes as an [`io::Error`] through layers that know
+//! nothing of it; [`failure_of`] recovers its kind.
 
 use std::io;
 
@@ -19,10 +19,17 @@ pub(super) struct Failure {
 }
 
 impl Failure {
-    /// Create a failure. Control characters in its details are replaced, and the rest is cut to a bounded length.
+    /// Create a failure. Control characters in its details are replaced, and the rest is cut to a
+    /// bounded length.
     pub(super) fn new(kind: ErrorKind, details: &str) -> Self {
-        let shown = details.chars().map(|c| if c.is_control() { '?' } else { c }).take(MOST_DETAILS);
-        Self { kind, details: shown.collect() }
+        let shown = details
+            .chars()
+            .map(|c| if c.is_control() { '?' } else { c })
+            .take(MOST_DETAILS);
+        Self {
+            kind,
+            details: shown.collect(),
+        }
     }
 }
 
@@ -43,7 +50,10 @@ mod tests {
 
     #[test]
     fn details_are_bounded_and_printable() {
-        let failure = Failure::new(ErrorKind::TlsWrongName, &("\u{1b}[2J".to_owned() + &"x".repeat(10_000)));
+        let failure = Failure::new(
+            ErrorKind::TlsWrongName,
+            &("\u{1b}[2J".to_owned() + &"x".repeat(10_000)),
+        );
         assert_eq!(failure.details.chars().count(), MOST_DETAILS);
         assert!(!failure.details.contains('\u{1b}'), "{}", failure.details);
     }

@@ -1,4 +1,5 @@
-//! Facts of a response head that are needed after its bytes: the read buffer is reused for the content.
+//! Facts of a response head that are needed after its bytes: the read buffer is reused for the
+//! content.
 //!
 //! Read once, when the head arrives; used by outcomes and expectations. It must not judge them.
 
@@ -27,9 +28,11 @@ pub(super) struct HeadFacts {
     pub(super) is_challenge: bool,
     /// True if the content type is HTML's.
     pub(super) is_markup: bool,
-    /// True if the content type is JSON's (`text/json` included) or ends in `+json` (RFC 6839, 3.1), with any parameters.
+    /// True if the content type is JSON's (`text/json` included) or ends in `+json` (RFC 6839,
+    /// 3.1), with any parameters.
     pub(super) is_json: bool,
-    /// [Number](super::expect::Expected::content_type) of the content type of a response that is saved.
+    /// [Number](super::expect::Expected::content_type) of the content type of a response that is
+    /// saved.
     pub(super) content_type: u16,
     /// Coding of the content, where it is to be decoded.
     pub(super) coding: Coding,
@@ -41,14 +44,21 @@ impl HeadFacts {
     /// Read the head of a response that has just arrived.
     pub(super) fn read(status: u16, fields: HeaderFields<'_>, held: HoldHeader) -> Self {
         let (mut content_type, mut mitigated) = (None, None);
-        for (name, value) in fields.iter().filter(|(name, _)| name.len() == MITIGATED.len()) {
+        for (name, value) in fields
+            .iter()
+            .filter(|(name, _)| name.len() == MITIGATED.len())
+        {
             if name.eq_ignore_ascii_case("content-type") {
                 content_type = content_type.or(Some(value));
             } else if name.eq_ignore_ascii_case(MITIGATED) {
                 mitigated = mitigated.or(Some(value));
             }
         }
-        let received = || wall_time().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
+        let received = || {
+            wall_time()
+                .duration_since(UNIX_EPOCH)
+                .unwrap_or(Duration::ZERO)
+        };
         let may_throttle = !(200..300).contains(&status) || throttling::tells_of_quota(fields);
         Self {
             status,
@@ -58,19 +68,33 @@ impl HeadFacts {
             is_json: content_type.is_some_and(is_json),
             content_type: 0,
             coding: Coding::Identity,
-            held_ns: if held == HoldHeader::Read { fields.all(HELD_US).next().and_then(microseconds) } else { None },
+            held_ns: if held == HoldHeader::Read {
+                fields.all(HELD_US).next().and_then(microseconds)
+            } else {
+                None
+            },
         }
     }
 }
 
 fn is_markup(content_type: &[u8]) -> bool {
     const HTML: &[u8] = b"text/html";
-    content_type.get(..HTML.len()).is_some_and(|start| start.eq_ignore_ascii_case(HTML))
+    content_type
+        .get(..HTML.len())
+        .is_some_and(|start| start.eq_ignore_ascii_case(HTML))
 }
 
 fn is_json(content_type: &[u8]) -> bool {
-    let essence = content_type.split(|&byte| byte == b';').next().unwrap_or_default().trim_ascii();
-    let ends_in_json = || essence.last_chunk().is_some_and(|end: &[u8; 5]| end.eq_ignore_ascii_case(b"+json"));
+    let essence = content_type
+        .split(|&byte| byte == b';')
+        .next()
+        .unwrap_or_default()
+        .trim_ascii();
+    let ends_in_json = || {
+        essence
+            .last_chunk()
+            .is_some_and(|end: &[u8; 5]| end.eq_ignore_ascii_case(b"+json"))
+    };
     let is_one_of = |names: [&[u8]; 2]| names.iter().any(|name| essence.eq_ignore_ascii_case(name));
     is_one_of([b"application/json", b"text/json"]) || ends_in_json()
 }
@@ -84,8 +108,13 @@ fn microseconds(value: &[u8]) -> Option<u64> {
 /// The facts of a head with these fields.
 #[cfg(test)]
 pub(super) fn facts(status: u16, fields: &[(&str, &str)]) -> HeadFacts {
-    let fields: Vec<_> =
-        fields.iter().map(|(name, value)| httparse::Header { name, value: value.as_bytes() }).collect();
+    let fields: Vec<_> = fields
+        .iter()
+        .map(|(name, value)| httparse::Header {
+            name,
+            value: value.as_bytes(),
+        })
+        .collect();
     HeadFacts::read(status, HeaderFields::new(&fields), HoldHeader::Read)
 }
 
@@ -95,17 +124,36 @@ mod tests {
 
     #[test]
     fn fields_are_read_by_name_in_any_case_and_the_first_counts() {
-        let read = facts(200, &[("Content-Type", "text/html"), ("content-type", "application/json")]);
+        let read = facts(
+            200,
+            &[
+                ("Content-Type", "text/html"),
+                ("content-type", "application/json"),
+            ],
+        );
         assert!((read.is_markup, read.is_json) == (true, false));
-        let read = facts(200, &[("x-not-a-type", "text/html"), ("CF-Mitigated", "Challenge")]);
+        let read = facts(
+            200,
+            &[("x-not-a-type", "text/html"), ("CF-Mitigated", "Challenge")],
+        );
         assert!((read.is_markup, read.is_challenge) == (false, true));
         assert_eq!(facts(200, &[("X-Mock-Held-Us", "7")]).held_ns, Some(7_000));
         assert_eq!(facts(200, &[("x-mock-held-us", "-7")]).held_ns, None);
-        assert_eq!(facts(200, &[("x-mock-held-us", "18446744073709551615")]).held_ns, None);
-        for (status, name, is_read) in
-            [(200, "date", false), (200, "X-RateLimit-Limit", true), (200, "RateLimit", true), (404, "date", true)]
-        {
-            assert_eq!(facts(status, &[(name, "")]).signals.is_some(), is_read, "{status} {name}");
+        assert_eq!(
+            facts(200, &[("x-mock-held-us", "18446744073709551615")]).held_ns,
+            None
+        );
+        for (status, name, is_read) in [
+            (200, "date", false),
+            (200, "X-RateLimit-Limit", true),
+            (200, "RateLimit", true),
+            (404, "date", true),
+        ] {
+            assert_eq!(
+                facts(status, &[(name, "")]).signals.is_some(),
+                is_read,
+                "{status} {name}"
+            );
         }
     }
 }

@@ -4,7 +4,8 @@
 
 use httparse::Header;
 
-/// The fields of one head, in the order in which they arrived. Names keep the case in which they were sent.
+/// The fields of one head, in the order in which they arrived. Names keep the case in which they
+/// were sent.
 #[derive(Debug, Clone, Copy)]
 pub struct HeaderFields<'a>(&'a [Header<'a>]);
 
@@ -22,7 +23,9 @@ impl<'a> HeaderFields<'a> {
 
     /// Iterate over the values of the fields called `name`, in any case.
     pub fn all(self, name: &'static str) -> impl Iterator<Item = &'a [u8]> {
-        self.iter().filter(move |(other, _)| other.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+        self.iter()
+            .filter(move |(other, _)| other.eq_ignore_ascii_case(name))
+            .map(|(_, value)| value)
     }
 }
 
@@ -34,6 +37,9 @@ pub(super) fn strip_prefix<'a>(name: &'a str, start: &str) -> Option<&'a str> {
 
 /// Pass `headers` to `read` as fields.
 pub(super) fn lent<T>(headers: &http::HeaderMap, read: impl FnOnce(HeaderFields<'_>) -> T) -> T {
-    let fields = headers.iter().map(|(name, value)| Header { name: name.as_str(), value: value.as_bytes() });
+    let fields = headers.iter().map(|(name, value)| Header {
+        name: name.as_str(),
+        value: value.as_bytes(),
+    });
     read(HeaderFields::new(&fields.collect::<Vec<_>>()))
 }

@@ -1,10 +1,12 @@
 //! HTTP/2 (RFC 9113): many requests at once on one connection, each on a stream of its own.
 //!
-//! A connection is opened by the crawl and gives as many `StreamSlot`s as it may have streams; a slot carries one request at a time and
-//! rests in the pool between two, as an HTTP/1.1 connection does. One task drives each connection. A connection that closes gives
-//! no slot back; requests that the target had not begun go again.
+//! A connection is opened by the crawl and gives as many `StreamSlot`s as it may have streams; a
+//! slot carries one request at a time and rests in the pool between two, as an HTTP/1.1 connection
+//! does. One task drives each connection. A connection that closes gives no slot back; requests
+//! that the target had not begun go again.
 //!
-//! Built on `h2`, the library below hyper's client: that does not say which requests a target refused before it began them.
+//! Built on `h2`, the library below hyper's client: that does not say which requests a target
+//! refused before it began them.
 
 mod exchange;
 mod failure;
@@ -44,10 +46,12 @@ pub(super) const NAME: &str = "HTTP/2";
 /// Name of the protocol in TLS handshakes (RFC 9113, 3.1).
 pub(super) const ALPN: &[u8] = b"h2";
 
-/// Content that a target may send on a stream before this client has read it: more than most items have, so that the window never delays one.
+/// Content that a target may send on a stream before this client has read it: more than most items
+/// have, so that the window never delays one.
 const STREAM_WINDOW: u32 = 2 << 20;
 
-/// Most content that a target may send on all streams of a connection before this client has read it. It is read at once.
+/// Most content that a target may send on all streams of a connection before this client has read
+/// it. It is read at once.
 const MOST_WINDOW: u32 = 64 << 20;
 
 /// Bytes of a frame's header (RFC 9113, 4.1). The first frame of a target holds its settings (3.4).
@@ -76,26 +80,39 @@ pub struct HttpSettings {
 
 impl Default for HttpSettings {
     fn default() -> Self {
-        Self { version: HttpVersion::default(), streams: 1 }
+        Self {
+            version: HttpVersion::default(),
+            streams: 1,
+        }
     }
 }
 
 /// Spellings of the versions.
-const VERSIONS: [(&str, HttpVersion); 3] =
-    [("auto", HttpVersion::Auto), ("1.1", HttpVersion::Http1), ("2", HttpVersion::Http2)];
+const VERSIONS: [(&str, HttpVersion); 3] = [
+    ("auto", HttpVersion::Auto),
+    ("1.1", HttpVersion::Http1),
+    ("2", HttpVersion::Http2),
+];
 
 impl std::str::FromStr for HttpVersion {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
         let found = VERSIONS.iter().find(|(name, _)| *name == text);
-        found.map(|(_, version)| *version).ok_or_else(|| format!("`{text}` is none of auto, 1.1 and 2"))
+        found
+            .map(|(_, version)| *version)
+            .ok_or_else(|| format!("`{text}` is none of auto, 1.1 and 2"))
     }
 }
 
 impl std::fmt::Display for HttpVersion {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(VERSIONS.iter().find(|(_, version)| version == self).map_or("", |(name, _)| name))
+        f.write_str(
+            VERSIONS
+                .iter()
+                .find(|(_, version)| version == self)
+                .map_or("", |(name, _)| name),
+        )
     }
 }
 
@@ -106,24 +123,27 @@ impl HttpVersion {
         self == Self::Http2 || self == Self::Auto && scheme == Scheme::Https
     }
 
-    /// Return true if HTTP/2 is spoken on a connection to a host of this scheme whose TLS handshake chose `alpn`.
+    /// Return true if HTTP/2 is spoken on a connection to a host of this scheme whose TLS handshake
+    /// chose `alpn`.
     ///
     /// # Errors
     /// When it has to be, and the target does not.
     pub(super) fn is_2(self, scheme: Scheme, alpn: Option<&[u8]>) -> Result<bool, Failure> {
         match (self, scheme, alpn) {
-            (Self::Http2, Scheme::Https, Some(ALPN)) | (Self::Http2, Scheme::Http, _) | (Self::Auto, _, Some(ALPN)) => {
-                Ok(true)
-            }
-            (Self::Http2, Scheme::Https, _) => {
-                Err(Failure::new(ErrorKind::Http2NotOffered, "the target did not choose h2 in the TLS handshake"))
-            }
+            (Self::Http2, Scheme::Https, Some(ALPN))
+            | (Self::Http2, Scheme::Http, _)
+            | (Self::Auto, _, Some(ALPN)) => Ok(true),
+            (Self::Http2, Scheme::Https, _) => Err(Failure::new(
+                ErrorKind::Http2NotOffered,
+                "the target did not choose h2 in the TLS handshake",
+            )),
             (Self::Http1 | Self::Auto, ..) => Ok(false),
         }
     }
 }
 
-/// State that the streams of a connection share. Dropped with the last of them, it closes the connection.
+/// State that the streams of a connection share. Dropped with the last of them, it closes the
+/// connection.
 #[derive(Debug)]
 struct Shared {
     meter: Rc<Meter>,
@@ -147,7 +167,10 @@ impl Shared {
     }
 
     fn is_closing(&self) -> bool {
-        self.is_closing.get() || self.meter.is_over() || self.left.get().is_none() || self.lease.borrow().is_retired()
+        self.is_closing.get()
+            || self.meter.is_over()
+            || self.left.get().is_none()
+            || self.lease.borrow().is_retired()
     }
 }
 
@@ -166,7 +189,8 @@ pub(super) struct Greeted {
     streams: u32,
 }
 
-/// Greet the target at the other end of `stream` and wait for settings that allow a stream; note in `has_settings` that others came.
+/// Greet the target at the other end of `stream` and wait for settings that allow a stream; note in
+/// `has_settings` that others came.
 ///
 /// # Errors
 /// When the target answers anything else.
@@ -177,7 +201,9 @@ pub(super) async fn greet<S: Stream>(
 ) -> io::Result<Greeted> {
     let meter = Rc::new(Meter::default());
     let failed = |error: h2::Error| io::Error::from(failure::of_greeting(&error, &meter));
-    let window = STREAM_WINDOW.saturating_mul(spec.http.streams).min(MOST_WINDOW);
+    let window = STREAM_WINDOW
+        .saturating_mul(spec.http.streams)
+        .min(MOST_WINDOW);
     let handshake = Builder::new()
         .enable_push(false)
         // None before the target's settings, so that their arrival shows.
@@ -210,14 +236,30 @@ pub(super) async fn greet<S: Stream>(
         drop(connection.await);
         over.end();
     });
-    let streams = u32::try_from(allowed).unwrap_or(u32::MAX).min(spec.http.streams);
-    Ok(Greeted { sender, meter, driver, streams })
+    let streams = u32::try_from(allowed)
+        .unwrap_or(u32::MAX)
+        .min(spec.http.streams);
+    Ok(Greeted {
+        sender,
+        meter,
+        driver,
+        streams,
+    })
 }
 
 impl Greeted {
     /// Return a slot for each stream: the first one, and the others.
-    pub(super) fn slots(self, spec: &CrawlSpec, lease: Lease) -> (StreamSlot, impl Iterator<Item = StreamSlot>) {
-        let Self { sender, meter, driver, streams } = self;
+    pub(super) fn slots(
+        self,
+        spec: &CrawlSpec,
+        lease: Lease,
+    ) -> (StreamSlot, impl Iterator<Item = StreamSlot>) {
+        let Self {
+            sender,
+            meter,
+            driver,
+            streams,
+        } = self;
         let shared = Rc::new(Shared {
             meter,
             left: Cell::new(spec.reuse.begin()),
@@ -229,6 +271,9 @@ impl Greeted {
             driver,
         });
         let first = StreamSlot::new(sender.clone(), Rc::clone(&shared));
-        (first, (1..streams).map(move |_| StreamSlot::new(sender.clone(), Rc::clone(&shared))))
+        (
+            first,
+            (1..streams).map(move |_| StreamSlot::new(sender.clone(), Rc::clone(&shared))),
+        )
     }
 }

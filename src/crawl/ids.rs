@@ -1,14 +1,15 @@
 //! IDs of a crawl: their order (`--shuffle`) and their text in the path (`--id-format`).
 //!
-//! Called for each request of a crawl that sets them; allocates nothing. It must not know what a URL is.
+//! Called for each request of a crawl that sets them; allocates nothing. It must not know what a
+//! URL is.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crawlmark_harness::units::IdRange;
 
-/// Rounds of the shuffle. Four make a pseudorandom permutation of a good round function (Luby and Rackoff, 1988); the others are for one
-/// that is merely fast.
+/// Rounds of the shuffle. Four make a pseudorandom permutation of a good round function (Luby and
+/// Rackoff, 1988); the others are for one that is merely fast.
 const ROUNDS: usize = 6;
 
 /// Greatest width of an ID, digits.
@@ -16,8 +17,9 @@ const MOST_WIDTH: u8 = 64;
 
 /// Order of the IDs of a range: a permutation by a seed, the same in every shard.
 ///
-/// A Feistel network permutes the numbers of `2 half` bits. A number outside the range is permuted again until it is within (cycle
-/// walking: Black and Rogaway, "Ciphers with Arbitrary Finite Domains", 2002), which takes fewer than four turns on average.
+/// A Feistel network permutes the numbers of `2 half` bits. A number outside the range is permuted
+/// again until it is within (cycle walking: Black and Rogaway, "Ciphers with Arbitrary Finite
+/// Domains", 2002), which takes fewer than four turns on average.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shuffle {
     range: IdRange,
@@ -35,7 +37,11 @@ impl Shuffle {
         for (key, round) in keys.iter_mut().zip(1_u64..) {
             *key = mixed(seed.wrapping_add(round.wrapping_mul(0x9E37_79B9_7F4A_7C15)));
         }
-        Self { range, half: bits.div_ceil(2).max(1), keys }
+        Self {
+            range,
+            half: bits.div_ceil(2).max(1),
+            keys,
+        }
     }
 
     /// Return the ID in the place of `id`. One outside the range stays as it is.
@@ -139,7 +145,10 @@ impl FromStr for IdFormat {
                 "`{text}` is not a format of IDs: write width=N (N from 1 to {MOST_WIDTH}), hex, base36 or hex,width=8"
             )
         };
-        let mut format = Self { radix: 10, width: 1 };
+        let mut format = Self {
+            radix: 10,
+            width: 1,
+        };
         let mut seen = [false; 2];
         for part in text.split(',') {
             let is_width = match part {
@@ -152,8 +161,12 @@ impl FromStr for IdFormat {
                     false
                 }
                 _ => {
-                    let width = part.strip_prefix("width=").and_then(|width| width.parse().ok());
-                    format.width = width.filter(|width| (1..=MOST_WIDTH).contains(width)).ok_or_else(bad)?;
+                    let width = part
+                        .strip_prefix("width=")
+                        .and_then(|width| width.parse().ok());
+                    format.width = width
+                        .filter(|width| (1..=MOST_WIDTH).contains(width))
+                        .ok_or_else(bad)?;
                     true
                 }
             };
@@ -172,7 +185,11 @@ impl fmt::Display for IdFormat {
             36 => "base36",
             _ => return write!(f, "width={}", self.width),
         };
-        if self.width > 1 { write!(f, "{radix},width={}", self.width) } else { f.write_str(radix) }
+        if self.width > 1 {
+            write!(f, "{radix},width={}", self.width)
+        } else {
+            f.write_str(radix)
+        }
     }
 }
 
@@ -187,7 +204,10 @@ mod tests {
         (any::<u64>(), any::<u64>(), bits).prop_map(|(start, length, bits)| {
             let length = (length >> bits).max(1);
             let start = start.min(u64::MAX - length);
-            IdRange { start, end: start + length }
+            IdRange {
+                start,
+                end: start + length,
+            }
         })
     }
 
@@ -221,13 +241,24 @@ mod tests {
     #[test]
     fn a_small_range_is_shuffled_whole_and_by_its_seed() {
         for length in (1..70).chain([255, 256, 257, 1000]) {
-            let range = IdRange { start: 7, end: 7 + length };
+            let range = IdRange {
+                start: 7,
+                end: 7 + length,
+            };
             let [one, two] = [1, 2].map(|seed| Shuffle::new(range, seed));
             let mut ids: Vec<u64> = (7..7 + length).map(|id| one.id(id)).collect();
             if length > 30 {
-                let stay = (7..7 + length).zip(&ids).filter(|(id, shuffled)| id == *shuffled).count();
-                let same = (7..7 + length).filter(|id| one.id(*id) == two.id(*id)).count();
-                assert!(stay < 12 && same < 12, "{length}: {stay} stay, {same} are the same for two seeds");
+                let stay = (7..7 + length)
+                    .zip(&ids)
+                    .filter(|(id, shuffled)| id == *shuffled)
+                    .count();
+                let same = (7..7 + length)
+                    .filter(|id| one.id(*id) == two.id(*id))
+                    .count();
+                assert!(
+                    stay < 12 && same < 12,
+                    "{length}: {stay} stay, {same} are the same for two seeds"
+                );
             }
             ids.sort_unstable();
             assert_eq!(ids, (7..7 + length).collect::<Vec<_>>());
@@ -236,8 +267,23 @@ mod tests {
 
     #[test]
     fn other_formats_are_refused() {
-        for text in ["", "octal", "width", "width=0", "width=65", "hex,base36", "hex,hex", "width=2,width=3", "hex,"] {
-            assert!(text.parse::<IdFormat>().unwrap_err().contains("hex,width=8"), "{text}");
+        for text in [
+            "",
+            "octal",
+            "width",
+            "width=0",
+            "width=65",
+            "hex,base36",
+            "hex,hex",
+            "width=2,width=3",
+            "hex,",
+        ] {
+            assert!(
+                text.parse::<IdFormat>()
+                    .unwrap_err()
+                    .contains("hex,width=8"),
+                "{text}"
+            );
         }
     }
 }

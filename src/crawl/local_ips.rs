@@ -28,7 +28,11 @@ impl Family {
     /// Return the family of an address.
     #[must_use]
     pub const fn of(address: IpAddr) -> Self {
-        if address.is_ipv4() { Self::V4 } else { Self::V6 }
+        if address.is_ipv4() {
+            Self::V4
+        } else {
+            Self::V6
+        }
     }
 
     fn address(self, bits: u128) -> IpAddr {
@@ -64,21 +68,37 @@ struct AddressSpan {
 impl Addresses {
     /// Return the number of addresses; one too few if they are all of IPv6.
     fn count(&self) -> u128 {
-        self.0.last().map_or(0, |span| span.before.saturating_add(span.last - span.first).saturating_add(1))
+        self.0.last().map_or(0, |span| {
+            span.before
+                .saturating_add(span.last - span.first)
+                .saturating_add(1)
+        })
     }
 
     /// Number `k`, counted round and round.
     fn nth(&self, k: u64) -> Option<u128> {
         let k = u128::from(k).checked_rem(self.count())?;
-        let span = self.0.get(self.0.partition_point(|span| span.before <= k).checked_sub(1)?)?;
+        let span = self.0.get(
+            self.0
+                .partition_point(|span| span.before <= k)
+                .checked_sub(1)?,
+        )?;
         Some(span.first + (k - span.before))
     }
 
     fn add(&mut self, first: u128, last: u128) -> Result<(), Problem> {
-        if self.0.iter().any(|span| first <= span.last && span.first <= last) {
+        if self
+            .0
+            .iter()
+            .any(|span| first <= span.last && span.first <= last)
+        {
             return Err(Problem::Twice);
         }
-        self.0.push(AddressSpan { first, last, before: self.count() });
+        self.0.push(AddressSpan {
+            first,
+            last,
+            before: self.count(),
+        });
         Ok(())
     }
 }
@@ -90,16 +110,19 @@ impl LocalIps {
         !self.of(family).0.is_empty()
     }
 
-    /// Address number `k` of a family, counted round and round; none when there is no address of that family.
+    /// Address number `k` of a family, counted round and round; none when there is no address of
+    /// that family.
     #[must_use]
     pub fn nth(&self, family: Family, k: u64) -> Option<IpAddr> {
         self.of(family).nth(k).map(|bits| family.address(bits))
     }
 
-    /// At most `most` of the first `used` addresses of a family, all of them if they are no more, evenly spread with the
-    /// first and the last otherwise. `most` is 2 at least.
+    /// At most `most` of the first `used` addresses of a family, all of them if they are no more,
+    /// evenly spread with the first and the last otherwise. `most` is 2 at least.
     pub fn sample(&self, family: Family, used: u64, most: u64) -> impl Iterator<Item = IpAddr> {
-        let used = u64::try_from(self.of(family).count()).unwrap_or(u64::MAX).min(used);
+        let used = u64::try_from(self.of(family).count())
+            .unwrap_or(u64::MAX)
+            .min(used);
         let taken = used.min(most);
         let at = move |i: u64| {
             let k = u128::from(i) * u128::from(used - 1) / u128::from((taken - 1).max(1));
@@ -108,10 +131,14 @@ impl LocalIps {
         (0..taken).filter_map(move |i| self.nth(family, at(i)))
     }
 
-    /// Return the number of address `k` of a family in counts by address: from 0 in the order of the list, both families in turn.
+    /// Return the number of address `k` of a family in counts by address: from 0 in the order of
+    /// the list, both families in turn.
     #[must_use]
     pub(super) fn number(&self, family: Family, k: u64) -> u32 {
-        let (of_family, families) = (u128::from(k).checked_rem(self.of(family).count()), self.families());
+        let (of_family, families) = (
+            u128::from(k).checked_rem(self.of(family).count()),
+            self.families(),
+        );
         let number = of_family.unwrap_or(u128::MAX).saturating_mul(families);
         let is_second = families == 2 && family == Family::V6;
         u32::try_from(number.saturating_add(is_second.into())).unwrap_or(u32::MAX)
@@ -120,12 +147,20 @@ impl LocalIps {
     /// Return the address with this number in counts by address.
     #[must_use]
     pub fn numbered(&self, number: u32) -> Option<IpAddr> {
-        let (k, is_second) = (u128::from(number) / self.families(), u128::from(number) % self.families() == 1);
-        let family = if is_second || !self.has(Family::V4) { Family::V6 } else { Family::V4 };
+        let (k, is_second) = (
+            u128::from(number) / self.families(),
+            u128::from(number) % self.families() == 1,
+        );
+        let family = if is_second || !self.has(Family::V4) {
+            Family::V6
+        } else {
+            Family::V4
+        };
         (k < self.of(family).count()).then(|| self.nth(family, u64::try_from(k).ok()?))?
     }
 
-    /// Return one more than the highest number in counts by address, or the most that a number can be.
+    /// Return one more than the highest number in counts by address, or the most that a number can
+    /// be.
     #[must_use]
     pub(super) fn numbers(&self) -> u32 {
         let longest = self.v4.count().max(self.v6.count());
@@ -160,9 +195,16 @@ impl FromStr for LocalIps {
     type Err = LocalIpsError;
 
     fn from_str(text: &str) -> Result<Self, LocalIpsError> {
-        let mut all = Self { v4: Addresses::default(), v6: Addresses::default(), text: text.to_owned() };
+        let mut all = Self {
+            v4: Addresses::default(),
+            v6: Addresses::default(),
+            text: text.to_owned(),
+        };
         for item in text.split(',') {
-            let refuse = |problem| LocalIpsError { item: item.trim().to_owned(), problem };
+            let refuse = |problem| LocalIpsError {
+                item: item.trim().to_owned(),
+                problem,
+            };
             let (family, first, last) = span(item.trim()).map_err(refuse)?;
             let addresses = match family {
                 Family::V4 => &mut all.v4,
@@ -189,7 +231,10 @@ fn span(item: &str) -> Result<(Family, u128, u128), Problem> {
         return Err(Problem::Range);
     }
     // 0.0.0.0/0 and the like have such an address at one of their ends.
-    if [first, last].iter().any(|end| end.is_unspecified() || end.is_multicast() || *end == Ipv4Addr::BROADCAST) {
+    if [first, last]
+        .iter()
+        .any(|end| end.is_unspecified() || end.is_multicast() || *end == Ipv4Addr::BROADCAST)
+    {
         return Err(Problem::NoSource);
     }
     Ok((family, bits(first), bits(last)))
@@ -206,14 +251,17 @@ const fn bits(address: IpAddr) -> u128 {
     }
 }
 
-/// The hosts of a prefix. Its first address is the network's own (IPv4), or that of its routers (RFC 4291, 2.6.1), and
-/// the last one of IPv4 is for broadcasts: they are left out where there are more than two.
+/// The hosts of a prefix. Its first address is the network's own (IPv4), or that of its routers
+/// (RFC 4291, 2.6.1), and the last one of IPv4 is for broadcasts: they are left out where there are
+/// more than two.
 fn prefix(network: IpAddr, length: &str) -> Result<(IpAddr, IpAddr), Problem> {
     let family = Family::of(network);
     let width: u32 = if family == Family::V4 { 32 } else { 128 };
     let length: u32 = length.parse().map_err(|_| Problem::NoAddress)?;
     let behind = width.checked_sub(length).ok_or(Problem::NoAddress)?;
-    let span = 1_u128.checked_shl(behind).map_or(u128::MAX, |size| size - 1);
+    let span = 1_u128
+        .checked_shl(behind)
+        .map_or(u128::MAX, |size| size - 1);
     if bits(network) & span != 0 {
         return Err(Problem::HostBits);
     }
@@ -223,7 +271,10 @@ fn prefix(network: IpAddr, length: &str) -> Result<(IpAddr, IpAddr), Problem> {
         (true, Family::V6) => (1, 0),
     };
     let first = bits(network);
-    Ok((family.address(first + skipped_first), family.address(first + span - skipped_last)))
+    Ok((
+        family.address(first + skipped_first),
+        family.address(first + span - skipped_last),
+    ))
 }
 
 /// Text that lists no addresses to go out from.
@@ -247,9 +298,13 @@ enum Problem {
     Range,
     #[error("has bits set after its prefix: write the network's own address, as in 127.1.0.0/16")]
     HostBits,
-    #[error("holds an address that nothing can be sent from: leave out 0.0.0.0, ::, broadcast and multicast addresses")]
+    #[error(
+        "holds an address that nothing can be sent from: leave out 0.0.0.0, ::, broadcast and multicast addresses"
+    )]
     NoSource,
-    #[error("holds an address that was listed before: list each once, or it would be used more often than others")]
+    #[error(
+        "holds an address that was listed before: list each once, or it would be used more often than others"
+    )]
     Twice,
 }
 
@@ -264,25 +319,58 @@ mod tests {
     }
 
     fn first(text: &str, family: Family, count: u64) -> Vec<String> {
-        (0..count).map(|k| ips(text).nth(family, k).unwrap().to_string()).collect()
+        (0..count)
+            .map(|k| ips(text).nth(family, k).unwrap().to_string())
+            .collect()
     }
 
     #[test]
     fn addresses_ranges_and_prefixes_are_counted_through_and_begin_again() {
         assert_eq!(
             first("127.0.0.9, 127.0.1.254-127.0.2.1", Family::V4, 6),
-            ["127.0.0.9", "127.0.1.254", "127.0.1.255", "127.0.2.0", "127.0.2.1", "127.0.0.9"]
+            [
+                "127.0.0.9",
+                "127.0.1.254",
+                "127.0.1.255",
+                "127.0.2.0",
+                "127.0.2.1",
+                "127.0.0.9"
+            ]
         );
-        assert_eq!(first("127.1.0.0/30", Family::V4, 3), ["127.1.0.1", "127.1.0.2", "127.1.0.1"]);
-        assert_eq!(first("127.1.0.2/31", Family::V4, 3), ["127.1.0.2", "127.1.0.3", "127.1.0.2"]);
+        assert_eq!(
+            first("127.1.0.0/30", Family::V4, 3),
+            ["127.1.0.1", "127.1.0.2", "127.1.0.1"]
+        );
+        assert_eq!(
+            first("127.1.0.2/31", Family::V4, 3),
+            ["127.1.0.2", "127.1.0.3", "127.1.0.2"]
+        );
         assert_eq!(first("fd00::/80", Family::V6, 2), ["fd00::1", "fd00::2"]);
         // No multiple of 8 bits.
-        assert_eq!(ips("127.8.0.0/13").nth(Family::V4, (1 << 19) - 3).unwrap().to_string(), "127.15.255.254");
-        assert_eq!(ips("127.8.0.0/13").nth(Family::V4, (1 << 19) - 2), ips("127.8.0.0/13").nth(Family::V4, 0));
+        assert_eq!(
+            ips("127.8.0.0/13")
+                .nth(Family::V4, (1 << 19) - 3)
+                .unwrap()
+                .to_string(),
+            "127.15.255.254"
+        );
+        assert_eq!(
+            ips("127.8.0.0/13").nth(Family::V4, (1 << 19) - 2),
+            ips("127.8.0.0/13").nth(Family::V4, 0)
+        );
         let last = ips("2001:db8:0:20::/59").nth(Family::V6, u64::MAX).unwrap();
         assert_eq!(last.to_string(), "2001:db8:0:21::");
-        assert_eq!(ips("fd00::/80").nth(Family::V6, (1 << 48) - 1), ips("fd00::/80").nth(Family::V6, 0));
-        assert_eq!(ips("fd00::/80").nth(Family::V6, (1 << 48) - 2).unwrap().to_string(), "fd00::ffff:ffff:ffff");
+        assert_eq!(
+            ips("fd00::/80").nth(Family::V6, (1 << 48) - 1),
+            ips("fd00::/80").nth(Family::V6, 0)
+        );
+        assert_eq!(
+            ips("fd00::/80")
+                .nth(Family::V6, (1 << 48) - 2)
+                .unwrap()
+                .to_string(),
+            "fd00::ffff:ffff:ffff"
+        );
         let both = "127.0.0.1,fd00::1";
         assert_eq!(
             (first(both, Family::V4, 1), first(both, Family::V6, 1)),
@@ -310,21 +398,40 @@ mod tests {
             ("127.0.0.1-127.0.0.9,127.0.0.5", Problem::Twice),
             ("127.1.0.0/16,127.0.0.0/8", Problem::Twice),
         ] {
-            assert_eq!(text.parse::<LocalIps>().unwrap_err().problem, problem, "{text}");
+            assert_eq!(
+                text.parse::<LocalIps>().unwrap_err().problem,
+                problem,
+                "{text}"
+            );
         }
-        let error = "127.0.0.1,nowhere".parse::<LocalIps>().unwrap_err().to_string();
-        assert!(error.starts_with("`nowhere` is not a valid address: write"), "{error}");
+        let error = "127.0.0.1,nowhere"
+            .parse::<LocalIps>()
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.starts_with("`nowhere` is not a valid address: write"),
+            "{error}"
+        );
     }
 
     #[test]
     fn a_sample_has_the_first_and_the_last_that_are_used() {
         let sample = |text, used, most| -> Vec<String> {
-            ips(text).sample(Family::V4, used, most).map(|address| address.to_string()).collect()
+            ips(text)
+                .sample(Family::V4, used, most)
+                .map(|address| address.to_string())
+                .collect()
         };
         assert_eq!(sample("127.1.0.0/16", 2, 9), ["127.1.0.1", "127.1.0.2"]);
-        assert_eq!(sample("127.1.0.0/16", u64::MAX, 2), ["127.1.0.1", "127.1.255.254"]);
+        assert_eq!(
+            sample("127.1.0.0/16", u64::MAX, 2),
+            ["127.1.0.1", "127.1.255.254"]
+        );
         assert_eq!(sample("127.1.0.7", 99, 9), ["127.1.0.7"]);
-        assert_eq!(sample("127.0.0.1-127.0.0.5", u64::MAX, 3), ["127.0.0.1", "127.0.0.3", "127.0.0.5"]);
+        assert_eq!(
+            sample("127.0.0.1-127.0.0.5", u64::MAX, 3),
+            ["127.0.0.1", "127.0.0.3", "127.0.0.5"]
+        );
         assert_eq!(sample("fd00::/80", 5, 9), Vec::<String>::new());
     }
 

@@ -1,4 +1,5 @@
-//! Opening of a connection within its time: the byte stream, and the greeting of HTTP/2 where that is spoken.
+//! Opening of a connection within its time: the byte stream, and the greeting of HTTP/2 where that
+//! is spoken.
 
 use std::cell::Cell;
 use std::io;
@@ -48,7 +49,9 @@ where
         let scheme = spec.targets.hosts()[route.host].scheme();
         if spec.http.version.is_2(scheme, stream.alpn())? {
             flight.greeting(http2::NAME, dialled.get());
-            return http2::greet(stream, (spec, clock), &has_settings).await.map(Spoken::Http2);
+            return http2::greet(stream, (spec, clock), &has_settings)
+                .await
+                .map(Spoken::Http2);
         }
         flight.greeting(HTTP_1, dialled.get());
         Ok(Spoken::Http1(stream))
@@ -59,22 +62,37 @@ where
             (Some(Opening::Protocol(_)), _) if has_settings.get() => {
                 "the target's settings allowed no stream (MAX_CONCURRENT_STREAMS 0)".to_owned()
             }
-            (Some(Opening::Protocol(_)), _) => "the connection was open, and no settings of HTTP/2 came".to_owned(),
-            (Some(Opening::Tls(_)), _) => "the connection was open, and its TLS handshake not answered".to_owned(),
-            (Some(Opening::Tunnel(_)), Some(proxy)) => format!("{proxy} was connected, and opened no tunnel"),
+            (Some(Opening::Protocol(_)), _) => {
+                "the connection was open, and no settings of HTTP/2 came".to_owned()
+            }
+            (Some(Opening::Tls(_)), _) => {
+                "the connection was open, and its TLS handshake not answered".to_owned()
+            }
+            (Some(Opening::Tunnel(_)), Some(proxy)) => {
+                format!("{proxy} was connected, and opened no tunnel")
+            }
             (_, Some(proxy)) => format!("{proxy} accepted no connection"),
             (_, None) => return ErrorKind::ConnectTimeout,
         };
-        flight.explain(ErrorKind::ConnectTimeout, format!("{details} within {timeout:?}"));
+        flight.explain(
+            ErrorKind::ConnectTimeout,
+            format!("{details} within {timeout:?}"),
+        );
         ErrorKind::ConnectTimeout
     };
-    let opened = tokio::time::timeout(timeout, opened).await.map_err(timed_out)?;
+    let opened = tokio::time::timeout(timeout, opened)
+        .await
+        .map_err(timed_out)?;
     let spoken = opened.map_err(|error| connect_error(&error, flight))?;
-    Ok(Opened { spoken, at: dialled.get() })
+    Ok(Opened {
+        spoken,
+        at: dialled.get(),
+    })
 }
 
 fn connect_error(error: &io::Error, flight: &Flight) -> ErrorKind {
-    // Linux's numbers for "too many open files", here and in the system; the standard library has no names for them.
+    // Linux's numbers for "too many open files", here and in the system; the standard library has
+    // no names for them.
     const ENFILE: i32 = 23;
     const EMFILE: i32 = 24;
     if let Some(failure) = failure_of(error) {

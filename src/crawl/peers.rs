@@ -1,6 +1,8 @@
-//! Addresses of the hosts and proxies that connections are opened to: their turns, and looking their names up again (`--dns-ttl`).
+//! Addresses of the hosts and proxies that connections are opened to: their turns, and looking
+//! their names up again (`--dns-ttl`).
 //!
-//! Called when a connection is opened, never for a request. It must not connect, and it blocks nothing: lookups have threads of their own.
+//! Called when a connection is opened, never for a request. It must not connect, and it blocks
+//! nothing: lookups have threads of their own.
 
 use std::cmp::Reverse;
 use std::io;
@@ -12,8 +14,9 @@ use crawlmark_harness::clock::Nanos;
 
 use super::local_ips::{Family, LocalIps};
 
-/// Time for which an address is tried after all others of its name, once another one answered before it. Long enough to spare
-/// nearly all connections the wait for a dead address, short enough for one that was restarted.
+/// Time for which an address is tried after all others of its name, once another one answered
+/// before it. Long enough to spare nearly all connections the wait for a dead address, short enough
+/// for one that was restarted.
 const REST: Duration = Duration::from_secs(10);
 
 /// Settings of lookups during the run.
@@ -21,7 +24,8 @@ const REST: Duration = Duration::from_secs(10);
 pub struct Lookups {
     /// Age at which addresses are looked up again.
     pub ttl: Duration,
-    /// Name and port of each host, then of each proxy; none of what has no name or is not looked up.
+    /// Name and port of each host, then of each proxy; none of what has no name or is not looked
+    /// up.
     pub names: Vec<Option<(String, u16)>>,
     /// Look up the addresses of a name. Blocks.
     pub resolve: fn(&str, u16) -> io::Result<Vec<SocketAddr>>,
@@ -57,24 +61,46 @@ pub(super) enum LookedUp {
 }
 
 impl HostAddresses {
-    /// Start with addresses that were looked up at `now`. New connections use them in turn, from number `turn` on.
+    /// Start with addresses that were looked up at `now`. New connections use them in turn, from
+    /// number `turn` on.
     pub(super) fn new(addresses: &[SocketAddr], turn: usize, now: Nanos) -> Self {
-        let addresses = addresses.iter().map(|at| Address { at: *at, rests_until: Nanos::default() }).collect();
-        Self { addresses, family: None, turn, looked_up: now, lookup: None }
+        let addresses = addresses
+            .iter()
+            .map(|at| Address {
+                at: *at,
+                rests_until: Nanos::default(),
+            })
+            .collect();
+        Self {
+            addresses,
+            family: None,
+            turn,
+            looked_up: now,
+            lookup: None,
+        }
     }
 
-    /// Take a turn: return all addresses in the order in which a new connection tries them. Addresses of the family that answered last
-    /// take turns; second is one of the other family (RFC 8305, 4).
+    /// Take a turn: return all addresses in the order in which a new connection tries them.
+    /// Addresses of the family that answered last take turns; second is one of the other family
+    /// (RFC 8305, 4).
     pub(super) fn order(&mut self, now: Nanos) -> Vec<SocketAddr> {
-        let Some(first) = self.addresses.first() else { return Vec::new() };
+        let Some(first) = self.addresses.first() else {
+            return Vec::new();
+        };
         let family = self.family.unwrap_or(Family::of(first.at.ip()));
         let is_of_family = |address: &&Address| Family::of(address.at.ip()) == family;
         let mut order: Vec<&Address> = self.addresses.iter().collect();
         order.sort_by_key(|address| (address.rests_until > now, Reverse(is_of_family(address))));
-        let equals = order.iter().take_while(|address| address.rests_until <= now && is_of_family(address)).count();
+        let equals = order
+            .iter()
+            .take_while(|address| address.rests_until <= now && is_of_family(address))
+            .count();
         order[..equals].rotate_left(self.turn.checked_rem(equals).unwrap_or(0));
         let family = Family::of(order[0].at.ip());
-        if let Some(other) = order.iter().position(|address| Family::of(address.at.ip()) != family) {
+        if let Some(other) = order
+            .iter()
+            .position(|address| Family::of(address.at.ip()) != family)
+        {
             order[1..=other].rotate_right(1);
         }
         self.turn = self.turn.wrapping_add(1);
@@ -84,7 +110,10 @@ impl HostAddresses {
     /// Note that number `answered` of `order` answered first.
     pub(super) fn answered(&mut self, order: &[SocketAddr], answered: usize, now: Nanos) {
         self.family = order.get(answered).map(|at| Family::of(at.ip()));
-        order.iter().take(answered).for_each(|at| self.rest(*at, now));
+        order
+            .iter()
+            .take(answered)
+            .for_each(|at| self.rest(*at, now));
     }
 
     /// Try an address after all others for a while.
@@ -94,7 +123,8 @@ impl HostAddresses {
         }
     }
 
-    /// Look up a name once its addresses are too old, and use the result of the last lookup. Return how that ended; none if none has.
+    /// Look up a name once its addresses are too old, and use the result of the last lookup. Return
+    /// how that ended; none if none has.
     pub(super) fn renew(
         &mut self,
         number: usize,
@@ -103,8 +133,9 @@ impl HostAddresses {
     ) -> Option<LookedUp> {
         let (name, port) = lookups.names.get(number)?.as_ref()?;
         if let Some(result) = self.lookup.take_if(|lookup| lookup.get().is_some()) {
-            let may_use =
-                |at: &SocketAddr| (lookups.may_use)(at.ip()) && ips.is_none_or(|ips| ips.has(Family::of(at.ip())));
+            let may_use = |at: &SocketAddr| {
+                (lookups.may_use)(at.ip()) && ips.is_none_or(|ips| ips.has(Family::of(at.ip())))
+            };
             let found = result.get().into_iter().flatten().flatten();
             let known = |at: &SocketAddr| self.addresses.iter().find(|address| address.at == *at);
             let addresses: Vec<Address> = found
@@ -120,13 +151,16 @@ impl HostAddresses {
             self.addresses = addresses;
             return Some(LookedUp::Renewed);
         }
-        if self.lookup.is_none() && u128::from(now.since(self.looked_up)) >= lookups.ttl.as_nanos() {
+        if self.lookup.is_none() && u128::from(now.since(self.looked_up)) >= lookups.ttl.as_nanos()
+        {
             self.looked_up = now;
             let result = Arc::new(OnceLock::new());
             self.lookup = Some(Arc::clone(&result));
             let (name, port, resolve) = (name.clone(), *port, lookups.resolve);
             // Its end is seen by the next connection.
-            drop(tokio::task::spawn_blocking(move || result.set(resolve(&name, port))));
+            drop(tokio::task::spawn_blocking(move || {
+                result.set(resolve(&name, port))
+            }));
         }
         None
     }
@@ -139,7 +173,10 @@ mod tests {
     use super::*;
 
     fn addresses(text: &str) -> Vec<SocketAddr> {
-        text.split(' ').filter(|text| !text.is_empty()).map(|text| text.parse().unwrap()).collect()
+        text.split(' ')
+            .filter(|text| !text.is_empty())
+            .map(|text| text.parse().unwrap())
+            .collect()
     }
 
     fn at(seconds: u64) -> Nanos {
@@ -152,15 +189,36 @@ mod tests {
         let mut peer = HostAddresses::new(&all, 1, at(0));
         let firsts = |peer: &mut HostAddresses, times: usize| -> Vec<String> {
             let orders = (0..times).map(|_| peer.order(at(1)));
-            orders.map(|order| format!("{} {}", order[0].ip(), order[1].ip())).collect()
+            orders
+                .map(|order| format!("{} {}", order[0].ip(), order[1].ip()))
+                .collect()
         };
-        assert_eq!(firsts(&mut peer, 4), ["::2 127.0.0.1", "::3 127.0.0.1", "::1 127.0.0.1", "::2 127.0.0.1"]);
+        assert_eq!(
+            firsts(&mut peer, 4),
+            [
+                "::2 127.0.0.1",
+                "::3 127.0.0.1",
+                "::1 127.0.0.1",
+                "::2 127.0.0.1"
+            ]
+        );
         // The first family was silent: the other one is used.
         let order = peer.order(at(1));
         peer.answered(&order, 1, at(1));
         let of_other = firsts(&mut peer, 4);
-        assert!(of_other.iter().all(|pair| pair.starts_with("127.0.0.") && pair.contains(" ::")), "{of_other:?}");
-        assert_eq!(of_other.iter().filter(|pair| pair.starts_with("127.0.0.1")).count(), 2);
+        assert!(
+            of_other
+                .iter()
+                .all(|pair| pair.starts_with("127.0.0.") && pair.contains(" ::")),
+            "{of_other:?}"
+        );
+        assert_eq!(
+            of_other
+                .iter()
+                .filter(|pair| pair.starts_with("127.0.0.1"))
+                .count(),
+            2
+        );
         // Each order has all addresses once.
         let mut order = peer.order(at(1));
         order.sort_unstable();
@@ -195,8 +253,14 @@ mod tests {
 
     fn resolve(name: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
         assert_eq!((name, port), ("a.test", 1));
-        let answer = ANSWERS.lock().unwrap().pop().expect("no more lookups than the test expects");
-        answer.map(addresses).ok_or_else(|| io::ErrorKind::NotFound.into())
+        let answer = ANSWERS
+            .lock()
+            .unwrap()
+            .pop()
+            .expect("no more lookups than the test expects");
+        answer
+            .map(addresses)
+            .ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
     #[tokio::test]
@@ -215,15 +279,33 @@ mod tests {
         assert!(peer.lookup.is_none(), "too early");
         let (renewed, failed) = (LookedUp::Renewed, LookedUp::Failed);
         for (time, answer, ended, expected) in [
-            (30, Some("127.0.0.2:1 127.0.0.3:1"), renewed, "127.0.0.2:1 127.0.0.3:1"),
+            (
+                30,
+                Some("127.0.0.2:1 127.0.0.3:1"),
+                renewed,
+                "127.0.0.2:1 127.0.0.3:1",
+            ),
             (60, None, failed, "127.0.0.2:1 127.0.0.3:1"),
             // Without --rate no public address, and none that no source address reaches.
-            (90, Some("192.0.2.1:1 [::1]:1"), failed, "127.0.0.2:1 127.0.0.3:1"),
+            (
+                90,
+                Some("192.0.2.1:1 [::1]:1"),
+                failed,
+                "127.0.0.2:1 127.0.0.3:1",
+            ),
             (120, Some("192.0.2.1:1 127.0.0.4:1"), renewed, "127.0.0.4:1"),
         ] {
             *ANSWERS.lock().unwrap() = vec![answer];
-            assert_eq!(peer.renew(1, settings, at(time)), None, "{time}: it is under way");
-            assert_eq!(peer.addresses.len(), if time == 30 { 1 } else { 2 }, "{time}: old addresses serve");
+            assert_eq!(
+                peer.renew(1, settings, at(time)),
+                None,
+                "{time}: it is under way"
+            );
+            assert_eq!(
+                peer.addresses.len(),
+                if time == 30 { 1 } else { 2 },
+                "{time}: old addresses serve"
+            );
             let mut ended_as = None;
             while ended_as.is_none() {
                 tokio::task::yield_now().await;

@@ -1,12 +1,13 @@
 //! Idle connections, by host, with a limit on their number.
 //!
-//! Called by the crawl on the hot path; it opens nothing itself. With one host there are never more connections than
-//! lanes: one is opened only when none is idle.
+//! Called by the crawl on the hot path; it opens nothing itself. With one host there are never more
+//! connections than lanes: one is opened only when none is idle.
 
 use std::cell::{Cell, RefCell};
 
-/// Connections at rest for each lane, at most. Lanes go from host to host; two for each lane are enough for two hosts never
-/// to need a new one, and keep a crawl of very many hosts from keeping a connection to each.
+/// Connections at rest for each lane, at most. Lanes go from host to host; two for each lane are
+/// enough for two hosts never to need a new one, and keep a crawl of very many hosts from keeping a
+/// connection to each.
 pub(super) const RESTING_PER_LANE: usize = 2;
 
 /// The connections of one shard that are not in use.
@@ -34,7 +35,10 @@ impl<C> Pool<C> {
     /// Close the connections to `host` that were unused for longest, as long as they are `old`.
     pub(super) fn expire(&self, host: usize, old: impl Fn(&C) -> bool) {
         let mut idle = self.idle.borrow_mut();
-        let expired = idle[host].iter().take_while(|connection| old(connection)).count();
+        let expired = idle[host]
+            .iter()
+            .take_while(|connection| old(connection))
+            .count();
         idle[host].drain(..expired);
         self.resting.set(self.resting.get() - expired);
     }
@@ -46,7 +50,8 @@ impl<C> Pool<C> {
         Some(connection)
     }
 
-    /// Keeps a connection to `host` for later. Beyond what may rest, another one is closed; the hosts give one in turn.
+    /// Keeps a connection to `host` for later. Beyond what may rest, another one is closed; the
+    /// hosts give one in turn.
     pub(super) fn keep(&self, host: usize, connection: C) {
         let mut idle = self.idle.borrow_mut();
         idle[host].push(connection);
@@ -75,11 +80,17 @@ mod tests {
     fn the_most_recently_used_is_taken_and_the_least_is_closed() {
         let pool = Pool::new(2, 1);
         (0..3).for_each(|n| pool.keep(0, n));
-        assert_eq!([pool.take(1), pool.take(0), pool.take(0), pool.take(0)], [None, Some(2), Some(1), None]);
+        assert_eq!(
+            [pool.take(1), pool.take(0), pool.take(0), pool.take(0)],
+            [None, Some(2), Some(1), None]
+        );
         (3..5).for_each(|n| pool.keep(0, n));
         pool.expire(1, |_| true);
         pool.expire(0, |n| *n == 3);
-        assert_eq!((pool.resting.get(), pool.take(0), pool.take(0)), (1, Some(4), None));
+        assert_eq!(
+            (pool.resting.get(), pool.take(0), pool.take(0)),
+            (1, Some(4), None)
+        );
     }
 
     proptest! {

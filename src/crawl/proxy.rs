@@ -1,7 +1,7 @@
 //! Proxies of a crawl: which one each connection goes through, with which session.
 //!
-//! Built once by `run`, before the fork, and shared by all shards. It must not open a socket; credentials must not appear in any
-//! text or debug output.
+//! Built once by `run`, before the fork, and shared by all shards. It must not open a socket;
+//! credentials must not appear in any text or debug output.
 
 mod retirement;
 mod session;
@@ -65,7 +65,8 @@ impl Proxies {
         self.of(host).any(ProxyUrl::resolves_names)
     }
 
-    /// True if a connection to a host needs its address: without a proxy, or through one that does not look up names.
+    /// True if a connection to a host needs its address: without a proxy, or through one that does
+    /// not look up names.
     #[must_use]
     pub fn needs_address(&self, host: usize) -> bool {
         !self.serves(host) || self.of(host).any(|url| !url.resolves_names())
@@ -86,12 +87,19 @@ impl Proxies {
 
     /// Return the proxies of a host; none of a host that is connected to directly.
     fn of(&self, host: usize) -> impl Iterator<Item = &ProxyUrl> {
-        let list = self.of_host.get(host).copied().flatten().map(|list| &self.lists[list]);
-        list.into_iter().flatten().map(|proxy| &self.all[*proxy].url)
+        let list = self
+            .of_host
+            .get(host)
+            .copied()
+            .flatten()
+            .map(|list| &self.lists[list]);
+        list.into_iter()
+            .flatten()
+            .map(|proxy| &self.all[*proxy].url)
     }
 
-    /// Return the way of a connection with a session to host number `number`, which is `host` and has the address `address` if it was
-    /// looked up; none of a host that is connected to directly.
+    /// Return the way of a connection with a session to host number `number`, which is `host` and
+    /// has the address `address` if it was looked up; none of a host that is connected to directly.
     pub(super) fn hop(
         &self,
         (number, host): (usize, &Host),
@@ -110,40 +118,68 @@ impl Proxies {
                 origin: [Scheme::Http.prefix().as_bytes(), host.header().as_bytes()].concat(),
                 header: tunnel::authorization(credentials.as_ref()),
             }),
-            (Protocol::Http, Scheme::Https) => Way::Tunnel(tunnel::connect(host, credentials.as_ref())),
+            (Protocol::Http, Scheme::Https) => {
+                Way::Tunnel(tunnel::connect(host, credentials.as_ref()))
+            }
             (Protocol::Socks5, _) => Way::Tunnel(tunnel::socks(host, address, credentials)),
             (Protocol::Socks5h, _) => Way::Tunnel(tunnel::socks(host, None, credentials)),
         };
         let session = url.has_session().then_some(used);
-        Some(Hop { proxy, name: url.to_string(), session, address, way })
+        Some(Hop {
+            proxy,
+            name: url.to_string(),
+            session,
+            address,
+            way,
+        })
     }
 }
 
 /// Most turns of all proxies together: the sum of their weights, once common factors are taken out.
 const MOST_TURNS: u64 = 100_000;
 
-/// Return the numbers of proxies of these weights in the order of their turns: each as often as its weight, without common factors, and
-/// spread evenly.
+/// Return the numbers of proxies of these weights in the order of their turns: each as often as its
+/// weight, without common factors, and spread evenly.
 ///
 /// # Errors
 /// With the sum of the weights, if that is too large.
 pub fn turns(weights: &[u32]) -> Result<Vec<usize>, TooManyTurns> {
-    let common = weights.iter().fold(0, |common, weight| gcd(common, u64::from(*weight))).max(1);
-    let weights: Vec<u64> = weights.iter().map(|weight| u64::from(*weight) / common).collect();
+    let common = weights
+        .iter()
+        .fold(0, |common, weight| gcd(common, u64::from(*weight)))
+        .max(1);
+    let weights: Vec<u64> = weights
+        .iter()
+        .map(|weight| u64::from(*weight) / common)
+        .collect();
     let all: u64 = weights.iter().sum();
     if all > MOST_TURNS {
         return Err(TooManyTurns(all));
     }
-    // Turn n of a proxy of weight w is in the middle of the n-th of w equal parts of the round, at (2n + 1)/2w.
-    let mut turns: Vec<(u64, usize)> =
-        weights.iter().enumerate().flat_map(|(proxy, weight)| (0..*weight).map(move |n| (2 * n + 1, proxy))).collect();
-    turns.sort_by_key(|(at, proxy)| (Middle { at: *at, of: weights[*proxy] }, *proxy));
+    // Turn n of a proxy of weight w is in the middle of the n-th of w equal parts of the round, at
+    // (2n + 1)/2w.
+    let mut turns: Vec<(u64, usize)> = weights
+        .iter()
+        .enumerate()
+        .flat_map(|(proxy, weight)| (0..*weight).map(move |n| (2 * n + 1, proxy)))
+        .collect();
+    turns.sort_by_key(|(at, proxy)| {
+        (
+            Middle {
+                at: *at,
+                of: weights[*proxy],
+            },
+            *proxy,
+        )
+    });
     Ok(turns.into_iter().map(|(_, proxy)| proxy).collect())
 }
 
 /// Weights that add up to too many turns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the weights add up to {0} turns, more than {MOST_TURNS}: use smaller weights, or multiples of one number")]
+#[error(
+    "the weights add up to {0} turns, more than {MOST_TURNS}: use smaller weights, or multiples of one number"
+)]
 pub struct TooManyTurns(u64);
 
 /// Middle of a turn: the fraction `at / (2 * of)`, compared without rounding.
@@ -209,7 +245,9 @@ pub(super) struct Absolute {
 
 impl fmt::Debug for Absolute {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Absolute").field("origin", &String::from_utf8_lossy(&self.origin)).finish_non_exhaustive()
+        f.debug_struct("Absolute")
+            .field("origin", &String::from_utf8_lossy(&self.origin))
+            .finish_non_exhaustive()
     }
 }
 

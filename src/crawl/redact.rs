@@ -1,8 +1,10 @@
-//! Redaction of secrets (tokens, passwords, header values) in URLs, headers, commands and messages, before they are saved or printed.
+//! Redaction of secrets (tokens, passwords, header values) in URLs, headers, commands and messages,
+//! before they are saved or printed.
 //!
-//! Called wherever such text leaves the program: a saved command line goes through [`words`], [`header`] and [`url()`],
-//! and every message through [`text`]. Values of headers and bodies are never shown. In URLs and commands, values whose names
-//! look like secrets are left out, including some that are not secret.
+//! Called wherever such text leaves the program: a saved command line goes through [`words`],
+//! [`header`] and [`url()`], and every message through [`text`]. Values of headers and bodies are
+//! never shown. In URLs and commands, values whose names look like secrets are left out, including
+//! some that are not secret.
 
 use std::borrow::Cow;
 
@@ -39,7 +41,8 @@ const PARTS: [&str; 24] = [
     "verifier",
 ];
 
-/// Words that make a name that of a secret: too short to be looked for within words, as in `mapping` and `aside`.
+/// Words that make a name that of a secret: too short to be looked for within words, as in
+/// `mapping` and `aside`.
 const WORDS: [&str; 20] = [
     "sig",
     "pwd",
@@ -66,8 +69,9 @@ const WORDS: [&str; 20] = [
 /// Whole names of secrets.
 const NAMES: [&str; 2] = ["key", "code"];
 
-/// Redact a URL, or the end of one: its user name and password, and the values of secret parameters of its path and query. A value
-/// goes on until a parameter with a name of its own follows, so that one with a space or an `&` in it is left out whole.
+/// Redact a URL, or the end of one: its user name and password, and the values of secret parameters
+/// of its path and query. A value goes on until a parameter with a name of its own follows, so that
+/// one with a space or an `&` in it is left out whole.
 #[must_use]
 pub fn url(url: &str) -> String {
     let url = without_credentials(url);
@@ -86,7 +90,11 @@ pub fn url(url: &str) -> String {
             redacted.push_str(&shown);
             redacted.push_str(&url[at + piece.len()..end]);
         }
-        is_withheld = if is_named { shown != piece } else { is_withheld };
+        is_withheld = if is_named {
+            shown != piece
+        } else {
+            is_withheld
+        };
         // A segment of a path ends with it.
         is_withheld &= in_query || !url[..end].ends_with('/');
         at = end;
@@ -94,7 +102,8 @@ pub fn url(url: &str) -> String {
     redacted
 }
 
-/// Redact every URL in a text. One between quotation marks goes up to the closing one, spaces included.
+/// Redact every URL in a text. One between quotation marks goes up to the closing one, spaces
+/// included.
 #[must_use]
 pub fn text(text: &str) -> String {
     let mut redacted = String::with_capacity(text.len());
@@ -107,14 +116,18 @@ pub fn text(text: &str) -> String {
     redacted + &words_of(rest)
 }
 
-/// The first URL in a text that stands between quotation marks, with what is before it, marks included, and after it.
+/// The first URL in a text that stands between quotation marks, with what is before it, marks
+/// included, and after it.
 fn next_quoted(text: &str) -> Option<(&str, &str, &str)> {
     let is_mark = |c: char| matches!(c, '\'' | '"' | '`');
     let is_word = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
     text.match_indices(is_mark).find_map(|(at, mark)| {
         let inner = &text[at + 1..];
         let closes = |end: usize| !is_word(inner[end + 1..].chars().next());
-        let end = inner.match_indices(mark).map(|(end, _)| end).find(|end| closes(*end))?;
+        let end = inner
+            .match_indices(mark)
+            .map(|(end, _)| end)
+            .find(|end| closes(*end))?;
         let is_url = inner[..end].contains("://") || inner[..end].contains('?');
         let opens = is_url && !is_word(text[..at].chars().next_back());
         opens.then(|| (&text[..=at], &inner[..end], &inner[end..]))
@@ -130,7 +143,8 @@ fn words_of(text: &str) -> String {
             let start = word[..end].len() - word[..end].trim_start_matches('(').len();
             // A bracket that is closed and was not opened in the URL is of the sentence.
             let inner = &word[start..end];
-            let is_closed = inner.ends_with(')') && inner.matches(')').count() > inner.matches('(').count();
+            let is_closed =
+                inner.ends_with(')') && inner.matches(')').count() > inner.matches('(').count();
             let end = end - usize::from(is_closed);
             word[..start].to_owned() + &url(&word[start..end]) + &word[end..]
         })
@@ -157,9 +171,12 @@ pub fn words(words: &[String]) -> Vec<String> {
         }
         let (flag, value) = match word.split_once('=').filter(|_| word.starts_with("--")) {
             Some((flag, value)) => (flag, Some(value)),
-            None if word.starts_with("-H") || (word.starts_with("-a") && word.contains(':')) => word
-                .split_at_checked(2)
-                .map_or((&**word, None), |(flag, value)| (flag, Some(value).filter(|value| !value.is_empty()))),
+            None if word.starts_with("-H") || (word.starts_with("-a") && word.contains(':')) => {
+                word.split_at_checked(2)
+                    .map_or((&**word, None), |(flag, value)| {
+                        (flag, Some(value).filter(|value| !value.is_empty()))
+                    })
+            }
             None => (&**word, None),
         };
         let redact: Option<fn(&str) -> String> = match flag {
@@ -170,7 +187,13 @@ pub fn words(words: &[String]) -> Vec<String> {
             // The name of a variable.
             "--bearer-env" => None,
             // `--auth`; the letter means other things elsewhere.
-            "-a" => Some(|value| if value.contains(':') { WITHHELD.to_owned() } else { value.to_owned() }),
+            "-a" => Some(|value| {
+                if value.contains(':') {
+                    WITHHELD.to_owned()
+                } else {
+                    value.to_owned()
+                }
+            }),
             // A flag that turns something off has no value: `--no-pin`.
             _ if flag.starts_with("--no-") => None,
             _ if flag.starts_with("--") && is_secret(flag) => Some(|_| WITHHELD.to_owned()),
@@ -193,20 +216,35 @@ pub fn words(words: &[String]) -> Vec<String> {
 #[must_use]
 pub fn line(line: &str) -> String {
     // What no shell can read is not shown either.
-    let Some(all) = shlex::split(line) else { return WITHHELD.to_owned() };
+    let Some(all) = shlex::split(line) else {
+        return WITHHELD.to_owned();
+    };
     let redacted = words(&all);
-    if redacted == all { line.to_owned() } else { redacted.join(" ") }
+    if redacted == all {
+        line.to_owned()
+    } else {
+        redacted.join(" ")
+    }
 }
 
 /// Redact the user name and password of a URL up to its query, with or without a scheme.
 fn without_credentials(path: &str) -> String {
     let start = path.find("://").map_or(0, |scheme| scheme + 3);
     let start = start + path[start..].find(|c| c != '/').unwrap_or(0);
-    let authority = path[start..].split(['/', '?', '#']).next().unwrap_or_default();
+    let authority = path[start..]
+        .split(['/', '?', '#'])
+        .next()
+        .unwrap_or_default();
     // A password with a slash in it goes on until the last `@`. Digits are a port.
     let is_port = |text: &str| text.chars().all(|c| c.is_ascii_digit());
-    let holds_password = authority.split_once(':').is_some_and(|(_, rest)| !rest.starts_with('/') && !is_port(rest));
-    let authority = if holds_password && !authority.contains(['@', '[']) { &path[start..] } else { authority };
+    let holds_password = authority
+        .split_once(':')
+        .is_some_and(|(_, rest)| !rest.starts_with('/') && !is_port(rest));
+    let authority = if holds_password && !authority.contains(['@', '[']) {
+        &path[start..]
+    } else {
+        authority
+    };
     match authority.rfind('@') {
         // Without a scheme it may be an address of mail.
         Some(at) if start > 0 || authority[..at].contains(':') => {
@@ -218,21 +256,34 @@ fn without_credentials(path: &str) -> String {
 
 /// Redact what follows the first name of a secret in `name=value`.
 fn assignment(text: &str) -> String {
-    let named = text.match_indices('=').map(|(at, _)| text.split_at(at + 1)).find(|(name, value)| {
-        let name = name.trim_end_matches('=').rsplit(['?', '#', '=']).next().unwrap_or_default();
-        !value.is_empty() && is_secret(name)
-    });
+    let named = text
+        .match_indices('=')
+        .map(|(at, _)| text.split_at(at + 1))
+        .find(|(name, value)| {
+            let name = name
+                .trim_end_matches('=')
+                .rsplit(['?', '#', '='])
+                .next()
+                .unwrap_or_default();
+            !value.is_empty() && is_secret(name)
+        });
     named.map_or_else(|| text.to_owned(), |(name, _)| format!("{name}{WITHHELD}"))
 }
 
 /// True if a parameter, a header or a flag of this name holds a secret.
 pub(super) fn is_secret(name: &str) -> bool {
     let name = decoded(name);
-    let plain: String = name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase();
+    let plain: String = name
+        .chars()
+        .filter(char::is_ascii_alphanumeric)
+        .collect::<String>()
+        .to_ascii_lowercase();
     NAMES.contains(&&*plain)
         || plain.ends_with("key")
         || PARTS.iter().any(|part| plain.contains(part))
-        || words_of_name(&name).iter().any(|word| WORDS.contains(&&**word))
+        || words_of_name(&name)
+            .iter()
+            .any(|word| WORDS.contains(&&**word))
 }
 
 /// The words of a name, in lower case: `user_pin2`, `user-pin` and `userPin` are `user` and `pin`.
@@ -261,7 +312,11 @@ fn decoded(name: &str) -> Cow<'_, str> {
         let code = u8::from_str_radix(part.get(..2)?, 16).ok()?;
         Some(format!("{}{}", char::from(code), part.get(2..)?))
     };
-    parts.fold(first, |all, part| all + &decode(part).unwrap_or_else(|| format!("%{part}"))).into()
+    parts
+        .fold(first, |all, part| {
+            all + &decode(part).unwrap_or_else(|| format!("%{part}"))
+        })
+        .into()
 }
 
 #[cfg(test)]
@@ -320,7 +375,11 @@ mod tests {
 
     fn secret_name() -> impl Strategy<Value = String> {
         let cases: [fn(&str) -> String; 3] = [str::to_owned, str::to_lowercase, str::to_uppercase];
-        (prop::sample::select(&NAMED[..]), prop::sample::select(cases.to_vec())).prop_map(|(name, case)| case(name))
+        (
+            prop::sample::select(&NAMED[..]),
+            prop::sample::select(cases.to_vec()),
+        )
+            .prop_map(|(name, case)| case(name))
     }
 
     #[test]
@@ -329,11 +388,23 @@ mod tests {
             ("http://a/items/{id}", "http://a/items/{id}"),
             ("http://a/@user/{id}", "http://a/@user/{id}"),
             ("http://a/{id}?page=2&q=key", "http://a/{id}?page=2&q=key"),
-            ("http://a/{id}?api_key=X&page=2", "http://a/{id}?api_key=...&page=2"),
-            ("http://a/{id}?page=2&X-Amz-Signature=ab=c", "http://a/{id}?page=2&X-Amz-Signature=..."),
-            ("http://a/?ACCESS-TOKEN=t&id={id}", "http://a/?ACCESS-TOKEN=...&id={id}"),
+            (
+                "http://a/{id}?api_key=X&page=2",
+                "http://a/{id}?api_key=...&page=2",
+            ),
+            (
+                "http://a/{id}?page=2&X-Amz-Signature=ab=c",
+                "http://a/{id}?page=2&X-Amz-Signature=...",
+            ),
+            (
+                "http://a/?ACCESS-TOKEN=t&id={id}",
+                "http://a/?ACCESS-TOKEN=...&id={id}",
+            ),
             ("?sig=1&key=&password=p", "?sig=...&key=&password=..."),
-            ("http://a/keys/{id}?monkeys=3&keyboard=us", "http://a/keys/{id}?monkeys=3&keyboard=us"),
+            (
+                "http://a/keys/{id}?monkeys=3&keyboard=us",
+                "http://a/keys/{id}?monkeys=3&keyboard=us",
+            ),
             ("http://user:hush@a/{id}?x=1", "http://...@a/{id}?x=1"),
             ("http://hush@a:80", "http://...@a:80"),
             ("https://u:h@sh@a/", "https://...@a/"),
@@ -341,27 +412,57 @@ mod tests {
             ("http:///u:hush@a", "http:///...@a"),
             ("http://u:hu/sh@a/{id}", "http://...@a/{id}"),
             ("http://h:80/@user/{id}", "http://h:80/@user/{id}"),
-            ("http://a/?token=hush hush&page=2", "http://a/?token=...&page=2"),
-            ("http://a/?token=hush&hush&page=2", "http://a/?token=...&page=2"),
-            ("http://a/?x=1;token=hush;page=2", "http://a/?x=1;token=...;page=2"),
-            ("http://a/?x=?token=hush/hush?a=hush", "http://a/?x=?token=..."),
+            (
+                "http://a/?token=hush hush&page=2",
+                "http://a/?token=...&page=2",
+            ),
+            (
+                "http://a/?token=hush&hush&page=2",
+                "http://a/?token=...&page=2",
+            ),
+            (
+                "http://a/?x=1;token=hush;page=2",
+                "http://a/?x=1;token=...;page=2",
+            ),
+            (
+                "http://a/?x=?token=hush/hush?a=hush",
+                "http://a/?x=?token=...",
+            ),
             ("http://a/?%74oken=hush", "http://a/?%74oken=..."),
             ("http://a/x;token=hush/{id}", "http://a/x;token=.../{id}"),
             ("http://a/?token=...&b=1", "http://a/?token=...&b=1"),
-            ("http://a/?sid=h&jwt=h&hmac=h&otp=h&pin=h", "http://a/?sid=...&jwt=...&hmac=...&otp=...&pin=..."),
-            ("http://a/?nonce=h&private=h&session_id=h", "http://a/?nonce=...&private=...&session_id=..."),
+            (
+                "http://a/?sid=h&jwt=h&hmac=h&otp=h&pin=h",
+                "http://a/?sid=...&jwt=...&hmac=...&otp=...&pin=...",
+            ),
+            (
+                "http://a/?nonce=h&private=h&session_id=h",
+                "http://a/?nonce=...&private=...&session_id=...",
+            ),
             (
                 "http://a/?x-jwt=h&userPin=h&user[pin]=h&pin2=h",
                 "http://a/?x-jwt=...&userPin=...&user[pin]=...&pin2=...",
             ),
-            ("http://a/?connect.sid=h&PHPSESSID=h&SID=h", "http://a/?connect.sid=...&PHPSESSID=...&SID=..."),
+            (
+                "http://a/?connect.sid=h&PHPSESSID=h&SID=h",
+                "http://a/?connect.sid=...&PHPSESSID=...&SID=...",
+            ),
             (
                 "http://a/?db_pass=h&passphrase=h&SAMLResponse=h",
                 "http://a/?db_pass=...&passphrase=...&SAMLResponse=...",
             ),
-            ("http://a/?code_verifier=h&csrf=h&cvv=h", "http://a/?code_verifier=...&csrf=...&cvv=..."),
-            ("http://a/?side=1&aside=2&spin=3&pins=4&option=5", "http://a/?side=1&aside=2&spin=3&pins=4&option=5"),
-            ("http://a/?shipping=1&design=2&status_code=3", "http://a/?shipping=1&design=2&status_code=3"),
+            (
+                "http://a/?code_verifier=h&csrf=h&cvv=h",
+                "http://a/?code_verifier=...&csrf=...&cvv=...",
+            ),
+            (
+                "http://a/?side=1&aside=2&spin=3&pins=4&option=5",
+                "http://a/?side=1&aside=2&spin=3&pins=4&option=5",
+            ),
+            (
+                "http://a/?shipping=1&design=2&status_code=3",
+                "http://a/?shipping=1&design=2&status_code=3",
+            ),
             ("someone@example.com", "someone@example.com"),
         ] {
             assert_eq!(url(typed), shown);
@@ -371,15 +472,23 @@ mod tests {
     #[test]
     fn every_url_of_a_text_is_redacted_and_the_rest_is_as_it_was() {
         assert_eq!(
-            text("error: the URL `http://h/?key=hush#x`\nhas 'ftp://u:hush@b/' in it, \"fine?\" a=b\n"),
+            text(
+                "error: the URL `http://h/?key=hush#x`\nhas 'ftp://u:hush@b/' in it, \"fine?\" a=b\n"
+            ),
             "error: the URL `http://h/?key=...`\nhas 'ftp://...@b/' in it, \"fine?\" a=b\n"
         );
     }
 
     #[test]
     fn a_bracket_around_a_url_is_closed() {
-        assert_eq!(text("the base (http://h/?key=hush) with"), "the base (http://h/?key=...) with");
-        assert_eq!(text("the base (http://h/?key=...) with"), "the base (http://h/?key=...) with");
+        assert_eq!(
+            text("the base (http://h/?key=hush) with"),
+            "the base (http://h/?key=...) with"
+        );
+        assert_eq!(
+            text("the base (http://h/?key=...) with"),
+            "the base (http://h/?key=...) with"
+        );
     }
 
     proptest! {
@@ -389,7 +498,8 @@ mod tests {
             name in secret_name(), before in "|page=2&|page=2;|a=|a=\\?", after in "|&page=2",
             mark in "[`'\"]",
         ) {
-            // What a URL typed with it would end, or what is the name of something else, is no part of it.
+            // What a URL typed with it would end, or what is the name of something else, is no part
+            // of it.
             let url_typed = format!("http://h:80/items/{{id}}?{before}{name}={secret}{after}");
             let mut shown = vec![url(&url_typed), line(&shlex::try_join(["--url", &url_typed]).unwrap())];
             if !secret.contains(&mark) {
@@ -417,19 +527,40 @@ mod tests {
     #[test]
     fn a_command_line_holds_no_secret() {
         for (typed, shown) in [
-            ("-c 8  --target-latency '20ms'", "-c 8  --target-latency '20ms'"),
-            ("-c 8 -H 'authorization: Bearer hush'", "-c 8 -H authorization: ..."),
+            (
+                "-c 8  --target-latency '20ms'",
+                "-c 8  --target-latency '20ms'",
+            ),
+            (
+                "-c 8 -H 'authorization: Bearer hush'",
+                "-c 8 -H authorization: ...",
+            ),
             ("-H'x-key: hush' --body hush", "-Hx-key: ... --body ..."),
-            ("'--header=cookie:hush' --body=hush -c 2", "--header=cookie: ... --body=... -c 2"),
-            ("http://u:hush@h/{id}?token=hush -c 2", "http://...@h/{id}?token=... -c 2"),
+            (
+                "'--header=cookie:hush' --body=hush -c 2",
+                "--header=cookie: ... --body=... -c 2",
+            ),
+            (
+                "http://u:hush@h/{id}?token=hush -c 2",
+                "http://...@h/{id}?token=... -c 2",
+            ),
             (
                 "SECRET=hush ./server --api-key hush --proxy-auth=u:hush -p 1",
                 "SECRET=... ./server --api-key ... --proxy-auth=... -p 1",
             ),
             ("--no-pin -c 8", "--no-pin -c 8"),
-            ("-a user:hush -auser:hush --auth=user:hush -a x", "-a ... -a... --auth=... -a x"),
-            ("--bearer-env TOKEN --json-body hush", "--bearer-env TOKEN --json-body ..."),
-            ("--pin hush --user-pin=hush -p 1", "--pin ... --user-pin=... -p 1"),
+            (
+                "-a user:hush -auser:hush --auth=user:hush -a x",
+                "-a ... -a... --auth=... -a x",
+            ),
+            (
+                "--bearer-env TOKEN --json-body hush",
+                "--bearer-env TOKEN --json-body ...",
+            ),
+            (
+                "--pin hush --user-pin=hush -p 1",
+                "--pin ... --user-pin=... -p 1",
+            ),
             ("-H hush", "-H : ..."),
             ("'hush", "..."),
         ] {

@@ -5,11 +5,13 @@
 use std::fmt;
 use std::num::NonZeroU64;
 
-/// Number of requests that a connection carries before this client closes it. The target may close it earlier.
+/// Number of requests that a connection carries before this client closes it. The target may close
+/// it earlier.
 ///
-/// The last one says `connection: close`, as clients do that are told not to keep connections (Go's `net/http` with
-/// `DisableKeepAlives`, which is hey's `-disable-keepalive` and k6's `noConnectionReuse`). The header alone decides nothing:
-/// a target may leave it unheeded. So this client closes the connection, too, as soon as the answer is there.
+/// The last one says `connection: close`, as clients do that are told not to keep connections (Go's
+/// `net/http` with `DisableKeepAlives`, which is hey's `-disable-keepalive` and k6's
+/// `noConnectionReuse`). The header alone decides nothing: a target may leave it unheeded. So this
+/// client closes the connection, too, as soon as the answer is there.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Reuse {
     /// As many as the target lets it.
@@ -44,10 +46,15 @@ impl fmt::Display for Reuse {
 pub(super) struct Left(u64);
 
 impl Left {
-    /// Takes one of them, and says what becomes of the connection after it. There is one, or the connection was closed.
+    /// Takes one of them, and says what becomes of the connection after it. There is one, or the
+    /// connection was closed.
     pub(super) const fn take(&mut self) -> After {
         self.0 = self.0.saturating_sub(1);
-        if self.0 == 0 { After::Close } else { After::Keep }
+        if self.0 == 0 {
+            After::Close
+        } else {
+            After::Keep
+        }
     }
 
     /// True if there is none.
@@ -79,6 +86,9 @@ mod tests {
         assert_eq!(after(Reuse::Unbounded), [After::Keep; 3]);
         assert_eq!(after(requests(3)), [After::Keep, After::Keep, After::Close]);
         assert_eq!(after(requests(1))[0], After::Close);
-        assert_eq!([Reuse::Unbounded.to_string(), requests(20).to_string()], ["unbounded", "20"]);
+        assert_eq!(
+            [Reuse::Unbounded.to_string(), requests(20).to_string()],
+            ["unbounded", "20"]
+        );
     }
 }

@@ -1,6 +1,7 @@
 //! Records of finished items (`--save`): what the crawl hands to the writer.
 //!
-//! The crawl's thread only copies: lines, digests and compression are the writer's. Called for each item that ends.
+//! The crawl's thread only copies: lines, digests and compression are the writer's. Called for each
+//! item that ends.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -28,13 +29,20 @@ impl Collector {
     /// Collect records for `writer`, from a task that lasts as long as the collector.
     pub(super) fn start(writer: Writer, clock: Clock) -> Rc<Self> {
         let (epoch_us, redirected_to) = (Cell::default(), RefCell::default());
-        let collector = Rc::new(Self { writer, clock, epoch_us, redirected_to });
+        let collector = Rc::new(Self {
+            writer,
+            clock,
+            epoch_us,
+            redirected_to,
+        });
         collector.read_calendar();
         let kept = Rc::downgrade(&collector);
         tokio::task::spawn_local(async move {
             loop {
                 tokio::time::sleep(FLUSH_EVERY).await;
-                let Some(collector) = kept.upgrade() else { return };
+                let Some(collector) = kept.upgrade() else {
+                    return;
+                };
                 collector.read_calendar();
                 collector.writer.flush();
             }
@@ -54,9 +62,12 @@ impl Collector {
 
     /// Follow a calendar that was set.
     fn read_calendar(&self) {
-        let now_us = wall_time().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros());
+        let now_us = wall_time()
+            .duration_since(UNIX_EPOCH)
+            .map_or(0, |since| since.as_micros());
         let now_us = u64::try_from(now_us).unwrap_or(u64::MAX);
-        self.epoch_us.set(now_us.saturating_sub(self.clock.now().0 / 1_000));
+        self.epoch_us
+            .set(now_us.saturating_sub(self.clock.now().0 / 1_000));
     }
 
     /// Save the record of an item that was not requested: its number, and the ID in its URL.
@@ -75,7 +86,8 @@ impl Collector {
         });
     }
 
-    /// Save the record of an item that ended: `id` in its URL, which is `url` where that is not the template with the ID.
+    /// Save the record of an item that ended: `id` in its URL, which is `url` where that is not the
+    /// template with the ID.
     pub(super) fn add(
         &self,
         (id, url): (u64, Option<&str>),
@@ -97,7 +109,10 @@ impl Collector {
             content_type: response
                 .map(|(_, content_type)| content_type)
                 .filter(|content_type| !content_type.is_empty()),
-            body: body.map(|body| ReceivedBody { bytes: &body.bytes, whole: body.length }),
+            body: body.map(|body| ReceivedBody {
+                bytes: &body.bytes,
+                whole: body.length,
+            }),
         });
     }
 }

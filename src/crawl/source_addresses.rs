@@ -23,7 +23,11 @@ pub struct ConnectionSlots {
 impl Default for ConnectionSlots {
     /// The only shard.
     fn default() -> Self {
-        Self { first: 0, shard: 0, shards: 1 }
+        Self {
+            first: 0,
+            shard: 0,
+            shards: 1,
+        }
     }
 }
 
@@ -37,8 +41,12 @@ pub(super) struct SourceAddresses {
 /// In which order addresses are given.
 #[derive(Debug)]
 enum AddressOrder {
-    /// Connection `first + k` of the run goes from its address each time that it is opened, to each host.
-    Kept { first: u64, of_host: Vec<Rc<RefCell<FreeSlots>>> },
+    /// Connection `first + k` of the run goes from its address each time that it is opened, to each
+    /// host.
+    Kept {
+        first: u64,
+        of_host: Vec<Rc<RefCell<FreeSlots>>>,
+    },
     /// Each connection goes from the next address; shards take turns.
     Rotating { next: Cell<u64>, stride: u64 },
 }
@@ -46,19 +54,22 @@ enum AddressOrder {
 /// The numbers of connections to one host that are not open.
 #[derive(Debug, Default)]
 struct FreeSlots {
-    /// Given back: the last one first, so that a connection that broke is opened again from where it was.
+    /// Given back: the last one first, so that a connection that broke is opened again from where
+    /// it was.
     free: Vec<u64>,
     /// The first that was never taken.
     next: u64,
 }
 
 impl SourceAddresses {
-    /// For connections to so many hosts. Where connections are closed on purpose, each new one goes from the next address.
+    /// For connections to so many hosts. Where connections are closed on purpose, each new one goes
+    /// from the next address.
     pub(super) fn new(ips: LocalIps, reuse: Reuse, slots: ConnectionSlots, hosts: usize) -> Self {
         let order = match reuse {
-            Reuse::Unbounded => {
-                AddressOrder::Kept { first: slots.first, of_host: (0..hosts).map(|_| Rc::default()).collect() }
-            }
+            Reuse::Unbounded => AddressOrder::Kept {
+                first: slots.first,
+                of_host: (0..hosts).map(|_| Rc::default()).collect(),
+            },
             Reuse::Requests(_) => AddressOrder::Rotating {
                 next: Cell::new(u64::from(slots.shard)),
                 stride: u64::from(slots.shards.max(1)),
@@ -80,12 +91,22 @@ impl SourceAddresses {
                     },
                     |number| (number, false),
                 );
-                ConnectionSlot { place: first + number, number, is_new, of: Some(Rc::clone(free_slots)) }
+                ConnectionSlot {
+                    place: first + number,
+                    number,
+                    is_new,
+                    of: Some(Rc::clone(free_slots)),
+                }
             }
             AddressOrder::Rotating { next, stride } => {
                 let place = next.get();
                 next.set(place.wrapping_add(*stride));
-                ConnectionSlot { place, number: 0, is_new: true, of: None }
+                ConnectionSlot {
+                    place,
+                    number: 0,
+                    is_new: true,
+                    of: None,
+                }
             }
         }
     }
@@ -98,7 +119,10 @@ impl SourceAddresses {
     /// Return the source of a connection to an address of that family.
     pub(super) fn counted(&self, slot: &ConnectionSlot, family: Family) -> CountedSource {
         let is_new = slot.is_new && self.ips.is_first_round(family, slot.place);
-        CountedSource { number: self.ips.number(family, slot.place), is_new: Cell::new(is_new) }
+        CountedSource {
+            number: self.ips.number(family, slot.place),
+            is_new: Cell::new(is_new),
+        }
     }
 
     /// Return the number of source addresses that are counted.
@@ -141,7 +165,12 @@ mod tests {
     use super::*;
 
     fn addresses(reuse: Reuse, slots: ConnectionSlots) -> SourceAddresses {
-        SourceAddresses::new("127.0.0.1-127.0.0.5,fd00::/80".parse().unwrap(), reuse, slots, 2)
+        SourceAddresses::new(
+            "127.0.0.1-127.0.0.5,fd00::/80".parse().unwrap(),
+            reuse,
+            slots,
+            2,
+        )
     }
 
     fn last(addresses: &SourceAddresses, slot: &ConnectionSlot) -> u32 {
@@ -153,10 +182,25 @@ mod tests {
 
     #[test]
     fn a_connection_keeps_its_address_when_it_is_opened_again() {
-        let addresses = addresses(Reuse::Unbounded, ConnectionSlots { first: 3, shard: 1, shards: 2 });
+        let addresses = addresses(
+            Reuse::Unbounded,
+            ConnectionSlots {
+                first: 3,
+                shard: 1,
+                shards: 2,
+            },
+        );
         let mut open: Vec<ConnectionSlot> = (0..4).map(|_| addresses.take(0)).collect();
-        assert_eq!(open.iter().map(|slot| last(&addresses, slot)).collect::<Vec<_>>(), [4, 5, 1, 2]);
-        assert_eq!(addresses.address(&open[0], Family::V6).unwrap().to_string(), "fd00::4");
+        assert_eq!(
+            open.iter()
+                .map(|slot| last(&addresses, slot))
+                .collect::<Vec<_>>(),
+            [4, 5, 1, 2]
+        );
+        assert_eq!(
+            addresses.address(&open[0], Family::V6).unwrap().to_string(),
+            "fd00::4"
+        );
         // Another host has connections of its own.
         assert_eq!(last(&addresses, &addresses.take(1)), 4);
         drop(open.remove(1));
@@ -170,11 +214,22 @@ mod tests {
         let reuse = Reuse::Requests(NonZeroU64::MIN);
         let mut given = Vec::new();
         for shard in 0..3 {
-            let addresses = addresses(reuse, ConnectionSlots { first: u64::from(shard) * 7, shard, shards: 3 });
+            let addresses = addresses(
+                reuse,
+                ConnectionSlots {
+                    first: u64::from(shard) * 7,
+                    shard,
+                    shards: 3,
+                },
+            );
             given.extend((0..10).map(|_| last(&addresses, &addresses.take(0))));
         }
         for address in 1..=5 {
-            assert_eq!(given.iter().filter(|given| **given == address).count(), 6, "{given:?}");
+            assert_eq!(
+                given.iter().filter(|given| **given == address).count(),
+                6,
+                "{given:?}"
+            );
         }
     }
 }

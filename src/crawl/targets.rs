@@ -1,7 +1,7 @@
 //! Requests of a crawl: its lines, and the hosts that they name.
 //!
-//! Made once by the command line and shared by the shards as it is; a line takes the text of its path and 16 bytes. The
-//! hot path reads it and allocates nothing.
+//! Made once by the command line and shared by the shards as it is; a line takes the text of its
+//! path and 16 bytes. The hot path reads it and allocates nothing.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -25,7 +25,8 @@ const NO_SHAPE: u32 = u32::MAX;
 /// Least length of an ID with hexadecimal letters or hyphens: shorter ones may be words.
 const LONG_ID: usize = 8;
 
-/// The lines of a crawl: item `i` asks line `i` modulo their number, or one that is drawn by weight. One URL is one line.
+/// The lines of a crawl: item `i` asks line `i` modulo their number, or one that is drawn by
+/// weight. One URL is one line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Targets {
     hosts: Vec<Host>,
@@ -45,7 +46,8 @@ pub struct Targets {
     asks_ids: IdUse,
 }
 
-/// Line of each item. It depends on the item alone, so that every number of shards sends the same requests.
+/// Line of each item. It depends on the item alone, so that every number of shards sends the same
+/// requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum LineOrder {
     /// One after the other, again and again.
@@ -56,12 +58,13 @@ enum LineOrder {
     Dealt { shards: u32 },
 }
 
-/// Return the line of item `id` if items `0..lines` are split over `shards` (at least 1), and lines are dealt out to the shards one by
-/// one: each shard has every `shards`-th line, in order.
+/// Return the line of item `id` if items `0..lines` are split over `shards` (at least 1), and lines
+/// are dealt out to the shards one by one: each shard has every `shards`-th line, in order.
 pub(crate) fn dealt(id: u64, lines: u64, shards: u32) -> u64 {
     let (lines, shards) = (lines.max(1), u64::from(shards.max(1)));
     // The shard whose part of the split holds the item.
-    let shard = u64::try_from((u128::from(id + 1) * u128::from(shards) - 1) / u128::from(lines)).unwrap_or(0);
+    let shard = u64::try_from((u128::from(id + 1) * u128::from(shards) - 1) / u128::from(lines))
+        .unwrap_or(0);
     let (whole, start) = (lines / shards, split_point(lines, shards, shard));
     match id - start {
         turn if turn < whole => turn * shards + shard,
@@ -83,7 +86,11 @@ pub struct Line {
 
 impl From<Template> for Line {
     fn from(template: Template) -> Self {
-        Self { template, shape: None, method: None }
+        Self {
+            template,
+            shape: None,
+            method: None,
+        }
     }
 }
 
@@ -195,7 +202,8 @@ impl Host {
 }
 
 impl Targets {
-    /// The lines in their order. Hosts are told apart by scheme, name and port; they are numbered as they come.
+    /// The lines in their order. Hosts are told apart by scheme, name and port; they are numbered
+    /// as they come.
     ///
     /// # Errors
     /// The first error of `lines`.
@@ -218,17 +226,35 @@ impl Targets {
         };
         let mut shapes: HashMap<RequestShape, u32> = HashMap::new();
         for line in lines {
-            let Line { template, shape, method } = line?.into();
+            let Line {
+                template,
+                shape,
+                method,
+            } = line?.into();
             let number = u32::try_from(targets.hosts.len()).unwrap_or(u32::MAX);
-            let host = match numbers.entry((template.scheme(), template.host().to_owned(), template.port())) {
+            let host = match numbers.entry((
+                template.scheme(),
+                template.host().to_owned(),
+                template.port(),
+            )) {
                 Entry::Occupied(known) => *known.get(),
                 Entry::Vacant(new) => {
                     let url = |error: InvalidHeaderValue| {
                         TemplateError::Url(template.to_string(), Flaw::Other(error.to_string()))
                     };
                     let header = HeaderValue::from_str(template.authority()).map_err(url)?;
-                    let (scheme, name, port) = (template.scheme(), template.host().to_owned(), template.port());
-                    targets.hosts.push(Host { scheme, name, port, header, origin: template.origin().to_owned() });
+                    let (scheme, name, port) = (
+                        template.scheme(),
+                        template.host().to_owned(),
+                        template.port(),
+                    );
+                    targets.hosts.push(Host {
+                        scheme,
+                        name,
+                        port,
+                        header,
+                        origin: template.origin().to_owned(),
+                    });
                     *new.insert(number)
                 }
             };
@@ -236,7 +262,12 @@ impl Targets {
                 targets.first = template.to_string();
             }
             let (before, after) = template.path();
-            let path = [before, after.map_or("", |_| PLACE), after.unwrap_or_default()].concat();
+            let path = [
+                before,
+                after.map_or("", |_| PLACE),
+                after.unwrap_or_default(),
+            ]
+            .concat();
             let key = (host, method, pattern(&path));
             let number = patterns.get(&key).copied().unwrap_or_else(|| {
                 let next = u8::try_from(patterns.len()).unwrap_or(u8::MAX);
@@ -254,7 +285,9 @@ impl Targets {
                     next
                 })
             }));
-            let place = after.map_or(NO_PLACE, |_| u32::try_from(before.len()).unwrap_or(NO_PLACE));
+            let place = after.map_or(NO_PLACE, |_| {
+                u32::try_from(before.len()).unwrap_or(NO_PLACE)
+            });
             targets.paths.push_str(before);
             if let Some(after) = after {
                 targets.asks_ids = IdUse::Yes;
@@ -268,7 +301,11 @@ impl Targets {
             {
                 targets.asks_ids = IdUse::Yes;
             }
-            targets.lines.push(UrlLine { end: targets.paths.len(), place, host });
+            targets.lines.push(UrlLine {
+                end: targets.paths.len(),
+                place,
+                host,
+            });
         }
         targets.paths.shrink_to_fit();
         targets.lines.shrink_to_fit();
@@ -288,13 +325,22 @@ impl Targets {
             all += u64::from(weight);
             all
         });
-        Self { order: LineOrder::Drawn { seed, sums: sums.collect() }, ..self }
+        Self {
+            order: LineOrder::Drawn {
+                seed,
+                sums: sums.collect(),
+            },
+            ..self
+        }
     }
 
     /// Have `shards` shards take turns with the lines, each of which is one item.
     #[must_use]
     pub fn dealt(self, shards: u32) -> Self {
-        Self { order: LineOrder::Dealt { shards }, ..self }
+        Self {
+            order: LineOrder::Dealt { shards },
+            ..self
+        }
     }
 
     /// True if lines are drawn by weight.
@@ -311,7 +357,11 @@ impl Targets {
 
     /// Return the method, headers and body of item `id`; none for those of the flags.
     pub(super) fn shape_of(&self, id: u64) -> Option<&RequestShape> {
-        if self.shapes.is_empty() { None } else { self.of(id).shape }
+        if self.shapes.is_empty() {
+            None
+        } else {
+            self.of(id).shape
+        }
     }
 
     /// The one line of a crawl of `template`.
@@ -345,24 +395,42 @@ impl Targets {
         self.lines.get(self.line(id)).map_or(0, |line| line.host)
     }
 
-    /// The templates of the URLs without secrets, in the order of their numbers, and those beyond the first
-    /// [`MOST_GROUPS`] as one. With their methods and hosts if there are several; `of_flags` is the method of lines without one.
+    /// The templates of the URLs without secrets, in the order of their numbers, and those beyond
+    /// the first [`MOST_GROUPS`] as one. With their methods and hosts if there are several;
+    /// `of_flags` is the method of lines without one.
     #[must_use]
     pub fn templates(&self, of_flags: &Method) -> Vec<String> {
         let has_methods = self.templates.iter().any(|(_, method, _)| method.is_some());
         let name = |(host, method, pattern): &(u32, Option<Method>, String)| {
-            let host = self.hosts.get(*host as usize).filter(|_| self.hosts.len() > 1);
+            let host = self
+                .hosts
+                .get(*host as usize)
+                .filter(|_| self.hosts.len() > 1);
             let host = host.map_or_else(String::new, |host| format!("{}:{}", host.name, host.port));
             let url = redact::url(&(host + pattern));
-            if has_methods { format!("{} {url}", method.as_ref().unwrap_or(of_flags)) } else { url }
+            if has_methods {
+                format!("{} {url}", method.as_ref().unwrap_or(of_flags))
+            } else {
+                url
+            }
         };
-        let others = self.line_templates.iter().any(|number| usize::from(*number) >= self.templates.len());
-        self.templates.iter().map(name).chain(others.then(|| "all others".to_owned())).collect()
+        let others = self
+            .line_templates
+            .iter()
+            .any(|number| usize::from(*number) >= self.templates.len());
+        self.templates
+            .iter()
+            .map(name)
+            .chain(others.then(|| "all others".to_owned()))
+            .collect()
     }
 
     /// The number of the template of item `id`.
     pub(super) fn template_of(&self, id: u64) -> u32 {
-        self.line_templates.get(self.line(id)).copied().map_or(0, u32::from)
+        self.line_templates
+            .get(self.line(id))
+            .copied()
+            .map_or(0, u32::from)
     }
 
     /// Return the host and path for item `id`. There is a line, or nothing is crawled.
@@ -377,8 +445,16 @@ impl Targets {
             let (before, after) = path.split_at(place as usize);
             (before, Some(after))
         };
-        let shape = self.line_shapes.get(at).and_then(|number| self.shapes.get(*number as usize));
-        RequestTarget { host: host as usize, before, after, shape }
+        let shape = self
+            .line_shapes
+            .get(at)
+            .and_then(|number| self.shapes.get(*number as usize));
+        RequestTarget {
+            host: host as usize,
+            before,
+            after,
+            shape,
+        }
     }
 
     /// Return the target of every ID, if there is one for all of them.
@@ -394,7 +470,9 @@ impl Targets {
             (LineOrder::Drawn { seed, sums }, _) => {
                 // The upper half of the product is a number below the sum of all weights.
                 let drawn = u128::from(mixed(mixed(*seed).wrapping_add(id)));
-                let at = u64::try_from((drawn * u128::from(sums.last().copied().unwrap_or(0))) >> 64).unwrap_or(0);
+                let at =
+                    u64::try_from((drawn * u128::from(sums.last().copied().unwrap_or(0))) >> 64)
+                        .unwrap_or(0);
                 sums.partition_point(|sum| *sum <= at) as u64
             }
             (LineOrder::Dealt { shards }, lines) => dealt(id.min(lines - 1), lines, *shards),
@@ -403,18 +481,29 @@ impl Targets {
     }
 }
 
-/// Template of a path and query: `{id}` in the place of each part of the path that is a number, a UUID or in hexadecimal digits, and the
-/// names of the query without values.
+/// Template of a path and query: `{id}` in the place of each part of the path that is a number, a
+/// UUID or in hexadecimal digits, and the names of the query without values.
 fn pattern(path: &str) -> String {
-    let (path, query) = path.split_once('?').map_or((path, None), |(path, query)| (path, Some(query)));
+    let (path, query) = path
+        .split_once('?')
+        .map_or((path, None), |(path, query)| (path, Some(query)));
     let is_id = |part: &str| {
         let has_digit = part.contains(|c: char| c.is_ascii_digit());
         let is_hex = part.chars().all(|c| c.is_ascii_hexdigit() || c == '-');
         has_digit && is_hex && (part.len() >= LONG_ID || part.chars().all(|c| c.is_ascii_digit()))
     };
-    let parts: Vec<&str> = path.split('/').map(|part| if is_id(part) { PLACE } else { part }).collect();
-    let names = query.map(|query| query.split('&').map(|pair| pair.split('=').next().unwrap_or_default()));
-    let names = names.map_or_else(String::new, |names| format!("?{}", names.collect::<Vec<_>>().join("&")));
+    let parts: Vec<&str> = path
+        .split('/')
+        .map(|part| if is_id(part) { PLACE } else { part })
+        .collect();
+    let names = query.map(|query| {
+        query
+            .split('&')
+            .map(|pair| pair.split('=').next().unwrap_or_default())
+    });
+    let names = names.map_or_else(String::new, |names| {
+        format!("?{}", names.collect::<Vec<_>>().join("&"))
+    });
     parts.join("/") + &names
 }
 
@@ -440,9 +529,19 @@ mod tests {
 
     #[test]
     fn items_go_round_the_lines() {
-        let targets = targets(&["http://a/x/{id}?b=1", "http://b:81/y", "http://A:80", "http://b:81/{id}"]);
+        let targets = targets(&[
+            "http://a/x/{id}?b=1",
+            "http://b:81/y",
+            "http://A:80",
+            "http://b:81/{id}",
+        ]);
         let of = |id: u64| {
-            let RequestTarget { host, before, after, .. } = targets.of(id);
+            let RequestTarget {
+                host,
+                before,
+                after,
+                ..
+            } = targets.of(id);
             assert_eq!(host, targets.host_of(id) as usize);
             (host, before, after)
         };
@@ -454,7 +553,11 @@ mod tests {
         }
         assert_eq!((targets.lines(), targets.asks_ids()), (4, IdUse::Yes));
         assert_eq!(targets.to_string(), "http://a/x/{id}?b=1 and 3 more");
-        let hosts: Vec<_> = targets.hosts().iter().map(|host| (host.name(), host.port())).collect();
+        let hosts: Vec<_> = targets
+            .hosts()
+            .iter()
+            .map(|host| (host.name(), host.port()))
+            .collect();
         assert_eq!(hosts, [("a", 80), ("b", 81)]);
     }
 
@@ -470,37 +573,73 @@ mod tests {
         ]);
         let numbers: Vec<u32> = (0..6).map(|id| one_host.template_of(id)).collect();
         assert_eq!(numbers, [0, 0, 1, 2, 1, 3]);
-        let named = ["/x/{id}?page&token", "/v2/users/{id}/feed", "/v2/users/deadbeef/feed", "/"];
+        let named = [
+            "/x/{id}?page&token",
+            "/v2/users/{id}/feed",
+            "/v2/users/deadbeef/feed",
+            "/",
+        ];
         assert_eq!(one_host.templates(&Method::GET), named);
         let two_hosts = targets(&["http://a/x/1", "http://b:81/x/2"]);
-        assert_eq!(two_hosts.templates(&Method::GET), ["a:80/x/{id}", "b:81/x/{id}"]);
-        let lines = [("1", None), ("2", Some(Method::PUT)), ("3", Some(Method::DELETE)), ("4", Some(Method::PUT))];
-        let methods = Targets::collect::<_, TemplateError>(
-            lines.map(|(id, method)| Ok(Line { method, ..format!("http://a/x/{id}").parse::<Template>()?.into() })),
-        )
+        assert_eq!(
+            two_hosts.templates(&Method::GET),
+            ["a:80/x/{id}", "b:81/x/{id}"]
+        );
+        let lines = [
+            ("1", None),
+            ("2", Some(Method::PUT)),
+            ("3", Some(Method::DELETE)),
+            ("4", Some(Method::PUT)),
+        ];
+        let methods = Targets::collect::<_, TemplateError>(lines.map(|(id, method)| {
+            Ok(Line {
+                method,
+                ..format!("http://a/x/{id}").parse::<Template>()?.into()
+            })
+        }))
         .unwrap();
-        assert_eq!(methods.templates(&Method::GET), ["GET /x/{id}", "PUT /x/{id}", "DELETE /x/{id}"]);
-        assert_eq!((0..4).map(|id| methods.template_of(id)).collect::<Vec<_>>(), [0, 1, 2, 1]);
+        assert_eq!(
+            methods.templates(&Method::GET),
+            ["GET /x/{id}", "PUT /x/{id}", "DELETE /x/{id}"]
+        );
+        assert_eq!(
+            (0..4).map(|id| methods.template_of(id)).collect::<Vec<_>>(),
+            [0, 1, 2, 1]
+        );
         // Beyond the first ones they are one.
         let lines: Vec<String> = (0..100).map(|n| format!("http://a/p{n}/1")).collect();
         let many = targets(&lines.iter().map(String::as_str).collect::<Vec<_>>());
-        assert_eq!((many.templates(&Method::GET).len(), many.template_of(63), many.template_of(99)), (65, 63, 64));
+        assert_eq!(
+            (
+                many.templates(&Method::GET).len(),
+                many.template_of(63),
+                many.template_of(99)
+            ),
+            (65, 63, 64)
+        );
     }
 
     #[test]
     fn one_line_is_what_was_typed() {
         let one = Targets::one(&"http://h/items/{id}".parse().unwrap()).unwrap();
-        assert_eq!((one.to_string(), one.of(7).after), ("http://h/items/{id}".to_owned(), Some("")));
+        assert_eq!(
+            (one.to_string(), one.of(7).after),
+            ("http://h/items/{id}".to_owned(), Some(""))
+        );
         assert_eq!(targets(&["http://h/items"]).asks_ids(), IdUse::No);
     }
 
     #[test]
     fn weights_decide_how_often_a_line_is_drawn() {
-        let lines = targets(&["http://a/0", "http://a/1", "http://a/2"]).drawn([1, 0, 3].into_iter(), 7);
+        let lines =
+            targets(&["http://a/0", "http://a/1", "http://a/2"]).drawn([1, 0, 3].into_iter(), 7);
         let mut counts = [0_u32; 3];
         (0..4_000).for_each(|id| counts[lines.line(id)] += 1);
         // 1,000 expected, with a standard deviation of 27.
-        assert!(counts[1] == 0 && counts[0].abs_diff(1_000) < 140, "{counts:?}");
+        assert!(
+            counts[1] == 0 && counts[0].abs_diff(1_000) < 140,
+            "{counts:?}"
+        );
     }
 
     proptest! {
@@ -521,9 +660,13 @@ mod tests {
     #[test]
     fn many_lines_cost_little() {
         let lines = 100_000;
-        let many = Targets::collect((0..lines).map(|i| format!("http://h{}/p{i}", i % 3).parse::<Template>())).unwrap();
-        let bytes =
-            many.paths.capacity() + many.lines.capacity() * size_of::<UrlLine>() + many.line_templates.capacity();
+        let many = Targets::collect(
+            (0..lines).map(|i| format!("http://h{}/p{i}", i % 3).parse::<Template>()),
+        )
+        .unwrap();
+        let bytes = many.paths.capacity()
+            + many.lines.capacity() * size_of::<UrlLine>()
+            + many.line_templates.capacity();
         assert!(bytes / lines < 32, "{bytes}");
         assert_eq!((many.hosts().len(), many.of(99_999).before), (3, "/p99999"));
     }

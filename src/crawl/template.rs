@@ -1,6 +1,7 @@
 //! Target URL, parsed: with `{id}` for the ID, or without it.
 //!
-//! Requests hold what was typed, dot segments and escapes included; only what a request line cannot hold is encoded.
+//! Requests hold what was typed, dot segments and escapes included; only what a request line cannot
+//! hold is encoded.
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,11 +16,12 @@ use super::targets::Scheme;
 /// Placeholder of the ID.
 pub(crate) const PLACE: &str = "{id}";
 
-/// Characters of a query that are percent-encoded: the query percent-encode set of the URL standard (WHATWG, 1.3). As curl does, `'` is sent as
-/// it is, and so are escapes that were typed.
+/// Characters of a query that are percent-encoded: the query percent-encode set of the URL standard
+/// (WHATWG, 1.3). As curl does, `'` is sent as it is, and so are escapes that were typed.
 const QUERY: &AsciiSet = &CONTROLS.add(b' ').add(b'"').add(b'#').add(b'<').add(b'>');
 
-/// Characters of a path that are percent-encoded: the path percent-encode set, without braces, which are refused or part of `{id}`.
+/// Characters of a path that are percent-encoded: the path percent-encode set, without braces,
+/// which are refused or part of `{id}`.
 const PATH: &AsciiSet = &QUERY.add(b'^').add(b'`');
 
 /// A URL as it is sent: ASCII, and percent-encoded where that is needed. Parsing resolves no name.
@@ -41,7 +43,9 @@ pub enum TemplateError {
     #[error("the URL `{0}` cannot be read: {1}")]
     Url(String, Flaw),
     /// Another scheme than http and https.
-    #[error("the URL `{0}` begins with neither http:// nor https://, and nothing else can be crawled")]
+    #[error(
+        "the URL `{0}` begins with neither http:// nor https://, and nothing else can be crawled"
+    )]
     Scheme(String),
     /// No scheme, or one with a slip in it.
     #[error("the URL `{0}` does not begin with http:// or https://: did you mean {1}?")]
@@ -50,7 +54,9 @@ pub enum TemplateError {
     #[error("`{0}` is not a URL: write something like http://127.0.0.1:8080/items/{{id}}")]
     NoUrl(String),
     /// A user name or password.
-    #[error("the URL holds a user name or password: pass credentials with -H 'authorization: ...' instead")]
+    #[error(
+        "the URL holds a user name or password: pass credentials with -H 'authorization: ...' instead"
+    )]
     Credentials,
     /// Braces that are no place for the ID.
     #[error(
@@ -92,7 +98,8 @@ pub enum Flaw {
 }
 
 impl Template {
-    /// The host's name in ASCII, or its address without brackets, which may have a zone: `fe80::1%eth0`.
+    /// The host's name in ASCII, or its address without brackets, which may have a zone:
+    /// `fe80::1%eth0`.
     #[must_use]
     pub fn host(&self) -> &str {
         &self.host
@@ -134,9 +141,13 @@ impl FromStr for Template {
 
     fn from_str(text: &str) -> Result<Self, TemplateError> {
         let begins = |scheme: &Scheme| {
-            text.get(..scheme.prefix().len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme.prefix()))
+            text.get(..scheme.prefix().len())
+                .is_some_and(|start| start.eq_ignore_ascii_case(scheme.prefix()))
         };
-        let scheme = [Scheme::Http, Scheme::Https].into_iter().find(begins).ok_or_else(|| scheme_error(text))?;
+        let scheme = [Scheme::Http, Scheme::Https]
+            .into_iter()
+            .find(begins)
+            .ok_or_else(|| scheme_error(text))?;
         let rest = &text[scheme.prefix().len()..];
         let (typed, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
         if typed.contains('@') {
@@ -156,15 +167,20 @@ impl FromStr for Template {
         }
         let flawed = |flaw| TemplateError::Url(redact::url(text), flaw);
         // An IPv6 address in brackets has colons of its own.
-        let (host, port_text) = match typed.rsplit_once(':').filter(|(_, port)| !port.ends_with(']')) {
+        let (host, port_text) = match typed
+            .rsplit_once(':')
+            .filter(|(_, port)| !port.ends_with(']'))
+        {
             Some((host, port)) => (host, Some(port)),
             None => (typed, None),
         };
         let (host, zone) = host_and_zone(host).map_err(flawed)?;
         let port = match port_text {
-            Some(text) => {
-                text.parse().ok().filter(|port| *port > 0).ok_or_else(|| flawed(Flaw::Port(text.to_owned())))?
-            }
+            Some(text) => text
+                .parse()
+                .ok()
+                .filter(|port| *port > 0)
+                .ok_or_else(|| flawed(Flaw::Port(text.to_owned())))?,
             None => scheme.port(),
         };
         let authority = port_text.map_or_else(|| host.clone(), |_| format!("{host}:{port}"));
@@ -173,12 +189,18 @@ impl FromStr for Template {
         format!("http://{authority}{}", path.replacen(PLACE, "0", 1))
             .parse::<Uri>()
             .map_err(|error| flawed(Flaw::Other(error.to_string())))?;
-        let (before, after) = path.split_once(PLACE).map_or((&*path, None), |(before, after)| (before, Some(after)));
+        let (before, after) = path
+            .split_once(PLACE)
+            .map_or((&*path, None), |(before, after)| (before, Some(after)));
         let zoned = |separator| zone.map_or_else(String::new, |zone| format!("{separator}{zone}"));
         Ok(Self {
             scheme,
             origin: scheme.prefix().to_owned() + &authority.replace(']', &(zoned("%25") + "]")),
-            host: host.trim_start_matches('[').trim_end_matches(']').to_owned() + &zoned("%"),
+            host: host
+                .trim_start_matches('[')
+                .trim_end_matches(']')
+                .to_owned()
+                + &zoned("%"),
             port,
             before: before.to_owned(),
             after: after.map(str::to_owned),
@@ -187,8 +209,8 @@ impl FromStr for Template {
     }
 }
 
-/// Return the host as it is sent, and the zone of an IPv6 address, which the URL standard does not have. It is written `%25eth0` (RFC
-/// 6874, 2), or `%eth0` as other programs write it.
+/// Return the host as it is sent, and the zone of an IPv6 address, which the URL standard does not
+/// have. It is written `%25eth0` (RFC 6874, 2), or `%eth0` as other programs write it.
 fn host_and_zone(typed: &str) -> Result<(String, Option<&str>), Flaw> {
     if typed.is_empty() {
         return Err(Flaw::NoHost);
@@ -196,14 +218,23 @@ fn host_and_zone(typed: &str) -> Result<(String, Option<&str>), Flaw> {
     if !typed.starts_with('[') && typed.contains(':') {
         return Err(Flaw::Brackets);
     }
-    let zoned = typed.strip_suffix(']').filter(|typed| typed.starts_with('[')).and_then(|typed| typed.split_once('%'));
+    let zoned = typed
+        .strip_suffix(']')
+        .filter(|typed| typed.starts_with('['))
+        .and_then(|typed| typed.split_once('%'));
     let (host, zone) = match zoned {
-        Some((address, zone)) => {
-            (format!("{address}]"), Some(zone.strip_prefix("25").filter(|zone| !zone.is_empty()).unwrap_or(zone)))
-        }
+        Some((address, zone)) => (
+            format!("{address}]"),
+            Some(
+                zone.strip_prefix("25")
+                    .filter(|zone| !zone.is_empty())
+                    .unwrap_or(zone),
+            ),
+        ),
         None => (typed.to_owned(), None),
     };
-    if zone.is_some_and(|zone| zone.is_empty() || !zone.bytes().all(|byte| byte.is_ascii_graphic())) {
+    if zone.is_some_and(|zone| zone.is_empty() || !zone.bytes().all(|byte| byte.is_ascii_graphic()))
+    {
         return Err(Flaw::Host(ParseError::InvalidIpv6Address));
     }
     let host = url::Host::parse(&host).map_err(|error| match error {
@@ -217,14 +248,22 @@ fn host_and_zone(typed: &str) -> Result<(String, Option<&str>), Flaw> {
 fn encoded(path: &str) -> String {
     let slash = if path.starts_with('/') { "" } else { "/" };
     let (path, query) = path.split_at(path.find('?').unwrap_or(path.len()));
-    format!("{slash}{}{}", utf8_percent_encode(path, PATH), utf8_percent_encode(query, QUERY))
+    format!(
+        "{slash}{}{}",
+        utf8_percent_encode(path, PATH),
+        utf8_percent_encode(query, QUERY)
+    )
 }
 
 fn scheme_error(text: &str) -> TemplateError {
     // What stands before an `@` may be a password.
-    let rest = text.split_once(':').map_or(text, |(_, rest)| rest).trim_start_matches('/');
-    let may_hold_password =
-        [text, rest].into_iter().any(|text| text.split('/').next().unwrap_or_default().contains('@'));
+    let rest = text
+        .split_once(':')
+        .map_or(text, |(_, rest)| rest)
+        .trim_start_matches('/');
+    let may_hold_password = [text, rest]
+        .into_iter()
+        .any(|text| text.split('/').next().unwrap_or_default().contains('@'));
     if may_hold_password {
         return TemplateError::Credentials;
     }
@@ -237,13 +276,22 @@ fn scheme_error(text: &str) -> TemplateError {
         }
         _ => {
             let slips = ["https:", "https/", "http:", "http/", "/"];
-            let slip = slips.into_iter().find_map(|slip| text.strip_prefix(slip)).unwrap_or(text);
-            let scheme = if text.starts_with("https") && slip != text { Scheme::Https } else { Scheme::Http };
+            let slip = slips
+                .into_iter()
+                .find_map(|slip| text.strip_prefix(slip))
+                .unwrap_or(text);
+            let scheme = if text.starts_with("https") && slip != text {
+                Scheme::Https
+            } else {
+                Scheme::Http
+            };
             let meant = format!("{}{}", scheme.prefix(), slip.trim_start_matches('/'));
             // A single word is more often the value of a flag that does not take one.
             let is_word = !slip.contains(['.', ':', '/']) && slip != "localhost";
             match meant.parse::<Template>() {
-                Ok(_) if !is_word => TemplateError::NoScheme(redact::url(text), redact::url(&meant)),
+                Ok(_) if !is_word => {
+                    TemplateError::NoScheme(redact::url(text), redact::url(&meant))
+                }
                 _ => TemplateError::NoUrl(redact::url(text)),
             }
         }
@@ -253,8 +301,14 @@ fn scheme_error(text: &str) -> TemplateError {
 /// As it may be shown and saved: see [`redact::url`].
 impl fmt::Display for Template {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let after = self.after.as_ref().map_or_else(String::new, |after| format!("{PLACE}{after}"));
-        f.write_str(&redact::url(&format!("{}{}{after}", self.origin, self.before)))
+        let after = self
+            .after
+            .as_ref()
+            .map_or_else(String::new, |after| format!("{PLACE}{after}"));
+        f.write_str(&redact::url(&format!(
+            "{}{}{after}",
+            self.origin, self.before
+        )))
     }
 }
 
@@ -278,19 +332,38 @@ mod tests {
             ("http://[::1]:81/{id}.json", "http://[::1]:81/{id}.json"),
             ("HTTPS://H/X", "https://h/X"),
             ("http://h/a/../b/./%2e//c\\d", "http://h/a/../b/./%2e//c\\d"),
-            ("http://h/%7B|'[]$id?q=%7B|'[]{id}", "http://h/%7B|'[]$id?q=%7B|'[]{id}"),
-            ("http://h/a b\u{e9}\"<^`?q=\"\u{fc} >^`", "http://h/a%20b%C3%A9%22%3C%5E%60?q=%22%C3%BC%20%3E^`"),
-            ("http://b\u{fc}cher.example/{id}", "http://xn--bcher-kva.example/{id}"),
+            (
+                "http://h/%7B|'[]$id?q=%7B|'[]{id}",
+                "http://h/%7B|'[]$id?q=%7B|'[]{id}",
+            ),
+            (
+                "http://h/a b\u{e9}\"<^`?q=\"\u{fc} >^`",
+                "http://h/a%20b%C3%A9%22%3C%5E%60?q=%22%C3%BC%20%3E^`",
+            ),
+            (
+                "http://b\u{fc}cher.example/{id}",
+                "http://xn--bcher-kva.example/{id}",
+            ),
             ("http://127.1/", "http://127.0.0.1/"),
-            ("http://[fe80::1%25eth0]:81/{id}", "http://[fe80::1%25eth0]:81/{id}"),
+            (
+                "http://[fe80::1%25eth0]:81/{id}",
+                "http://[fe80::1%25eth0]:81/{id}",
+            ),
             ("http://[FE80:0::1%eth0]/", "http://[fe80::1%25eth0]/"),
             ("http://[fe80::1%25]/", "http://[fe80::1%2525]/"),
         ] {
             assert_eq!(text.parse::<Template>().unwrap().to_string(), sent);
         }
         let template: Template = "http://[::1%lo]:81/x".parse().unwrap();
-        assert_eq!((template.host(), template.port(), template.authority()), ("::1%lo", 81, "[::1]:81"));
-        for (url, port) in [("http://h/x", 80), ("https://h/x", 443), ("https://h:80/x", 80)] {
+        assert_eq!(
+            (template.host(), template.port(), template.authority()),
+            ("::1%lo", 81, "[::1]:81")
+        );
+        for (url, port) in [
+            ("http://h/x", 80),
+            ("https://h/x", 443),
+            ("https://h:80/x", 80),
+        ] {
             assert_eq!(url.parse::<Template>().unwrap().port(), port, "{url}");
         }
     }
@@ -322,7 +395,16 @@ mod tests {
         assert!(matches!(error("http://h/{id}/{id}"), E::Places(_)));
         assert!(matches!(error("http://{id}.h/"), E::Authority(_)));
         assert!(matches!(error("http://h/{id}#x"), E::Fragment(_)));
-        for text in ["{ID}", "{}", "{id", "id}", "{{id}}", "{ id }", "{id}/{n}", "?q={\"a\":{id}}"] {
+        for text in [
+            "{ID}",
+            "{}",
+            "{id",
+            "id}",
+            "{{id}}",
+            "{ id }",
+            "{id}/{n}",
+            "?q={\"a\":{id}}",
+        ] {
             let text = format!("http://h/{text}");
             assert_eq!(error(&text), E::Braces(text.clone()));
         }
@@ -343,7 +425,10 @@ mod tests {
             ("http://::1]/", Flaw::Brackets),
             ("http://h x/", Flaw::Host(ParseError::IdnaError)),
             ("http://h\\x/", Flaw::Host(ParseError::IdnaError)),
-            ("http://1.2.3.256/", Flaw::Host(ParseError::InvalidIpv4Address)),
+            (
+                "http://1.2.3.256/",
+                Flaw::Host(ParseError::InvalidIpv4Address),
+            ),
             ("http://[::x]/", Flaw::Host(ParseError::InvalidIpv6Address)),
             ("http://[::1%]/", Flaw::Host(ParseError::InvalidIpv6Address)),
         ] {
@@ -351,9 +436,13 @@ mod tests {
         }
         let long = format!("http://h/{}", "x".repeat(70_000));
         assert!(matches!(error(&long), E::Url(_, Flaw::Other(_))));
-        for text in
-            ["http://u:secret@h/", "https://u:secret@h/", "u:secret@h/x", "http:/u:secret@h", "ftp:///u:secret@h"]
-        {
+        for text in [
+            "http://u:secret@h/",
+            "https://u:secret@h/",
+            "u:secret@h/x",
+            "http:/u:secret@h",
+            "ftp:///u:secret@h",
+        ] {
             assert!(!error(text).to_string().contains("secret"), "{text}");
         }
     }

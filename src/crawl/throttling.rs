@@ -1,10 +1,12 @@
-//! Throttling: signals of a response about waits and quotas, in every dialect that targets use. Pure functions of a response's
-//! status and header fields; the crawl calls them, and they are public so that fuzzers can.
+//! Throttling: signals of a response about waits and quotas, in every dialect that targets use.
+//! Pure functions of a response's status and header fields; the crawl calls them, and they are
+//! public so that fuzzers can.
 //!
-//! It must not read a clock, draw a number or wait: instants are given, waiting, jitter and caps are the harness's.
+//! It must not read a clock, draw a number or wait: instants are given, waiting, jitter and caps
+//! are the harness's.
 //!
-//! A field that is malformed, negative or absurd counts as absent. Where readable fields of one rank contradict each other, the
-//! longest wait holds.
+//! A field that is malformed, negative or absurd counts as absent. Where readable fields of one
+//! rank contradict each other, the longest wait holds.
 //!
 //! | room | for |
 //! |---|---|
@@ -32,7 +34,8 @@ use self::fields::Fields;
 pub use self::retry::may_retry;
 use super::header_fields::{HeaderFields, strip_prefix};
 
-/// Wait that GitHub requires after a refusal without any time in it ("wait for at least one minute").
+/// Wait that GitHub requires after a refusal without any time in it ("wait for at least one
+/// minute").
 const GITHUB_MINIMUM: Duration = Duration::from_mins(1);
 
 /// Signals of a response about throttling.
@@ -40,10 +43,11 @@ const GITHUB_MINIMUM: Duration = Duration::from_mins(1);
 pub struct Signals {
     /// Reason why the answer counts as throttling; none: it does not.
     pub throttle: Option<Throttle>,
-    /// For how long it asks to wait; none: it says nothing that could be read, and a back-off is the caller's.
+    /// For how long it asks to wait; none: it says nothing that could be read, and a back-off is
+    /// the caller's.
     ///
-    /// On throttling it is meant for every request under the same quota, on another failure (a 500 with `Retry-After`)
-    /// for this item alone.
+    /// On throttling it is meant for every request under the same quota, on another failure (a 500
+    /// with `Retry-After`) for this item alone.
     pub wait: Option<Wait>,
     /// Remaining quota, which good responses report, too.
     pub quota: Option<Quota>,
@@ -52,15 +56,15 @@ pub struct Signals {
 /// Reason why an answer counts as throttling.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Throttle {
-    /// A refusal that says that nothing is left: GitHub's 403 or 429 with `x-ratelimit-remaining: 0`, and the same in
-    /// any other dialect.
+    /// A refusal that says that nothing is left: GitHub's 403 or 429 with
+    /// `x-ratelimit-remaining: 0`, and the same in any other dialect.
     QuotaUsedUp,
     /// 429, without more.
     TooManyRequests,
     /// 503 with a time to come back (RFC 9110, 15.6.4): it is about load, not about a fault.
     Unavailable,
-    /// A limit that the quota fields do not describe, as GitHub's secondary ones: 403 with `Retry-After`, or GitHub's
-    /// 429 with something left.
+    /// A limit that the quota fields do not describe, as GitHub's secondary ones: 403 with
+    /// `Retry-After`, or GitHub's 429 with something left.
     Secondary,
 }
 
@@ -86,23 +90,35 @@ pub enum Source {
     GitHubMinimum,
 }
 
-/// Reads the signals of an answer that came at `received`, the time since 1970 by this client's clock. That is used
-/// only for dates and instants in an answer without a `Date` of its own.
+/// Reads the signals of an answer that came at `received`, the time since 1970 by this client's
+/// clock. That is used only for dates and instants in an answer without a `Date` of its own.
 ///
-/// It does not know challenge pages, which may look like limits and which no waiting helps: ask about those first.
+/// It does not know challenge pages, which may look like limits and which no waiting helps: ask
+/// about those first.
 #[must_use]
 pub fn read(status: u16, headers: HeaderFields<'_>, received: Duration) -> Signals {
     let fields = Fields::collect(headers, received);
     let throttle = throttle(status, &fields);
-    Signals { throttle, wait: wait(status, throttle, &fields), quota: fields.quota() }
+    Signals {
+        throttle,
+        wait: wait(status, throttle, &fields),
+        quota: fields.quota(),
+    }
 }
 
 /// True if there are fields that may describe a quota. Good answers need not be [read] otherwise.
 #[must_use]
 pub fn tells_of_quota(headers: HeaderFields<'_>) -> bool {
     // Nearly every name differs in its first letter.
-    let mut names = headers.iter().map(|(name, _)| name).filter(|name| name.starts_with(['r', 'R', 'x', 'X']));
-    names.any(|name| ["ratelimit", "x-rate"].iter().any(|start| strip_prefix(name, start).is_some()))
+    let mut names = headers
+        .iter()
+        .map(|(name, _)| name)
+        .filter(|name| name.starts_with(['r', 'R', 'x', 'X']));
+    names.any(|name| {
+        ["ratelimit", "x-rate"]
+            .iter()
+            .any(|start| strip_prefix(name, start).is_some())
+    })
 }
 
 fn throttle(status: u16, fields: &Fields) -> Option<Throttle> {
@@ -119,23 +135,35 @@ fn throttle(status: u16, fields: &Fields) -> Option<Throttle> {
 
 /// True if an answer with this status may be about a quota.
 ///
-/// On a success, a redirect and these four, "nothing is left" is about the next request: this one was answered. Of the
-/// others some are an item's last word, too; taking one for throttling costs a request, the opposite costs the item.
+/// On a success, a redirect and these four, "nothing is left" is about the next request: this one
+/// was answered. Of the others some are an item's last word, too; taking one for throttling costs a
+/// request, the opposite costs the item.
 const fn may_refuse(status: u16) -> bool {
     status >= 400 && !retry::is_final(status)
 }
 
 fn wait(status: u16, throttle: Option<Throttle>, fields: &Fields) -> Option<Wait> {
-    // Zero, or a date that has passed, promises nothing: it must not outrank a field that does, nor a back-off.
+    // Zero, or a date that has passed, promises nothing: it must not outrank a field that does, nor
+    // a back-off.
     let wait = |source, promised: Option<Duration>| {
-        promised.filter(|promised| !promised.is_zero()).map(|promised| Wait { promised, source })
+        promised
+            .filter(|promised| !promised.is_zero())
+            .map(|promised| Wait { promised, source })
     };
     // Elsewhere it is about a redirect, or about polling for a result.
-    let retry_after = wait(Source::RetryAfter, fields.retry_after.filter(|_| status >= 400));
+    let retry_after = wait(
+        Source::RetryAfter,
+        fields.retry_after.filter(|_| status >= 400),
+    );
     retry_after.or_else(|| {
         throttle?;
         wait(Source::RateLimit, fields.rate_limit_wait())
             .or_else(|| wait(Source::XRateLimit, fields.x_rate_limit_wait()))
-            .or_else(|| wait(Source::GitHubMinimum, fields.is_github().then_some(GITHUB_MINIMUM)))
+            .or_else(|| {
+                wait(
+                    Source::GitHubMinimum,
+                    fields.is_github().then_some(GITHUB_MINIMUM),
+                )
+            })
     })
 }

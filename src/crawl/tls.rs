@@ -1,7 +1,8 @@
-//! TLS of the client: trusted authorities, its own certificate, versions, and the name to verify for each host.
+//! TLS of the client: trusted authorities, its own certificate, versions, and the name to verify
+//! for each host.
 //!
-//! Built once by `run`, before the fork, and shared by all shards; reading the system's authorities starts no thread. The private
-//! key must not appear in any text, file or debug output.
+//! Built once by `run`, before the fork, and shared by all shards; reading the system's authorities
+//! starts no thread. The private key must not appear in any text, file or debug output.
 
 mod failure;
 mod stream;
@@ -85,7 +86,9 @@ impl std::str::FromStr for Version {
         match text {
             "1.2" => Ok(Self::Tls12),
             "1.3" => Ok(Self::Tls13),
-            _ => Err(format!("`{text}` is neither 1.2 nor 1.3, the versions that crawlmark speaks")),
+            _ => Err(format!(
+                "`{text}` is neither 1.2 nor 1.3, the versions that crawlmark speaks"
+            )),
         }
     }
 }
@@ -162,7 +165,9 @@ pub enum SettingsError {
     #[error("--cert {cert} and --key {key} cannot be used: {error}", key = .1.display(), cert = .0.display(), error = .2)]
     Identity(PathBuf, PathBuf, rustls::Error),
     /// The system has no authorities.
-    #[error("no certificate authority was found on this system{0}: pass --cacert FILE, or --insecure")]
+    #[error(
+        "no certificate authority was found on this system{0}: pass --cacert FILE, or --insecure"
+    )]
     NoAuthority(String),
     /// No version is left.
     #[error("--tls-min is higher than --tls-max: lower the one or raise the other")]
@@ -180,7 +185,8 @@ pub enum SettingsError {
 pub struct Tls {
     connector: TlsConnector,
     http: HttpVersion,
-    /// Names that certificates are verified against, by the number of the host; none of a host without TLS.
+    /// Names that certificates are verified against, by the number of the host; none of a host
+    /// without TLS.
     names: Arc<[Option<ServerName<'static>>]>,
 }
 
@@ -211,7 +217,11 @@ impl Tls {
     pub(super) fn failure(&self, error: &io::Error) -> Failure {
         let failure = of_handshake(error);
         let is_refused = failure::is_no_protocol(error) && self.http == HttpVersion::Http2;
-        let kind = if is_refused { ErrorKind::Http2NotOffered } else { failure.kind };
+        let kind = if is_refused {
+            ErrorKind::Http2NotOffered
+        } else {
+            failure.kind
+        };
         Failure { kind, ..failure }
     }
 
@@ -223,7 +233,9 @@ impl Tls {
 
 impl fmt::Debug for Tls {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Tls").field("names", &self.names).finish_non_exhaustive()
+        f.debug_struct("Tls")
+            .field("names", &self.names)
+            .finish_non_exhaustive()
     }
 }
 
@@ -233,15 +245,19 @@ fn config(settings: &Settings) -> Result<ClientConfig, SettingsError> {
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_protocol_versions(&versions)
         .map_err(SettingsError::Setup)?;
-    let builder = builder.dangerous().with_custom_certificate_verifier(verifier(&settings.trust, provider)?);
+    let builder = builder
+        .dangerous()
+        .with_custom_certificate_verifier(verifier(&settings.trust, provider)?);
     let mut config = match &settings.identity {
         None => builder.with_no_client_auth(),
-        Some((cert, key)) => builder.with_client_auth_cert(certificates("--cert", cert)?, private_key(key)?).map_err(
-            |error| match error {
-                rustls::Error::InconsistentKeys(_) => SettingsError::Mismatch(cert.clone(), key.clone()),
+        Some((cert, key)) => builder
+            .with_client_auth_cert(certificates("--cert", cert)?, private_key(key)?)
+            .map_err(|error| match error {
+                rustls::Error::InconsistentKeys(_) => {
+                    SettingsError::Mismatch(cert.clone(), key.clone())
+                }
                 error => SettingsError::Identity(cert.clone(), key.clone(), error),
-            },
-        )?,
+            })?,
     };
     let offered: &[&[u8]] = match settings.http {
         HttpVersion::Http1 => &[ALPN_1],
@@ -257,14 +273,27 @@ fn config(settings: &Settings) -> Result<ClientConfig, SettingsError> {
 }
 
 fn versions(settings: &Settings) -> Result<Vec<&'static SupportedProtocolVersion>, SettingsError> {
-    let (min, max) = (settings.min.unwrap_or(Version::Tls12), settings.max.unwrap_or(Version::Tls13));
+    let (min, max) = (
+        settings.min.unwrap_or(Version::Tls12),
+        settings.max.unwrap_or(Version::Tls13),
+    );
     let all = [(Version::Tls13, &TLS13), (Version::Tls12, &TLS12)];
-    let allowed: Vec<_> = all.into_iter().filter(|(version, _)| (min..=max).contains(version)).collect();
-    if allowed.is_empty() { Err(SettingsError::NoVersion) } else { Ok(allowed.into_iter().map(|(_, is)| is).collect()) }
+    let allowed: Vec<_> = all
+        .into_iter()
+        .filter(|(version, _)| (min..=max).contains(version))
+        .collect();
+    if allowed.is_empty() {
+        Err(SettingsError::NoVersion)
+    } else {
+        Ok(allowed.into_iter().map(|(_, is)| is).collect())
+    }
 }
 
 /// Return the verifier of the target's certificate.
-fn verifier(trust: &Trust, provider: Arc<CryptoProvider>) -> Result<Arc<dyn ServerCertVerifier>, SettingsError> {
+fn verifier(
+    trust: &Trust,
+    provider: Arc<CryptoProvider>,
+) -> Result<Arc<dyn ServerCertVerifier>, SettingsError> {
     let mut roots = RootCertStore::empty();
     let (given, path) = match trust {
         Trust::Anyone => return Ok(Arc::new(Unverified)),
@@ -273,7 +302,11 @@ fn verifier(trust: &Trust, provider: Arc<CryptoProvider>) -> Result<Arc<dyn Serv
             let found = rustls_native_certs::load_native_certs();
             roots.add_parsable_certificates(found.certs);
             if roots.is_empty() {
-                let why = found.errors.first().map(|error| format!(" ({error})")).unwrap_or_default();
+                let why = found
+                    .errors
+                    .first()
+                    .map(|error| format!(" ({error})"))
+                    .unwrap_or_default();
                 return Err(SettingsError::NoAuthority(why));
             }
             (Vec::new(), Path::new(""))
@@ -282,15 +315,24 @@ fn verifier(trust: &Trust, provider: Arc<CryptoProvider>) -> Result<Arc<dyn Serv
         Trust::Pem(text) => {
             let path = Path::new("of the bundled target");
             let read = CertificateDer::pem_slice_iter(text.as_bytes()).collect::<Result<_, _>>();
-            (read.map_err(|error| unusable(CACERT, path, error, CERTIFICATE))?, path)
+            (
+                read.map_err(|error| unusable(CACERT, path, error, CERTIFICATE))?,
+                path,
+            )
         }
     };
     for (at, certificate) in given.iter().enumerate() {
-        let unparsable = |_| SettingsError::Certificate { flag: CACERT, path: path.to_owned(), number: at + 1 };
+        let unparsable = |_| SettingsError::Certificate {
+            flag: CACERT,
+            path: path.to_owned(),
+            number: at + 1,
+        };
         roots.add(certificate.clone()).map_err(unparsable)?;
     }
-    let authorities = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build();
-    let authorities = authorities.map_err(|error| SettingsError::NoAuthority(format!(" ({error})")))?;
+    let authorities =
+        WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build();
+    let authorities =
+        authorities.map_err(|error| SettingsError::NoAuthority(format!(" ({error})")))?;
     Ok(Arc::new(Verifier { authorities, given }))
 }
 
@@ -299,24 +341,33 @@ const CACERT: &str = "--cacert";
 /// A certificate, by its name in messages and its label in PEM.
 const CERTIFICATE: (&str, &str) = ("certificate", "CERTIFICATE");
 
-fn certificates(flag: &'static str, path: &Path) -> Result<Vec<CertificateDer<'static>>, SettingsError> {
+fn certificates(
+    flag: &'static str,
+    path: &Path,
+) -> Result<Vec<CertificateDer<'static>>, SettingsError> {
     let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
     match read {
-        Ok(all) if all.is_empty() => Err(unusable(flag, path, pem::Error::NoItemsFound, CERTIFICATE)),
+        Ok(all) if all.is_empty() => {
+            Err(unusable(flag, path, pem::Error::NoItemsFound, CERTIFICATE))
+        }
         read => read.map_err(|error| unusable(flag, path, error, CERTIFICATE)),
     }
 }
 
 fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, SettingsError> {
     // In the label of PKCS #8, and in a header of the older formats (`Proc-Type: 4,ENCRYPTED`).
-    let is_encrypted = || std::fs::read(path).is_ok_and(|file| file.windows(9).any(|part| part == b"ENCRYPTED"));
+    let is_encrypted =
+        || std::fs::read(path).is_ok_and(|file| file.windows(9).any(|part| part == b"ENCRYPTED"));
     PrivateKeyDer::from_pem_file(path).map_err(|error| match error {
-        error if !matches!(error, pem::Error::Io(_)) && is_encrypted() => SettingsError::Encrypted(path.to_owned()),
+        error if !matches!(error, pem::Error::Io(_)) && is_encrypted() => {
+            SettingsError::Encrypted(path.to_owned())
+        }
         error => unusable("--key", path, error, ("private key", "PRIVATE KEY")),
     })
 }
 
-/// Convert an error of a PEM file without quoting the file: a line that the library cannot read may belong to a key.
+/// Convert an error of a PEM file without quoting the file: a line that the library cannot read may
+/// belong to a key.
 fn unusable(
     flag: &'static str,
     path: &Path,
@@ -326,7 +377,14 @@ fn unusable(
     let (path, (what, what_pem)) = (path.to_owned(), expected);
     let why = match error {
         pem::Error::Io(error) => return SettingsError::Read { flag, path, error },
-        pem::Error::NoItemsFound => return SettingsError::Empty { flag, path, what, what_pem },
+        pem::Error::NoItemsFound => {
+            return SettingsError::Empty {
+                flag,
+                path,
+                what,
+                what_pem,
+            };
+        }
         pem::Error::MissingSectionEnd { .. } => "a section has no end",
         pem::Error::IllegalSectionStart { .. } => "a section has no proper beginning",
         pem::Error::Base64Decode(_) => "a section is not base64",

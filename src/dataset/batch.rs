@@ -1,6 +1,7 @@
 //! Items that ended, on their way from the crawl's thread to the writer's.
 //!
-//! The crawl's thread only copies; the writer's makes lines of them. A batch is recycled, so that neither allocates after warm-up.
+//! The crawl's thread only copies; the writer's makes lines of them. A batch is recycled, so that
+//! neither allocates after warm-up.
 
 use crawlmark_harness::sample::Outcome;
 
@@ -85,7 +86,9 @@ impl Batch {
             latency_us: item.latency_us,
             whole: item.body.map_or(0, |body| body.whole),
             url: item.url.map(|url| copy(url.as_bytes(), usize::MAX)),
-            content_type: item.content_type.map(|content_type| copy(content_type, usize::MAX)),
+            content_type: item
+                .content_type
+                .map(|content_type| copy(content_type, usize::MAX)),
             body: item.body.map(|body| copy(body.bytes, most_body)),
             attempts: item.attempts,
             status: item.status,
@@ -113,7 +116,10 @@ impl Batch {
                 at_us: head.at_us,
                 latency_us: head.latency_us,
                 content_type: take(head.content_type),
-                body: take(head.body).map(|bytes| ReceivedBody { bytes, whole: head.whole }),
+                body: take(head.body).map(|bytes| ReceivedBody {
+                    bytes,
+                    whole: head.whole,
+                }),
             }
         })
     }

@@ -1,11 +1,13 @@
-//! Checkpoint of a segment: bytes of it that are committed, items that they finish, and counts of them.
+//! Checkpoint of a segment: bytes of it that are committed, items that they finish, and counts of
+//! them.
 //!
 //! ```text
 //! magic: 7 bytes | version: u8 | length: u32 LE | postcard payload | CRC-32 of all before it: u32 LE
 //! ```
 //!
-//! Written by the writer each second, read by recovery and `verify`. It may be damaged: decoding it returns an error, and allocates
-//! nothing that its length fields claim before the bytes are there. It must not touch files.
+//! Written by the writer each second, read by recovery and `verify`. It may be damaged: decoding it
+//! returns an error, and allocates nothing that its length fields claim before the bytes are there.
+//! It must not touch files.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
@@ -43,7 +45,8 @@ pub struct Checkpoint {
     pub tally: RecordCounts,
 }
 
-/// Counts of records. A field that is not saved counts nothing in a tally that was made from records.
+/// Counts of records. A field that is not saved counts nothing in a tally that was made from
+/// records.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RecordCounts {
     /// Records by outcome.
@@ -101,7 +104,13 @@ struct Payload {
 
 impl Default for RecordCounts {
     fn default() -> Self {
-        Self { outcomes: BTreeMap::new(), attempts: 0, line_bytes: 0, at_us: None, latency_us: histogram() }
+        Self {
+            outcomes: BTreeMap::new(),
+            attempts: 0,
+            line_bytes: 0,
+            at_us: None,
+            latency_us: histogram(),
+        }
     }
 }
 
@@ -114,16 +123,25 @@ fn histogram() -> Histogram<u64> {
 }
 
 impl RecordCounts {
-    /// Count a record but for its line: the outcome of its item, the requests for it, the time of the last one (µs since 1970), and its
-    /// latency (µs).
-    pub fn record(&mut self, outcome: &str, attempts: u32, at_us: Option<u64>, latency_us: Option<u64>) {
+    /// Count a record but for its line: the outcome of its item, the requests for it, the time of
+    /// the last one (µs since 1970), and its latency (µs).
+    pub fn record(
+        &mut self,
+        outcome: &str,
+        attempts: u32,
+        at_us: Option<u64>,
+        latency_us: Option<u64>,
+    ) {
         match self.outcomes.get_mut(outcome) {
             Some(count) => *count += 1,
             None => drop(self.outcomes.insert(outcome.to_owned(), 1)),
         }
         self.attempts += u64::from(attempts);
         if let Some(at) = at_us {
-            self.at_us = Some(self.at_us.map_or((at, at), |(first, last)| (first.min(at), last.max(at))));
+            self.at_us = Some(
+                self.at_us
+                    .map_or((at, at), |(first, last)| (first.min(at), last.max(at))),
+            );
         }
         if let Some(latency_us) = latency_us {
             // It grows as far as that.
@@ -134,12 +152,22 @@ impl RecordCounts {
     /// Return the number of records whose items are never requested again.
     #[must_use]
     pub fn finished(&self) -> u64 {
-        self.outcomes.iter().filter(|(outcome, _)| ItemState::of(outcome).is_finished()).map(|(_, count)| count).sum()
+        self.outcomes
+            .iter()
+            .filter(|(outcome, _)| ItemState::of(outcome).is_finished())
+            .map(|(_, count)| count)
+            .sum()
     }
 
     /// Count the records of another tally.
     pub fn merge(&mut self, other: Self) {
-        let Self { outcomes, attempts, line_bytes, at_us, latency_us } = other;
+        let Self {
+            outcomes,
+            attempts,
+            line_bytes,
+            at_us,
+            latency_us,
+        } = other;
         for (outcome, count) in outcomes {
             *self.outcomes.entry(outcome).or_default() += count;
         }
@@ -175,7 +203,14 @@ impl Checkpoint {
             committed: self.committed,
             digest: self.digest,
             is_closed: self.is_closed,
-            finished: ranges.map(|range| (range.start - std::mem::replace(&mut end, range.end), range.len())).collect(),
+            finished: ranges
+                .map(|range| {
+                    (
+                        range.start - std::mem::replace(&mut end, range.end),
+                        range.len(),
+                    )
+                })
+                .collect(),
             outcomes: self.tally.outcomes.clone(),
             attempts: self.tally.attempts,
             line_bytes: self.tally.line_bytes,
@@ -183,16 +218,23 @@ impl Checkpoint {
             latency_us: cells
                 .map(|cell| {
                     let at = cell.value_iterated_to().min(LONGEST_US);
-                    (at - std::mem::replace(&mut value, at), cell.count_at_value())
+                    (
+                        at - std::mem::replace(&mut value, at),
+                        cell.count_at_value(),
+                    )
                 })
                 .collect(),
         };
-        Self::seal(&postcard::to_stdvec(&payload).map_err(|error| CheckpointError::Payload(error.to_string()))?)
+        Self::seal(
+            &postcard::to_stdvec(&payload)
+                .map_err(|error| CheckpointError::Payload(error.to_string()))?,
+        )
     }
 
     /// Put a payload between its head and its checksum.
     pub(super) fn seal(payload: &[u8]) -> Result<Vec<u8>, CheckpointError> {
-        let length = u32::try_from(payload.len()).map_err(|error| CheckpointError::Payload(error.to_string()))?;
+        let length = u32::try_from(payload.len())
+            .map_err(|error| CheckpointError::Payload(error.to_string()))?;
         let mut bytes = [&MAGIC[..], &[VERSION], &length.to_le_bytes(), payload].concat();
         let sum = crc32fast::hash(&bytes);
         bytes.extend_from_slice(&sum.to_le_bytes());
@@ -207,28 +249,48 @@ impl Checkpoint {
         if !bytes.starts_with(&MAGIC) && !MAGIC.starts_with(bytes) {
             return Err(CheckpointError::Magic);
         }
-        let length = |claimed| CheckpointError::Length { have: bytes.len(), claimed };
+        let length = |claimed| CheckpointError::Length {
+            have: bytes.len(),
+            claimed,
+        };
         let short = (HEAD + TAIL) as u64;
-        let (head, rest) = bytes.split_first_chunk::<HEAD>().ok_or_else(|| length(short))?;
+        let (head, rest) = bytes
+            .split_first_chunk::<HEAD>()
+            .ok_or_else(|| length(short))?;
         if head[MAGIC.len()] != VERSION {
             return Err(CheckpointError::Version(head[MAGIC.len()]));
         }
-        let claimed = head.last_chunk().map_or(0, |length| u32::from_le_bytes(*length));
-        let (payload, sum) = rest.split_last_chunk::<TAIL>().ok_or_else(|| length(short))?;
+        let claimed = head
+            .last_chunk()
+            .map_or(0, |length| u32::from_le_bytes(*length));
+        let (payload, sum) = rest
+            .split_last_chunk::<TAIL>()
+            .ok_or_else(|| length(short))?;
         if payload.len() as u64 != u64::from(claimed) {
             return Err(length(u64::from(claimed) + short));
         }
         if crc32fast::hash(&bytes[..HEAD + payload.len()]) != u32::from_le_bytes(*sum) {
             return Err(CheckpointError::Checksum);
         }
-        let payload = postcard::from_bytes(payload).map_err(|error| CheckpointError::Payload(error.to_string()))?;
-        Self::of(payload).ok_or_else(|| CheckpointError::Payload("it contradicts itself".to_owned()))
+        let payload = postcard::from_bytes(payload)
+            .map_err(|error| CheckpointError::Payload(error.to_string()))?;
+        Self::of(payload)
+            .ok_or_else(|| CheckpointError::Payload("it contradicts itself".to_owned()))
     }
 
     /// Checkpoint of a payload; none of one that contradicts itself.
     fn of(payload: Payload) -> Option<Self> {
-        let Payload { committed, digest, is_closed, finished, outcomes, attempts, line_bytes, at_us, latency_us } =
-            payload;
+        let Payload {
+            committed,
+            digest,
+            is_closed,
+            finished,
+            outcomes,
+            attempts,
+            line_bytes,
+            at_us,
+            latency_us,
+        } = payload;
         let (ranges, cells) = (finished, latency_us);
         let (mut finished, mut end) = (Finished::default(), 0_u64);
         for (gap, len) in ranges {
@@ -238,14 +300,32 @@ impl Checkpoint {
         }
         let (mut latency_us, mut value) = (histogram(), 0_u64);
         for (distance, count) in cells {
-            value = value.checked_add(distance).filter(|value| *value <= LONGEST_US)?;
+            value = value
+                .checked_add(distance)
+                .filter(|value| *value <= LONGEST_US)?;
             // A cell without a count is never written: recorded, it would move the extremes.
-            latency_us.record_n(value, NonZeroU64::new(count)?.get()).ok()?;
+            latency_us
+                .record_n(value, NonZeroU64::new(count)?.get())
+                .ok()?;
         }
-        let records = outcomes.values().try_fold(0_u64, |records, count| records.checked_add(*count))?;
-        let tally = RecordCounts { outcomes, attempts, line_bytes, at_us, latency_us };
+        let records = outcomes
+            .values()
+            .try_fold(0_u64, |records, count| records.checked_add(*count))?;
+        let tally = RecordCounts {
+            outcomes,
+            attempts,
+            line_bytes,
+            at_us,
+            latency_us,
+        };
         let adds_up = records == finished.len() && tally.latency_us.len() <= records;
-        adds_up.then_some(Self { committed, digest, is_closed, finished, tally })
+        adds_up.then_some(Self {
+            committed,
+            digest,
+            is_closed,
+            finished,
+            tally,
+        })
     }
 }
 
@@ -257,25 +337,59 @@ pub(super) mod tests {
     use crate::dataset::finished::tests::any_finished;
 
     fn any_checkpoint() -> impl Strategy<Value = Checkpoint> {
-        let times = prop::collection::vec((any::<u32>(), any::<u64>(), prop::option::of(0..2 * LONGEST_US)), 60);
-        (any_finished(), times, any::<(u64, [u8; 32], bool, u64)>()).prop_map(|(finished, times, rest)| {
-            let (committed, digest, is_closed, line_bytes) = rest;
-            let mut tally = RecordCounts { line_bytes, ..RecordCounts::default() };
-            for ((attempts, at_us, latency_us), _) in times.into_iter().zip(0..finished.len()) {
-                tally.record(["ok", "not_found", "reset"][(at_us % 3) as usize], attempts, Some(at_us), latency_us);
-            }
-            Checkpoint { committed, digest, is_closed, finished, tally }
-        })
+        let times = prop::collection::vec(
+            (
+                any::<u32>(),
+                any::<u64>(),
+                prop::option::of(0..2 * LONGEST_US),
+            ),
+            60,
+        );
+        (any_finished(), times, any::<(u64, [u8; 32], bool, u64)>()).prop_map(
+            |(finished, times, rest)| {
+                let (committed, digest, is_closed, line_bytes) = rest;
+                let mut tally = RecordCounts {
+                    line_bytes,
+                    ..RecordCounts::default()
+                };
+                for ((attempts, at_us, latency_us), _) in times.into_iter().zip(0..finished.len()) {
+                    tally.record(
+                        ["ok", "not_found", "reset"][(at_us % 3) as usize],
+                        attempts,
+                        Some(at_us),
+                        latency_us,
+                    );
+                }
+                Checkpoint {
+                    committed,
+                    digest,
+                    is_closed,
+                    finished,
+                    tally,
+                }
+            },
+        )
     }
 
     #[test]
     fn a_cell_without_a_count_is_refused() {
         let decoded = |latency_us| {
             let (finished, outcomes) = (vec![(0, 1)], BTreeMap::from([("ok".to_owned(), 1)]));
-            let (committed, digest, is_closed, attempts, line_bytes, at_us) = (0, [0; 32], false, 1, 0, None);
-            let payload =
-                Payload { committed, digest, is_closed, finished, outcomes, attempts, line_bytes, at_us, latency_us };
-            Checkpoint::decode(&Checkpoint::seal(&postcard::to_stdvec(&payload).unwrap()).unwrap()).is_ok()
+            let (committed, digest, is_closed, attempts, line_bytes, at_us) =
+                (0, [0; 32], false, 1, 0, None);
+            let payload = Payload {
+                committed,
+                digest,
+                is_closed,
+                finished,
+                outcomes,
+                attempts,
+                line_bytes,
+                at_us,
+                latency_us,
+            };
+            Checkpoint::decode(&Checkpoint::seal(&postcard::to_stdvec(&payload).unwrap()).unwrap())
+                .is_ok()
         };
         assert!(decoded(vec![(4, 1)]));
         assert!(!decoded(vec![(4, 1), (1 << 20, 0)]));

@@ -1,6 +1,8 @@
-//! Files of a saved crawl: the few operations that the log and recovery are built from, and their errors.
+//! Files of a saved crawl: the few operations that the log and recovery are built from, and their
+//! errors.
 //!
-//! [`Directory`] is the real one; tests have another, which fails and loses power at any call. It must not know what the files hold.
+//! [`Directory`] is the real one; tests have another, which fails and loses power at any call. It
+//! must not know what the files hold.
 
 #[cfg(test)]
 pub(super) mod simulated;
@@ -11,8 +13,9 @@ use std::path::{Path, PathBuf};
 
 /// Files in one directory, by name.
 ///
-/// A process that is killed keeps what was written and renamed. A power cut keeps the bytes before the last
-/// [`sync`](Self::sync) of a file and the names before the last [`sync_names`](Self::sync_names), and any part of the rest.
+/// A process that is killed keeps what was written and renamed. A power cut keeps the bytes before
+/// the last [`sync`](Self::sync) of a file and the names before the last
+/// [`sync_names`](Self::sync_names), and any part of the rest.
 pub trait Disk {
     /// File that is being written.
     type File;
@@ -32,7 +35,8 @@ pub trait Disk {
     /// Wait until the disk has the bytes of a file.
     ///
     /// # Errors
-    /// When the system refuses. Any part since the last time may be lost, and asking again proves nothing.
+    /// When the system refuses. Any part since the last time may be lost, and asking again proves
+    /// nothing.
     fn sync(&self, file: &Self::File) -> io::Result<()>;
 
     /// Wait until the disk has the names of all files.
@@ -65,7 +69,8 @@ pub trait Disk {
     /// When there is none, or the system refuses.
     fn open(&self, name: &str) -> io::Result<impl Read>;
 
-    /// Return the names of all files, with their lengths in bytes. Those that another process renames at this moment may be missing.
+    /// Return the names of all files, with their lengths in bytes. Those that another process
+    /// renames at this moment may be missing.
     ///
     /// # Errors
     /// When the system refuses.
@@ -91,7 +96,10 @@ impl Disk for Directory {
     type File = File;
 
     fn create(&self, name: &str) -> io::Result<File> {
-        OpenOptions::new().append(true).create_new(true).open(self.path(name))
+        OpenOptions::new()
+            .append(true)
+            .create_new(true)
+            .open(self.path(name))
     }
 
     fn append(&self, file: &mut File, bytes: &[u8]) -> io::Result<()> {
@@ -161,17 +169,29 @@ pub struct DiskError {
 
 impl DiskError {
     /// Name the operation and the file of an error.
-    pub(super) fn of<D: Disk>(disk: &D, action: &'static str, name: &str) -> impl FnOnce(io::Error) -> Self {
+    pub(super) fn of<D: Disk>(
+        disk: &D,
+        action: &'static str,
+        name: &str,
+    ) -> impl FnOnce(io::Error) -> Self {
         let path = disk.path(name);
-        move |source| Self { action, path, source }
+        move |source| Self {
+            action,
+            path,
+            source,
+        }
     }
 }
 
 /// Return the advice for an error of the system.
 fn remedy(error: &io::Error) -> &'static str {
     match error.kind() {
-        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => "Free space there, then go on with --resume",
-        ErrorKind::FileTooLarge => "Raise the limit of the file size (ulimit -f), then go on with --resume",
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
+            "Free space there, then go on with --resume"
+        }
+        ErrorKind::FileTooLarge => {
+            "Raise the limit of the file size (ulimit -f), then go on with --resume"
+        }
         ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
             "Make the directory writable, then go on with --resume"
         }

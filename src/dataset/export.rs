@@ -1,5 +1,5 @@
-//! A saved crawl in another format: JSON lines, CSV, Parquet or WARC, record by record. Called by the command `export`, which opens
-//! the output.
+//! A saved crawl in another format: JSON lines, CSV, Parquet or WARC, record by record. Called by
+//! the command `export`, which opens the output.
 //!
 //! | format | holds |
 //! |---|---|
@@ -32,7 +32,9 @@ pub(crate) enum CrawlExportError {
     #[error("{0}")]
     Write(#[from] io::Error),
     /// Damaged crawl.
-    #[error("read {file}: {what}. Run `crawlmark verify` on the crawl to see what is damaged and what to do")]
+    #[error(
+        "read {file}: {what}. Run `crawlmark verify` on the crawl to see what is damaged and what to do"
+    )]
     Damaged {
         /// Name of the file.
         file: String,
@@ -122,22 +124,37 @@ impl CrawlExport {
         format: CrawlFormat,
         output: impl Write + Send + 'static,
     ) -> Result<Self, CrawlExportError> {
-        Ok(Self { sink: sink(manifest, format, output)?, exported: Exported::default(), read: 0 })
+        Ok(Self {
+            sink: sink(manifest, format, output)?,
+            exported: Exported::default(),
+            read: 0,
+        })
     }
 
-    /// Write the last committed record of each item of a crawl. `progress` is called with the number of bytes read so far of all [`SavedCrawl::bytes`].
+    /// Write the last committed record of each item of a crawl. `progress` is called with the
+    /// number of bytes read so far of all [`SavedCrawl::bytes`].
     ///
     /// # Errors
     /// When it is damaged, or cannot be written.
-    pub(crate) fn add(&mut self, crawl: &SavedCrawl, mut progress: impl FnMut(u64)) -> Result<(), CrawlExportError> {
-        let Self { sink, exported, read: before } = self;
+    pub(crate) fn add(
+        &mut self,
+        crawl: &SavedCrawl,
+        mut progress: impl FnMut(u64),
+    ) -> Result<(), CrawlExportError> {
+        let Self {
+            sink,
+            exported,
+            read: before,
+        } = self;
         let (shuffle, sessions) = (crawl.manifest.shuffle(), recorded(crawl)?);
         for segment in &crawl.segments {
             let later = (Bound::Excluded(segment.name.session), Bound::Unbounded);
             records(segment, |record, line, read| {
                 progress(*before + read);
                 let item = shuffle.map_or(record.id, |shuffle| shuffle.item(record.id));
-                if !record.state().is_finished() && sessions.range(later).any(|(_, items)| items.has(item)) {
+                if !record.state().is_finished()
+                    && sessions.range(later).any(|(_, items)| items.has(item))
+                {
                     return Ok(());
                 }
                 match sink.record(record, line)? {
@@ -161,16 +178,24 @@ impl CrawlExport {
     }
 }
 
-/// Return the items that have a record, by session; nothing of a single one, which has one record of each. A record of an item that failed
-/// or was abandoned is replaced by that of a later session.
+/// Return the items that have a record, by session; nothing of a single one, which has one record
+/// of each. A record of an item that failed or was abandoned is replaced by that of a later
+/// session.
 fn recorded(crawl: &SavedCrawl) -> Result<BTreeMap<u32, Finished>, CrawlExportError> {
     let mut sessions = BTreeMap::<u32, Finished>::new();
     let shuffle = crawl.manifest.shuffle();
-    for segment in crawl.segments.iter().filter(|segment| segment.name.session > 1) {
+    for segment in crawl
+        .segments
+        .iter()
+        .filter(|segment| segment.name.session > 1)
+    {
         let items = sessions.entry(segment.name.session).or_default();
         // Twice in a session is for `verify` to find.
         if let Some(Ok(checkpoint)) = &segment.checkpoint {
-            let _ = checkpoint.finished.ranges().try_for_each(|range| items.add(range));
+            let _ = checkpoint
+                .finished
+                .ranges()
+                .try_for_each(|range| items.add(range));
         } else {
             records(segment, |record, _, _| {
                 let _ = items.insert(shuffle.map_or(record.id, |shuffle| shuffle.item(record.id)));
@@ -206,7 +231,10 @@ fn records(
     segment: &SavedSegment,
     mut each: impl FnMut(&SavedRecord<'_>, &str, u64) -> Result<(), SinkError>,
 ) -> Result<(), CrawlExportError> {
-    let damaged = |what: String| CrawlExportError::Damaged { file: segment.path.display().to_string(), what };
+    let damaged = |what: String| CrawlExportError::Damaged {
+        file: segment.path.display().to_string(),
+        what,
+    };
     let checkpoint = match &segment.checkpoint {
         Some(Err(error)) => return Err(damaged(format!("its checkpoint cannot be read: {error}"))),
         Some(Ok(checkpoint)) if checkpoint.committed > segment.length => {
@@ -235,7 +263,8 @@ fn records(
             Ok(None) => break,
             Err(error) => return failed(error),
         };
-        let wrong = |why: String| damaged(format!("the frame at byte {}: {why}", frame.bytes.start));
+        let wrong =
+            |why: String| damaged(format!("the frame at byte {}: {why}", frame.bytes.start));
         let lines = str::from_utf8(frame.lines).map_err(|error| wrong(error.to_string()))?;
         for line in lines.split_terminator('\n') {
             let record = SavedRecord::parse(line).map_err(|error| wrong(error.to_string()))?;
@@ -246,9 +275,9 @@ fn records(
         }
     }
     match checkpoint {
-        Some(checkpoint) if bytes.digest() != checkpoint.digest => {
-            Err(damaged("its committed bytes have another digest than its checkpoint says".to_owned()))
-        }
+        Some(checkpoint) if bytes.digest() != checkpoint.digest => Err(damaged(
+            "its committed bytes have another digest than its checkpoint says".to_owned(),
+        )),
         _ => Ok(()),
     }
 }

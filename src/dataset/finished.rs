@@ -1,4 +1,5 @@
-//! Set of items, as ranges: those of a shard that ended are one range with a hole for each that is in flight or waiting.
+//! Set of items, as ranges: those of a shard that ended are one range with a hole for each that is
+//! in flight or waiting.
 //!
 //! Called for each record. It must not know what an item is.
 
@@ -30,7 +31,10 @@ impl Finished {
 
     /// Return the ranges, sorted; no two of them overlap or touch.
     pub fn ranges(&self) -> impl Iterator<Item = IdRange> {
-        self.ranges.iter().map(|(start, end)| IdRange { start: *start, end: *end })
+        self.ranges.iter().map(|(start, end)| IdRange {
+            start: *start,
+            end: *end,
+        })
     }
 
     /// Add a range that is disjoint from the set.
@@ -50,7 +54,11 @@ impl Finished {
             end = after_end;
         }
         // The range before ends where this one begins, or earlier.
-        let before = self.ranges.range(..start).next_back().filter(|(_, end)| **end == start);
+        let before = self
+            .ranges
+            .range(..start)
+            .next_back()
+            .filter(|(_, end)| **end == start);
         start = before.map_or(start, |(before, _)| *before);
         self.ranges.insert(start, end);
         Ok(())
@@ -61,12 +69,20 @@ impl Finished {
         let common: Vec<IdRange> = self.common(range).collect();
         for IdRange { start, end } in common {
             self.len -= end - start;
-            let Some((first, last)) = self.ranges.range(..=start).next_back().map(|(first, last)| (*first, *last))
+            let Some((first, last)) = self
+                .ranges
+                .range(..=start)
+                .next_back()
+                .map(|(first, last)| (*first, *last))
             else {
                 continue;
             };
             self.ranges.remove(&first);
-            self.ranges.extend([(first, start), (end, last)].into_iter().filter(|(start, end)| start < end));
+            self.ranges.extend(
+                [(first, start), (end, last)]
+                    .into_iter()
+                    .filter(|(start, end)| start < end),
+            );
         }
     }
 
@@ -75,14 +91,20 @@ impl Finished {
         let before = self.ranges.range(..range.start).next_back();
         let within = self.ranges.range(range.start..range.end.max(range.start));
         let both = before.into_iter().chain(within);
-        let cut = both.map(move |(start, end)| IdRange { start: range.start.max(*start), end: range.end.min(*end) });
+        let cut = both.map(move |(start, end)| IdRange {
+            start: range.start.max(*start),
+            end: range.end.min(*end),
+        });
         cut.filter(|common| !common.is_empty())
     }
 
     /// True if the set has the item.
     #[must_use]
     pub fn has(&self, item: u64) -> bool {
-        self.ranges.range(..=item).next_back().is_some_and(|(_, end)| item < *end)
+        self.ranges
+            .range(..=item)
+            .next_back()
+            .is_some_and(|(_, end)| item < *end)
     }
 
     /// Add an item.
@@ -100,10 +122,16 @@ impl Finished {
     pub fn gaps(&self, range: IdRange) -> Vec<IdRange> {
         let (mut gaps, mut start) = (Vec::new(), range.start);
         for finished in self.common(range) {
-            gaps.push(IdRange { start, end: finished.start });
+            gaps.push(IdRange {
+                start,
+                end: finished.start,
+            });
             start = finished.end;
         }
-        gaps.push(IdRange { start, end: range.end });
+        gaps.push(IdRange {
+            start,
+            end: range.end,
+        });
         gaps.retain(|gap| !gap.is_empty());
         gaps
     }

@@ -1,8 +1,10 @@
-//! Copy of what another process has committed of a saved crawl, for one that goes on with it in a directory of its own.
+//! Copy of what another process has committed of a saved crawl, for one that goes on with it in a
+//! directory of its own.
 //!
-//! The other process may be dead, stopped or still writing: nothing of its directory is changed, and no file is shared with it. A checkpoint
-//! is replaced as a whole after its bytes were written, so that the checkpoint read first and then these bytes are a state that was
-//! committed. Called when a part of a crawl is run again.
+//! The other process may be dead, stopped or still writing: nothing of its directory is changed,
+//! and no file is shared with it. A checkpoint is replaced as a whole after its bytes were written,
+//! so that the checkpoint read first and then these bytes are a state that was committed. Called
+//! when a part of a crawl is run again.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -25,10 +27,14 @@ pub(crate) struct Committed {
 }
 
 impl Committed {
-    /// Read the checkpoints of the crawl in the directory `place`; none if it has no crawl, or no finished item. Damaged ones are left out.
+    /// Read the checkpoints of the crawl in the directory `place`; none if it has no crawl, or no
+    /// finished item. Damaged ones are left out.
     pub(crate) fn read(place: &Path) -> Option<Self> {
         let manifest = Manifest::read(place).ok()?;
-        let names = fs::read_dir(place).ok()?.flatten().map(|entry| entry.file_name());
+        let names = fs::read_dir(place)
+            .ok()?
+            .flatten()
+            .map(|entry| entry.file_name());
         let names = names.filter_map(|name| SegmentName::of_checkpoint(name.to_str()?));
         let read = |name: SegmentName| {
             let bytes = fs::read(place.join(name.checkpoint())).ok()?;
@@ -46,7 +52,10 @@ impl Committed {
 
     /// Return the number of items that are finished: no item is in two segments.
     fn finished(segments: &[(SegmentName, Checkpoint, Vec<u8>)]) -> u64 {
-        segments.iter().map(|(_, checkpoint, _)| checkpoint.tally.finished()).sum()
+        segments
+            .iter()
+            .map(|(_, checkpoint, _)| checkpoint.tally.finished())
+            .sum()
     }
 
     /// Return the number of items that are finished.
@@ -54,8 +63,8 @@ impl Committed {
         Self::finished(&self.segments)
     }
 
-    /// Copy the crawl in the directory `from`, of which this is, to the directory `to`, and return the number of finished items. Segments that are not
-    /// what their checkpoints say are left out.
+    /// Copy the crawl in the directory `from`, of which this is, to the directory `to`, and return
+    /// the number of finished items. Segments that are not what their checkpoints say are left out.
     ///
     /// # Errors
     /// When the system refuses.

@@ -1,5 +1,5 @@
-//! Laws that hold for any bytes whatever as a segment, a header or a checkpoint: files outlive what wrote them. Fuzzing calls them, and so
-//! do tests.
+//! Laws that hold for any bytes whatever as a segment, a header or a checkpoint: files outlive what
+//! wrote them. Fuzzing calls them, and so do tests.
 
 use std::io::Read;
 
@@ -23,7 +23,8 @@ impl Read for Drops<'_> {
 /// Start of a segment whose header is this JSON.
 fn with_header(json: &[u8]) -> Vec<u8> {
     let mut segment = Vec::new();
-    let begun = SegmentEncoder::new(3).and_then(|mut encoder| encoder.begin_with(json, &mut segment));
+    let begun =
+        SegmentEncoder::new(3).and_then(|mut encoder| encoder.begin_with(json, &mut segment));
     assert!(begun.is_ok(), "{begun:?}");
     segment
 }
@@ -34,8 +35,13 @@ fn with_header(json: &[u8]) -> Vec<u8> {
 /// If one does not hold.
 pub fn check_segment(bytes: &[u8]) {
     check_one(bytes);
-    let name = SegmentName { session: 1, shard: 0, life: 0 };
-    let header = serde_json::to_vec(&Header::new(name, "crawlmark", "plan", Fields::default())).unwrap_or_default();
+    let name = SegmentName {
+        session: 1,
+        shard: 0,
+        life: 0,
+    };
+    let header = serde_json::to_vec(&Header::new(name, "crawlmark", "plan", Fields::default()))
+        .unwrap_or_default();
     check_one(&[&with_header(&header)[..], bytes].concat());
 }
 
@@ -45,33 +51,54 @@ pub fn check_segment(bytes: &[u8]) {
 /// If one does not hold.
 pub fn check_header(bytes: &[u8]) {
     let segment = with_header(bytes);
-    let Ok(frames) = Frames::open(&segment[..]) else { return };
+    let Ok(frames) = Frames::open(&segment[..]) else {
+        return;
+    };
     let mut again = Vec::new();
-    let begun = SegmentEncoder::new(3).and_then(|mut encoder| encoder.begin(frames.header(), &mut again));
+    let begun =
+        SegmentEncoder::new(3).and_then(|mut encoder| encoder.begin(frames.header(), &mut again));
     assert!(begun.is_ok(), "{:?}", frames.header());
     let header = Frames::open(&again[..]).map(|frames| frames.header().clone());
-    assert!(header.is_ok_and(|header| header == *frames.header()), "{:?}", frames.header());
+    assert!(
+        header.is_ok_and(|header| header == *frames.header()),
+        "{:?}",
+        frames.header()
+    );
 }
 
-/// Check the laws on bytes as a checkpoint, and as the payload of one, which a checksum would hide otherwise.
+/// Check the laws on bytes as a checkpoint, and as the payload of one, which a checksum would hide
+/// otherwise.
 ///
 /// # Panics
 /// If one does not hold.
 pub fn check_checkpoint(bytes: &[u8]) {
-    for checkpoint in [Checkpoint::decode(bytes), Checkpoint::seal(bytes).and_then(|bytes| Checkpoint::decode(&bytes))]
-    {
+    for checkpoint in [
+        Checkpoint::decode(bytes),
+        Checkpoint::seal(bytes).and_then(|bytes| Checkpoint::decode(&bytes)),
+    ] {
         let Ok(checkpoint) = checkpoint else { continue };
-        let again = checkpoint.encode().and_then(|bytes| Checkpoint::decode(&bytes));
-        assert!(again.as_ref() == Ok(&checkpoint), "{checkpoint:?} is encoded as {again:?}");
+        let again = checkpoint
+            .encode()
+            .and_then(|bytes| Checkpoint::decode(&bytes));
+        assert!(
+            again.as_ref() == Ok(&checkpoint),
+            "{checkpoint:?} is encoded as {again:?}"
+        );
     }
 }
 
 fn check_one(bytes: &[u8]) {
     let (lines, end) = read(bytes);
-    assert!((lines.clone(), end.clone()) == read(Drops(bytes)), "the pieces of {bytes:?} matter");
+    assert!(
+        (lines.clone(), end.clone()) == read(Drops(bytes)),
+        "the pieces of {bytes:?} matter"
+    );
     if let (_, None) = end {
         let all = zstd::decode_all(bytes);
-        assert!(all.is_ok_and(|all| all == lines), "zstd reads something else in {bytes:?}");
+        assert!(
+            all.is_ok_and(|all| all == lines),
+            "zstd reads something else in {bytes:?}"
+        );
     }
 }
 
@@ -86,8 +113,15 @@ fn read(input: impl Read) -> (Vec<u8>, FrameEnd) {
         let at = frames.at();
         match frames.next_frame() {
             Ok(Some(frame)) => {
-                assert!(frame.bytes.start == at && frame.bytes.end > at, "a frame at {:?}, not {at}", frame.bytes);
-                assert!(frame.lines.ends_with(b"\n"), "the frame at {at} does not hold whole lines");
+                assert!(
+                    frame.bytes.start == at && frame.bytes.end > at,
+                    "a frame at {:?}, not {at}",
+                    frame.bytes
+                );
+                assert!(
+                    frame.lines.ends_with(b"\n"),
+                    "the frame at {at} does not hold whole lines"
+                );
                 lines.extend_from_slice(frame.lines);
             }
             Ok(None) => return (lines, (at, None)),
@@ -136,14 +170,20 @@ mod tests {
     /// Bytes of a file in which some were changed, or random ones.
     fn damaged(whole: Vec<u8>) -> impl Strategy<Value = Vec<u8>> {
         let changes = prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4);
-        let near = (changes, any::<prop::sample::Index>(), any::<bool>()).prop_map(move |(changes, cut, is_cut)| {
-            let mut bytes = whole.clone();
-            for (at, byte) in changes {
-                *at.get_mut(&mut bytes) = byte;
-            }
-            bytes.truncate(if is_cut { cut.index(bytes.len()) } else { bytes.len() });
-            bytes
-        });
+        let near = (changes, any::<prop::sample::Index>(), any::<bool>()).prop_map(
+            move |(changes, cut, is_cut)| {
+                let mut bytes = whole.clone();
+                for (at, byte) in changes {
+                    *at.get_mut(&mut bytes) = byte;
+                }
+                bytes.truncate(if is_cut {
+                    cut.index(bytes.len())
+                } else {
+                    bytes.len()
+                });
+                bytes
+            },
+        );
         prop_oneof![4 => near, 1 => prop::collection::vec(any::<u8>(), 0..200)]
     }
 
@@ -156,7 +196,11 @@ mod tests {
     }
 
     fn header() -> Vec<u8> {
-        let name = SegmentName { session: 1, shard: 2, life: 3 };
+        let name = SegmentName {
+            session: 1,
+            shard: 2,
+            life: 3,
+        };
         serde_json::to_vec(&Header::new(name, "crawlmark", "plan", Fields::default())).unwrap()
     }
 
@@ -164,7 +208,9 @@ mod tests {
         let mut checkpoint = Checkpoint::default();
         for item in [1, 2, 5] {
             checkpoint.finished.insert(item).unwrap();
-            checkpoint.tally.record("ok", 1, Some(item), Some(item * 3_000));
+            checkpoint
+                .tally
+                .record("ok", 1, Some(item), Some(item * 3_000));
         }
         let bytes = checkpoint.encode().unwrap();
         bytes[12..bytes.len() - 4].to_vec()
@@ -191,29 +237,58 @@ mod tests {
             plan: String::new(),
             target: String::new(),
             ids: ITEMS,
-            shuffle: Some(ShuffledRange { range: ITEMS, seed: 3 }),
-            saved: Saved { fields: "body".parse().unwrap(), bodies: Bodies::Good, max_body: 1, durability },
+            shuffle: Some(ShuffledRange {
+                range: ITEMS,
+                seed: 3,
+            }),
+            saved: Saved {
+                fields: "body".parse().unwrap(),
+                bodies: Bodies::Good,
+                max_body: 1,
+                durability,
+            },
             workload: BTreeMap::new(),
             command: CommandLine::default(),
         }
     }
 
-    /// Crawl a session: the items that are asked for end with these outcomes, or not at all. Bytes that are not committed follow.
+    /// Crawl a session: the items that are asked for end with these outcomes, or not at all. Bytes
+    /// that are not committed follow.
     fn session(place: &Path, asked: &[u64], ends: &[Option<usize>], number: u32) {
         let (manifest, disk) = (manifest(), Directory::new(place));
-        let name = SegmentName { session: number, shard: 0, life: 0 };
+        let name = SegmentName {
+            session: number,
+            shard: 0,
+            life: 0,
+        };
         let header = Header::new(name, "crawlmark", "plan", manifest.saved.fields);
         let mut log = SegmentLog::create(disk, &header, &manifest.saved, Steps::default()).unwrap();
         for item in asked {
-            let Some(end) = ends[usize::try_from(item - ITEMS.start).unwrap()] else { continue };
+            let Some(end) = ends[usize::try_from(item - ITEMS.start).unwrap()] else {
+                continue;
+            };
             let id = manifest.shuffle().unwrap().id(*item);
             let (url, status, latency_us, content_type, body) = (None, None, None, None, None);
             let (number, outcome, attempts, at_us) = (*item, OUTCOMES[end], 1, 1);
-            log.push(&Item { number, id, url, status, outcome, attempts, at_us, latency_us, content_type, body })
-                .unwrap();
+            log.push(&Item {
+                number,
+                id,
+                url,
+                status,
+                outcome,
+                attempts,
+                at_us,
+                latency_us,
+                content_type,
+                body,
+            })
+            .unwrap();
         }
         log.close().unwrap();
-        let mut file = File::options().append(true).open(place.join(name.segment())).unwrap();
+        let mut file = File::options()
+            .append(true)
+            .open(place.join(name.segment()))
+            .unwrap();
         file.write_all(&frames()[..number as usize]).unwrap();
     }
 

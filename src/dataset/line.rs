@@ -1,7 +1,8 @@
 //! JSON line of an item.
 //!
-//! Called for each record on the writer's thread; allocates nothing after warm-up but what `serde_json` needs for strings with escapes.
-//! `record` reads the lines. It must not know what a segment is.
+//! Called for each record on the writer's thread; allocates nothing after warm-up but what
+//! `serde_json` needs for strings with escapes. `record` reads the lines. It must not know what a
+//! segment is.
 
 #[cfg(test)]
 mod tests;
@@ -91,7 +92,10 @@ impl LineWriter {
     /// Create the writer of lines with these fields.
     #[must_use]
     pub const fn new(fields: Fields) -> Self {
-        Self { fields, second: (u64::MAX, Vec::new()) }
+        Self {
+            fields,
+            second: (u64::MAX, Vec::new()),
+        }
     }
 
     /// Append the line of an item.
@@ -119,15 +123,24 @@ impl LineWriter {
             self.time(item.at_us, line);
             line.push(b'"');
         }
-        if let Some(latency_us) = item.latency_us.filter(|_| fields.has(RecordField::LatencyUs)) {
+        if let Some(latency_us) = item
+            .latency_us
+            .filter(|_| fields.has(RecordField::LatencyUs))
+        {
             line.extend_from_slice(b",\"latency_us\":");
             number(latency_us, line);
         }
-        if let Some(content_type) = item.content_type.filter(|_| fields.has(RecordField::ContentType)) {
+        if let Some(content_type) = item
+            .content_type
+            .filter(|_| fields.has(RecordField::ContentType))
+        {
             line.extend_from_slice(b",\"content_type\":");
             text(&String::from_utf8_lossy(content_type), line);
         }
-        if let Some(body) = item.body.filter(|_| fields.has(RecordField::Digest) || fields.has(RecordField::Body)) {
+        if let Some(body) = item
+            .body
+            .filter(|_| fields.has(RecordField::Digest) || fields.has(RecordField::Body))
+        {
             self.body(&body, item.content_type, line);
         }
         line.extend_from_slice(b"}\n");
@@ -199,14 +212,16 @@ const HEX: &[u8; 16] = b"0123456789abcdef";
 impl<'a> Saved<'a> {
     fn of(body: &ReceivedBody<'a>, content_type: Option<&[u8]>) -> Self {
         match std::str::from_utf8(body.bytes) {
-            Ok(text) if !body.is_cut() && content_type.is_some_and(is_json_type) && is_json(text) => {
+            Ok(text)
+                if !body.is_cut() && content_type.is_some_and(is_json_type) && is_json(text) =>
+            {
                 Self::Json(text.as_bytes())
             }
             Ok(text) => Self::Text(text),
             // A character that was cut in two is left out.
-            Err(error) if body.is_cut() && error.error_len().is_none() => {
-                Self::Text(std::str::from_utf8(&body.bytes[..error.valid_up_to()]).unwrap_or_default())
-            }
+            Err(error) if body.is_cut() && error.error_len().is_none() => Self::Text(
+                std::str::from_utf8(&body.bytes[..error.valid_up_to()]).unwrap_or_default(),
+            ),
             Err(_) => Self::Bytes(body.bytes),
         }
     }
@@ -243,20 +258,26 @@ fn has_breaks(json: &[u8]) -> bool {
 
 /// True for `application/json` and its kin, whatever their parameters.
 fn is_json_type(content_type: &[u8]) -> bool {
-    let essence = content_type.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
+    let essence = content_type
+        .split(|byte| *byte == b';')
+        .next()
+        .unwrap_or_default()
+        .trim_ascii();
     let ends = |suffix: &[u8]| {
-        essence.len() >= suffix.len() && essence[essence.len() - suffix.len()..].eq_ignore_ascii_case(suffix)
+        essence.len() >= suffix.len()
+            && essence[essence.len() - suffix.len()..].eq_ignore_ascii_case(suffix)
     };
     ends(b"/json") || ends(b"+json")
 }
 
-/// True if any reader of JSON takes the text: whole surrogate pairs, numbers within an `f64`, fewer than 128 levels. A JSON string is
-/// saved as text: embedded, it could not be told from one.
+/// True if any reader of JSON takes the text: whole surrogate pairs, numbers within an `f64`, fewer
+/// than 128 levels. A JSON string is saved as text: embedded, it could not be told from one.
 fn is_json(text: &str) -> bool {
     !text.trim_ascii_start().starts_with('"') && serde_json::from_str::<Readable>(text).is_ok()
 }
 
-/// JSON value that is read and not kept. [`IgnoredAny`](serde::de::IgnoredAny) would not look into strings and numbers.
+/// JSON value that is read and not kept. [`IgnoredAny`](serde::de::IgnoredAny) would not look into
+/// strings and numbers.
 struct Readable;
 
 impl<'de> Deserialize<'de> for Readable {

@@ -4,8 +4,9 @@
 //! lines -> frame -> segment -> [sync] -> NAME.checkpoint.new -> [sync] -> rename -> [sync of the names] -> committed
 //! ```
 //!
-//! The syncs are for [`Durability::Power`]. Called by the writer's thread; tests run it over a disk that fails anywhere. After an error
-//! nothing more may be written: what is committed stays as it is. It must not read clocks.
+//! The syncs are for [`Durability::Power`]. Called by the writer's thread; tests run it over a disk
+//! that fails anywhere. After an error nothing more may be written: what is committed stays as it
+//! is. It must not read clocks.
 
 #[cfg(test)]
 mod tests;
@@ -41,7 +42,11 @@ pub struct Steps {
 impl Default for Steps {
     /// As a crawl is saved: frames of 1 MiB, a checkpoint each second or 16 MiB.
     fn default() -> Self {
-        Self { frame: 1 << 20, commit: 16 << 20, every: Duration::from_secs(1) }
+        Self {
+            frame: 1 << 20,
+            commit: 16 << 20,
+            every: Duration::from_secs(1),
+        }
     }
 }
 
@@ -55,7 +60,9 @@ pub enum LogError {
     #[error(transparent)]
     Earlier(#[from] RecoverError),
     /// An item that has a record ended again.
-    #[error("item {0} ended twice, which is a bug of crawlmark. What is committed is whole: go on with --resume")]
+    #[error(
+        "item {0} ended twice, which is a bug of crawlmark. What is committed is whole: go on with --resume"
+    )]
     Twice(u64),
 }
 
@@ -110,7 +117,10 @@ impl<D: Disk> SegmentLog<D> {
             line: LineWriter::new(saved.fields),
             lines: Vec::new(),
             digest: Sha256::new_with_prefix(&bytes),
-            next: Checkpoint { committed: bytes.len() as u64, ..Checkpoint::default() },
+            next: Checkpoint {
+                committed: bytes.len() as u64,
+                ..Checkpoint::default()
+            },
             bytes: Vec::new(),
             committed: (0, 0),
             committed_at: Nanos::default(),
@@ -124,10 +134,22 @@ impl<D: Disk> SegmentLog<D> {
     /// # Errors
     /// When the system refuses, or the item has a record.
     pub fn push(&mut self, item: &Item<'_>) -> Result<(), LogError> {
-        self.next.finished.insert(item.number).map_err(LogError::Twice)?;
-        self.next.tally.record(outcome_name(item.outcome), item.attempts, Some(item.at_us), item.latency_us);
+        self.next
+            .finished
+            .insert(item.number)
+            .map_err(LogError::Twice)?;
+        self.next.tally.record(
+            outcome_name(item.outcome),
+            item.attempts,
+            Some(item.at_us),
+            item.latency_us,
+        );
         self.line.append(item, &mut self.lines);
-        if self.lines.len() >= self.steps.frame { self.write_frame() } else { Ok(()) }
+        if self.lines.len() >= self.steps.frame {
+            self.write_frame()
+        } else {
+            Ok(())
+        }
     }
 
     /// Commit if it is time to. Return the time until the next time.
@@ -136,7 +158,10 @@ impl<D: Disk> SegmentLog<D> {
     /// When the system refuses.
     pub fn commit_if_due(&mut self, now: Nanos) -> Result<Duration, LogError> {
         let (records, length) = self.committed;
-        let left = self.steps.every.saturating_sub(Duration::from_nanos(now.since(self.committed_at)));
+        let left = self
+            .steps
+            .every
+            .saturating_sub(Duration::from_nanos(now.since(self.committed_at)));
         let has_more = self.next.records() > records;
         if has_more && left.is_zero() || self.next.committed - length >= self.steps.commit {
             self.write_frame()?;
@@ -153,7 +178,11 @@ impl<D: Disk> SegmentLog<D> {
     /// When the system refuses.
     pub fn close(mut self) -> Result<(), LogError> {
         self.write_frame()?;
-        self.encoder.end(&mut self.bytes).map_err(DiskError::of(&self.disk, "write", &self.name.segment()))?;
+        self.encoder.end(&mut self.bytes).map_err(DiskError::of(
+            &self.disk,
+            "write",
+            &self.name.segment(),
+        ))?;
         self.append()?;
         self.commit(true)
     }
@@ -164,7 +193,11 @@ impl<D: Disk> SegmentLog<D> {
             return Ok(());
         }
         let encoded = self.encoder.frame(&self.lines, &mut self.bytes);
-        encoded.map_err(DiskError::of(&self.disk, "compress lines for", &self.name.segment()))?;
+        encoded.map_err(DiskError::of(
+            &self.disk,
+            "compress lines for",
+            &self.name.segment(),
+        ))?;
         self.next.tally.line_bytes += self.lines.len() as u64;
         self.lines.clear();
         // Not what a few long bodies needed.
@@ -187,7 +220,11 @@ impl<D: Disk> SegmentLog<D> {
     /// Commit all records that are in frames.
     fn commit(&mut self, is_closed: bool) -> Result<(), LogError> {
         if self.durability == Durability::Power {
-            self.disk.sync(&self.file).map_err(DiskError::of(&self.disk, "sync", &self.name.segment()))?;
+            self.disk.sync(&self.file).map_err(DiskError::of(
+                &self.disk,
+                "sync",
+                &self.name.segment(),
+            ))?;
         }
         self.next.digest = self.digest.clone().finalize().into();
         self.next.is_closed = is_closed;

@@ -1,7 +1,7 @@
 //! `crawl.json`: what a saved crawl is, written once when it begins.
 //!
-//! Written by `run --save`; read by `run --resume`, `verify` and `export`. It must not change while the crawl grows: what changes is
-//! in the checkpoints.
+//! Written by `run --save`; read by `run --resume`, `verify` and `export`. It must not change while
+//! the crawl grows: what changes is in the checkpoints.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -115,27 +115,43 @@ impl Manifest {
             }
             Err(error) => return Err(ManifestError::Io { path, error }),
         };
-        let damaged = |error: serde_json::Error| ManifestError::Damaged { path: path.clone(), why: error.to_string() };
+        let damaged = |error: serde_json::Error| ManifestError::Damaged {
+            path: path.clone(),
+            why: error.to_string(),
+        };
         let Head { format, version } = serde_json::from_str(&text).map_err(damaged)?;
         if format != FORMAT {
-            return Err(ManifestError::Damaged { path, why: format!("its format is `{format}`, not `{FORMAT}`") });
+            return Err(ManifestError::Damaged {
+                path,
+                why: format!("its format is `{format}`, not `{FORMAT}`"),
+            });
         }
         if version > VERSION {
             return Err(ManifestError::Newer { path, version });
         }
-        if text.rsplit_once(CHECKSUM).is_none_or(|(json, _)| text != sealed(json)) {
-            return Err(ManifestError::Damaged { path, why: "its checksum does not match its bytes".to_owned() });
+        if text
+            .rsplit_once(CHECKSUM)
+            .is_none_or(|(json, _)| text != sealed(json))
+        {
+            return Err(ManifestError::Damaged {
+                path,
+                why: "its checksum does not match its bytes".to_owned(),
+            });
         }
         let manifest: Self = serde_json::from_str(&text).map_err(damaged)?;
         if manifest.ids.is_empty() {
-            return Err(ManifestError::Damaged { path, why: "it has no IDs".to_owned() });
+            return Err(ManifestError::Damaged {
+                path,
+                why: "it has no IDs".to_owned(),
+            });
         }
         Ok(manifest)
     }
 
     /// Return the order of the IDs; none if it is their own.
     pub(crate) fn shuffle(&self) -> Option<Shuffle> {
-        self.shuffle.map(|ShuffledRange { range, seed }| Shuffle::new(range, seed))
+        self.shuffle
+            .map(|ShuffledRange { range, seed }| Shuffle::new(range, seed))
     }
 
     /// Write it to the directory `place`: whole or not at all, and on the disk when this returns.
@@ -158,10 +174,14 @@ const CHECKSUM: &str = ",\n  \"crc32\": \"";
 
 /// Return the text of the file, whose JSON object begins with this: with its CRC-32 and its end.
 fn sealed(json: &str) -> String {
-    format!("{json}{CHECKSUM}{:08x}\"\n}}\n", crc32fast::hash(json.as_bytes()))
+    format!(
+        "{json}{CHECKSUM}{:08x}\"\n}}\n",
+        crc32fast::hash(json.as_bytes())
+    )
 }
 
-/// Range whose IDs are crawled in a shuffled order: item `i` of [`Manifest::ids`] has the ID `Shuffle::new(range, seed).id(i)`.
+/// Range whose IDs are crawled in a shuffled order: item `i` of [`Manifest::ids`] has the ID
+/// `Shuffle::new(range, seed).id(i)`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ShuffledRange {
     /// Range that is permuted; it holds the IDs of the crawl.
@@ -259,8 +279,8 @@ impl RecordField {
     ];
 }
 
-/// Set of fields; the ID and the outcome are always among them: without outcomes, a resumed session could not tell which items to ask for
-/// again.
+/// Set of fields; the ID and the outcome are always among them: without outcomes, a resumed session
+/// could not tell which items to ask for again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "Vec<String>", try_from = "Vec<String>")]
 pub struct Fields(u16);
@@ -280,18 +300,28 @@ impl Fields {
 
     /// Return their keys, in the order of a record.
     pub fn keys(self) -> impl Iterator<Item = &'static str> {
-        RecordField::ALL.into_iter().filter(move |(field, _)| self.has(*field)).map(|(_, key)| key)
+        RecordField::ALL
+            .into_iter()
+            .filter(move |(field, _)| self.has(*field))
+            .map(|(_, key)| key)
     }
 
     fn of<'a>(mut keys: impl Iterator<Item = &'a str>) -> Result<Self, String> {
-        keys.try_fold(Self(1 << RecordField::Id as u16 | 1 << RecordField::Outcome as u16), |fields, key| {
-            let found = RecordField::ALL.into_iter().find(|(_, name)| *name == key);
-            let (field, _) = found.ok_or_else(|| {
-                let all: Vec<&str> = RecordField::ALL.into_iter().map(|(_, name)| name).collect();
-                format!("`{key}` is not a field of a record: use some of {}", all.join(", "))
-            })?;
-            Ok(Self(fields.0 | 1 << field as u16))
-        })
+        keys.try_fold(
+            Self(1 << RecordField::Id as u16 | 1 << RecordField::Outcome as u16),
+            |fields, key| {
+                let found = RecordField::ALL.into_iter().find(|(_, name)| *name == key);
+                let (field, _) = found.ok_or_else(|| {
+                    let all: Vec<&str> =
+                        RecordField::ALL.into_iter().map(|(_, name)| name).collect();
+                    format!(
+                        "`{key}` is not a field of a record: use some of {}",
+                        all.join(", ")
+                    )
+                })?;
+                Ok(Self(fields.0 | 1 << field as u16))
+            },
+        )
     }
 }
 
@@ -339,17 +369,34 @@ mod tests {
         assert!(why(None).contains("Name the directory"));
         assert!(why(Some("{")).contains("EOF"));
         assert!(why(Some(r#"{"format":"other","version":1}"#)).contains("`other`"));
-        assert!(why(Some(r#"{"format":"crawlmark crawl","version":2}"#)).contains("format version 2"));
+        assert!(
+            why(Some(r#"{"format":"crawlmark crawl","version":2}"#)).contains("format version 2")
+        );
         assert!(why(Some(r#"{"format":"crawlmark crawl","version":1}"#)).contains("checksum"));
-        assert!(why(Some(&sealed(r#"{"format":"crawlmark crawl","version":1"#))).contains("missing field"));
+        assert!(
+            why(Some(&sealed(r#"{"format":"crawlmark crawl","version":1"#)))
+                .contains("missing field")
+        );
     }
 
     #[test]
     fn fields_are_a_list_of_keys_with_the_id() {
-        assert_eq!("body,status".parse::<Fields>().unwrap().to_string(), "id,status,outcome,body");
-        assert_eq!(Fields::default().to_string().parse::<Fields>().unwrap(), Fields::default());
-        assert_eq!(serde_json::to_string(&"url".parse::<Fields>().unwrap()).unwrap(), r#"["id","url","outcome"]"#);
+        assert_eq!(
+            "body,status".parse::<Fields>().unwrap().to_string(),
+            "id,status,outcome,body"
+        );
+        assert_eq!(
+            Fields::default().to_string().parse::<Fields>().unwrap(),
+            Fields::default()
+        );
+        assert_eq!(
+            serde_json::to_string(&"url".parse::<Fields>().unwrap()).unwrap(),
+            r#"["id","url","outcome"]"#
+        );
         let error = "status,size".parse::<Fields>().unwrap_err();
-        assert!(error.contains("`size`") && error.contains("content_type"), "{error}");
+        assert!(
+            error.contains("`size`") && error.contains("content_type"),
+            "{error}"
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! A record of a saved crawl, read from its JSON line. Called by `verify` and `export`; the writing side is `line`.
+//! A record of a saved crawl, read from its JSON line. Called by `verify` and `export`; the writing
+//! side is `line`.
 
 use std::borrow::Cow;
 use std::time::SystemTime;
@@ -14,7 +15,8 @@ use super::line::ItemState;
 /// Bytes of a digest: the first half of a SHA-256.
 const DIGEST_BYTES: usize = 16;
 
-/// A record. Each field but the ID and the outcome may be absent: `--save-fields` leaves fields out, and an item without a response has no status.
+/// A record. Each field but the ID and the outcome may be absent: `--save-fields` leaves fields
+/// out, and an item without a response has no status.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct SavedRecord<'a> {
     /// ID in the URL.
@@ -78,17 +80,23 @@ impl<'a> SavedRecord<'a> {
     pub(crate) fn parse(line: &'a str) -> Result<Self, serde_json::Error> {
         match Self::scan(line) {
             Ok(record) => Ok(record),
-            Err(OtherForm) => Ok(Self { line, ..serde_json::from_str(line)? }),
+            Err(OtherForm) => Ok(Self {
+                line,
+                ..serde_json::from_str(line)?
+            }),
         }
     }
 
-    /// Parse a line in the form in which it was written, unless a string in it has escapes or is a body: three times as fast.
+    /// Parse a line in the form in which it was written, unless a string in it has escapes or is a
+    /// body: three times as fast.
     fn scan(line: &'a str) -> Result<Self, OtherForm> {
         let mut rest = Scanner(line);
         let id = rest.field(b"{\"id\":", Scanner::number)?.ok_or(OtherForm)?;
         let url = rest.field(b",\"url\":", Scanner::text)?;
         let status = rest.field(b",\"status\":", Scanner::number)?;
-        let outcome = rest.field(b",\"outcome\":", Scanner::text)?.ok_or(OtherForm)?;
+        let outcome = rest
+            .field(b",\"outcome\":", Scanner::text)?
+            .ok_or(OtherForm)?;
         let attempts = rest.field(b",\"attempts\":", Scanner::number)?;
         let at = rest.field(b",\"at\":", Scanner::text)?;
         let latency_us = rest.field(b",\"latency_us\":", Scanner::number)?;
@@ -97,8 +105,14 @@ impl<'a> SavedRecord<'a> {
         let body = rest.field(b",\"body\":", Scanner::json)?;
         let (body_encoding, body_bytes) = (None, None);
         let has_ended = rest.0 == "}";
-        let status = status.map(u16::try_from).transpose().map_err(|_| OtherForm)?;
-        let attempts = attempts.map(u32::try_from).transpose().map_err(|_| OtherForm)?;
+        let status = status
+            .map(u16::try_from)
+            .transpose()
+            .map_err(|_| OtherForm)?;
+        let attempts = attempts
+            .map(u32::try_from)
+            .transpose()
+            .map_err(|_| OtherForm)?;
         let record = Self {
             id,
             url,
@@ -114,7 +128,11 @@ impl<'a> SavedRecord<'a> {
             body_encoding,
             body_bytes,
         };
-        if has_ended { Ok(record) } else { Err(OtherForm) }
+        if has_ended {
+            Ok(record)
+        } else {
+            Err(OtherForm)
+        }
     }
 
     /// Return the state in which its item ended.
@@ -127,12 +145,17 @@ impl<'a> SavedRecord<'a> {
     /// # Errors
     /// When it is in an unknown encoding, or not in the one that it names.
     pub(crate) fn body(&self) -> Result<Option<SavedBody<'a>>, String> {
-        let Some(raw) = self.body.map(RawValue::get) else { return Ok(None) };
+        let Some(raw) = self.body.map(RawValue::get) else {
+            return Ok(None);
+        };
         if !raw.starts_with('"') {
             // White space around JSON is part of the body.
             let start = raw.as_ptr().addr() - self.line.as_ptr().addr();
             let (before, after) = (&self.line[..start], &self.line[start + raw.len()..]);
-            let (start, end) = (before.trim_end().len(), self.line.len() - after.trim_start().len());
+            let (start, end) = (
+                before.trim_end().len(),
+                self.line.len() - after.trim_start().len(),
+            );
             return Ok(Some(SavedBody::Json(&self.line[start..end])));
         }
         let RecordText(text) = serde_json::from_str(raw).map_err(|error| error.to_string())?;
@@ -142,20 +165,28 @@ impl<'a> SavedRecord<'a> {
                 Ok(bytes) => Ok(Some(SavedBody::Binary(bytes))),
                 Err(error) => Err(format!("the body is not base64: {error}")),
             },
-            Some(other) => Err(format!("`{other}` is not an encoding of bodies: base64 is the only one")),
+            Some(other) => Err(format!(
+                "`{other}` is not an encoding of bodies: base64 is the only one"
+            )),
         }
     }
 
-    /// Return the time at which the last request was sent, µs since 1970 in UTC; none where it was not saved.
+    /// Return the time at which the last request was sent, µs since 1970 in UTC; none where it was
+    /// not saved.
     ///
     /// # Errors
     /// When it is no such time.
     pub(crate) fn at_us(&self) -> Result<Option<u64>, String> {
-        let Some(RecordText(text)) = &self.at else { return Ok(None) };
-        let time =
-            humantime::parse_rfc3339(text).ok().and_then(|time| time.duration_since(SystemTime::UNIX_EPOCH).ok());
+        let Some(RecordText(text)) = &self.at else {
+            return Ok(None);
+        };
+        let time = humantime::parse_rfc3339(text)
+            .ok()
+            .and_then(|time| time.duration_since(SystemTime::UNIX_EPOCH).ok());
         let us = time.and_then(|since| u64::try_from(since.as_micros()).ok());
-        us.map(Some).ok_or_else(|| format!("`{text}` is not a time: times are as in 2026-11-24T03:12:45.123456Z"))
+        us.map(Some).ok_or_else(|| {
+            format!("`{text}` is not a time: times are as in 2026-11-24T03:12:45.123456Z")
+        })
     }
 }
 
@@ -189,14 +220,19 @@ impl<'a> Scanner<'a> {
 
     fn text(&mut self) -> Option<RecordText<'a>> {
         let text = self.0.strip_prefix('"')?;
-        let end = text.bytes().position(|byte| matches!(byte, b'"' | b'\\' | ..0x20))?;
+        let end = text
+            .bytes()
+            .position(|byte| matches!(byte, b'"' | b'\\' | ..0x20))?;
         self.0 = text[end..].strip_prefix('"')?;
         Some(RecordText(text[..end].into()))
     }
 
     /// Return the JSON up to the brace that ends the line.
     fn json(&mut self) -> Option<&'a RawValue> {
-        let json = self.0.strip_suffix('}').filter(|json| !json.starts_with('"'))?;
+        let json = self
+            .0
+            .strip_suffix('}')
+            .filter(|json| !json.starts_with('"'))?;
         self.0 = &self.0[json.len()..];
         serde_json::from_str(json).ok()
     }
@@ -252,8 +288,9 @@ mod tests {
     fn body() -> impl Strategy<Value = (Vec<u8>, &'static str)> {
         let json = prop_oneof![
             any::<String>().prop_map(|text| serde_json::to_string(&text).unwrap()),
-            (any::<f64>(), any::<String>())
-                .prop_map(|(number, text)| serde_json::json!({"a": number, &text: [text, null]}).to_string()),
+            (any::<f64>(), any::<String>()).prop_map(|(number, text)| {
+                serde_json::json!({"a": number, &text: [text, null]}).to_string()
+            }),
             prop::sample::select(vec![
                 "null",
                 "true",
@@ -269,11 +306,22 @@ mod tests {
             .prop_map(str::to_owned),
         ];
         let space = prop::sample::select(vec!["", " ", "\n", "\r\n\t"]);
-        let json =
-            (space.clone(), json, space).prop_map(|(before, json, after)| [before, &json, after].concat().into_bytes());
-        let content_types =
-            prop::sample::select(vec!["application/json", "a/b+JSON; charset=\"utf-8\"", "text/html", ""]);
-        (prop_oneof![json, any::<String>().prop_map(String::into_bytes), any::<Vec<u8>>()], content_types)
+        let json = (space.clone(), json, space)
+            .prop_map(|(before, json, after)| [before, &json, after].concat().into_bytes());
+        let content_types = prop::sample::select(vec![
+            "application/json",
+            "a/b+JSON; charset=\"utf-8\"",
+            "text/html",
+            "",
+        ]);
+        (
+            prop_oneof![
+                json,
+                any::<String>().prop_map(String::into_bytes),
+                any::<Vec<u8>>()
+            ],
+            content_types,
+        )
     }
 
     proptest! {

@@ -1,5 +1,5 @@
-//! A saved crawl, opened for reading: its description, its segments with their checkpoints, and what else lies in its directory.
-//! Called by `verify` and `export`. It must not change anything.
+//! A saved crawl, opened for reading: its description, its segments with their checkpoints, and
+//! what else lies in its directory. Called by `verify` and `export`. It must not change anything.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, TryLockError};
@@ -75,22 +75,43 @@ impl SavedCrawl {
         let lock = lock(place)?;
         let (mut segments, mut others) = (Vec::new(), Vec::new());
         for entry in fs::read_dir(place).map_err(failed(place))? {
-            let file = entry.map_err(failed(place))?.file_name().to_string_lossy().into_owned();
+            let file = entry
+                .map_err(failed(place))?
+                .file_name()
+                .to_string_lossy()
+                .into_owned();
             match SegmentName::of_segment(&file) {
                 Some(name) => segments.push(SavedSegment::open(place, name)?),
                 None => others.push(file),
             }
         }
         segments.sort_unstable_by_key(|segment| segment.name);
-        let counted = others.iter().filter_map(|file| SegmentName::session_of_requests(file)).collect();
+        let counted = others
+            .iter()
+            .filter_map(|file| SegmentName::session_of_requests(file))
+            .collect();
         let is_known = |file: &str| {
-            let of_segment = |name| segments.binary_search_by_key(&name, |segment| segment.name).is_ok();
+            let of_segment = |name| {
+                segments
+                    .binary_search_by_key(&name, |segment| segment.name)
+                    .is_ok()
+            };
             let is_count = SegmentName::session_of_requests(file).is_some();
-            file == MANIFEST || file == LOCK || is_count || SegmentName::of_checkpoint(file).is_some_and(of_segment)
+            file == MANIFEST
+                || file == LOCK
+                || is_count
+                || SegmentName::of_checkpoint(file).is_some_and(of_segment)
         };
         others.retain(|file| !is_known(file));
         others.sort_unstable();
-        Ok(Self { place: place.to_owned(), manifest, segments, others, counted, _lock: lock })
+        Ok(Self {
+            place: place.to_owned(),
+            manifest,
+            segments,
+            others,
+            counted,
+            _lock: lock,
+        })
     }
 
     /// Return the number of bytes that a reader of all segments reads.
@@ -100,19 +121,27 @@ impl SavedCrawl {
 
     /// Return the requests that all sessions sent; none if those of a session are not known.
     pub(crate) fn sent(&self) -> Option<u64> {
-        let mut sessions: BTreeMap<u32, u64> = self.counted.iter().map(|session| (*session, 0)).collect();
+        let mut sessions: BTreeMap<u32, u64> =
+            self.counted.iter().map(|session| (*session, 0)).collect();
         for segment in &self.segments {
-            let checkpoint = segment.checkpoint.as_ref().and_then(|checkpoint| checkpoint.as_ref().ok());
+            let checkpoint = segment
+                .checkpoint
+                .as_ref()
+                .and_then(|checkpoint| checkpoint.as_ref().ok());
             let requests = checkpoint.map_or(0, |checkpoint| checkpoint.tally.attempts);
             *sessions.entry(segment.name.session).or_default() += requests;
         }
-        let mut sent = sessions.into_iter().map(|(session, requests)| sent(&self.place, session, requests));
+        let mut sent = sessions
+            .into_iter()
+            .map(|(session, requests)| sent(&self.place, session, requests));
         sent.try_fold(0_u64, |sum, sent| Some(sum.saturating_add(sent?)))
     }
 
     /// Return the number of sessions that it was crawled in.
     pub(crate) fn sessions(&self) -> u32 {
-        self.segments.last().map_or(0, |segment| segment.name.session)
+        self.segments
+            .last()
+            .map_or(0, |segment| segment.name.session)
     }
 }
 
@@ -124,12 +153,23 @@ impl SavedSegment {
         let checkpoint = match fs::read(&checkpoint) {
             Ok(bytes) => Some(Checkpoint::decode(&bytes)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            Err(error) => return Err(SavedError::Io { path: checkpoint, error }),
+            Err(error) => {
+                return Err(SavedError::Io {
+                    path: checkpoint,
+                    error,
+                });
+            }
         };
-        Ok(Self { name, path, length, checkpoint })
+        Ok(Self {
+            name,
+            path,
+            length,
+            checkpoint,
+        })
     }
 
-    /// Return the number of its bytes that belong to the crawl: those before its end or the commit of its checkpoint.
+    /// Return the number of its bytes that belong to the crawl: those before its end or the commit
+    /// of its checkpoint.
     pub(crate) fn committed(&self) -> u64 {
         match &self.checkpoint {
             Some(Ok(checkpoint)) => checkpoint.committed.min(self.length),
@@ -142,14 +182,23 @@ impl SavedSegment {
     /// # Errors
     /// When the system refuses.
     pub(crate) fn read(&self) -> Result<CommittedBytes, SavedError> {
-        let file = File::open(&self.path).map_err(failed(&self.path))?.take(self.committed());
-        Ok(CommittedBytes { file, digest: Sha256::new(), read: 0 })
+        let file = File::open(&self.path)
+            .map_err(failed(&self.path))?
+            .take(self.committed());
+        Ok(CommittedBytes {
+            file,
+            digest: Sha256::new(),
+            read: 0,
+        })
     }
 
     /// Return the error of a frame: that of the system, or else its place and the reason.
     pub(crate) fn frame_error(&self, error: FrameError) -> Result<(u64, String), SavedError> {
         match error {
-            FrameError::Io(error) => Err(SavedError::Io { path: self.path.clone(), error }),
+            FrameError::Io(error) => Err(SavedError::Io {
+                path: self.path.clone(),
+                error,
+            }),
             FrameError::Cut { at } => Ok((at, "the file ends within a frame".to_owned())),
             FrameError::Damaged { at, why } => Ok((at, format!("the frame is damaged: {why}"))),
         }
@@ -182,7 +231,9 @@ impl Read for CommittedBytes {
 
 /// Lock the crawl against writers; none where it has no lock.
 fn lock(place: &Path) -> Result<Option<File>, SavedError> {
-    let Ok(file) = File::open(place.join(LOCK)) else { return Ok(None) };
+    let Ok(file) = File::open(place.join(LOCK)) else {
+        return Ok(None);
+    };
     match file.try_lock_shared() {
         Err(TryLockError::WouldBlock) => Err(SavedError::InUse(place.to_owned())),
         // A file system without locks.
@@ -192,5 +243,8 @@ fn lock(place: &Path) -> Result<Option<File>, SavedError> {
 }
 
 fn failed(path: &Path) -> impl Fn(io::Error) -> SavedError {
-    move |error| SavedError::Io { path: path.to_owned(), error }
+    move |error| SavedError::Io {
+        path: path.to_owned(),
+        error,
+    }
 }

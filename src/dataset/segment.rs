@@ -7,8 +7,8 @@
 //! 4. at a clean end, a skippable frame: the seek table of the zstd seekable format
 //! ```
 //!
-//! [`SegmentEncoder`] makes the bytes, [`Frames`] reads them. Called by the writer, by recovery, `verify` and `export`. It must not know
-//! what a line holds, nor write files.
+//! [`SegmentEncoder`] makes the bytes, [`Frames`] reads them. Called by the writer, by recovery,
+//! `verify` and `export`. It must not know what a line holds, nor write files.
 
 mod frames;
 mod name;
@@ -29,13 +29,15 @@ pub const FORMAT: &str = "crawlmark items";
 /// Version of the format; higher with each change that an older program cannot read.
 pub const VERSION: u32 = 1;
 
-/// Most bytes of lines in a frame: the 1 MiB at which one is closed, and the longest line. A body of 16 MiB, the longest that the crawl
-/// keeps, takes six times as much as a string of control characters.
+/// Most bytes of lines in a frame: the 1 MiB at which one is closed, and the longest line. A body
+/// of 16 MiB, the longest that the crawl keeps, takes six times as much as a string of control
+/// characters.
 pub const MOST_LINE_BYTES: usize = 128 << 20;
 
 /// Magic number of the skippable frame that holds the header.
 const HEADER_MAGIC: u32 = 0x184D_2A50;
-/// Magic number of the skippable frame that holds the seek table (zstd's `contrib/seekable_format`, 0.1.0).
+/// Magic number of the skippable frame that holds the seek table (zstd's `contrib/seekable_format`,
+/// 0.1.0).
 const SEEK_TABLE_MAGIC: u32 = 0x184D_2A5E;
 /// Last four bytes of a seek table.
 const SEEK_TABLE_END: u32 = 0x8F92_EAB1;
@@ -61,12 +63,20 @@ pub struct Header {
 }
 
 impl Header {
-    /// Create the header of a segment of this writer, from the program with its version, the hash of the plan and the fields of a record.
+    /// Create the header of a segment of this writer, from the program with its version, the hash
+    /// of the plan and the fields of a record.
     #[must_use]
     pub fn new(name: SegmentName, tool: &str, plan: &str, fields: Fields) -> Self {
         let (tool, plan) = (tool.to_owned(), plan.to_owned());
         let fields = fields.keys().map(str::to_owned).collect();
-        Self { format: FORMAT.to_owned(), version: VERSION, tool, plan, name, fields }
+        Self {
+            format: FORMAT.to_owned(),
+            version: VERSION,
+            tool,
+            plan,
+            name,
+            fields,
+        }
     }
 }
 
@@ -87,7 +97,10 @@ impl SegmentEncoder {
     pub fn new(level: i32) -> io::Result<Self> {
         let mut compressor = Compressor::new(level)?;
         compressor.set_parameter(CParameter::ChecksumFlag(true))?;
-        Ok(Self { compressor, sizes: Vec::new() })
+        Ok(Self {
+            compressor,
+            sizes: Vec::new(),
+        })
     }
 
     /// Append the start of the segment to `output`.
@@ -113,7 +126,10 @@ impl SegmentEncoder {
     /// When the lines are longer, or zstd gets no memory.
     pub fn frame(&mut self, lines: &[u8], output: &mut Vec<u8>) -> io::Result<()> {
         if lines.len() > MOST_LINE_BYTES {
-            return Err(io::Error::other(format!("{} bytes of lines are more than a frame may hold", lines.len())));
+            return Err(io::Error::other(format!(
+                "{} bytes of lines are more than a frame may hold",
+                lines.len()
+            )));
         }
         output.reserve(compress_bound(lines.len()));
         let mut frame = io::Cursor::new(output);
@@ -165,8 +181,17 @@ pub(super) mod tests {
 
     /// Header of a segment.
     pub(in crate::dataset) fn header() -> Header {
-        let name = SegmentName { session: 1, shard: 0, life: 0 };
-        Header::new(name, "crawlmark 0.1.0", "0123456789abcdef", Fields::default())
+        let name = SegmentName {
+            session: 1,
+            shard: 0,
+            life: 0,
+        };
+        Header::new(
+            name,
+            "crawlmark 0.1.0",
+            "0123456789abcdef",
+            Fields::default(),
+        )
     }
 
     /// Segment of these frames, with the offsets at which its frames end.
@@ -205,7 +230,10 @@ pub(super) mod tests {
 
     fn any_frames() -> impl Strategy<Value = Vec<Vec<u8>>> {
         let lines = (prop::collection::vec(any::<u8>(), 0..60), 0..100_usize);
-        prop::collection::vec(lines.prop_map(|(line, times)| [line.repeat(times), b"\n".to_vec()].concat()), 0..5)
+        prop::collection::vec(
+            lines.prop_map(|(line, times)| [line.repeat(times), b"\n".to_vec()].concat()),
+            0..5,
+        )
     }
 
     proptest! {
@@ -245,13 +273,21 @@ pub(super) mod tests {
     fn a_length_that_lies_takes_no_memory() {
         let (bytes, ends) = segment(&[]);
         let start = &bytes[..ends[0]];
-        // A skippable frame of 4 GiB; a frame of one byte that claims to hold 100 MiB: 0xA0 is a length of four bytes in a single segment.
+        // A skippable frame of 4 GiB; a frame of one byte that claims to hold 100 MiB: 0xA0 is a
+        // length of four bytes in a single segment.
         let skippable = [&SEEK_TABLE_MAGIC.to_le_bytes()[..], &[0xff; 4]].concat();
-        let liar =
-            [&[0x28, 0xb5, 0x2f, 0xfd, 0xa4][..], &(100_u32 << 20).to_le_bytes(), &[3, 0, 0, 7, 0, 0, 0, 0]].concat();
+        let liar = [
+            &[0x28, 0xb5, 0x2f, 0xfd, 0xa4][..],
+            &(100_u32 << 20).to_le_bytes(),
+            &[3, 0, 0, 7, 0, 0, 0, 0],
+        ]
+        .concat();
         for lie in [skippable, liar] {
             let (_, end, error) = read(&[start, &lie].concat());
-            assert!(matches!(error, Some(FrameError::Damaged { at, .. }) if at == end), "{error:?}");
+            assert!(
+                matches!(error, Some(FrameError::Damaged { at, .. }) if at == end),
+                "{error:?}"
+            );
         }
     }
 }

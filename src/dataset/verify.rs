@@ -1,7 +1,9 @@
-//! Audit of a saved crawl: each item is finished once at most, and has one record in a session; and checkpoints, digests and seek tables say what the records say.
+//! Audit of a saved crawl: each item is finished once at most, and has one record in a session; and
+//! checkpoints, digests and seek tables say what the records say.
 //!
-//! Reads each segment once, a frame at a time. Memory is that of a frame, and of the recorded items as ranges: a few for each segment,
-//! and one for each item that was in flight when a process ended. Called by the command `verify`.
+//! Reads each segment once, a frame at a time. Memory is that of a frame, and of the recorded items
+//! as ranges: a few for each segment, and one for each item that was in flight when a process
+//! ended. Called by the command `verify`.
 
 mod finding;
 mod segment;
@@ -37,7 +39,8 @@ pub(crate) struct Audit {
     pub(crate) violations: Vec<Violation>,
     /// Harmless remarks.
     pub(crate) notes: Vec<String>,
-    /// True if each item of the crawl is finished: good, not found, or skipped because robots.txt forbids it.
+    /// True if each item of the crawl is finished: good, not found, or skipped because robots.txt
+    /// forbids it.
     pub(crate) complete: bool,
     /// Items of the whole crawl.
     pub(crate) planned: u64,
@@ -53,11 +56,13 @@ pub(crate) struct Audit {
     pub(crate) bytes: u64,
     /// Bytes of their lines.
     pub(crate) line_bytes: u64,
-    /// Records by outcome. An item that was asked for again has one of each session that it ended in.
+    /// Records by outcome. An item that was asked for again has one of each session that it ended
+    /// in.
     pub(crate) outcomes: BTreeMap<String, u64>,
     /// Requests for the recorded items; 0 if attempts are not saved.
     pub(crate) attempts: u64,
-    /// Requests that all sessions sent; absent if they were not counted, or of parts, whose merged report has them.
+    /// Requests that all sessions sent; absent if they were not counted, or of parts, whose merged
+    /// report has them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) sent: Option<u64>,
     /// Bodies whose digest was computed.
@@ -73,8 +78,8 @@ pub(crate) struct Audit {
     pub(crate) missing: Option<Vec<u32>>,
 }
 
-/// Audit the saved crawls of all parts, one after another: their ranges follow one another, each ID is finished once at most in its part, and each part
-/// has as many as its result counts.
+/// Audit the saved crawls of all parts, one after another: their ranges follow one another, each ID
+/// is finished once at most in its part, and each part has as many as its result counts.
 ///
 /// # Errors
 /// When a file cannot be read at all.
@@ -111,12 +116,24 @@ pub(crate) fn verify_parts(parts: &SavedParts) -> Result<Audit, Error> {
             findings.add(MANIFEST, Place::default(), what, Remedy::Part);
         }
         if findings.count == 0 && audit.recorded < audit.planned && audit.violations_found == 0 {
-            let what = format!("{} of its {} IDs have no record", audit.planned - audit.recorded, audit.planned);
+            let what = format!(
+                "{} of its {} IDs have no record",
+                audit.planned - audit.recorded,
+                audit.planned
+            );
             findings.add(MANIFEST, Place::default(), what, Remedy::Part);
         }
         audit.violations_found += findings.count;
         audit.violations.extend(findings.first);
-        sum.add(&part.place.strip_prefix(&parts.place).unwrap_or(&part.place).display().to_string(), audit);
+        sum.add(
+            &part
+                .place
+                .strip_prefix(&parts.place)
+                .unwrap_or(&part.place)
+                .display()
+                .to_string(),
+            audit,
+        );
     }
     sum.complete = sum.finished == sum.planned;
     Ok(sum)
@@ -128,9 +145,16 @@ impl Audit {
         self.violations_found += part.violations_found;
         let violations = part.violations.into_iter();
         self.violations
-            .extend(violations.map(|violation| Violation { file: format!("{place}/{}", violation.file), ..violation }));
+            .extend(violations.map(|violation| Violation {
+                file: format!("{place}/{}", violation.file),
+                ..violation
+            }));
         self.violations.truncate(KEPT);
-        self.notes.extend(part.notes.into_iter().map(|note| format!("{place}: {note}")));
+        self.notes.extend(
+            part.notes
+                .into_iter()
+                .map(|note| format!("{place}: {note}")),
+        );
         self.notes.truncate(KEPT);
         self.recorded += part.recorded;
         self.finished += part.finished;
@@ -150,7 +174,10 @@ impl Audit {
 ///
 /// # Errors
 /// When a file cannot be read at all.
-pub(crate) fn verify(crawl: &SavedCrawl, mut progress: impl FnMut(u64)) -> Result<Audit, SavedError> {
+pub(crate) fn verify(
+    crawl: &SavedCrawl,
+    mut progress: impl FnMut(u64),
+) -> Result<Audit, SavedError> {
     let mut auditor = Auditor::new(&crawl.manifest);
     others(crawl, &mut auditor.findings);
     counts(crawl, &mut auditor.findings)?;
@@ -159,7 +186,18 @@ pub(crate) fn verify(crawl: &SavedCrawl, mut progress: impl FnMut(u64)) -> Resul
         auditor.segment(segment, |read| progress(before + read))?;
         before += segment.committed();
     }
-    let Auditor { findings: Findings { count, first, notes }, recorded, finished, tally, bodies, .. } = auditor;
+    let Auditor {
+        findings: Findings {
+            count,
+            first,
+            notes,
+        },
+        recorded,
+        finished,
+        tally,
+        bodies,
+        ..
+    } = auditor;
     Ok(Audit {
         schema: SCHEMA,
         crawlmark_version: env!("CARGO_PKG_VERSION"),
@@ -187,10 +225,17 @@ pub(crate) fn verify(crawl: &SavedCrawl, mut progress: impl FnMut(u64)) -> Resul
 
 /// Check the counts of requests. An empty file was being made when its process ended.
 fn counts(crawl: &SavedCrawl, findings: &mut Findings) -> Result<(), SavedError> {
-    for file in crawl.counted.iter().map(|session| SegmentName::requests(*session)) {
+    for file in crawl
+        .counted
+        .iter()
+        .map(|session| SegmentName::requests(*session))
+    {
         let path = crawl.place.join(&file);
         let bytes = fs::read(&path).map_err(|error| SavedError::Io { path, error })?;
-        if let Some(error) = FileCounters::sum(&bytes).err().filter(|_| !bytes.is_empty()) {
+        if let Some(error) = FileCounters::sum(&bytes)
+            .err()
+            .filter(|_| !bytes.is_empty())
+        {
             findings.add(&file, Place::default(), error.to_string(), Remedy::Counts);
         }
     }
@@ -206,7 +251,9 @@ fn others(crawl: &SavedCrawl, findings: &mut Findings) {
                 findings.add(file, Place::default(), what, Remedy::Orphan);
             }
             _ if file.ends_with(SegmentName::NEW) => {
-                findings.note(format!("{file} was being written when its process ended; --resume removes it"));
+                findings.note(format!(
+                    "{file} was being written when its process ended; --resume removes it"
+                ));
             }
             _ => findings.note(format!("{file} is not part of the crawl")),
         }

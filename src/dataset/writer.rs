@@ -1,15 +1,19 @@
 //! The thread that saves what a shard crawls, and the shard's end of it.
 //!
-//! The crawl's thread copies each item that ended into a batch ([`Writer::push`]). A full batch goes to the thread through a bounded queue;
-//! while that has no room, the shard starts no items ([`Writer::has_room`]). The thread's CPU time is the process's.
+//! The crawl's thread copies each item that ended into a batch ([`Writer::push`]). A full batch
+//! goes to the thread through a bounded queue; while that has no room, the shard starts no items
+//! ([`Writer::has_room`]). The thread's CPU time is the process's.
 //!
-//! Memory: [`QUEUE`] + 2 batches of [`BATCH`] bytes, the lines of a frame with their compressed form, and the bodies of the items that
-//! end while there is no room, at most one for each connection.
+//! Memory: [`QUEUE`] + 2 batches of [`BATCH`] bytes, the lines of a frame with their compressed
+//! form, and the bodies of the items that end while there is no room, at most one for each
+//! connection.
 
 use std::cell::RefCell;
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, TrySendError, channel, sync_channel};
+use std::sync::mpsc::{
+    Receiver, RecvTimeoutError, Sender, SyncSender, TrySendError, channel, sync_channel,
+};
 use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
@@ -24,14 +28,15 @@ use super::disk::Disk;
 use super::log::{LogError, SegmentLog};
 use super::manifest::{Bodies, Saved};
 
-/// Batches between the two threads: 4 MiB, which 100,000 records a second of 300 bytes fill in 100 ms, so that waiting for the disk at a
-/// checkpoint does not stop the crawl.
+/// Batches between the two threads: 4 MiB, which 100,000 records a second of 300 bytes fill in 100
+/// ms, so that waiting for the disk at a checkpoint does not stop the crawl.
 pub const QUEUE: usize = 16;
 
 /// Size at which a batch is sent, bytes.
 pub const BATCH: usize = 256 << 10;
 
-/// Longest time for which an item may be left in a batch that is not full: call [`Writer::flush`] as often.
+/// Longest time for which an item may be left in a batch that is not full: call [`Writer::flush`]
+/// as often.
 pub const FLUSH_EVERY: Duration = Duration::from_millis(250);
 
 /// State that both threads see.
@@ -57,11 +62,17 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Start the thread, on these CPUs as far as the process may use them. Call it in the shard's process, after the fork.
+    /// Start the thread, on these CPUs as far as the process may use them. Call it in the shard's
+    /// process, after the fork.
     ///
     /// # Errors
     /// When the system has no further thread.
-    pub fn start<D>(log: SegmentLog<D>, saved: Saved, clock: Clock, cpus: Vec<usize>) -> io::Result<Self>
+    pub fn start<D>(
+        log: SegmentLog<D>,
+        saved: Saved,
+        clock: Clock,
+        cpus: Vec<usize>,
+    ) -> io::Result<Self>
     where
         D: Disk<File: Send> + Send + 'static,
     {
@@ -70,14 +81,25 @@ impl Writer {
         let shared = Arc::new(WriterState::default());
         let of_thread = Arc::clone(&shared);
         // After the fork, as rule 11 of the design allows: the disk must not stop the crawl.
-        thread::Builder::new().name("writer".to_owned()).spawn(move || {
-            // It inherits the one CPU of a pinned shard, where it would hold the crawl up. That is how it stays if the system refuses.
-            let _ = pin_to(&cpus);
-            let written = write(log, clock, &of_thread, (&batches, &recycled));
-            let _ = of_thread.ended.set(written.map_err(|error| error.to_string()));
-            of_thread.changed.notify_waiters();
-        })?;
-        Ok(Self { saved, shared, batch: RefCell::default(), full: RefCell::new(Some(full)), empty })
+        thread::Builder::new()
+            .name("writer".to_owned())
+            .spawn(move || {
+                // It inherits the one CPU of a pinned shard, where it would hold the crawl up. That
+                // is how it stays if the system refuses.
+                let _ = pin_to(&cpus);
+                let written = write(log, clock, &of_thread, (&batches, &recycled));
+                let _ = of_thread
+                    .ended
+                    .set(written.map_err(|error| error.to_string()));
+                of_thread.changed.notify_waiters();
+            })?;
+        Ok(Self {
+            saved,
+            shared,
+            batch: RefCell::default(),
+            full: RefCell::new(Some(full)),
+            empty,
+        })
     }
 
     /// True if bodies of this outcome are saved.
@@ -92,7 +114,9 @@ impl Writer {
 
     /// Save an item that ended, and of its body what the settings say.
     pub fn push(&self, item: &Item<'_>) {
-        let body = item.body.filter(|_| item.outcome.is_some_and(|outcome| self.saves_body(outcome)));
+        let body = item
+            .body
+            .filter(|_| item.outcome.is_some_and(|outcome| self.saves_body(outcome)));
         let most = usize::try_from(self.saved.max_body).unwrap_or(usize::MAX);
         self.batch.borrow_mut().push(&Item { body, ..*item }, most);
         if self.is_full() {
@@ -109,8 +133,12 @@ impl Writer {
         let Some(full) = full.as_ref() else { return };
         // Counted before it is there, so that the thread never takes one that is not counted.
         self.shared.queued.fetch_add(1, Ordering::AcqRel);
-        let batch = self.batch.replace(self.empty.try_recv().unwrap_or_default());
-        if let Err(TrySendError::Full(batch) | TrySendError::Disconnected(batch)) = full.try_send(batch) {
+        let batch = self
+            .batch
+            .replace(self.empty.try_recv().unwrap_or_default());
+        if let Err(TrySendError::Full(batch) | TrySendError::Disconnected(batch)) =
+            full.try_send(batch)
+        {
             self.shared.queued.fetch_sub(1, Ordering::AcqRel);
             self.batch.replace(batch);
         }
@@ -134,9 +162,11 @@ impl Writer {
         .await;
     }
 
-    /// Wait until the thread cannot go on, and return the reason: the file, and the remedy. What is committed is whole.
+    /// Wait until the thread cannot go on, and return the reason: the file, and the remedy. What is
+    /// committed is whole.
     pub async fn failed(&self) -> String {
-        self.until(|| self.shared.ended.get()?.as_ref().err().cloned()).await
+        self.until(|| self.shared.ended.get()?.as_ref().err().cloned())
+            .await
     }
 
     /// Save all items and wait until they are committed. Nothing may be pushed afterwards.
@@ -157,7 +187,8 @@ impl Writer {
         self.batch.borrow().size() >= BATCH
     }
 
-    /// Wait until the function returns a value. It is called again whenever the thread took a batch or ended.
+    /// Wait until the function returns a value. It is called again whenever the thread took a batch
+    /// or ended.
     async fn until<T>(&self, value: impl Fn() -> Option<T>) -> T {
         loop {
             let mut changed = std::pin::pin!(self.shared.changed.notified());
@@ -213,14 +244,22 @@ mod tests {
     use crate::dataset::recover::{Retry, recover};
     use crate::dataset::segment::{Header, SegmentName};
 
-    const NAME: SegmentName = SegmentName { session: 1, shard: 0, life: 0 };
+    const NAME: SegmentName = SegmentName {
+        session: 1,
+        shard: 0,
+        life: 0,
+    };
 
     /// Longest time that anything may take, for a test that cannot pass.
     const LIMIT: Duration = Duration::from_mins(1);
 
     fn start(place: &Path, steps: Steps) -> Writer {
-        let saved =
-            Saved { fields: Fields::default(), bodies: Bodies::Good, max_body: 1 << 20, durability: Durability::Power };
+        let saved = Saved {
+            fields: Fields::default(),
+            bodies: Bodies::Good,
+            max_body: 1 << 20,
+            durability: Durability::Power,
+        };
         let header = Header::new(NAME, "crawlmark", "plan", saved.fields);
         let log = SegmentLog::create(Directory::new(place), &header, &saved, steps).unwrap();
         Writer::start(log, saved, Clock::start(), usable_cpus()).unwrap()
@@ -246,8 +285,13 @@ mod tests {
     }
 
     fn run<T>(test: impl Future<Output = T>) -> T {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-        runtime.block_on(async { tokio::time::timeout(LIMIT, test).await }).expect("it has no end")
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .build()
+            .unwrap();
+        runtime
+            .block_on(async { tokio::time::timeout(LIMIT, test).await })
+            .expect("it has no end")
     }
 
     #[test]
@@ -256,21 +300,30 @@ mod tests {
         let number = run(async {
             let writer = start(place.path(), Steps::default());
             // Not compressible, and not text.
-            let body: Vec<u8> = (0..50_000_u64).map(|n| (n.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56) as u8).collect();
+            let body: Vec<u8> = (0..50_000_u64)
+                .map(|n| (n.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56) as u8)
+                .collect();
             let mut number = 0;
             for _ in 0..3 {
                 while writer.has_room() {
                     push(&writer, number, &body);
                     number += 1;
                 }
-                assert!(writer.batch.borrow().size() < BATCH + 2 * body.len(), "{}", writer.batch.borrow().size());
+                assert!(
+                    writer.batch.borrow().size() < BATCH + 2 * body.len(),
+                    "{}",
+                    writer.batch.borrow().size()
+                );
                 writer.room().await;
             }
             writer.finish().await.unwrap();
             number
         });
         let recovered = recover(&Directory::new(place.path()), Ok, Retry::All).unwrap();
-        assert!(recovered.finished.ranges().eq([IdRange { start: 0, end: number }]));
+        assert!(recovered.finished.ranges().eq([IdRange {
+            start: 0,
+            end: number
+        }]));
         assert!(number > QUEUE as u64, "{number}");
     }
 
@@ -278,11 +331,21 @@ mod tests {
     fn what_came_last_is_committed_without_anything_more() {
         let place = tempfile::tempdir().unwrap();
         run(async {
-            let writer = start(place.path(), Steps { every: Duration::from_millis(1), ..Steps::default() });
+            let writer = start(
+                place.path(),
+                Steps {
+                    every: Duration::from_millis(1),
+                    ..Steps::default()
+                },
+            );
             push(&writer, 7, b"1");
             writer.flush();
             let path = place.path().join(NAME.checkpoint());
-            while Checkpoint::decode(&std::fs::read(&path).unwrap()).unwrap().records() == 0 {
+            while Checkpoint::decode(&std::fs::read(&path).unwrap())
+                .unwrap()
+                .records()
+                == 0
+            {
                 tokio::task::yield_now().await;
             }
         });
@@ -294,12 +357,21 @@ mod tests {
         let gone = place.path().join("gone");
         std::fs::create_dir(&gone).unwrap();
         run(async {
-            let writer = start(&gone, Steps { every: Duration::ZERO, ..Steps::default() });
+            let writer = start(
+                &gone,
+                Steps {
+                    every: Duration::ZERO,
+                    ..Steps::default()
+                },
+            );
             std::fs::remove_dir_all(&gone).unwrap();
             push(&writer, 7, b"1");
             writer.flush();
             let why = writer.failed().await;
-            assert!(why.contains("gone/0001-s00.checkpoint") && why.contains("--resume"), "{why}");
+            assert!(
+                why.contains("gone/0001-s00.checkpoint") && why.contains("--resume"),
+                "{why}"
+            );
             assert!(!writer.has_room());
             push(&writer, 8, b"1");
             assert_eq!(writer.finish().await, Err(why));

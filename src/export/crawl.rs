@@ -21,8 +21,8 @@ use crate::terminal::{self, ReadProgress};
 /// Bytes that are written at a time.
 const BUFFER: usize = 1 << 20;
 
-/// A file that has its name only once it is complete. Until then it is `NAME.partial`, which the next export of the same name
-/// overwrites.
+/// A file that has its name only once it is complete. Until then it is `NAME.partial`, which the
+/// next export of the same name overwrites.
 struct NewFile {
     path: PathBuf,
     partial: PathBuf,
@@ -39,7 +39,10 @@ impl Source {
     fn open(place: &Path) -> Result<Self, Error> {
         match SavedParts::open(place)? {
             Some(parts) => Ok(Self::Parts(Box::new(parts))),
-            None => Ok(Self::Crawl(Box::new(SavedCrawl::open(place, Manifest::read(place)?)?))),
+            None => Ok(Self::Crawl(Box::new(SavedCrawl::open(
+                place,
+                Manifest::read(place)?,
+            )?))),
         }
     }
 
@@ -55,7 +58,10 @@ impl Source {
     fn rest(&self) -> String {
         match self {
             Self::Crawl(crawl) => {
-                format!("`crawlmark run --resume {}` crawls the others", shell_word(&crawl.place.display().to_string()))
+                format!(
+                    "`crawlmark run --resume {}` crawls the others",
+                    shell_word(&crawl.place.display().to_string())
+                )
             }
             Self::Parts(parts) => without_result(&parts.missing()),
         }
@@ -88,10 +94,16 @@ impl Source {
 pub(crate) fn export(args: &ExportArgs) -> Result<u8, Error> {
     let source = Source::open(&args.crawl)?;
     let Destination::File(path) = args.out.clone().map_or_else(|| default_path(args), Ok)? else {
-        let written = source.write(args.to, BufWriter::with_capacity(BUFFER, io::stdout()), |_| {});
+        let written = source.write(
+            args.to,
+            BufWriter::with_capacity(BUFFER, io::stdout()),
+            |_| {},
+        );
         return match written {
             // A reader that has had enough and is gone is no failure.
-            Err(Error::CrawlExport(CrawlExportError::Write(error))) if error.kind() == ErrorKind::BrokenPipe => {
+            Err(Error::CrawlExport(CrawlExportError::Write(error)))
+                if error.kind() == ErrorKind::BrokenPipe =>
+            {
                 Ok(DONE)
             }
             Err(Error::CrawlExport(CrawlExportError::Write(error))) => Err(Error::Output(error)),
@@ -104,8 +116,13 @@ pub(crate) fn export(args: &ExportArgs) -> Result<u8, Error> {
         // The size of all parts is not known before they are opened.
         Source::Crawl(_) | Source::Parts(_) => ReadProgress::Silent,
     };
-    let output = new.file.try_clone().map_err(Error::unwritable(&new.partial))?;
-    let written = source.write(args.to, BufWriter::with_capacity(BUFFER, output), |read| progress.show(read));
+    let output = new
+        .file
+        .try_clone()
+        .map_err(Error::unwritable(&new.partial))?;
+    let written = source.write(args.to, BufWriter::with_capacity(BUFFER, output), |read| {
+        progress.show(read);
+    });
     progress.end();
     match written {
         Ok(exported) => {
@@ -116,7 +133,9 @@ pub(crate) fn export(args: &ExportArgs) -> Result<u8, Error> {
             }
             Ok(DONE)
         }
-        Err(Error::CrawlExport(CrawlExportError::Write(error))) => Err(Error::unwritable(&new.remove())(error)),
+        Err(Error::CrawlExport(CrawlExportError::Write(error))) => {
+            Err(Error::unwritable(&new.remove())(error))
+        }
         Err(error) => {
             new.remove();
             Err(error)
@@ -128,13 +147,20 @@ pub(crate) fn export(args: &ExportArgs) -> Result<u8, Error> {
 fn default_path(args: &ExportArgs) -> Result<Destination, Error> {
     let real = fs::canonicalize(&args.crawl).unwrap_or_else(|_| args.crawl.clone());
     let Some(name) = real.file_name() else {
-        return Err(Error::Usage(format!("name the file to write for {} with --out", args.crawl.display())));
+        return Err(Error::Usage(format!(
+            "name the file to write for {} with --out",
+            args.crawl.display()
+        )));
     };
     let mut file = OsString::from(name);
     file.push(".");
     file.push(args.to.extension());
     // As it was typed, unless that ends in something without a name.
-    let beside = if args.crawl.file_name() == Some(name) { &args.crawl } else { &real };
+    let beside = if args.crawl.file_name() == Some(name) {
+        &args.crawl
+    } else {
+        &real
+    };
     Ok(Destination::File(beside.with_file_name(file)))
 }
 
@@ -145,8 +171,11 @@ fn summary(source: &Source, Exported { written, left_out }: Exported) -> String 
     } else {
         String::new()
     };
-    let left_out =
-        if left_out > 0 { format!(", {} without a body left out", grouped(left_out)) } else { String::new() };
+    let left_out = if left_out > 0 {
+        format!(", {} without a body left out", grouped(left_out))
+    } else {
+        String::new()
+    };
     format!("{} records{left_out}{part}\n", grouped(written))
 }
 
@@ -156,19 +185,29 @@ impl NewFile {
         let mut name = path.file_name().unwrap_or_default().to_owned();
         name.push(".partial");
         let partial = path.with_file_name(name);
-        let file = OpenOptions::new().write(true).create(true).truncate(false).open(&partial);
+        let file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(&partial);
         let file = file.map_err(Error::unwritable(&partial))?;
         if file.try_lock().is_err() {
             let why = "is being written by another export: wait for its end, or name another file with --out";
             return Err(Error::Usage(format!("{} {why}", partial.display())));
         }
         file.set_len(0).map_err(Error::unwritable(&partial))?;
-        Ok(Self { path: path.to_owned(), partial, file })
+        Ok(Self {
+            path: path.to_owned(),
+            partial,
+            file,
+        })
     }
 
     /// Give the file its name.
     fn finish(self) -> Result<(), Error> {
-        self.file.sync_all().map_err(Error::unwritable(&self.partial))?;
+        self.file
+            .sync_all()
+            .map_err(Error::unwritable(&self.partial))?;
         check_absent(&self.path)?;
         fs::rename(&self.partial, &self.path)
             .and_then(|()| File::open(folder(&self.path))?.sync_all())

@@ -1,8 +1,9 @@
-//! Search for the number of connections from which the CPU is the limit: doubled until the rate hardly grows.
+//! Search for the number of connections from which the CPU is the limit: doubled until the rate
+//! hardly grows.
 //!
-//! By Little's law, the number is the rate times the latency, but the rate that the CPU can do is unknown. More connections
-//! than that do not help, and cost memory, caches and timers. A run with too few shows only what they can do, so the search
-//! goes upward.
+//! By Little's law, the number is the rate times the latency, but the rate that the CPU can do is
+//! unknown. More connections than that do not help, and cost memory, caches and timers. A run with
+//! too few shows only what they can do, so the search goes upward.
 
 use std::time::Duration;
 
@@ -13,14 +14,16 @@ use super::strategy::MOST_CONNECTIONS;
 /// Connections of the first run, for each core: 16,000/s at 63 ms.
 const FIRST: u32 = 1 << 10;
 
-/// Gain that doubling must bring for another doubling. Runs this short differ by a few parts in a hundred.
+/// Gain that doubling must bring for another doubling. Runs this short differ by a few parts in a
+/// hundred.
 const WORTH: f64 = 1.05;
 
-/// Gain that doubling must bring once the CPU is the limit: more than about twice the connections that the CPU can serve
-/// do not help.
+/// Gain that doubling must bring once the CPU is the limit: more than about twice the connections
+/// that the CPU can serve do not help.
 const WORTH_OF_CPU: f64 = 1.5;
 
-/// A run must be as long as this: half of it is its own warm-up, in which all connections are opened.
+/// A run must be as long as this: half of it is its own warm-up, in which all connections are
+/// opened.
 const SHORTEST: Duration = Duration::from_secs(1);
 
 /// Runs that a search usually takes.
@@ -42,7 +45,14 @@ impl Search {
     pub(super) fn new(cores: u32, descriptors: Option<u64>) -> Self {
         let most = most(cores, descriptors);
         let first = FIRST.saturating_mul(cores).min(most);
-        Self { next: Some(first), most, best: Probe { connections: first, ok_per_s: 0.0 } }
+        Self {
+            next: Some(first),
+            most,
+            best: Probe {
+                connections: first,
+                ok_per_s: 0.0,
+            },
+        }
     }
 
     /// Return the duration of a run of the search, for rungs of duration `rung`.
@@ -62,23 +72,29 @@ impl Search {
 
     /// Record the result of a run, and what limited it.
     pub(super) fn record(&mut self, probe: Probe, limited_by: LimitedBy) {
-        let worth = if limited_by == LimitedBy::Cpu { WORTH_OF_CPU } else { WORTH };
+        let worth = if limited_by == LimitedBy::Cpu {
+            WORTH_OF_CPU
+        } else {
+            WORTH
+        };
         let was_worth_it = probe.ok_per_s > self.best.ok_per_s * worth;
         if probe.ok_per_s > self.best.ok_per_s * WORTH {
             self.best = probe;
         }
-        self.next =
-            (was_worth_it && probe.connections < self.most).then(|| probe.connections.saturating_mul(2).min(self.most));
+        self.next = (was_worth_it && probe.connections < self.most)
+            .then(|| probe.connections.saturating_mul(2).min(self.most));
     }
 
-    /// The connections with which most came back; the fewest of those with which about as much did, for more only wait for each other.
+    /// The connections with which most came back; the fewest of those with which about as much did,
+    /// for more only wait for each other.
     pub(super) const fn best(&self) -> u32 {
         self.best.connections
     }
 }
 
-/// As many as there are descriptors for, in the processes of the crawl and in as many of the target, over which the kernel
-/// spreads them by chance: a process of those may get a fifth more than its share.
+/// As many as there are descriptors for, in the processes of the crawl and in as many of the
+/// target, over which the kernel spreads them by chance: a process of those may get a fifth more
+/// than its share.
 fn most(cores: u32, descriptors: Option<u64>) -> u32 {
     let each = descriptors.unwrap_or(u64::MAX).saturating_sub(OTHERS) / 5 * 4;
     let all = each.saturating_mul(u64::from(cores)).max(u64::from(cores));
@@ -89,15 +105,26 @@ fn most(cores: u32, descriptors: Option<u64>) -> u32 {
 mod tests {
     use super::*;
 
-    /// Search on a machine whose CPU allows `bearable` requests per second, each of 63 ms, and return the connections tried.
+    /// Search on a machine whose CPU allows `bearable` requests per second, each of 63 ms, and
+    /// return the connections tried.
     fn found(search: &mut Search, bearable: f64) -> Vec<u32> {
         let mut tried = Vec::new();
         while let Some(connections) = search.next() {
             tried.push(connections);
-            let ok_per_s = (f64::from(connections) / 0.063).min(bearable) * (1.0 - f64::from(connections) * 1e-7);
-            let limited_by =
-                if f64::from(connections) / 0.063 > bearable { LimitedBy::Cpu } else { LimitedBy::Waiting };
-            search.record(Probe { connections, ok_per_s }, limited_by);
+            let ok_per_s = (f64::from(connections) / 0.063).min(bearable)
+                * (1.0 - f64::from(connections) * 1e-7);
+            let limited_by = if f64::from(connections) / 0.063 > bearable {
+                LimitedBy::Cpu
+            } else {
+                LimitedBy::Waiting
+            };
+            search.record(
+                Probe {
+                    connections,
+                    ok_per_s,
+                },
+                limited_by,
+            );
         }
         tried
     }
@@ -106,7 +133,11 @@ mod tests {
     fn it_doubles_until_hardly_more_comes_back() {
         let mut search = Search::new(2, Some(20_000));
         assert_eq!(found(&mut search, 180_000.0), [2_048, 4_096, 8_192, 16_384]);
-        assert_eq!(search.best(), 16_384, "four tenths more came of it, and hardly more can");
+        assert_eq!(
+            search.best(),
+            16_384,
+            "four tenths more came of it, and hardly more can"
+        );
         let mut usual = Search::new(2, Some(20_000));
         assert_eq!(found(&mut usual, 100_000.0), [2_048, 4_096, 8_192, 16_384]);
         assert_eq!(usual.best(), 8_192);
@@ -122,7 +153,11 @@ mod tests {
         let mut rich = Search::new(64, Some(1 << 20));
         assert_eq!(found(&mut rich, 1e9), [65_534]);
         let mut bare = Search::new(2, Some(10));
-        assert_eq!(found(&mut bare, 1e9), [2], "one for each process, whatever comes of it");
+        assert_eq!(
+            found(&mut bare, 1e9),
+            [2],
+            "one for each process, whatever comes of it"
+        );
     }
 
     #[test]
@@ -130,7 +165,13 @@ mod tests {
         let mut search = Search::new(2, Some(20_000));
         for (connections, ok_per_s) in [(2_048, 29_787.0), (4_096, 57_384.0), (8_192, 57_638.0)] {
             assert_eq!(search.next(), Some(connections));
-            search.record(Probe { connections, ok_per_s }, LimitedBy::Cpu);
+            search.record(
+                Probe {
+                    connections,
+                    ok_per_s,
+                },
+                LimitedBy::Cpu,
+            );
         }
         assert_eq!((search.next(), search.best()), (None, 4_096));
     }
@@ -138,7 +179,13 @@ mod tests {
     #[test]
     fn nothing_at_all_ends_it() {
         let mut search = Search::new(2, None);
-        search.record(Probe { connections: 2_048, ok_per_s: 0.0 }, LimitedBy::Refusals);
+        search.record(
+            Probe {
+                connections: 2_048,
+                ok_per_s: 0.0,
+            },
+            LimitedBy::Refusals,
+        );
         assert_eq!((search.next(), search.best()), (None, 2_048));
     }
 }

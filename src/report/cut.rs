@@ -1,4 +1,5 @@
-//! `crawlmark report DIR --from ..`: a part of a saved result, measured again from its log of times.
+//! `crawlmark report DIR --from ..`: a part of a saved result, measured again from its log of
+//! times.
 
 use std::path::Path;
 
@@ -22,7 +23,9 @@ const LONG_NS: u64 = 1_000_000_000;
 /// Cuts, saves if there is a place named, prints, and returns the exit code.
 pub(super) fn cut(args: &ReportArgs, ask: &Ask) -> Result<u8, Error> {
     let [result] = &*args.results else {
-        return Err(Error::Usage("a part can only be cut out of one result at a time: name one".to_owned()));
+        return Err(Error::Usage(
+            "a part can only be cut out of one result at a time: name one".to_owned(),
+        ));
     };
     let report = result_dir::read(result)?;
     let cut = Cut::of(&report, ask)?;
@@ -34,7 +37,13 @@ pub(super) fn cut(args: &ReportArgs, ask: &Ask) -> Result<u8, Error> {
     let cut = cut?;
     let json = serde_json::to_string_pretty(&cut)? + "\n";
     if let Some(directory) = &args.out {
-        result_dir::remake(directory, &[(JSON.to_owned(), json.clone()), (SUMMARY.to_owned(), doc(&cut).markdown())])?;
+        result_dir::remake(
+            directory,
+            &[
+                (JSON.to_owned(), json.clone()),
+                (SUMMARY.to_owned(), doc(&cut).markdown()),
+            ],
+        )?;
     }
     if args.cut.json {
         terminal::print(&json)?;
@@ -66,8 +75,16 @@ struct ReadingProgress {
 
 impl ReadingProgress {
     fn new(quiet: bool) -> Self {
-        let stages = if quiet { Stages::Silent } else { Stages::fitting() };
-        Self { stages, clock: Clock::start(), begun: false }
+        let stages = if quiet {
+            Stages::Silent
+        } else {
+            Stages::fitting()
+        };
+        Self {
+            stages,
+            clock: Clock::start(),
+            begun: false,
+        }
     }
 
     fn show(&mut self, LogProgress { bytes, of }: LogProgress) {
@@ -77,7 +94,8 @@ impl ReadingProgress {
         }
         if !self.begun {
             self.begun = true;
-            let in_all = std::time::Duration::from_nanos(so_far).mul_f64(of.max(bytes) as f64 / bytes as f64);
+            let in_all = std::time::Duration::from_nanos(so_far)
+                .mul_f64(of.max(bytes) as f64 / bytes as f64);
             self.stages.begin(
                 "cut",
                 "reading the log of times",

@@ -12,15 +12,25 @@ use crate::run::result_directory;
 /// Makes the page and its plots, and returns where the page is.
 pub(super) fn overlay(args: &ReportArgs) -> Result<PathBuf, Error> {
     check(&args.results)?;
-    let reports = args.results.iter().map(|result| result_dir::read(result)).collect::<Result<Vec<_>, _>>()?;
+    let reports = args
+        .results
+        .iter()
+        .map(|result| result_dir::read(result))
+        .collect::<Result<Vec<_>, _>>()?;
     let named = |result: &PathBuf| {
         let own = super::own_directory(result);
-        own.canonicalize().ok()?.file_name().map(|name| name.to_string_lossy().into_owned())
+        own.canonicalize()
+            .ok()?
+            .file_name()
+            .map(|name| name.to_string_lossy().into_owned())
     };
     let directories: Vec<String> = args.results.iter().filter_map(named).collect();
     let directory = result_directory(args.out.as_deref(), "overlay")?;
     let Overlaid { files, plots } = result_dir::overlaid(&reports, &directories);
-    let files: Vec<(&str, &str)> = files.iter().map(|(name, text)| (&**name, &**text)).collect();
+    let files: Vec<(&str, &str)> = files
+        .iter()
+        .map(|(name, text)| (&**name, &**text))
+        .collect();
     let saved = directory.finish_with(&files)?;
     if let Some(ground) = args.png {
         result_dir::remake(&saved, &result_dir::pictures(&plots, ground.into())?)?;
@@ -40,12 +50,19 @@ fn check(wanted: &[PathBuf]) -> Result<(), Error> {
     // What does not exist is reported by its reader.
     let place = |path: &PathBuf| {
         let path = path.canonicalize().unwrap_or_else(|_| path.clone());
-        if path.is_file() { path.parent().map_or_else(|| path.clone(), Path::to_owned) } else { path }
+        if path.is_file() {
+            path.parent().map_or_else(|| path.clone(), Path::to_owned)
+        } else {
+            path
+        }
     };
     let places: Vec<PathBuf> = wanted.iter().map(place).collect();
     let twice = (1..places.len()).find(|n| places[..*n].contains(&places[*n]));
     match twice {
-        Some(n) => Err(Error::Usage(format!("{} is named twice: name each result once", wanted[n].display()))),
+        Some(n) => Err(Error::Usage(format!(
+            "{} is named twice: name each result once",
+            wanted[n].display()
+        ))),
         None => Ok(()),
     }
 }

@@ -37,12 +37,15 @@ enum Codes {
 }
 
 impl OutputOptions {
-    /// Read the output options, or refuse those that do not fit together. Touches no file except to see whether it could be
-    /// written.
+    /// Read the output options, or refuse those that do not fit together. Touches no file except to
+    /// see whether it could be written.
     pub(super) fn of(args: &RunArgs) -> Result<Self, Error> {
         let mut exports = args.exports.clone();
         if args.output_format == Some(OutputFormat::Csv) {
-            exports.push(Export { format: Format::Csv, to: Destination::Output });
+            exports.push(Export {
+                format: Format::Csv,
+                to: Destination::Output,
+            });
         }
         let json = args.json || args.output_format == Some(OutputFormat::Json);
         let prints = export::prints(&exports);
@@ -66,7 +69,16 @@ impl OutputOptions {
         };
         export::check(&exports, None)?;
         check_png(args.png).map_err(Error::Usage)?;
-        Ok(Self { output, exports, png: args.png, codes: if args.k6_exit_codes { Codes::K6 } else { Codes::Own } })
+        Ok(Self {
+            output,
+            exports,
+            png: args.png,
+            codes: if args.k6_exit_codes {
+                Codes::K6
+            } else {
+                Codes::Own
+            },
+        })
     }
 
     /// True if a result is wanted beyond the one that every run saves.

@@ -1,6 +1,7 @@
 //! One part of a crawl on several machines: `run --plan FILE --node i/N --into DIR`.
 //!
-//! Turns the resolved crawl into that of the part, writes its seconds and its status while it runs, and publishes its result.
+//! Turns the resolved crawl into that of the part, writes its seconds and its status while it runs,
+//! and publishes its result.
 //!
 //! | room | for |
 //! |---|---|
@@ -31,7 +32,8 @@ use crate::cluster::attempt::{Attempt, Begun, Publication, unix_us};
 use crate::cluster::node::Part;
 use crate::error::Error;
 
-/// Interval at which a part that runs looks for the result of another attempt: its own would be of no use then.
+/// Interval at which a part that runs looks for the result of another attempt: its own would be of
+/// no use then.
 const RESULT_LOOK: Duration = Duration::from_secs(2);
 
 /// Part that this process crawls.
@@ -84,13 +86,22 @@ pub(crate) fn check_shards(asked: Auto<u32>, whole: &RunPlan, part: &RunPlan) ->
     }
 }
 
-/// Return the plan of a whole crawl: a setting that depends on the machine has the same value on all.
+/// Return the plan of a whole crawl: a setting that depends on the machine has the same value on
+/// all.
 pub(crate) fn whole(plan: RunPlan, slots: u32, burst: Option<u64>) -> RunPlan {
-    let default = || plan.rate.filter(|_| plan.has_budget()).map_or(0, |rate| RunPlan::default_burst(&rate, slots));
+    let default = || {
+        plan.rate
+            .filter(|_| plan.has_budget())
+            .map_or(0, |rate| RunPlan::default_burst(&rate, slots))
+    };
     let burst = burst.unwrap_or_else(default);
     RunPlan {
         burst,
-        at_start: if plan.has_budget() { u64::from(slots).min(burst) } else { 0 },
+        at_start: if plan.has_budget() {
+            u64::from(slots).min(burst)
+        } else {
+            0
+        },
         pinning: Pinning::None,
         finished: Vec::new(),
         ..plan
@@ -98,13 +109,15 @@ pub(crate) fn whole(plan: RunPlan, slots: u32, burst: Option<u64>) -> RunPlan {
 }
 
 impl PartRun {
-    /// Begin the part that the flags name. Changes the flags: the result and what is saved go to the attempt's directory, and thresholds and
-    /// `--strict` are about the whole crawl.
+    /// Begin the part that the flags name. Changes the flags: the result and what is saved go to
+    /// the attempt's directory, and thresholds and `--strict` are about the whole crawl.
     ///
     /// # Errors
     /// When the plan or the directory cannot be used.
     pub(super) fn begin(args: &mut RunArgs, clock: Clock) -> Result<Beginning, Error> {
-        let (Some(plan), Some(into), Some(node)) = (&args.part.plan, &args.part.into, args.part.node) else {
+        let (Some(plan), Some(into), Some(node)) =
+            (&args.part.plan, &args.part.into, args.part.node)
+        else {
             return Ok(Beginning::NoPart);
         };
         let attempt = match Attempt::begin(plan, into, node)? {
@@ -116,7 +129,9 @@ impl PartRun {
         args.out = Some(attempt.place().join(PartsDirectory::RESULT_DIR));
         let saved = args.save.save.take();
         let place = saved.as_ref().map(|name| attempt.place().join(name));
-        let taken_over = saved.as_ref().map_or(Ok(0), |name| attempt.take_over(name, clock))?;
+        let taken_over = saved
+            .as_ref()
+            .map_or(Ok(0), |name| attempt.take_over(name, clock))?;
         if taken_over > 0 {
             args.save.resume = place;
         } else {
@@ -140,35 +155,59 @@ impl PartRun {
     /// Resolve the crawl of the part.
     ///
     /// # Errors
-    /// As for [`resolve`](resolve::resolve); when the crawl differs from the plan, or the part cannot have so many shards.
+    /// As for [`resolve`](resolve::resolve); when the crawl differs from the plan, or the part
+    /// cannot have so many shards.
     pub(super) fn resolve(&mut self, args: RunArgs) -> Result<Resolved, Error> {
         let mut resolved = resolve::resolve(args)?;
         self.narrow(&mut resolved)?;
         Ok(resolved)
     }
 
-    /// Check that the crawl is the plan's, and make it the crawl of the part, with the share of the first slot: none is smaller.
+    /// Check that the crawl is the plan's, and make it the crawl of the part, with the share of the
+    /// first slot: none is smaller.
     ///
     /// # Errors
     /// When the crawl differs from the plan, or the part cannot have so many shards.
     fn narrow(&mut self, resolved: &mut Resolved) -> Result<(), Error> {
-        let Self { attempt, burst, shards, .. } = self;
+        let Self {
+            attempt,
+            burst,
+            shards,
+            ..
+        } = self;
         let plan = &attempt.plan;
-        let own = RunPlan { shards: plan.nodes, ..whole(resolved.plan.clone(), plan.slots, *burst) };
+        let own = RunPlan {
+            shards: plan.nodes,
+            ..whole(resolved.plan.clone(), plan.slots, *burst)
+        };
         if let Some(difference) = difference(&plan.crawl, &own) {
             return Err(Error::Usage(difference));
         }
-        let share = SlotShare { slot: 0, of: plan.slots };
+        let share = SlotShare {
+            slot: 0,
+            of: plan.slots,
+        };
         let most = match shards {
             Auto::Auto => resolved.plan.shards,
             Auto::Exactly(shards) => *shards,
         };
-        let crawl = RunPlan { pinning: resolved.plan.pinning, ..own.part(attempt.ids(), share, most, *burst) };
+        let crawl = RunPlan {
+            pinning: resolved.plan.pinning,
+            ..own.part(attempt.ids(), share, most, *burst)
+        };
         check_shards(*shards, &plan.crawl, &crawl)?;
-        resolved.plan = crawl.validate().map_err(|error| Error::Usage(error.to_string()))?;
+        resolved.plan = crawl
+            .validate()
+            .map_err(|error| Error::Usage(error.to_string()))?;
         let part = attempt.part();
-        resolved.labels.tags.insert("part".to_owned(), format!("{}/{}", part.part, part.of));
-        self.whole = Some(RunPlan { pinning: resolved.plan.pinning, ..own });
+        resolved
+            .labels
+            .tags
+            .insert("part".to_owned(), format!("{}/{}", part.part, part.of));
+        self.whole = Some(RunPlan {
+            pinning: resolved.plan.pinning,
+            ..own
+        });
         Ok(())
     }
 
@@ -186,7 +225,12 @@ impl PartRun {
     ///
     /// # Errors
     /// When a file cannot be written, or the attempt is not whole and the part has no other result.
-    pub(super) fn publish(&self, report: &Report, outcome: &PartOutcome, clock: Clock) -> Result<Publication, Error> {
+    pub(super) fn publish(
+        &self,
+        report: &Report,
+        outcome: &PartOutcome,
+        clock: Clock,
+    ) -> Result<Publication, Error> {
         let record = AttemptRecord {
             slot: outcome.slot,
             saved: self.saved.clone(),
@@ -211,7 +255,10 @@ impl PartRun {
 }
 
 fn is_published(result: &std::path::Path) -> String {
-    format!("This part has a result already ({}): nothing to do.\n", result.display())
+    format!(
+        "This part has a result already ({}): nothing to do.\n",
+        result.display()
+    )
 }
 
 /// Reason for the end of a part that lost its slot.
@@ -247,11 +294,17 @@ impl PartOutcome {
                 self.lapsed.as_secs_f64()
             )
         });
-        report.validity.check("lease of the budget", found, Verdict::Disturbed);
+        report
+            .validity
+            .check("lease of the budget", found, Verdict::Disturbed);
     }
 
     const fn why(&self) -> &'static str {
-        if self.lost_slot { SLOT_LOST } else { "it was stopped, or a shard was lost" }
+        if self.lost_slot {
+            SLOT_LOST
+        } else {
+            "it was stopped, or a shard was lost"
+        }
     }
 }
 
@@ -275,7 +328,13 @@ impl<'a> PartSeconds<'a> {
     pub(super) fn begin(mut slot: PartSlot<'a>, planned: u64) -> Result<Self, Error> {
         (slot.status.state, slot.status.planned) = (AttemptState::Running, planned);
         let frames = Some(slot.attempt.frames()?);
-        Ok(Self { slot, look_at: Nanos::default(), is_published: false, frames, failed: None })
+        Ok(Self {
+            slot,
+            look_at: Nanos::default(),
+            is_published: false,
+            frames,
+            failed: None,
+        })
     }
 
     /// Renew the lease if that is due, and return its end.
@@ -289,8 +348,8 @@ impl<'a> PartSeconds<'a> {
         end
     }
 
-    /// True if nothing more is to be sent: another attempt has taken the slot, or published its result, or the seconds could not be written,
-    /// without which nothing is published.
+    /// True if nothing more is to be sent: another attempt has taken the slot, or published its
+    /// result, or the seconds could not be written, without which nothing is published.
     pub(super) const fn is_over(&self) -> bool {
         self.slot.held.is_lost() || self.is_published || self.failed.is_some()
     }
@@ -318,12 +377,14 @@ impl<'a> PartSeconds<'a> {
     /// When a second or the end could not be written.
     pub(super) fn end(mut self, record: &RunRecord, now: Nanos) -> Result<PartOutcome, Error> {
         let path = self.slot.attempt.place().join(PartsDirectory::FRAMES);
-        let io = |error: PartError| Error::unwritable(&path)(std::io::Error::other(error.to_string()));
+        let io =
+            |error: PartError| Error::unwritable(&path)(std::io::Error::other(error.to_string()));
         let written = match (self.failed.take(), self.frames.take()) {
             (Some(error), _) => Err(io(error)),
-            (None, Some(frames)) => {
-                frames.end(record).map_err(io).and_then(|file| file.sync_all().map_err(Error::unwritable(&path)))
-            }
+            (None, Some(frames)) => frames
+                .end(record)
+                .map_err(io)
+                .and_then(|file| file.sync_all().map_err(Error::unwritable(&path))),
             (None, None) => Ok(()),
         };
         self.slot.status.state = AttemptState::Ended;

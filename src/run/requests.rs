@@ -1,5 +1,5 @@
-//! The file of `--requests-file`: one request per line or entry, in one of four formats, found by its content. Read once, before
-//! anything is sent.
+//! The file of `--requests-file`: one request per line or entry, in one of four formats, found by
+//! its content. Read once, before anything is sent.
 //!
 //! | room | for |
 //! |---|---|
@@ -53,7 +53,9 @@ pub(super) enum RequestsError {
     #[error("is larger than 256 MiB: split it, and crawl its parts one after the other")]
     TooLarge,
     /// More than [`MOST_REQUESTS`].
-    #[error("holds more than 2,000,000 requests: split it, and crawl its parts one after the other")]
+    #[error(
+        "holds more than 2,000,000 requests: split it, and crawl its parts one after the other"
+    )]
     TooMany,
     /// None of the formats.
     #[error(
@@ -94,7 +96,8 @@ pub(super) enum RequestsError {
 }
 
 impl RequestsError {
-    /// Return the message, to follow the name of the file. A line feed in JSON is written as there, so that it stays one line.
+    /// Return the message, to follow the name of the file. A line feed in JSON is written as there,
+    /// so that it stays one line.
     pub(super) fn message(&self) -> String {
         let message = match self {
             Self::Request { .. } | Self::NoHost(_) | Self::Template(_) => format!(": {self}"),
@@ -113,7 +116,10 @@ enum FilePosition {
 
 impl FilePosition {
     fn failed(self, why: impl Into<String>) -> RequestsError {
-        RequestsError::Request { place: self.to_string(), why: why.into() }
+        RequestsError::Request {
+            place: self.to_string(),
+            why: why.into(),
+        }
     }
 }
 
@@ -145,7 +151,15 @@ struct RecordedRequest {
 impl RecordedRequest {
     fn new(place: FilePosition) -> Self {
         let (url, headers) = (String::new(), Vec::new());
-        Self { place, method: None, url, headers, body: None, weight: None, at: None }
+        Self {
+            place,
+            method: None,
+            url,
+            headers,
+            body: None,
+            weight: None,
+            at: None,
+        }
     }
 }
 
@@ -153,7 +167,8 @@ impl RecordedRequest {
 #[derive(Debug, Default)]
 struct Parsed {
     entries: Vec<RecordedRequest>,
-    /// Number of lines or entries that are no request which can be sent again, and the first of them with its reason.
+    /// Number of lines or entries that are no request which can be sent again, and the first of
+    /// them with its reason.
     skipped: Option<(usize, String)>,
     /// True if another program wrote the file: what cannot be sent is skipped, and refuses no file.
     is_recording: bool,
@@ -162,11 +177,17 @@ struct Parsed {
 impl Parsed {
     fn add(&mut self, entry: RecordedRequest) -> Result<(), RequestsError> {
         self.entries.push(entry);
-        if self.entries.len() > MOST_REQUESTS { Err(RequestsError::TooMany) } else { Ok(()) }
+        if self.entries.len() > MOST_REQUESTS {
+            Err(RequestsError::TooMany)
+        } else {
+            Ok(())
+        }
     }
 
     fn skip(&mut self, place: FilePosition, why: &str) {
-        self.skipped.get_or_insert_with(|| (0, format!("{place}: {why}"))).0 += 1;
+        self.skipped
+            .get_or_insert_with(|| (0, format!("{place}: {why}")))
+            .0 += 1;
     }
 }
 
@@ -177,14 +198,20 @@ pub(super) struct RequestFile {
     pub(super) lines: Vec<Line>,
     /// Weight of each line; none if no line has one.
     pub(super) weights: Option<Vec<u32>>,
-    /// Time of each line after the earliest one; the place of the first line without a time if there is one.
+    /// Time of each line after the earliest one; the place of the first line without a time if
+    /// there is one.
     pub(super) times: Result<Vec<Duration>, String>,
     /// Note on the lines or entries that cannot be sent again.
     pub(super) skipped: Option<String>,
 }
 
-/// Read the file at `path`, or standard input. `base` is the URL of the requests that are paths; `shape` has what lines leave out.
-pub(super) fn read(path: &Path, base: Option<&Template>, shape: &RequestShape) -> Result<RequestFile, RequestsError> {
+/// Read the file at `path`, or standard input. `base` is the URL of the requests that are paths;
+/// `shape` has what lines leave out.
+pub(super) fn read(
+    path: &Path,
+    base: Option<&Template>,
+    shape: &RequestShape,
+) -> Result<RequestFile, RequestsError> {
     let mut text = Vec::new();
     let limit = MOST_BYTES + 1;
     if path == Path::new(STDIN) {
@@ -192,7 +219,11 @@ pub(super) fn read(path: &Path, base: Option<&Template>, shape: &RequestShape) -
     } else {
         File::open(path)?.take(limit).read_to_end(&mut text)?;
     }
-    if text.len() as u64 > MOST_BYTES { Err(RequestsError::TooLarge) } else { build(parse(&text)?, base, shape) }
+    if text.len() as u64 > MOST_BYTES {
+        Err(RequestsError::TooLarge)
+    } else {
+        build(parse(&text)?, base, shape)
+    }
 }
 
 /// Parse a file whose format is found by its content. Whatever the bytes, it returns.
@@ -201,10 +232,20 @@ fn parse(text: &[u8]) -> Result<Parsed, RequestsError> {
     let text = text.strip_prefix("\u{feff}".as_bytes()).unwrap_or(text);
     if let Some(object) = text.trim_ascii_start().strip_prefix(b"{") {
         let is_har = object.trim_ascii_start().starts_with(b"\"log\"");
-        return if is_har { har::parse(text) } else { json_lines::parse(text) };
+        return if is_har {
+            har::parse(text)
+        } else {
+            json_lines::parse(text)
+        };
     }
-    let content = || lines(text).map(|(_, line)| line).filter(|line| !line.is_empty() && !line.starts_with(b"#"));
-    let Some(first) = content().next() else { return Err(RequestsError::Empty(String::new())) };
+    let content = || {
+        lines(text)
+            .map(|(_, line)| line)
+            .filter(|line| !line.is_empty() && !line.starts_with(b"#"))
+    };
+    let Some(first) = content().next() else {
+        return Err(RequestsError::Empty(String::new()));
+    };
     let mut words = first.split(u8::is_ascii_whitespace);
     let is_method = |word: &[u8]| !word.is_empty() && word.iter().all(u8::is_ascii_uppercase);
     match () {
@@ -217,10 +258,16 @@ fn parse(text: &[u8]) -> Result<Parsed, RequestsError> {
 
 /// Lines of a file without white space around them, with their places.
 fn lines(text: &[u8]) -> impl Iterator<Item = (FilePosition, &[u8])> {
-    text.split(|byte| *byte == b'\n').enumerate().map(|(at, line)| (FilePosition::Line(at + 1), line.trim_ascii()))
+    text.split(|byte| *byte == b'\n')
+        .enumerate()
+        .map(|(at, line)| (FilePosition::Line(at + 1), line.trim_ascii()))
 }
 
-fn build(mut parsed: Parsed, base: Option<&Template>, shape: &RequestShape) -> Result<RequestFile, RequestsError> {
+fn build(
+    mut parsed: Parsed,
+    base: Option<&Template>,
+    shape: &RequestShape,
+) -> Result<RequestFile, RequestsError> {
     let origin = base.map(origin).transpose()?;
     let mut lines = Vec::with_capacity(parsed.entries.len());
     for entry in std::mem::take(&mut parsed.entries) {
@@ -229,11 +276,15 @@ fn build(mut parsed: Parsed, base: Option<&Template>, shape: &RequestShape) -> R
                 lines.push(line);
                 parsed.entries.push(entry);
             }
-            Err(RequestsError::Request { why, .. }) if parsed.is_recording => parsed.skip(entry.place, &why),
+            Err(RequestsError::Request { why, .. }) if parsed.is_recording => {
+                parsed.skip(entry.place, &why);
+            }
             Err(error) => return Err(error),
         }
     }
-    let Parsed { entries, skipped, .. } = parsed;
+    let Parsed {
+        entries, skipped, ..
+    } = parsed;
     let skipped = skipped.map(|(count, first)| {
         let are = if count == 1 {
             "line or entry cannot be sent again and is"
@@ -243,20 +294,38 @@ fn build(mut parsed: Parsed, base: Option<&Template>, shape: &RequestShape) -> R
         format!("{count} {are} left out (the first: {first})")
     });
     if entries.is_empty() {
-        return Err(RequestsError::Empty(skipped.map(|skipped| format!(": {skipped}")).unwrap_or_default()));
+        return Err(RequestsError::Empty(
+            skipped
+                .map(|skipped| format!(": {skipped}"))
+                .unwrap_or_default(),
+        ));
     }
     if origin.is_some() && entries.iter().all(|entry| !entry.url.starts_with('/')) {
         return Err(RequestsError::UselessUrl);
     }
     let has_weights = entries.iter().any(|entry| entry.weight.is_some());
-    let weights = has_weights.then(|| entries.iter().map(|entry| entry.weight.unwrap_or(1)).collect());
+    let weights = has_weights.then(|| {
+        entries
+            .iter()
+            .map(|entry| entry.weight.unwrap_or(1))
+            .collect()
+    });
     let times = time::since_first(&entries)?;
-    Ok(RequestFile { lines, weights, times, skipped })
+    Ok(RequestFile {
+        lines,
+        weights,
+        times,
+        skipped,
+    })
 }
 
 /// Return scheme and host of the URL that paths are appended to.
 fn origin(base: &Template) -> Result<&str, RequestsError> {
-    if base.path() == ("/", None) { Ok(base.origin()) } else { Err(RequestsError::LongUrl(base.origin().to_owned())) }
+    if base.path() == ("/", None) {
+        Ok(base.origin())
+    } else {
+        Err(RequestsError::LongUrl(base.origin().to_owned()))
+    }
 }
 
 fn line(
@@ -264,26 +333,47 @@ fn line(
     origin: Option<&str>,
     (shape, is_recording): (&RequestShape, bool),
 ) -> Result<Line, RequestsError> {
-    let RecordedRequest { place, method, url, headers, body, .. } = entry;
+    let RecordedRequest {
+        place,
+        method,
+        url,
+        headers,
+        body,
+        ..
+    } = entry;
     let origin = match origin {
         _ if !url.starts_with('/') => "",
         None => return Err(RequestsError::NoHost(place.to_string())),
         Some(origin) => origin,
     };
-    let template: Template =
-        [origin, url].concat().parse().map_err(|error: TemplateError| place.failed(error.to_string()))?;
+    let template: Template = [origin, url]
+        .concat()
+        .parse()
+        .map_err(|error: TemplateError| place.failed(error.to_string()))?;
     if method.is_none() && headers.is_empty() && body.is_none() {
         return Ok(template.into());
     }
     // As with flags: a body is meant to be posted.
     let posts = method.is_none() && body.is_some() && *shape.method() == Method::GET;
-    let method = if posts { Some(Method::POST.as_str()) } else { method.as_deref() };
+    let method = if posts {
+        Some(Method::POST.as_str())
+    } else {
+        method.as_deref()
+    };
     // Errors of flags begin with their dashes.
     let failed = |error: ShapeError| place.failed(error.to_string().trim_start_matches("--"));
-    let own = if is_recording { RequestShape::recorded } else { RequestShape::own };
+    let own = if is_recording {
+        RequestShape::recorded
+    } else {
+        RequestShape::own
+    };
     let own = own(shape, method, headers, body.clone()).map_err(failed)?;
     let method = Some(own.method().clone()).filter(|method| method != shape.method());
-    Ok(Line { template, shape: Some(own), method })
+    Ok(Line {
+        template,
+        shape: Some(own),
+        method,
+    })
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
-//! `--robots`: robots.txt of the hosts of a run (RFC 9309), fetched before the run by the crawl itself: one request per host, under the
-//! run's limits, from a process of its own.
+//! `--robots`: robots.txt of the hosts of a run (RFC 9309), fetched before the run by the crawl
+//! itself: one request per host, under the run's limits, from a process of its own.
 //!
-//! Which paths a robots.txt allows is the business of the crate `robotxt`; the shards skip the items whose paths it forbids.
+//! Which paths a robots.txt allows is the business of the crate `robotxt`; the shards skip the
+//! items whose paths it forbids.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -15,7 +16,9 @@ use crawlmark_harness::plan::{Arrivals, Pinning, RunPlan};
 use crawlmark_harness::process::usable_cpus;
 use crawlmark_harness::supervisor::{HeldSignals, Interval, Live, Observer};
 use crawlmark_harness::units::{IdRange, Rate, RateShape};
-use crawlmark_results::run::report::{CRAWL_DELAY, PER_HOST_RATE_FROM, RobotsHost, RobotsOutcome, RobotsReport};
+use crawlmark_results::run::report::{
+    CRAWL_DELAY, PER_HOST_RATE_FROM, RobotsHost, RobotsOutcome, RobotsReport,
+};
 use robotxt::{AccessResult, Agent, BYTE_LIMIT, Robots};
 
 use super::part::PartSlot;
@@ -77,12 +80,13 @@ impl Lease<'_, '_> {
     }
 }
 
-/// Fetch robots.txt of the hosts whose rules apply, and make the run obey: its shards skip what is forbidden, and the largest crawl-delay
-/// limits the rate of each host, which the slots of a plan share. None if no host's rules apply.
+/// Fetch robots.txt of the hosts whose rules apply, and make the run obey: its shards skip what is
+/// forbidden, and the largest crawl-delay limits the rate of each host, which the slots of a plan
+/// share. None if no host's rules apply.
 ///
 /// # Errors
-/// When the fetch cannot be started, or is stopped; when nothing may be crawled because no robots.txt can be fetched, or one of a crawl
-/// that is saved; or when a part loses its slot.
+/// When the fetch cannot be started, or is stopped; when nothing may be crawled because no
+/// robots.txt can be fetched, or one of a crawl that is saved; or when a part loses its slot.
 pub(super) fn obey(
     resolved: &mut Resolved,
     (clock, held): (Clock, &HeldSignals),
@@ -94,17 +98,30 @@ pub(super) fn obey(
     }
     let slots = slot.as_ref().map_or(1, |slot| slot.share().of);
     let mut lease = Lease(slot);
-    let Fetched { rules, hosts, requests } = fetch(resolved, (clock, place), &mut lease)?;
+    let Fetched {
+        rules,
+        hosts,
+        requests,
+    } = fetch(resolved, (clock, place), &mut lease)?;
     // Records are final: what may be allowed tomorrow must not be saved as skipped.
-    let is_nothing_left =
-        hosts.len() == rules.len() && hosts.iter().all(|host| host.outcome == RobotsOutcome::Unreachable);
+    let is_nothing_left = hosts.len() == rules.len()
+        && hosts
+            .iter()
+            .all(|host| host.outcome == RobotsOutcome::Unreachable);
     let is_refused = is_nothing_left || resolved.spec.options.session.is_some();
-    if let Some(RobotsHost { host, status, .. }) =
-        hosts.iter().find(|host| is_refused && host.outcome == RobotsOutcome::Unreachable)
+    if let Some(RobotsHost { host, status, .. }) = hosts
+        .iter()
+        .find(|host| is_refused && host.outcome == RobotsOutcome::Unreachable)
     {
-        return Err(Error::Robots { host: host.clone(), status: *status });
+        return Err(Error::Robots {
+            host: host.clone(),
+            status: *status,
+        });
     }
-    let delay = hosts.iter().filter_map(|host| host.crawl_delay_s).fold(0.0, f64::max);
+    let delay = hosts
+        .iter()
+        .filter_map(|host| host.crawl_delay_s)
+        .fold(0.0, f64::max);
     let report = RobotsReport {
         requests,
         crawl_delay_s: Some(delay).filter(|delay| *delay > 0.0),
@@ -115,11 +132,17 @@ pub(super) fn obey(
     resolved.spec.options.robots = Some(Arc::new(rules));
     if let Some(delay) = report.crawl_delay_s {
         let period = Duration::from_secs_f64(delay).saturating_mul(slots.max(1));
-        let delayed = Rate { permits: 1, period_ns: u64::try_from(period.as_nanos()).unwrap_or(u64::MAX) };
+        let delayed = Rate {
+            permits: 1,
+            period_ns: u64::try_from(period.as_nanos()).unwrap_or(u64::MAX),
+        };
         let rate = &mut resolved.plan.per_host.rate;
         if rate.is_none_or(|rate| rate.per_second() > delayed.per_second()) {
             *rate = Some(delayed);
-            resolved.plan.workload.insert(PER_HOST_RATE_FROM.to_owned(), CRAWL_DELAY.to_owned());
+            resolved
+                .plan
+                .workload
+                .insert(PER_HOST_RATE_FROM.to_owned(), CRAWL_DELAY.to_owned());
         }
         resolved.plan = resolved.plan.clone().validate().map_err(|error| {
             Error::Usage(format!("robots.txt requires {delay} s between requests, and {error}. Or use --robots ignore"))
@@ -129,7 +152,11 @@ pub(super) fn obey(
         // The fetch may have used its burst a moment ago, and the run begins with another one.
         let burst = requests.min(RunPlan::default_burst(&rate, 1).max(1));
         let interval = Duration::from_nanos(rate.period_ns / rate.permits.max(1));
-        wait(interval.saturating_mul(u32::try_from(burst).unwrap_or(u32::MAX)), (clock, held), &mut lease);
+        wait(
+            interval.saturating_mul(u32::try_from(burst).unwrap_or(u32::MAX)),
+            (clock, held),
+            &mut lease,
+        );
         lease.check()?;
     }
     Ok(Some(report))
@@ -159,18 +186,32 @@ struct Fetched {
 }
 
 /// Crawl robots.txt of each host whose rules apply. A host's number is that of its item.
-fn fetch(resolved: &Resolved, (clock, place): (Clock, &Path), lease: &mut Lease<'_, '_>) -> Result<Fetched, Error> {
+fn fetch(
+    resolved: &Resolved,
+    (clock, place): (Clock, &Path),
+    lease: &mut Lease<'_, '_>,
+) -> Result<Fetched, Error> {
     let (scratch, spec) = (scratch(place)?, &resolved.spec);
     let hosts = spec.targets.hosts();
-    let lines = hosts.iter().map(|host| format!("{}/robots.txt", host.origin()).parse::<Template>());
+    let lines = hosts
+        .iter()
+        .map(|host| format!("{}/robots.txt", host.origin()).parse::<Template>());
     let targets = Targets::collect(lines).map_err(|error| Error::Usage(error.to_string()))?;
     let saved = Saved {
-        fields: "id,status,outcome,body".parse::<Fields>().map_err(Error::Usage)?,
+        fields: "id,status,outcome,body"
+            .parse::<Fields>()
+            .map_err(Error::Usage)?,
         bodies: Bodies::All,
         max_body: BYTE_LIMIT as u64 + 1,
         durability: Durability::Process,
     };
-    let session = Session { place: scratch.0.clone(), number: 1, plan: String::new(), saved, cpus: usable_cpus() };
+    let session = Session {
+        place: scratch.0.clone(),
+        number: 1,
+        plan: String::new(),
+        saved,
+        cpus: usable_cpus(),
+    };
     let request = spec.request.own(Some("GET"), &[], Some(Bytes::new()));
     let fetching = CrawlSpec {
         targets: Arc::new(targets),
@@ -195,15 +236,28 @@ fn fetch(resolved: &Resolved, (clock, place): (Clock, &Path), lease: &mut Lease<
     // What it has not fetched then says nothing about its hosts.
     lease.check()?;
     let agent = spec.request.product();
-    let mut fetched = Fetched { rules: vec![None; hosts.len()], hosts: Vec::new(), requests: 0 };
+    let mut fetched = Fetched {
+        rules: vec![None; hosts.len()],
+        hosts: Vec::new(),
+        requests: 0,
+    };
     for number in &resolved.robots {
         // Without a record, as of a fetch that could not be made: no URL may be crawled.
         fetched.rules[*number] = Some(Robots::disallow_all());
     }
-    fetched.requests = record.shards.iter().map(|shard| shard.stats.counters.requests.attempts_sent).sum();
+    fetched.requests = record
+        .shards
+        .iter()
+        .map(|shard| shard.stats.counters.requests.attempts_sent)
+        .sum();
     let mut found = vec![None; hosts.len()];
     read(&scratch.0, |record| {
-        let Some(number) = usize::try_from(record.id).ok().filter(|number| *number < hosts.len()) else { return };
+        let Some(number) = usize::try_from(record.id)
+            .ok()
+            .filter(|number| *number < hosts.len())
+        else {
+            return;
+        };
         let body = record.body().ok().flatten();
         let is_good = record.outcome.0 == "ok";
         let access = match (record.status, &body) {
@@ -228,7 +282,9 @@ fn fetch(resolved: &Resolved, (clock, place): (Clock, &Path), lease: &mut Lease<
             host: hosts[*number].origin().to_owned(),
             status,
             outcome,
-            crawl_delay_s: rules.and_then(Robots::crawl_delay).map(|delay| delay.as_secs_f64()),
+            crawl_delay_s: rules
+                .and_then(Robots::crawl_delay)
+                .map(|delay| delay.as_secs_f64()),
         }
     }));
     Ok(fetched)
@@ -236,13 +292,25 @@ fn fetch(resolved: &Resolved, (clock, place): (Clock, &Path), lease: &mut Lease<
 
 /// Return the plan of the fetch: an item for each host, under the limits of the run.
 fn plan(run: &RunPlan, hosts: usize, wanted: &[usize]) -> Result<RunPlan, Error> {
-    let ids = IdRange { start: 0, end: hosts as u64 };
-    let others = (ids.start..ids.end).filter(|number| !wanted.iter().any(|host| *host as u64 == *number));
+    let ids = IdRange {
+        start: 0,
+        end: hosts as u64,
+    };
+    let others =
+        (ids.start..ids.end).filter(|number| !wanted.iter().any(|host| *host as u64 == *number));
     let plan = RunPlan {
         ids,
-        finished: others.map(|number| IdRange { start: number, end: number + 1 }).collect(),
+        finished: others
+            .map(|number| IdRange {
+                start: number,
+                end: number + 1,
+            })
+            .collect(),
         shards: 1,
-        connections: run.connections.min(u32::try_from(wanted.len()).unwrap_or(u32::MAX)).max(1),
+        connections: run
+            .connections
+            .min(u32::try_from(wanted.len()).unwrap_or(u32::MAX))
+            .max(1),
         streams: 1,
         shape: RateShape::Constant,
         burst: run.rate.map_or(0, |rate| RunPlan::default_burst(&rate, 1)),
@@ -254,7 +322,8 @@ fn plan(run: &RunPlan, hosts: usize, wanted: &[usize]) -> Result<RunPlan, Error>
         pinning: Pinning::None,
         ..run.clone()
     };
-    plan.validate().map_err(|error| Error::Usage(format!("--robots: {error}")))
+    plan.validate()
+        .map_err(|error| Error::Usage(format!("--robots: {error}")))
 }
 
 /// Read the records that were fetched.
@@ -268,7 +337,10 @@ fn read(place: &Path, mut each: impl FnMut(&SavedRecord<'_>)) -> Result<(), Erro
         }
         let file = File::open(&path).map_err(Error::unwritable(&path))?;
         let mut frames = Frames::open(file).map_err(|error| failed(error.to_string()))?;
-        while let Some(frame) = frames.next_frame().map_err(|error| failed(error.to_string()))? {
+        while let Some(frame) = frames
+            .next_frame()
+            .map_err(|error| failed(error.to_string()))?
+        {
             let lines = str::from_utf8(frame.lines).map_err(|error| failed(error.to_string()))?;
             for line in lines.lines() {
                 each(&SavedRecord::parse(line).map_err(|error| failed(error.to_string()))?);

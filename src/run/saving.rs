@@ -1,4 +1,5 @@
-//! `--save` and `--resume`: the directory of a saved crawl, its lock, and the checks of a session that goes on with it.
+//! `--save` and `--resume`: the directory of a saved crawl, its lock, and the checks of a session
+//! that goes on with it.
 //!
 //! Called before anything is crawled. What shards write there is the room of [`crate::dataset`].
 
@@ -31,8 +32,8 @@ const LOCK_WAIT: Duration = Duration::from_secs(2);
 /// Interval between two looks at the lock.
 const LOCK_STEP: Duration = Duration::from_millis(20);
 
-/// Settings that may differ between sessions: they change how items are requested, and not what is requested. Those of the bundled target
-/// begin with `target_`.
+/// Settings that may differ between sessions: they change how items are requested, and not what is
+/// requested. Those of the bundled target begin with `target_`.
 const MAY_DIFFER: [&str; 20] = [
     "robots",
     "connect_timeout_us",
@@ -56,35 +57,69 @@ const MAY_DIFFER: [&str; 20] = [
     "receive_stamps",
 ];
 
-/// Replace the command line of `run --resume DIR` by that of the crawl in DIR, and that of `run --plan FILE` by that of the plan, with the
-/// flags that were typed now.
+/// Replace the command line of `run --resume DIR` by that of the crawl in DIR, and that of
+/// `run --plan FILE` by that of the plan, with the flags that were typed now.
 ///
 /// # Errors
-/// When DIR holds no crawl, or FILE no plan, that this program can go on with, or flags with secrets are missing.
-pub(crate) fn with_recorded_flags(cli: Cli, typed: Typed, words: &[OsString]) -> Result<(Cli, Typed), Error> {
-    let Command::Run(args) = &cli.command else { return Ok((cli, typed)) };
+/// When DIR holds no crawl, or FILE no plan, that this program can go on with, or flags with
+/// secrets are missing.
+pub(crate) fn with_recorded_flags(
+    cli: Cli,
+    typed: Typed,
+    words: &[OsString],
+) -> Result<(Cli, Typed), Error> {
+    let Command::Run(args) = &cli.command else {
+        return Ok((cli, typed));
+    };
     let (whose, command, saving) = match (&args.save.resume, &args.part.plan) {
-        (Some(place), _) => (format!("--resume {}", place.display()), Manifest::read(place)?.command, Vec::new()),
+        (Some(place), _) => (
+            format!("--resume {}", place.display()),
+            Manifest::read(place)?.command,
+            Vec::new(),
+        ),
         (None, Some(path)) => {
             let (plan, _) = PlanFile::read(path)?;
-            (format!("--plan {}", path.display()), plan.command, plan.saving)
+            (
+                format!("--plan {}", path.display()),
+                plan.command,
+                plan.saving,
+            )
         }
         (None, None) => return Ok((cli, typed)),
     };
-    let words = words.iter().map(|word| word.to_string_lossy().into_owned()).skip_while(|word| word != "run").skip(1);
+    let words = words
+        .iter()
+        .map(|word| word.to_string_lossy().into_owned())
+        .skip_while(|word| word != "run")
+        .skip(1);
     let mut all = resumed(&command, &words.collect::<Vec<_>>()).map_err(|missing| {
         Error::Usage(format!(
             "{whose}: secrets are not saved, so give these parts of the command again: {}",
             missing.join(", ")
         ))
     })?;
-    let is_typed = |flag: &&String| all.iter().any(|word| word.split('=').next() == Some(flag.as_str()));
-    if let Some(flag) = saving.iter().find(|word| word.starts_with("--") && is_typed(word)) {
-        return Err(Error::Usage(format!("{whose}: the plan has {flag} already. Leave it out here")));
+    let is_typed = |flag: &&String| {
+        all.iter()
+            .any(|word| word.split('=').next() == Some(flag.as_str()))
+    };
+    if let Some(flag) = saving
+        .iter()
+        .find(|word| word.starts_with("--") && is_typed(word))
+    {
+        return Err(Error::Usage(format!(
+            "{whose}: the plan has {flag} already. Leave it out here"
+        )));
     }
     all.extend(saving);
-    let (merged, typed) = Cli::of(all).map_err(|error| Error::Usage(format!("{whose}: {error}")))?;
-    Ok((Cli { color: cli.color, ..merged }, typed))
+    let (merged, typed) =
+        Cli::of(all).map_err(|error| Error::Usage(format!("{whose}: {error}")))?;
+    Ok((
+        Cli {
+            color: cli.color,
+            ..merged
+        },
+        typed,
+    ))
 }
 
 /// Directory of `--save` or `--resume`, opened.
@@ -116,11 +151,16 @@ pub(super) struct SavedCrawl {
 }
 
 impl SavedCrawl {
-    /// Open the directory of `--save` or `--resume`. Adds to the plan what earlier sessions have finished.
+    /// Open the directory of `--save` or `--resume`. Adds to the plan what earlier sessions have
+    /// finished.
     ///
     /// # Errors
     /// When the directory cannot be used, is in use, or holds another crawl.
-    pub(super) fn open(flags: &SaveArgs, typed: &Typed, resolved: &mut Resolved) -> Result<Opened, Error> {
+    pub(super) fn open(
+        flags: &SaveArgs,
+        typed: &Typed,
+        resolved: &mut Resolved,
+    ) -> Result<Opened, Error> {
         let (place, (manifest, lock)) = match (&flags.save, &flags.resume) {
             (Some(place), _) => (place, begin(place, flags, typed, resolved)?),
             (None, Some(place)) => (place, resume(place, resolved)?),
@@ -128,8 +168,18 @@ impl SavedCrawl {
         };
         let shuffle = manifest.shuffle();
         let item_of = |id: u64| Ok(shuffle.map_or(id, |shuffle| shuffle.item(id)));
-        let recovered = recover(&Directory::new(place), item_of, flags.retry.unwrap_or_default())?;
-        let Recovered { finished, left_out, sessions, notes, .. } = recovered;
+        let recovered = recover(
+            &Directory::new(place),
+            item_of,
+            flags.retry.unwrap_or_default(),
+        )?;
+        let Recovered {
+            finished,
+            left_out,
+            sessions,
+            notes,
+            ..
+        } = recovered;
         if finished.len() == manifest.ids.len() {
             let sentence = format!(
                 "{}: {} of {} items are finished, and --retry asks for no other, so nothing is left to crawl",
@@ -140,15 +190,30 @@ impl SavedCrawl {
             return Ok(Opened::Complete { sentence, notes });
         }
         resolved.plan.finished = finished.ranges().collect();
-        resolved.plan = resolved.plan.clone().validate().map_err(|error| Error::Usage(error.to_string()))?;
+        resolved.plan = resolved
+            .plan
+            .clone()
+            .validate()
+            .map_err(|error| Error::Usage(error.to_string()))?;
         let plan = config_hash(&resolved.plan);
         // A session that committed nothing may have sent requests.
         let number = sessions.max(last_counted(place)).saturating_add(1);
         let (place, cpus) = (place.clone(), usable_cpus());
-        let session = Session { place, number, plan, saved: manifest.saved, cpus };
+        let session = Session {
+            place,
+            number,
+            plan,
+            saved: manifest.saved,
+            cpus,
+        };
         resolved.spec.options.session = Some(session.clone());
         resolved.spec.options.keeps_throttled = resolved.plan.throttling.retries > 0;
-        Ok(Opened::Session(Box::new(Self { session, items: manifest.ids.len(), notes, _lock: lock })))
+        Ok(Opened::Session(Box::new(Self {
+            session,
+            items: manifest.ids.len(),
+            notes,
+            _lock: lock,
+        })))
     }
 
     /// Begin to count the requests of each of `shards` shards; none where files cannot be mapped.
@@ -162,8 +227,10 @@ impl SavedCrawl {
     /// When a checkpoint cannot be read.
     pub(super) fn summary(&self) -> Result<SavedReport, Error> {
         let Session { place, saved, .. } = &self.session;
-        let (sessions, finished) =
-            self.session.figures().map_err(|error| Error::Figures { place: place.clone(), error })?;
+        let (sessions, finished) = self.session.figures().map_err(|error| Error::Figures {
+            place: place.clone(),
+            error,
+        })?;
         Ok(SavedReport {
             directory: place.display().to_string(),
             items: self.items,
@@ -174,14 +241,21 @@ impl SavedCrawl {
     }
 }
 
-fn begin(place: &Path, flags: &SaveArgs, typed: &Typed, resolved: &Resolved) -> Result<(Manifest, File), Error> {
+fn begin(
+    place: &Path,
+    flags: &SaveArgs,
+    typed: &Typed,
+    resolved: &Resolved,
+) -> Result<(Manifest, File), Error> {
     let refuse = |why: &str| Err(Error::Usage(format!("--save {}: {why}", place.display())));
     let io = Error::unwritable(place);
     fs::create_dir_all(place).map_err(&io)?;
     let lock = lock(place)?;
     let mut entries = fs::read_dir(place).map_err(&io)?.flatten();
     if place.join(MANIFEST).exists() {
-        return refuse("it holds a saved crawl. Go on with it (--resume), or name another directory");
+        return refuse(
+            "it holds a saved crawl. Go on with it (--resume), or name another directory",
+        );
     }
     if entries.any(|entry| entry.file_name() != LOCK) {
         return refuse("it is not empty. Name another directory");
@@ -222,11 +296,16 @@ fn resume(place: &Path, resolved: &mut Resolved) -> Result<(Manifest, File), Err
         return differs("the target", target, &resolved.plan.target);
     }
     if *ids != resolved.plan.ids {
-        return differs("the range of IDs", &ids.to_string(), &resolved.plan.ids.to_string());
+        return differs(
+            "the range of IDs",
+            &ids.to_string(),
+            &resolved.plan.ids.to_string(),
+        );
     }
     let (was, is) = (&manifest.workload, lasting(&resolved.plan));
     for key in was.keys().chain(is.keys()) {
-        let [was, is] = [was.get(key), is.get(key)].map(|value| value.map_or("not set", String::as_str));
+        let [was, is] =
+            [was.get(key), is.get(key)].map(|value| value.map_or("not set", String::as_str));
         if was != is {
             return differs(key, was, is);
         }
@@ -240,7 +319,10 @@ const MAX_BODY: u64 = 1_000_000;
 /// Return the order of the plan's IDs; none if it is their own.
 fn shuffled(plan: &RunPlan) -> Option<ShuffledRange> {
     let range = plan.workload.get("shuffle")?.parse().ok()?;
-    Some(ShuffledRange { range, seed: plan.seed })
+    Some(ShuffledRange {
+        range,
+        seed: plan.seed,
+    })
 }
 
 /// Return the settings of a plan that have to be the same in each session.
@@ -248,14 +330,21 @@ fn lasting(plan: &RunPlan) -> BTreeMap<String, String> {
     let may_differ = |key: &str| MAY_DIFFER.contains(&key) || key.starts_with("target_");
     let lasting = plan.workload.iter().filter(|(key, _)| !may_differ(key));
     let lasting = lasting.map(|(key, value)| (key.clone(), value.clone()));
-    lasting.chain([("seed".to_owned(), plan.seed.to_string())]).collect()
+    lasting
+        .chain([("seed".to_owned(), plan.seed.to_string())])
+        .collect()
 }
 
 /// Lock the directory of a saved crawl. The lock lasts as long as any process of the session.
 fn lock(place: &Path) -> Result<File, Error> {
     let path = place.join(LOCK);
     let io = Error::unwritable(&path);
-    let file = File::options().create(true).truncate(false).write(true).open(&path).map_err(&io)?;
+    let file = File::options()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(&path)
+        .map_err(&io)?;
     for _ in 0..LOCK_WAIT.as_millis() / LOCK_STEP.as_millis() {
         match file.try_lock() {
             Ok(()) => return Ok(file),

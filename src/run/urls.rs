@@ -42,7 +42,11 @@ pub(super) enum UrlsError {
 
 /// Reads the URLs of the file at `path`, or of standard input.
 pub(super) fn read(path: &Path) -> Result<Targets, UrlsError> {
-    if path == Path::new(STDIN) { parse(io::stdin().lock()) } else { parse(BufReader::new(File::open(path)?)) }
+    if path == Path::new(STDIN) {
+        parse(io::stdin().lock())
+    } else {
+        parse(BufReader::new(File::open(path)?))
+    }
 }
 
 fn parse(mut text: impl BufRead) -> Result<Targets, UrlsError> {
@@ -54,19 +58,30 @@ fn parse(mut text: impl BufRead) -> Result<Targets, UrlsError> {
             match io::Read::take(&mut text, LONGEST_LINE).read_until(b'\n', &mut buffer) {
                 Err(error) => return Some(Err(error.into())),
                 Ok(0) => return None,
-                Ok(read) if read as u64 == LONGEST_LINE => return Some(Err(UrlsError::TooLong(line))),
+                Ok(read) if read as u64 == LONGEST_LINE => {
+                    return Some(Err(UrlsError::TooLong(line)));
+                }
                 Ok(_) => {}
             }
-            let Ok(text) = std::str::from_utf8(&buffer) else { return Some(Err(UrlsError::NotText(line))) };
+            let Ok(text) = std::str::from_utf8(&buffer) else {
+                return Some(Err(UrlsError::NotText(line)));
+            };
             // Some editors begin a file with an invisible byte order mark.
             let text = text.trim_start_matches('\u{feff}').trim();
             if !text.is_empty() && !text.starts_with('#') {
-                return Some(text.parse::<Template>().map_err(|error| UrlsError::Line { line, error }));
+                return Some(
+                    text.parse::<Template>()
+                        .map_err(|error| UrlsError::Line { line, error }),
+                );
             }
         }
     });
     let targets = Targets::collect(templates)?;
-    if targets.lines() == 0 { Err(UrlsError::Empty) } else { Ok(targets) }
+    if targets.lines() == 0 {
+        Err(UrlsError::Empty)
+    } else {
+        Ok(targets)
+    }
 }
 
 #[cfg(test)]
@@ -75,7 +90,8 @@ mod tests {
 
     #[test]
     fn blank_lines_and_comments_are_no_urls() {
-        let text = "# what is crawled\n\nhttp://a/{id}\r\n  http://b:81/x  \n#http://c/\n\nhttp://A/z";
+        let text =
+            "# what is crawled\n\nhttp://a/{id}\r\n  http://b:81/x  \n#http://c/\n\nhttp://A/z";
         let targets = parse(text.as_bytes()).unwrap();
         assert_eq!((targets.lines(), targets.hosts().len()), (3, 2));
         assert_eq!(targets.to_string(), "http://a/{id} and 2 more");
@@ -87,24 +103,41 @@ mod tests {
         for (text, says) in [
             (&b""[..], "holds no URL"),
             (b"\n# nothing\n  \n", "holds no URL"),
-            (b"http://a/\n\nftp://b/\n", "line 3: the URL `ftp://b/` begins with neither http:// nor https://"),
-            (b"#\nhttp://u:secret@a/\n", "line 2: the URL holds a user name"),
+            (
+                b"http://a/\n\nftp://b/\n",
+                "line 3: the URL `ftp://b/` begins with neither http:// nor https://",
+            ),
+            (
+                b"#\nhttp://u:secret@a/\n",
+                "line 2: the URL holds a user name",
+            ),
             (
                 b"http://a/\nhttp://a/{id}/{id}",
                 "line 2: the URL `http://a/{id}/{id}` has {id} more than once: keep one of them",
             ),
             (b"http://{id}.a/", "line 1"),
-            (b"\xef\xbb\xbfftp://b/", "line 1: the URL `ftp://b/` begins with neither"),
+            (
+                b"\xef\xbb\xbfftp://b/",
+                "line 1: the URL `ftp://b/` begins with neither",
+            ),
             (
                 b"a.example/x",
                 "line 1: the URL `a.example/x` does not begin with http:// or https://: did you mean http://a.example/x?",
             ),
-            (b"http://a/\n\xff\xfe\n", "line 2 is not UTF-8 text: save the file as UTF-8"),
+            (
+                b"http://a/\n\xff\xfe\n",
+                "line 2 is not UTF-8 text: save the file as UTF-8",
+            ),
             (long.as_bytes(), "line 1 is longer than 64 KiB"),
         ] {
             let said = parse(text).unwrap_err().to_string();
             assert!(said.contains(says) && !said.contains("secret"), "{said}");
         }
-        assert!(read(Path::new("/nowhere/urls")).unwrap_err().to_string().starts_with("cannot be read"));
+        assert!(
+            read(Path::new("/nowhere/urls"))
+                .unwrap_err()
+                .to_string()
+                .starts_with("cannot be read")
+        );
     }
 }

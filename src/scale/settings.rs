@@ -1,4 +1,5 @@
-//! Resolution of the arguments of `scale` into rounds, checked as a whole before anything is started.
+//! Resolution of the arguments of `scale` into rounds, checked as a whole before anything is
+//! started.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -22,8 +23,8 @@ const LONGEST: Duration = Duration::from_hours(1);
 /// Connections for each shard unless told otherwise.
 const EACH: u32 = 32;
 
-/// Default connections for each shard where waiting is the limit: few enough that 16 shards leave the CPUs of a small machine
-/// idle.
+/// Default connections for each shard where waiting is the limit: few enough that 16 shards leave
+/// the CPUs of a small machine idle.
 const EACH_LATENCY_BOUND: u32 = 8;
 
 /// The shards that are tried where CPU is not the limit.
@@ -61,7 +62,10 @@ impl ScaleSettings {
     /// When the flags do not fit together, or with rounds of this kind.
     pub(super) fn of(args: &ScaleArgs) -> Result<Self, Error> {
         let typed = understood(WHOSE, &args.run)?;
-        refuse(&args.run, &format!("{WHOSE}. Only the result of all rounds is saved and judged"))?;
+        refuse(
+            &args.run,
+            &format!("{WHOSE}. Only the result of all rounds is saved and judged"),
+        )?;
         refuse_paced(&typed)?;
         if args.latency_bound.is_some() && is_foreign(&typed) {
             return usage(
@@ -69,14 +73,20 @@ impl ScaleSettings {
             );
         }
         refuse_own(args)?;
-        let cores = u32::try_from(usable_cpus().len()).unwrap_or(u32::MAX).max(1);
+        let cores = u32::try_from(usable_cpus().len())
+            .unwrap_or(u32::MAX)
+            .max(1);
         let (held, sizes) = sizes(args, cores)?;
         let mut words = args.run.clone();
         words.splice(0..0, args.url.iter().cloned());
         let typed = understood("the URL and the flags after --", &words)?;
         let round = typed.duration.or(args.duration).unwrap_or(ROUND);
         if round > LONGEST {
-            return usage(format!("-d {} is too long for a round: {} at most", time(round), time(LONGEST)));
+            return usage(format!(
+                "-d {} is too long for a round: {} at most",
+                time(round),
+                time(LONGEST)
+            ));
         }
         if typed.duration.is_none() {
             words.extend(["-d".to_owned(), time(round)]);
@@ -91,7 +101,9 @@ impl ScaleSettings {
             Auto::Exactly(processes) => u32::try_from(processes.get()).unwrap_or(u32::MAX),
         });
         let name = "target_processes".to_owned();
-        if let Some(processes) = target_processes.filter(|_| !given_in_rounds(&words).contains(&name)) {
+        if let Some(processes) =
+            target_processes.filter(|_| !given_in_rounds(&words).contains(&name))
+        {
             words.extend(["--target-processes".to_owned(), processes.to_string()]);
         }
         let is_null = !is_foreign(&typed) && kind.is_empty();
@@ -117,7 +129,9 @@ impl ScaleSettings {
     /// Refuses what `run` would refuse of a round.
     fn check(&self) -> Result<(), Error> {
         let at = |size: Size, more: &[&str]| {
-            let words = super::sized(&self.words, size).into_iter().chain(more.iter().map(|word| (*word).to_owned()));
+            let words = super::sized(&self.words, size)
+                .into_iter()
+                .chain(more.iter().map(|word| (*word).to_owned()));
             run::check(understood(WHOSE, &words.collect::<Vec<_>>())?).map(drop)
         };
         for size in &self.sizes {
@@ -154,12 +168,19 @@ const fn is_foreign(typed: &RunArgs) -> bool {
     !typed.is_bundled()
 }
 
-/// Refuse flags that limit throughput, because scale would measure them, and flags that do not work in rounds of a fixed time.
+/// Refuse flags that limit throughput, because scale would measure them, and flags that do not work
+/// in rounds of a fixed time.
 fn refuse_paced(typed: &RunArgs) -> Result<(), Error> {
     let leave = "remove it from the flags after --";
     let refused = [
-        (typed.rate.is_some(), "--rate caps throughput, and scale asks how throughput grows"),
-        (typed.arrivals.gaps().is_some(), "--arrivals sends at a rate of its own, and scale asks how throughput grows"),
+        (
+            typed.rate.is_some(),
+            "--rate caps throughput, and scale asks how throughput grows",
+        ),
+        (
+            typed.arrivals.gaps().is_some(),
+            "--arrivals sends at a rate of its own, and scale asks how throughput grows",
+        ),
         (
             typed.per_host.per_host_rate.is_some(),
             "--per-host-rate caps throughput, and scale asks how throughput grows",
@@ -168,8 +189,14 @@ fn refuse_paced(typed: &RunArgs) -> Result<(), Error> {
             typed.throttling.adaptive.is_some(),
             "--adaptive chooses the number of connections, which is set by each size",
         ),
-        (typed.requests.is_some(), "-n ends a run after a number of items, but rounds last a fixed time (-d)"),
-        (typed.list_of_input().is_some(), "a list from standard input is read once, and there are many rounds"),
+        (
+            typed.requests.is_some(),
+            "-n ends a run after a number of items, but rounds last a fixed time (-d)",
+        ),
+        (
+            typed.list_of_input().is_some(),
+            "a list from standard input is read once, and there are many rounds",
+        ),
     ];
     match refused.into_iter().find(|(is_given, _)| *is_given) {
         Some((_, why)) => usage(format!("{why}: {leave}")),
@@ -183,14 +210,18 @@ fn refuse_own(args: &ScaleArgs) -> Result<(), Error> {
     let has = |name: &str| given.iter().any(|given| given == name);
     for flag in ["shards", "connections"] {
         if has(flag) {
-            return usage(format!("`scale` varies --{flag}: write it before --, as in --{flag} 1,2,4"));
+            return usage(format!(
+                "`scale` varies --{flag}: write it before --, as in --{flag} 1,2,4"
+            ));
         }
     }
     if args.duration.is_some() && has("duration") {
         return usage("-d is given twice: before -- and after it".to_owned());
     }
     if args.latency_bound.is_some() && has("target_latency") {
-        return usage("--latency-bound is --target-latency by another name: give one of them".to_owned());
+        return usage(
+            "--latency-bound is --target-latency by another name: give one of them".to_owned(),
+        );
     }
     Ok(())
 }
@@ -205,16 +236,26 @@ fn sizes(args: &ScaleArgs, cores: u32) -> Result<(Vec<FixedQuantity>, Vec<Size>)
         ([], _) => up_to(cores),
         _ => shards,
     };
-    let each = if args.latency_bound.is_some() { EACH_LATENCY_BOUND } else { EACH };
+    let each = if args.latency_bound.is_some() {
+        EACH_LATENCY_BOUND
+    } else {
+        EACH
+    };
     let each = args.connections_per_shard.unwrap_or(each);
     let held = match (&*shards, &*connections) {
         (_, []) => vec![FixedQuantity::ConnectionsPerShard(each)],
         ([one], [_, _, ..]) => vec![FixedQuantity::Shards(*one)],
-        (_, all) => all.iter().copied().map(FixedQuantity::Connections).collect(),
+        (_, all) => all
+            .iter()
+            .copied()
+            .map(FixedQuantity::Connections)
+            .collect(),
     };
     let mut sizes = Vec::new();
     for shards in shards {
-        let of_each = shards.checked_mul(each).filter(|all| *all <= MAX_CONNECTIONS);
+        let of_each = shards
+            .checked_mul(each)
+            .filter(|all| *all <= MAX_CONNECTIONS);
         let connections = match (&*connections, of_each) {
             ([], Some(all)) => vec![all],
             ([], None) => {
@@ -224,13 +265,26 @@ fn sizes(args: &ScaleArgs, cores: u32) -> Result<(Vec<FixedQuantity>, Vec<Size>)
             }
             (given, _) => given.to_vec(),
         };
-        sizes.extend(connections.into_iter().map(|connections| Size { shards, connections }));
+        sizes.extend(connections.into_iter().map(|connections| Size {
+            shards,
+            connections,
+        }));
     }
-    if let Some(Size { connections, .. }) = sizes.iter().find(|size| size.connections > MAX_CONNECTIONS) {
-        return usage(format!("--connections {connections} is too many: {MAX_CONNECTIONS} at most"));
+    if let Some(Size { connections, .. }) =
+        sizes.iter().find(|size| size.connections > MAX_CONNECTIONS)
+    {
+        return usage(format!(
+            "--connections {connections} is too many: {MAX_CONNECTIONS} at most"
+        ));
     }
-    if let Some(Size { shards, connections }) = sizes.iter().find(|size| size.connections < size.shards) {
-        return usage(format!("--connections {connections} is too few for --shards {shards}: each shard needs one"));
+    if let Some(Size {
+        shards,
+        connections,
+    }) = sizes.iter().find(|size| size.connections < size.shards)
+    {
+        return usage(format!(
+            "--connections {connections} is too few for --shards {shards}: each shard needs one"
+        ));
     }
     if sizes.len() < 2 {
         return usage(
@@ -245,14 +299,17 @@ fn sizes(args: &ScaleArgs, cores: u32) -> Result<(Vec<FixedQuantity>, Vec<Size>)
 fn list(flag: &str, given: &[u32]) -> Result<Vec<u32>, Error> {
     let mut seen = BTreeSet::new();
     match given.iter().find(|number| !seen.insert(**number)) {
-        Some(twice) => usage(format!("{flag} has {twice} twice: a size is tried once per repeat, see --repeats")),
+        Some(twice) => usage(format!(
+            "{flag} has {twice} twice: a size is tried once per repeat, see --repeats"
+        )),
         None => Ok(seen.into_iter().collect()),
     }
 }
 
 /// 1, 2, 4 and so on, and as many as there are; at least 1 and 2.
 fn up_to(cores: u32) -> Vec<u32> {
-    let doubled = std::iter::successors(Some(1_u32), |n| n.checked_mul(2)).take_while(|n| *n < cores.max(2));
+    let doubled =
+        std::iter::successors(Some(1_u32), |n| n.checked_mul(2)).take_while(|n| *n < cores.max(2));
     doubled.chain([cores.max(2)]).collect()
 }
 
@@ -260,7 +317,11 @@ fn up_to(cores: u32) -> Vec<u32> {
 fn kind(words: &[String]) -> Vec<String> {
     let (of_target, _) = parted(words);
     let processes = format!("{TARGET}processes");
-    of_target.into_iter().filter(|flag| !flag[0].starts_with(&processes)).flatten().collect()
+    of_target
+        .into_iter()
+        .filter(|flag| !flag[0].starts_with(&processes))
+        .flatten()
+        .collect()
 }
 
 /// Flags of the bundled target, each with its value, and what else there is.
@@ -279,12 +340,16 @@ fn parted(words: &[String]) -> (Vec<Vec<String>>, Vec<String>) {
     (of_target, others)
 }
 
-/// Return the arguments of the same crawl of a target that responds at once. Expectations are left out: they are about
-/// another target.
+/// Return the arguments of the same crawl of a target that responds at once. Expectations are left
+/// out: they are about another target.
 fn ceiling_words(words: &[String], typed: &RunArgs) -> Vec<String> {
     let (_, mut words) = parted(words);
     let names = |word: &str, flag: &str| word == flag || word.starts_with(&format!("{flag}="));
-    if let Some(at) = typed.url.as_ref().and_then(|url| words.iter().position(|word| word == url)) {
+    if let Some(at) = typed
+        .url
+        .as_ref()
+        .and_then(|url| words.iter().position(|word| word == url))
+    {
         words.remove(at);
     }
     for flag in ["--expect", "--urls", "--requests-file"] {
@@ -304,8 +369,16 @@ fn target(typed: &RunArgs, kind: &[String], processes: Option<u32>) -> String {
         (Some(url), None) => redact::url(url),
         (None, None) => {
             let processes = processes.unwrap_or(1);
-            let plural = if processes == 1 { "process" } else { "processes" };
-            let kind = if kind.is_empty() { "as fast as it goes".to_owned() } else { kind.join(" ") };
+            let plural = if processes == 1 {
+                "process"
+            } else {
+                "processes"
+            };
+            let kind = if kind.is_empty() {
+                "as fast as it goes".to_owned()
+            } else {
+                kind.join(" ")
+            };
             format!("the bundled target ({kind}; {processes} {plural})")
         }
     }
@@ -327,18 +400,29 @@ mod tests {
         for (typed, why) in [
             ("-d 99999999999h", "s is too long"),
             ("-- -d 2h", "-d 7200s is too long"),
-            ("--connections-per-shard 4294967295", "--connections-per-shard 4294967295 is too many"),
-            ("-s 1,2 --connections-per-shard 500001", "is too many with --shards 2: 1000000"),
+            (
+                "--connections-per-shard 4294967295",
+                "--connections-per-shard 4294967295 is too many",
+            ),
+            (
+                "-s 1,2 --connections-per-shard 500001",
+                "is too many with --shards 2: 1000000",
+            ),
             ("-s 1,2 -c 1000001", "--connections 1000001 is too many"),
             ("-- -n 5", "-n ends a run after a number of items"),
         ] {
             let line = format!("crawlmark scale {typed}");
-            let Command::Scale(args) = Cli::try_parse_from(line.split(' ')).unwrap().command else { panic!("{line}") };
+            let Command::Scale(args) = Cli::try_parse_from(line.split(' ')).unwrap().command else {
+                panic!("{line}")
+            };
             let refusal = ScaleSettings::of(&args).unwrap_err().message();
             assert!(refusal.contains(why), "{typed}: {refusal}");
         }
         for repeats in ["0", "1001", "18446744073709551615"] {
-            assert!(Cli::try_parse_from(["crawlmark", "scale", "--repeats", repeats]).is_err(), "{repeats}");
+            assert!(
+                Cli::try_parse_from(["crawlmark", "scale", "--repeats", repeats]).is_err(),
+                "{repeats}"
+            );
         }
     }
 
@@ -354,11 +438,20 @@ mod tests {
     fn the_ceiling_is_the_same_crawl_of_another_target() {
         let typed = words("http://h:1/{id} -d 3s --expect json -H a:b --expect=whole");
         let run = understood("", &typed).unwrap();
-        assert_eq!(ceiling_words(&typed, &run), words("-d 3s -H a:b --target-profile null"));
+        assert_eq!(
+            ceiling_words(&typed, &run),
+            words("-d 3s -H a:b --target-profile null")
+        );
         let typed = words("--target-latency 50ms -d 3s --target-limit=5/s --target-processes 2");
         let run = understood("", &typed).unwrap();
-        assert_eq!(ceiling_words(&typed, &run), words("-d 3s --target-profile null"));
-        assert_eq!(kind(&typed), words("--target-latency 50ms --target-limit=5/s"));
+        assert_eq!(
+            ceiling_words(&typed, &run),
+            words("-d 3s --target-profile null")
+        );
+        assert_eq!(
+            kind(&typed),
+            words("--target-latency 50ms --target-limit=5/s")
+        );
     }
 
     #[test]
@@ -366,6 +459,9 @@ mod tests {
         for typed in ["-c 8", "-c8", "--connections=8", "--connections 8"] {
             assert_eq!(given_in_rounds(&words(typed)), ["connections"], "{typed}");
         }
-        assert_eq!(given_in_rounds(&words("-n 8 --seed 4")), ["requests", "seed"]);
+        assert_eq!(
+            given_in_rounds(&words("-n 8 --seed 4")),
+            ["requests", "seed"]
+        );
     }
 }

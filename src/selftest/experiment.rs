@@ -1,5 +1,5 @@
-//! The experiments: the runs of each, their target and their duration. Each run has a target and shards of its
-//! own, and leaves nothing behind for the next one.
+//! The experiments: the runs of each, their target and their duration. Each run has a target and
+//! shards of its own, and leaves nothing behind for the next one.
 
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
@@ -18,15 +18,16 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use super::form::{
-    FREEZE, FREEZE_AFTER, Form, HOLD, PER_S, SHARD_CONNECTIONS, SHARD_HOLD, SLOW_HOLD, SLOW_SHARE, crawl_takes,
-    run_takes,
+    FREEZE, FREEZE_AFTER, Form, HOLD, PER_S, SHARD_CONNECTIONS, SHARD_HOLD, SLOW_HOLD, SLOW_SHARE,
+    crawl_takes, run_takes,
 };
 use super::judge::ExperimentRuns;
 use super::pairs::{CANDIDATE_HOLD, MOST_DISTURBED, PAIRS, pair};
 use super::seen::ObservedRun;
 use crate::cli::Row;
 use crate::crawl::{
-    CrawlOptions, CrawlSpec, Expectations, HoldHeader, HttpSettings, RequestShape, Reuse, Targets, Template,
+    CrawlOptions, CrawlSpec, Expectations, HoldHeader, HttpSettings, RequestShape, Reuse, Targets,
+    Template,
 };
 use crate::error::Error;
 use crate::measure;
@@ -70,7 +71,13 @@ pub(super) enum Experiment {
 
 impl Experiment {
     /// All, in the order in which they are made.
-    pub(super) const ALL: [Self; 5] = [Self::Modes, Self::Stall, Self::Shards, Self::Freeze, Self::Pairs];
+    pub(super) const ALL: [Self; 5] = [
+        Self::Modes,
+        Self::Stall,
+        Self::Shards,
+        Self::Freeze,
+        Self::Pairs,
+    ];
 
     /// The rows that it is made for.
     pub(super) const fn rows(self) -> &'static [Row] {
@@ -102,7 +109,9 @@ impl Experiment {
                 // And the last slow one.
                 crawl_takes(form.modes_items(), MODES_CONNECTIONS, mean) + SLOW_HOLD
             }
-            Self::Stall => run_takes(form.scene().lasts) * if rows.contains(&Row::R4) { 2 } else { 1 },
+            Self::Stall => {
+                run_takes(form.scene().lasts) * if rows.contains(&Row::R4) { 2 } else { 1 }
+            }
             Self::Shards => run_takes(form.shards_run()) * 2,
             Self::Freeze => run_takes(form.freeze_run()),
             Self::Pairs => {
@@ -116,36 +125,61 @@ impl Experiment {
     ///
     /// # Errors
     /// When a run could not be made. One that a signal stopped ends with [`Error::Stopped`].
-    pub(super) fn make(self, form: Form, rows: &[Row], stages: &mut Stages) -> Result<ExperimentRuns, Error> {
+    pub(super) fn make(
+        self,
+        form: Form,
+        rows: &[Row],
+        stages: &mut Stages,
+    ) -> Result<ExperimentRuns, Error> {
         match self {
             Self::Modes => {
                 let setup = Setup::modes(form.modes_items());
-                let slow = (0..setup.ids).filter(|id| setup.config.latency.hold(SEED, *id, 0) == SLOW_HOLD).count();
-                Ok(ExperimentRuns::Modes { run: setup.measure(&mut RunObserver::of(stages))?, slow: slow as u64 })
+                let slow = (0..setup.ids)
+                    .filter(|id| setup.config.latency.hold(SEED, *id, 0) == SLOW_HOLD)
+                    .count();
+                Ok(ExperimentRuns::Modes {
+                    run: setup.measure(&mut RunObserver::of(stages))?,
+                    slow: slow as u64,
+                })
             }
             Self::Stall => {
                 let setup = Setup::stall(form)?;
-                let open = setup.clone().open_loop().measure(&mut RunObserver::of(stages))?;
-                let closed =
-                    rows.contains(&Row::R4).then(|| setup.measure(&mut RunObserver::of(stages))).transpose()?;
-                Ok(ExperimentRuns::Stall { scene: form.scene(), open, closed })
+                let open = setup
+                    .clone()
+                    .open_loop()
+                    .measure(&mut RunObserver::of(stages))?;
+                let closed = rows
+                    .contains(&Row::R4)
+                    .then(|| setup.measure(&mut RunObserver::of(stages)))
+                    .transpose()?;
+                Ok(ExperimentRuns::Stall {
+                    scene: form.scene(),
+                    open,
+                    closed,
+                })
             }
             Self::Shards => Ok(ExperimentRuns::Shards {
                 one: Setup::shards(form, 1).measure(&mut RunObserver::of(stages))?,
                 two: Setup::shards(form, 2).measure(&mut RunObserver::of(stages))?,
             }),
             Self::Freeze => {
-                let mut watch = RunObserver { freezes: true, ..RunObserver::of(stages) };
+                let mut watch = RunObserver {
+                    freezes: true,
+                    ..RunObserver::of(stages)
+                };
                 let run = Setup::freeze(form).open_loop().measure(&mut watch)?;
-                Ok(ExperimentRuns::Freeze { run, stopped: watch.stopped })
+                Ok(ExperimentRuns::Freeze {
+                    run,
+                    stopped: watch.stopped,
+                })
             }
             Self::Pairs => pairs(form, stages),
         }
     }
 }
 
-/// Pairs of runs of the two targets, until enough of them were undisturbed, or too many were not. One that was disturbed
-/// is run again in its own order.
+/// Pairs of runs of the two targets, until enough of them were undisturbed, or too many were not.
+/// One that was disturbed is run again in its own order.
 fn pairs(form: Form, stages: &mut Stages) -> Result<ExperimentRuns, Error> {
     let mut run = |hold| Setup::pairs(form, hold).measure(&mut RunObserver::of(stages));
     let (mut pairs, mut troubles) = (Vec::new(), Vec::new());
@@ -186,7 +220,11 @@ struct Setup {
 impl Setup {
     fn closed_loop(hold: Duration) -> Self {
         Self {
-            config: Config { seed: SEED, latency: Latency::Fixed(hold), ..Config::default() },
+            config: Config {
+                seed: SEED,
+                latency: Latency::Fixed(hold),
+                ..Config::default()
+            },
             shards: 1,
             connections: SHARD_CONNECTIONS,
             ids: MANY,
@@ -197,8 +235,17 @@ impl Setup {
     }
 
     fn modes(ids: u64) -> Self {
-        let mut setup = Self { connections: MODES_CONNECTIONS, ids, held: HoldHeader::Read, ..Self::closed_loop(HOLD) };
-        setup.config.latency = Latency::Bimodal { first: HOLD, second: SLOW_HOLD, share_of_second: SLOW_SHARE };
+        let mut setup = Self {
+            connections: MODES_CONNECTIONS,
+            ids,
+            held: HoldHeader::Read,
+            ..Self::closed_loop(HOLD)
+        };
+        setup.config.latency = Latency::Bimodal {
+            first: HOLD,
+            second: SLOW_HOLD,
+            share_of_second: SLOW_SHARE,
+        };
         setup
     }
 
@@ -206,30 +253,56 @@ impl Setup {
         let scene = form.scene();
         let mut setup = Self::closed_loop(HOLD);
         setup.config.stall = Some(Stall::new(scene.every, scene.stall).map_err(usage)?);
-        Ok(Self { connections: scene.in_flight, duration: Some(scene.lasts), ..setup })
+        Ok(Self {
+            connections: scene.in_flight,
+            duration: Some(scene.lasts),
+            ..setup
+        })
     }
 
     fn shards(form: Form, shards: u32) -> Self {
         let connections = SHARD_CONNECTIONS * shards;
-        Self { shards, connections, duration: Some(form.shards_run()), ..Self::closed_loop(SHARD_HOLD) }
+        Self {
+            shards,
+            connections,
+            duration: Some(form.shards_run()),
+            ..Self::closed_loop(SHARD_HOLD)
+        }
     }
 
     fn freeze(form: Form) -> Self {
-        Self { duration: Some(form.freeze_run()), ..Self::closed_loop(HOLD) }
+        Self {
+            duration: Some(form.freeze_run()),
+            ..Self::closed_loop(HOLD)
+        }
     }
 
     fn pairs(form: Form, hold: Duration) -> Self {
-        Self { connections: PAIR_CONNECTIONS, ids: form.pair_items(), ..Self::closed_loop(hold) }
+        Self {
+            connections: PAIR_CONNECTIONS,
+            ids: form.pair_items(),
+            ..Self::closed_loop(hold)
+        }
     }
 
     fn open_loop(self) -> Self {
-        Self { connections: OPEN_CONNECTIONS, arrivals: Arrivals::Constant, ..self }
+        Self {
+            connections: OPEN_CONNECTIONS,
+            arrivals: Arrivals::Constant,
+            ..self
+        }
     }
 
     fn measure(&self, watch: &mut RunObserver<'_>) -> Result<ObservedRun, Error> {
-        let target = Target::start(SocketAddr::from(([127, 0, 0, 1], 0)), NonZeroUsize::MIN, &self.config)?;
+        let target = Target::start(
+            SocketAddr::from(([127, 0, 0, 1], 0)),
+            NonZeroUsize::MIN,
+            &self.config,
+        )?;
         let address = target.address();
-        let template: Template = format!("http://{address}/items/{{id}}").parse().map_err(usage)?;
+        let template: Template = format!("http://{address}/items/{{id}}")
+            .parse()
+            .map_err(usage)?;
         let plan = self.plan(template.to_string()).validate().map_err(usage)?;
         let spec = CrawlSpec {
             addresses: vec![vec![address]],
@@ -265,19 +338,29 @@ impl Setup {
         RunPlan {
             shards: self.shards,
             connections: self.connections,
-            rate: self.arrivals.gaps().map(|_| Rate { permits: PER_S, period_ns: SECOND_NS }),
+            rate: self.arrivals.gaps().map(|_| Rate {
+                permits: PER_S,
+                period_ns: SECOND_NS,
+            }),
             arrivals: self.arrivals,
             duration: self.duration,
             grace: TIMEOUT,
             timeout: TIMEOUT,
             seed: SEED,
             pinning: Pinning::PerCpu,
-            ..RunPlan::new(target, IdRange { start: 0, end: self.ids })
+            ..RunPlan::new(
+                target,
+                IdRange {
+                    start: 0,
+                    end: self.ids,
+                },
+            )
         }
     }
 }
 
-/// Turn an error into a usage error that keeps its text: no argument that was typed is at fault here.
+/// Turn an error into a usage error that keeps its text: no argument that was typed is at fault
+/// here.
 fn usage(error: impl std::fmt::Display) -> Error {
     Error::Usage(error.to_string())
 }
@@ -292,13 +375,18 @@ struct RunObserver<'a> {
 
 impl<'a> RunObserver<'a> {
     fn of(stages: &'a mut Stages) -> Self {
-        Self { stages, freezes: false, stopped: None }
+        Self {
+            stages,
+            freezes: false,
+            stopped: None,
+        }
     }
 
     /// Stops a process and lets it go on.
     ///
-    /// The supervisor waits in the meantime, which changes nothing: its only shard is stopped and has nothing to say. So the shard
-    /// goes on whatever happens here; and when this process is killed, its shards are, too.
+    /// The supervisor waits in the meantime, which changes nothing: its only shard is stopped and
+    /// has nothing to say. So the shard goes on whatever happens here; and when this process is
+    /// killed, its shards are, too.
     fn freeze(&mut self, pid: i32) {
         let (pid, clock) = (Pid::from_raw(pid), Clock::start());
         if kill(pid, Signal::SIGSTOP).is_ok() {
@@ -313,7 +401,10 @@ impl Observer for RunObserver<'_> {
     fn progress(&mut self, live: &Live) {
         self.stages.show();
         let is_due = self.freezes && self.stopped.is_none() && live.elapsed >= FREEZE_AFTER;
-        let shard = live.shards.iter().find(|shard| shard.state == LiveState::Running);
+        let shard = live
+            .shards
+            .iter()
+            .find(|shard| shard.state == LiveState::Running);
         if let Some(shard) = shard.filter(|_| is_due && live.stopping.is_none()) {
             self.freeze(shard.pid);
         }
@@ -330,7 +421,10 @@ mod tests {
     fn each_row_has_one_experiment() {
         for row in Row::ALL {
             assert_eq!(
-                Experiment::ALL.iter().filter(|experiment| experiment.rows().contains(&row)).count(),
+                Experiment::ALL
+                    .iter()
+                    .filter(|experiment| experiment.rows().contains(&row))
+                    .count(),
                 1,
                 "{row}"
             );
@@ -341,10 +435,15 @@ mod tests {
     fn as_many_items_are_slow_as_the_percentiles_of_their_row_need() {
         for form in [Form::Full, Form::Quick] {
             let setup = Setup::modes(form.modes_items());
-            let slow = (0..setup.ids).filter(|id| setup.config.latency.hold(SEED, *id, 0) == SLOW_HOLD).count() as f64;
+            let slow = (0..setup.ids)
+                .filter(|id| setup.config.latency.hold(SEED, *id, 0) == SLOW_HOLD)
+                .count() as f64;
             // The 99th percentile is one of them by some way, and the 97th none.
             let share = slow / setup.ids as f64;
-            assert!((0.012..0.028).contains(&share) && setup.ids >= 1_000, "{form:?}: {share}");
+            assert!(
+                (0.012..0.028).contains(&share) && setup.ids >= 1_000,
+                "{form:?}: {share}"
+            );
         }
     }
 

@@ -1,9 +1,10 @@
-//! Durations and true values of the experiments, in the full and in the quick form. Tolerances are the same in both; they are
-//! in `judge`.
+//! Durations and true values of the experiments, in the full and in the quick form. Tolerances are
+//! the same in both; they are in `judge`.
 
 use std::time::Duration;
 
-/// The hold of nearly every answer. No injected time is shorter: what a machine does to a request is small beside it.
+/// The hold of nearly every answer. No injected time is shorter: what a machine does to a request
+/// is small beside it.
 pub(super) const HOLD: Duration = Duration::from_millis(20);
 
 /// The hold of some items.
@@ -46,9 +47,11 @@ pub(super) struct Scene {
     pub(super) lasts: Duration,
     /// For how long the target answers nothing.
     pub(super) stall: Duration,
-    /// The stall ends this long after the target's start, and comes again after as long, when the run is over.
+    /// The stall ends this long after the target's start, and comes again after as long, when the
+    /// run is over.
     pub(super) every: Duration,
-    /// Requests in flight of the closed loop: enough for a 99th percentile, and few enough to hide the stall from it.
+    /// Requests in flight of the closed loop: enough for a 99th percentile, and few enough to hide
+    /// the stall from it.
     pub(super) in_flight: u32,
 }
 
@@ -111,7 +114,8 @@ impl Form {
         }
     }
 
-    /// Items of each run of a pair: as many for each of its connections, so that none of them is alone at the end.
+    /// Items of each run of a pair: as many for each of its connections, so that none of them is
+    /// alone at the end.
     pub(super) const fn pair_items(self) -> u64 {
         match self {
             Self::Full => 8 * 47,
@@ -120,7 +124,8 @@ impl Form {
     }
 }
 
-/// Estimate the duration of a crawl of `items` items with a mean hold of `hold`, over `connections` connections.
+/// Estimate the duration of a crawl of `items` items with a mean hold of `hold`, over `connections`
+/// connections.
 pub(super) fn crawl_takes(items: u64, connections: u32, hold: Duration) -> Duration {
     hold.mul_f64(items as f64 / f64::from(connections)) + START_AND_END
 }
@@ -133,16 +138,17 @@ pub(super) fn run_takes(duration: Duration) -> Duration {
 impl Scene {
     /// The `q`-th quantile of the response times of an open loop, s.
     ///
-    /// Requests are scheduled at a constant rate for `T`, and each is held for `H`. No answer is due in the stall of `S`:
-    /// a request of up to `H` before it is answered at its end, one that comes in it begins its hold at its end. So of
-    /// those that come during `H + S`, for each `x` from `H` to `S + H` those of `S + 2H - x` wait longer than `x`:
+    /// Requests are scheduled at a constant rate for `T`, and each is held for `H`. No answer is
+    /// due in the stall of `S`: a request of up to `H` before it is answered at its end, one that
+    /// comes in it begins its hold at its end. So of those that come during `H + S`, for each `x`
+    /// from `H` to `S + H` those of `S + 2H - x` wait longer than `x`:
     ///
     /// ```text
     /// p_q = max(H, min(S + H, S + 2H - (1 - q) T))
     /// ```
     ///
-    /// It takes the stall to lie within the run, and the target for unlimited. A stall that only keeps requests from
-    /// being begun is shorter by one `H`.
+    /// It takes the stall to lie within the run, and the target for unlimited. A stall that only
+    /// keeps requests from being begun is shorter by one `H`.
     pub(super) fn response_s(&self, q: f64) -> f64 {
         let (hold, stall) = (HOLD.as_secs_f64(), self.stall.as_secs_f64());
         let waits = stall + 2.0 * hold - (1.0 - q) * self.lasts.as_secs_f64();
@@ -174,11 +180,18 @@ mod tests {
                 .collect();
             waits.sort_unstable();
             for q in [0.5, 0.95, 0.99, 1.0] {
-                #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a rank")]
+                #[expect(
+                    clippy::cast_possible_truncation,
+                    clippy::cast_sign_loss,
+                    reason = "a rank"
+                )]
                 let rank = (q * waits.len() as f64).ceil() as usize;
                 let (exact_s, said_s) = (waits[rank - 1] as f64 / 1e6, scene.response_s(q));
                 // A request more or less.
-                assert!((exact_s - said_s).abs() <= 2.0 * gap_us as f64 / 1e6, "{form:?} {q}: {exact_s} {said_s}");
+                assert!(
+                    (exact_s - said_s).abs() <= 2.0 * gap_us as f64 / 1e6,
+                    "{form:?} {q}: {exact_s} {said_s}"
+                );
             }
         }
     }
@@ -186,14 +199,28 @@ mod tests {
     #[test]
     fn a_run_through_a_stall_meets_one_and_has_a_99th_percentile() {
         for form in [Form::Full, Form::Quick] {
-            let Scene { lasts, stall, every, in_flight } = form.scene();
+            let Scene {
+                lasts,
+                stall,
+                every,
+                in_flight,
+            } = form.scene();
             let slack = Duration::from_millis(800);
-            // However long the start takes, up to the slack: the first stall is met and over, the second not begun.
-            assert!(every > stall + slack && every + slack < lasts && lasts + stall + slack < every * 2, "{form:?}");
-            let closed = f64::from(in_flight) * (lasts.as_secs_f64() - stall.as_secs_f64()) / HOLD.as_secs_f64();
+            // However long the start takes, up to the slack: the first stall is met and over, the
+            // second not begun.
+            assert!(
+                every > stall + slack && every + slack < lasts && lasts + stall + slack < every * 2,
+                "{form:?}"
+            );
+            let closed = f64::from(in_flight) * (lasts.as_secs_f64() - stall.as_secs_f64())
+                / HOLD.as_secs_f64();
             // A tenth more than needed.
-            assert!(form.scene().scheduled() >= 1_100.0 && closed >= 1_100.0, "{form:?}: {closed}");
-            // Those that meet the stall are too few to be seen by the percentile of the closed loop.
+            assert!(
+                form.scene().scheduled() >= 1_100.0 && closed >= 1_100.0,
+                "{form:?}: {closed}"
+            );
+            // Those that meet the stall are too few to be seen by the percentile of the closed
+            // loop.
             assert!(f64::from(in_flight) < closed * 0.01);
         }
     }

@@ -1,5 +1,5 @@
-//! The outcome: the result of each row over its attempts, and the verdict over all. Saved as `selftest.json`
-//! (`crawlmark.selftest/1`); everything shown is rendered from it.
+//! The outcome: the result of each row over its attempts, and the verdict over all. Saved as
+//! `selftest.json` (`crawlmark.selftest/1`); everything shown is rendered from it.
 
 use crawlmark_results::run::report::Environment;
 use crawlmark_results::show::text::micros;
@@ -16,7 +16,8 @@ pub(super) const SCHEMA: &str = "crawlmark.selftest/1";
 /// Attempts at a row, at most.
 pub(super) const ATTEMPTS: usize = 3;
 
-/// Attempts that count and miss, before a row has failed: one alone may be noise that no gate knows.
+/// Attempts that count and miss, before a row has failed: one alone may be noise that no gate
+/// knows.
 const MISSES: usize = 2;
 
 /// Result of a row, or of all of them; the gravest last.
@@ -54,8 +55,9 @@ pub(crate) struct RowOutcome {
     pub(crate) tests: String,
     /// Result of the row.
     pub(crate) result: RowResult,
-    /// The figures of the attempt that decided: one that shows what cannot be, or else the first that passed, or else the one that counts and misses least, or
-    /// else the one that misses least.
+    /// The figures of the attempt that decided: one that shows what cannot be, or else the first
+    /// that passed, or else the one that counts and misses least, or else the one that misses
+    /// least.
     pub(crate) figures: Vec<SelftestFigure>,
     /// All attempts.
     pub(crate) attempts: Vec<Attempt>,
@@ -64,12 +66,16 @@ pub(crate) struct RowOutcome {
 impl RowOutcome {
     /// Create the outcome of `row` from its attempts.
     pub(super) fn of(row: Row, attempts: Vec<Attempt>) -> Self {
-        let missed = |attempt: &&Attempt| attempt.figures.iter().filter(|figure| !figure.met).count();
+        let missed =
+            |attempt: &&Attempt| attempt.figures.iter().filter(|figure| !figure.met).count();
         let counted = || attempts.iter().filter(|attempt| attempt.counts());
         let impossible = attempts.iter().find(|attempt| attempt.is_impossible());
-        let decided =
-            impossible.or_else(|| counted().min_by_key(missed)).or_else(|| attempts.iter().min_by_key(missed));
-        let figures = decided.map(|attempt| attempt.figures.clone()).unwrap_or_default();
+        let decided = impossible
+            .or_else(|| counted().min_by_key(missed))
+            .or_else(|| attempts.iter().min_by_key(missed));
+        let figures = decided
+            .map(|attempt| attempt.figures.clone())
+            .unwrap_or_default();
         let result = if impossible.is_some() {
             RowResult::Failed
         } else if attempts.iter().any(Attempt::passes) {
@@ -81,12 +87,19 @@ impl RowOutcome {
         } else {
             RowResult::Disturbed
         };
-        Self { row: row.name().to_owned(), tests: tests(row).to_owned(), result, figures, attempts }
+        Self {
+            row: row.name().to_owned(),
+            tests: tests(row).to_owned(),
+            result,
+            figures,
+            attempts,
+        }
     }
 
     /// True if another attempt can change anything.
     pub(super) fn is_settled(&self) -> bool {
-        let is_sure = self.result == RowResult::Passed || self.attempts.iter().any(Attempt::is_impossible);
+        let is_sure =
+            self.result == RowResult::Passed || self.attempts.iter().any(Attempt::is_impossible);
         is_sure || self.attempts.len() >= ATTEMPTS
     }
 }
@@ -121,17 +134,29 @@ pub(crate) struct MeasurementError {
 impl MeasurementError {
     fn of(rows: &[RowOutcome]) -> Option<Self> {
         let row = rows.iter().find(|row| row.row == Row::R2.name())?;
-        let mut times =
-            row.figures.iter().filter(|figure| figure.unit == Unit::Us).map(SelftestFigure::measured_number);
+        let mut times = row
+            .figures
+            .iter()
+            .filter(|figure| figure.unit == Unit::Us)
+            .map(SelftestFigure::measured_number);
         let (p50, p99) = (times.next()??, times.next()??);
         let disturbed = row.result == RowResult::Disturbed;
-        let caveat = if disturbed { ", disturbed as it was," } else { "" };
+        let caveat = if disturbed {
+            ", disturbed as it was,"
+        } else {
+            ""
+        };
         let sentence = format!(
             "service times on this machine{caveat} read {} too high at the median and {} at the 99th percentile",
             micros(p50),
             micros(p99)
         );
-        Some(Self { service_p50_us: p50, service_p99_us: p99, disturbed, sentence })
+        Some(Self {
+            service_p50_us: p50,
+            service_p99_us: p99,
+            disturbed,
+            sentence,
+        })
     }
 }
 
@@ -179,8 +204,19 @@ pub(super) struct Circumstances {
 impl SelftestResult {
     /// Create the outcome from its rows.
     pub(super) fn new(rows: Vec<RowOutcome>, circumstances: Circumstances) -> Self {
-        let Circumstances { name, started_at, finished_at, form, interrupted_by, environment } = circumstances;
-        let verdict = rows.iter().map(|row| row.result).max().unwrap_or(RowResult::NotRun);
+        let Circumstances {
+            name,
+            started_at,
+            finished_at,
+            form,
+            interrupted_by,
+            environment,
+        } = circumstances;
+        let verdict = rows
+            .iter()
+            .map(|row| row.result)
+            .max()
+            .unwrap_or(RowResult::NotRun);
         Self {
             schema: SCHEMA.to_owned(),
             name,
@@ -210,7 +246,11 @@ impl SelftestResult {
 /// The verdict in a sentence.
 fn sentence(verdict: RowResult, rows: &[RowOutcome]) -> String {
     let named = |result| {
-        let names: Vec<&str> = rows.iter().filter(|row| row.result == result).map(|row| row.row.as_str()).collect();
+        let names: Vec<&str> = rows
+            .iter()
+            .filter(|row| row.result == result)
+            .map(|row| row.row.as_str())
+            .collect();
         match names.split_last() {
             Some((last, [])) => (*last).to_owned(),
             Some((last, others)) => format!("{} and {last}", others.join(", ")),
@@ -218,7 +258,9 @@ fn sentence(verdict: RowResult, rows: &[RowOutcome]) -> String {
         }
     };
     match verdict {
-        RowResult::Passed => "measurements on this machine are correct, within the tolerances shown".to_owned(),
+        RowResult::Passed => {
+            "measurements on this machine are correct, within the tolerances shown".to_owned()
+        }
         RowResult::Failed => format!(
             "{} failed: do not rely on measurements on this machine until the reason is known",
             named(RowResult::Failed)
@@ -227,7 +269,10 @@ fn sentence(verdict: RowResult, rows: &[RowOutcome]) -> String {
             "nothing failed, but {} could not be judged: the machine was busy; try again when it is idle",
             named(RowResult::Disturbed)
         ),
-        RowResult::NotRun => format!("stopped before {} could be judged", named(RowResult::NotRun)),
+        RowResult::NotRun => format!(
+            "stopped before {} could be judged",
+            named(RowResult::NotRun)
+        ),
     }
 }
 
@@ -237,9 +282,19 @@ mod tests {
     use super::*;
 
     fn attempt(disturbed_by: &[&str], us: f64) -> Attempt {
-        let figure = |what| SelftestFigure::number(what, (Unit::Us, 0.0), Some(us), Allowed::between(0.0, 100.0));
+        let figure = |what| {
+            SelftestFigure::number(
+                what,
+                (Unit::Us, 0.0),
+                Some(us),
+                Allowed::between(0.0, 100.0),
+            )
+        };
         Attempt {
-            disturbed_by: disturbed_by.iter().map(|reason| (*reason).to_owned()).collect(),
+            disturbed_by: disturbed_by
+                .iter()
+                .map(|reason| (*reason).to_owned())
+                .collect(),
             figures: vec![figure("p50"), figure("p99")],
         }
     }
@@ -247,7 +302,8 @@ mod tests {
     #[test]
     fn a_row_is_what_the_best_of_its_attempts_that_count_is() {
         let (good, bad) = (attempt(&[], 50.0), attempt(&[], 500.0));
-        let (good_disturbed, bad_disturbed) = (attempt(&["steal"], 50.0), attempt(&["steal"], 500.0));
+        let (good_disturbed, bad_disturbed) =
+            (attempt(&["steal"], 50.0), attempt(&["steal"], 500.0));
         for (attempts, result) in [
             (vec![], RowResult::NotRun),
             (vec![&good], RowResult::Passed),
@@ -255,14 +311,30 @@ mod tests {
             (vec![&bad_disturbed, &good], RowResult::Passed),
             (vec![&bad, &bad, &bad], RowResult::Failed),
             (vec![&bad, &bad_disturbed, &bad], RowResult::Failed),
-            (vec![&bad, &bad_disturbed, &good_disturbed], RowResult::Disturbed),
-            (vec![&good_disturbed, &good_disturbed, &good_disturbed], RowResult::Disturbed),
+            (
+                vec![&bad, &bad_disturbed, &good_disturbed],
+                RowResult::Disturbed,
+            ),
+            (
+                vec![&good_disturbed, &good_disturbed, &good_disturbed],
+                RowResult::Disturbed,
+            ),
         ] {
-            let outcome = RowOutcome::of(Row::R2, attempts.iter().map(|attempt| (*attempt).clone()).collect());
+            let outcome = RowOutcome::of(
+                Row::R2,
+                attempts.iter().map(|attempt| (*attempt).clone()).collect(),
+            );
             assert_eq!(outcome.result, result, "{attempts:?}");
-            assert_eq!(outcome.is_settled(), result == RowResult::Passed || attempts.len() == 3, "{attempts:?}");
+            assert_eq!(
+                outcome.is_settled(),
+                result == RowResult::Passed || attempts.len() == 3,
+                "{attempts:?}"
+            );
         }
-        let outcome = RowOutcome::of(Row::R2, vec![bad_disturbed, bad.clone(), good_disturbed.clone()]);
+        let outcome = RowOutcome::of(
+            Row::R2,
+            vec![bad_disturbed, bad.clone(), good_disturbed.clone()],
+        );
         assert_eq!(outcome.figures, bad.figures, "what counts is shown");
         let mut impossible = good_disturbed;
         impossible.figures[0].impossible = true;
@@ -289,14 +361,39 @@ mod tests {
 
     #[test]
     fn the_gravest_row_decides_and_scripts_see_it() {
-        let row = |row, disturbed: &[&str], us| RowOutcome::of(row, vec![attempt(disturbed, us); 3]);
+        let row =
+            |row, disturbed: &[&str], us| RowOutcome::of(row, vec![attempt(disturbed, us); 3]);
         let good = || row(Row::R1, &[], 50.0);
         for (rows, signal, code, says) in [
             (vec![good()], None, 0, "are correct"),
-            (vec![good(), row(Row::R2, &["steal"], 50.0)], None, 5, "but R2 could not be judged"),
-            (vec![row(Row::R2, &["steal"], 50.0), row(Row::R3, &[], 500.0), good()], None, 3, "R3 failed"),
-            (vec![good(), RowOutcome::of(Row::R4, vec![])], Some(2), 5, "before R4 could be judged"),
-            (vec![good(), RowOutcome::of(Row::R4, vec![])], None, 5, "before R4"),
+            (
+                vec![good(), row(Row::R2, &["steal"], 50.0)],
+                None,
+                5,
+                "but R2 could not be judged",
+            ),
+            (
+                vec![
+                    row(Row::R2, &["steal"], 50.0),
+                    row(Row::R3, &[], 500.0),
+                    good(),
+                ],
+                None,
+                3,
+                "R3 failed",
+            ),
+            (
+                vec![good(), RowOutcome::of(Row::R4, vec![])],
+                Some(2),
+                5,
+                "before R4 could be judged",
+            ),
+            (
+                vec![good(), RowOutcome::of(Row::R4, vec![])],
+                None,
+                5,
+                "before R4",
+            ),
         ] {
             let outcome = outcome(rows, signal);
             assert_eq!(outcome.exit_code(), code, "{says}");
@@ -306,12 +403,38 @@ mod tests {
 
     #[test]
     fn the_error_of_measurements_is_said_in_words_and_only_when_it_was_seen() {
-        let seen = outcome(vec![RowOutcome::of(Row::R2, vec![attempt(&[], 90.0)])], None).measurement_error.unwrap();
+        let seen = outcome(
+            vec![RowOutcome::of(Row::R2, vec![attempt(&[], 90.0)])],
+            None,
+        )
+        .measurement_error
+        .unwrap();
         assert_eq!((seen.service_p50_us, seen.disturbed), (90.0, false));
-        assert!(seen.sentence.contains("90.0 µs too high at the median"), "{}", seen.sentence);
-        let disturbed = outcome(vec![RowOutcome::of(Row::R2, vec![attempt(&["x"], 90.0)])], None);
-        assert!(disturbed.measurement_error.unwrap().sentence.contains("disturbed"));
-        assert!(outcome(vec![RowOutcome::of(Row::R1, vec![attempt(&[], 9.0)])], None).measurement_error.is_none());
-        assert!(outcome(vec![RowOutcome::of(Row::R2, vec![])], None).measurement_error.is_none());
+        assert!(
+            seen.sentence.contains("90.0 µs too high at the median"),
+            "{}",
+            seen.sentence
+        );
+        let disturbed = outcome(
+            vec![RowOutcome::of(Row::R2, vec![attempt(&["x"], 90.0)])],
+            None,
+        );
+        assert!(
+            disturbed
+                .measurement_error
+                .unwrap()
+                .sentence
+                .contains("disturbed")
+        );
+        assert!(
+            outcome(vec![RowOutcome::of(Row::R1, vec![attempt(&[], 9.0)])], None)
+                .measurement_error
+                .is_none()
+        );
+        assert!(
+            outcome(vec![RowOutcome::of(Row::R2, vec![])], None)
+                .measurement_error
+                .is_none()
+        );
     }
 }

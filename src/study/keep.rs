@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use crawlmark_harness::process::signal_in_words;
-use crawlmark_results::run::result_dir::{self, PAGE, ResultDir, holds_measurements, is_announced, mark_announced};
+use crawlmark_results::run::result_dir::{
+    self, PAGE, ResultDir, holds_measurements, is_announced, mark_announced,
+};
 use crawlmark_results::show::text;
 use crawlmark_results::studies::StudyResult;
 
@@ -22,7 +24,11 @@ const NAMED: usize = 3;
 ///
 /// # Errors
 /// When it cannot be made, or would replace something.
-pub(crate) fn directory(keep: &OutputArgs, name: &str, resumed: Option<&Path>) -> Result<ResultDir, Error> {
+pub(crate) fn directory(
+    keep: &OutputArgs,
+    name: &str,
+    resumed: Option<&Path>,
+) -> Result<ResultDir, Error> {
     let directory = result_directory(keep.out.as_deref(), name)?;
     if !keep.quiet {
         terminal::say(&left_over(directory.path(), resumed));
@@ -30,13 +36,23 @@ pub(crate) fn directory(keep: &OutputArgs, name: &str, resumed: Option<&Path>) -
     Ok(directory)
 }
 
-/// Note the unfinished directories of earlier runs beside `out`, except `resumed`. Each is named once.
+/// Note the unfinished directories of earlier runs beside `out`, except `resumed`. Each is named
+/// once.
 pub(crate) fn left_over(out: &Path, resumed: Option<&Path>) -> String {
-    let parent = out.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let parent = out
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
     let mut left = result_dir::left_over(parent);
-    left.retain(|left| resumed.is_none_or(|resumed| left.file_name() != resumed.file_name()) && !is_announced(left));
+    left.retain(|left| {
+        resumed.is_none_or(|resumed| left.file_name() != resumed.file_name()) && !is_announced(left)
+    });
     let note = |path: &PathBuf| {
-        let what = if holds_measurements(path) { "with its measurements" } else { "without measurements" };
+        let what = if holds_measurements(path) {
+            "with its measurements"
+        } else {
+            "without measurements"
+        };
         format!(
             "note: an earlier run did not finish and left a directory {what}; to remove it: rm -r '{}'\n",
             path.display()
@@ -48,12 +64,16 @@ pub(crate) fn left_over(out: &Path, resumed: Option<&Path>) -> String {
         mark_announced(path);
     }
     if let more @ 1.. = others.len() {
-        notes.extend([format!("note: {more} more such directories are in {}: .*.partial\n", parent.display())]);
+        notes.extend([format!(
+            "note: {more} more such directories are in {}: .*.partial\n",
+            parent.display()
+        )]);
     }
     notes
 }
 
-/// Says that a signal came, or the time was over, before there was anything to judge, and what is kept; returns the exit code.
+/// Says that a signal came, or the time was over, before there was anything to judge, and what is
+/// kept; returns the exit code.
 pub(crate) fn stopped(before: &str, directory: ResultDir, signal: Option<i32>) -> u8 {
     let kept = match directory.leave() {
         Some(place) => format!("its measurements are kept in {}", place.display()),
@@ -65,13 +85,22 @@ pub(crate) fn stopped(before: &str, directory: ResultDir, signal: Option<i32>) -
     signal.map_or(INCONCLUSIVE, signalled)
 }
 
-/// Save a result, print it, and say where it is: saved whether it could be printed or not, and the reverse.
+/// Save a result, print it, and say where it is: saved whether it could be printed or not, and the
+/// reverse.
 ///
 /// # Errors
 /// When it cannot be saved or printed; both are said.
-pub(crate) fn conclude(keep: &OutputArgs, directory: ResultDir, result: &impl StudyResult) -> Result<PathBuf, Error> {
+pub(crate) fn conclude(
+    keep: &OutputArgs,
+    directory: ResultDir,
+    result: &impl StudyResult,
+) -> Result<PathBuf, Error> {
     let saved = save(directory, result);
-    let printed = if keep.is_printed() { print(result, keep.form) } else { Ok(()) };
+    let printed = if keep.is_printed() {
+        print(result, keep.form)
+    } else {
+        Ok(())
+    };
     if let (Ok(saved), false) = (&saved, keep.quiet) {
         terminal::say(&format!("\nsaved in {}\n", saved.display()));
     }
@@ -90,15 +119,28 @@ pub(crate) fn conclude(keep: &OutputArgs, directory: ResultDir, result: &impl St
 /// When a file cannot be written; the measurements stay.
 pub(crate) fn save<R: StudyResult>(directory: ResultDir, result: &R) -> Result<PathBuf, Error> {
     let (doc, plots) = (result.doc(), result.plots());
-    let pictures = plots.iter().map(|plot| (format!("plots/{}.svg", plot.name), plot.svg.clone()));
+    let pictures = plots
+        .iter()
+        .map(|plot| (format!("plots/{}.svg", plot.name), plot.svg.clone()));
     let mut files = vec![
-        (R::FILE.to_owned(), serde_json::to_string_pretty(result)? + "\n"),
+        (
+            R::FILE.to_owned(),
+            serde_json::to_string_pretty(result)? + "\n",
+        ),
         (SUMMARY.to_owned(), doc.markdown()),
         (PAGE.to_owned(), doc.html(&plots)),
     ];
-    files.extend(result.exports().into_iter().map(|(name, text)| (name.to_owned(), text)));
+    files.extend(
+        result
+            .exports()
+            .into_iter()
+            .map(|(name, text)| (name.to_owned(), text)),
+    );
     files.extend(pictures);
-    let files: Vec<(&str, &str)> = files.iter().map(|(name, text)| (&**name, &**text)).collect();
+    let files: Vec<(&str, &str)> = files
+        .iter()
+        .map(|(name, text)| (&**name, &**text))
+        .collect();
     directory.finish_with(&files).map_err(Error::Result)
 }
 
@@ -117,7 +159,11 @@ pub(crate) fn announce(keep: &OutputArgs, what: &str, rows: &[(&str, String)]) {
 
 /// Return the display of the stages.
 pub(crate) fn stages(keep: &OutputArgs) -> Stages {
-    if keep.quiet || keep.no_progress { Stages::Silent } else { Stages::fitting() }
+    if keep.quiet || keep.no_progress {
+        Stages::Silent
+    } else {
+        Stages::fitting()
+    }
 }
 
 /// Print a result: as JSON, as Markdown, or for the columns of the terminal.
@@ -145,18 +191,33 @@ mod tests {
             std::fs::create_dir(path).unwrap();
         }
         let said = left_over(&home.path().join("out"), Some(&resumed));
-        assert!(!said.contains(".a.1.partial") && said.contains(".b.1.partial"), "{said}");
+        assert!(
+            !said.contains(".a.1.partial") && said.contains(".b.1.partial"),
+            "{said}"
+        );
         let said = left_over(&home.path().join("out"), None);
-        assert!(said.contains("left a directory without measurements; ") && said.contains(".a.1.partial"), "{said}");
+        assert!(
+            said.contains("left a directory without measurements; ")
+                && said.contains(".a.1.partial"),
+            "{said}"
+        );
         assert_eq!(left_over(&home.path().join("out"), None), "");
         // Those that are only counted are named by a later run.
         for number in 1..=NAMED + 2 {
             std::fs::create_dir(home.path().join(format!(".c.{number}.partial"))).unwrap();
         }
         let said = left_over(&home.path().join("out"), None);
-        assert!(said.lines().count() == NAMED + 1 && said.contains("note: 2 more such directories"), "{said}");
+        assert!(
+            said.lines().count() == NAMED + 1 && said.contains("note: 2 more such directories"),
+            "{said}"
+        );
         let said = left_over(&home.path().join("out"), None);
-        assert!(said.lines().count() == 2 && said.contains(".c.4.partial") && said.contains(".c.5.partial"), "{said}");
+        assert!(
+            said.lines().count() == 2
+                && said.contains(".c.4.partial")
+                && said.contains(".c.5.partial"),
+            "{said}"
+        );
         assert_eq!(left_over(&home.path().join("out"), None), "");
     }
 }

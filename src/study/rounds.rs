@@ -1,5 +1,5 @@
-//! Rounds: a target if the setup has one, and `crawlmark run` in a process of its own, with a result of its own. Called by
-//! the studies.
+//! Rounds: a target if the setup has one, and `crawlmark run` in a process of its own, with a
+//! result of its own. Called by the studies.
 
 use std::fs::{self, File};
 use std::io::{Read, Seek};
@@ -66,7 +66,12 @@ impl Setup {
     /// When the system does not say which program this is.
     pub(crate) fn of_this_program(label: String, words: Vec<String>) -> Result<Self, Error> {
         let program = std::env::current_exe().map_err(Error::Program)?;
-        Ok(Self { label, program, words, target: None })
+        Ok(Self {
+            label,
+            program,
+            words,
+            target: None,
+        })
     }
 }
 
@@ -77,12 +82,18 @@ pub(crate) struct RoundResults {
 }
 
 impl RoundResults {
-    /// Refuses a round that ended before its time because its items were done: its figures are of less than was asked for.
+    /// Refuses a round that ended before its time because its items were done: its figures are of
+    /// less than was asked for.
     ///
     /// # Errors
     /// When nothing was left to crawl.
     pub(crate) fn by_the_clock(self, label: &str) -> Result<Self, Error> {
-        let Report { ledger, totals, interrupted_by, .. } = &self.report;
+        let Report {
+            ledger,
+            totals,
+            interrupted_by,
+            ..
+        } = &self.report;
         if ledger.has_more() || interrupted_by.is_some() {
             return Ok(self);
         }
@@ -95,9 +106,23 @@ impl RoundResults {
 }
 
 impl<'a> Rounds<'a> {
-    /// Rounds in the directory `place`, whose targets have `ready` to accept connections; a signal ends them.
-    pub(crate) const fn new(held: &'a HeldSignals, stages: &'a mut Stages, ready: Duration, place: &'a Path) -> Self {
-        Self { held, stopped_by: None, stages, ready, place, has_begun: false, unsaved: None }
+    /// Rounds in the directory `place`, whose targets have `ready` to accept connections; a signal
+    /// ends them.
+    pub(crate) const fn new(
+        held: &'a HeldSignals,
+        stages: &'a mut Stages,
+        ready: Duration,
+        place: &'a Path,
+    ) -> Self {
+        Self {
+            held,
+            stopped_by: None,
+            stages,
+            ready,
+            place,
+            has_begun: false,
+            unsaved: None,
+        }
     }
 
     /// The directory of the study.
@@ -105,13 +130,15 @@ impl<'a> Rounds<'a> {
         self.place
     }
 
-    /// Check that the result of the last round is saved. If not, the round counts, and is the last one: the result of another one would
-    /// not be saved either.
+    /// Check that the result of the last round is saved. If not, the round counts, and is the last
+    /// one: the result of another one would not be saved either.
     ///
     /// # Errors
     /// When it is not saved.
     pub(crate) fn check_saved(&self) -> Result<(), Error> {
-        self.unsaved.clone().map_or(Ok(()), |why| Err(Error::Round(why)))
+        self.unsaved
+            .clone()
+            .map_or(Ok(()), |why| Err(Error::Round(why)))
     }
 
     /// Return the signal that asks for a stop; wait for one for `most`.
@@ -119,14 +146,18 @@ impl<'a> Rounds<'a> {
     /// # Errors
     /// When signals cannot be read.
     pub(crate) fn asks_to_stop(&self, most: Duration) -> Result<Option<i32>, Error> {
-        self.stopped_by.map_or_else(|| self.held.asks_to_stop(most).map_err(Error::Signal), |signal| Ok(Some(signal)))
+        self.stopped_by.map_or_else(
+            || self.held.asks_to_stop(most).map_err(Error::Signal),
+            |signal| Ok(Some(signal)),
+        )
     }
 
-    /// Run a round, whose result goes to `folder` in the directory of the study. One that was measured and could not be saved is returned,
-    /// too: see [`Rounds::check_saved`].
+    /// Run a round, whose result goes to `folder` in the directory of the study. One that was
+    /// measured and could not be saved is returned, too: see [`Rounds::check_saved`].
     ///
     /// # Errors
-    /// When it has no result, or one that is not whole; when a signal asks for a stop; when the last round could not be saved.
+    /// When it has no result, or one that is not whole; when a signal asks for a stop; when the
+    /// last round could not be saved.
     pub(crate) fn run(&mut self, setup: &Setup, folder: &Path) -> Result<RoundResults, Error> {
         self.check_saved()?;
         let place = &self.place.join(folder);
@@ -151,7 +182,9 @@ impl<'a> Rounds<'a> {
         let after = service.as_ref().and_then(Service::cpu);
         let ended = service.as_ref().and_then(Service::ended);
         drop(service);
-        let target_cpu = before.zip(after).map(|(before, after)| after.saturating_sub(before));
+        let target_cpu = before
+            .zip(after)
+            .map(|(before, after)| after.saturating_sub(before));
         let failed = |why: String| Error::Round(format!("run a round of {}: {why}", setup.label));
         if let Some(ended) = ended {
             return Err(failed(ended));
@@ -165,13 +198,23 @@ impl<'a> Rounds<'a> {
                 let Ok(report) = result_dir::read_printed(&read_back(&mut said.report)) else {
                     return Err(failed(format!("{exit}: {why}")));
                 };
-                let unsaved = complaints.lines().find(|line| line.contains(RESULT)).unwrap_or(&why);
-                let unsaved = unsaved.trim_start_matches("error: ").trim_start_matches("failed to ");
+                let unsaved = complaints
+                    .lines()
+                    .find(|line| line.contains(RESULT))
+                    .unwrap_or(&why);
+                let unsaved = unsaved
+                    .trim_start_matches("error: ")
+                    .trim_start_matches("failed to ");
                 // The study's directory has another name when it is finished.
-                let study =
-                    place.ancestors().nth(2).map_or_else(String::new, |study| format!("Kept in {}/", study.display()));
+                let study = place
+                    .ancestors()
+                    .nth(2)
+                    .map_or_else(String::new, |study| format!("Kept in {}/", study.display()));
                 let unsaved = unsaved.replace(&study, "Kept in ");
-                self.unsaved = Some(format!("save a round of {}, so no further round began: {unsaved}", setup.label));
+                self.unsaved = Some(format!(
+                    "save a round of {}, so no further round began: {unsaved}",
+                    setup.label
+                ));
                 report
             }
             Err(error) => return Err(failed(error.to_string())),
@@ -188,7 +231,8 @@ impl<'a> Rounds<'a> {
         Ok(RoundResults { report, target_cpu })
     }
 
-    /// Crawls in another process, and says how that ended. It is ended when there is nothing left to crawl.
+    /// Crawls in another process, and says how that ended. It is ended when there is nothing left
+    /// to crawl.
     fn crawl(
         &mut self,
         setup: &Setup,
@@ -202,11 +246,15 @@ impl<'a> Rounds<'a> {
         let mut run = Command::new(&setup.program);
         run.arg("run").args(words).arg("--quiet");
         // It adds to a summary that is not shown, and is not allowed beside JSON.
-        if !given_in_rounds(&setup.words).iter().any(|flag| flag == "latency") {
+        if !given_in_rounds(&setup.words)
+            .iter()
+            .any(|flag| flag == "latency")
+        {
             run.arg("--json");
         }
         run.arg("--out").arg(place);
-        let [report, complaints] = [&said.report, &said.complaints].map(|file| file.try_clone().map_err(Error::Output));
+        let [report, complaints] =
+            [&said.report, &said.complaints].map(|file| file.try_clone().map_err(Error::Output));
         // The words say all that a round does, so that its command can be repeated.
         for (name, _) in std::env::vars_os().filter(|(name, _)| configures_run(name)) {
             run.env_remove(name);
@@ -250,7 +298,8 @@ impl<'a> Rounds<'a> {
     }
 }
 
-/// Output of a round. Kept in memory: where a disk is full, files would hold neither its report nor why it could not be saved.
+/// Output of a round. Kept in memory: where a disk is full, files would hold neither its report nor
+/// why it could not be saved.
 struct RoundOutput {
     /// Standard output: its report, as JSON.
     report: File,
@@ -261,8 +310,12 @@ struct RoundOutput {
 impl RoundOutput {
     fn new() -> Result<Self, Error> {
         let file = || memfd_create(c"crawlmark-round", MFdFlags::MFD_CLOEXEC).map(File::from);
-        let [report, complaints] = [file(), file()].map(|file| file.map_err(|error| Error::Output(error.into())));
-        Ok(Self { report: report?, complaints: complaints? })
+        let [report, complaints] =
+            [file(), file()].map(|file| file.map_err(|error| Error::Output(error.into())));
+        Ok(Self {
+            report: report?,
+            complaints: complaints?,
+        })
     }
 }
 
@@ -273,14 +326,20 @@ fn read_back(output: &mut File) -> String {
     String::from_utf8_lossy(&said).into_owned()
 }
 
-/// Return the complaint of a run that saved nothing: its error, or else the last line that it printed.
+/// Return the complaint of a run that saved nothing: its error, or else the last line that it
+/// printed.
 fn complaint(said: &str, program: &Path) -> String {
-    let silent =
-        || format!("{} saved no result and printed nothing: check that it is a build of crawlmark", program.display());
+    let silent = || {
+        format!(
+            "{} saved no result and printed nothing: check that it is a build of crawlmark",
+            program.display()
+        )
+    };
     telling_line(said).map_or_else(silent, |line| line.trim_start_matches("error: ").to_owned())
 }
 
-/// Return the line of a program's output that tells best why it ended: the first that begins with `error`, or else the last.
+/// Return the line of a program's output that tells best why it ended: the first that begins with
+/// `error`, or else the last.
 pub(super) fn telling_line(said: &str) -> Option<&str> {
     let mut lines = said.lines().map(str::trim).filter(|line| !line.is_empty());
     let is_error = |line: &&str| {
@@ -290,7 +349,8 @@ pub(super) fn telling_line(said: &str) -> Option<&str> {
     lines.clone().find(is_error).or_else(|| lines.next_back())
 }
 
-/// Leaves `result.json` of a round and nothing else: of eighty rounds, pictures and logs would be all there is.
+/// Leaves `result.json` of a round and nothing else: of eighty rounds, pictures and logs would be
+/// all there is.
 fn keep_result(place: &Path) {
     for entry in fs::read_dir(place).into_iter().flatten().flatten() {
         if entry.file_name() == RESULT {
@@ -298,6 +358,10 @@ fn keep_result(place: &Path) {
         }
         // What cannot be removed does no harm.
         let path = entry.path();
-        let _ = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+        let _ = if path.is_dir() {
+            fs::remove_dir_all(&path)
+        } else {
+            fs::remove_file(&path)
+        };
     }
 }

@@ -1,4 +1,5 @@
-//! A target that a round starts and ends: a shell's command on a free port, and the CPU time that it uses.
+//! A target that a round starts and ends: a shell's command on a free port, and the CPU time that
+//! it uses.
 
 use std::fs::{self, File};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -29,8 +30,8 @@ const CONNECT: Duration = Duration::from_millis(500);
 /// Time limit for the target to end.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Limit on the number of times that processes of a target are killed at its end: those that are there, and those that they
-/// have started in between.
+/// Limit on the number of times that processes of a target are killed at its end: those that are
+/// there, and those that they have started in between.
 const GENERATIONS: usize = 100;
 
 /// A running target. Dropped, it is ended.
@@ -44,8 +45,14 @@ pub(super) struct Service {
 }
 
 impl Service {
-    /// Starts `command` on a free port and waits until it accepts connections. What it says goes to `log`.
-    pub(super) fn start(command: &str, log: &Path, ready: Duration, held: &HeldSignals) -> Result<Self, Error> {
+    /// Starts `command` on a free port and waits until it accepts connections. What it says goes to
+    /// `log`.
+    pub(super) fn start(
+        command: &str,
+        log: &Path,
+        ready: Duration,
+        held: &HeldSignals,
+    ) -> Result<Self, Error> {
         let port = free_port()?;
         let line = command.replace(PORT, &port.to_string());
         let output = File::create(log).map_err(Error::unwritable(log))?;
@@ -60,7 +67,12 @@ impl Service {
             let _ = shell.exec();
             127
         })?;
-        let service = Self { child, port, log: log.to_owned(), command: redact::line(command) };
+        let service = Self {
+            child,
+            port,
+            log: log.to_owned(),
+            command: redact::line(command),
+        };
         service.await_ready(ready, held)?;
         Ok(service)
     }
@@ -71,7 +83,10 @@ impl Service {
     }
 
     fn await_ready(&self, ready: Duration, held: &HeldSignals) -> Result<(), Error> {
-        let (clock, address) = (Clock::start(), SocketAddr::from((Ipv4Addr::LOCALHOST, self.port)));
+        let (clock, address) = (
+            Clock::start(),
+            SocketAddr::from((Ipv4Addr::LOCALHOST, self.port)),
+        );
         loop {
             if self.has_ended() {
                 return Err(self.failed("it ended before it accepted a connection"));
@@ -93,19 +108,26 @@ impl Service {
     }
 
     fn failed(&self, why: &str) -> Error {
-        Error::Round(format!("start the target `{}`: {why}{}", self.command, self.printed()))
+        Error::Round(format!(
+            "start the target `{}`: {why}{}",
+            self.command,
+            self.printed()
+        ))
     }
 
-    /// Return the line of the target's output that tells most, to follow an error message; empty if it printed nothing.
+    /// Return the line of the target's output that tells most, to follow an error message; empty if
+    /// it printed nothing.
     fn printed(&self) -> String {
         let said = fs::read(&self.log).unwrap_or_default();
         let said = String::from_utf8_lossy(&said);
-        telling_line(&said).map_or_else(String::new, |line| format!("; it printed: {}", line.trim_end_matches('.')))
+        telling_line(&said).map_or_else(String::new, |line| {
+            format!("; it printed: {}", line.trim_end_matches('.'))
+        })
     }
 
-    /// Return the message about a target whose command has ended by itself; none while it runs. A round with it counts for
-    /// nothing: of a target that crashed half of the round is missing, and one that put itself into the background is not
-    /// measured.
+    /// Return the message about a target whose command has ended by itself; none while it runs. A
+    /// round with it counts for nothing: of a target that crashed half of the round is missing, and
+    /// one that put itself into the background is not measured.
     pub(super) fn ended(&self) -> Option<String> {
         let said = || {
             format!(
@@ -122,21 +144,25 @@ impl Service {
         self.child.has_ended()
     }
 
-    /// CPU time that its processes have used; none when none of them is there to be asked. A process of it that is gone is
-    /// not counted, so a target that forks for each request is not measured.
+    /// CPU time that its processes have used; none when none of them is there to be asked. A
+    /// process of it that is gone is not counted, so a target that forks for each request is not
+    /// measured.
     pub(super) fn cpu(&self) -> Option<Duration> {
         let used = members(self.child.pid()).into_iter().filter_map(|member| {
             let clock = clock_getcpuclockid(member).ok()?;
             clock_gettime(clock).ok().map(Duration::from)
         });
-        used.fold(None, |sum: Option<Duration>, used| Some(sum.unwrap_or_default() + used))
+        used.fold(None, |sum: Option<Duration>, used| {
+            Some(sum.unwrap_or_default() + used)
+        })
     }
 }
 
 impl Drop for Service {
     fn drop(&mut self) {
-        // A process that left the session was started to outlive the command, and is not this program's to end. The numbers stay
-        // taken in the meantime: the leader has not been waited for.
+        // A process that left the session was started to outlive the command, and is not this
+        // program's to end. The numbers stay taken in the meantime: the leader has not been waited
+        // for.
         let session = self.child.pid();
         let signal = |signal| {
             let members = members(session);
@@ -166,11 +192,13 @@ impl Drop for Service {
 fn members(session: i32) -> Vec<Pid> {
     let pids = fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-    pids.filter(|pid| live_session(*pid) == Some(session)).map(Pid::from_raw).collect()
+    pids.filter(|pid| live_session(*pid) == Some(session))
+        .map(Pid::from_raw)
+        .collect()
 }
 
-/// The session of a process that has not ended. What `stat` has after the name, which is in brackets and may hold anything,
-/// begins with the state, the parent, the group and the session.
+/// The session of a process that has not ended. What `stat` has after the name, which is in
+/// brackets and may hold anything, begins with the state, the parent, the group and the session.
 fn live_session(pid: i32) -> Option<i32> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace();

@@ -1,6 +1,8 @@
-//! Manifests of Kubernetes: the plan, an Indexed Job with a pod for each part, and a suspended Job that merges.
+//! Manifests of Kubernetes: the plan, an Indexed Job with a pod for each part, and a suspended Job
+//! that merges.
 //!
-//! The text is that of the files in `results/cluster/kubernetes/`, with the values of a plan in the lines that end with `# <name>`.
+//! The text is that of the files in `results/cluster/kubernetes/`, with the values of a plan in the
+//! lines that end with `# <name>`.
 
 use std::fmt::Write;
 use std::path::{Component, Path};
@@ -21,7 +23,12 @@ const LARGEST_PLAN: usize = 1_000_000;
 
 /// Return the manifests.
 pub(super) fn manifests(submission: &Submission<'_>) -> Result<String, Error> {
-    let Submission { args, plan, text, flags } = submission;
+    let Submission {
+        args,
+        plan,
+        text,
+        flags,
+    } = submission;
     if text.len() > LARGEST_PLAN {
         return Err(Error::Usage(format!(
             "{}: it has {} bytes, and a ConfigMap holds {LARGEST_PLAN}. Put it on the claim, and use results/cluster/kubernetes",
@@ -30,10 +37,26 @@ pub(super) fn manifests(submission: &Submission<'_>) -> Result<String, Error> {
         )));
     }
     let into = format!("{DATA}/{}", within_claim(&args.into)?);
-    let run = ["run", "--plan", "/plan/plan.json", "--node", "auto", "--into", &into, "--no-progress"];
-    let run: Vec<&str> = run.into_iter().chain(flags.iter().map(String::as_str)).collect();
+    let run = [
+        "run",
+        "--plan",
+        "/plan/plan.json",
+        "--node",
+        "auto",
+        "--into",
+        &into,
+        "--no-progress",
+    ];
+    let run: Vec<&str> = run
+        .into_iter()
+        .chain(flags.iter().map(String::as_str))
+        .collect();
     let merge = ["merge", &into, "--out", &format!("{into}/merged")];
-    let (name, merge_name, plan_name) = (&args.name, format!("{}-merge", args.name), format!("{}-plan", args.name));
+    let (name, merge_name, plan_name) = (
+        &args.name,
+        format!("{}-merge", args.name),
+        format!("{}-plan", args.name),
+    );
     let value = |key: &str| {
         Some(match key {
             "name" => quoted(name),
@@ -64,12 +87,18 @@ pub(super) fn manifests(submission: &Submission<'_>) -> Result<String, Error> {
         quoted(&plan_name),
         quoted(text)
     );
-    Ok(format!("{head}{config}---\n{}---\n{}", filled(JOB, value), filled(MERGE, value)))
+    Ok(format!(
+        "{head}{config}---\n{}---\n{}",
+        filled(JOB, value),
+        filled(MERGE, value)
+    ))
 }
 
 /// Return the path within the claim's volume.
 fn within_claim(into: &Path) -> Result<&str, Error> {
-    let is_within = into.components().all(|part| matches!(part, Component::Normal(_)));
+    let is_within = into
+        .components()
+        .all(|part| matches!(part, Component::Normal(_)));
     into.to_str().filter(|text| is_within && !text.is_empty()).ok_or_else(|| {
         Error::Usage(format!(
             "--into {}: for kubernetes, it is a directory of the claim's volume: give a relative path, as in --into july",
@@ -78,7 +107,8 @@ fn within_claim(into: &Path) -> Result<&str, Error> {
     })
 }
 
-/// Return a manifest without the comment at its start, and with the values of the lines that end with `# <key>`.
+/// Return a manifest without the comment at its start, and with the values of the lines that end
+/// with `# <key>`.
 fn filled(manifest: &str, value: impl Fn(&str) -> Option<String>) -> String {
     let line = |line: &str| {
         let marked = || {
@@ -88,10 +118,15 @@ fn filled(manifest: &str, value: impl Fn(&str) -> Option<String>) -> String {
         };
         marked().unwrap_or_else(|| format!("{line}\n"))
     };
-    manifest.lines().skip_while(|line| line.starts_with('#')).map(line).collect()
+    manifest
+        .lines()
+        .skip_while(|line| line.starts_with('#'))
+        .map(line)
+        .collect()
 }
 
-/// A text as a double-quoted scalar, which in YAML is one of JSON without characters that do not print.
+/// A text as a double-quoted scalar, which in YAML is one of JSON without characters that do not
+/// print.
 fn quoted(text: &str) -> String {
     let mut quoted = String::from('"');
     for c in text.chars() {
@@ -108,7 +143,14 @@ fn quoted(text: &str) -> String {
 }
 
 fn sequence(words: &[&str]) -> String {
-    format!("[{}]", words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(", "))
+    format!(
+        "[{}]",
+        words
+            .iter()
+            .map(|word| quoted(word))
+            .collect::<Vec<_>>()
+            .join(", ")
+    )
 }
 
 #[cfg(test)]
@@ -122,7 +164,11 @@ mod tests {
     fn every_marked_line_has_a_value() {
         let keys = |text: &str| text.matches("# <").count();
         for (manifest, marked) in [(JOB, 12), (MERGE, 6)] {
-            let manifest = manifest.lines().skip_while(|line| line.starts_with('#')).collect::<Vec<_>>().join("\n");
+            let manifest = manifest
+                .lines()
+                .skip_while(|line| line.starts_with('#'))
+                .collect::<Vec<_>>()
+                .join("\n");
             assert_eq!(keys(&manifest), marked);
             assert_eq!(keys(&filled(&manifest, |_| Some("1".to_owned()))), 0);
         }

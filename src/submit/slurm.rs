@@ -37,22 +37,37 @@ impl Sbatch {
     /// The words of the command, after the job of the command before it.
     fn words(&self, job: &str, quote: impl Fn(&str) -> String) -> Vec<String> {
         let own = ["sbatch".to_owned(), "--parsable".to_owned()];
-        let dependency = self.is_dependent.then(|| format!("--dependency=afterany:{job}"));
-        let [options, script] = [&self.options, &self.script].map(|words| words.iter().map(|word| quote(word)));
-        own.into_iter().chain(options).chain(dependency).chain(script).collect()
+        let dependency = self
+            .is_dependent
+            .then(|| format!("--dependency=afterany:{job}"));
+        let [options, script] =
+            [&self.options, &self.script].map(|words| words.iter().map(|word| quote(word)));
+        own.into_iter()
+            .chain(options)
+            .chain(dependency)
+            .chain(script)
+            .collect()
     }
 }
 
 /// Writes the scripts, and prints the commands or runs them.
 pub(super) fn submit(submission: &Submission<'_>) -> Result<(), Error> {
-    let Submission { args, plan, text, .. } = submission;
+    let Submission {
+        args, plan, text, ..
+    } = submission;
     digest::check_program(plan, &args.plan)?;
     let into = std::path::absolute(&args.into).map_err(Error::unwritable(&args.into))?;
     let scripts = into.join(SCRIPTS);
     fs::create_dir_all(&scripts).map_err(Error::unwritable(&scripts))?;
     let directory = PartsDirectory::at(&into);
-    attempt::share_plan(&directory, plan, (text, &format!("submit-{}", std::process::id())))?;
-    let done = (0..plan.nodes).filter(|part| directory.result(*part).exists()).count() as u64;
+    attempt::share_plan(
+        &directory,
+        plan,
+        (text, &format!("submit-{}", std::process::id())),
+    )?;
+    let done = (0..plan.nodes)
+        .filter(|part| directory.result(*part).exists())
+        .count() as u64;
     if done == u64::from(plan.nodes) {
         let into = shell_word(&into.display().to_string());
         terminal::say(&format!(
@@ -70,12 +85,16 @@ pub(super) fn submit(submission: &Submission<'_>) -> Result<(), Error> {
     }
     for (name, script) in [PART, MERGE] {
         let path = scripts.join(name);
-        let written =
-            fs::write(&path, script).and_then(|()| fs::set_permissions(&path, PermissionsExt::from_mode(0o755)));
+        let written = fs::write(&path, script)
+            .and_then(|()| fs::set_permissions(&path, PermissionsExt::from_mode(0o755)));
         written.map_err(Error::unwritable(&path))?;
     }
     let commands = commands(submission, &directory)?;
-    if args.go { go(submission, &commands, &into) } else { print(&commands) }
+    if args.go {
+        go(submission, &commands, &into)
+    } else {
+        print(&commands)
+    }
 }
 
 /// Print the commands as a shell reads them.
@@ -83,7 +102,11 @@ fn print(commands: &[Sbatch]) -> Result<(), Error> {
     let last = commands.len().saturating_sub(1);
     let line = |(i, command): (usize, &Sbatch)| {
         let line = command.words("\"${job%%;*}\"", shell_word).join(" ");
-        if i == last { line + "\n" } else { format!("job=$({line})\n") }
+        if i == last {
+            line + "\n"
+        } else {
+            format!("job=$({line})\n")
+        }
     };
     terminal::print_data(&commands.iter().enumerate().map(line).collect::<String>())
 }
@@ -93,9 +116,14 @@ fn go(submission: &Submission<'_>, commands: &[Sbatch], into: &Path) -> Result<(
     let mut jobs: Vec<String> = Vec::new();
     for command in commands {
         let words = command.words(jobs.last().map_or("", String::as_str), str::to_owned);
-        jobs.push(run(&words).map_err(|why| Error::Scheduler { jobs: jobs.join(" "), why })?);
+        jobs.push(run(&words).map_err(|why| Error::Scheduler {
+            jobs: jobs.join(" "),
+            why,
+        })?);
     }
-    let (merge, arrays) = jobs.split_last().map_or(("", &[][..]), |(merge, arrays)| (merge.as_str(), arrays));
+    let (merge, arrays) = jobs
+        .split_last()
+        .map_or(("", &[][..]), |(merge, arrays)| (merge.as_str(), arrays));
     terminal::print(&format!(
         "Submitted {} parts as job {}, at most {} at once, and the merge as job {merge}.\nWatch:  crawlmark watch {}\nCancel: scancel {}\n",
         grouped(submission.plan.nodes.into()),
@@ -109,21 +137,36 @@ fn go(submission: &Submission<'_>, commands: &[Sbatch], into: &Path) -> Result<(
 /// Run `sbatch`, and return the number of the job.
 fn run(words: &[String]) -> Result<String, String> {
     let (program, arguments) = words.split_first().ok_or_else(String::new)?;
-    let ended = Command::new(program).args(arguments).output().map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => {
-            "`sbatch` is not installed. Run this on a machine that submits jobs, or remove --go".to_owned()
-        }
-        _ => error.to_string(),
-    })?;
+    let ended = Command::new(program)
+        .args(arguments)
+        .output()
+        .map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => {
+                "`sbatch` is not installed. Run this on a machine that submits jobs, or remove --go"
+                    .to_owned()
+            }
+            _ => error.to_string(),
+        })?;
     let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
-    let job = said(&ended.stdout).split(';').next().unwrap_or_default().to_owned();
+    let job = said(&ended.stdout)
+        .split(';')
+        .next()
+        .unwrap_or_default()
+        .to_owned();
     let is_number = !job.is_empty() && job.bytes().all(|byte| byte.is_ascii_digit());
-    if ended.status.success() && is_number { Ok(job) } else { Err(said(&ended.stderr)) }
+    if ended.status.success() && is_number {
+        Ok(job)
+    } else {
+        Err(said(&ended.stderr))
+    }
 }
 
-/// Return the commands: a job array for each [`SubmitArgs::array_limit`](crate::cli::SubmitArgs::array_limit) parts, and the merge.
+/// Return the commands: a job array for each
+/// [`SubmitArgs::array_limit`](crate::cli::SubmitArgs::array_limit) parts, and the merge.
 fn commands(submission: &Submission<'_>, directory: &PartsDirectory) -> Result<Vec<Sbatch>, Error> {
-    let Submission { args, plan, flags, .. } = submission;
+    let Submission {
+        args, plan, flags, ..
+    } = submission;
     let path = |path: PathBuf| {
         let text = path.to_str().map(str::to_owned);
         text.ok_or_else(|| Error::Usage(format!("{}: Slurm needs a path in UTF-8", path.display())))
@@ -133,15 +176,27 @@ fn commands(submission: &Submission<'_>, directory: &PartsDirectory) -> Result<V
     let into = path(directory.path().to_owned())?;
     let options = |name: String, log: &str, needed: &[String]| -> Result<Vec<String>, Error> {
         let log = format!("--output={}", path(scripts.join(log))?);
-        let own = [format!("--job-name={name}"), "--open-mode=append".to_owned(), log];
+        let own = [
+            format!("--job-name={name}"),
+            "--open-mode=append".to_owned(),
+            log,
+        ];
         // Those that are needed come last: the last one of a kind holds.
         Ok([&own, &args.sbatch[..], needed].concat())
     };
     let mut commands = Vec::new();
     for first in (0..plan.nodes).step_by(args.array_limit as usize) {
         let count = (plan.nodes - first).min(args.array_limit);
-        let needed = [format!("--array=0-{}%{}", count - 1, plan.slots), "--requeue".to_owned()];
-        let script = [path(scripts.join(PART.0))?, program.clone(), path(directory.plan())?, into.clone()];
+        let needed = [
+            format!("--array=0-{}%{}", count - 1, plan.slots),
+            "--requeue".to_owned(),
+        ];
+        let script = [
+            path(scripts.join(PART.0))?,
+            program.clone(),
+            path(directory.plan())?,
+            into.clone(),
+        ];
         let which = [first.to_string(), plan.nodes.to_string()];
         commands.push(Sbatch {
             options: options(args.name.clone(), "%A_%a.log", &needed)?,

@@ -1,5 +1,5 @@
-//! Progress of a run: a view that is drawn in place on a terminal, lines elsewhere. Called from the supervisor's loop; starts no
-//! thread.
+//! Progress of a run: a view that is drawn in place on a terminal, lines elsewhere. Called from the
+//! supervisor's loop; starts no thread.
 //!
 //! | room | for |
 //! |---|---|
@@ -64,7 +64,8 @@ impl Progress {
         }
     }
 
-    /// Show the state of the run and its last seconds. What is printed next starts on a clean line, at any time.
+    /// Show the state of the run and its last seconds. What is printed next starts on a clean line,
+    /// at any time.
     pub(crate) fn show(&mut self, live: &Live, seconds: RunSeconds<'_>) {
         match self {
             Self::Silent => {}
@@ -79,7 +80,8 @@ pub(super) fn glyphs() -> Glyphs {
     Glyphs::of(&env::var("TERM").unwrap_or_default(), &locale())
 }
 
-/// The locale of characters: the first of these variables that says anything does so, as POSIX has it.
+/// The locale of characters: the first of these variables that says anything does so, as POSIX has
+/// it.
 fn locale() -> String {
     let said = |name: &&str| env::var(name).is_ok_and(|value| !value.is_empty());
     ["LC_ALL", "LC_CTYPE", "LANG"]

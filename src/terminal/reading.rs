@@ -1,5 +1,5 @@
-//! Progress of a command that reads large files: a bar on a terminal, a line now and then elsewhere. Drawn by its caller, without a
-//! thread.
+//! Progress of a command that reads large files: a bar on a terminal, a line now and then
+//! elsewhere. Drawn by its caller, without a thread.
 
 use std::io::{self, IsTerminal};
 use std::time::Duration;
@@ -22,7 +22,11 @@ pub(crate) enum ReadProgress {
     /// Not at all.
     Silent,
     /// A line now and then.
-    Lines { since: Clock, next: Duration, total: u64 },
+    Lines {
+        since: Clock,
+        next: Duration,
+        total: u64,
+    },
     /// A bar.
     Bar(ProgressBar),
 }
@@ -31,11 +35,17 @@ impl ReadProgress {
     /// A bar when standard error is a terminal, else lines. `total` is in bytes.
     pub(crate) fn fitting(total: u64) -> Self {
         if !io::stderr().is_terminal() || console::is_dumb() {
-            return Self::Lines { since: Clock::start(), next: EVERY, total };
+            return Self::Lines {
+                since: Clock::start(),
+                next: EVERY,
+                total,
+            };
         }
-        let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr_with_hz(DRAW_HZ));
+        let bar =
+            ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr_with_hz(DRAW_HZ));
         let style = "  [{bar:20}] {binary_bytes} of {binary_total_bytes}, {binary_bytes_per_sec}, {eta} left";
-        let style = ProgressStyle::with_template(style).unwrap_or_else(|_| ProgressStyle::default_bar());
+        let style =
+            ProgressStyle::with_template(style).unwrap_or_else(|_| ProgressStyle::default_bar());
         bar.set_style(style.progress_chars("=> "));
         Self::Bar(bar)
     }
@@ -49,7 +59,12 @@ impl ReadProgress {
                 let elapsed = Duration::from_nanos(since.now().0);
                 if elapsed >= *next {
                     *next = elapsed + EVERY;
-                    say(&format!("  {} of {} read, {} s\n", bytes(read), bytes(*total), elapsed.as_secs()));
+                    say(&format!(
+                        "  {} of {} read, {} s\n",
+                        bytes(read),
+                        bytes(*total),
+                        elapsed.as_secs()
+                    ));
                 }
             }
         }

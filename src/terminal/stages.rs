@@ -1,5 +1,5 @@
-//! Progress of a command with several stages: a bar for the current stage on a terminal, a line for each stage elsewhere.
-//! Drawn from the supervisor's loop, without a thread.
+//! Progress of a command with several stages: a bar for the current stage on a terminal, a line for
+//! each stage elsewhere. Drawn from the supervisor's loop, without a thread.
 
 use std::io::{self, IsTerminal};
 use std::time::Duration;
@@ -44,7 +44,11 @@ pub(crate) struct Bar {
 impl Stages {
     /// Bars when standard error is a terminal, else lines.
     pub(crate) fn fitting() -> Self {
-        if io::stderr().is_terminal() { Self::Bars(None) } else { Self::Lines }
+        if io::stderr().is_terminal() {
+            Self::Bars(None)
+        } else {
+            Self::Lines
+        }
     }
 
     /// True if what goes on is shown while it does.
@@ -62,19 +66,31 @@ impl Stages {
                 let target = ProgressDrawTarget::stderr_with_hz(DRAW_HZ);
                 let bar = ProgressBar::with_draw_target(Some(STEPS), target);
                 let width = if columns_beside() < NARROW { 8 } else { 20 };
-                let template = format!("  {{prefix:<9}} [{{bar:{width}}}] {{elapsed}} of {seconds}s  {{wide_msg}}");
-                let style = ProgressStyle::with_template(&template).unwrap_or_else(|_| ProgressStyle::default_bar());
+                let template = format!(
+                    "  {{prefix:<9}} [{{bar:{width}}}] {{elapsed}} of {seconds}s  {{wide_msg}}"
+                );
+                let style = ProgressStyle::with_template(&template)
+                    .unwrap_or_else(|_| ProgressStyle::default_bar());
                 bar.set_style(style.progress_chars("=> "));
                 bar.set_prefix(name.to_owned());
                 bar.set_message(does.to_owned());
-                *current = Some(Bar { drawn: bar, since: Clock::start(), takes });
+                *current = Some(Bar {
+                    drawn: bar,
+                    since: Clock::start(),
+                    takes,
+                });
             }
         }
     }
 
     /// Shows how far the one at hand is.
     pub(crate) fn show(&mut self) {
-        if let Self::Bars(Some(Bar { drawn, since, takes })) = self {
+        if let Self::Bars(Some(Bar {
+            drawn,
+            since,
+            takes,
+        })) = self
+        {
             let done = Duration::from_nanos(since.now().0).as_secs_f64() / takes.as_secs_f64();
             drawn.set_position(steps(done));
         }
@@ -104,7 +120,11 @@ fn whole_seconds(time: Duration) -> u64 {
     (time + Duration::from_millis(500)).as_secs().max(1)
 }
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of 1,000 steps")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a share of 1,000 steps"
+)]
 fn steps(done: f64) -> u64 {
     (done.clamp(0.0, 1.0) * STEPS as f64) as u64
 }

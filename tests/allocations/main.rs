@@ -1,4 +1,5 @@
-//! Memory of a request: once a connection is open and its buffers have grown, the crawl allocates none.
+//! Memory of a request: once a connection is open and its buffers have grown, the crawl allocates
+//! none.
 //!
 //! A program of its own, for the allocator that counts is the program's.
 #![expect(clippy::unwrap_used, reason = "a test without a crawl is over")]
@@ -13,8 +14,8 @@ use std::time::Duration;
 use allocation_counter::measure;
 use bytes::Bytes;
 use crawlmark::crawl::{
-    Crawl, CrawlOptions, CrawlSpec, Dial, HoldHeader, HttpSettings, RequestShape, Reuse, Route, Stream, Targets,
-    Template,
+    Crawl, CrawlOptions, CrawlSpec, Dial, HoldHeader, HttpSettings, RequestShape, Reuse, Route,
+    Stream, Targets, Template,
 };
 use crawlmark_harness::clock::Clock;
 use crawlmark_harness::sample::Outcome;
@@ -40,7 +41,11 @@ impl Dial for Canned {
 impl Stream for Canned {}
 
 impl AsyncRead for Canned {
-    fn poll_read(mut self: Pin<&mut Self>, _: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         if self.unread.is_empty() {
             return Poll::Pending;
         }
@@ -51,7 +56,11 @@ impl AsyncRead for Canned {
 }
 
 impl AsyncWrite for Canned {
-    fn poll_write(mut self: Pin<&mut Self>, _: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
         self.unread = self.answer.clone();
         Poll::Ready(Ok(buf.len()))
     }
@@ -83,9 +92,20 @@ fn allocations(answer: Vec<u8>, expect: &str, body: &'static str, items: u64) ->
         http: HttpSettings::default(),
         options: CrawlOptions::default(),
     };
-    let runtime = Builder::new_current_thread().enable_time().build_local(LocalOptions::default()).unwrap();
+    let runtime = Builder::new_current_thread()
+        .enable_time()
+        .build_local(LocalOptions::default())
+        .unwrap();
     let clock = Clock::start();
-    let crawl = Crawl::over(Canned { answer: answer.into(), unread: Bytes::new() }, spec, 1, clock);
+    let crawl = Crawl::over(
+        Canned {
+            answer: answer.into(),
+            unread: Bytes::new(),
+        },
+        spec,
+        1,
+        clock,
+    );
     let flight = Flight::default();
     let perform = |ids: std::ops::Range<u64>| {
         runtime.block_on(async {
@@ -101,14 +121,23 @@ fn allocations(answer: Vec<u8>, expect: &str, body: &'static str, items: u64) ->
 
 #[test]
 fn a_request_allocates_nothing_after_the_first_ones() {
-    let chunks = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n\
+    let chunks =
+        b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n\
                    5\r\n[1,2,\r\n2;a=b\r\n3]\r\n0\r\nx-b: 2\r\n\r\n";
     let short =
         b"HTTP/1.1 200 OK\r\nserver: x\r\ncontent-type: text/plain\r\nx-mock-held-us: 7\r\ncontent-length: 2\r\n\r\nok";
-    let long = [&b"HTTP/1.1 200 OK\r\ncontent-length: 300000\r\n\r\n"[..], &vec![b'x'; 300_000]].concat();
-    for (answer, expect) in
-        [(&short[..], "whole"), (short, "regex:^ok$"), (short, "len:2"), (chunks, "json"), (&long, "regex:x$")]
-    {
+    let long = [
+        &b"HTTP/1.1 200 OK\r\ncontent-length: 300000\r\n\r\n"[..],
+        &vec![b'x'; 300_000],
+    ]
+    .concat();
+    for (answer, expect) in [
+        (&short[..], "whole"),
+        (short, "regex:^ok$"),
+        (short, "len:2"),
+        (chunks, "json"),
+        (&long, "regex:x$"),
+    ] {
         let count = allocations(answer.to_vec(), expect, "a body", 200);
         assert_eq!(count, 0, "allocations of 200 requests that expect {expect}");
     }

@@ -1,5 +1,9 @@
-//! Bad input is refused before anything is opened, sent or written: exit 2, and the message names what was wrong.
-#![expect(clippy::unwrap_used, reason = "a test whose program cannot be started is over")]
+//! Bad input is refused before anything is opened, sent or written: exit 2, and the message names
+//! what was wrong.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test whose program cannot be started is over"
+)]
 
 use std::fs;
 use std::io::ErrorKind;
@@ -21,9 +25,18 @@ pub(crate) struct Said {
 
 /// Calls the program with `args` in `directory`.
 pub(crate) fn call(directory: &Path, args: &[&str]) -> Said {
-    let output = Command::new(program()).args(args).current_dir(directory).timeout(DEADLINE).output().unwrap();
+    let output = Command::new(program())
+        .args(args)
+        .current_dir(directory)
+        .timeout(DEADLINE)
+        .output()
+        .unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    Said { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
+    Said {
+        code: output.status.code(),
+        stdout: text(output.stdout),
+        stderr: text(output.stderr),
+    }
 }
 
 /// A port that counts who comes. Nobody should.
@@ -48,30 +61,51 @@ impl Door {
 #[test]
 fn what_is_there_twice_or_below_nothing_is_refused() {
     assert_refused(&[
-        (&["URL", "--tag", "a=1", "--tag", "b=1", "--tag", "a=2"], "--tag a is given twice"),
-        (&["URL", "-H", "Host: evil", "-H", "host: two"], "--header Host is given twice"),
-        (&["URL", "--expect", "len:-5"], "`len:-5` is not a valid length"),
+        (
+            &["URL", "--tag", "a=1", "--tag", "b=1", "--tag", "a=2"],
+            "--tag a is given twice",
+        ),
+        (
+            &["URL", "-H", "Host: evil", "-H", "host: two"],
+            "--header Host is given twice",
+        ),
+        (
+            &["URL", "--expect", "len:-5"],
+            "`len:-5` is not a valid length",
+        ),
     ]);
 }
 
 /// Everything below a directory.
 fn contents(directory: &Path) -> Vec<String> {
-    fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect()
+    fs::read_dir(directory)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+        .collect()
 }
 
-/// Calls `run` with each case's arguments, `URL` standing for a target that listens, and expects to be refused with a
-/// message that holds the case's word.
+/// Calls `run` with each case's arguments, `URL` standing for a target that listens, and expects to
+/// be refused with a message that holds the case's word.
 #[track_caller]
 pub(crate) fn assert_refused(cases: &[(&[&str], &str)]) {
     let door = Door::open();
     let url = door.url();
     for (args, named) in cases {
         let place = tempfile::tempdir().unwrap();
-        let args: Vec<&str> =
-            ["run"].into_iter().chain(args.iter().map(|&arg| if arg == "URL" { &url } else { arg })).collect();
+        let args: Vec<&str> = ["run"]
+            .into_iter()
+            .chain(
+                args.iter()
+                    .map(|&arg| if arg == "URL" { &url } else { arg }),
+            )
+            .collect();
         let said = call(place.path(), &args);
         assert_eq!(said.code, Some(2), "{args:?} said {}", said.stderr);
-        assert!(said.stderr.contains(named), "{args:?} does not name {named}: {}", said.stderr);
+        assert!(
+            said.stderr.contains(named),
+            "{args:?} does not name {named}: {}",
+            said.stderr
+        );
         assert_eq!(said.stdout, "", "{args:?}");
         assert_eq!(contents(place.path()), Vec::<String>::new(), "{args:?}");
     }
@@ -86,38 +120,86 @@ fn what_makes_no_sense_is_refused_by_its_name() {
             &["--resume", "/dev/null"],
             "/dev/null is not a directory. Name the directory that `crawlmark run --save` made",
         ),
-        (&["--plan", "/", "--node", "1/2", "--into", "x"], "it is a directory, not a regular file. Name the file that"),
+        (
+            &["--plan", "/", "--node", "1/2", "--into", "x"],
+            "it is a directory, not a regular file. Name the file that",
+        ),
         (&["URL", "--ids", "9..3"], "--ids"),
         (&["URL", "--ids", "5..5"], "--ids"),
         (&["URL", "--ids", "x"], "--ids"),
         (&["URL", "--ids", "0..18446744073709551616"], "--ids"),
-        (&["URL", "--ids", "0..=18446744073709551615"], "write 0..=18446744073709551614"),
-        (&["URL", "-n", "0"], "'--items <N>': `0` is too low: write at least 1"),
+        (
+            &["URL", "--ids", "0..=18446744073709551615"],
+            "write 0..=18446744073709551614",
+        ),
+        (
+            &["URL", "-n", "0"],
+            "'--items <N>': `0` is too low: write at least 1",
+        ),
         (&["URL", "-n", "1.5k"], "--items"),
         (&["URL", "--shards", "0"], "--shards"),
         (&["URL", "--shards", "1025", "-c", "2000"], "--shards"),
         (&["URL", "--shards", "many"], "--shards"),
-        (&["URL", "--connections", "1", "--shards", "2"], "--connections"),
-        (&["URL", "-c", "0"], "'--connections <N>': `0` is too low: write at least 1"),
-        (&["URL", "-c", "1.5"], "'--connections <N>': `1.5` is not a count"),
+        (
+            &["URL", "--connections", "1", "--shards", "2"],
+            "--connections",
+        ),
+        (
+            &["URL", "-c", "0"],
+            "'--connections <N>': `0` is too low: write at least 1",
+        ),
+        (
+            &["URL", "-c", "1.5"],
+            "'--connections <N>': `1.5` is not a count",
+        ),
         (&["URL", "-s", "0"], "--shards 0 is out of range: 1 to"),
-        (&["URL", "-d", "0"], "--duration 0s is out of range: at least 1ms"),
-        (&["URL", "-n", "-1"], "'-1' for '--items <N>': `-1` is not a count"),
-        (&["URL", "--rate", "-1"], "'-1' for '--rate <RATE>': `-1` is not a rate"),
-        (&["URL", "-d", "-1s"], "'-1s' for '--duration <TIME>': `-1s` is not a duration"),
-        (&["URL", "--seed", "-1"], "'-1' for '--seed <N>': `-1` is not a count"),
+        (
+            &["URL", "-d", "0"],
+            "--duration 0s is out of range: at least 1ms",
+        ),
+        (
+            &["URL", "-n", "-1"],
+            "'-1' for '--items <N>': `-1` is not a count",
+        ),
+        (
+            &["URL", "--rate", "-1"],
+            "'-1' for '--rate <RATE>': `-1` is not a rate",
+        ),
+        (
+            &["URL", "-d", "-1s"],
+            "'-1s' for '--duration <TIME>': `-1s` is not a duration",
+        ),
+        (
+            &["URL", "--seed", "-1"],
+            "'-1' for '--seed <N>': `-1` is not a count",
+        ),
         (&["URL", "--rate", "0"], "write at least 1"),
         (&["URL", "--rate", "5/day"], "/s, /min or /h"),
         (&["URL", "--rate", "5/m"], "5/min"),
         (&["URL", "--rate", "0.5"], "write 30/min"),
         (&["URL", "--rate", "2g"], "leave the rate out"),
         (&["URL", "--backoff", "20s,1s"], "for example 1s,20s"),
-        (&["URL", "--body", "@/nowhere/body"], "--body @FILE: the file cannot be read: No such file"),
+        (
+            &["URL", "--body", "@/nowhere/body"],
+            "--body @FILE: the file cannot be read: No such file",
+        ),
         (&["URL", "--body", "@/dev/zero"], "longer than 64 MiB"),
-        (&["URL", "--conections", "5"], "did you mean '--connections'?"),
-        (&["URL", "--concurrency", "5"], "did you mean '--connections'?"),
-        (&["URL", "--burst", "5"], "--burst 5 is for a rate budget: add --rate"),
-        (&["URL", "--burst", "1", "--rate", "5", "--shards", "2"], "--burst"),
+        (
+            &["URL", "--conections", "5"],
+            "did you mean '--connections'?",
+        ),
+        (
+            &["URL", "--concurrency", "5"],
+            "did you mean '--connections'?",
+        ),
+        (
+            &["URL", "--burst", "5"],
+            "--burst 5 is for a rate budget: add --rate",
+        ),
+        (
+            &["URL", "--burst", "1", "--rate", "5", "--shards", "2"],
+            "--burst",
+        ),
         (&["URL", "--burst", "0", "--rate", "5"], "--burst"),
         (&["URL", "--timeout", "0"], "--timeout"),
         (&["URL", "--timeout", "2h"], "--timeout"),
@@ -134,23 +216,44 @@ fn what_makes_no_sense_is_refused_by_its_name() {
         (&["URL", "-H", "connection: close"], "--header"),
         (&["URL", "-m", "NO METHOD"], "--method"),
         (&["URL", "-m", "CONNECT"], "--method"),
-        (&["URL", "--per-host-connections", "1", "--shards", "2"], "--per-host-connections"),
-        (&["URL", "--per-host-connections", "0"], "'--per-host-connections <N>': `0` is too low"),
-        (&["URL", "--per-host-connections", "few"], "--per-host-connections"),
+        (
+            &["URL", "--per-host-connections", "1", "--shards", "2"],
+            "--per-host-connections",
+        ),
+        (
+            &["URL", "--per-host-connections", "0"],
+            "'--per-host-connections <N>': `0` is too low",
+        ),
+        (
+            &["URL", "--per-host-connections", "few"],
+            "--per-host-connections",
+        ),
         (&["URL", "--per-host-rate", "0"], "--per-host-rate"),
         (&["URL", "--per-host-rate", "5/day"], "--per-host-rate"),
         (&["URL", "--urls", "-"], "--urls"),
-        (&["--urls", "/nowhere/urls.txt"], "--urls /nowhere/urls.txt: cannot be read"),
+        (
+            &["--urls", "/nowhere/urls.txt"],
+            "--urls /nowhere/urls.txt: cannot be read",
+        ),
         (&["--urls", "-"], "--urls -: holds no URL"),
         (&["--urls", "/dev/null"], "--urls /dev/null: holds no URL"),
-        (&["--urls", "-", "--target-latency", "1ms"], "--target-latency"),
+        (
+            &["--urls", "-", "--target-latency", "1ms"],
+            "--target-latency",
+        ),
         (&["URL", "--target-latency", "1ms"], "--target-latency"),
-        (&["URL", "--target-latency-per-in-flight", "1ms"], "--target-latency-per-in-flight"),
+        (
+            &["URL", "--target-latency-per-in-flight", "1ms"],
+            "--target-latency-per-in-flight",
+        ),
         (&["URL", "--target-handshake", "1ms"], "--target-handshake"),
         (&["--target-handshake", "slow"], "--target-handshake"),
         (&["URL", "--target-stall", "10s,1s"], "--target-stall"),
         (&["URL", "--target-fault", "drop:0.1"], "--target-fault"),
-        (&["--target-fault", "drop:0.6", "--target-fault", "reset:0.6"], "--target-fault: the shares"),
+        (
+            &["--target-fault", "drop:0.6", "--target-fault", "reset:0.6"],
+            "--target-fault: the shares",
+        ),
         (&["URL", "--target-limit", "1/s"], "--target-limit"),
         (&["URL", "--target-processes", "1"], "--target-processes"),
         (&["--target-latency", "slow"], "--target-latency"),
@@ -163,8 +266,18 @@ fn what_makes_no_sense_is_refused_by_its_name() {
         (&["URL", "--expect", "len:9-1"], "--expect"),
         (&["URL", "--expect", "regex:(a"], "--expect"),
         (&["URL", "--expect", "regex:(a"], "unclosed group"),
-        (&["URL", "--expect", "json", "--expect", "len:1", "--expect", "len:2"], "--expect"),
-        (&["URL", "--expect", "json", "--expect", "len:1", "--expect", "len:2"], "`len:1` and `len:2`"),
+        (
+            &[
+                "URL", "--expect", "json", "--expect", "len:1", "--expect", "len:2",
+            ],
+            "--expect",
+        ),
+        (
+            &[
+                "URL", "--expect", "json", "--expect", "len:1", "--expect", "len:2",
+            ],
+            "`len:1` and `len:2`",
+        ),
         (&["URL", "--name", "a/b"], "--name"),
         (&["URL", "--name", ".hidden"], "--name"),
         (&["URL", "--name", ""], "--name"),
@@ -200,13 +313,29 @@ fn what_is_no_target_is_refused() {
 #[test]
 fn a_password_in_a_url_is_refused_and_never_repeated() {
     let place = tempfile::tempdir().unwrap();
-    for url in ["http://me:hunter2@127.0.0.1:9/{id}", "https://me:hunter2@127.0.0.1/", "me:hunter2@127.0.0.1/"] {
+    for url in [
+        "http://me:hunter2@127.0.0.1:9/{id}",
+        "https://me:hunter2@127.0.0.1/",
+        "me:hunter2@127.0.0.1/",
+    ] {
         let said = call(place.path(), &["run", url]);
         assert_eq!((said.code, said.stdout.as_str()), (Some(2), ""));
         assert!(said.stderr.contains("authorization"), "{}", said.stderr);
-        assert!(!said.stderr.contains("hunter2"), "{url} is repeated: {}", said.stderr);
+        assert!(
+            !said.stderr.contains("hunter2"),
+            "{url} is repeated: {}",
+            said.stderr
+        );
     }
-    let said = call(place.path(), &["run", "http://127.0.0.1:9/", "-H", "author ization: hunter2"]);
+    let said = call(
+        place.path(),
+        &[
+            "run",
+            "http://127.0.0.1:9/",
+            "-H",
+            "author ization: hunter2",
+        ],
+    );
     assert_eq!(said.code, Some(2));
     assert!(!said.stderr.contains("hunter2"), "{}", said.stderr);
 }
@@ -223,7 +352,10 @@ fn a_result_is_never_overwritten() {
     ] {
         let place = tempfile::tempdir().unwrap();
         make(&place.path().join("taken"));
-        let said = call(place.path(), &["run", &door.url(), "-n", "1", "--out", "taken"]);
+        let said = call(
+            place.path(),
+            &["run", &door.url(), "-n", "1", "--out", "taken"],
+        );
         assert_eq!(said.code, Some(2), "{}", said.stderr);
         assert!(said.stderr.contains("--out taken"), "{}", said.stderr);
         assert_eq!(contents(place.path()), ["taken"]);
@@ -236,7 +368,10 @@ fn an_empty_directory_may_become_the_result() {
     let target = Target::start("--processes 1");
     let place = tempfile::tempdir().unwrap();
     fs::create_dir(place.path().join("empty")).unwrap();
-    let said = call(place.path(), &["run", &target.url(), "-n", "3", "--quiet", "--out", "empty"]);
+    let said = call(
+        place.path(),
+        &["run", &target.url(), "-n", "3", "--quiet", "--out", "empty"],
+    );
     assert_eq!(said.code, Some(0), "{}", said.stderr);
     assert!(place.path().join("empty/result.json").exists());
     assert_eq!(contents(place.path()), ["empty"]);
@@ -252,7 +387,11 @@ fn a_place_that_cannot_be_written_to_is_known_before_the_run() {
         let said = call(place.path(), &["run", &door.url(), "-n", "1", "--out", out]);
         assert_eq!(said.code, Some(1), "{out}: {}", said.stderr);
         assert!(said.stderr.contains(out), "{}", said.stderr);
-        assert!(!said.stderr.contains("already exists"), "{out} does not: {}", said.stderr);
+        assert!(
+            !said.stderr.contains("already exists"),
+            "{out} does not: {}",
+            said.stderr
+        );
         assert_eq!(contents(place.path()), ["file"]);
     }
     assert!(door.is_untouched());
@@ -262,9 +401,23 @@ fn a_place_that_cannot_be_written_to_is_known_before_the_run() {
 fn a_name_that_does_not_resolve_could_not_be_started() {
     let place = tempfile::tempdir().unwrap();
     // RFC 6761 reserves `invalid` for this.
-    let said = call(place.path(), &["run", "http://no-such-host.invalid/", "--rate", "1/s", "-n", "1"]);
+    let said = call(
+        place.path(),
+        &[
+            "run",
+            "http://no-such-host.invalid/",
+            "--rate",
+            "1/s",
+            "-n",
+            "1",
+        ],
+    );
     assert_eq!(said.code, Some(1), "{}", said.stderr);
-    assert!(said.stderr.contains("no-such-host.invalid"), "{}", said.stderr);
+    assert!(
+        said.stderr.contains("no-such-host.invalid"),
+        "{}",
+        said.stderr
+    );
     assert_eq!(contents(place.path()), Vec::<String>::new());
 }
 
@@ -292,14 +445,21 @@ fn help_and_version_succeed() {
         assert_eq!((said.code, said.stderr.as_str()), (Some(0), ""), "{args:?}");
         assert!(said.stdout.contains(says), "{args:?}: {}", said.stdout);
         let full = fs::File::options().write(true).open("/dev/full").unwrap();
-        let lost = std::process::Command::new(program()).args(args).stdout(full).status().unwrap();
+        let lost = std::process::Command::new(program())
+            .args(args)
+            .stdout(full)
+            .status()
+            .unwrap();
         assert_eq!(lost.code(), Some(1), "{args:?}: nothing was shown");
     }
     for (args, says) in [
         (&[][..], "Usage: crawlmark [OPTIONS] <COMMAND>"),
         (&["fly"], "unrecognized subcommand 'fly'"),
         (&["rnu"], "did you mean 'run'?"),
-        (&["http://127.0.0.1:9/"], "crawlmark run http://127.0.0.1:9/"),
+        (
+            &["http://127.0.0.1:9/"],
+            "crawlmark run http://127.0.0.1:9/",
+        ),
     ] {
         let said = call(place.path(), args);
         assert_eq!((said.code, said.stdout.as_str()), (Some(2), ""), "{args:?}");
@@ -312,26 +472,50 @@ fn help_and_version_succeed() {
 fn a_target_refuses_what_makes_no_sense() {
     let place = tempfile::tempdir().unwrap();
     for (args, named) in [
-        (&["--listen", "nowhere"][..], "`nowhere` is not ADDRESS:PORT: write 127.0.0.1:8080"),
+        (
+            &["--listen", "nowhere"][..],
+            "`nowhere` is not ADDRESS:PORT: write 127.0.0.1:8080",
+        ),
         (&["--listen", "8081"], "write 127.0.0.1:8081"),
         (&["--listen", "localhost:8081"], "write 127.0.0.1:8081"),
         (&["--listen", "10.0.0.1"], "write 10.0.0.1:8080"),
         (&["--processes", "0"], "--processes"),
-        (&["--processes", "100000"], "--processes 100000 is out of range: 1 to 1024"),
+        (
+            &["--processes", "100000"],
+            "--processes 100000 is out of range: 1 to 1024",
+        ),
         (&["--limit", "5/m"], "`m` is not a period: write s, min, h"),
         (&["--limit", "0.5/s"], "as in 30/min"),
         (&["--latency", "slow"], "--latency"),
         (&["--limit", "0/s"], "--limit"),
-        (&["--fault", "error:2"], "`2` is not a valid share of requests"),
+        (
+            &["--fault", "error:2"],
+            "`2` is not a valid share of requests",
+        ),
         (&["--fault", "error:0.1:200"], "--fault"),
         (&["--fault", "explode:0.1"], "long-length"),
-        (&["--fault", "error:0.6", "--fault", "drop:0.6"], "--fault: the shares"),
-        (&["--fault", "drop:0.1", "--fault", "drop:0.1"], "--fault: the fault `drop` is given twice"),
+        (
+            &["--fault", "error:0.6", "--fault", "drop:0.6"],
+            "--fault: the shares",
+        ),
+        (
+            &["--fault", "drop:0.1", "--fault", "drop:0.1"],
+            "--fault: the fault `drop` is given twice",
+        ),
     ] {
         let args: Vec<&str> = ["serve"].iter().chain(args).copied().collect();
         let said = call(place.path(), &args);
-        assert_eq!((said.code, said.stdout.as_str()), (Some(2), ""), "{args:?} said {}", said.stderr);
-        assert!(said.stderr.contains(named), "{args:?} does not name {named}: {}", said.stderr);
+        assert_eq!(
+            (said.code, said.stdout.as_str()),
+            (Some(2), ""),
+            "{args:?} said {}",
+            said.stderr
+        );
+        assert!(
+            said.stderr.contains(named),
+            "{args:?} does not name {named}: {}",
+            said.stderr
+        );
     }
 }
 
@@ -340,15 +524,37 @@ fn a_list_with_a_bad_line_is_refused_with_the_line_and_without_secrets() {
     let door = Door::open();
     let place = tempfile::tempdir().unwrap();
     for (bad, says) in [
-        ("ftp://h/", "line 3: the URL `ftp://h/` begins with neither http:// nor https://"),
-        ("http://user:secret@h/", "line 3: the URL holds a user name or password"),
-        ("http://h/{id}/{id}", "line 3: the URL `http://h/{id}/{id}` has {id} more than once: keep one of them"),
+        (
+            "ftp://h/",
+            "line 3: the URL `ftp://h/` begins with neither http:// nor https://",
+        ),
+        (
+            "http://user:secret@h/",
+            "line 3: the URL holds a user name or password",
+        ),
+        (
+            "http://h/{id}/{id}",
+            "line 3: the URL `http://h/{id}/{id}` has {id} more than once: keep one of them",
+        ),
         ("http://192.0.2.1/", "--rate"),
     ] {
-        fs::write(place.path().join("urls"), format!("# a list\n{}\n{bad}\n", door.url())).unwrap();
+        fs::write(
+            place.path().join("urls"),
+            format!("# a list\n{}\n{bad}\n", door.url()),
+        )
+        .unwrap();
         let said = call(place.path(), &["run", "--urls", "urls"]);
-        assert_eq!((said.code, said.stdout.as_str()), (Some(2), ""), "{bad} said {}", said.stderr);
-        assert!(said.stderr.contains(says) && !said.stderr.contains("secret"), "{bad}: {}", said.stderr);
+        assert_eq!(
+            (said.code, said.stdout.as_str()),
+            (Some(2), ""),
+            "{bad} said {}",
+            said.stderr
+        );
+        assert!(
+            said.stderr.contains(says) && !said.stderr.contains("secret"),
+            "{bad}: {}",
+            said.stderr
+        );
         assert_eq!(contents(place.path()), ["urls"], "{bad}");
     }
     assert!(door.is_untouched());
@@ -361,21 +567,56 @@ fn a_file_of_another_kind_is_refused_with_a_remedy() {
     fs::write(place.path().join("notes"), "# Notes\n").unwrap();
     fs::write(place.path().join("binary"), b"\xff\xfe\0").unwrap();
     for (line, says) in [
-        ("report notes", "it cannot be parsed at line 1. Name a directory that it saved"),
-        ("report binary", "it is not UTF-8 text. Name a directory that `crawlmark run` saved"),
-        ("compare notes binary", "it cannot be parsed at line 1. Name a directory that it saved"),
-        ("capacity --resume nowhere", "--resume nowhere: No such file or directory (os error 2). Name the directory"),
-        ("capacity --resume empty", "--resume empty: it holds no probes.jsonl. Name the directory of a search"),
+        (
+            "report notes",
+            "it cannot be parsed at line 1. Name a directory that it saved",
+        ),
+        (
+            "report binary",
+            "it is not UTF-8 text. Name a directory that `crawlmark run` saved",
+        ),
+        (
+            "compare notes binary",
+            "it cannot be parsed at line 1. Name a directory that it saved",
+        ),
+        (
+            "capacity --resume nowhere",
+            "--resume nowhere: No such file or directory (os error 2). Name the directory",
+        ),
+        (
+            "capacity --resume empty",
+            "--resume empty: it holds no probes.jsonl. Name the directory of a search",
+        ),
         ("run --urls nowhere", "Name a file with one URL per line"),
-        ("run --urls binary", "--urls binary: line 1 is not UTF-8 text: save the file as UTF-8"),
-        ("run --requests-file binary", "begins with none of the formats: write JSON lines"),
-        ("run --config binary", "binary: it is not UTF-8 text: save it as UTF-8"),
+        (
+            "run --urls binary",
+            "--urls binary: line 1 is not UTF-8 text: save the file as UTF-8",
+        ),
+        (
+            "run --requests-file binary",
+            "begins with none of the formats: write JSON lines",
+        ),
+        (
+            "run --config binary",
+            "binary: it is not UTF-8 text: save it as UTF-8",
+        ),
         ("run --config empty", "Name a file in it"),
-        ("plan http://h/ --nodes 2 --start-at yesterday", "`yesterday` is not a time in UTC: write it as in 2026-"),
-        ("completions tcsh", "[possible values: bash, elvish, fish, powershell, zsh]\n\nFor more"),
+        (
+            "plan http://h/ --nodes 2 --start-at yesterday",
+            "`yesterday` is not a time in UTC: write it as in 2026-",
+        ),
+        (
+            "completions tcsh",
+            "[possible values: bash, elvish, fish, powershell, zsh]\n\nFor more",
+        ),
     ] {
         let said = call(place.path(), &line.split(' ').collect::<Vec<_>>());
-        assert_eq!((said.code, said.stdout.as_str()), (Some(2), ""), "{line} said {}", said.stderr);
+        assert_eq!(
+            (said.code, said.stdout.as_str()),
+            (Some(2), ""),
+            "{line} said {}",
+            said.stderr
+        );
         assert!(said.stderr.contains(says), "{line}: {}", said.stderr);
     }
 }
@@ -384,16 +625,29 @@ fn a_file_of_another_kind_is_refused_with_a_remedy() {
 fn a_target_does_not_share_an_address() {
     let target = Target::start("--processes 2");
     let place = tempfile::tempdir().unwrap();
-    let said = call(place.path(), &["serve", "--listen", target.address(), "--processes", "2"]);
-    assert_eq!((said.code, said.stdout.as_str()), (Some(1), ""), "{}", said.stderr);
+    let said = call(
+        place.path(),
+        &["serve", "--listen", target.address(), "--processes", "2"],
+    );
+    assert_eq!(
+        (said.code, said.stdout.as_str()),
+        (Some(1), ""),
+        "{}",
+        said.stderr
+    );
     assert!(said.stderr.contains(target.address()), "{}", said.stderr);
-    assert_eq!(working_in(&place.path().canonicalize().unwrap()), Vec::<i32>::new());
+    assert_eq!(
+        working_in(&place.path().canonicalize().unwrap()),
+        Vec::<i32>::new()
+    );
 }
 
 #[test]
 fn a_reader_who_has_had_enough_is_no_failure() {
     let target = Target::start("--processes 1");
-    let ended = Run::start_unread(format!("{} --ids 0..100 --shards 2 -c 2", target.url()).split(' ')).end();
+    let ended =
+        Run::start_unread(format!("{} --ids 0..100 --shards 2 -c 2", target.url()).split(' '))
+            .end();
     ended.report(0).assert_states(&[("ok", 100)]);
     assert_eq!(ended.stderr(), "");
 }

@@ -1,6 +1,9 @@
-//! The workflows under `results/ci`: they are YAML, what they tell crawlmark is what this build understands, and what they
-//! make of its exit codes is seen by running their shell.
-#![expect(clippy::unwrap_used, reason = "a test whose workflow cannot be read is over")]
+//! The workflows under `results/ci`: they are YAML, what they tell crawlmark is what this build
+//! understands, and what they make of its exit codes is seen by running their shell.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test whose workflow cannot be read is over"
+)]
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -27,7 +30,8 @@ const WITH_ACTION: &str = include_str!("../../results/ci/github-action.yml");
 /// The job in both that compares.
 const COMPARE: &str = "compare";
 
-/// Stands for crawlmark: notes what it is told and ends as it is bid. It leaves what the shell after it reads.
+/// Stands for crawlmark: notes what it is told and ends as it is bid. It leaves what the shell
+/// after it reads.
 const STUB: &str = r#"#!/bin/sh
 printf '%s\0' "$@" > "$CALLS/$$"
 case $1 in
@@ -57,52 +61,95 @@ fn load(text: &'static str) -> Yaml<'static> {
 
 /// The entries of a mapping.
 fn entries<'a>(yaml: &'a Yaml<'static>) -> impl Iterator<Item = (String, &'a Yaml<'static>)> {
-    yaml.as_mapping().unwrap().iter().map(|(key, value)| (scalar(key), value))
+    yaml.as_mapping()
+        .unwrap()
+        .iter()
+        .map(|(key, value)| (scalar(key), value))
 }
 
 fn scalar(yaml: &Yaml<'_>) -> String {
-    yaml.as_str().map(str::to_owned).or_else(|| yaml.as_integer().map(|number| number.to_string())).unwrap()
+    yaml.as_str()
+        .map(str::to_owned)
+        .or_else(|| yaml.as_integer().map(|number| number.to_string()))
+        .unwrap()
 }
 
 fn scalars(yaml: &Yaml<'static>) -> BTreeMap<String, String> {
-    entries(yaml).map(|(key, value)| (key, scalar(value))).collect()
+    entries(yaml)
+        .map(|(key, value)| (key, scalar(value)))
+        .collect()
 }
 
 fn github() -> Workflow {
     let workflow = load(GITHUB);
     let bodies = entries(&workflow["jobs"]).flat_map(|(job, what)| {
         let steps = what["steps"].as_sequence().unwrap().iter();
-        let runs = steps.filter_map(|step| step.as_mapping_get("run").map(scalar)).collect::<Vec<_>>();
-        runs.into_iter().map(move |text| ShellStep { job: job.clone(), text })
+        let runs = steps
+            .filter_map(|step| step.as_mapping_get("run").map(scalar))
+            .collect::<Vec<_>>();
+        runs.into_iter().map(move |text| ShellStep {
+            job: job.clone(),
+            text,
+        })
     });
-    Workflow { bodies: bodies.collect(), variables: scalars(&workflow["env"]) }
+    Workflow {
+        bodies: bodies.collect(),
+        variables: scalars(&workflow["env"]),
+    }
 }
 
 fn gitlab() -> Workflow {
     let workflow = load(GITLAB);
     let bodies = entries(&workflow).flat_map(|(job, what)| {
-        let scripts = ["before_script", "script"].into_iter().filter_map(|key| what.as_mapping_get(key));
-        let runs: Vec<String> =
-            scripts.flat_map(|script| script.as_sequence().unwrap().iter().map(scalar).collect::<Vec<_>>()).collect();
-        runs.into_iter().map(move |text| ShellStep { job: job.clone(), text })
+        let scripts = ["before_script", "script"]
+            .into_iter()
+            .filter_map(|key| what.as_mapping_get(key));
+        let runs: Vec<String> = scripts
+            .flat_map(|script| {
+                script
+                    .as_sequence()
+                    .unwrap()
+                    .iter()
+                    .map(scalar)
+                    .collect::<Vec<_>>()
+            })
+            .collect();
+        runs.into_iter().map(move |text| ShellStep {
+            job: job.clone(),
+            text,
+        })
     });
     let variables = scalars(&workflow[".benchmark"]["variables"]);
     // GitLab expands what a `$` names, and makes one of two.
-    let variables = variables.into_iter().map(|(name, value)| (name, value.replace("$$", "$"))).collect();
-    Workflow { bodies: bodies.collect(), variables }
+    let variables = variables
+        .into_iter()
+        .map(|(name, value)| (name, value.replace("$$", "$")))
+        .collect();
+    Workflow {
+        bodies: bodies.collect(),
+        variables,
+    }
 }
 
 /// The action, with the defaults of its inputs as its steps get them.
 fn action() -> Workflow {
     let action = load(ACTION);
-    let inputs: BTreeMap<String, String> =
-        entries(&action["inputs"]).map(|(name, input)| (name, scalar(&input["default"]))).collect();
+    let inputs: BTreeMap<String, String> = entries(&action["inputs"])
+        .map(|(name, input)| (name, scalar(&input["default"])))
+        .collect();
     let (mut bodies, mut variables) = (Vec::new(), BTreeMap::new());
     for step in action["runs"]["steps"].as_sequence().unwrap() {
-        let Some(run) = step.as_mapping_get("run").map(scalar) else { continue };
-        bodies.push(ShellStep { job: scalar(&step["name"]), text: run });
+        let Some(run) = step.as_mapping_get("run").map(scalar) else {
+            continue;
+        };
+        bodies.push(ShellStep {
+            job: scalar(&step["name"]),
+            text: run,
+        });
         for (name, value) in step.as_mapping_get("env").map(scalars).unwrap_or_default() {
-            let input = value.strip_prefix("${{ inputs.").and_then(|value| value.strip_suffix(" }}"));
+            let input = value
+                .strip_prefix("${{ inputs.")
+                .and_then(|value| value.strip_suffix(" }}"));
             let value = input.map_or_else(String::new, |input| inputs[input].clone());
             variables.insert(name, value);
         }
@@ -113,12 +160,20 @@ fn action() -> Workflow {
 impl Workflow {
     /// The step of this name.
     fn step(&self, name: &str) -> &str {
-        &self.bodies.iter().find(|body| body.job == name).unwrap().text
+        &self
+            .bodies
+            .iter()
+            .find(|body| body.job == name)
+            .unwrap()
+            .text
     }
 
     /// The shell of the job's step that runs `crawlmark`.
     fn calling(&self, job: &str) -> &str {
-        let mut found = self.bodies.iter().filter(|body| body.job == job && calls(&body.text) > 0);
+        let mut found = self
+            .bodies
+            .iter()
+            .filter(|body| body.job == job && calls(&body.text) > 0);
         let body = found.next().unwrap();
         assert!(found.next().is_none());
         &body.text
@@ -127,7 +182,9 @@ impl Workflow {
 
 /// How often a piece of shell calls crawlmark.
 fn calls(text: &str) -> usize {
-    text.lines().filter(|line| line.trim_start().starts_with("crawlmark ")).count()
+    text.lines()
+        .filter(|line| line.trim_start().starts_with("crawlmark "))
+        .count()
 }
 
 /// Where a piece of shell runs: programs of its own that come first, and a directory.
@@ -159,13 +216,19 @@ impl Runner {
         runner
     }
 
-    /// One where crawlmark is this build's, and the two commits' services hold each answer for so long.
+    /// One where crawlmark is this build's, and the two commits' services hold each answer for so
+    /// long.
     fn with_services(latencies: [&str; 2]) -> Self {
         let runner = Self::new();
         std::os::unix::fs::symlink(program(), runner.path("bin/crawlmark")).unwrap();
         for (side, latency) in ["base", "candidate"].into_iter().zip(latencies) {
-            let serve = format!("exec crawlmark serve --processes 1 --latency {latency} --listen \"127.0.0.1:$1\"");
-            runner.script(&format!("work/{side}/service"), &format!("#!/bin/sh\n{serve}\n"));
+            let serve = format!(
+                "exec crawlmark serve --processes 1 --latency {latency} --listen \"127.0.0.1:$1\""
+            );
+            runner.script(
+                &format!("work/{side}/service"),
+                &format!("#!/bin/sh\n{serve}\n"),
+            );
         }
         runner
     }
@@ -180,10 +243,20 @@ impl Runner {
         fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
     }
 
-    /// Runs a piece of shell as both hosts do, with the workflow's variables and what the host sets. Nothing may be left.
-    fn run(&self, text: &str, variables: &BTreeMap<String, String>, more: &[(&str, &str)]) -> Ended {
+    /// Runs a piece of shell as both hosts do, with the workflow's variables and what the host
+    /// sets. Nothing may be left.
+    fn run(
+        &self,
+        text: &str,
+        variables: &BTreeMap<String, String>,
+        more: &[(&str, &str)],
+    ) -> Ended {
         let work = self.path("work");
-        let path = format!("{}:{}", self.path("bin").display(), std::env::var("PATH").unwrap());
+        let path = format!(
+            "{}:{}",
+            self.path("bin").display(),
+            std::env::var("PATH").unwrap()
+        );
         let output = Command::new("bash")
             .args(["--noprofile", "--norc", "-eo", "pipefail", "-c", text])
             .current_dir(&work)
@@ -205,7 +278,9 @@ impl Runner {
             .unwrap();
         for place in ["work", "work/base", "work/candidate"] {
             // What was told to end may take a moment to.
-            wait_for("the end of every process", || working_in(&self.path(place)).is_empty().then_some(()));
+            wait_for("the end of every process", || {
+                working_in(&self.path(place)).is_empty().then_some(())
+            });
         }
         Ended {
             code: output.status.code(),
@@ -220,7 +295,10 @@ impl Runner {
             let text = fs::read_to_string(path).unwrap();
             text.split_terminator('\0').map(str::to_owned).collect()
         };
-        fs::read_dir(self.path("calls")).unwrap().map(|entry| words(entry.unwrap().path())).collect()
+        fs::read_dir(self.path("calls"))
+            .unwrap()
+            .map(|entry| words(entry.unwrap().path()))
+            .collect()
     }
 }
 
@@ -239,10 +317,15 @@ fn what_crawlmark_is_told_is_what_this_build_understands() {
             assert_eq!(told.len(), calls(&body.text), "{}", body.text);
             for words in told {
                 commands.push(words[0].clone());
-                let typed = Cli::try_parse_from(std::iter::once("crawlmark".to_owned()).chain(words));
+                let typed =
+                    Cli::try_parse_from(std::iter::once("crawlmark".to_owned()).chain(words));
                 if let Typed::Ab(ab) = typed.unwrap().command {
-                    Cli::try_parse_from(["crawlmark", "run"].into_iter().chain(ab.run.iter().map(String::as_str)))
-                        .unwrap();
+                    Cli::try_parse_from(
+                        ["crawlmark", "run"]
+                            .into_iter()
+                            .chain(ab.run.iter().map(String::as_str)),
+                    )
+                    .unwrap();
                 }
             }
         }
@@ -254,11 +337,24 @@ fn what_crawlmark_is_told_is_what_this_build_understands() {
 #[test]
 fn a_regression_fails_an_inconclusive_comparison_warns_and_whatever_else_is_an_error() {
     let (github, gitlab) = (github(), gitlab());
-    assert_eq!(load(GITLAB)[COMPARE]["allow_failure"]["exit_codes"].as_integer(), Some(5));
+    assert_eq!(
+        load(GITLAB)[COMPARE]["allow_failure"]["exit_codes"].as_integer(),
+        Some(5)
+    );
     for (code, on_github, annotation, on_gitlab) in [
         (0, 0, "", ""),
-        (1, 1, "::error title=No comparison::crawlmark ended with exit code 1:", "No comparison"),
-        (2, 2, "::error title=No comparison::crawlmark ended with exit code 2:", "No comparison"),
+        (
+            1,
+            1,
+            "::error title=No comparison::crawlmark ended with exit code 1:",
+            "No comparison",
+        ),
+        (
+            2,
+            2,
+            "::error title=No comparison::crawlmark ended with exit code 2:",
+            "No comparison",
+        ),
         (3, 3, "::error title=Regression::", "Regression"),
         (5, 0, "::warning title=Inconclusive::", "Inconclusive"),
         (130, 130, "::error title=No comparison::", "No comparison"),
@@ -268,16 +364,27 @@ fn a_regression_fails_an_inconclusive_comparison_warns_and_whatever_else_is_an_e
         let runner = Runner::with_stubs();
         let ended = runner.run(github.calling(COMPARE), &github.variables, &more);
         assert_eq!(ended.code, Some(on_github), "{}", ended.said);
-        assert!(ended.said.starts_with(annotation) && ended.said.is_empty() == annotation.is_empty(), "{}", ended.said);
+        assert!(
+            ended.said.starts_with(annotation) && ended.said.is_empty() == annotation.is_empty(),
+            "{}",
+            ended.said
+        );
         assert_eq!(ended.summary, if code == 1 { "" } else { "# stub\n" });
         let ended = Runner::with_stubs().run(gitlab.calling(COMPARE), &gitlab.variables, &more);
         assert_eq!(ended.code, Some(code));
-        assert!(ended.said.starts_with(on_gitlab) && ended.said.is_empty() == on_gitlab.is_empty(), "{}", ended.said);
+        assert!(
+            ended.said.starts_with(on_gitlab) && ended.said.is_empty() == on_gitlab.is_empty(),
+            "{}",
+            ended.said
+        );
     }
 }
 
 /// What a stand-in of a service needs, and rounds that are short.
-const STAND_IN: [(&str, &str); 2] = [("START", "exec ./service {port}"), ("LOAD", "-n 256 -c 16 -s 1")];
+const STAND_IN: [(&str, &str); 2] = [
+    ("START", "exec ./service {port}"),
+    ("LOAD", "-n 256 -c 16 -s 1"),
+];
 
 #[test]
 fn a_commit_that_answers_half_as_fast_fails_its_job() {
@@ -289,8 +396,16 @@ fn a_commit_that_answers_half_as_fast_fails_its_job() {
         return;
     }
     assert_eq!(ended.code, Some(3), "{}", ended.said);
-    assert!(ended.said.contains("::error title=Regression::"), "{}", ended.said);
-    assert!(ended.summary.starts_with("# service: regression\n"), "{}", ended.summary);
+    assert!(
+        ended.said.contains("::error title=Regression::"),
+        "{}",
+        ended.said
+    );
+    assert!(
+        ended.summary.starts_with("# service: regression\n"),
+        "{}",
+        ended.summary
+    );
     for file in ["comparison.json", "junit.xml", "plots/pairs.svg"] {
         assert!(runner.path("work/comparison").join(file).exists(), "{file}");
     }
@@ -299,7 +414,10 @@ fn a_commit_that_answers_half_as_fast_fails_its_job() {
 #[test]
 fn a_comparison_that_ends_before_it_knows_warns() {
     let few = [&STAND_IN[..], &[("PAIRS", "2")]].concat();
-    for (workflow, code, says) in [(github(), 0, "::warning title=Inconclusive::"), (gitlab(), 5, "Inconclusive: ")] {
+    for (workflow, code, says) in [
+        (github(), 0, "::warning title=Inconclusive::"),
+        (gitlab(), 5, "Inconclusive: "),
+    ] {
         let runner = Runner::with_services(["1ms", "1ms"]);
         let ended = runner.run(workflow.calling(COMPARE), &workflow.variables, &few);
         assert_eq!(ended.code, Some(code), "{}", ended.said);
@@ -314,7 +432,11 @@ fn a_commit_that_does_not_start_is_no_comparison() {
     fs::remove_file(runner.path("work/candidate/service")).unwrap();
     let ended = runner.run(github.calling(COMPARE), &github.variables, &STAND_IN);
     assert_eq!(ended.code, Some(1), "{}", ended.said);
-    assert!(ended.said.contains("::error title=No comparison::") && ended.said.contains("./service"), "{}", ended.said);
+    assert!(
+        ended.said.contains("::error title=No comparison::") && ended.said.contains("./service"),
+        "{}",
+        ended.said
+    );
     assert_eq!(ended.summary, "");
 }
 
@@ -322,20 +444,43 @@ fn a_commit_that_does_not_start_is_no_comparison() {
 fn a_push_adds_to_the_history() {
     for workflow in [github(), gitlab()] {
         let runner = Runner::with_services(["1ms", "1ms"]);
-        runner.script("bin/curl", "#!/bin/bash\nuntil (: < /dev/tcp/127.0.0.1/$PORT) 2>&-; do sleep 0.05; done\n");
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
-        let more =
-            [("START", "exec ./base/service {port}"), ("LOAD", "-n 256 -c 16 -s 1 --expect whole"), ("PORT", &port)];
+        runner.script(
+            "bin/curl",
+            "#!/bin/bash\nuntil (: < /dev/tcp/127.0.0.1/$PORT) 2>&-; do sleep 0.05; done\n",
+        );
+        let port = TcpListener::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap()
+            .port()
+            .to_string();
+        let more = [
+            ("START", "exec ./base/service {port}"),
+            ("LOAD", "-n 256 -c 16 -s 1 --expect whole"),
+            ("PORT", &port),
+        ];
         let mut said = String::new();
-        for body in workflow.bodies.iter().filter(|body| body.job == "measure" && calls(&body.text) > 0) {
+        for body in workflow
+            .bodies
+            .iter()
+            .filter(|body| body.job == "measure" && calls(&body.text) > 0)
+        {
             let ended = runner.run(&body.text, &workflow.variables, &more);
             assert_eq!(ended.code, Some(0), "{}", ended.said);
             said = ended.said + &ended.summary;
         }
         assert!(said.contains("1 result with the name `service`"), "{said}");
-        for file in ["history/0123abc/result.json", "benchmark-bigger.json", "benchmark-smaller.json", "bencher.json"] {
+        for file in [
+            "history/0123abc/result.json",
+            "benchmark-bigger.json",
+            "benchmark-smaller.json",
+            "bencher.json",
+        ] {
             let text = fs::read_to_string(runner.path("work").join(file)).unwrap();
-            assert!(serde_json::from_str::<serde_json::Value>(&text).is_ok(), "{file}: {text}");
+            assert!(
+                serde_json::from_str::<serde_json::Value>(&text).is_ok(),
+                "{file}: {text}"
+            );
         }
     }
 }
@@ -343,7 +488,10 @@ fn a_push_adds_to_the_history() {
 #[test]
 fn nothing_that_was_built_runs_beside_a_secret_and_every_job_ends() {
     let workflow = load(GITHUB);
-    assert_eq!(scalars(&workflow["permissions"]), BTreeMap::from([("contents".to_owned(), "read".to_owned())]));
+    assert_eq!(
+        scalars(&workflow["permissions"]),
+        BTreeMap::from([("contents".to_owned(), "read".to_owned())])
+    );
     for (job, what) in entries(&workflow["jobs"]) {
         assert!(what["timeout-minutes"].as_integer().is_some(), "{job}");
         let may_write = what.as_mapping_get("permissions").is_some();
@@ -352,13 +500,21 @@ fn nothing_that_was_built_runs_beside_a_secret_and_every_job_ends() {
             if let Some(uses) = step.as_mapping_get("uses") {
                 let uses = scalar(uses);
                 if uses.starts_with("actions/checkout@") {
-                    assert_eq!(step["with"]["persist-credentials"].as_bool(), Some(false), "{job}");
+                    assert_eq!(
+                        step["with"]["persist-credentials"].as_bool(),
+                        Some(false),
+                        "{job}"
+                    );
                 }
             }
             if let Some(run) = step.as_mapping_get("run").map(scalar) {
-                // What a branch is called, or a title, is text to the shell and nothing that it runs.
+                // What a branch is called, or a title, is text to the shell and nothing that it
+                // runs.
                 assert!(!run.contains("${{") && !run.contains("set -x"), "{run}");
-                assert!(!may_write || !run.contains("START") && !run.contains("BUILD"), "{run}");
+                assert!(
+                    !may_write || !run.contains("START") && !run.contains("BUILD"),
+                    "{run}"
+                );
             }
             assert!(may_write || step.as_mapping_get("env").is_none(), "{job}");
         }
@@ -367,7 +523,10 @@ fn nothing_that_was_built_runs_beside_a_secret_and_every_job_ends() {
     let jobs: Vec<_> = entries(&workflow).collect();
     for (job, what) in &jobs {
         let time = what.as_mapping_get("timeout").is_some();
-        assert!(time || what["extends"].as_str() == Some(".benchmark"), "{job}");
+        assert!(
+            time || what["extends"].as_str() == Some(".benchmark"),
+            "{job}"
+        );
     }
     assert_eq!(
         jobs.iter().map(|(job, _)| job.as_str()).collect::<Vec<_>>(),
@@ -378,22 +537,39 @@ fn nothing_that_was_built_runs_beside_a_secret_and_every_job_ends() {
 #[test]
 fn a_token_reaches_curl_and_no_log() {
     let runner = Runner::with_stubs();
-    runner.script("bin/curl", "#!/bin/sh\nprintf '%s\\n' \"$@\" > ../calls/arguments\ncat > ../calls/config\n");
+    runner.script(
+        "bin/curl",
+        "#!/bin/sh\nprintf '%s\\n' \"$@\" > ../calls/arguments\ncat > ../calls/config\n",
+    );
     let gitlab = gitlab();
-    let body = gitlab.bodies.iter().find(|body| body.job == "comment").unwrap();
-    let more = [("BENCHMARK_TOKEN", "glpat-secret"), ("CI_API_V4_URL", "http://gitlab.test/api/v4")];
+    let body = gitlab
+        .bodies
+        .iter()
+        .find(|body| body.job == "comment")
+        .unwrap();
+    let more = [
+        ("BENCHMARK_TOKEN", "glpat-secret"),
+        ("CI_API_V4_URL", "http://gitlab.test/api/v4"),
+    ];
     let ended = runner.run(&body.text, &gitlab.variables, &more);
-    assert_eq!((ended.code, ended.said.as_str()), (Some(0), "There is no comparison to comment on.\n"));
+    assert_eq!(
+        (ended.code, ended.said.as_str()),
+        (Some(0), "There is no comparison to comment on.\n")
+    );
     fs::create_dir(runner.path("work/comparison")).unwrap();
     fs::write(runner.path("work/comparison/summary.md"), "# stub\n").unwrap();
     let ended = runner.run(&body.text, &gitlab.variables, &more);
     assert_eq!((ended.code, ended.said.as_str()), (Some(0), ""));
     let read = |name: &str| fs::read_to_string(runner.path("calls").join(name)).unwrap();
     assert_eq!(read("config"), "header = \"PRIVATE-TOKEN: glpat-secret\"\n");
-    assert!(!read("arguments").contains("secret") && read("arguments").contains("body@comparison/summary.md"));
+    assert!(
+        !read("arguments").contains("secret")
+            && read("arguments").contains("body@comparison/summary.md")
+    );
 }
 
-/// Stands for cargo: installs this build's program if it is asked for a commit that the repository has, or for the sources of the action.
+/// Stands for cargo: installs this build's program if it is asked for a commit that the repository
+/// has, or for the sources of the action.
 const CARGO: &str = r#"#!/bin/bash
 [ "$1" = install ] && [ "$2" = --locked ] && [ "$3" = --root ] || exit 9
 case $5 in
@@ -409,8 +585,14 @@ mkdir -p "$4/bin" && ln -s "$PROGRAM" "$4/bin/crawlmark"
 #[test]
 fn what_is_installed_exists_and_is_kept() {
     let root = env!("CARGO_MANIFEST_DIR");
-    let git = |arguments: &[&str]| Command::new("git").args(["-C", root]).args(arguments).output();
-    let has_history = git(&["rev-parse", "--is-shallow-repository"]).is_ok_and(|said| said.stdout == b"false\n");
+    let git = |arguments: &[&str]| {
+        Command::new("git")
+            .args(["-C", root])
+            .args(arguments)
+            .output()
+    };
+    let has_history =
+        git(&["rev-parse", "--is-shallow-repository"]).is_ok_and(|said| said.stdout == b"false\n");
     if !has_history {
         eprintln!("the commit of the recipes is not looked up: there is no history here");
     }
@@ -418,35 +600,62 @@ fn what_is_installed_exists_and_is_kept() {
     let program = program().to_str().unwrap();
     let mut installed = 0;
     for workflow in [github(), gitlab(), action()] {
-        for body in workflow.bodies.iter().filter(|body| body.text.contains("cargo install")) {
+        for body in workflow
+            .bodies
+            .iter()
+            .filter(|body| body.text.contains("cargo install"))
+        {
             let runner = Runner::new();
             runner.script("bin/cargo", CARGO);
-            let more = [("REPOSITORY", repository), ("PROGRAM", program), ("SOURCE", root)];
+            let more = [
+                ("REPOSITORY", repository),
+                ("PROGRAM", program),
+                ("SOURCE", root),
+            ];
             // The second time it is in the cache.
             for _ in 0..2 {
                 let ended = runner.run(
-                    &format!("{}\nexport PATH=~/.crawlmark/bin:$PATH\ncrawlmark -V", body.text),
+                    &format!(
+                        "{}\nexport PATH=~/.crawlmark/bin:$PATH\ncrawlmark -V",
+                        body.text
+                    ),
                     &workflow.variables,
                     &more,
                 );
                 assert_eq!(ended.code, Some(0), "{}: {}", body.job, ended.said);
                 assert!(ended.said.starts_with("crawlmark "), "{}", ended.said);
             }
-            assert_eq!(fs::read_to_string(runner.path("calls/cargo")).unwrap(), "x\n");
+            assert_eq!(
+                fs::read_to_string(runner.path("calls/cargo")).unwrap(),
+                "x\n"
+            );
             installed += 1;
         }
     }
     assert_eq!(installed, 4);
     let commits = |text: &str| -> Vec<String> {
         let is_own = |line: &&str| !line.contains("uses: ") || line.contains("uses: crawlmark/");
-        let words = text.lines().filter(is_own).flat_map(|line| line.split(|c: char| !c.is_ascii_hexdigit()));
-        words.filter(|word| word.len() == 40).map(str::to_owned).collect()
+        let words = text
+            .lines()
+            .filter(is_own)
+            .flat_map(|line| line.split(|c: char| !c.is_ascii_hexdigit()));
+        words
+            .filter(|word| word.len() == 40)
+            .map(str::to_owned)
+            .collect()
     };
     let mut all = [commits(GITHUB), commits(GITLAB), commits(WITH_ACTION)].concat();
     all.dedup();
     assert_eq!(all.len(), 1, "the recipes install one commit: {all:?}");
-    let has_action = git(&["cat-file", "-e", &format!("{}:action.yml", all[0])]).unwrap().status.success();
-    assert!(has_action || !has_history, "{} has no action: name a commit that is kept, in all of results/ci", all[0]);
+    let has_action = git(&["cat-file", "-e", &format!("{}:action.yml", all[0])])
+        .unwrap()
+        .status
+        .success();
+    assert!(
+        has_action || !has_history,
+        "{} has no action: name a commit that is kept, in all of results/ci",
+        all[0]
+    );
 }
 
 #[test]
@@ -457,13 +666,19 @@ fn what_is_cached_is_what_the_sources_of_the_action_make() {
     let key = |text: &str| {
         fs::write(source.join("main.rs"), text).unwrap();
         fs::write(runner.path("output"), "").unwrap();
-        let more = [("SOURCE", source.to_str().unwrap()), ("ImageOS", "ubuntu24")];
+        let more = [
+            ("SOURCE", source.to_str().unwrap()),
+            ("ImageOS", "ubuntu24"),
+        ];
         let ended = runner.run(action.step("Identify crawlmark"), &action.variables, &more);
         assert_eq!(ended.code, Some(0), "{}", ended.said);
         fs::read_to_string(runner.path("output")).unwrap()
     };
     let first = key("one");
-    assert!(first.starts_with("key=ubuntu24-") && first.trim_end().len() == "key=ubuntu24-".len() + 40, "{first}");
+    assert!(
+        first.starts_with("key=ubuntu24-") && first.trim_end().len() == "key=ubuntu24-".len() + 40,
+        "{first}"
+    );
     assert_eq!(key("one"), first);
     assert_ne!(key("other"), first);
 }
@@ -473,11 +688,21 @@ fn actions_of_others_are_commits_with_the_version_beside_them() {
     let ours = [".github/workflows/ci.yml", ".github/workflows/release.yml"]
         .map(|path| fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap());
     let mut seen = 0;
-    for text in ours.iter().map(String::as_str).chain([GITHUB, WITH_ACTION, ACTION]) {
-        for line in text.lines().filter(|line| line.contains("uses: ") && !line.contains("uses: crawlmark/")) {
-            let (commit, version) =
-                line.split_once('@').and_then(|(_, rest)| rest.split_once(" # v")).unwrap_or_default();
-            let is_commit = commit.len() == 40 && commit.bytes().all(|byte| byte.is_ascii_hexdigit());
+    for text in ours
+        .iter()
+        .map(String::as_str)
+        .chain([GITHUB, WITH_ACTION, ACTION])
+    {
+        for line in text
+            .lines()
+            .filter(|line| line.contains("uses: ") && !line.contains("uses: crawlmark/"))
+        {
+            let (commit, version) = line
+                .split_once('@')
+                .and_then(|(_, rest)| rest.split_once(" # v"))
+                .unwrap_or_default();
+            let is_commit =
+                commit.len() == 40 && commit.bytes().all(|byte| byte.is_ascii_hexdigit());
             assert!(is_commit && version.split('.').count() == 3, "{line}");
             seen += 1;
         }
@@ -489,12 +714,17 @@ fn actions_of_others_are_commits_with_the_version_beside_them() {
 fn the_action_compares_two_commits_of_a_repository() {
     let action = action();
     let runner = Runner::with_services(["5ms", "10ms"]);
-    let line = "exec crawlmark serve --processes 1 --latency $(cat latency) --listen 127.0.0.1:{port}";
+    let line =
+        "exec crawlmark serve --processes 1 --latency $(cat latency) --listen 127.0.0.1:{port}";
     let history = "rm -rf base candidate && git init -q . && git config user.name a && git config user.email a@b && for latency in 5ms 10ms; do \
         echo $latency > latency; git add latency; git commit -qm $latency; done";
     let set_up = runner.run(history, &BTreeMap::new(), &[]);
     assert_eq!(set_up.code, Some(0), "{}", set_up.said);
-    let more = [("START", line), ("BUILD", "cp latency built"), ("LOAD", "-n 256 -c 16 -s 1")];
+    let more = [
+        ("START", line),
+        ("BUILD", "cp latency built"),
+        ("LOAD", "-n 256 -c 16 -s 1"),
+    ];
     let built = runner.run(action.step("Build both commits"), &action.variables, &more);
     assert_eq!(built.code, Some(0), "{}", built.said);
     let ended = runner.run(action.step("Compare"), &action.variables, &more);
@@ -503,12 +733,22 @@ fn the_action_compares_two_commits_of_a_repository() {
         return;
     }
     assert_eq!(ended.code, Some(3), "{}", ended.said);
-    assert_eq!(fs::read_to_string(runner.path("output")).unwrap(), "verdict=regression\ndirectory=comparison\n");
+    assert_eq!(
+        fs::read_to_string(runner.path("output")).unwrap(),
+        "verdict=regression\ndirectory=comparison\n"
+    );
     runner.script("bin/gh", "#!/bin/sh\nprintf '%s ' \"$@\" > ../calls/gh\n");
-    let ended = runner.run(action.step("Comment"), &action.variables, &[("NUMBER", "7")]);
+    let ended = runner.run(
+        action.step("Comment"),
+        &action.variables,
+        &[("NUMBER", "7")],
+    );
     assert_eq!(ended.code, Some(0), "{}", ended.said);
     let told = fs::read_to_string(runner.path("calls/gh")).unwrap();
-    assert_eq!(told, "pr comment 7 --edit-last --create-if-none --body-file comparison/summary.md ");
+    assert_eq!(
+        told,
+        "pr comment 7 --edit-last --create-if-none --body-file comparison/summary.md "
+    );
 }
 
 #[test]
@@ -522,15 +762,29 @@ fn the_action_reports_each_verdict_and_refuses_to_start_nothing() {
         ("1", "false", 1, "error"),
     ] {
         let runner = Runner::with_stubs();
-        let ended = runner.run(action.step("Compare"), &action.variables, &[("STUB_CODE", code), ("STRICT", strict)]);
+        let ended = runner.run(
+            action.step("Compare"),
+            &action.variables,
+            &[("STUB_CODE", code), ("STRICT", strict)],
+        );
         assert_eq!(ended.code, Some(ends), "{code}: {}", ended.said);
         let output = fs::read_to_string(runner.path("output")).unwrap();
-        assert!(output.starts_with(&format!("verdict={verdict}\n")), "{output}");
+        assert!(
+            output.starts_with(&format!("verdict={verdict}\n")),
+            "{output}"
+        );
     }
     let ended = Runner::with_stubs().run(action.step("Build both commits"), &action.variables, &[]);
-    assert!(ended.code == Some(2) && ended.said.contains("The input start is missing"), "{}", ended.said);
+    assert!(
+        ended.code == Some(2) && ended.said.contains("The input start is missing"),
+        "{}",
+        ended.said
+    );
     let ended = Runner::with_stubs().run(action.step("Comment"), &action.variables, &[]);
-    assert_eq!((ended.code, ended.said.as_str()), (Some(0), "There is no comparison to comment on.\n"));
+    assert_eq!(
+        (ended.code, ended.said.as_str()),
+        (Some(0), "There is no comparison to comment on.\n")
+    );
 }
 
 #[test]
@@ -547,13 +801,19 @@ fn the_recipe_of_the_action_sets_inputs_that_it_has() {
             }
         }
     }
-    assert!(jobs == 2 && set.iter().all(|name| inputs.contains(name)), "{set:?} {inputs:?}");
+    assert!(
+        jobs == 2 && set.iter().all(|name| inputs.contains(name)),
+        "{set:?} {inputs:?}"
+    );
     // No text of a pull request is part of a script, and only the step that comments has a token.
     for step in action["runs"]["steps"].as_sequence().unwrap() {
-        let Some(run) = step.as_mapping_get("run").map(scalar) else { continue };
+        let Some(run) = step.as_mapping_get("run").map(scalar) else {
+            continue;
+        };
         assert!(!run.contains("${{"), "{run}");
-        let has_token =
-            step.as_mapping_get("env").is_some_and(|env| scalars(env).values().any(|value| value.contains("token")));
+        let has_token = step
+            .as_mapping_get("env")
+            .is_some_and(|env| scalars(env).values().any(|value| value.contains("token")));
         assert_eq!(has_token, scalar(&step["name"]) == "Comment");
     }
 }

@@ -1,5 +1,10 @@
-//! A client that shares no code with the program: one connection, one request at a time, every header as it came.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test whose client cannot go on is over")]
+//! A client that shares no code with the program: one connection, one request at a time, every
+//! header as it came.
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test whose client cannot go on is over"
+)]
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -28,7 +33,9 @@ pub(crate) struct Answer {
 impl Answer {
     #[track_caller]
     pub(crate) fn header(&self, name: &str) -> &str {
-        self.headers.get(name).unwrap_or_else(|| panic!("no {name} in {self:?}"))
+        self.headers
+            .get(name)
+            .unwrap_or_else(|| panic!("no {name} in {self:?}"))
     }
 
     #[track_caller]
@@ -54,9 +61,17 @@ impl Client {
     /// From another address of this machine, of the target's family: all of 127.0.0.0/8 is.
     pub(crate) fn connect_from(target: &Target, source: impl Into<IpAddr>) -> Self {
         let address: SocketAddr = target.address().parse().unwrap();
-        let family = if address.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
+        let family = if address.is_ipv4() {
+            AddressFamily::Inet
+        } else {
+            AddressFamily::Inet6
+        };
         let socket = socket(family, SockType::Stream, SockFlag::SOCK_CLOEXEC, None).unwrap();
-        bind(socket.as_raw_fd(), &SockaddrStorage::from(SocketAddr::new(source.into(), 0))).unwrap();
+        bind(
+            socket.as_raw_fd(),
+            &SockaddrStorage::from(SocketAddr::new(source.into(), 0)),
+        )
+        .unwrap();
         connect(socket.as_raw_fd(), &SockaddrStorage::from(address)).unwrap();
         Self::of(TcpStream::from(socket))
     }
@@ -64,7 +79,9 @@ impl Client {
     fn of(stream: TcpStream) -> Self {
         stream.set_read_timeout(Some(DEADLINE)).unwrap();
         stream.set_nodelay(true).unwrap();
-        Self { reader: BufReader::new(stream) }
+        Self {
+            reader: BufReader::new(stream),
+        }
     }
 
     /// The port at this end.
@@ -89,9 +106,18 @@ impl Client {
         while let Some((name, value)) = self.line()?.split_once(": ") {
             headers.insert(name.to_ascii_lowercase(), value.to_owned());
         }
-        let mut body = vec![0; headers.get("content-length").map_or(0, |length| length.parse().unwrap())];
+        let mut body = vec![
+            0;
+            headers
+                .get("content-length")
+                .map_or(0, |length| length.parse().unwrap())
+        ];
         self.reader.read_exact(&mut body).ok()?;
-        Some(Answer { status, headers, body })
+        Some(Answer {
+            status,
+            headers,
+            body,
+        })
     }
 
     fn line(&mut self) -> Option<String> {
@@ -113,7 +139,9 @@ impl Client {
     pub(crate) fn admin(&mut self, order: &str, body: &str) -> Answer {
         let (method, path) = order.split_once(' ').unwrap();
         let length = body.len();
-        self.write(&format!("{method} /__admin{path} HTTP/1.1\r\nhost: t\r\ncontent-length: {length}\r\n\r\n{body}"));
+        self.write(&format!(
+            "{method} /__admin{path} HTTP/1.1\r\nhost: t\r\ncontent-length: {length}\r\n\r\n{body}"
+        ));
         self.receive().unwrap()
     }
 }

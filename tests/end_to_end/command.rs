@@ -1,5 +1,8 @@
 //! A command that is driven from outside, in a directory of its own, and what it came to.
-#![expect(clippy::unwrap_used, reason = "a test whose program cannot be started is over")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test whose program cannot be started is over"
+)]
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -37,13 +40,19 @@ impl Started {
     pub(crate) fn with(args: &[&str], variables: &[(&str, &Path)]) -> Self {
         let place = tempfile::tempdir().unwrap();
         fs::create_dir(place.path().join("work")).unwrap();
-        Self { child: spawn((args, variables), &place), place }
+        Self {
+            child: spawn((args, variables), &place),
+            place,
+        }
     }
 
     /// Another command, from now on in the place of this one, which has ended.
     pub(crate) fn again(mut self, args: &[&str]) -> Self {
         let place = self.leave();
-        Self { child: spawn((args, &[]), &place), place }
+        Self {
+            child: spawn((args, &[]), &place),
+            place,
+        }
     }
 
     pub(crate) fn pid(&self) -> i32 {
@@ -67,10 +76,19 @@ impl Started {
     /// Waits for its end, and holds that nothing of it is left.
     pub(crate) fn end(mut self) -> Done {
         let status = wait_for("the end of the command", || self.child.try_wait().unwrap());
-        assert_eq!(working_in(&self.work()), Vec::<i32>::new(), "a process is left");
+        assert_eq!(
+            working_in(&self.work()),
+            Vec::<i32>::new(),
+            "a process is left"
+        );
         let place = self.leave();
         let text = |name: &str| fs::read_to_string(place.path().join(name)).unwrap();
-        Done { code: status.code(), stdout: text("stdout"), stderr: text("stderr"), place }
+        Done {
+            code: status.code(),
+            stdout: text("stdout"),
+            stderr: text("stderr"),
+            place,
+        }
     }
 
     fn leave(&mut self) -> TempDir {
@@ -110,7 +128,8 @@ impl Done {
     /// A file of what was saved, which fits its schema.
     #[track_caller]
     pub(crate) fn saved(&self, file: &str, schema: &Validator) -> Value {
-        let saved: Value = serde_json::from_str(&fs::read_to_string(self.out().join(file)).unwrap()).unwrap();
+        let saved: Value =
+            serde_json::from_str(&fs::read_to_string(self.out().join(file)).unwrap()).unwrap();
         assert_eq!(complaints(schema, &saved), Vec::<String>::new());
         saved
     }
@@ -118,13 +137,24 @@ impl Done {
     /// It ended with one of these codes.
     #[track_caller]
     pub(crate) fn code(self, expected: &[i32]) -> Self {
-        let Self { code, stdout, stderr, .. } = &self;
-        assert!(code.is_some_and(|code| expected.contains(&code)), "{code:?}\n{stdout}{stderr}");
+        let Self {
+            code,
+            stdout,
+            stderr,
+            ..
+        } = &self;
+        assert!(
+            code.is_some_and(|code| expected.contains(&code)),
+            "{code:?}\n{stdout}{stderr}"
+        );
         self
     }
 }
 
 /// What a schema finds wrong.
 pub(crate) fn complaints(schema: &Validator, value: &Value) -> Vec<String> {
-    schema.iter_errors(value).map(|error| format!("{}: {error}", error.instance_path())).collect()
+    schema
+        .iter_errors(value)
+        .map(|error| format!("{}: {error}", error.instance_path()))
+        .collect()
 }

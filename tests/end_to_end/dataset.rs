@@ -1,8 +1,13 @@
-//! Saved crawls: `verify` finds every fault, `export` loses nothing, and the formats' own readers agree.
+//! Saved crawls: `verify` finds every fault, `export` loses nothing, and the formats' own readers
+//! agree.
 //!
-//! The crawls here are made record by record, without a run, so that each can be damaged in a way that is known. The readers are those
-//! of `tests/consumers/read_crawl.py`; see `export` for where they come from.
-#![expect(clippy::unwrap_used, reason = "a test whose files cannot be read is over")]
+//! The crawls here are made record by record, without a run, so that each can be damaged in a way
+//! that is known. The readers are those of `tests/consumers/read_crawl.py`; see `export` for where
+//! they come from.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test whose files cannot be read is over"
+)]
 
 use std::fs;
 use std::num::NonZeroUsize;
@@ -15,7 +20,9 @@ use base64::engine::general_purpose::STANDARD;
 use crawlmark::crawl::Shuffle;
 use crawlmark::dataset::checkpoint::{Checkpoint, RecordCounts};
 use crawlmark::dataset::finished::Finished;
-use crawlmark::dataset::manifest::{self, Bodies, Durability, Fields, Manifest, Saved, ShuffledRange};
+use crawlmark::dataset::manifest::{
+    self, Bodies, Durability, Fields, Manifest, Saved, ShuffledRange,
+};
 use crawlmark::dataset::segment::{self, Header, SegmentEncoder, SegmentName};
 use crawlmark_harness::process::FileCounters;
 use crawlmark_harness::units::IdRange;
@@ -36,9 +43,17 @@ use crate::target::Target;
 const IDS: Range<u64> = 10..250;
 
 /// Writer of the first segment.
-const FIRST: SegmentName = SegmentName { session: 1, shard: 0, life: 0 };
+const FIRST: SegmentName = SegmentName {
+    session: 1,
+    shard: 0,
+    life: 0,
+};
 /// Writer of the second segment.
-const SECOND: SegmentName = SegmentName { session: 2, shard: 0, life: 0 };
+const SECOND: SegmentName = SegmentName {
+    session: 2,
+    shard: 0,
+    life: 0,
+};
 
 /// A crawl in `crawl` of a directory of its own.
 struct SavedCrawl {
@@ -60,34 +75,54 @@ struct SavedSegment {
 /// Record of an item: of each kind of body, one in seven.
 fn record(id: u64) -> Value {
     let at = format!("2026-11-24T03:12:{:02}.{:06}Z", id % 60, id);
-    let head =
-        json!({"id": id, "status": 200, "outcome": "ok", "attempts": 1 + id % 2, "at": at, "latency_us": 100 + id});
+    let head = json!({"id": id, "status": 200, "outcome": "ok", "attempts": 1 + id % 2, "at": at, "latency_us": 100 + id});
     let with = |content_type: &str, bytes: &[u8], body: Value| {
         let digest = format!("{:x}", Sha256::digest(bytes));
         let more = json!({"content_type": content_type, "digest": digest[..32], "body": body});
         merged(&head, &more)
     };
     match id % 7 {
-        0 => merged(&json!({"id": id, "outcome": "not_found", "attempts": 3, "at": at}), &json!({})),
-        1 => with("text/plain", b"one, \"two\"\r\nthree", json!("one, \"two\"\r\nthree")),
+        0 => merged(
+            &json!({"id": id, "outcome": "not_found", "attempts": 3, "at": at}),
+            &json!({}),
+        ),
+        1 => with(
+            "text/plain",
+            b"one, \"two\"\r\nthree",
+            json!("one, \"two\"\r\nthree"),
+        ),
         2 => merged(
-            &with("image/png", &[0, 255, 1, 254], json!(STANDARD.encode([0, 255, 1, 254]))),
+            &with(
+                "image/png",
+                &[0, 255, 1, 254],
+                json!(STANDARD.encode([0, 255, 1, 254])),
+            ),
             &json!({"body_encoding": "base64"}),
         ),
-        3 => merged(&with("application/json", b"{\"cut", json!("{\"cut")), &json!({"body_bytes": 1_000_000})),
+        3 => merged(
+            &with("application/json", b"{\"cut", json!("{\"cut")),
+            &json!({"body_bytes": 1_000_000}),
+        ),
         4 => merged(
-            &with("text/html; charset=\"utf-8\"", "ü\t".as_bytes(), json!("ü\t")),
+            &with(
+                "text/html; charset=\"utf-8\"",
+                "ü\t".as_bytes(),
+                json!("ü\t"),
+            ),
             &json!({"url": "http://h/else"}),
         ),
         _ => {
-            let body = json!({"id": id, "name": format!("item {id}"), "tags": [1.5, null, true, "a\nb"]});
+            let body =
+                json!({"id": id, "name": format!("item {id}"), "tags": [1.5, null, true, "a\nb"]});
             with("application/json", body.to_string().as_bytes(), body)
         }
     }
 }
 
 fn merged(one: &Value, other: &Value) -> Value {
-    let members = [one, other].into_iter().flat_map(|value| value.as_object().unwrap().clone());
+    let members = [one, other]
+        .into_iter()
+        .flat_map(|value| value.as_object().unwrap().clone());
     Value::Object(members.collect())
 }
 
@@ -107,7 +142,10 @@ impl SavedCrawl {
             created: "2026-11-24T03:12:00Z".to_owned(),
             plan: "0123456789abcdef".to_owned(),
             target: "http://127.0.0.1:8080/items/{id}".to_owned(),
-            ids: IdRange { start: IDS.start, end: IDS.end },
+            ids: IdRange {
+                start: IDS.start,
+                end: IDS.end,
+            },
             shuffle,
             saved,
             workload: [("id_format".to_owned(), "width=4".to_owned())].into(),
@@ -119,7 +157,8 @@ impl SavedCrawl {
         Self { folder, manifest }
     }
 
-    /// Create a whole crawl of two sessions, the first of which was killed with a frame that was not committed.
+    /// Create a whole crawl of two sessions, the first of which was killed with a frame that was
+    /// not committed.
     fn whole() -> Self {
         let crawl = Self::new(None);
         let mut first = crawl.segment(FIRST);
@@ -132,7 +171,13 @@ impl SavedCrawl {
     }
 
     fn segment(&self, name: SegmentName) -> SavedSegment {
-        let fields = self.manifest.saved.fields.keys().map(ToOwned::to_owned).collect();
+        let fields = self
+            .manifest
+            .saved
+            .fields
+            .keys()
+            .map(ToOwned::to_owned)
+            .collect();
         let header = Header {
             format: segment::FORMAT.to_owned(),
             version: segment::VERSION,
@@ -144,13 +189,29 @@ impl SavedCrawl {
         let (mut bytes, mut encoder) = (Vec::new(), SegmentEncoder::new(3).unwrap());
         encoder.begin(&header, &mut bytes).unwrap();
         let (finished, tally) = (Finished::default(), RecordCounts::default());
-        let checkpoint = Checkpoint { committed: 0, digest: [0; 32], is_closed: false, finished, tally };
-        SavedSegment { name, bytes, encoder, written: checkpoint.clone(), checkpoint }
+        let checkpoint = Checkpoint {
+            committed: 0,
+            digest: [0; 32],
+            is_closed: false,
+            finished,
+            tally,
+        };
+        SavedSegment {
+            name,
+            bytes,
+            encoder,
+            written: checkpoint.clone(),
+            checkpoint,
+        }
     }
 
     fn save(&self, segment: &SavedSegment) {
         fs::write(self.path(&segment.name.segment()), &segment.bytes).unwrap();
-        fs::write(self.path(&segment.name.checkpoint()), segment.checkpoint.encode().unwrap()).unwrap();
+        fs::write(
+            self.path(&segment.name.checkpoint()),
+            segment.checkpoint.encode().unwrap(),
+        )
+        .unwrap();
     }
 
     /// Path of one of its files.
@@ -174,11 +235,23 @@ impl SavedCrawl {
     #[track_caller]
     fn assert_violates(&self, file: &str, words: &str) {
         let said = self.call("verify crawl");
-        assert!(said.code == Some(4) && said.stdout.contains("\n1 violation.\n"), "{}{}", said.stdout, said.stderr);
+        assert!(
+            said.code == Some(4) && said.stdout.contains("\n1 violation.\n"),
+            "{}{}",
+            said.stdout,
+            said.stderr
+        );
         let headline = said.stdout.lines().next().unwrap();
         assert!(headline.contains("with 1 violation"), "{headline}");
-        let line = said.stdout.lines().find(|line| line.starts_with("1. ")).unwrap();
-        assert!(line.contains(file) && line.contains(words) && line.ends_with('.'), "{line}");
+        let line = said
+            .stdout
+            .lines()
+            .find(|line| line.starts_with("1. "))
+            .unwrap();
+        assert!(
+            line.contains(file) && line.contains(words) && line.ends_with('.'),
+            "{line}"
+        );
     }
 }
 
@@ -192,13 +265,20 @@ impl SavedSegment {
     fn records(&mut self, items: &[(u64, Value)]) -> &mut Self {
         let lines: Vec<String> = items.iter().map(|(_, record)| record.to_string()).collect();
         let lines = lines.join("\n") + "\n";
-        self.encoder.frame(lines.as_bytes(), &mut self.bytes).unwrap();
-        let Checkpoint { tally, finished, .. } = &mut self.written;
+        self.encoder
+            .frame(lines.as_bytes(), &mut self.bytes)
+            .unwrap();
+        let Checkpoint {
+            tally, finished, ..
+        } = &mut self.written;
         for (item, record) in items {
             let _ = finished.insert(*item);
             let attempts = u32::try_from(record["attempts"].as_u64().unwrap()).unwrap();
             let at = humantime::parse_rfc3339(record["at"].as_str().unwrap()).unwrap();
-            let at = at.duration_since(std::time::UNIX_EPOCH).unwrap().as_micros();
+            let at = at
+                .duration_since(std::time::UNIX_EPOCH)
+                .unwrap()
+                .as_micros();
             tally.record(
                 record["outcome"].as_str().unwrap(),
                 attempts,
@@ -231,12 +311,25 @@ fn a_whole_crawl_has_no_violation_and_a_stopped_one_says_what_is_left() {
     let crawl = SavedCrawl::whole();
     let said = crawl.call("verify crawl --complete --json");
     let audit: Value = serde_json::from_str(&said.stdout).unwrap();
-    assert_eq!((said.code, &audit["violations"], &audit["complete"]), (Some(0), &json!([]), &json!(true)), "{audit}");
+    assert_eq!(
+        (said.code, &audit["violations"], &audit["complete"]),
+        (Some(0), &json!([]), &json!(true)),
+        "{audit}"
+    );
     let missing = IDS.filter(|id| id % 7 == 0).count();
-    assert_eq!(audit["outcomes"], json!({"ok": 240 - missing, "not_found": missing}));
-    assert_eq!((&audit["finished"], &audit["bodies_checked"]), (&json!(240), &json!(240 - missing)));
+    assert_eq!(
+        audit["outcomes"],
+        json!({"ok": 240 - missing, "not_found": missing})
+    );
+    assert_eq!(
+        (&audit["finished"], &audit["bodies_checked"]),
+        (&json!(240), &json!(240 - missing))
+    );
     let notes = audit["notes"].to_string();
-    assert!(notes.contains("0001-s00.jsonl.zst: its last ") && notes.contains(" are not committed"), "{notes}");
+    assert!(
+        notes.contains("0001-s00.jsonl.zst: its last ") && notes.contains(" are not committed"),
+        "{notes}"
+    );
 
     // Without its checkpoint the first segment has one frame more, whose items the second has, too.
     fs::remove_file(crawl.path(&SECOND.segment())).unwrap();
@@ -244,29 +337,64 @@ fn a_whole_crawl_has_no_violation_and_a_stopped_one_says_what_is_left() {
     for (file, recorded) in [("none", 90), ("0001-s00.checkpoint", 100)] {
         let _ = fs::remove_file(crawl.path(file));
         let said = crawl.call("verify crawl");
-        let text = format!("crawl: {recorded} of 240 items finished, {} items left;", 240 - recorded);
-        assert!(said.code == Some(0) && said.stdout.starts_with(&text), "{}{}", said.stdout, said.stderr);
+        let text = format!(
+            "crawl: {recorded} of 240 items finished, {} items left;",
+            240 - recorded
+        );
+        assert!(
+            said.code == Some(0) && said.stdout.starts_with(&text),
+            "{}{}",
+            said.stdout,
+            said.stderr
+        );
         assert!(said.stdout.ends_with("No violation.\n"), "{}", said.stdout);
         let said = crawl.call("verify crawl --complete --quiet");
-        let last = format!("No violation, but {} items are left (--complete).\n", 240 - recorded);
-        assert!(said.code == Some(4) && said.stdout.ends_with(&last), "{}", said.stdout);
+        let last = format!(
+            "No violation, but {} items are left (--complete).\n",
+            240 - recorded
+        );
+        assert!(
+            said.code == Some(4) && said.stdout.ends_with(&last),
+            "{}",
+            said.stdout
+        );
     }
 }
 
 #[test]
 fn a_shuffled_crawl_is_audited_by_its_items() {
-    let range = IdRange { start: 0, end: 1_000 };
+    let range = IdRange {
+        start: 0,
+        end: 1_000,
+    };
     let shuffle = Shuffle::new(range, 7);
     let crawl = SavedCrawl::new(Some(ShuffledRange { range, seed: 7 }));
-    let items =
-        |items: Range<u64>| -> Vec<(u64, Value)> { items.map(|item| (item, record(shuffle.id(item)))).collect() };
+    let items = |items: Range<u64>| -> Vec<(u64, Value)> {
+        items.map(|item| (item, record(shuffle.id(item)))).collect()
+    };
     crawl.save(crawl.segment(FIRST).records(&items(IDS)).close());
     let said = crawl.call("verify crawl");
-    assert_eq!((said.code, said.stdout.lines().last()), (Some(0), Some("No violation.")), "{}", said.stdout);
+    assert_eq!(
+        (said.code, said.stdout.lines().last()),
+        (Some(0), Some("No violation.")),
+        "{}",
+        said.stdout
+    );
     // An ID of the range that none of the crawl's items has.
-    crawl.save(crawl.segment(FIRST).records(&items(IDS)).records(&items(0..1)).close());
+    crawl.save(
+        crawl
+            .segment(FIRST)
+            .records(&items(IDS))
+            .records(&items(0..1))
+            .close(),
+    );
     let said = crawl.call("verify crawl");
-    assert!(said.stdout.contains(" is not among the IDs of the crawl (10..250)"), "{}", said.stdout);
+    assert!(
+        said.stdout
+            .contains(" is not among the IDs of the crawl (10..250)"),
+        "{}",
+        said.stdout
+    );
 }
 
 #[test]
@@ -278,24 +406,60 @@ fn each_fault_is_found_and_named_with_its_place() {
     };
     let changed = |id: u64, more: Value| merged(&record(id), &more);
     for (id, record, words) in [
-        (12, record(12), ", line 11: ID 12 is recorded again after it was finished"),
-        (250, record(250), ", line 11: ID 250 is not among the IDs of the crawl"),
-        (22, changed(22, json!({"digest": "0".repeat(32)})), ", line 11: the body of ID 22 has another digest"),
-        (22, changed(22, json!({"body": "other"})), ", line 11: the body of ID 22 has another digest"),
-        (22, changed(22, json!({"digest": null})), ", line 11: it has a body and no digest"),
-        (22, changed(22, json!({"id": "22"})), ", line 11: the line is not a record: "),
-        (30, changed(30, json!({"body": "***"})), ", line 11: the body is not base64"),
+        (
+            12,
+            record(12),
+            ", line 11: ID 12 is recorded again after it was finished",
+        ),
+        (
+            250,
+            record(250),
+            ", line 11: ID 250 is not among the IDs of the crawl",
+        ),
+        (
+            22,
+            changed(22, json!({"digest": "0".repeat(32)})),
+            ", line 11: the body of ID 22 has another digest",
+        ),
+        (
+            22,
+            changed(22, json!({"body": "other"})),
+            ", line 11: the body of ID 22 has another digest",
+        ),
+        (
+            22,
+            changed(22, json!({"digest": null})),
+            ", line 11: it has a body and no digest",
+        ),
+        (
+            22,
+            changed(22, json!({"id": "22"})),
+            ", line 11: the line is not a record: ",
+        ),
         (
             30,
-            changed(30, json!({"at": "2026-11-24T03:12:30.000030Z", "body_encoding": "hex"})),
+            changed(30, json!({"body": "***"})),
+            ", line 11: the body is not base64",
+        ),
+        (
+            30,
+            changed(
+                30,
+                json!({"at": "2026-11-24T03:12:30.000030Z", "body_encoding": "hex"}),
+            ),
             "`hex` is not an encoding",
         ),
     ] {
         let crawl = SavedCrawl::new(None);
         line(&crawl, id, record);
         let said = crawl.call("verify crawl");
-        let is_it = |line: &str| line.contains(". 0001-s00.jsonl.zst, byte ") && line.contains(words);
-        assert!(said.code == Some(4) && said.stdout.lines().any(is_it), "{words}: {}", said.stdout);
+        let is_it =
+            |line: &str| line.contains(". 0001-s00.jsonl.zst, byte ") && line.contains(words);
+        assert!(
+            said.code == Some(4) && said.stdout.lines().any(is_it),
+            "{words}: {}",
+            said.stdout
+        );
     }
 
     // Faults of whole files.
@@ -306,11 +470,25 @@ fn each_fault_is_found_and_named_with_its_place() {
     fs::write(crawl.path(segment), [&bytes[..], b"more"].concat()).unwrap();
     crawl.assert_violates(segment, "4 bytes follow its seek table");
     // The header has no checksum of its own.
-    let place = bytes.windows(5).position(|window| window == b"0.1.0").unwrap();
-    fs::write(crawl.path(segment), [&bytes[..place], b"0.2.0", &bytes[place + 5..]].concat()).unwrap();
-    crawl.assert_violates(segment, "its committed bytes have another digest than its checkpoint says");
+    let place = bytes
+        .windows(5)
+        .position(|window| window == b"0.1.0")
+        .unwrap();
+    fs::write(
+        crawl.path(segment),
+        [&bytes[..place], b"0.2.0", &bytes[place + 5..]].concat(),
+    )
+    .unwrap();
+    crawl.assert_violates(
+        segment,
+        "its committed bytes have another digest than its checkpoint says",
+    );
     let said = crawl.call("export crawl --to jsonl --out -");
-    assert!(said.code == Some(1) && said.stderr.contains("another digest"), "{}", said.stderr);
+    assert!(
+        said.code == Some(1) && said.stderr.contains("another digest"),
+        "{}",
+        said.stderr
+    );
     fs::remove_file(crawl.path(segment)).unwrap();
     crawl.assert_violates(checkpoint, "its segment 0002-s00.jsonl.zst is missing");
 
@@ -327,8 +505,10 @@ fn each_fault_is_found_and_named_with_its_place() {
     };
     claims(&|segment| segment.checkpoint.tally.attempts += 1)
         .assert_violates(checkpoint, "requests, and the segment has ");
-    claims(&|segment| segment.checkpoint.tally.line_bytes += 1).assert_violates(checkpoint, "bytes of lines, and ");
-    claims(&|segment| segment.checkpoint.tally.at_us = None).assert_violates(checkpoint, "first and last time");
+    claims(&|segment| segment.checkpoint.tally.line_bytes += 1)
+        .assert_violates(checkpoint, "bytes of lines, and ");
+    claims(&|segment| segment.checkpoint.tally.at_us = None)
+        .assert_violates(checkpoint, "first and last time");
     claims(&|segment| segment.checkpoint.digest[0] ^= 1).assert_violates(segment, "another digest");
 
     // An item that the checkpoint has and the segment has not.
@@ -341,18 +521,31 @@ fn each_fault_is_found_and_named_with_its_place() {
     let said = crawl.call("verify crawl");
     let words = "1. 0002-s00.checkpoint: it says that 150 items are finished, and the segment has 149 records; the first without a \
                  record is ID 249.";
-    assert!(said.code == Some(4) && said.stdout.contains(words), "{}", said.stdout);
+    assert!(
+        said.code == Some(4) && said.stdout.contains(words),
+        "{}",
+        said.stdout
+    );
     // One that the segment has and the checkpoint has not.
     let mut second = crawl.segment(SECOND);
     second.frame(100..250).close();
     let (mut finished, outcomes) = (Finished::default(), &mut second.checkpoint.tally.outcomes);
-    finished.add(IdRange { start: 100, end: 249 }).unwrap();
+    finished
+        .add(IdRange {
+            start: 100,
+            end: 249,
+        })
+        .unwrap();
     second.checkpoint.finished = finished;
     *outcomes.get_mut("ok").unwrap() -= 1;
     crawl.save(&second);
     let said = crawl.call("verify crawl");
     let words = ", line 150: ID 249 is not among the finished items of the checkpoint.";
-    assert!(said.code == Some(4) && said.stdout.contains(words), "{}", said.stdout);
+    assert!(
+        said.code == Some(4) && said.stdout.contains(words),
+        "{}",
+        said.stdout
+    );
     // A segment under the name of another.
     let mut copied = crawl.segment(FIRST);
     copied.frame(200..250).close();
@@ -365,24 +558,46 @@ fn each_fault_is_found_and_named_with_its_place() {
 fn no_byte_of_a_committed_crawl_can_change_unseen() {
     let crawl = SavedCrawl::whole();
     let requests = SegmentName::requests(1);
-    let counters = FileCounters::create(&crawl.path(&requests), NonZeroUsize::new(2).unwrap()).unwrap();
+    let counters =
+        FileCounters::create(&crawl.path(&requests), NonZeroUsize::new(2).unwrap()).unwrap();
     for shard in [0, 0, 1] {
         counters.add(shard);
     }
     drop(counters);
-    let files = [FIRST.segment(), SECOND.segment(), FIRST.checkpoint(), SECOND.checkpoint(), requests.clone()];
+    let files = [
+        FIRST.segment(),
+        SECOND.segment(),
+        FIRST.checkpoint(),
+        SECOND.checkpoint(),
+        requests.clone(),
+    ];
     let files = files.map(|file| (fs::read(crawl.path(&file)).unwrap(), file));
     let committed = |file: &str, bytes: &[u8]| {
-        let checkpoint = Checkpoint::decode(&fs::read(crawl.path(&FIRST.checkpoint())).unwrap()).unwrap();
-        if file == FIRST.segment() { usize::try_from(checkpoint.committed).unwrap() } else { bytes.len() }
+        let checkpoint =
+            Checkpoint::decode(&fs::read(crawl.path(&FIRST.checkpoint())).unwrap()).unwrap();
+        if file == FIRST.segment() {
+            usize::try_from(checkpoint.committed).unwrap()
+        } else {
+            bytes.len()
+        }
     };
     let lengths = files.each_ref().map(|(bytes, file)| committed(file, bytes));
-    let mut runner = TestRunner::new(Config { cases: 60, failure_persistence: None, ..Config::default() });
-    let cases = (0..files.len(), any::<prop::sample::Index>(), 1..=255_u8, any::<bool>());
+    let mut runner = TestRunner::new(Config {
+        cases: 60,
+        failure_persistence: None,
+        ..Config::default()
+    });
+    let cases = (
+        0..files.len(),
+        any::<prop::sample::Index>(),
+        1..=255_u8,
+        any::<bool>(),
+    );
     let law = |(number, place, flip, is_cut): (usize, prop::sample::Index, u8, bool)| {
         let (bytes, file) = &files[number];
         let place = place.index(lengths[number]);
-        // Whole counters that are missing at the end are not known of, nor is a file that was being made.
+        // Whole counters that are missing at the end are not known of, nor is a file that was being
+        // made.
         prop_assume!(*file != requests || !is_cut || !place.is_multiple_of(64));
         let mut damaged = bytes.clone();
         if is_cut {
@@ -394,8 +609,17 @@ fn no_byte_of_a_committed_crawl_can_change_unseen() {
         let verified = crawl.call("verify crawl");
         let exported = crawl.call("export crawl --to jsonl --out -");
         fs::write(crawl.path(file), bytes).unwrap();
-        prop_assert!(verified.code == Some(4) && verified.stdout.contains(file.as_str()), "{}", verified.stdout);
-        prop_assert_eq!(exported.code, Some(i32::from(*file != requests)), "{}", exported.stderr);
+        prop_assert!(
+            verified.code == Some(4) && verified.stdout.contains(file.as_str()),
+            "{}",
+            verified.stdout
+        );
+        prop_assert_eq!(
+            exported.code,
+            Some(i32::from(*file != requests)),
+            "{}",
+            exported.stderr
+        );
         Ok(())
     };
     runner.run(&cases, law).unwrap();
@@ -406,29 +630,54 @@ fn no_byte_of_a_committed_crawl_can_change_unseen() {
 fn an_export_holds_every_record_and_never_takes_the_place_of_a_file() {
     let crawl = SavedCrawl::whole();
     let lines = crawl.exported("jsonl");
-    let records: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let records: Vec<Value> = lines
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
     assert_eq!(records, IDS.map(record).collect::<Vec<_>>());
 
     let said = crawl.call("export crawl --to jsonl");
-    assert_eq!((said.code, said.stdout.as_str()), (Some(0), "crawl.jsonl\n"), "{}", said.stderr);
+    assert_eq!(
+        (said.code, said.stdout.as_str()),
+        (Some(0), "crawl.jsonl\n"),
+        "{}",
+        said.stderr
+    );
     assert_eq!(said.stderr, "240 records\n");
-    assert_eq!(fs::read_to_string(crawl.folder.path().join("crawl.jsonl")).unwrap(), lines);
+    assert_eq!(
+        fs::read_to_string(crawl.folder.path().join("crawl.jsonl")).unwrap(),
+        lines
+    );
     let said = crawl.call("export crawl --to jsonl");
     assert!(
-        said.code == Some(2) && said.stderr.contains("--out crawl.jsonl exists and is never overwritten"),
+        said.code == Some(2)
+            && said
+                .stderr
+                .contains("--out crawl.jsonl exists and is never overwritten"),
         "{}",
         said.stderr
     );
     let said = crawl.call("export crawl/ --to warc --out nowhere/crawl.warc.gz");
-    assert!(said.code == Some(1) && said.stderr.contains("nowhere/crawl.warc.gz"), "{}", said.stderr);
+    assert!(
+        said.code == Some(1) && said.stderr.contains("nowhere/crawl.warc.gz"),
+        "{}",
+        said.stderr
+    );
     let said = crawl.call("export . --to csv");
-    assert!(said.code == Some(2) && said.stderr.contains("crawl.json"), "{}", said.stderr);
+    assert!(
+        said.code == Some(2) && said.stderr.contains("crawl.json"),
+        "{}",
+        said.stderr
+    );
 
     // Nothing is left of an export that fails, and what a killed one left is no obstacle.
     fs::write(crawl.folder.path().join("again.csv.partial"), "half").unwrap();
     let damaged = fs::read(crawl.path(&SECOND.segment())).unwrap();
     fs::write(crawl.path(&SECOND.segment()), &damaged[..damaged.len() / 2]).unwrap();
-    assert_eq!(crawl.call("export crawl --to csv --out again.csv").code, Some(1));
+    assert_eq!(
+        crawl.call("export crawl --to csv --out again.csv").code,
+        Some(1)
+    );
     let names = || -> Vec<String> {
         let names = fs::read_dir(crawl.folder.path()).unwrap();
         names
@@ -438,7 +687,12 @@ fn an_export_holds_every_record_and_never_takes_the_place_of_a_file() {
     };
     assert_eq!(names(), Vec::<String>::new());
     fs::write(crawl.path(&SECOND.segment()), damaged).unwrap();
-    assert_eq!(crawl.call("export crawl --to csv --out again.csv --quiet").code, Some(0));
+    assert_eq!(
+        crawl
+            .call("export crawl --to csv --out again.csv --quiet")
+            .code,
+        Some(0)
+    );
     assert_eq!(names(), ["again.csv"]);
 }
 
@@ -448,18 +702,30 @@ fn other_readers_agree_with_the_segments_and_each_export() {
     for format in ["jsonl", "csv", "warc", "parquet"] {
         let said = crawl.call(&format!("export crawl --to {format}"));
         assert_eq!(said.code, Some(0), "{}", said.stderr);
-        assert!(format != "warc" || said.stderr == "206 records, 34 without a body left out\n", "{}", said.stderr);
+        assert!(
+            format != "warc" || said.stderr == "206 records, 34 without a body left out\n",
+            "{}",
+            said.stderr
+        );
     }
-    // What was not committed is no part of the crawl: readers of the segments see it until --resume removes it.
-    let committed = Checkpoint::decode(&fs::read(crawl.path(&FIRST.checkpoint())).unwrap()).unwrap().committed;
+    // What was not committed is no part of the crawl: readers of the segments see it until --resume
+    // removes it.
+    let committed = Checkpoint::decode(&fs::read(crawl.path(&FIRST.checkpoint())).unwrap())
+        .unwrap()
+        .committed;
     let bytes = fs::read(crawl.path(&FIRST.segment())).unwrap();
-    fs::write(crawl.path(&FIRST.segment()), &bytes[..usize::try_from(committed).unwrap()]).unwrap();
+    fs::write(
+        crawl.path(&FIRST.segment()),
+        &bytes[..usize::try_from(committed).unwrap()],
+    )
+    .unwrap();
     have_read(crawl.folder.path());
 }
 
 #[test]
 fn a_crawl_that_was_killed_is_verified_before_and_after_it_goes_on() {
-    let target = Target::start("--processes 1 --latency 2ms --fault error:0.05:500 --fault silence:0.002");
+    let target =
+        Target::start("--processes 1 --latency 2ms --fault error:0.05:500 --fault silence:0.002");
     let folder = tempfile::tempdir().unwrap();
     let crawl = folder.path().join("crawl");
     let place = crawl.to_str().unwrap();
@@ -480,21 +746,45 @@ fn a_crawl_that_was_killed_is_verified_before_and_after_it_goes_on() {
         (said.code, serde_json::from_str(&said.stdout).unwrap())
     };
     let (code, stopped) = audit();
-    assert_eq!((code, &stopped["complete"], &stopped["violations"]), (Some(0), &json!(false), &json!([])));
+    assert_eq!(
+        (code, &stopped["complete"], &stopped["violations"]),
+        (Some(0), &json!(false), &json!([]))
+    );
     let ended = Run::start(["--resume", place]).end();
     assert_eq!(ended.code(), Some(0), "{}", ended.stderr());
     let (code, whole) = audit();
-    assert_eq!((code, &whole["recorded"], &whole["violations"]), (Some(0), &json!(3000), &json!([])), "{whole}");
-    assert!(whole["bodies_checked"].as_u64() > stopped["bodies_checked"].as_u64(), "{whole}");
+    assert_eq!(
+        (code, &whole["recorded"], &whole["violations"]),
+        (Some(0), &json!(3000), &json!([])),
+        "{whole}"
+    );
+    assert!(
+        whole["bodies_checked"].as_u64() > stopped["bodies_checked"].as_u64(),
+        "{whole}"
+    );
     let books = target.books();
-    assert!(whole["attempts"].as_u64().unwrap() <= books["requests"].as_u64().unwrap(), "{whole} {books}");
-    let said = call(folder.path(), &["export", "crawl", "--to", "csv", "--out", "-"]);
-    assert_eq!((said.code, said.stdout.matches("\r\n").count()), (Some(0), 3001), "{}", said.stderr);
+    assert!(
+        whole["attempts"].as_u64().unwrap() <= books["requests"].as_u64().unwrap(),
+        "{whole} {books}"
+    );
+    let said = call(
+        folder.path(),
+        &["export", "crawl", "--to", "csv", "--out", "-"],
+    );
+    assert_eq!(
+        (said.code, said.stdout.matches("\r\n").count()),
+        (Some(0), 3001),
+        "{}",
+        said.stderr
+    );
 }
 
 /// Have the readers read a directory with a saved crawl, `crawl`, and its exports.
 #[track_caller]
-#[expect(clippy::print_stderr, reason = "a reader that is not installed is skipped aloud")]
+#[expect(
+    clippy::print_stderr,
+    reason = "a reader that is not installed is skipped aloud"
+)]
 fn have_read(directory: &Path) {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/consumers/read_crawl.py");
     let Ok(output) = Command::new(python()).arg(script).arg(directory).output() else {

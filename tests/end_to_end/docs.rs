@@ -1,8 +1,13 @@
-//! The documents: the pages of the book, the README files and the change log. Links lead somewhere, command lines are understood by this
-//! build, pages that are marked `sh,run` do what they say, and the reference is what the program and the schemas say.
+//! The documents: the pages of the book, the README files and the change log. Links lead somewhere,
+//! command lines are understood by this build, pages that are marked `sh,run` do what they say, and
+//! the reference is what the program and the schemas say.
 //!
-//! `UPDATE_DOCS=1 cargo test -p crawlmark --test end_to_end docs::` writes the generated pages of the reference again.
-#![expect(clippy::unwrap_used, reason = "a test whose document cannot be read is over")]
+//! `UPDATE_DOCS=1 cargo test -p crawlmark --test end_to_end docs::` writes the generated pages of
+//! the reference again.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test whose document cannot be read is over"
+)]
 #![expect(clippy::print_stderr, reason = "a block that is skipped says so")]
 
 mod commands;
@@ -37,7 +42,8 @@ const HOME: &str = "https://github.com/crawlmark/crawlmark/";
 const OTHERS: &str = "brew cargo cat cp curl do docker done duckdb echo fi for gh git grep head hq if ip jq kill kubectl ls man mdbook mkdir \
     openssl parallel podman printf python rm sbatch scontrol seq sleep ssh tar tee then until wait zstdcat .ci/pgo";
 
-/// Pictures of the book, with the plots that they are copies of: GitHub shows no picture through a symbolic link.
+/// Pictures of the book, with the plots that they are copies of: GitHub shows no picture through a
+/// symbolic link.
 const PICTURES: &[(&str, &str)] = &[
     ("capacity.svg", "results/capacity/search/plots/capacity.svg"),
     ("costs.svg", "results/side-by-side/costs.svg"),
@@ -71,7 +77,9 @@ fn pages() -> Vec<Page> {
     for entry in [".", "results", "mock-server", "harness", "fuzz"] {
         for entry in fs::read_dir(root().join(entry)).unwrap() {
             let path = entry.unwrap().path();
-            files.extend((path.extension().is_some_and(|extension| extension == "md")).then_some(path));
+            files.extend(
+                (path.extension().is_some_and(|extension| extension == "md")).then_some(path),
+            );
         }
     }
     files.sort();
@@ -84,7 +92,9 @@ fn links_lead_somewhere() {
     for page in &pages {
         for link in page.links() {
             let (to, anchor) = link.split_once('#').unwrap_or((&link, ""));
-            let own = to.strip_prefix(HOME).and_then(|path| path.split_once('/')?.1.split_once('/'));
+            let own = to
+                .strip_prefix(HOME)
+                .and_then(|path| path.split_once('/')?.1.split_once('/'));
             let file = match (to, own) {
                 ("", _) => root().join(&page.path),
                 (_, Some((_, path))) => root().join(path),
@@ -95,10 +105,22 @@ fn links_lead_somewhere() {
             let is_book = page.path.starts_with("docs/src");
             if !file.exists() {
                 wrong.push(format!("{}: there is no {link}", page.path.display()));
-            } else if is_book && own.is_none() && !file.canonicalize().unwrap().starts_with(root().join("docs")) {
-                wrong.push(format!("{}: {link} is not in the book: write {HOME}blob/main/...", page.path.display()));
+            } else if is_book
+                && own.is_none()
+                && !file
+                    .canonicalize()
+                    .unwrap()
+                    .starts_with(root().join("docs"))
+            {
+                wrong.push(format!(
+                    "{}: {link} is not in the book: write {HOME}blob/main/...",
+                    page.path.display()
+                ));
             } else if !anchor.is_empty() && !Page::read(root(), &file).anchors().contains(anchor) {
-                wrong.push(format!("{}: {link}: there is no such heading", page.path.display()));
+                wrong.push(format!(
+                    "{}: {link}: there is no such heading",
+                    page.path.display()
+                ));
             }
         }
     }
@@ -115,7 +137,10 @@ fn pictures_of_the_book_are_those_of_the_results() {
             fs::write(images.join(picture), &plot).unwrap();
         }
         let is_same = fs::read(images.join(picture)).is_ok_and(|copy| copy == plot);
-        assert!(is_same, "{picture} is stale: run UPDATE_DOCS=1 cargo test -p crawlmark --test end_to_end docs::");
+        assert!(
+            is_same,
+            "{picture} is stale: run UPDATE_DOCS=1 cargo test -p crawlmark --test end_to_end docs::"
+        );
     }
     assert_eq!(fs::read_dir(images).unwrap().count(), PICTURES.len());
 }
@@ -123,18 +148,34 @@ fn pictures_of_the_book_are_those_of_the_results() {
 #[test]
 fn the_summary_lists_every_page_of_the_book() {
     let summary = Page::read(root(), &root().join("docs/src/SUMMARY.md"));
-    let listed: BTreeSet<PathBuf> = summary.links().map(|link| Path::new("docs/src").join(link)).collect();
+    let listed: BTreeSet<PathBuf> = summary
+        .links()
+        .map(|link| Path::new("docs/src").join(link))
+        .collect();
     let mut there = Vec::new();
     markdown_below(&root().join("docs/src"), &mut there);
-    let there: BTreeSet<PathBuf> = there.iter().map(|path| path.strip_prefix(root()).unwrap().to_owned()).collect();
-    let missing: Vec<_> = there.difference(&listed).filter(|path| !path.ends_with("SUMMARY.md")).collect();
+    let there: BTreeSet<PathBuf> = there
+        .iter()
+        .map(|path| path.strip_prefix(root()).unwrap().to_owned())
+        .collect();
+    let missing: Vec<_> = there
+        .difference(&listed)
+        .filter(|path| !path.ends_with("SUMMARY.md"))
+        .collect();
     assert!(missing.is_empty(), "docs/src/SUMMARY.md lacks {missing:?}");
 }
 
 #[test]
 fn the_readme_fits_on_two_hundred_lines() {
-    for (file, most) in [("README.md", 200), ("results/README.md", 60), ("mock-server/README.md", 60)] {
-        let lines = fs::read_to_string(root().join(file)).unwrap().lines().count();
+    for (file, most) in [
+        ("README.md", 200),
+        ("results/README.md", 60),
+        ("mock-server/README.md", 60),
+    ] {
+        let lines = fs::read_to_string(root().join(file))
+            .unwrap()
+            .lines()
+            .count();
         assert!(lines <= most, "{file} has {lines} lines, more than {most}");
     }
 }
@@ -148,7 +189,9 @@ fn understood(words: &[String]) -> Result<(), String> {
         Err(error) => return Err(error.to_string()),
     };
     let round = |own: &str, run: &[String]| {
-        let line = ["crawlmark".to_owned(), "run".to_owned()].into_iter().chain(run.iter().cloned());
+        let line = ["crawlmark".to_owned(), "run".to_owned()]
+            .into_iter()
+            .chain(run.iter().cloned());
         let line = line.chain(shlex::split(own).unwrap_or_default());
         Cli::of(line).map(|_| ()).map_err(|error| error.to_string())
     };
@@ -168,27 +211,47 @@ fn command_lines_are_understood() {
     for page in pages() {
         for block in page.blocks.iter().filter(|block| block.is("sh")) {
             let place = format!("{}:{}", page.path.display(), block.line);
-            let shell = Command::new("bash").args(["-n", "-c", &block.text]).stdin(Stdio::null()).output().unwrap();
+            let shell = Command::new("bash")
+                .args(["-n", "-c", &block.text])
+                .stdin(Stdio::null())
+                .output()
+                .unwrap();
             if !shell.status.success() {
-                wrong.push(format!("{place}: {}", String::from_utf8_lossy(&shell.stderr)));
+                wrong.push(format!(
+                    "{place}: {}",
+                    String::from_utf8_lossy(&shell.stderr)
+                ));
             }
             for command in shell::commands(&block.text) {
                 match shell::of_crawlmark(&command) {
                     Ok(Some(words)) => {
                         ours += 1;
-                        wrong.extend(understood(&words).err().map(|error| format!("{place}: {command}: {error}")));
+                        wrong.extend(
+                            understood(&words)
+                                .err()
+                                .map(|error| format!("{place}: {command}: {error}")),
+                        );
                     }
                     Ok(None) => {}
-                    Err(name) if OTHERS.split_whitespace().any(|other| other == name) || name.starts_with("./") => {}
+                    Err(name)
+                        if OTHERS.split_whitespace().any(|other| other == name)
+                            || name.starts_with("./") => {}
                     Err(name) => {
-                        wrong.push(format!("{place}: {command}: `{name}` is not a program that the documents use"));
+                        wrong.push(format!(
+                            "{place}: {command}: `{name}` is not a program that the documents use"
+                        ));
                     }
                 }
             }
         }
     }
     assert!(ours > 150, "{ours} command lines");
-    assert!(wrong.is_empty(), "{} of {ours} command lines:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "{} of {ours} command lines:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
 }
 
 #[test]
@@ -203,7 +266,10 @@ fn a_misspelt_command_line_is_found() {
         let words = shell::of_crawlmark(&commands[0]).unwrap().unwrap();
         assert!(understood(&words).is_err(), "{line}");
     }
-    assert_eq!(shell::of_crawlmark("crawlmrk run"), Err("crawlmrk".to_owned()));
+    assert_eq!(
+        shell::of_crawlmark("crawlmrk run"),
+        Err("crawlmrk".to_owned())
+    );
 }
 
 /// Notes the exit code of each crawlmark that a page runs, beside the code that its block allows.
@@ -221,40 +287,61 @@ trap 'trap - ERR; kill $(jobs -p) 2>/dev/null' EXIT
 trap 'case "$BASH_COMMAND" in crawlmark*) ;; *) echo "failed: $BASH_COMMAND" ;; esac' ERR
 "#;
 
-/// Run the blocks of a page that are marked `sh,run`, one after another in one shell, as a reader would. `exit-3` allows exit code 3,
-/// too; `readers` needs the Python of `.ci/run`.
+/// Run the blocks of a page that are marked `sh,run`, one after another in one shell, as a reader
+/// would. `exit-3` allows exit code 3, too; `readers` needs the Python of `.ci/run`.
 fn run_page(page: &Page) {
     let readers = root().join("target/consumers/bin");
     let has_readers = readers.join("python").is_file();
     let has_curl = Command::new("curl").arg("--version").output().is_ok();
     let can_run = |block: &&Block| {
-        let can = (has_readers || !block.is("readers")) && (has_curl || !block.text.contains("curl "));
+        let can =
+            (has_readers || !block.is("readers")) && (has_curl || !block.text.contains("curl "));
         if !can {
-            eprintln!("skipped: {}:{}: a program that it uses is missing", page.path.display(), block.line);
+            eprintln!(
+                "skipped: {}:{}: a program that it uses is missing",
+                page.path.display(),
+                block.line
+            );
         }
         can
     };
-    let runs = page.blocks.iter().filter(|block| block.is("sh") && block.is("run"));
+    let runs = page
+        .blocks
+        .iter()
+        .filter(|block| block.is("sh") && block.is("run"));
     let blocks: Vec<_> = runs.filter(can_run).collect();
     if blocks.is_empty() {
         return;
     }
     let place = tempfile::tempdir().unwrap();
-    let (work, bin, codes) = (place.path().join("work"), place.path().join("bin"), place.path().join("codes"));
+    let (work, bin, codes) = (
+        place.path().join("work"),
+        place.path().join("bin"),
+        place.path().join("codes"),
+    );
     fs::create_dir(&work).unwrap();
     fs::create_dir(&bin).unwrap();
     fs::write(bin.join("crawlmark"), WRAPPER).unwrap();
     fs::set_permissions(bin.join("crawlmark"), fs::Permissions::from_mode(0o755)).unwrap();
     // Ports that were free a moment ago, held until all are chosen.
-    let listeners: Vec<_> = (0..4).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
+    let listeners: Vec<_> = (0..4)
+        .map(|_| TcpListener::bind("127.0.0.1:0").unwrap())
+        .collect();
     let mut script = TRAPS.to_owned();
     for block in blocks {
-        let allowed: Vec<&str> = block.info.split(',').filter_map(|word| word.strip_prefix("exit-")).collect();
+        let allowed: Vec<&str> = block
+            .info
+            .split(',')
+            .filter_map(|word| word.strip_prefix("exit-"))
+            .collect();
         let _ = writeln!(script, "export ALLOWED=0,{}", allowed.join(","));
         for line in block.text.lines() {
             script.push_str(line);
             script.push('\n');
-            if let Some(port) = line.strip_suffix('&').and_then(|line| line.split("--listen 127.0.0.1:").nth(1)) {
+            if let Some(port) = line
+                .strip_suffix('&')
+                .and_then(|line| line.split("--listen 127.0.0.1:").nth(1))
+            {
                 let port = port.split_whitespace().next().unwrap();
                 let _ = writeln!(
                     script,
@@ -264,13 +351,22 @@ fn run_page(page: &Page) {
         }
     }
     for (written, listener) in ["8080", "8081", "8443", "3128"].iter().zip(&listeners) {
-        script = script
-            .replace(&format!("127.0.0.1:{written}"), &format!("127.0.0.1:{}", listener.local_addr().unwrap().port()));
-        script = script
-            .replace(&format!("127.0.0.1/{written}"), &format!("127.0.0.1/{}", listener.local_addr().unwrap().port()));
+        script = script.replace(
+            &format!("127.0.0.1:{written}"),
+            &format!("127.0.0.1:{}", listener.local_addr().unwrap().port()),
+        );
+        script = script.replace(
+            &format!("127.0.0.1/{written}"),
+            &format!("127.0.0.1/{}", listener.local_addr().unwrap().port()),
+        );
     }
     drop(listeners);
-    let path = format!("{}:{}:{}", bin.display(), readers.display(), std::env::var("PATH").unwrap());
+    let path = format!(
+        "{}:{}:{}",
+        bin.display(),
+        readers.display(),
+        std::env::var("PATH").unwrap()
+    );
     let (said, work) = (place.path().join("said"), work.canonicalize().unwrap());
     let output = fs::File::create(&said).unwrap();
     let mut shell = Command::new("bash")
@@ -297,8 +393,14 @@ fn run_page(page: &Page) {
         std::thread::sleep(Duration::from_millis(20));
     };
     let said = fs::read_to_string(&said).unwrap();
-    wait_for("the end of the page's processes", || working_in(&work).is_empty().then_some(()));
-    assert!(!said.contains(" requests failed: "), "{}: {said}", page.path.display());
+    wait_for("the end of the page's processes", || {
+        working_in(&work).is_empty().then_some(())
+    });
+    assert!(
+        !said.contains(" requests failed: "),
+        "{}: {said}",
+        page.path.display()
+    );
     let codes = fs::read_to_string(&codes).unwrap_or_default();
     for line in codes.lines() {
         let (code, rest) = line.split_once(' ').unwrap();
@@ -331,7 +433,10 @@ fn assert_generated(path: &str, text: &str) {
         fs::write(&path, text).unwrap();
     }
     let committed = fs::read_to_string(&path).unwrap_or_default();
-    let differs = committed.lines().zip(text.lines()).find(|(there, here)| there != here);
+    let differs = committed
+        .lines()
+        .zip(text.lines())
+        .find(|(there, here)| there != here);
     assert!(
         committed == text,
         "{} is stale ({differs:?}): run UPDATE_DOCS=1 cargo test -p crawlmark --test end_to_end docs::",
@@ -351,8 +456,15 @@ fn listing(summary: &str, list: &str, pages: &[(String, String)]) -> String {
         text.push('\n');
         is_below = line.ends_with(&format!("(reference/{list})"));
         for (path, page) in pages.iter().filter(|(path, _)| is_below && path != list) {
-            let title = page.lines().find_map(|line| line.strip_prefix("# ")).unwrap();
-            let _ = writeln!(text, "  - [{}](reference/{path})", title.trim_start_matches("crawlmark "));
+            let title = page
+                .lines()
+                .find_map(|line| line.strip_prefix("# "))
+                .unwrap();
+            let _ = writeln!(
+                text,
+                "  - [{}](reference/{path})",
+                title.trim_start_matches("crawlmark ")
+            );
         }
     }
     text
@@ -365,9 +477,10 @@ fn assert_listed(list: &str, pages: &[(String, String)]) {
 
 #[test]
 fn the_reference_is_that_of_the_program_and_the_schemas() {
-    for (list, pages) in
-        [("commands.md", commands::pages()), ("json.md", fields::pages(&root().join("results/schema")))]
-    {
+    for (list, pages) in [
+        ("commands.md", commands::pages()),
+        ("json.md", fields::pages(&root().join("results/schema"))),
+    ] {
         for (path, text) in &pages {
             assert_generated(path, text);
         }
@@ -378,19 +491,32 @@ fn the_reference_is_that_of_the_program_and_the_schemas() {
 #[test]
 fn fields_are_described_in_plain_words() {
     let wrong = fields::riddles(&root().join("results/schema"));
-    assert!(wrong.is_empty(), "{} descriptions:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "{} descriptions:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
 }
 
 #[test]
 fn every_verdict_and_every_kind_of_failure_has_its_row() {
     let verdicts = fs::read_to_string(root().join("docs/src/reference/verdicts.md")).unwrap();
     for verdict in Verdict::ALL {
-        assert!(verdicts.contains(&format!("\n| `{}` |", verdict.name())), "verdicts.md lacks {}", verdict.name());
+        assert!(
+            verdicts.contains(&format!("\n| `{}` |", verdict.name())),
+            "verdicts.md lacks {}",
+            verdict.name()
+        );
     }
     let failures = fs::read_to_string(root().join("docs/src/reference/failures.md")).unwrap();
     for kind in error_kinds() {
         let key = serde_json::to_value(kind).unwrap();
-        let row = format!("\n| `{}` | {} |", key.as_str().unwrap(), cause_in_words(FailureCause::Error(kind)));
+        let row = format!(
+            "\n| `{}` | {} |",
+            key.as_str().unwrap(),
+            cause_in_words(FailureCause::Error(kind))
+        );
         assert!(failures.contains(&row), "failures.md lacks {row}");
     }
 }
@@ -399,9 +525,12 @@ fn every_verdict_and_every_kind_of_failure_has_its_row() {
 fn error_kinds() -> Vec<ErrorKind> {
     let source = fs::read_to_string(root().join("harness/src/sample.rs")).unwrap();
     let (_, body) = source.split_once("impl ErrorKind {").unwrap();
-    let names = body.lines().filter_map(|line| line.split_once(" => \"")?.1.strip_suffix("\","));
-    let kinds: Vec<ErrorKind> =
-        names.filter_map(|name| serde_json::from_value(serde_json::Value::String(name.to_owned())).ok()).collect();
+    let names = body
+        .lines()
+        .filter_map(|line| line.split_once(" => \"")?.1.strip_suffix("\","));
+    let kinds: Vec<ErrorKind> = names
+        .filter_map(|name| serde_json::from_value(serde_json::Value::String(name.to_owned())).ok())
+        .collect();
     assert!(kinds.len() > 30, "{kinds:?}");
     kinds
 }

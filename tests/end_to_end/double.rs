@@ -1,5 +1,5 @@
-//! The crawl against an independent double: a server that shares no code with the bundled one says what it was sent,
-//! and answers with statuses that the bundled one does not know.
+//! The crawl against an independent double: a server that shares no code with the bundled one says
+//! what it was sent, and answers with statuses that the bundled one does not know.
 #![expect(clippy::unwrap_used, reason = "a test without its double is over")]
 
 use std::collections::BTreeSet;
@@ -22,7 +22,14 @@ async fn double(answer: ResponseTemplate) -> MockServer {
 /// Crawls `path` on the double, with one attempt for each item.
 fn crawl(server: &MockServer, path: &str, flags: &[&str]) -> Report {
     let url = format!("http://{}{path}", server.address());
-    Run::start([url.as_str()].into_iter().chain(ONE_ATTEMPT.split(' ')).chain(flags.iter().copied())).end().report(0)
+    Run::start(
+        [url.as_str()]
+            .into_iter()
+            .chain(ONE_ATTEMPT.split(' '))
+            .chain(flags.iter().copied()),
+    )
+    .end()
+    .report(0)
 }
 
 async fn received(server: &MockServer) -> Vec<Request> {
@@ -30,7 +37,12 @@ async fn received(server: &MockServer) -> Vec<Request> {
 }
 
 fn header<'a>(request: &'a Request, name: &str) -> Vec<&'a str> {
-    request.headers.get_all(name).iter().map(|value| value.to_str().unwrap()).collect()
+    request
+        .headers
+        .get_all(name)
+        .iter()
+        .map(|value| value.to_str().unwrap())
+        .collect()
 }
 
 #[tokio::test]
@@ -38,37 +50,99 @@ async fn a_status_is_the_state_that_it_means() {
     let status = ResponseTemplate::new;
     for (name, answer, code, state) in [
         ("empty", status(200), "200", "ok"),
-        ("text", status(200).set_body_string("not json at all"), "200", "ok"),
-        ("large", status(200).set_body_bytes(vec![b'x'; 1 << 20]), "200", "ok"),
+        (
+            "text",
+            status(200).set_body_string("not json at all"),
+            "200",
+            "ok",
+        ),
+        (
+            "large",
+            status(200).set_body_bytes(vec![b'x'; 1 << 20]),
+            "200",
+            "ok",
+        ),
         ("created", status(201).set_body_string("{}"), "201", "ok"),
         ("no content", status(204), "204", "ok"),
-        ("not found", status(404).set_body_string("no"), "404", "not_found"),
+        (
+            "not found",
+            status(404).set_body_string("no"),
+            "404",
+            "not_found",
+        ),
         ("gone", status(410), "410", "not_found"),
-        ("too many", status(429).insert_header("retry-after", "1"), "429", "gave_up"),
+        (
+            "too many",
+            status(429).insert_header("retry-after", "1"),
+            "429",
+            "gave_up",
+        ),
         ("too many without a time", status(429), "429", "gave_up"),
-        ("overload", status(503).insert_header("Retry-After", "120"), "503", "gave_up"),
+        (
+            "overload",
+            status(503).insert_header("Retry-After", "120"),
+            "503",
+            "gave_up",
+        ),
         ("outage", status(503), "503", "failed"),
-        ("error", status(500).set_body_string("oops"), "500", "failed"),
-        ("moved", status(301).insert_header("location", "/elsewhere"), "301", "failed"),
-        ("found", status(302).insert_header("location", "http://192.0.2.1/"), "302", "failed"),
+        (
+            "error",
+            status(500).set_body_string("oops"),
+            "500",
+            "failed",
+        ),
+        (
+            "moved",
+            status(301).insert_header("location", "/elsewhere"),
+            "301",
+            "failed",
+        ),
+        (
+            "found",
+            status(302).insert_header("location", "http://192.0.2.1/"),
+            "302",
+            "failed",
+        ),
         ("not modified", status(304), "304", "failed"),
         ("bad request", status(400), "400", "failed"),
         ("forbidden", status(403), "403", "failed"),
         ("odd", status(599), "599", "failed"),
     ] {
         let server = double(answer).await;
-        let report = crawl(&server, "/{id}", &["--ids", "0..12", "--shards", "2", "-c", "4"]);
+        let report = crawl(
+            &server,
+            "/{id}",
+            &["--ids", "0..12", "--shards", "2", "-c", "4"],
+        );
         report.assert_states(&[(state, 12)]);
         assert_eq!(report.statuses(), [(code.to_owned(), 12)].into(), "{name}");
         assert!(report.errors().is_empty(), "{name}: {:?}", report.errors());
-        assert_eq!(report.count("/totals/throttled"), if state == "gave_up" { 12 } else { 0 }, "{name}");
+        assert_eq!(
+            report.count("/totals/throttled"),
+            if state == "gave_up" { 12 } else { 0 },
+            "{name}"
+        );
         // Nothing is retried and no redirect is followed.
-        let paths: BTreeSet<String> = received(&server).await.iter().map(|r| r.url.path().to_owned()).collect();
-        assert_eq!(paths, (0..12).map(|id| format!("/{id}")).collect(), "{name}");
+        let paths: BTreeSet<String> = received(&server)
+            .await
+            .iter()
+            .map(|r| r.url.path().to_owned())
+            .collect();
+        assert_eq!(
+            paths,
+            (0..12).map(|id| format!("/{id}")).collect(),
+            "{name}"
+        );
         assert_eq!(received(&server).await.len(), 12, "{name}");
         // Bodies and heads.
-        let (bodies, received) = (if name == "large" { 12 << 20 } else { 0 }, report.count("/totals/bytes_received"));
-        assert!((bodies + 12 * 10..bodies + 12 * 1_000).contains(&received), "{name}: {received}");
+        let (bodies, received) = (
+            if name == "large" { 12 << 20 } else { 0 },
+            report.count("/totals/bytes_received"),
+        );
+        assert!(
+            (bodies + 12 * 10..bodies + 12 * 1_000).contains(&received),
+            "{name}: {received}"
+        );
     }
 }
 
@@ -116,11 +190,23 @@ async fn a_request_arrives_as_it_was_asked_for() {
         assert_eq!(header(request, "host"), [server.address().to_string()]);
     }
     assert_eq!(report.text("/plan/workload/method"), "POST");
-    for (text, sent) in [(format!("@{}", body_file.display()), &b"\0\xff\n"[..]), ("@@x".to_owned(), b"@x")] {
+    for (text, sent) in [
+        (format!("@{}", body_file.display()), &b"\0\xff\n"[..]),
+        ("@@x".to_owned(), b"@x"),
+    ] {
         let server = double(ResponseTemplate::new(200)).await;
-        crawl(&server, "/{id}", &["--ids", "0..2", "--shards", "1", "-c", "1", "--body", &text]);
+        crawl(
+            &server,
+            "/{id}",
+            &["--ids", "0..2", "--shards", "1", "-c", "1", "--body", &text],
+        );
         let requests = received(&server).await;
-        assert!(requests.iter().all(|request| request.body == sent && request.method.as_str() == "POST"), "{text}");
+        assert!(
+            requests
+                .iter()
+                .all(|request| request.body == sent && request.method.as_str() == "POST"),
+            "{text}"
+        );
         assert_eq!(requests.len(), 2);
     }
     // A header's value may be a secret, and a result is there to be shown around.
@@ -131,9 +217,14 @@ async fn a_request_arrives_as_it_was_asked_for() {
 async fn a_request_names_the_tool_and_carries_nothing_else_unless_told_to() {
     let server = double(ResponseTemplate::new(200)).await;
     crawl(&server, "/{id}", &["-n", "1", "--shards", "1", "-c", "1"]).assert_states(&[("ok", 1)]);
-    let [request] = &received(&server).await[..] else { panic!("one request was asked for") };
+    let [request] = &received(&server).await[..] else {
+        panic!("one request was asked for")
+    };
     assert_eq!(request.method.as_str(), "GET");
-    assert_eq!(header(request, "user-agent"), [concat!("crawlmark/", env!("CARGO_PKG_VERSION"))]);
+    assert_eq!(
+        header(request, "user-agent"),
+        [concat!("crawlmark/", env!("CARGO_PKG_VERSION"))]
+    );
     let names: BTreeSet<&str> = request.headers.keys().map(AsRef::as_ref).collect();
     assert_eq!(names, ["accept", "host", "user-agent"].into());
     assert!(request.body.is_empty());
@@ -143,26 +234,46 @@ async fn a_request_names_the_tool_and_carries_nothing_else_unless_told_to() {
 async fn an_id_may_stand_in_path_or_query_or_nowhere() {
     let server = double(ResponseTemplate::new(200)).await;
     for (template, expected) in [
-        ("/find?id={id}&full=1", ["/find?id=3&full=1", "/find?id=4&full=1"]),
+        (
+            "/find?id={id}&full=1",
+            ["/find?id=3&full=1", "/find?id=4&full=1"],
+        ),
         ("/items", ["/items", "/items"]),
         ("/items/?page=2", ["/items/?page=2", "/items/?page=2"]),
         ("", ["/", "/"]),
         ("/a%20b/{id}.json", ["/a%20b/3.json", "/a%20b/4.json"]),
     ] {
         server.reset().await;
-        Mock::given(any()).respond_with(ResponseTemplate::new(200)).mount(&server).await;
-        crawl(&server, template, &["--ids", "3..=4", "--shards", "1", "-c", "1"]).assert_states(&[("ok", 2)]);
-        let query = |query: Option<&str>| query.map_or_else(String::new, |query| format!("?{query}"));
-        let asked: Vec<String> =
-            received(&server).await.iter().map(|r| r.url.path().to_owned() + &query(r.url.query())).collect();
+        Mock::given(any())
+            .respond_with(ResponseTemplate::new(200))
+            .mount(&server)
+            .await;
+        crawl(
+            &server,
+            template,
+            &["--ids", "3..=4", "--shards", "1", "-c", "1"],
+        )
+        .assert_states(&[("ok", 2)]);
+        let query =
+            |query: Option<&str>| query.map_or_else(String::new, |query| format!("?{query}"));
+        let asked: Vec<String> = received(&server)
+            .await
+            .iter()
+            .map(|r| r.url.path().to_owned() + &query(r.url.query()))
+            .collect();
         assert_eq!(asked, expected, "{template}");
     }
 }
 
 #[tokio::test]
 async fn an_answer_to_head_has_no_body_to_wait_for() {
-    let server = double(ResponseTemplate::new(200).set_body_string("a body that is not sent")).await;
-    let report = crawl(&server, "/{id}", &["-n", "5", "--shards", "1", "-c", "1", "-m", "HEAD"]);
+    let server =
+        double(ResponseTemplate::new(200).set_body_string("a body that is not sent")).await;
+    let report = crawl(
+        &server,
+        "/{id}",
+        &["-n", "5", "--shards", "1", "-c", "1", "-m", "HEAD"],
+    );
     report.assert_states(&[("ok", 5)]);
     assert_eq!(report.count("/totals/connections_opened"), 1);
 }
@@ -170,7 +281,11 @@ async fn an_answer_to_head_has_no_body_to_wait_for() {
 #[tokio::test]
 async fn an_answer_that_takes_too_long_is_a_timeout() {
     let server = double(ResponseTemplate::new(200).set_delay(Duration::from_hours(1))).await;
-    let report = crawl(&server, "/{id}", &["-n", "6", "--shards", "2", "-c", "4", "--timeout", "100ms"]);
+    let report = crawl(
+        &server,
+        "/{id}",
+        &["-n", "6", "--shards", "2", "-c", "4", "--timeout", "100ms"],
+    );
     report.assert_states(&[("failed", 6)]);
     assert_eq!(report.errors(), [("timeout".to_owned(), 6)].into());
     assert!(report.statuses().is_empty());

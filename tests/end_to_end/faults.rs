@@ -1,6 +1,10 @@
-//! Each fault of the bundled target as its clients meet it: curl, Python's `http.client`, and the crawl. Each sees what
-//! it is, and the target has counted it.
-#![expect(clippy::unwrap_used, clippy::print_stderr, reason = "a test whose client fails is over; one without is told")]
+//! Each fault of the bundled target as its clients meet it: curl, Python's `http.client`, and the
+//! crawl. Each sees what it is, and the target has counted it.
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "a test whose client fails is over; one without is told"
+)]
 
 use std::collections::BTreeMap;
 use std::process::{Command, Stdio};
@@ -47,7 +51,13 @@ enum Seen {
 const SILENT: [&str; 2] = ["silence:1", "long-length:1"];
 
 const CASES: [Case; 18] = [
-    Case { fault: "error:1", status: Some(500), curl: &[0], python: "24", crawl: Seen::Rejected },
+    Case {
+        fault: "error:1",
+        status: Some(500),
+        curl: &[0],
+        python: "24",
+        crawl: Seen::Rejected,
+    },
     Case {
         fault: "drop:1",
         status: None,
@@ -84,7 +94,13 @@ const CASES: [Case; 18] = [
         python: "http.client.IncompleteRead",
         crawl: Seen::Broken("incomplete"),
     },
-    Case { fault: "drip:1:50ms", status: Some(200), curl: &[0], python: "115", crawl: Seen::Ok },
+    Case {
+        fault: "drip:1:50ms",
+        status: Some(200),
+        curl: &[0],
+        python: "115",
+        crawl: Seen::Ok,
+    },
     Case {
         fault: "silence:1",
         status: None,
@@ -92,13 +108,49 @@ const CASES: [Case; 18] = [
         python: "builtins.TimeoutError",
         crawl: Seen::Broken("timeout"),
     },
-    Case { fault: "redirect:1", status: Some(302), curl: &[0], python: "31", crawl: Seen::Rejected },
-    Case { fault: "close:1", status: Some(200), curl: &[0], python: "115", crawl: Seen::OkAndGone },
-    Case { fault: "challenge:1:200", status: Some(200), curl: &[0], python: "273", crawl: Seen::SoftBlocked },
-    Case { fault: "challenge:1", status: Some(403), curl: &[0], python: "273", crawl: Seen::SoftBlocked },
-    Case { fault: "challenge:1:429", status: Some(429), curl: &[0], python: "273", crawl: Seen::SoftBlocked },
+    Case {
+        fault: "redirect:1",
+        status: Some(302),
+        curl: &[0],
+        python: "31",
+        crawl: Seen::Rejected,
+    },
+    Case {
+        fault: "close:1",
+        status: Some(200),
+        curl: &[0],
+        python: "115",
+        crawl: Seen::OkAndGone,
+    },
+    Case {
+        fault: "challenge:1:200",
+        status: Some(200),
+        curl: &[0],
+        python: "273",
+        crawl: Seen::SoftBlocked,
+    },
+    Case {
+        fault: "challenge:1",
+        status: Some(403),
+        curl: &[0],
+        python: "273",
+        crawl: Seen::SoftBlocked,
+    },
+    Case {
+        fault: "challenge:1:429",
+        status: Some(429),
+        curl: &[0],
+        python: "273",
+        crawl: Seen::SoftBlocked,
+    },
     // More than a line of Python's may have, and less than hyper and curl read.
-    Case { fault: "huge-headers:1", status: Some(200), curl: &[0], python: "http.client.LineTooLong", crawl: Seen::Ok },
+    Case {
+        fault: "huge-headers:1",
+        status: Some(200),
+        curl: &[0],
+        python: "http.client.LineTooLong",
+        crawl: Seen::Ok,
+    },
     Case {
         fault: "huge-headers:1:512k",
         status: Some(200),
@@ -113,7 +165,13 @@ const CASES: [Case; 18] = [
         python: "1048576",
         crawl: Seen::Wrong("wrong_body"),
     },
-    Case { fault: "short-length:1", status: Some(200), curl: &[0], python: "57", crawl: Seen::Broken("wrong_body") },
+    Case {
+        fault: "short-length:1",
+        status: Some(200),
+        curl: &[0],
+        python: "57",
+        crawl: Seen::Broken("wrong_body"),
+    },
     Case {
         fault: "long-length:1",
         status: Some(200),
@@ -134,11 +192,18 @@ impl Case {
 
     /// How long a client waits, in seconds: hardly, where there is nothing to wait for.
     fn patience(&self) -> &'static str {
-        if SILENT.contains(&self.fault) { "0.3" } else { "60" }
+        if SILENT.contains(&self.fault) {
+            "0.3"
+        } else {
+            "60"
+        }
     }
 
     fn statuses(&self, requests: u64) -> BTreeMap<String, u64> {
-        self.status.into_iter().map(|status| (status.to_string(), requests)).collect()
+        self.status
+            .into_iter()
+            .map(|status| (status.to_string(), requests))
+            .collect()
     }
 
     /// The target has counted as many requests, each with this fault.
@@ -146,14 +211,29 @@ impl Case {
     fn check_books(&self, target: &Target, requests: u64) {
         let books = target.books();
         assert_eq!(books["requests"], json!(requests), "{}", self.fault);
-        assert_eq!(books["faults"], json!({ self.name(): requests }), "{}", self.fault);
-        assert_eq!(counts(&books["by_status"]), self.statuses(requests), "{}", self.fault);
+        assert_eq!(
+            books["faults"],
+            json!({ self.name(): requests }),
+            "{}",
+            self.fault
+        );
+        assert_eq!(
+            counts(&books["by_status"]),
+            self.statuses(requests),
+            "{}",
+            self.fault
+        );
     }
 }
 
 /// Whether this machine has a program.
 fn has(program: &str) -> bool {
-    let found = Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
+    let found = Command::new(program)
+        .arg("--version")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok();
     if !found {
         eprintln!("skipped: there is no {program} here");
     }
@@ -168,11 +248,24 @@ fn curl_meets_each_fault() {
     for case in &CASES {
         let target = case.target();
         let curl = Command::new("curl")
-            .args(["-q", "--silent", "--noproxy", "*", "--output", "/dev/null", "--max-time", case.patience()])
+            .args([
+                "-q",
+                "--silent",
+                "--noproxy",
+                "*",
+                "--output",
+                "/dev/null",
+                "--max-time",
+                case.patience(),
+            ])
             .arg(format!("http://{}/items/42", target.address()))
             .status()
             .unwrap();
-        assert!(curl.code().is_some_and(|code| case.curl.contains(&code)), "{}: {curl}", case.fault);
+        assert!(
+            curl.code().is_some_and(|code| case.curl.contains(&code)),
+            "{}: {curl}",
+            case.fault
+        );
         case.check_books(&target, 1);
     }
 }
@@ -184,7 +277,15 @@ fn curl_follows_a_redirect_to_the_item() {
     }
     let target = Target::start("--processes 1 --fault redirect:1");
     let curl = Command::new("curl")
-        .args(["-q", "--silent", "--noproxy", "*", "--location", "--max-redirs", "1"])
+        .args([
+            "-q",
+            "--silent",
+            "--noproxy",
+            "*",
+            "--location",
+            "--max-redirs",
+            "1",
+        ])
         .arg(format!("http://{}/items/42", target.address()))
         .output()
         .unwrap();
@@ -218,7 +319,9 @@ fn pythons_http_client_meets_each_fault() {
             .unwrap();
         let said = String::from_utf8(python.stdout).unwrap();
         // Before Python 3.10 a timeout of a socket had a name of its own.
-        let said = said.trim().replace("socket.timeout", "builtins.TimeoutError");
+        let said = said
+            .trim()
+            .replace("socket.timeout", "builtins.TimeoutError");
         assert_eq!(said, case.python, "{}", case.fault);
         case.check_books(&target, 1);
     }
@@ -244,12 +347,30 @@ fn the_crawl_meets_each_fault() {
             Seen::Broken(kind) => ([(kind.to_owned(), IDS)].into(), IDS),
         };
         assert_eq!(report.errors(), errors, "{}", case.fault);
-        assert_eq!(report.count("/totals/connections_opened"), connections, "{}", case.fault);
-        let soft_blocked = if case.crawl == Seen::SoftBlocked { IDS } else { 0 };
-        assert_eq!(report.count("/totals/soft_blocked"), soft_blocked, "{}", case.fault);
+        assert_eq!(
+            report.count("/totals/connections_opened"),
+            connections,
+            "{}",
+            case.fault
+        );
+        let soft_blocked = if case.crawl == Seen::SoftBlocked {
+            IDS
+        } else {
+            0
+        };
+        assert_eq!(
+            report.count("/totals/soft_blocked"),
+            soft_blocked,
+            "{}",
+            case.fault
+        );
         assert_eq!(report.count("/totals/throttled"), 0, "{}", case.fault);
         // A head that is too long to be read has no status here.
-        let statuses = if case.fault == "huge-headers:1:512k" { BTreeMap::new() } else { case.statuses(IDS) };
+        let statuses = if case.fault == "huge-headers:1:512k" {
+            BTreeMap::new()
+        } else {
+            case.statuses(IDS)
+        };
         assert_eq!(report.statuses(), statuses, "{}", case.fault);
         case.check_books(&target, IDS);
     }
@@ -258,11 +379,17 @@ fn the_crawl_meets_each_fault() {
 #[test]
 fn a_drip_is_late_by_its_time_and_too_late_beyond_the_timeout() {
     let target = Target::start("--processes 1 --fault drip:1:200ms");
-    let report = crawl_once(&format!("{} --ids 0..8 --shards 1 -c 8 --expect items:1", target.url()));
+    let report = crawl_once(&format!(
+        "{} --ids 0..8 --shards 1 -c 8 --expect items:1",
+        target.url()
+    ));
     report.assert_states(&[("ok", 8)]);
     assert!(report.number("/latency/service/min_us") >= 200_000.0);
     let target = Target::start("--processes 1 --fault drip:1:1h");
-    let report = crawl_once(&format!("{} --ids 0..8 --shards 1 -c 8 --expect items:1 --timeout 200ms", target.url()));
+    let report = crawl_once(&format!(
+        "{} --ids 0..8 --shards 1 -c 8 --expect items:1 --timeout 200ms",
+        target.url()
+    ));
     report.assert_states(&[("failed", 8)]);
     assert_eq!(report.errors(), [("timeout".to_owned(), 8)].into());
     assert_eq!(report.statuses(), [("200".to_owned(), 8)].into());
@@ -270,14 +397,21 @@ fn a_drip_is_late_by_its_time_and_too_late_beyond_the_timeout() {
 
 #[test]
 fn a_surplus_of_bytes_does_not_poison_the_next_answer() {
-    // Nothing is expected, so that half an item is as good as a whole one: only the connections tell. What is behind it
-    // must not be taken for an answer, nor may anything be asked on its connection again.
+    // Nothing is expected, so that half an item is as good as a whole one: only the connections
+    // tell. What is behind it must not be taken for an answer, nor may anything be asked on its
+    // connection again.
     let target = Target::start("--processes 1 --fault short-length:1");
-    let report = crawl_once(&format!("{} --ids 0..100 --shards 2 -c 4 --expect whole", target.url()));
+    let report = crawl_once(&format!(
+        "{} --ids 0..100 --shards 2 -c 4 --expect whole",
+        target.url()
+    ));
     report.assert_states(&[("ok", 100)]);
     assert_eq!(report.count("/totals/connections_opened"), 100);
     let target = Target::start("--processes 1 --fault short-length:0.3");
-    let report = crawl_once(&format!("{} --ids 0..300 --shards 2 -c 4 --expect items:1", target.url()));
+    let report = crawl_once(&format!(
+        "{} --ids 0..300 --shards 2 -c 4 --expect items:1",
+        target.url()
+    ));
     assert_agree(&report, &target.books());
     let short = counts(&target.books()["faults"])["short_length"];
     report.assert_states(&[("ok", 300 - short), ("failed", short)]);
@@ -294,7 +428,12 @@ fn picked(faults: &Faults, seed: u64, ids: u64) -> BTreeMap<String, u64> {
 
 /// What a crawl with the right expectation has seen is what was committed, to the last item.
 fn assert_accounted_for(report: &Report, faults: &BTreeMap<String, u64>, ids: u64) {
-    let sum = |names: &[&str]| names.iter().filter_map(|name| faults.get(*name)).sum::<u64>();
+    let sum = |names: &[&str]| {
+        names
+            .iter()
+            .filter_map(|name| faults.get(*name))
+            .sum::<u64>()
+    };
     let good = ["drip", "close", "huge_headers"];
     let failed = faults.values().sum::<u64>() - sum(&good);
     report.assert_states(&[("ok", ids - failed), ("failed", failed)]);
@@ -306,12 +445,36 @@ fn assert_accounted_for(report: &Report, faults: &BTreeMap<String, u64>, ids: u6
         ("timeout", sum(&["silence", "long_length"])),
         ("wrong_body", sum(&["huge_body", "short_length"])),
     ];
-    assert_eq!(report.errors(), errors.into_iter().map(|(kind, count)| (kind.to_owned(), count)).collect());
+    assert_eq!(
+        report.errors(),
+        errors
+            .into_iter()
+            .map(|(kind, count)| (kind.to_owned(), count))
+            .collect()
+    );
     assert_eq!(report.count("/totals/soft_blocked"), sum(&["challenge"]));
-    let other = sum(&["error", "redirect", "challenge", "drop", "reset", "garbage", "silence"]);
-    let statuses =
-        [("200", ids - other), ("302", sum(&["redirect"])), ("403", sum(&["challenge"])), ("503", sum(&["error"]))];
-    assert_eq!(report.statuses(), statuses.into_iter().map(|(status, count)| (status.to_owned(), count)).collect());
+    let other = sum(&[
+        "error",
+        "redirect",
+        "challenge",
+        "drop",
+        "reset",
+        "garbage",
+        "silence",
+    ]);
+    let statuses = [
+        ("200", ids - other),
+        ("302", sum(&["redirect"])),
+        ("403", sum(&["challenge"])),
+        ("503", sum(&["error"])),
+    ];
+    assert_eq!(
+        report.statuses(),
+        statuses
+            .into_iter()
+            .map(|(status, count)| (status.to_owned(), count))
+            .collect()
+    );
 }
 
 #[test]
@@ -327,16 +490,30 @@ fn a_mix_of_faults_is_found_counted_and_confirmed_to_the_last() {
         "--ids 0..{IDS} --seed {SEED} --shards 2 -c 64 --timeout 2s --target-processes 2 --target-fault {MIX}"
     ));
     assert_accounted_for(&report, &faults, IDS);
-    assert_eq!(*report.at("/witness/agrees"), json!(true), "{}", report.at("/witness/differences"));
+    assert_eq!(
+        *report.at("/witness/agrees"),
+        json!(true),
+        "{}",
+        report.at("/witness/differences")
+    );
     assert_eq!(report.counts("/witness/ledger/faults"), faults);
     assert_agree(&report, report.at("/witness/ledger"));
-    assert_eq!(*report.at("/plan/workload/target_faults"), json!(MIX.parse::<Faults>().unwrap().to_string()));
+    assert_eq!(
+        *report.at("/plan/workload/target_faults"),
+        json!(MIX.parse::<Faults>().unwrap().to_string())
+    );
 }
 
 #[test]
 fn a_head_too_long_to_read_is_no_difference_to_the_books() {
-    let report = crawl_once("--ids 0..200 --shards 2 -c 8 --target-fault huge-headers:0.2:512k,error:0.1");
-    assert_eq!(*report.at("/witness/agrees"), json!(true), "{}", report.at("/witness/differences"));
+    let report =
+        crawl_once("--ids 0..200 --shards 2 -c 8 --target-fault huge-headers:0.2:512k,error:0.1");
+    assert_eq!(
+        *report.at("/witness/agrees"),
+        json!(true),
+        "{}",
+        report.at("/witness/differences")
+    );
     let unread = report.count("/witness/ledger/faults/huge_headers");
     assert!(unread > 0);
     assert_eq!(report.errors(), [("malformed".to_owned(), unread)].into());
@@ -348,7 +525,10 @@ fn holds_that_grow_and_stalls_are_to_be_had_for_a_run() {
         "--ids 0..200 --shards 2 -c 8 --target-latency-per-in-flight 1us --target-stall 100ms,10ms --target-latency 1ms",
     );
     report.assert_states(&[("ok", 200)]);
-    assert_eq!(report.text("/plan/workload/target_latency_per_in_flight"), "1us");
+    assert_eq!(
+        report.text("/plan/workload/target_latency_per_in_flight"),
+        "1us"
+    );
     assert_eq!(report.text("/plan/workload/target_stall"), "100ms,10ms");
     assert_eq!(report.count("/witness/ledger/held_us/count"), 200);
     assert!(report.count("/witness/ledger/held_us/max_us") > 1000);

@@ -1,6 +1,9 @@
-//! Servers that send without end: no loop that reads from a target may pass `--timeout`, keep other hosts waiting, or
-//! keep the shard from reporting.
-#![expect(clippy::unwrap_used, reason = "a test that cannot write its URLs is over")]
+//! Servers that send without end: no loop that reads from a target may pass `--timeout`, keep other
+//! hosts waiting, or keep the shard from reporting.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test that cannot write its URLs is over"
+)]
 
 use std::io::Write;
 use std::time::Duration;
@@ -27,7 +30,12 @@ struct Case {
 }
 
 const fn case(start: &'static str, part: &'static str, kind: &'static str) -> Case {
-    Case { start, part, pause: Duration::ZERO, kind }
+    Case {
+        start,
+        part,
+        pause: Duration::ZERO,
+        kind,
+    }
 }
 
 const CHUNKED: &str = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
@@ -39,21 +47,44 @@ const HEAD: &str = "HTTP/1.1 200 OK\r\n";
 /// One for each loop that reads from a target.
 const CASES: [Case; 17] = [
     case("", "HTTP/1.1 100\r\n\r\n", "malformed"),
-    case("", "HTTP/1.1 103 Early Hints\r\nlink: </style.css>\r\n\r\n", "malformed"),
+    case(
+        "",
+        "HTTP/1.1 103 Early Hints\r\nlink: </style.css>\r\n\r\n",
+        "malformed",
+    ),
     case("\r\n", "\r\n", "malformed"),
     case(HEAD, "a: b\r\n", "malformed"),
     case(HEAD, "a", "malformed"),
-    Case { start: HEAD, part: "a: b\r\n", pause: Duration::from_millis(20), kind: "timeout" },
+    Case {
+        start: HEAD,
+        part: "a: b\r\n",
+        pause: Duration::from_millis(20),
+        kind: "timeout",
+    },
     case(CHUNKED, "1\r\nx\r\n", "timeout"),
     case(CHUNKED, "10\r\n0123456789abcdef\r\n", "timeout"),
-    case(CHUNKED, "00000000000000000000000000000001\r\nx\r\n", "malformed"),
+    case(
+        CHUNKED,
+        "00000000000000000000000000000001\r\nx\r\n",
+        "malformed",
+    ),
     case(CHUNKED, "0", "malformed"),
     case(CHUNK_LINE, "x", "malformed"),
     case(CHUNKED, "1;extension=x\r\nx\r\n", "malformed"),
     case(TRAILERS, "a: b\r\n", "malformed"),
-    Case { start: CHUNKED, part: "1\r\nx\r\n", pause: Duration::from_millis(5), kind: "timeout" },
+    Case {
+        start: CHUNKED,
+        part: "1\r\nx\r\n",
+        pause: Duration::from_millis(5),
+        kind: "timeout",
+    },
     case(LONG, "0123456789abcdef", "timeout"),
-    Case { start: LONG, part: "x", pause: Duration::from_millis(5), kind: "timeout" },
+    Case {
+        start: LONG,
+        part: "x",
+        pause: Duration::from_millis(5),
+        kind: "timeout",
+    },
     case("HTTP/1.1 200 OK\r\n\r\n", "0123456789abcdef", "timeout"),
 ];
 
@@ -64,7 +95,11 @@ impl Case {
             return;
         }
         peer.send(self.start);
-        let times = if self.pause.is_zero() { 16_384_usize.div_ceil(self.part.len()) } else { 1 };
+        let times = if self.pause.is_zero() {
+            16_384_usize.div_ceil(self.part.len())
+        } else {
+            1
+        };
         let block = self.part.repeat(times);
         while peer.try_send(&block) {
             // A trickle is the fault under test, not a wait for anything.
@@ -75,21 +110,40 @@ impl Case {
     /// Crawls `items` of it over `connections`, and as many of a healthy host beside it.
     #[track_caller]
     fn check(&self, connections: u64, items: u64) {
-        let flags = format!("--shards 1 -c {connections} --timeout {}ms", TIMEOUT.as_millis());
+        let flags = format!(
+            "--shards 1 -c {connections} --timeout {}ms",
+            TIMEOUT.as_millis()
+        );
         let ended = crawl_beside_a_healthy_host(|peer| self.serve(peer), items, &flags);
         let report = ended.report(0);
         let name = format!("{:?} {:?} at {connections}", self.start, self.part);
         report.assert_states(&[("ok", items), ("failed", items)]);
         let errors = report.errors();
-        assert!(errors.keys().all(|kind| kind == self.kind || kind == "timeout"), "{name}: {errors:?}");
-        assert!(connections > 1 || errors.len() == 1 && errors.contains_key(self.kind), "{name}: {errors:?}");
-        // What other programs took is not the client's; where the kernel does not say how long that was, four timeouts are.
-        let waited_us = report.at("/shards/0/run_delay_s").as_f64().map_or(RATIO * TIMEOUT.as_secs_f64(), |s| s) * 1e6;
+        assert!(
+            errors
+                .keys()
+                .all(|kind| kind == self.kind || kind == "timeout"),
+            "{name}: {errors:?}"
+        );
+        assert!(
+            connections > 1 || errors.len() == 1 && errors.contains_key(self.kind),
+            "{name}: {errors:?}"
+        );
+        // What other programs took is not the client's; where the kernel does not say how long that
+        // was, four timeouts are.
+        let waited_us = report
+            .at("/shards/0/run_delay_s")
+            .as_f64()
+            .map_or(RATIO * TIMEOUT.as_secs_f64(), |s| s)
+            * 1e6;
         let most_us = RATIO * TIMEOUT.as_micros() as f64 + waited_us;
         let longest = report.number("/latency/service_error/max_us");
         assert!(longest <= most_us, "{name}: {longest} us, of {most_us}");
         let healthy = report.number("/latency/service/max_us");
-        assert!(healthy <= most_us, "{name}: the healthy host took {healthy} us, of {most_us}");
+        assert!(
+            healthy <= most_us,
+            "{name}: the healthy host took {healthy} us, of {most_us}"
+        );
         assert!(report.at("/shards/0/fault").is_null(), "{name}");
     }
 }
@@ -105,7 +159,11 @@ fn crawl_beside_a_healthy_host(hostile: impl Fn(Peer) + Sync, items: u64, flags:
         with_server(healthy, |healthy| {
             let mut urls = tempfile::NamedTempFile::new().unwrap();
             write!(urls, "http://{hostile}/{{id}}\nhttp://{healthy}/{{id}}\n").unwrap();
-            let line = format!("--urls {} -n {} {flags} {ONE_ATTEMPT}", urls.path().display(), 2 * items);
+            let line = format!(
+                "--urls {} -n {} {flags} {ONE_ATTEMPT}",
+                urls.path().display(),
+                2 * items
+            );
             Run::start(line.split(' ')).end()
         })
     })
@@ -127,20 +185,40 @@ fn an_answer_without_end_does_not_starve_another_host() {
 
 #[test]
 fn interim_answers_are_allowed_up_to_64_and_the_next_one_is_malformed_at_once() {
-    // No client needs the timeout to know, nor the bytes: 65 of these are far below the limit on a head.
-    for interim in ["HTTP/1.1 100\r\n\r\n", "HTTP/1.1 103 Early Hints\r\nlink: </a.css>\r\n\r\n"] {
-        for (count, last, expected) in [(64, OK, [("ok", 40), ("failed", 0)]), (65, "", [("ok", 20), ("failed", 20)])] {
+    // No client needs the timeout to know, nor the bytes: 65 of these are far below the limit on a
+    // head.
+    for interim in [
+        "HTTP/1.1 100\r\n\r\n",
+        "HTTP/1.1 103 Early Hints\r\nlink: </a.css>\r\n\r\n",
+    ] {
+        for (count, last, expected) in [
+            (64, OK, [("ok", 40), ("failed", 0)]),
+            (65, "", [("ok", 20), ("failed", 20)]),
+        ] {
             let serve = |mut peer: Peer| {
                 while peer.request().is_some() {
                     peer.send(&(interim.repeat(count) + last));
                 }
             };
-            let report = crawl_beside_a_healthy_host(serve, 20, "--shards 1 -c 4 --timeout 10s").report(0);
+            let report =
+                crawl_beside_a_healthy_host(serve, 20, "--shards 1 -c 4 --timeout 10s").report(0);
             report.assert_states(&expected);
             let failed = expected[1].1;
             let errors: Vec<_> = report.errors().into_iter().collect();
-            assert_eq!(errors, if failed > 0 { vec![("malformed".to_owned(), failed)] } else { vec![] }, "{interim:?}");
-            assert_eq!(report.statuses(), [("200".to_owned(), 40 - failed)].into(), "an interim answer is no answer");
+            assert_eq!(
+                errors,
+                if failed > 0 {
+                    vec![("malformed".to_owned(), failed)]
+                } else {
+                    vec![]
+                },
+                "{interim:?}"
+            );
+            assert_eq!(
+                report.statuses(),
+                [("200".to_owned(), 40 - failed)].into(),
+                "an interim answer is no answer"
+            );
         }
     }
 }

@@ -1,5 +1,5 @@
-//! The live view on a terminal of its own, as an emulator shows it: drawn in place, and gone from the cursor's line
-//! whatever ends the run.
+//! The live view on a terminal of its own, as an emulator shows it: drawn in place, and gone from
+//! the cursor's line whatever ends the run.
 #![expect(clippy::unwrap_used, reason = "a test without a terminal is over")]
 
 use std::fs::{self, File};
@@ -32,9 +32,15 @@ struct Terminal {
 }
 
 impl Terminal {
-    /// Starts `crawlmark run` with `args`, and with nothing in its environment that changes the view but this.
+    /// Starts `crawlmark run` with `args`, and with nothing in its environment that changes the
+    /// view but this.
     fn start(args: &str, environment: &[(&str, &str)]) -> Self {
-        let size = Winsize { ws_row: ROWS, ws_col: COLUMNS, ws_xpixel: 0, ws_ypixel: 0 };
+        let size = Winsize {
+            ws_row: ROWS,
+            ws_col: COLUMNS,
+            ws_xpixel: 0,
+            ws_ypixel: 0,
+        };
         let pty = openpty(&size, None).unwrap();
         let directory = tempfile::tempdir().unwrap();
         let mut command = Command::new("setsid");
@@ -51,8 +57,18 @@ impl Terminal {
             .stderr(Stdio::from(pty.slave))
             .spawn()
             .unwrap();
-        let parser = Parser::new(NonZero::new(ROWS).unwrap(), NonZero::new(COLUMNS).unwrap(), 0);
-        Self { keyboard: pty.master, child, parser, written: Vec::new(), _directory: directory }
+        let parser = Parser::new(
+            NonZero::new(ROWS).unwrap(),
+            NonZero::new(COLUMNS).unwrap(),
+            0,
+        );
+        Self {
+            keyboard: pty.master,
+            child,
+            parser,
+            written: Vec::new(),
+            _directory: directory,
+        }
     }
 
     /// Reads what there is. Whether there may be more.
@@ -79,7 +95,10 @@ impl Terminal {
         let clock = Clock::start();
         while self.screen().contents().matches(text).count() < times {
             let screen = self.screen().contents();
-            assert!(self.read() && clock.now().0 < duration_ns(DEADLINE), "no {text:?} on the screen:\n{screen}");
+            assert!(
+                self.read() && clock.now().0 < duration_ns(DEADLINE),
+                "no {text:?} on the screen:\n{screen}"
+            );
         }
     }
 
@@ -92,7 +111,11 @@ impl Terminal {
     fn end(&mut self) -> ExitStatus {
         let clock = Clock::start();
         while self.read() {
-            assert!(clock.now().0 < duration_ns(DEADLINE), "it does not end:\n{}", self.screen().contents());
+            assert!(
+                clock.now().0 < duration_ns(DEADLINE),
+                "it does not end:\n{}",
+                self.screen().contents()
+            );
         }
         wait_for("the end of the run", || self.child.try_wait().unwrap())
     }
@@ -103,14 +126,22 @@ impl Terminal {
 
     /// The lines on the screen down to the last that is not empty.
     fn lines(&self) -> Vec<String> {
-        self.screen().contents().lines().map(|line| line.trim_end().to_owned()).collect()
+        self.screen()
+            .contents()
+            .lines()
+            .map(|line| line.trim_end().to_owned())
+            .collect()
     }
 
     /// Checks that the cursor can be seen, at the start of the line below all others.
     fn assert_clean_line(&self) {
         let lines = self.lines();
         assert!(!self.screen().hide_cursor());
-        assert_eq!(self.screen().cursor_position(), (u16::try_from(lines.len()).unwrap(), 0), "{lines:#?}");
+        assert_eq!(
+            self.screen().cursor_position(),
+            (u16::try_from(lines.len()).unwrap(), 0),
+            "{lines:#?}"
+        );
     }
 }
 
@@ -121,7 +152,11 @@ impl Drop for Terminal {
 }
 
 fn starting_with<'a>(lines: &'a [String], name: &str) -> Vec<&'a str> {
-    lines.iter().map(String::as_str).filter(|line| line.starts_with(name)).collect()
+    lines
+        .iter()
+        .map(String::as_str)
+        .filter(|line| line.starts_with(name))
+        .collect()
 }
 
 #[test]
@@ -133,21 +168,43 @@ fn a_run_is_drawn_in_place_until_the_keyboard_stops_it() {
     terminal.wait_for(1, "service  p50");
     terminal.assert_clean_line();
     let lines = terminal.lines();
-    assert!(lines[0].starts_with("crawling "), "nothing has left the screen: {lines:#?}");
-    for name in ["shard ", "0 ", "1 ", "total ", "rate ", "service ", "outcomes ", "limit "] {
+    assert!(
+        lines[0].starts_with("crawling "),
+        "nothing has left the screen: {lines:#?}"
+    );
+    for name in [
+        "shard ",
+        "0 ",
+        "1 ",
+        "total ",
+        "rate ",
+        "service ",
+        "outcomes ",
+        "limit ",
+    ] {
         assert_eq!(starting_with(&lines, name).len(), 1, "{name}: {lines:#?}");
     }
-    assert!(starting_with(&lines, "rate ")[0].contains(['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█', '_']));
+    assert!(
+        starting_with(&lines, "rate ")[0].contains(['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█', '_'])
+    );
 
     terminal.press(b'C' - b'@');
     assert_eq!(terminal.end().code(), Some(130));
     terminal.assert_clean_line();
     let lines = terminal.lines();
     assert!(lines[0].starts_with("crawling "), "{lines:#?}");
-    assert!(lines.iter().all(|line| !line.contains("^C")), "the key's echo is drawn over: {lines:#?}");
-    let [total] = starting_with(&lines, "total ")[..] else { unreachable!("one total: {lines:#?}") };
+    assert!(
+        lines.iter().all(|line| !line.contains("^C")),
+        "the key's echo is drawn over: {lines:#?}"
+    );
+    let [total] = starting_with(&lines, "total ")[..] else {
+        unreachable!("one total: {lines:#?}")
+    };
     assert!(total.contains(" in "), "{total}");
-    assert!(starting_with(&lines, "service ").is_empty(), "nothing is said of now: {lines:#?}");
+    assert!(
+        starting_with(&lines, "service ").is_empty(),
+        "nothing is said of now: {lines:#?}"
+    );
 }
 
 #[test]
@@ -170,30 +227,63 @@ fn a_terminal_shows_colours_and_blocks_where_it_has_them() {
         let mut terminal = Terminal::start(&format!("{args} --color {color}"), &environment);
         assert_eq!(terminal.end().code(), Some(0), "{:#?}", terminal.lines());
         terminal.assert_clean_line();
-        assert_eq!(starting_with(&terminal.lines(), "total ").len(), 1, "{environment:?}");
-        assert_eq!(terminal.written.windows(dim.len()).any(|part| part == dim), is_coloured, "{environment:?}");
+        assert_eq!(
+            starting_with(&terminal.lines(), "total ").len(),
+            1,
+            "{environment:?}"
+        );
+        assert_eq!(
+            terminal.written.windows(dim.len()).any(|part| part == dim),
+            is_coloured,
+            "{environment:?}"
+        );
         assert!(!is_ascii || terminal.written.is_ascii(), "{environment:?}");
     }
 }
 
 #[test]
 fn what_is_no_terminal_has_colours_only_when_they_are_wanted_always() {
-    for (color, no_color, is_coloured) in
-        [("auto", "", false), ("never", "", false), ("always", "", true), ("always", "1", true)]
-    {
+    for (color, no_color, is_coloured) in [
+        ("auto", "", false),
+        ("never", "", false),
+        ("always", "", true),
+        ("always", "1", true),
+    ] {
         let place = tempfile::tempdir().unwrap();
         let mut run = Command::new(program());
-        run.args(["run", "-n", "10", "-s", "1", "--target-processes", "1", "--out", "out", "--color", color]);
-        run.env_remove("CLICOLOR_FORCE").env_remove("NO_COLOR").current_dir(place.path());
+        run.args([
+            "run",
+            "-n",
+            "10",
+            "-s",
+            "1",
+            "--target-processes",
+            "1",
+            "--out",
+            "out",
+            "--color",
+            color,
+        ]);
+        run.env_remove("CLICOLOR_FORCE")
+            .env_remove("NO_COLOR")
+            .current_dir(place.path());
         if !no_color.is_empty() {
             run.env("NO_COLOR", no_color);
         }
         let done = run.output().unwrap();
         assert_eq!(done.status.code(), Some(0));
         assert!(!done.stdout.is_empty());
-        assert_eq!(done.stdout.contains(&0x1b), is_coloured, "--color {color}, NO_COLOR={no_color}");
+        assert_eq!(
+            done.stdout.contains(&0x1b),
+            is_coloured,
+            "--color {color}, NO_COLOR={no_color}"
+        );
         // What is saved has none.
-        assert!(!fs::read(place.path().join("out/summary.md")).unwrap().contains(&0x1b));
+        assert!(
+            !fs::read(place.path().join("out/summary.md"))
+                .unwrap()
+                .contains(&0x1b)
+        );
     }
 }
 
@@ -205,5 +295,9 @@ fn a_terminal_that_cannot_move_its_cursor_gets_lines() {
     terminal.wait_for(2, " in flight ");
     terminal.press(b'C' - b'@');
     assert_eq!(terminal.end().code(), Some(130));
-    assert!(!terminal.written.contains(&b'\x1b'), "{:#?}", terminal.lines());
+    assert!(
+        !terminal.written.contains(&b'\x1b'),
+        "{:#?}",
+        terminal.lines()
+    );
 }

@@ -1,9 +1,9 @@
-//! End to end: the program as its users run it, against the bundled target, doubles that share no code with it, and a
-//! real server.
+//! End to end: the program as its users run it, against the bundled target, doubles that share no
+//! code with it, and a real server.
 //!
-//! Every run's report is checked against the committed schema and its own sums, and nothing may be left of a run that
-//! has ended: no process, no temporary file. Nothing here waits by sleeping for a fixed time: each wait is for an event,
-//! with a deadline that only a hang meets.
+//! Every run's report is checked against the committed schema and its own sums, and nothing may be
+//! left of a run that has ended: no process, no temporary file. Nothing here waits by sleeping for
+//! a fixed time: each wait is for an event, with a deadline that only a hang meets.
 
 mod ab;
 mod adds_up;

@@ -1,8 +1,11 @@
-//! Names with several addresses, and names whose addresses change during the run: a thread of this test has a hosts file of its own,
-//! which the machine's other processes do not see.
+//! Names with several addresses, and names whose addresses change during the run: a thread of this
+//! test has a hosts file of its own, which the machine's other processes do not see.
 //!
 //! That takes root and the program `mount`; without them it is skipped, and says so.
-#![expect(clippy::unwrap_used, reason = "a test whose names cannot be looked up is over")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test whose names cannot be looked up is over"
+)]
 #![expect(clippy::print_stdout, reason = "a test that is skipped says so")]
 
 use std::fs;
@@ -31,12 +34,22 @@ impl Hosts {
     fn mount() -> Result<Self, String> {
         unshare(CloneFlags::CLONE_NEWNS).map_err(|error| format!("mounts of its own: {error}"))?;
         let place = tempfile::tempdir().unwrap();
-        let hosts = Self { path: place.path().join("hosts"), _place: place };
+        let hosts = Self {
+            path: place.path().join("hosts"),
+            _place: place,
+        };
         hosts.write("");
         let mount = |arguments: &[&Path]| {
-            let status = Command::new("mount").args(arguments).stdin(Stdio::null()).status();
+            let status = Command::new("mount")
+                .args(arguments)
+                .stdin(Stdio::null())
+                .status();
             let status = status.map_err(|error| format!("`mount` cannot be started: {error}"))?;
-            if status.success() { Ok(()) } else { Err(format!("mount {arguments:?}: {status}")) }
+            if status.success() {
+                Ok(())
+            } else {
+                Err(format!("mount {arguments:?}: {status}"))
+            }
         };
         // What is mounted here is seen nowhere else.
         mount(&[Path::new("--make-rprivate"), Path::new("/")])?;
@@ -61,10 +74,23 @@ fn with_hosts(test: impl FnOnce(&Hosts) + Send) {
 
 /// Targets at these addresses, with one port.
 fn targets<const N: usize>(addresses: [&str; N]) -> ([Target; N], String) {
-    let free = |port: &u16| addresses.iter().all(|address| TcpListener::bind((*address, *port)).is_ok());
-    let any = || TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let free = |port: &u16| {
+        addresses
+            .iter()
+            .all(|address| TcpListener::bind((*address, *port)).is_ok())
+    };
+    let any = || {
+        TcpListener::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap()
+            .port()
+    };
     let port = std::iter::repeat_with(any).take(100).find(free).unwrap();
-    (addresses.map(|address| Target::start_on(&format!("{address}:{port}"), "--processes 1")), port.to_string())
+    (
+        addresses.map(|address| Target::start_on(&format!("{address}:{port}"), "--processes 1")),
+        port.to_string(),
+    )
 }
 
 #[test]
@@ -72,7 +98,9 @@ fn new_connections_use_the_addresses_of_a_name_in_turn_and_pass_over_dead_ones()
     with_hosts(|hosts| {
         let ([one, two], port) = targets(["127.0.0.2", "127.0.0.3"]);
         // Nothing listens at 127.0.0.4 and ::1.
-        hosts.write("127.0.0.2 many.test\n127.0.0.4 many.test\n127.0.0.3 many.test\n::1 many.test\n");
+        hosts.write(
+            "127.0.0.2 many.test\n127.0.0.4 many.test\n127.0.0.3 many.test\n::1 many.test\n",
+        );
         let flags = "-n 400 --shards 2 -c 4 --disable-keepalive --retries 0";
         let report = crawl(&format!("http://many.test:{port}/items/{{id}} {flags}"));
         report.assert_states(&[("ok", 400)]);
@@ -88,7 +116,8 @@ fn a_name_is_looked_up_again_and_new_connections_move_with_it() {
     with_hosts(|hosts| {
         let ([old, new], port) = targets(["127.0.0.2", "127.0.0.3"]);
         hosts.write("127.0.0.2 moves.test\n");
-        let flags = "-d 60s --shards 1 -c 2 --rate 200 --max-requests-per-connection 5 --dns-ttl 50ms";
+        let flags =
+            "-d 60s --shards 1 -c 2 --rate 200 --max-requests-per-connection 5 --dns-ttl 50ms";
         let run = Run::start(format!("http://moves.test:{port}/items/{{id}} {flags}").split(' '));
         old.wait_for_requests(20);
         // It is gone for a while: the old address is kept.
@@ -105,7 +134,10 @@ fn a_name_is_looked_up_again_and_new_connections_move_with_it() {
         });
         run.signal(Signal::SIGINT);
         let report = run.end().report(130);
-        let (lookups, failed) = (report.count("/totals/lookups"), report.count("/totals/lookups_failed"));
+        let (lookups, failed) = (
+            report.count("/totals/lookups"),
+            report.count("/totals/lookups_failed"),
+        );
         assert!(failed >= 1 && lookups > failed, "{failed} of {lookups}");
         assert_eq!(report.text("/plan/workload/dns_ttl_us"), "50000");
         assert!(report.errors().is_empty(), "{:?}", report.errors());
@@ -117,9 +149,19 @@ fn lookups_without_a_name_are_refused() {
     assert_refused(&[
         (&["URL", "--dns-ttl", "5s"], "there is no name to look up"),
         (&["--dns-ttl", "5s"], "there is no name to look up"),
-        (&["http://localhost:9/{id}", "--dns-ttl", "0"], "--dns-ttl must be longer than 0"),
         (
-            &["http://a.test:9/{id}", "-R1", "-x", "socks5h://127.0.0.1:9", "--dns-ttl", "5s"],
+            &["http://localhost:9/{id}", "--dns-ttl", "0"],
+            "--dns-ttl must be longer than 0",
+        ),
+        (
+            &[
+                "http://a.test:9/{id}",
+                "-R1",
+                "-x",
+                "socks5h://127.0.0.1:9",
+                "--dns-ttl",
+                "5s",
+            ],
             "there is no name to look up",
         ),
     ]);

@@ -19,7 +19,8 @@ fn page(ended: &Ended) -> String {
 
 /// What is to be typed after `crawlmark run` to do it again.
 fn again(report: &Report) -> Vec<String> {
-    let arguments: Vec<String> = serde_json::from_value(report.at("/command/arguments").clone()).unwrap();
+    let arguments: Vec<String> =
+        serde_json::from_value(report.at("/command/arguments").clone()).unwrap();
     assert_eq!(arguments[..2], ["crawlmark", "run"]);
     arguments[2..].to_vec()
 }
@@ -31,13 +32,25 @@ fn withheld(report: &Report) -> Vec<String> {
 #[test]
 fn a_run_saves_a_page_that_loads_nothing() {
     let target = Target::start("");
-    let args = [&*target.url(), "-n", "200", "-s", "2", "-c", "4", "--tag", "note=<img src=http://h/x>"];
+    let args = [
+        &*target.url(),
+        "-n",
+        "200",
+        "-s",
+        "2",
+        "-c",
+        "4",
+        "--tag",
+        "note=<img src=http://h/x>",
+    ];
     let ended = Run::start(args).end();
     let report = ended.report(0);
     let page = page(&ended);
     assert!(page.starts_with("<!DOCTYPE html>") && page.contains(report.text("/plan/target")));
     assert!(page.contains("note: &lt;img src=http://h/x&gt;"));
-    for loads in ["src=\"", "href=\"h", "url(", "@import", "<link", "<img", "<iframe"] {
+    for loads in [
+        "src=\"", "href=\"h", "url(", "@import", "<link", "<img", "<iframe",
+    ] {
         assert!(!page.contains(loads), "{loads}");
     }
     assert!(page.contains("default-src &#39;none&#39;"));
@@ -58,13 +71,20 @@ fn the_command_of_a_run_asks_for_the_same_plan() {
         let code = first.code().unwrap();
         let first = first.report(code);
         let second = Run::start(again(&first)).end().report(code);
-        assert_eq!(second.text("/plan/config_hash"), first.text("/plan/config_hash"), "{flags}: {:?}", again(&first));
+        assert_eq!(
+            second.text("/plan/config_hash"),
+            first.text("/plan/config_hash"),
+            "{flags}: {:?}",
+            again(&first)
+        );
         for same in ["/plan", "/command", "/name", "/tags"] {
             assert_eq!(second.at(same), first.at(same), "{flags}");
         }
         let expressions = |report: &Report| {
             let gates = report.at("/gates").as_array().unwrap().iter();
-            gates.map(|gate| gate["expression"].clone()).collect::<Vec<_>>()
+            gates
+                .map(|gate| gate["expression"].clone())
+                .collect::<Vec<_>>()
         };
         assert_eq!(expressions(&second), expressions(&first));
     }
@@ -109,14 +129,39 @@ fn secrets_are_neither_in_the_page_nor_in_the_command() {
     let page = page(&ended);
     assert!(!page.contains("sesame") && !report.json().to_string().contains("sesame"));
     let of_the_url = "secrets in the query of the URL, which stand there as `...`";
-    assert_eq!(withheld(&report), [of_the_url, "--header 'authorization: ...'", "--header 'x-key: ...'", "--body ..."]);
-    assert!(report.text("/plan/target").ends_with("?api_key=...&page=2"), "{}", report.text("/plan/target"));
-    for entry in std::fs::read_dir(ended.result()).unwrap().flatten().filter(|entry| entry.path().is_file()) {
+    assert_eq!(
+        withheld(&report),
+        [
+            of_the_url,
+            "--header 'authorization: ...'",
+            "--header 'x-key: ...'",
+            "--body ..."
+        ]
+    );
+    assert!(
+        report.text("/plan/target").ends_with("?api_key=...&page=2"),
+        "{}",
+        report.text("/plan/target")
+    );
+    for entry in std::fs::read_dir(ended.result())
+        .unwrap()
+        .flatten()
+        .filter(|entry| entry.path().is_file())
+    {
         let bytes = std::fs::read(entry.path()).unwrap();
-        assert!(!bytes.windows(6).any(|six| six == b"sesame"), "{}", entry.path().display());
+        assert!(
+            !bytes.windows(6).any(|six| six == b"sesame"),
+            "{}",
+            entry.path().display()
+        );
     }
     assert!(
-        ["--header</span> &#39;authorization: ...&#39;", "--body</span> ..."].iter().all(|flag| page.contains(flag))
+        [
+            "--header</span> &#39;authorization: ...&#39;",
+            "--body</span> ..."
+        ]
+        .iter()
+        .all(|flag| page.contains(flag))
     );
 }
 
@@ -129,10 +174,28 @@ fn the_page_of_a_run_is_interactive_in_chromium() {
     }
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let (example, out) = (root.join("results/example"), tempfile::tempdir().unwrap());
-    call(root, &["report", example.to_str().unwrap(), "--out", out.path().to_str().unwrap(), "--quiet"]);
+    call(
+        root,
+        &[
+            "report",
+            example.to_str().unwrap(),
+            "--out",
+            out.path().to_str().unwrap(),
+            "--quiet",
+        ],
+    );
     let page = out.path().join("report.html");
-    let arguments = [root.join("tests/page/drive.py"), page, example.join("result.json")];
+    let arguments = [
+        root.join("tests/page/drive.py"),
+        page,
+        example.join("result.json"),
+    ];
     let driven = Command::new("python3").args(arguments).output().unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    assert!(driven.status.success(), "{}{}", text(&driven.stdout), text(&driven.stderr));
+    assert!(
+        driven.status.success(),
+        "{}{}",
+        text(&driven.stdout),
+        text(&driven.stderr)
+    );
 }

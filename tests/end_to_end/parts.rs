@@ -1,5 +1,9 @@
-//! A crawl in parts, each a process that knows the others only by their shared directory; some are killed, and some come back late.
-#![expect(clippy::unwrap_used, reason = "a test without its plan or its parts is over")]
+//! A crawl in parts, each a process that knows the others only by their shared directory; some are
+//! killed, and some come back late.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test without its plan or its parts is over"
+)]
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -29,12 +33,20 @@ struct Parts {
 impl Parts {
     /// Makes the plan of a crawl of `url`.
     fn plan(url: &str, nodes: u32, flags: &str) -> Self {
-        let parts = Self { home: tempfile::tempdir().unwrap(), nodes };
+        let parts = Self {
+            home: tempfile::tempdir().unwrap(),
+            nodes,
+        };
         let (plan, nodes) = (parts.plan_file(), nodes.to_string());
         let mut args = vec!["plan", url, "--nodes", &nodes, "--out", &plan];
         args.extend(flags.split_whitespace());
         let done = Started::new(&args).end().code(&[0]);
-        assert_eq!(done.stderr.is_empty(), flags.contains("--quiet"), "{}", done.stderr);
+        assert_eq!(
+            done.stderr.is_empty(),
+            flags.contains("--quiet"),
+            "{}",
+            done.stderr
+        );
         parts
     }
 
@@ -58,7 +70,16 @@ impl Parts {
 
     fn start_with(&self, (part, flag): (u32, &str), variables: &[(&str, &Path)]) -> Started {
         let node = format!("{part}/{}", self.nodes);
-        let args = ["run", "--plan", &self.plan_file(), "--node", &node, "--into", &self.path("crawl"), flag];
+        let args = [
+            "run",
+            "--plan",
+            &self.plan_file(),
+            "--node",
+            &node,
+            "--into",
+            &self.path("crawl"),
+            flag,
+        ];
         Started::with(&args, variables)
     }
 
@@ -71,7 +92,10 @@ impl Parts {
         let done = self.merge(&[]).code(&[0]);
         let out = done.out();
         let summary = fs::read_to_string(out.join("summary.md")).unwrap();
-        assert!(summary.contains("\n## Parts\n") && !summary.contains("Shard"), "{summary}");
+        assert!(
+            summary.contains("\n## Parts\n") && !summary.contains("Shard"),
+            "{summary}"
+        );
         let report = Report::read(&out.join("result.json"));
         assert!(report.count("/totals/peak_in_flight") <= report.count("/plan/connections"));
         report
@@ -83,23 +107,41 @@ impl Parts {
 
     /// The length of all checkpoints of the part's attempts.
     fn checkpoints(&self, part: u32) -> u64 {
-        let attempts = fs::read_dir(self.directory().join(format!("part-{part:05}"))).into_iter().flatten().flatten();
-        let saved = attempts.filter_map(|attempt| fs::read_dir(attempt.path().join("items")).ok()).flatten().flatten();
-        let checkpoints =
-            saved.filter(|file| file.path().extension().is_some_and(|extension| extension == "checkpoint"));
-        checkpoints.map(|file| file.metadata().map_or(0, |data| data.len())).sum()
+        let attempts = fs::read_dir(self.directory().join(format!("part-{part:05}")))
+            .into_iter()
+            .flatten()
+            .flatten();
+        let saved = attempts
+            .filter_map(|attempt| fs::read_dir(attempt.path().join("items")).ok())
+            .flatten()
+            .flatten();
+        let checkpoints = saved.filter(|file| {
+            file.path()
+                .extension()
+                .is_some_and(|extension| extension == "checkpoint")
+        });
+        checkpoints
+            .map(|file| file.metadata().map_or(0, |data| data.len()))
+            .sum()
     }
 
     /// The last status of the only attempt at a part; none before the first.
     fn status(&self, part: u32) -> Option<Value> {
         let mut attempts = fs::read_dir(self.directory().join(format!("part-{part:05}"))).ok()?;
-        serde_json::from_str(&fs::read_to_string(attempts.next()?.ok()?.path().join("status.json")).ok()?).ok()
+        serde_json::from_str(
+            &fs::read_to_string(attempts.next()?.ok()?.path().join("status.json")).ok()?,
+        )
+        .ok()
     }
 
     /// The names of the slots' files, sorted; none before they are made.
     fn slots(&self) -> Vec<String> {
-        let Ok(entries) = fs::read_dir(self.directory().join("slots")) else { return Vec::new() };
-        let mut names: Vec<String> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        let Ok(entries) = fs::read_dir(self.directory().join("slots")) else {
+            return Vec::new();
+        };
+        let mut names: Vec<String> = entries
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
         names.sort_unstable();
         names
     }
@@ -117,8 +159,12 @@ fn is_free(slot: &str) -> bool {
     slot.rsplit('.').next() == Some("free")
 }
 
-/// A library that sets the calendar clock of a program an hour ahead once the file `JUMPED` exists; none without a C compiler.
-#[expect(clippy::print_stderr, reason = "a check that cannot be made is skipped aloud")]
+/// A library that sets the calendar clock of a program an hour ahead once the file `JUMPED` exists;
+/// none without a C compiler.
+#[expect(
+    clippy::print_stderr,
+    reason = "a check that cannot be made is skipped aloud"
+)]
 fn jumping_clock(home: &Path) -> Option<PathBuf> {
     const SOURCE: &str = "#define _GNU_SOURCE
         #include <stdlib.h>
@@ -132,7 +178,10 @@ fn jumping_clock(home: &Path) -> Option<PathBuf> {
         }";
     let (source, library) = (home.join("clock.c"), home.join("clock.so"));
     fs::write(&source, SOURCE).unwrap();
-    let built = Command::new("cc").args(["-shared", "-fPIC", "-o"]).args([&library, &source]).status();
+    let built = Command::new("cc")
+        .args(["-shared", "-fPIC", "-o"])
+        .args([&library, &source])
+        .status();
     let is_built = cfg!(target_env = "gnu") && built.is_ok_and(|status| status.success());
     if !is_built {
         eprintln!("skipped: a clock that jumps: no C compiler, or a static program");
@@ -155,7 +204,8 @@ fn a_killed_and_a_stopped_part_lose_their_slots_and_the_budget_is_kept() {
     const BURST: u64 = 40;
     have_the_machine_alone();
     let target = Target::start("--processes 1");
-    // A part takes 16 s: a zombie without a lease would send for seconds beside the attempt that has taken its slot after 12 s.
+    // A part takes 16 s: a zombie without a lease would send for seconds beside the attempt that
+    // has taken its slot after 12 s.
     let flags = format!("--ids 0..{IDS} --rate {RATE} --burst {BURST} --slots 2 -c 16 --shards 2");
     let parts = Parts::plan(&target.url(), 2, &flags);
     let (killed, zombie) = (parts.start(0), parts.start(1));
@@ -164,33 +214,53 @@ fn a_killed_and_a_stopped_part_lose_their_slots_and_the_budget_is_kept() {
     signal(zombie.pid(), Signal::SIGSTOP);
     let work = killed.work();
     to_all(&killed, Signal::SIGKILL);
-    wait_for("the end of what was killed", || working_in(&work).is_empty().then_some(()));
+    wait_for("the end of what was killed", || {
+        working_in(&work).is_empty().then_some(())
+    });
     assert_eq!(killed.end().code, None);
     // All slots are taken, and are not freed.
     let others: Vec<Started> = (0..2).map(|part| parts.start(part)).collect();
-    wait_for("the result of the zombie's part", || parts.result(1).exists().then_some(()));
+    wait_for("the result of the zombie's part", || {
+        parts.result(1).exists().then_some(())
+    });
     to_all(&zombie, Signal::SIGCONT);
     zombie.end().code(&[0]);
     for part in others {
         part.end().code(&[0]);
     }
-    assert!(parts.slots().iter().all(|slot| is_free(slot)), "{:?}", parts.slots());
+    assert!(
+        parts.slots().iter().all(|slot| is_free(slot)),
+        "{:?}",
+        parts.slots()
+    );
 
     let report = parts.merged();
     report.assert_states(&[("ok", IDS)]);
     let books = target.books();
     assert_eq!(books["unique_ids"], json!(IDS));
     let busiest = count(&books, "/busiest/1s/requests");
-    // A busy machine delivers together what was sent 1/8 s apart; two attempts on one slot would send RATE / 2 more.
+    // A busy machine delivers together what was sent 1/8 s apart; two attempts on one slot would
+    // send RATE / 2 more.
     let late = RATE / 8;
-    assert!(busiest <= RATE + BURST + late, "{busiest} requests in a second");
+    assert!(
+        busiest <= RATE + BURST + late,
+        "{busiest} requests in a second"
+    );
     assert_eq!(report.count("/merged/other_attempts"), 2);
-    assert_eq!([report.count("/merged/died_attempts"), report.count("/merged/uncounted_attempts")], [1, 0]);
+    assert_eq!(
+        [
+            report.count("/merged/died_attempts"),
+            report.count("/merged/uncounted_attempts")
+        ],
+        [1, 0]
+    );
     let additional = report.count("/merged/additional_requests");
     assert!(additional >= RATE, "{:?}", report.json()["merged"]);
     // A shard counts a request right before it sends it, and may be killed in between.
     let counted = report.count("/totals/attempts_sent") + additional;
-    let unsent = counted.checked_sub(count(&books, "/requests")).expect("the target saw more than was counted");
+    let unsent = counted
+        .checked_sub(count(&books, "/requests"))
+        .expect("the target saw more than was counted");
     assert!(unsent <= 2, "{unsent} requests that the target did not see");
 }
 
@@ -198,7 +268,11 @@ fn a_killed_and_a_stopped_part_lose_their_slots_and_the_budget_is_kept() {
 fn a_merge_counts_what_shards_that_died_had_sent_and_parts_have_the_shards_of_their_plan() {
     for (flags, code) in [("", 1), (" --save items", 0)] {
         let target = Target::start("--processes 1");
-        let parts = Parts::plan(&target.url(), 1, &format!("--ids 0..1200 --rate 400 -c 8 --shards 2{flags}"));
+        let parts = Parts::plan(
+            &target.url(),
+            1,
+            &format!("--ids 0..1200 --rate 400 -c 8 --shards 2{flags}"),
+        );
         let attempt = parts.start(0);
         target.wait_for_requests(300);
         let shards = children(attempt.pid());
@@ -209,10 +283,14 @@ fn a_merge_counts_what_shards_that_died_had_sent_and_parts_have_the_shards_of_th
             parts.start(0).end().code(&[0]);
         }
         let report = report_of(&parts.merge(&[]).code(&[0]).out().join("result.json"));
-        let counted = count(&report, "/totals/attempts_sent") + count(&report, "/merged/additional_requests");
+        let counted =
+            count(&report, "/totals/attempts_sent") + count(&report, "/merged/additional_requests");
         let unsent = counted.checked_sub(count(&target.books(), "/requests"));
         // A shard counts a request right before it sends it, and may be killed in between.
-        assert!(unsent.expect("the target saw more than was counted") <= 2, "{unsent:?} requests never arrived");
+        assert!(
+            unsent.expect("the target saw more than was counted") <= 2,
+            "{unsent:?} requests never arrived"
+        );
     }
 }
 
@@ -220,7 +298,8 @@ fn a_merge_counts_what_shards_that_died_had_sent_and_parts_have_the_shards_of_th
 fn a_part_goes_on_from_what_was_saved_and_all_parts_are_one_dataset() {
     const IDS: u64 = 2_400;
     let target = Target::start("--processes 1");
-    let flags = format!("--ids 0..{IDS} --rate 600 -c 12 --shards 2 --save items --save-bodies none");
+    let flags =
+        format!("--ids 0..{IDS} --rate 600 -c 12 --shards 2 --save items --save-bodies none");
     let parts = Parts::plan(&target.url(), 3, &flags);
     // Four seconds each, and a commit in each of them.
     let (killed, zombie) = (parts.start(0), parts.start(1));
@@ -234,7 +313,9 @@ fn a_part_goes_on_from_what_was_saved_and_all_parts_are_one_dataset() {
     to_all(&zombie, Signal::SIGSTOP);
     let work = killed.work();
     to_all(&killed, Signal::SIGKILL);
-    wait_for("the end of what was killed", || working_in(&work).is_empty().then_some(()));
+    wait_for("the end of what was killed", || {
+        working_in(&work).is_empty().then_some(())
+    });
     assert_eq!(killed.end().code, None);
     // The third slot is free; the others are lost for the time of a lease.
     parts.start(0).end().code(&[0]);
@@ -246,32 +327,60 @@ fn a_part_goes_on_from_what_was_saved_and_all_parts_are_one_dataset() {
     let merged = parts.merge(&[]).code(&[0]);
     let report = Report::read(&merged.out().join("result.json"));
     let before = report.count("/finished_before");
-    assert!(before > 0 && report.items("ok") + before == IDS, "{before} before");
+    assert!(
+        before > 0 && report.items("ok") + before == IDS,
+        "{before} before"
+    );
     assert_eq!(report.count("/merged/other_attempts"), 2);
     let items = [report.items("ok"), before].map(grouped);
-    let ledger = format!("2,400 planned = {} ok + {} saved before", items[0], items[1]);
+    let ledger = format!(
+        "2,400 planned = {} ok + {} saved before",
+        items[0], items[1]
+    );
     for (file, saved) in [("summary.md", &*ledger), ("report.html", "saved before")] {
         let text = fs::read_to_string(merged.out().join(file)).unwrap();
         // Killed parts leave their slots idle for the time of a lease.
-        for words in [saved, "used: slots were in use ", " of the time in which parts ran"] {
+        for words in [
+            saved,
+            "used: slots were in use ",
+            " of the time in which parts ran",
+        ] {
             assert!(text.contains(words), "{words}: {file}");
         }
     }
     assert_eq!(target.books()["unique_ids"], json!(IDS));
     let into = parts.path("crawl");
-    let audit: Value =
-        serde_json::from_str(&Started::new(&["verify", &into, "--json"]).end().code(&[0]).stdout).unwrap();
-    assert_eq!((&audit["complete"], &audit["recorded"], &audit["parts"]), (&json!(true), &json!(IDS), &json!(3)));
-    let exported = Started::new(&["export", &into, "--to", "csv", "--out", "-"]).end().code(&[0]);
-    let mut ids: Vec<u64> =
-        exported.stdout.lines().skip(1).map(|line| line.split(',').next().unwrap().parse().unwrap()).collect();
+    let audit: Value = serde_json::from_str(
+        &Started::new(&["verify", &into, "--json"])
+            .end()
+            .code(&[0])
+            .stdout,
+    )
+    .unwrap();
+    assert_eq!(
+        (&audit["complete"], &audit["recorded"], &audit["parts"]),
+        (&json!(true), &json!(IDS), &json!(3))
+    );
+    let exported = Started::new(&["export", &into, "--to", "csv", "--out", "-"])
+        .end()
+        .code(&[0]);
+    let mut ids: Vec<u64> = exported
+        .stdout
+        .lines()
+        .skip(1)
+        .map(|line| line.split(',').next().unwrap().parse().unwrap())
+        .collect();
     ids.sort_unstable();
     assert!(ids.into_iter().eq(0..IDS));
 
     let again = parts.merge(&[]).code(&[0]);
     let [one, other] = [&merged, &again].map(|done| done.out().display().to_string());
     let refused = Started::new(&["compare", &one, &other]).end().code(&[2]);
-    assert!(refused.stderr.contains("no basis for a verdict"), "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("no basis for a verdict"),
+        "{}",
+        refused.stderr
+    );
 
     // A result that counts something else than was saved.
     let result = parts.result(2);
@@ -280,10 +389,16 @@ fn a_part_goes_on_from_what_was_saved_and_all_parts_are_one_dataset() {
     fs::remove_file(&result).unwrap();
     fs::write(&result, record.replace("\"ok\": 800", "\"ok\": 799")).unwrap();
     let said = Started::new(&["verify", &into]).end().code(&[4]).stdout;
-    assert!(said.contains("800 good items, and its result counts 799"), "{said}");
+    assert!(
+        said.contains("800 good items, and its result counts 799"),
+        "{said}"
+    );
     fs::remove_file(&result).unwrap();
     let said = Started::new(&["verify", &into]).end().code(&[0]).stdout;
-    assert!(said.contains("800 items left; part 2 has no result. Run it (`crawlmark run --plan "), "{said}");
+    assert!(
+        said.contains("800 items left; part 2 has no result. Run it (`crawlmark run --plan "),
+        "{said}"
+    );
 }
 
 #[test]
@@ -292,26 +407,66 @@ fn a_plan_is_refused_by_its_flag_or_says_what_it_leaves_to_its_parts() {
     let list = home.path().join("urls").display().to_string();
     fs::write(&list, "http://127.0.0.1:9/a\n".repeat(3)).unwrap();
     let plan = |flags: &[&str]| {
-        let url = if flags.contains(&"--urls") { None } else { Some("http://127.0.0.1:9/{id}") };
+        let url = if flags.contains(&"--urls") {
+            None
+        } else {
+            Some("http://127.0.0.1:9/{id}")
+        };
         Started::new(&[&["plan", "--nodes", "2"], url.as_slice(), flags].concat()).end()
     };
     for (flags, says) in [
-        (&["--ids", "0..9", "--start-at", "2026-01-31T12:00:00Z"][..], "--start-at 2026-01-31T12:00:00Z was "),
-        (&["--ids", "0..9", "--start-at", "2126-01-31T12:00:00Z"], "at most 30 days are allowed"),
-        (&["--ids", "0..9", "-d", "9s", "--slots", "1"], "use as many --slots as --nodes"),
+        (
+            &["--ids", "0..9", "--start-at", "2026-01-31T12:00:00Z"][..],
+            "--start-at 2026-01-31T12:00:00Z was ",
+        ),
+        (
+            &["--ids", "0..9", "--start-at", "2126-01-31T12:00:00Z"],
+            "at most 30 days are allowed",
+        ),
+        (
+            &["--ids", "0..9", "-d", "9s", "--slots", "1"],
+            "use as many --slots as --nodes",
+        ),
         (&[], "as in --ids 0..1m"),
         (&["-d", "9s"], "as in --ids 0..1m"),
-        (&["--urls", &list, "-d", "9s"], "with -d the list repeats without an end. Add -n 3 "),
+        (
+            &["--urls", &list, "-d", "9s"],
+            "with -d the list repeats without an end. Add -n 3 ",
+        ),
     ] {
         let refused = plan(flags).code(&[2]);
         assert!(refused.stderr.contains(says), "{says}: {}", refused.stderr);
     }
-    let done = plan(&["-n", "8", "-d", "9s", "--save", "items", "-H", "x-key: hidden", "--out", "-"]).code(&[0]);
+    let done = plan(&[
+        "-n",
+        "8",
+        "-d",
+        "9s",
+        "--save",
+        "items",
+        "-H",
+        "x-key: hidden",
+        "--out",
+        "-",
+    ])
+    .code(&[0]);
     let printed: Value = serde_json::from_str(&done.stdout).unwrap();
-    let schema: Value = serde_json::from_str(include_str!("../../results/schema/plan-1.schema.json")).unwrap();
+    let schema: Value =
+        serde_json::from_str(include_str!("../../results/schema/plan-1.schema.json")).unwrap();
     jsonschema::draft202012::validate(&schema, &printed).unwrap();
-    let keys = |object: &Value| object.as_object().unwrap().keys().cloned().collect::<BTreeSet<_>>();
-    assert_eq!(keys(&printed), keys(&schema["properties"]), "each field is described");
+    let keys = |object: &Value| {
+        object
+            .as_object()
+            .unwrap()
+            .keys()
+            .cloned()
+            .collect::<BTreeSet<_>>()
+    };
+    assert_eq!(
+        keys(&printed),
+        keys(&schema["properties"]),
+        "each field is described"
+    );
     for says in [
         "plan: 8 IDs in 2 parts of about 4, at most 2 at once\nRun each with: crawlmark run --plan FILE ",
         "give each part these again: --header 'x-key: ...'\n",
@@ -330,7 +485,9 @@ fn exit_codes_say_what_a_scheduler_has_to_do() {
     late.start_at = Some("2026-01-31T12:00:00Z".to_owned());
     fs::write(parts.plan_file(), late.into_text().unwrap()).unwrap();
     let (plan, into) = (parts.plan_file(), parts.path("crawl"));
-    let run = |args: &[&str]| Started::new(&[&["run", "--plan", &plan, "--into", &into, "--quiet"], args].concat());
+    let run = |args: &[&str]| {
+        Started::new(&[&["run", "--plan", &plan, "--into", &into, "--quiet"], args].concat())
+    };
     // Configuration: not to be retried.
     for (args, says) in [
         (&["--node", "0/3"][..], "the plan has 2"),
@@ -342,56 +499,125 @@ fn exit_codes_say_what_a_scheduler_has_to_do() {
             &["--node", "0/2", "--arrivals", "poisson"],
             "error: --arrivals is asap in the plan, and poisson here. Use that",
         ),
-        (&["--node", "0/2", "--pacing", "coarse"], "--pacing is sleep in the plan, and coarse here. Use that"),
+        (
+            &["--node", "0/2", "--pacing", "coarse"],
+            "--pacing is sleep in the plan, and coarse here. Use that",
+        ),
         (&["--node", "0/2", "--burst", "3"], "error: --burst is "),
-        (&["--node", "0/2", "--timeout", "2s"], "--timeout is 10s in the plan, and 2s here"),
-        (&["--node", "0/2", "--connect-timeout", "7s"], "--connect-timeout is 5s in the plan, and 7s here"),
-        (&["--node", "0/2", "--header", "x-key: 1"], "(--header) is host, user-agent, accept in the plan"),
-        (&["--node", "0/2", "--compressed"], "error: --compressed is not in the plan. Remove it, or make"),
-        (&["--node", "0/2", "--per-host-rate", "9"], "--per-host-rate is not in the plan. Remove it, or make another"),
+        (
+            &["--node", "0/2", "--timeout", "2s"],
+            "--timeout is 10s in the plan, and 2s here",
+        ),
+        (
+            &["--node", "0/2", "--connect-timeout", "7s"],
+            "--connect-timeout is 5s in the plan, and 7s here",
+        ),
+        (
+            &["--node", "0/2", "--header", "x-key: 1"],
+            "(--header) is host, user-agent, accept in the plan",
+        ),
+        (
+            &["--node", "0/2", "--compressed"],
+            "error: --compressed is not in the plan. Remove it, or make",
+        ),
+        (
+            &["--node", "0/2", "--per-host-rate", "9"],
+            "--per-host-rate is not in the plan. Remove it, or make another",
+        ),
         (&["--node", "0/2", "--shards", "4"], "at most 2 shards"),
         (&["--node", "auto"], "SLURM_ARRAY_TASK_ID"),
     ] {
         let done = run(args).end().code(&[2]);
         assert!(done.stderr.contains(says), "{says}: {}", done.stderr);
     }
-    let attempts = |of: &Parts| fs::read_dir(of.directory().join("part-00000")).map_or(0, Iterator::count);
+    let attempts =
+        |of: &Parts| fs::read_dir(of.directory().join("part-00000")).map_or(0, Iterator::count);
     assert_eq!(attempts(&parts), 0, "one that was refused is not lost");
     let dead = Parts::plan("http://127.0.0.1:1/{id}", 2, "--ids 0..400 -c 4 --quiet");
-    let args = ["run", "--plan", &dead.plan_file(), "--into", &dead.path("crawl"), "--node", "0/2"];
+    let args = [
+        "run",
+        "--plan",
+        &dead.plan_file(),
+        "--into",
+        &dead.path("crawl"),
+        "--node",
+        "0/2",
+    ];
     let done = Started::new(&args).end().code(&[1]);
-    assert!(done.stderr.contains("failed to connect to "), "{}", done.stderr);
-    assert_eq!(attempts(&dead), 0, "nor is one whose target cannot be reached");
+    assert!(
+        done.stderr.contains("failed to connect to "),
+        "{}",
+        done.stderr
+    );
+    assert_eq!(
+        attempts(&dead),
+        0,
+        "nor is one whose target cannot be reached"
+    );
     let other = Parts::plan(&target.url(), 2, "--ids 0..500 -c 4 --save items");
-    let args = ["run", "--plan", &other.plan_file(), "--into", &into, "--node", "0/2", "--save=items"];
+    let args = [
+        "run",
+        "--plan",
+        &other.plan_file(),
+        "--into",
+        &into,
+        "--node",
+        "0/2",
+        "--save=items",
+    ];
     let done = Started::new(&args).end().code(&[2]);
-    assert!(done.stderr.contains("the plan has --save already"), "{}", done.stderr);
-    let args = ["run", "--plan", &other.plan_file(), "--into", &into, "--node", "0/2", "--quiet"];
+    assert!(
+        done.stderr.contains("the plan has --save already"),
+        "{}",
+        done.stderr
+    );
+    let args = [
+        "run",
+        "--plan",
+        &other.plan_file(),
+        "--into",
+        &into,
+        "--node",
+        "0/2",
+        "--quiet",
+    ];
     let done = Started::new(&args).end().code(&[2]);
-    assert!(done.stderr.contains("the parts of another plan"), "{}", done.stderr);
+    assert!(
+        done.stderr.contains("the parts of another plan"),
+        "{}",
+        done.stderr
+    );
     let args = ["run", "--plan", ".", "--into", &into, "--node", "0/2"];
     let done = Started::new(&args).end().code(&[2]);
     assert!(
-        done.stderr.contains("--plan .: it is a directory, not a regular file. Name the file that"),
+        done.stderr
+            .contains("--plan .: it is a directory, not a regular file. Name the file that"),
         "{}",
         done.stderr
     );
     assert_eq!(target.books()["requests"], json!(0));
 
-    // Stopped by a signal, or without one of its shards: to be run again, and its slot is free at once.
+    // Stopped by a signal, or without one of its shards: to be run again, and its slot is free at
+    // once.
     let stopped = parts.start(0);
     target.wait_for_requests(20);
     stopped.interrupt();
     stopped.end().code(&[130]);
     let lost = parts.start(0);
     target.wait_for_requests(80);
-    let shard = wait_for("its shard", || children(lost.pid()).first().map(|(pid, _)| *pid));
+    let shard = wait_for("its shard", || {
+        children(lost.pid()).first().map(|(pid, _)| *pid)
+    });
     signal(shard, Signal::SIGKILL);
     let lost = lost.end().code(&[1]);
     assert!(lost.stderr.contains("finish part 0/2"), "{}", lost.stderr);
     let sent = count(&target.books(), "/requests");
     let missing = parts.merge(&[]).code(&[1]);
-    assert!(missing.stderr.contains("parts 0 and 1 have no result"), "{}", missing.stderr);
+    assert!(
+        missing.stderr.contains("parts 0 and 1 have no result"),
+        "{}",
+        missing.stderr
+    );
     parts.start(0).end().code(&[0]);
     parts.start(1).end().code(&[0]);
     // Done already: nothing is sent.
@@ -403,30 +629,59 @@ fn exit_codes_say_what_a_scheduler_has_to_do() {
     assert_eq!(report.text("/validity/verdict"), "disturbed");
 
     // Seconds that cannot be read: damaged, or of another build.
-    let attempt = report_of(&parts.result(0))["attempt"].as_str().unwrap().to_owned();
-    let frames = parts.directory().join("part-00000").join(attempt).join("frames");
+    let attempt = report_of(&parts.result(0))["attempt"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let frames = parts
+        .directory()
+        .join("part-00000")
+        .join(attempt)
+        .join("frames");
     let whole = fs::read(&frames).unwrap();
     fs::write(&frames, whole.iter().map(|byte| !byte).collect::<Vec<u8>>()).unwrap();
     let damaged = parts.merge(&[]).code(&[1]);
-    assert!(damaged.stderr.contains("Restore it from a backup"), "{}", damaged.stderr);
+    assert!(
+        damaged.stderr.contains("Restore it from a backup"),
+        "{}",
+        damaged.stderr
+    );
     let other = parts.home.path().join("crawlmark");
     fs::copy(program(), &other).unwrap();
-    fs::OpenOptions::new().append(true).open(&other).unwrap().write_all(b"another build").unwrap();
-    let merge =
-        || Command::new(&other).args(["merge", &into, "--quiet"]).current_dir(parts.home.path()).output().unwrap();
+    fs::OpenOptions::new()
+        .append(true)
+        .open(&other)
+        .unwrap()
+        .write_all(b"another build")
+        .unwrap();
+    let merge = || {
+        Command::new(&other)
+            .args(["merge", &into, "--quiet"])
+            .current_dir(parts.home.path())
+            .output()
+            .unwrap()
+    };
     let refused = merge();
     let said = String::from_utf8(refused.stderr).unwrap();
     assert_eq!(refused.status.code(), Some(2), "{said}");
     assert!(
-        said.contains("Merge with the program that made the plan") && said.matches("crawlmark 0.").count() == 2,
+        said.contains("Merge with the program that made the plan")
+            && said.matches("crawlmark 0.").count() == 2,
         "{said}"
     );
     fs::write(&frames, whole).unwrap();
-    assert_eq!(merge().status.code(), Some(0), "what it can read, it merges");
+    assert_eq!(
+        merge().status.code(),
+        Some(0),
+        "what it can read, it merges"
+    );
 
     // No target: to be run again.
     target.stop();
-    let again = Parts { home: tempfile::tempdir().unwrap(), nodes: 2 };
+    let again = Parts {
+        home: tempfile::tempdir().unwrap(),
+        nodes: 2,
+    };
     fs::copy(parts.plan_file(), again.plan_file()).unwrap();
     again.start(0).end().code(&[1]);
 }
@@ -434,20 +689,37 @@ fn exit_codes_say_what_a_scheduler_has_to_do() {
 #[test]
 fn a_part_that_waits_says_so_and_survives_a_directory_that_fails_and_a_clock_that_jumps() {
     let target = Target::start("--processes 1");
-    let parts = Parts::plan(&target.url(), 2, "--ids 0..40 --rate 200 -c 4 --slots 1 --shards 1");
-    let (slots, away) = (parts.directory().join("slots"), parts.home.path().join("away"));
+    let parts = Parts::plan(
+        &target.url(),
+        2,
+        "--ids 0..40 --rate 200 -c 4 --slots 1 --shards 1",
+    );
+    let (slots, away) = (
+        parts.directory().join("slots"),
+        parts.home.path().join("away"),
+    );
     fs::create_dir_all(&slots).unwrap();
     // Of an attempt that was killed long ago.
     fs::write(slots.join("slot-00000.0000000005.other"), "").unwrap();
-    let (clock, jumped) = (jumping_clock(parts.home.path()), parts.home.path().join("jumped"));
-    let variables = clock.as_deref().map_or_else(Vec::new, |clock| vec![("LD_PRELOAD", clock), ("JUMPED", &*jumped)]);
+    let (clock, jumped) = (
+        jumping_clock(parts.home.path()),
+        parts.home.path().join("jumped"),
+    );
+    let variables = clock.as_deref().map_or_else(Vec::new, |clock| {
+        vec![("LD_PRELOAD", clock), ("JUMPED", &*jumped)]
+    });
     let part = parts.start_with((0, "--no-progress"), &variables);
     let says = |text: &str| wait_for(text, || part.stderr().contains(text).then_some(()));
     says("Part 0/2 waits for a slot: the only one is in use.\n");
     fs::rename(&slots, &away).unwrap();
-    says("slots cannot be used: No such file or directory (os error 2). The part gives up after 1m.\n");
+    says(
+        "slots cannot be used: No such file or directory (os error 2). The part gives up after 1m.\n",
+    );
     let status = parts.status(0).unwrap();
-    assert_eq!((&status["state"], &status["slot"]), (&json!("waiting"), &Value::Null));
+    assert_eq!(
+        (&status["state"], &status["slot"]),
+        (&json!("waiting"), &Value::Null)
+    );
     assert_eq!(target.books()["requests"], json!(0));
     fs::write(&jumped, "").unwrap();
     // Not a file, and gone a moment later: the result cannot be published at first.
@@ -455,7 +727,9 @@ fn a_part_that_waits_says_so_and_survives_a_directory_that_fails_and_a_clock_tha
     fs::rename(&away, &slots).unwrap();
     wait_for("an attempt to publish", || {
         let mut attempts = fs::read_dir(parts.directory().join("part-00000")).unwrap();
-        attempts.any(|attempt| attempt.unwrap().path().join("attempt.json").exists()).then_some(())
+        attempts
+            .any(|attempt| attempt.unwrap().path().join("attempt.json").exists())
+            .then_some(())
     });
     fs::remove_file(parts.result(0)).unwrap();
     let said = part.end().code(&[0]).stderr;
@@ -467,10 +741,15 @@ fn a_part_that_waits_says_so_and_survives_a_directory_that_fails_and_a_clock_tha
         assert!(said.contains(text), "{text}: {said}");
     }
     let slots = parts.slots();
-    assert!(matches!(&*slots, [name] if name.starts_with("slot-00000.") && is_free(name)), "{slots:?}");
+    assert!(
+        matches!(&*slots, [name] if name.starts_with("slot-00000.") && is_free(name)),
+        "{slots:?}"
+    );
     // Its clock was set while it waited: that is no hour of the crawl.
     parts.start(1).end().code(&[0]);
-    let ahead_us = report_of(&parts.result(0))["clock"]["ahead_us"].as_i64().unwrap();
+    let ahead_us = report_of(&parts.result(0))["clock"]["ahead_us"]
+        .as_i64()
+        .unwrap();
     assert_eq!(ahead_us > 3_500_000_000, clock.is_some(), "{ahead_us}");
     assert!(parts.merged().number("/totals/duration_s") < 600.0);
 }
@@ -483,7 +762,9 @@ fn a_part_keeps_its_slot_while_it_fetches_robots_txt_and_ends_if_it_loses_it() {
         while let Some(path) = peer.request() {
             if path == "/robots.txt" {
                 fetches.fetch_add(1, Ordering::SeqCst);
-                wait_for("leave to respond", || is_free.load(Ordering::SeqCst).then_some(()));
+                wait_for("leave to respond", || {
+                    is_free.load(Ordering::SeqCst).then_some(())
+                });
                 peer.send(RULES);
             } else {
                 items.fetch_add(1, Ordering::SeqCst);
@@ -492,39 +773,65 @@ fn a_part_keeps_its_slot_while_it_fetches_robots_txt_and_ends_if_it_loses_it() {
         }
     };
     with_server(serve, |address| {
-        let plan = || Parts::plan(&format!("http://{address}/{{id}}"), 1, "--ids 0..20 -c 1 --shards 1 --robots honor");
+        let plan = || {
+            Parts::plan(
+                &format!("http://{address}/{{id}}"),
+                1,
+                "--ids 0..20 -c 1 --shards 1 --robots honor",
+            )
+        };
         let held = |parts: &Parts, generation: u32| {
             let is_held = |name: &String| *name >= format!("slot-00000.{generation:010}.");
             parts.slots().pop().filter(is_held)
         };
         let parts = plan();
         let part = parts.start(0);
-        wait_for("the fetch", || (fetches.load(Ordering::SeqCst) > 0).then_some(()));
+        wait_for("the fetch", || {
+            (fetches.load(Ordering::SeqCst) > 0).then_some(())
+        });
         wait_for("two renewals", || held(&parts, 3));
         let status = parts.status(0).unwrap();
-        assert_eq!((&status["state"], &status["slot"]), (&json!("waiting"), &json!(0)), "it is alive");
+        assert_eq!(
+            (&status["state"], &status["slot"]),
+            (&json!("waiting"), &json!(0)),
+            "it is alive"
+        );
         assert!(count(&status, "/beat") > 2, "{status}");
         is_free.store(true, Ordering::SeqCst);
         part.end().code(&[0]);
         assert_eq!(items.load(Ordering::SeqCst), 20);
         let rate = json!({"permits": 1, "period_ns": 50_000_000});
-        assert_eq!(parts.merged().at("/plan/per_host/rate"), &rate, "read again without a complaint");
+        assert_eq!(
+            parts.merged().at("/plan/per_host/rate"),
+            &rate,
+            "read again without a complaint"
+        );
         let merged = parts.merge(&[]).code(&[0]);
         let summary = fs::read_to_string(merged.out().join("summary.md")).unwrap();
-        assert!(summary.contains("| limited by | the crawl-delay of robots.txt "), "{summary}");
+        assert!(
+            summary.contains("| limited by | the crawl-delay of robots.txt "),
+            "{summary}"
+        );
 
         is_free.store(false, Ordering::SeqCst);
         let parts = plan();
         let part = parts.start(0);
-        wait_for("the fetch", || (fetches.load(Ordering::SeqCst) > 1).then_some(()));
+        wait_for("the fetch", || {
+            (fetches.load(Ordering::SeqCst) > 1).then_some(())
+        });
         // Another attempt takes it, as if the lease were over.
         let slots = parts.directory().join("slots");
         wait_for("the slot", || {
-            fs::rename(slots.join(held(&parts, 1)?), slots.join("slot-00000.0000000009.other")).ok()
+            fs::rename(
+                slots.join(held(&parts, 1)?),
+                slots.join("slot-00000.0000000009.other"),
+            )
+            .ok()
         });
         let ended = part.end().code(&[1]);
         is_free.store(true, Ordering::SeqCst);
-        let why = "finish part 0/1: its lease expired and another attempt took its slot. Run it again";
+        let why =
+            "finish part 0/1: its lease expired and another attempt took its slot. Run it again";
         assert!(ended.stderr.contains(why), "{}", ended.stderr);
         assert_eq!(items.load(Ordering::SeqCst), 20, "nothing more was sent");
         assert_eq!(parts.slots(), ["slot-00000.0000000009.other"]);
@@ -536,7 +843,11 @@ fn a_part_pauses_while_its_lease_cannot_be_renewed_and_then_goes_on() {
     // More than the test waits for, however late it is: a signal ends the part.
     const IDS: u64 = 100_000;
     let target = Target::start("--processes 1");
-    let parts = Parts::plan(&target.url(), 1, &format!("--ids 0..{IDS} --rate 100 -c 2 --shards 1"));
+    let parts = Parts::plan(
+        &target.url(),
+        1,
+        &format!("--ids 0..{IDS} --rate 100 -c 2 --shards 1"),
+    );
     // A link, so that it is replaced in one step.
     let (home, slots) = (parts.home.path(), parts.directory().join("slots"));
     let (good, bad, next) = (home.join("good"), home.join("bad"), home.join("next"));
@@ -555,18 +866,36 @@ fn a_part_pauses_while_its_lease_cannot_be_renewed_and_then_goes_on() {
     lead_to(&bad);
     let requests = || count(&target.books(), "/requests");
     wait_for("a second without a request", || {
-        parts.status(0).filter(|status| count(status, "/items") > 100 && count(status, "/requests_per_s") == 0)
+        parts
+            .status(0)
+            .filter(|status| count(status, "/items") > 100 && count(status, "/requests_per_s") == 0)
     });
     let sent = requests();
     assert!(sent < IDS, "{sent} requests without a lease");
     lead_to(&good);
-    wait_for("requests after the pause", || (requests() > sent + 20).then_some(()));
+    wait_for("requests after the pause", || {
+        (requests() > sent + 20).then_some(())
+    });
     part.interrupt();
     part.end().code(&[130]);
     let mut attempts = fs::read_dir(parts.directory().join("part-00000")).unwrap();
-    let record = report_of(&attempts.next().unwrap().unwrap().path().join("attempt.json"));
+    let record = report_of(
+        &attempts
+            .next()
+            .unwrap()
+            .unwrap()
+            .path()
+            .join("attempt.json"),
+    );
     assert_eq!(record["requests"], target.books()["requests"]);
-    assert_eq!((&record["verdict"], &record["items"]["failed"]), (&json!("disturbed"), &json!(0)), "{record}");
+    assert_eq!(
+        (&record["verdict"], &record["items"]["failed"]),
+        (&json!("disturbed"), &json!(0)),
+        "{record}"
+    );
     let reasons = record["reasons"].to_string();
-    assert!(reasons.contains("could not renew its lease of the budget for "), "{reasons}");
+    assert!(
+        reasons.contains("could not renew its lease of the budget for "),
+        "{reasons}"
+    );
 }

@@ -1,5 +1,9 @@
-//! `crawlmark patterns` from outside: each pattern is a run on the same target, and does what its name says.
-#![expect(clippy::unwrap_used, reason = "a test whose program cannot be started is over")]
+//! `crawlmark patterns` from outside: each pattern is a run on the same target, and does what its
+//! name says.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test whose program cannot be started is over"
+)]
 
 use std::fs;
 use std::sync::LazyLock;
@@ -10,22 +14,34 @@ use serde_json::Value;
 use crate::command::Started;
 use crate::schema::closed;
 
-static SCHEMA: LazyLock<Value> =
-    LazyLock::new(|| serde_json::from_str(include_str!("../../results/schema/patterns-1.schema.json")).unwrap());
+static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
+    serde_json::from_str(include_str!("../../results/schema/patterns-1.schema.json")).unwrap()
+});
 
 static VALIDATOR: LazyLock<Validator> = LazyLock::new(|| closed(&SCHEMA));
 
 #[test]
 fn each_pattern_does_what_its_name_says() {
     // The target allows twice the rate, and ten connections of 20 ms could do five times as much.
-    let target = ["--", "--target-latency", "20ms", "--target-limit", "100/s:burst=20:key=everyone"];
-    let run = ["patterns", "-c", "10", "-R", "50", "-d", "2s", "--out", "out", "--json"];
+    let target = [
+        "--",
+        "--target-latency",
+        "20ms",
+        "--target-limit",
+        "100/s:burst=20:key=everyone",
+    ];
+    let run = [
+        "patterns", "-c", "10", "-R", "50", "-d", "2s", "--out", "out", "--json",
+    ];
     let done = Started::new(&[&run[..], &target].concat()).end().code(&[0]);
     let saved = done.saved("patterns.json", &VALIDATOR);
     assert_eq!(saved, serde_json::from_str::<Value>(&done.stdout).unwrap());
     let rows = saved["patterns"].as_array().unwrap();
     let figure = |name: &str, key: &str| {
-        let row = rows.iter().find(|row| row["pattern"].as_str().unwrap().starts_with(name)).unwrap();
+        let row = rows
+            .iter()
+            .find(|row| row["pattern"].as_str().unwrap().starts_with(name))
+            .unwrap();
         row[key].as_f64().unwrap()
     };
     let names = [
@@ -41,20 +57,36 @@ fn each_pattern_does_what_its_name_says() {
     ];
     assert_eq!(rows.len(), names.len());
     assert!((figure("one at a time", "peak_in_flight") - 1.0).abs() < 1e-9);
-    assert!((figure("waves", "peak_in_flight") - 10.0).abs() < 1e-9, "{saved}");
+    assert!(
+        (figure("waves", "peak_in_flight") - 10.0).abs() < 1e-9,
+        "{saved}"
+    );
     assert!(figure("semaphore", "throttled_share") > 0.0, "{saved}");
     // The cap is kept, but its requests come all at once, which the target does not allow.
     assert!(figure("interval cap", "throttled_share") > 0.0, "{saved}");
     for paced in ["even", "open loop", "bounded"] {
         let rate = figure(paced, "ok_per_s");
-        assert!(figure(paced, "throttled_share") <= 0.0 && rate < 80.0, "{paced}: {rate}");
+        assert!(
+            figure(paced, "throttled_share") <= 0.0 && rate < 80.0,
+            "{paced}: {rate}"
+        );
     }
     let flags = rows[0]["flags"].as_array().unwrap();
-    assert!(flags.iter().any(|flag| flag == "100/s:burst=20:key=everyone"), "{flags:?}");
+    assert!(
+        flags
+            .iter()
+            .any(|flag| flag == "100/s:burst=20:key=everyone"),
+        "{flags:?}"
+    );
     for name in names {
         assert!(figure(name, "memory_bytes") > 1e6, "{name}");
         for file in ["summary.md", "plots/patterns.svg", "report.html"] {
-            assert!(fs::read_to_string(done.out().join(file)).unwrap().contains(name), "{name} in {file}");
+            assert!(
+                fs::read_to_string(done.out().join(file))
+                    .unwrap()
+                    .contains(name),
+                "{name} in {file}"
+            );
         }
     }
 }
@@ -69,9 +101,14 @@ fn bad_input_is_refused_before_anything_runs() {
         (&["--", "--rate", "5"], "cannot be used multiple times"),
         (&["--", "--no-such-flag"], "the flags after --"),
     ] {
-        let done = Started::new(&[&["patterns"], args].concat()).end().code(&[2]);
+        let done = Started::new(&[&["patterns"], args].concat())
+            .end()
+            .code(&[2]);
         assert_eq!(done.stdout, "", "{args:?}");
         assert!(done.stderr.contains(says), "{args:?}: {}", done.stderr);
-        assert!(fs::read_dir(done.work()).unwrap().next().is_none(), "{args:?} left something");
+        assert!(
+            fs::read_dir(done.work()).unwrap().next().is_none(),
+            "{args:?} left something"
+        );
     }
 }

@@ -1,8 +1,9 @@
-//! Promises of a crawl about its throttling, on the bundled target and by the target's own counts: budgets that are used and
-//! never exceeded, limits that it was not told and finds, the `lab` exercise, and latency that drifts.
+//! Promises of a crawl about its throttling, on the bundled target and by the target's own counts:
+//! budgets that are used and never exceeded, limits that it was not told and finds, the `lab`
+//! exercise, and latency that drifts.
 //!
-//! How far a budget is used depends on how much of the machine there is; such a figure is judged in the best of a few runs.
-//! What must never happen is judged in all of them.
+//! How far a budget is used depends on how much of the machine there is; such a figure is judged in
+//! the best of a few runs. What must never happen is judged in all of them.
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -19,7 +20,8 @@ use crate::target::{Target, assert_agree, confirmed};
 /// How often a figure that other work on the machine may spoil is asked for.
 const TRIES: u32 = 4;
 
-/// The busiest windows: what our report says was admitted and allowed, and what the target says arrived.
+/// The busiest windows: what our report says was admitted and allowed, and what the target says
+/// arrived.
 fn busiest(report: &Report, books: &Value) -> Vec<(u64, u64, u64)> {
     let windows = report.at("/budget/busiest").as_array().unwrap();
     let names = ["10ms", "100ms", "1s"];
@@ -28,27 +30,39 @@ fn busiest(report: &Report, books: &Value) -> Vec<(u64, u64, u64)> {
     windows
         .iter()
         .zip(names)
-        .map(|(window, name)| (count(window, "admitted"), count(window, "allowed"), arrived(name)))
+        .map(|(window, name)| {
+            (
+                count(window, "admitted"),
+                count(window, "allowed"),
+                arrived(name),
+            )
+        })
         .collect()
 }
 
 /// The client's greatest lateness in a run, us.
 fn greatest_lateness_us(report: &Report) -> f64 {
     let rows = report.at("/intervals").as_array().unwrap();
-    rows.iter().filter_map(|row| row["max_sched_lag_us"].as_f64()).fold(0.0, f64::max)
+    rows.iter()
+        .filter_map(|row| row["max_sched_lag_us"].as_f64())
+        .fold(0.0, f64::max)
 }
 
-/// Shards that have not run for so long, us, may all be due when they wake up, before one has heard of another: what keeps
-/// requests of a low rate apart needs somebody who is awake.
+/// Shards that have not run for so long, us, may all be due when they wake up, before one has heard
+/// of another: what keeps requests of a low rate apart needs somebody who is awake.
 const STOOD_STILL_US: f64 = 100_000.0;
 
-/// Runs all of these, each on a target of its own with the flags before its own, at one and the same time, and has each target
-/// confirm its report. Returns the reports with the ledgers of their targets, in order.
+/// Runs all of these, each on a target of its own with the flags before its own, at one and the
+/// same time, and has each target confirm its report. Returns the reports with the ledgers of their
+/// targets, in order.
 fn confirmed_at_once(runs: &[(&str, &str)]) -> Vec<(Report, Value)> {
     let start = |(target, flags): &(&str, &str)| {
         let target = Target::start(target);
         let url = target.url();
-        (Run::start([&*url].into_iter().chain(flags.split_whitespace())), target)
+        (
+            Run::start([&*url].into_iter().chain(flags.split_whitespace())),
+            target,
+        )
     };
     let started: Vec<(Run, Target)> = runs.iter().map(start).collect();
     let end = |(run, target): (Run, Target)| {
@@ -62,42 +76,69 @@ fn confirmed_at_once(runs: &[(&str, &str)]) -> Vec<(Report, Value)> {
 /// Budget used, and the busiest windows: admitted, allowed and arrived.
 type Shortfall = (f64, Vec<(u64, u64, u64)>);
 
-/// Fails unless the budget was kept by both counts. None where all of it was used, and what was admitted arrived within it.
+/// Fails unless the budget was kept by both counts. None where all of it was used, and what was
+/// admitted arrived within it.
 fn shortfall(flags: &str, report: &Report, books: &Value) -> Option<Shortfall> {
-    assert_eq!(*report.at("/budget/kept"), json!(true), "{flags}: {}", report.at("/budget"));
+    assert_eq!(
+        *report.at("/budget/kept"),
+        json!(true),
+        "{flags}: {}",
+        report.at("/budget")
+    );
     let windows = busiest(report, books);
-    assert!(windows.iter().all(|(admitted, allowed, _)| admitted <= allowed), "{flags}: {windows:?}");
+    assert!(
+        windows
+            .iter()
+            .all(|(admitted, allowed, _)| admitted <= allowed),
+        "{flags}: {windows:?}"
+    );
     let used = report.number("/budget/utilisation");
     assert!(used <= 1.0, "{flags}: {used}");
-    // What was admitted in time may be late on its way, and then come together with what came after it.
-    let arrived_in_time = windows.iter().all(|(_, allowed, arrived)| arrived <= allowed);
+    // What was admitted in time may be late on its way, and then come together with what came after
+    // it.
+    let arrived_in_time = windows
+        .iter()
+        .all(|(_, allowed, arrived)| arrived <= allowed);
     (used < 0.995 || !arrived_in_time).then_some((used, windows))
 }
 
-/// Crawls at each of these rates at once, and holds the budgets against both counts. How far one was used is judged in runs in
-/// which the client was never later than `forgiven_us`: what other work takes from it, it cannot use.
+/// Crawls at each of these rates at once, and holds the budgets against both counts. How far one
+/// was used is judged in runs in which the client was never later than `forgiven_us`: what other
+/// work takes from it, it cannot use.
 fn keep_and_use(rates: &[&str], forgiven_us: f64) {
-    let mut wanting: Vec<(&str, Vec<Shortfall>)> = rates.iter().map(|flags| (*flags, Vec::new())).collect();
+    let mut wanting: Vec<(&str, Vec<Shortfall>)> =
+        rates.iter().map(|flags| (*flags, Vec::new())).collect();
     for _ in 0..TRIES {
-        let runs: Vec<_> = wanting.iter().map(|(flags, _)| ("--processes 1", *flags)).collect();
+        let runs: Vec<_> = wanting
+            .iter()
+            .map(|(flags, _)| ("--processes 1", *flags))
+            .collect();
         let ended = confirmed_at_once(&runs);
-        let judged = wanting.into_iter().zip(ended).filter_map(|((flags, mut figures), (report, books))| {
-            let lateness_us = greatest_lateness_us(&report);
-            if lateness_us <= STOOD_STILL_US {
-                let figure = shortfall(flags, &report, &books)?;
-                if lateness_us <= forgiven_us {
-                    figures.push(figure);
-                }
-            }
-            Some((flags, figures))
-        });
+        let judged =
+            wanting
+                .into_iter()
+                .zip(ended)
+                .filter_map(|((flags, mut figures), (report, books))| {
+                    let lateness_us = greatest_lateness_us(&report);
+                    if lateness_us <= STOOD_STILL_US {
+                        let figure = shortfall(flags, &report, &books)?;
+                        if lateness_us <= forgiven_us {
+                            figures.push(figure);
+                        }
+                    }
+                    Some((flags, figures))
+                });
         wanting = judged.collect();
     }
     for (flags, figures) in wanting {
         if figures.is_empty() {
             println!("not judged: the client was disturbed in each of {TRIES} runs with {flags}");
         }
-        assert_eq!(figures, [], "{flags}: no run used 99.5 % of its budget and arrived within it");
+        assert_eq!(
+            figures,
+            [],
+            "{flags}: no run used 99.5 % of its budget and arrived within it"
+        );
     }
 }
 
@@ -105,9 +146,13 @@ fn keep_and_use(rates: &[&str], forgiven_us: f64) {
 fn a_budget_is_used_and_never_exceeded_at_any_rate() {
     have_the_machine_alone();
     keep_and_use(&["--rate 2000/s --shards 2 -d 3"], 20_000.0);
-    // Each shard opens its connection with its first request, which is late by that: eight of sixty at the lowest rate, where
-    // no shard has a request in every second.
-    let slow = ["--rate 500/min --shards 2 -d 6", "--rate 500/min --shards 8 -d 6", "--rate 6/s --shards 8 -d 10"];
+    // Each shard opens its connection with its first request, which is late by that: eight of sixty
+    // at the lowest rate, where no shard has a request in every second.
+    let slow = [
+        "--rate 500/min --shards 2 -d 6",
+        "--rate 500/min --shards 8 -d 6",
+        "--rate 6/s --shards 8 -d 10",
+    ];
     keep_and_use(&slow, 300.0);
 }
 
@@ -122,30 +167,71 @@ fn a_rate_that_climbs_is_used_and_never_exceeded() {
 #[test]
 fn a_limit_that_nobody_told_is_found_and_kept() {
     let mut wanting = vec!["bucket:200/s", "fixed:200/s"];
-    // The target forgives a shard that hears of another's refusal within 50 ms, which a busy machine may not give it.
+    // The target forgives a shard that hears of another's refusal within 50 ms, which a busy
+    // machine may not give it.
     for _ in 0..TRIES {
-        let targets: Vec<String> = wanting.iter().map(|limit| format!("--processes 2 --limit {limit}")).collect();
-        let runs: Vec<_> = targets.iter().map(|target| (&**target, "--adaptive --shards 2 -c 16 -d 15")).collect();
+        let targets: Vec<String> = wanting
+            .iter()
+            .map(|limit| format!("--processes 2 --limit {limit}"))
+            .collect();
+        let runs: Vec<_> = targets
+            .iter()
+            .map(|target| (&**target, "--adaptive --shards 2 -c 16 -d 15"))
+            .collect();
         let ended = confirmed_at_once(&runs);
-        let early = wanting.into_iter().zip(ended).filter(|(limit, (report, books))| !finds(limit, report, books));
+        let early = wanting
+            .into_iter()
+            .zip(ended)
+            .filter(|(limit, (report, books))| !finds(limit, report, books));
         wanting = early.map(|(limit, _)| limit).collect();
     }
-    assert!(wanting.is_empty(), "{wanting:?}: requests came early by the target's counts in each of {TRIES} runs");
+    assert!(
+        wanting.is_empty(),
+        "{wanting:?}: requests came early by the target's counts in each of {TRIES} runs"
+    );
 }
 
-/// Holds what a crawl of a target with this limit, of 200 a second, came to that was not told. Whether nothing came early by
-/// the target's counts.
+/// Holds what a crawl of a target with this limit, of 200 a second, came to that was not told.
+/// Whether nothing came early by the target's counts.
 fn finds(limit: &str, report: &Report, books: &Value) -> bool {
-    assert_eq!((report.count("/manners/early_attempts"), report.count("/manners/violated")), (0, 0), "{limit}");
+    assert_eq!(
+        (
+            report.count("/manners/early_attempts"),
+            report.count("/manners/violated")
+        ),
+        (0, 0),
+        "{limit}"
+    );
     let rows = report.at("/intervals").as_array().unwrap();
-    let late: Vec<&Value> = rows.iter().filter(|row| row["start_s"].as_u64() >= Some(5)).collect();
-    let sum = |key: &str| late.iter().map(|row| row[key].as_u64().unwrap()).sum::<u64>();
-    assert!(sum("throttled") * 100 <= 3 * sum("attempts"), "{limit}: {} of {}", sum("throttled"), sum("attempts"));
-    // A refusal costs a second of fifteen. How many it takes to find the limit is measured elsewhere, over longer.
+    let late: Vec<&Value> = rows
+        .iter()
+        .filter(|row| row["start_s"].as_u64() >= Some(5))
+        .collect();
+    let sum = |key: &str| {
+        late.iter()
+            .map(|row| row[key].as_u64().unwrap())
+            .sum::<u64>()
+    };
+    assert!(
+        sum("throttled") * 100 <= 3 * sum("attempts"),
+        "{limit}: {} of {}",
+        sum("throttled"),
+        sum("attempts")
+    );
+    // A refusal costs a second of fifteen. How many it takes to find the limit is measured
+    // elsewhere, over longer.
     let share = report.items("ok") as f64 / (200.0 * report.number("/totals/duration_s"));
     assert!(share >= 0.6, "{limit}: {share}");
-    assert!(report.number("/binding/target") > 0.2, "{limit}: {}", report.at("/binding"));
-    assert!(late.iter().any(|row| row["pace_per_s"].is_number() && row["limit"].is_number()), "{limit}");
+    assert!(
+        report.number("/binding/target") > 0.2,
+        "{limit}: {}",
+        report.at("/binding")
+    );
+    assert!(
+        late.iter()
+            .any(|row| row["pace_per_s"].is_number() && row["limit"].is_number()),
+        "{limit}"
+    );
     books["early_retries"] == json!(0)
 }
 
@@ -154,54 +240,91 @@ fn a_target_that_bears_everything_is_asked_for_everything() {
     let target = Target::start("--processes 1 --latency 5ms");
     let (report, _) = confirmed(&target, "--adaptive --shards 1 -c 32 -d 4");
     let rows = report.at("/intervals").as_array().unwrap();
-    assert!(rows.iter().all(|row| row["pace_per_s"].is_null()), "a pace is learnt from throttling alone");
-    assert_eq!(rows.iter().filter_map(|row| row["limit"].as_u64()).max(), Some(32));
+    assert!(
+        rows.iter().all(|row| row["pace_per_s"].is_null()),
+        "a pace is learnt from throttling alone"
+    );
+    assert_eq!(
+        rows.iter().filter_map(|row| row["limit"].as_u64()).max(),
+        Some(32)
+    );
 }
 
-/// The `lab` profile with twenty times as many requests in a minute, and a twentieth of its latency.
+/// The `lab` profile with twenty times as many requests in a minute, and a twentieth of its
+/// latency.
 const LAB: &str = "--processes 2 --seed 3 --limit bucket:800/min:burst=10:headers=x-ratelimit \
                    --latency lognormal:30ms,0.5,250ms --fault error:0.03:503";
 
 #[test]
 fn the_lab_exercise_has_two_halves() {
     let of_200 = |items: u64| items as f64 / 200.0;
-    // 8 in flight and 30 a minute, at this scale 600: most succeed at first try, a few are tried again. Then 50 in flight and
-    // 100 a minute, at this scale 2,000, by a client that only tries again, and by one with throttling.
+    // 8 in flight and 30 a minute, at this scale 600: most succeed at first try, a few are tried
+    // again. Then 50 in flight and 100 a minute, at this scale 2,000, by a client that only tries
+    // again, and by one with throttling.
     let ended = confirmed_at_once(&[
-        (LAB, "-n 200 -c 8 --rate 600/min --shards 2 --on-throttle ignore"),
-        (LAB, "-n 200 -c 50 --rate 2000/min --shards 2 --on-throttle ignore"),
+        (
+            LAB,
+            "-n 200 -c 8 --rate 600/min --shards 2 --on-throttle ignore",
+        ),
+        (
+            LAB,
+            "-n 200 -c 50 --rate 2000/min --shards 2 --on-throttle ignore",
+        ),
         (LAB, "-n 200 -c 50 --rate 2000/min --shards 2"),
     ]);
-    let [(courteous, _), (greedy, _), (polite, books)] = &ended[..] else { unreachable!("three runs ended") };
-    let (first, ok) = (of_200(courteous.count("/totals/ok_at_first")), of_200(courteous.items("ok")));
-    assert!(first >= 0.9 && ok >= 0.99, "{first} at first try, {ok} in the end");
+    let [(courteous, _), (greedy, _), (polite, books)] = &ended[..] else {
+        unreachable!("three runs ended")
+    };
+    let (first, ok) = (
+        of_200(courteous.count("/totals/ok_at_first")),
+        of_200(courteous.items("ok")),
+    );
+    assert!(
+        first >= 0.9 && ok >= 0.99,
+        "{first} at first try, {ok} in the end"
+    );
     assert!(courteous.count("/totals/retries") > 0);
     // In haste, success falls.
-    let (fewer_first, fewer_ok) = (of_200(greedy.count("/totals/ok_at_first")), of_200(greedy.items("ok")));
+    let (fewer_first, fewer_ok) = (
+        of_200(greedy.count("/totals/ok_at_first")),
+        of_200(greedy.items("ok")),
+    );
     assert!(fewer_first <= first - 0.2, "{first}, then {fewer_first}");
     assert!(fewer_ok < ok, "{ok}, then {fewer_ok}");
     assert!(greedy.number("/manners/throttled_share") > 0.2);
     // With throttling nothing is lost but time.
     assert!(of_200(polite.items("ok")) >= 0.99);
     assert_eq!(books["early_retries"], json!(0));
-    assert!(polite.number("/manners/throttled_share") < 0.15, "{}", polite.at("/manners"));
+    assert!(
+        polite.number("/manners/throttled_share") < 0.15,
+        "{}",
+        polite.at("/manners")
+    );
 }
 
 #[test]
 fn latency_that_drifts_costs_no_rate_while_connections_last() {
-    // 40 a second, and holds from 50 ms to 3 s: 64 connections last until an answer takes 1.6 s. The end of the drift is
-    // a tenth of what a proxy pool shows on a bad day, so that a test can wait for it.
+    // 40 a second, and holds from 50 ms to 3 s: 64 connections last until an answer takes 1.6 s.
+    // The end of the drift is a tenth of what a proxy pool shows on a bad day, so that a test can
+    // wait for it.
     let mut figures = Vec::new();
     for _ in 0..TRIES {
         let target = Target::start("--processes 1 --latency drift:50ms,3s,480");
-        let (report, _) = confirmed(&target, "--ids 0..480 --rate 40/s --shards 1 -c 64 --timeout 10s");
+        let (report, _) = confirmed(
+            &target,
+            "--ids 0..480 --rate 40/s --shards 1 -c 64 --timeout 10s",
+        );
         report.assert_states(&[("ok", 480)]);
         let rows = report.at("/intervals").as_array().unwrap();
         let scheduled = |from: usize, to: usize| -> u64 {
-            rows[from..to].iter().map(|row| row["scheduled"].as_u64().unwrap()).sum()
+            rows[from..to]
+                .iter()
+                .map(|row| row["scheduled"].as_u64().unwrap())
+                .sum()
         };
         let binding = |row: &Value, limit: &str| row["binding"][limit].as_f64().unwrap();
-        // Until the sixth second nothing but the rate holds it back; from the ninth on it is the connections.
+        // Until the sixth second nothing but the rate holds it back; from the ninth on it is the
+        // connections.
         let in_time = scheduled(1, 6).abs_diff(200) <= 4;
         let by_rate = rows[1..6].iter().all(|row| binding(row, "rate") > 0.98);
         let late = &rows[rows.len() * 3 / 4..rows.len() - 3];

@@ -1,9 +1,16 @@
-//! Limits by IPv6 prefix over real connections: a thread of this test has a network of its own, in which whole prefixes
-//! are this machine's. Nothing is installed, and the network is gone with its last process and thread.
+//! Limits by IPv6 prefix over real connections: a thread of this test has a network of its own, in
+//! which whole prefixes are this machine's. Nothing is installed, and the network is gone with its
+//! last process and thread.
 //!
 //! That takes root and the program `ip`; without them it is skipped, and says so.
-#![expect(clippy::unwrap_used, reason = "a test whose client cannot go on is over")]
-#![expect(clippy::print_stdout, reason = "a test that is skipped says so, and one by hand its figures")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test whose client cannot go on is over"
+)]
+#![expect(
+    clippy::print_stdout,
+    reason = "a test that is skipped says so, and one by hand its figures"
+)]
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -24,8 +31,12 @@ use crate::target::Target;
 const HOME: &str = "2001:db8::1";
 
 /// Who asks, and how often. The first two are neighbours in one /64, the third is in their /48.
-const CLIENTS: [(&str, u64); 4] =
-    [("2001:db8:1:1::1", 40), ("2001:db8:1:1:ffff::2", 40), ("2001:db8:1:2::1", 40), ("2001:db8:2:1::1", 60)];
+const CLIENTS: [(&str, u64); 4] = [
+    ("2001:db8:1:1::1", 40),
+    ("2001:db8:1:1:ffff::2", 40),
+    ("2001:db8:1:2::1", 40),
+    ("2001:db8:2:1::1", 60),
+];
 
 /// A prefix of which every address is this machine's, though no interface has one.
 const ROUTED: &str = "2001:db8:5::/64";
@@ -34,17 +45,28 @@ const ROUTED: &str = "2001:db8:5::/64";
 fn enter_own_network() -> Result<(), String> {
     unshare(CloneFlags::CLONE_NEWNET).map_err(|error| format!("a network of its own: {error}"))?;
     let ip = |arguments: &str| {
-        let output = Command::new("ip").args(arguments.split(' ')).stdin(Stdio::null()).output();
+        let output = Command::new("ip")
+            .args(arguments.split(' '))
+            .stdin(Stdio::null())
+            .output();
         let output = output.map_err(|error| format!("`ip` cannot be started: {error}"))?;
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        if output.status.success() { Ok(()) } else { Err(format!("ip {arguments}: {said}")) }
+        if output.status.success() {
+            Ok(())
+        } else {
+            Err(format!("ip {arguments}: {said}"))
+        }
     };
     ip("link set lo up")?;
     ip(&format!("-6 route add local {ROUTED} dev lo"))?;
-    CLIENTS.iter().map(|(address, _)| *address).chain([HOME]).try_for_each(|address| {
-        // Without a search for others who have it: there is nobody.
-        ip(&format!("-6 addr add {address}/128 dev lo nodad"))
-    })
+    CLIENTS
+        .iter()
+        .map(|(address, _)| *address)
+        .chain([HOME])
+        .try_for_each(|address| {
+            // Without a search for others who have it: there is nobody.
+            ip(&format!("-6 addr add {address}/128 dev lo nodad"))
+        })
 }
 
 /// Run a test in a network of its own.
@@ -79,32 +101,63 @@ fn a_routed_prefix_reaches_twenty_times_the_limit_of_an_address_and_once_that_of
             let ended = Run::start(format!("{} {flags}", target.url()).split(' ')).end();
             let (report, books) = (ended.report(0), counts(&target.stop()["by_source"]));
             let (ok, throttled) = (report.items("ok"), report.count("/totals/throttled"));
-            assert_eq!((ok, throttled), (admitted, 1_000 - admitted), "{key} {source}");
-            let counted = ["used", "throttled_at_first"].map(|n| report.count(&format!("/totals/sources_{n}")));
+            assert_eq!(
+                (ok, throttled),
+                (admitted, 1_000 - admitted),
+                "{key} {source}"
+            );
+            let counted = ["used", "throttled_at_first"]
+                .map(|n| report.count(&format!("/totals/sources_{n}")));
             assert_eq!(counted, [used, throttled_at_first], "{key} {source}");
             let said = fs::read_to_string(ended.result().join("summary.md")).unwrap();
             let is_shared = said.contains("the target limits several addresses together");
             assert_eq!(is_shared, throttled_at_first > 0, "{said}");
-            let rows = report.json().get("by_source").and_then(Value::as_array).cloned().unwrap_or_default();
-            // One for each of the first addresses and one for the others; none of a single address, which has made all requests.
-            assert_eq!(rows.len() as u64, if used == 1 { 0 } else { used.min(51) }, "{rows:?}");
-            let sum = |key: &str| rows.iter().map(|row| row[key].as_u64().unwrap()).sum::<u64>();
-            assert!(used == 1 || (sum("attempts"), sum("throttled")) == (1_000, throttled), "{rows:?}");
+            let rows = report
+                .json()
+                .get("by_source")
+                .and_then(Value::as_array)
+                .cloned()
+                .unwrap_or_default();
+            // One for each of the first addresses and one for the others; none of a single address,
+            // which has made all requests.
+            assert_eq!(
+                rows.len() as u64,
+                if used == 1 { 0 } else { used.min(51) },
+                "{rows:?}"
+            );
+            let sum = |key: &str| {
+                rows.iter()
+                    .map(|row| row[key].as_u64().unwrap())
+                    .sum::<u64>()
+            };
+            assert!(
+                used == 1 || (sum("attempts"), sum("throttled")) == (1_000, throttled),
+                "{rows:?}"
+            );
             if used == 20 {
-                let row = |row: &Value| (row["name"].as_str().unwrap().to_owned(), row["attempts"].as_u64().unwrap());
+                let row = |row: &Value| {
+                    (
+                        row["name"].as_str().unwrap().to_owned(),
+                        row["attempts"].as_u64().unwrap(),
+                    )
+                };
                 assert_eq!(rows.iter().map(row).collect::<BTreeMap<_, _>>(), books);
             }
         }
     });
 }
 
-/// Crawl `requests` items with a new connection for each, in a network of its own with so many local ports, from `sources` addresses.
-/// Return the report and its reasons not to be believed.
+/// Crawl `requests` items with a new connection for each, in a network of its own with so many
+/// local ports, from `sources` addresses. Return the report and its reasons not to be believed.
 fn spend_ports(ports: u32, requests: u64, sources: u8) -> (Report, String) {
-    let limit = |name: &str, value: &str| fs::write(format!("/proc/sys/net/ipv4/{name}"), value).unwrap();
+    let limit =
+        |name: &str, value: &str| fs::write(format!("/proc/sys/net/ipv4/{name}"), value).unwrap();
     // A port in TIME_WAIT is not used again, as it is not between two machines.
     limit("tcp_tw_reuse", "0");
-    limit("ip_local_port_range", &format!("20000 {}", 20_000 + ports - 1));
+    limit(
+        "ip_local_port_range",
+        &format!("20000 {}", 20_000 + ports - 1),
+    );
     let flags = format!("-n {requests} --shards 1 -c 16 --disable-keepalive {ONE_ATTEMPT}");
     // It leaves it to the client to close first, who then has the port in TIME_WAIT.
     let serve = |mut peer: Peer| {
@@ -113,7 +166,9 @@ fn spend_ports(ports: u32, requests: u64, sources: u8) -> (Report, String) {
         }
     };
     let report = with_server(serve, |address| {
-        crawl(&format!("http://{address}/{{id}} {flags} --local-ips 127.0.1.1-127.0.1.{sources}"))
+        crawl(&format!(
+            "http://{address}/{{id}} {flags} --local-ips 127.0.1.1-127.0.1.{sources}"
+        ))
     });
     let reasons = report.at("/validity/reasons").to_string();
     (report, reasons)
@@ -123,11 +178,14 @@ fn eight_addresses_are_enough(ports: u32, requests: u64) {
     let (report, reasons) = spend_ports(ports, requests, 8);
     report.assert_states(&[("ok", requests)]);
     assert!(!reasons.contains("local port"), "{reasons}");
-    println!("8 addresses: {requests} ok in {} s", report.number("/totals/duration_s"));
+    println!(
+        "8 addresses: {requests} ok in {} s",
+        report.number("/totals/duration_s")
+    );
 }
 
-/// Spend all ports of one address. Each request that finds none has looked at all of them, so of many ports the first are free again, a
-/// minute later, before the last are spent.
+/// Spend all ports of one address. Each request that finds none has looked at all of them, so of
+/// many ports the first are free again, a minute later, before the last are spent.
 fn one_address_is_not(ports: u32) {
     let requests = u64::from(ports) + 2_000;
     let (report, reasons) = spend_ports(ports, requests, 1);
@@ -135,8 +193,14 @@ fn one_address_is_not(ports: u32) {
     assert_eq!(report.items("ok") + failed, requests);
     assert!(failed >= requests - u64::from(ports), "{failed} failed");
     let named = format!("{} requests found no free local port", grouped(failed));
-    assert!(reasons.contains(&named) && reasons.contains("--local-ips"), "{reasons}");
-    println!("1 address: {failed} of {requests} failed in {} s", report.number("/totals/duration_s"));
+    assert!(
+        reasons.contains(&named) && reasons.contains("--local-ips"),
+        "{reasons}"
+    );
+    println!(
+        "1 address: {failed} of {requests} failed in {} s",
+        report.number("/totals/duration_s")
+    );
 }
 
 #[test]
@@ -154,27 +218,47 @@ fn eight_addresses_have_ports_for_200_000_requests() {
 }
 
 fn ask_in_own_network() {
-    for (key, admitted) in [("/64", [50, 40, 50]), ("/48", [50, 0, 50]), ("address", [80, 40, 50])] {
+    for (key, admitted) in [
+        ("/64", [50, 40, 50]),
+        ("/48", [50, 0, 50]),
+        ("address", [80, 40, 50]),
+    ] {
         for processes in [1, 2, 4] {
             let flags = format!("--processes {processes} --limit 50/h:burst=50:key={key}");
             let target = Target::start_on(&format!("[{HOME}]:0"), &flags);
             let ask = |(source, times): (&str, u64)| -> u64 {
                 let source: Ipv6Addr = source.parse().unwrap();
                 // Several connections: with several processes, they are at different ones.
-                let mut clients: Vec<Client> = (0..8).map(|_| Client::connect_from(&target, source)).collect();
+                let mut clients: Vec<Client> = (0..8)
+                    .map(|_| Client::connect_from(&target, source))
+                    .collect();
                 let turns = (0..times).zip((0..clients.len()).cycle());
-                let statuses: Vec<u16> =
-                    turns.map(|(id, turn)| clients[turn].get(&format!("/items/{id}"), "").status).collect();
-                assert!(statuses.iter().all(|status| [200, 429].contains(status)), "{statuses:?}");
+                let statuses: Vec<u16> = turns
+                    .map(|(id, turn)| clients[turn].get(&format!("/items/{id}"), "").status)
+                    .collect();
+                assert!(
+                    statuses.iter().all(|status| [200, 429].contains(status)),
+                    "{statuses:?}"
+                );
                 statuses.iter().filter(|status| **status == 200).count() as u64
             };
             let [one, neighbour, same_48, stranger] = CLIENTS.map(ask);
-            assert_eq!([one + neighbour, same_48, stranger], admitted, "{key} of {processes}");
+            assert_eq!(
+                [one + neighbour, same_48, stranger],
+                admitted,
+                "{key} of {processes}"
+            );
             let books: Value = target.stop();
-            let (all, asked): (u64, u64) = (admitted.iter().sum(), CLIENTS.iter().map(|(_, times)| times).sum());
+            let (all, asked): (u64, u64) = (
+                admitted.iter().sum(),
+                CLIENTS.iter().map(|(_, times)| times).sum(),
+            );
             let of_limit = json!({ "admitted": all, "rejected": asked - all, "delayed": 0 });
             assert_eq!(books["by_limit"]["gcra"], of_limit, "{key} of {processes}");
-            assert_eq!(books["by_source"], Value::from_iter(CLIENTS.map(|(source, times)| (source, times))));
+            assert_eq!(
+                books["by_source"],
+                Value::from_iter(CLIENTS.map(|(source, times)| (source, times)))
+            );
         }
     }
 }

@@ -25,7 +25,10 @@ pub(crate) fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T 
         if let Some(seen) = look() {
             return seen;
         }
-        assert!(clock.now().0 <= duration_ns(DEADLINE), "waited in vain for {what}");
+        assert!(
+            clock.now().0 <= duration_ns(DEADLINE),
+            "waited in vain for {what}"
+        );
         std::thread::sleep(LOOK_EVERY);
     }
 }
@@ -36,7 +39,10 @@ struct Users {
     is_taken: bool,
 }
 
-static USERS: Mutex<Users> = Mutex::new(Users { sharing: 0, is_taken: false });
+static USERS: Mutex<Users> = Mutex::new(Users {
+    sharing: 0,
+    is_taken: false,
+});
 static LEFT: Condvar = Condvar::new();
 
 fn users() -> MutexGuard<'static, Users> {
@@ -63,25 +69,31 @@ impl Drop for Turn {
     }
 }
 
-/// Waits until no other test has the machine to itself. Called for the name of the program, which all need who start it.
+/// Waits until no other test has the machine to itself. Called for the name of the program, which
+/// all need who start it.
 pub(crate) fn share_the_machine() {
     TURN.with_borrow_mut(|turn| {
         turn.get_or_insert_with(|| {
             let users = users();
-            LEFT.wait_while(users, |users| users.is_taken).unwrap_or_else(PoisonError::into_inner).sharing += 1;
+            LEFT.wait_while(users, |users| users.is_taken)
+                .unwrap_or_else(PoisonError::into_inner)
+                .sharing += 1;
             Turn::Shared
         });
     });
 }
 
-/// Waits until no other test runs a process, and has none start one until this test ends: for what is judged to the last
-/// request or the last 100 us, which other work on the machine takes from it. Others do not wait for such a test to begin.
+/// Waits until no other test runs a process, and has none start one until this test ends: for what
+/// is judged to the last request or the last 100 us, which other work on the machine takes from it.
+/// Others do not wait for such a test to begin.
 pub(crate) fn have_the_machine_alone() {
     TURN.with_borrow_mut(|turn| {
         *turn = None;
         let users = users();
         let is_used = |users: &mut Users| users.is_taken || users.sharing > 0;
-        LEFT.wait_while(users, is_used).unwrap_or_else(PoisonError::into_inner).is_taken = true;
+        LEFT.wait_while(users, is_used)
+            .unwrap_or_else(PoisonError::into_inner)
+            .is_taken = true;
         *turn = Some(Turn::Alone);
     });
 }
@@ -91,13 +103,15 @@ pub(crate) fn signal(pid: i32, signal: Signal) {
     let _ = kill(Pid::from_raw(pid), signal);
 }
 
-/// Ends a program that is still running, and its children: those should die with it, but a program that is broken there
-/// must not leave them to the machine.
+/// Ends a program that is still running, and its children: those should die with it, but a program
+/// that is broken there must not leave them to the machine.
 pub(crate) fn end_with_children(program: &mut Child) {
     if !matches!(program.try_wait(), Ok(None)) {
         return;
     }
-    let orphans = i32::try_from(program.id()).map(children).unwrap_or_default();
+    let orphans = i32::try_from(program.id())
+        .map(children)
+        .unwrap_or_default();
     let _ = program.kill();
     for (pid, _) in orphans {
         signal(pid, Signal::SIGKILL);
@@ -107,17 +121,32 @@ pub(crate) fn end_with_children(program: &mut Child) {
 
 /// The children of a process, with their names.
 pub(crate) fn children(pid: i32) -> Vec<(i32, String)> {
-    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
-    let name = |pid: i32| Some((pid, fs::read_to_string(format!("/proc/{pid}/comm")).ok()?.trim().to_owned()));
-    children.split_whitespace().filter_map(|pid| name(pid.parse().ok()?)).collect()
+    let children =
+        fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    let name = |pid: i32| {
+        Some((
+            pid,
+            fs::read_to_string(format!("/proc/{pid}/comm"))
+                .ok()?
+                .trim()
+                .to_owned(),
+        ))
+    };
+    children
+        .split_whitespace()
+        .filter_map(|pid| name(pid.parse().ok()?))
+        .collect()
 }
 
-/// The processes that work in `directory`: those that were started there and what they forked, whatever their parent is
-/// now. The dead have no directory.
+/// The processes that work in `directory`: those that were started there and what they forked,
+/// whatever their parent is now. The dead have no directory.
 pub(crate) fn working_in(directory: &Path) -> Vec<i32> {
-    let Ok(entries) = fs::read_dir("/proc") else { panic!("/proc cannot be read") };
+    let Ok(entries) = fs::read_dir("/proc") else {
+        panic!("/proc cannot be read")
+    };
     let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-    pids.filter(|pid| fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|cwd| cwd == directory)).collect()
+    pids.filter(|pid| fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|cwd| cwd == directory))
+        .collect()
 }
 
 /// Whether `signal` has been sent to the process and not been taken by it yet.
@@ -133,8 +162,15 @@ pub(crate) fn is_blocked(pid: i32, signal: Signal) -> bool {
 /// Whether `signal` is in one of the sets that the kernel shows of the process by these names.
 fn is_in(pid: i32, sets: &[&str], signal: Signal) -> bool {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
-    let bits = sets.iter().filter_map(|name| u64::from_str_radix(field(name)?, 16).ok());
+    let field = |name: &str| {
+        status
+            .lines()
+            .find_map(|line| line.strip_prefix(name))
+            .map(str::trim)
+    };
+    let bits = sets
+        .iter()
+        .filter_map(|name| u64::from_str_radix(field(name)?, 16).ok());
     bits.fold(0, |all, bits| all | bits) >> (signal as i32 - 1) & 1 == 1
 }
 

@@ -1,5 +1,5 @@
-//! The crawl against servers that no decent person would run. Each failure has its name, each item ends in one state,
-//! and nothing waits for ever.
+//! The crawl against servers that no decent person would run. Each failure has its name, each item
+//! ends in one state, and nothing waits for ever.
 #![expect(clippy::unwrap_used, reason = "a test without a socket is over")]
 
 use std::collections::BTreeMap;
@@ -7,7 +7,9 @@ use std::net::TcpListener;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::Duration;
 
-use nix::sys::socket::{AddressFamily, Backlog, SockFlag, SockType, SockaddrIn, bind, getsockname, listen, socket};
+use nix::sys::socket::{
+    AddressFamily, Backlog, SockFlag, SockType, SockaddrIn, bind, getsockname, listen, socket,
+};
 
 use serde_json::json;
 
@@ -21,7 +23,11 @@ const IDS: u64 = 12;
 /// Crawls a server whose connections are served by `serve`.
 #[track_caller]
 fn crawl_served(serve: impl Fn(Peer) + Sync, flags: &str) -> Report {
-    with_server(serve, |address| crawl_once(&format!("http://{address}/{{id}} -n {IDS} --shards 2 -c 4 {flags}")))
+    with_server(serve, |address| {
+        crawl_once(&format!(
+            "http://{address}/{{id}} -n {IDS} --shards 2 -c 4 {flags}"
+        ))
+    })
 }
 
 /// Every item failed, of one and the same.
@@ -32,7 +38,9 @@ fn assert_all_failed(report: &Report, kind: &str) {
 }
 
 fn statuses(of: &[(&str, u64)]) -> BTreeMap<String, u64> {
-    of.iter().map(|(status, count)| ((*status).to_owned(), *count)).collect()
+    of.iter()
+        .map(|(status, count)| ((*status).to_owned(), *count))
+        .collect()
 }
 
 #[test]
@@ -40,7 +48,14 @@ fn a_connection_that_is_closed_at_once_fails_its_item() {
     let report = crawl_served(drop, "");
     report.assert_states(&[("failed", IDS)]);
     // Whether the end or the refusal of what was sent is seen first is a race.
-    assert!(report.errors().keys().all(|kind| kind == "closed" || kind == "reset"), "{:?}", report.errors());
+    assert!(
+        report
+            .errors()
+            .keys()
+            .all(|kind| kind == "closed" || kind == "reset"),
+        "{:?}",
+        report.errors()
+    );
     assert!(report.statuses().is_empty());
 }
 
@@ -79,7 +94,11 @@ fn an_answer_that_is_no_http_is_malformed() {
             peer.wait_for_the_end();
         };
         let report = crawl_served(serve, "");
-        assert_eq!(report.errors(), [("malformed".to_owned(), IDS)].into(), "{garbage:?}");
+        assert_eq!(
+            report.errors(),
+            [("malformed".to_owned(), IDS)].into(),
+            "{garbage:?}"
+        );
         report.assert_states(&[("failed", IDS)]);
     }
 }
@@ -87,9 +106,15 @@ fn an_answer_that_is_no_http_is_malformed() {
 #[test]
 fn a_body_that_breaks_off_is_incomplete() {
     for (head, part) in [
-        ("HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n", "only this"),
+        (
+            "HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n",
+            "only this",
+        ),
         ("HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n", ""),
-        ("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n", "4\r\nonly\r\n"),
+        (
+            "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n",
+            "4\r\nonly\r\n",
+        ),
     ] {
         let serve = |mut peer: Peer| {
             peer.request();
@@ -102,10 +127,16 @@ fn a_body_that_breaks_off_is_incomplete() {
     }
 }
 
-/// The timeout counts from the request on, whatever other timeouts there are; only a hang takes a minute.
+/// The timeout counts from the request on, whatever other timeouts there are; only a hang takes a
+/// minute.
 fn assert_timed_out_in_time(report: &Report) {
     let us = |key: &str| report.number(&format!("/latency/service_error/{key}"));
-    assert!(us("min_us") >= 1e5 && us("max_us") < 6e7, "{} to {}", us("min_us"), us("max_us"));
+    assert!(
+        us("min_us") >= 1e5 && us("max_us") < 6e7,
+        "{} to {}",
+        us("min_us"),
+        us("max_us")
+    );
 }
 
 #[test]
@@ -120,12 +151,19 @@ fn a_body_that_goes_on_too_long_is_a_timeout() {
     assert_all_failed(&report, "timeout");
     assert_timed_out_in_time(&report);
     assert_eq!(report.statuses(), statuses(&[("200", IDS)]));
-    assert_eq!(report.count("/totals/bytes_received"), answer.len() as u64 * IDS, "what had come");
+    assert_eq!(
+        report.count("/totals/bytes_received"),
+        answer.len() as u64 * IDS,
+        "what had come"
+    );
 }
 
 #[test]
 fn a_server_that_never_answers_is_a_timeout() {
-    let report = crawl_served(|mut peer| peer.wait_for_the_end(), "--timeout 100ms --connect-timeout 1h");
+    let report = crawl_served(
+        |mut peer| peer.wait_for_the_end(),
+        "--timeout 100ms --connect-timeout 1h",
+    );
     assert_all_failed(&report, "timeout");
     assert_timed_out_in_time(&report);
     assert_eq!(report.count("/totals/attempts_sent"), IDS);
@@ -133,7 +171,12 @@ fn a_server_that_never_answers_is_a_timeout() {
 
 #[test]
 fn a_chunked_answer_is_read_to_its_end() {
-    let parts = ["HTTP/1.1 200 OK\r\ntransfer-encoding: ch", "unked\r\n\r\n2\r\no", "k\r\n1\r\n!\r\n0", "\r\n\r\n"];
+    let parts = [
+        "HTTP/1.1 200 OK\r\ntransfer-encoding: ch",
+        "unked\r\n\r\n2\r\no",
+        "k\r\n1\r\n!\r\n0",
+        "\r\n\r\n",
+    ];
     let serve = |mut peer: Peer| {
         while peer.request().is_some() {
             for part in parts {
@@ -143,7 +186,10 @@ fn a_chunked_answer_is_read_to_its_end() {
     };
     let report = crawl_served(serve, "");
     report.assert_states(&[("ok", IDS)]);
-    assert_eq!(report.count("/totals/bytes_received"), parts.concat().len() as u64 * IDS);
+    assert_eq!(
+        report.count("/totals/bytes_received"),
+        parts.concat().len() as u64 * IDS
+    );
     assert_eq!(report.count("/totals/connections_opened"), 4);
 }
 
@@ -169,7 +215,10 @@ fn the_first_byte_of_an_answer_is_timed_and_not_the_end_of_its_head() {
         let later = LATER.as_micros() as f64;
         // However long the client took to look: the end of the head came as late as the answer.
         let apart = us("service/mean_us") - us("ttfb/mean_us");
-        assert!(us("service/min_us") >= later && apart >= later / 2.0, "{first:?}: {apart} us");
+        assert!(
+            us("service/min_us") >= later && apart >= later / 2.0,
+            "{first:?}: {apart} us"
+        );
     }
 }
 
@@ -195,7 +244,10 @@ fn a_body_that_ends_with_its_connection_is_whole() {
     };
     let report = crawl_served(serve, "");
     report.assert_states(&[("ok", IDS)]);
-    assert_eq!(report.count("/totals/bytes_received"), answer.len() as u64 * IDS);
+    assert_eq!(
+        report.count("/totals/bytes_received"),
+        answer.len() as u64 * IDS
+    );
 }
 
 #[test]
@@ -225,12 +277,20 @@ fn a_connection_that_is_closed_at_rest_costs_at_most_the_request_on_its_way() {
     let report = crawl_served(serve, "");
     let lost: u64 = report.errors().values().sum();
     report.assert_states(&[("ok", IDS - lost), ("failed", lost)]);
-    assert!(report.errors().keys().all(|kind| kind == "closed" || kind == "reset"), "{:?}", report.errors());
+    assert!(
+        report
+            .errors()
+            .keys()
+            .all(|kind| kind == "closed" || kind == "reset"),
+        "{:?}",
+        report.errors()
+    );
 }
 
 #[test]
 fn a_connection_closed_while_it_rests_costs_nothing() {
-    // One request in a third of a second: the goodbye comes once nothing came for a while, and long before the next request.
+    // One request in a third of a second: the goodbye comes once nothing came for a while, and long
+    // before the next request.
     let serve = |mut peer: Peer| {
         if peer.request().is_some() {
             peer.send(OK);
@@ -239,18 +299,28 @@ fn a_connection_closed_while_it_rests_costs_nothing() {
         }
     };
     let report = with_server(serve, |address| {
-        crawl_once(&format!("http://{address}/ -n 4 --shards 1 -c 1 --rate 3/s --burst 1 --timeout 5s"))
+        crawl_once(&format!(
+            "http://{address}/ -n 4 --shards 1 -c 1 --rate 3/s --burst 1 --timeout 5s"
+        ))
     });
     // On a machine that stalls for that long, a request may meet the goodbye on its way.
     let lost: u64 = report.errors().values().sum();
     report.assert_states(&[("ok", 4 - lost), ("failed", lost)]);
-    assert!(report.errors().keys().all(|kind| kind == "closed" || kind == "reset"), "{:?}", report.errors());
+    assert!(
+        report
+            .errors()
+            .keys()
+            .all(|kind| kind == "closed" || kind == "reset"),
+        "{:?}",
+        report.errors()
+    );
     assert_eq!(report.count("/totals/connections_opened"), 4);
 }
 
 #[test]
 fn an_answer_before_its_request_is_not_taken_for_the_next() {
-    // In one piece with the answer that was asked for: what comes later nobody can tell from the next answer.
+    // In one piece with the answer that was asked for: what comes later nobody can tell from the
+    // next answer.
     let twice = [OK, "HTTP/1.1 500 Nobody Asked\r\ncontent-length: 0\r\n\r\n"].concat();
     let serve = |mut peer: Peer| {
         while peer.request().is_some() {
@@ -260,7 +330,13 @@ fn an_answer_before_its_request_is_not_taken_for_the_next() {
     let report = crawl_served(serve, "");
     report.assert_states(&[("ok", IDS)]);
     assert_eq!(report.statuses(), statuses(&[("200", IDS)]));
-    assert_eq!((report.count("/totals/connections_opened"), report.count("/totals/unsolicited")), (IDS, IDS));
+    assert_eq!(
+        (
+            report.count("/totals/connections_opened"),
+            report.count("/totals/unsolicited")
+        ),
+        (IDS, IDS)
+    );
 }
 
 #[test]
@@ -278,13 +354,21 @@ fn a_report_says_what_an_error_page_means_and_what_was_wrong_with_a_response() {
                          <html>\n<title>400 The plain HTTP request was sent to HTTPS port</title>\n</html>\n";
     for (answer, said, of_status) in [
         (NGINX, "Use https://.", json!(400)),
-        ("HTTP/1.1 200 OK\r\ncontent-length: 300\r\n\r\nabc", "200, 3 of 300 bytes", json!(200)),
+        (
+            "HTTP/1.1 200 OK\r\ncontent-length: 300\r\n\r\nabc",
+            "200, 3 of 300 bytes",
+            json!(200),
+        ),
         (
             "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nx\r\n",
             "200, the chunk size is not hexadecimal",
             json!(200),
         ),
-        ("SSH-2.0-OpenSSH_9.6\r\n", "the head cannot be read: invalid HTTP version", json!(null)),
+        (
+            "SSH-2.0-OpenSSH_9.6\r\n",
+            "the head cannot be read: invalid HTTP version",
+            json!(null),
+        ),
     ] {
         let serve = |mut peer: Peer| {
             if peer.request().is_some() {
@@ -292,21 +376,36 @@ fn a_report_says_what_an_error_page_means_and_what_was_wrong_with_a_response() {
             }
         };
         let ended = with_server(serve, |address| {
-            Run::start(format!("http://{address}/{{id}} -n 4 --shards 2 -c 4 --retries 0").split(' ')).end()
+            Run::start(
+                format!("http://{address}/{{id}} -n 4 --shards 2 -c 4 --retries 0").split(' '),
+            )
+            .end()
         });
         let failures = ended.report(0).at("/failures").clone();
         let summary = std::fs::read_to_string(ended.result().join("summary.md")).unwrap();
         assert!(summary.contains(said), "{said}: {summary}");
-        let first = failures.as_object().and_then(|all| all.values().next()).unwrap();
+        let first = failures
+            .as_object()
+            .and_then(|all| all.values().next())
+            .unwrap();
         assert_eq!(first["status"], of_status, "{failures}");
     }
 }
 
-/// An address that refuses connections, as long as the socket lives: bound and not listening, so nobody else gets it.
+/// An address that refuses connections, as long as the socket lives: bound and not listening, so
+/// nobody else gets it.
 pub(crate) fn nobody() -> (OwnedFd, String) {
-    let socket = socket(AddressFamily::Inet, SockType::Stream, SockFlag::SOCK_CLOEXEC, None).unwrap();
+    let socket = socket(
+        AddressFamily::Inet,
+        SockType::Stream,
+        SockFlag::SOCK_CLOEXEC,
+        None,
+    )
+    .unwrap();
     bind(socket.as_raw_fd(), &SockaddrIn::new(127, 0, 0, 1, 0)).unwrap();
-    let port = getsockname::<SockaddrIn>(socket.as_raw_fd()).unwrap().port();
+    let port = getsockname::<SockaddrIn>(socket.as_raw_fd())
+        .unwrap()
+        .port();
     (socket, format!("127.0.0.1:{port}"))
 }
 
@@ -315,7 +414,11 @@ fn nobody_at_home_is_known_before_the_run() {
     let (_socket, address) = nobody();
     let ended = Run::start(format!("http://{address}/ -n {IDS} --shards 2 -c 4").split(' ')).end();
     assert_eq!(ended.code(), Some(1));
-    assert!(ended.stderr().contains(&address) && ended.stderr().contains("refused"), "{}", ended.stderr());
+    assert!(
+        ended.stderr().contains(&address) && ended.stderr().contains("refused"),
+        "{}",
+        ended.stderr()
+    );
     assert_eq!((ended.stdout().as_str(), ended.left()), ("", Vec::new()));
 }
 
@@ -335,19 +438,50 @@ fn a_target_that_stops_listening_refuses_the_rest() {
     // A connection may open in the moment before.
     let refused = report.errors().get("connect_refused").copied().unwrap_or(0);
     let known = ["closed", "connect_failed", "connect_refused", "reset"];
-    assert!(refused > 0 && report.errors().keys().all(|kind| known.contains(&kind.as_str())), "{:?}", report.errors());
+    assert!(
+        refused > 0
+            && report
+                .errors()
+                .keys()
+                .all(|kind| known.contains(&kind.as_str())),
+        "{:?}",
+        report.errors()
+    );
 }
 
 #[test]
 fn a_connection_that_does_not_open_is_a_timeout_of_its_own() {
-    let socket = socket(AddressFamily::Inet, SockType::Stream, SockFlag::SOCK_CLOEXEC, None).unwrap();
+    let socket = socket(
+        AddressFamily::Inet,
+        SockType::Stream,
+        SockFlag::SOCK_CLOEXEC,
+        None,
+    )
+    .unwrap();
     bind(socket.as_raw_fd(), &SockaddrIn::new(127, 0, 0, 1, 0)).unwrap();
-    // The queue has room for one: the program's look at whether anybody is there. The kernel lets the rest wait.
+    // The queue has room for one: the program's look at whether anybody is there. The kernel lets
+    // the rest wait.
     listen(&socket, Backlog::new(0).unwrap()).unwrap();
-    let port = getsockname::<SockaddrIn>(socket.as_raw_fd()).unwrap().port();
-    let report = crawl_once(&format!("http://127.0.0.1:{port}/ -n 4 --shards 2 -c 4 --connect-timeout 200ms"));
+    let port = getsockname::<SockaddrIn>(socket.as_raw_fd())
+        .unwrap()
+        .port();
+    let report = crawl_once(&format!(
+        "http://127.0.0.1:{port}/ -n 4 --shards 2 -c 4 --connect-timeout 200ms"
+    ));
     report.assert_states(&[("failed", 4)]);
     assert_eq!(report.errors(), [("connect_timeout".to_owned(), 4)].into());
-    assert_eq!((report.count("/totals/attempts_sent"), report.count("/totals/connections_opened")), (0, 0));
-    assert_eq!((report.count("/totals/attempts"), report.count("/totals/bytes_sent")), (4, 0));
+    assert_eq!(
+        (
+            report.count("/totals/attempts_sent"),
+            report.count("/totals/connections_opened")
+        ),
+        (0, 0)
+    );
+    assert_eq!(
+        (
+            report.count("/totals/attempts"),
+            report.count("/totals/bytes_sent")
+        ),
+        (4, 0)
+    );
 }

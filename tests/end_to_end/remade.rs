@@ -1,5 +1,8 @@
 //! `crawlmark report`: what a saved result is made into, once more and for others.
-#![expect(clippy::unwrap_used, reason = "a test whose program cannot be started is over")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test whose program cannot be started is over"
+)]
 
 use std::fs;
 use std::path::Path;
@@ -19,15 +22,30 @@ fn short_run(more: &str) -> Ended {
 
 /// Calls `report`, and returns its exit code and what it complained about.
 fn report(args: &[&Path]) -> (Option<i32>, String) {
-    let output = Command::new(program()).arg("report").args(args).timeout(DEADLINE).output().unwrap();
-    (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    let output = Command::new(program())
+        .arg("report")
+        .args(args)
+        .timeout(DEADLINE)
+        .output()
+        .unwrap();
+    (
+        output.status.code(),
+        String::from_utf8(output.stderr).unwrap(),
+    )
 }
 
 /// The names of the files of a folder with this ending, without it.
 fn names(folder: &Path, ending: &str) -> Vec<String> {
-    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    let wanted = entries.filter(|path| path.extension().is_some_and(|extension| extension == ending));
-    let mut names: Vec<String> = wanted.map(|path| path.file_stem().unwrap().to_string_lossy().into_owned()).collect();
+    let entries = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
+    let wanted = entries.filter(|path| {
+        path.extension()
+            .is_some_and(|extension| extension == ending)
+    });
+    let mut names: Vec<String> = wanted
+        .map(|path| path.file_stem().unwrap().to_string_lossy().into_owned())
+        .collect();
     names.sort();
     names
 }
@@ -45,17 +63,29 @@ fn plots_are_saved_as_png_when_asked_for() {
 
     // The same once more, and on the other ground; nothing else is changed by it.
     let json = fs::read(ended.result().join("result.json")).unwrap();
-    assert_eq!(report(&[&ended.result(), Path::new("--png")]), (Some(0), String::new()));
+    assert_eq!(
+        report(&[&ended.result(), Path::new("--png")]),
+        (Some(0), String::new())
+    );
     assert!(picture("throughput") == light, "the same picture");
-    assert_eq!(report(&[&ended.result(), Path::new("--png=dark")]), (Some(0), String::new()));
+    assert_eq!(
+        report(&[&ended.result(), Path::new("--png=dark")]),
+        (Some(0), String::new())
+    );
     assert!(picture("throughput") != light, "another ground");
     assert_eq!(fs::read(ended.result().join("result.json")).unwrap(), json);
     assert_eq!(names(&plots, "png"), pictures);
     let (code, said) = report(&[&ended.result(), Path::new("--png=pink")]);
-    assert!(code == Some(2) && said.contains("--png") && said.contains("light, dark"), "{said}");
+    assert!(
+        code == Some(2) && said.contains("--png") && said.contains("light, dark"),
+        "{said}"
+    );
 
     let without = short_run("");
-    assert_eq!(names(&without.result().join("plots"), "png"), Vec::<String>::new());
+    assert_eq!(
+        names(&without.result().join("plots"), "png"),
+        Vec::<String>::new()
+    );
 }
 
 #[test]
@@ -63,7 +93,10 @@ fn a_plot_that_is_no_longer_drawn_is_removed_and_foreign_files_stay() {
     let ended = short_run("");
     let plots = ended.result().join("plots");
     let drawn = names(&plots, "svg");
-    assert!(!drawn.contains(&"budget".to_owned()), "there was no rate to audit: {drawn:?}");
+    assert!(
+        !drawn.contains(&"budget".to_owned()),
+        "there was no rate to audit: {drawn:?}"
+    );
     for stale in ["budget.svg", "budget.png", "own.svg"] {
         fs::write(plots.join(stale), "from before").unwrap();
     }
@@ -79,15 +112,27 @@ fn several_results_are_laid_over_each_other() {
     let (a, b) = (short_run("--name a"), short_run("--name b --timeout 9s"));
     let place = tempfile::tempdir().unwrap();
     let out = place.path().join("both");
-    let (code, said) = report(&[&a.result(), &b.result().join("result.json"), Path::new("--out"), &out]);
+    let (code, said) = report(&[
+        &a.result(),
+        &b.result().join("result.json"),
+        Path::new("--out"),
+        &out,
+    ]);
     assert_eq!((code, &*said), (Some(0), ""));
     let page = fs::read_to_string(out.join("report.html")).unwrap();
-    assert!(page.contains("2 runs side by side") && page.contains("timeout (plan)"), "what differs is said");
+    assert!(
+        page.contains("2 runs side by side") && page.contains("timeout (plan)"),
+        "what differs is said"
+    );
     let mut saved = names(&out.join("plots"), "svg");
     // A tail takes a hundred requests in a second, which these runs may or may not have.
     saved.retain(|name| name != "tail");
     assert_eq!(saved, ["figures", "median", "spectrum", "throughput"]);
-    assert_eq!(fs::read_dir(place.path()).unwrap().count(), 1, "nothing else is left");
+    assert_eq!(
+        fs::read_dir(place.path()).unwrap().count(),
+        1,
+        "nothing else is left"
+    );
 
     // Unless told otherwise, it is where runs are.
     let output = Command::new(program())
@@ -98,7 +143,10 @@ fn several_results_are_laid_over_each_other() {
         .output()
         .unwrap();
     let said = String::from_utf8(output.stdout).unwrap();
-    assert!(said.starts_with("results/runs/") && said.ends_with("-overlay/report.html\n"), "{said}");
+    assert!(
+        said.starts_with("results/runs/") && said.ends_with("-overlay/report.html\n"),
+        "{said}"
+    );
     let made = place.path().join(said.trim()).with_file_name("plots");
     assert_eq!(names(&made, "png"), names(&made, "svg"));
 }
@@ -127,8 +175,15 @@ fn what_cannot_be_laid_over_each_other_is_told_by_its_name() {
     let before = names(&a, "html");
     for (args, code, says) in cases {
         let (found, said) = report(args);
-        assert!(found == Some(code) && said.contains(says) && said.lines().count() <= 3, "{args:?}: {found:?} {said}");
+        assert!(
+            found == Some(code) && said.contains(says) && said.lines().count() <= 3,
+            "{args:?}: {found:?} {said}"
+        );
     }
     assert_eq!(names(&a, "html"), before);
-    assert_eq!(fs::read_dir(place.path()).unwrap().count(), 1, "nothing was written");
+    assert_eq!(
+        fs::read_dir(place.path()).unwrap().count(),
+        1,
+        "nothing was written"
+    );
 }

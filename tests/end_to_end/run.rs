@@ -1,5 +1,8 @@
 //! `crawlmark run` as a child of the test, in an empty directory of its own.
-#![expect(clippy::unwrap_used, reason = "a test whose program cannot be started is over")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test whose program cannot be started is over"
+)]
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -10,7 +13,9 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use nix::sys::signal::Signal;
 use tempfile::TempDir;
 
-use crate::process::{children, end_with_children, share_the_machine, signal, wait_for, working_in};
+use crate::process::{
+    children, end_with_children, share_the_machine, signal, wait_for, working_in,
+};
 use crate::report::Report;
 
 /// The program, for a test that may start it now.
@@ -19,7 +24,8 @@ pub(crate) fn program() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_crawlmark"))
 }
 
-/// Flags for tests of what one attempt comes to: an item gets no other, and no answer makes anybody wait.
+/// Flags for tests of what one attempt comes to: an item gets no other, and no answer makes anybody
+/// wait.
 pub(crate) const ONE_ATTEMPT: &str = "--retries 0 --on-throttle count";
 
 /// Where a run does what it does.
@@ -75,14 +81,18 @@ impl Run {
     }
 
     /// The same, started by `launcher`, whose last argument is to be the program's name.
-    pub(crate) fn start_by(mut launcher: Command, args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Self {
+    pub(crate) fn start_by(
+        mut launcher: Command,
+        args: impl IntoIterator<Item = impl AsRef<OsStr>>,
+    ) -> Self {
         let place = Place::new();
         let stdout = Stdio::from(File::create(place.stdout()).unwrap());
         launcher.arg(program());
         Self::start_in(place, launcher, args, stdout)
     }
 
-    /// The same with nobody to read its standard output: the pipe is closed before anything can be written.
+    /// The same with nobody to read its standard output: the pipe is closed before anything can be
+    /// written.
     pub(crate) fn start_unread(args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Self {
         let mut run = Self::start_in(Place::new(), Command::new(program()), args, Stdio::piped());
         drop(run.child.stdout.take());
@@ -122,7 +132,12 @@ impl Run {
     /// The process of a shard, once it is there.
     pub(crate) fn shard(&self, number: u32) -> i32 {
         let name = format!("crawlmark-s{number}");
-        wait_for(&name, || children(self.pid()).into_iter().find(|(_, comm)| *comm == name).map(|(pid, _)| pid))
+        wait_for(&name, || {
+            children(self.pid())
+                .into_iter()
+                .find(|(_, comm)| *comm == name)
+                .map(|(pid, _)| pid)
+        })
     }
 
     /// Its processes, the supervisor included.
@@ -173,29 +188,51 @@ impl Ended {
     /// What it left where the result directory is made.
     pub(crate) fn left(&self) -> Vec<String> {
         let entries = fs::read_dir(self.place.results()).unwrap();
-        entries.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect()
+        entries
+            .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+            .collect()
     }
 
-    /// Waits until no process of it is left. Where it ended by itself, there is nothing to wait for.
+    /// Waits until no process of it is left. Where it ended by itself, there is nothing to wait
+    /// for.
     pub(crate) fn wait_for_its_processes(&self) {
-        wait_for("the end of its processes", || working_in(&self.place.work()).is_empty().then_some(()));
+        wait_for("the end of its processes", || {
+            working_in(&self.place.work()).is_empty().then_some(())
+        });
     }
 
-    /// The saved report of a run that ended with `code`, or with 1 without a good response whatever else it was judged by, which left nothing
-    /// else behind.
+    /// The saved report of a run that ended with `code`, or with 1 without a good response whatever
+    /// else it was judged by, which left nothing else behind.
     #[track_caller]
     pub(crate) fn report(&self, code: i32) -> Report {
         let saved = self.result().join("result.json");
         let is_judged = saved.exists() && {
             let report = Report::read(&saved);
-            let (is_cut, verdict) = (report.at("/interrupted_by").is_number(), report.text("/validity/verdict"));
+            let (is_cut, verdict) = (
+                report.at("/interrupted_by").is_number(),
+                report.text("/validity/verdict"),
+            );
             report.count("/got/ok") == 0 && !is_cut && verdict != "incomplete"
         };
         let code = if is_judged { 1 } else { code };
-        assert_eq!(self.code(), Some(code), "killed by {:?}, said {}", self.killed_by(), self.stderr());
-        assert_eq!(working_in(&self.place.work()), Vec::<i32>::new(), "a process is left");
+        assert_eq!(
+            self.code(),
+            Some(code),
+            "killed by {:?}, said {}",
+            self.killed_by(),
+            self.stderr()
+        );
+        assert_eq!(
+            working_in(&self.place.work()),
+            Vec::<i32>::new(),
+            "a process is left"
+        );
         assert_eq!(self.left(), ["result"]);
-        assert_eq!(fs::read_dir(self.place.work()).unwrap().count(), 0, "it wrote into its working directory");
+        assert_eq!(
+            fs::read_dir(self.place.work()).unwrap().count(),
+            0,
+            "it wrote into its working directory"
+        );
         Report::read(&self.result().join("result.json"))
     }
 }

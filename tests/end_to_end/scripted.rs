@@ -17,7 +17,9 @@ pub(crate) struct Peer {
 impl Peer {
     /// The client at the other end of `stream`.
     pub(crate) fn of(stream: TcpStream) -> Self {
-        Self { reader: BufReader::new(stream) }
+        Self {
+            reader: BufReader::new(stream),
+        }
     }
 
     /// Reads a request without a body, and returns its target. None when the client has left.

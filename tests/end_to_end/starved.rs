@@ -1,8 +1,12 @@
-//! Runs that are starved of something, by the machine: each says of what and what that means, and with `--strict` it fails.
+//! Runs that are starved of something, by the machine: each says of what and what that means, and
+//! with `--strict` it fails.
 //!
-//! How fast this machine is does not matter: a gate that is tripped here is tripped by far, and other gates may find
-//! something as well.
-#![expect(clippy::unwrap_used, reason = "a test that cannot starve anything is over or says so")]
+//! How fast this machine is does not matter: a gate that is tripped here is tripped by far, and
+//! other gates may find something as well.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test that cannot starve anything is over or says so"
+)]
 
 use std::collections::BTreeMap;
 use std::process::{Child, Command, Stdio};
@@ -25,7 +29,13 @@ struct Hog(Child);
 impl Hog {
     fn on(cpu: usize) -> Self {
         let mut shell = Command::new("sh");
-        let hog = Self(shell.args(["-c", "ulimit -t 30; while :; do :; done"]).stdin(Stdio::null()).spawn().unwrap());
+        let hog = Self(
+            shell
+                .args(["-c", "ulimit -t 30; while :; do :; done"])
+                .stdin(Stdio::null())
+                .spawn()
+                .unwrap(),
+        );
         let mut only = CpuSet::new();
         only.set(cpu).unwrap();
         sched_setaffinity(Pid::from_raw(i32::try_from(hog.0.id()).unwrap()), &only).unwrap();
@@ -44,8 +54,13 @@ impl Drop for Hog {
 #[track_caller]
 fn starved(run: Run, parts: &[&str]) -> Report {
     let report = run.end().report(4);
-    let reasons: Vec<&str> =
-        report.at("/validity/reasons").as_array().unwrap().iter().filter_map(Value::as_str).collect();
+    let reasons: Vec<&str> = report
+        .at("/validity/reasons")
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(Value::as_str)
+        .collect();
     let says_all = |reason: &&str| parts.iter().all(|part| reason.contains(part));
     assert!(reasons.iter().any(says_all), "{parts:?} in {reasons:#?}");
     assert_ne!(report.text("/validity/verdict"), "valid");
@@ -67,7 +82,13 @@ fn a_shard_that_was_stopped_for_a_while_says_for_how_long() {
     let target = Target::start("--processes 1");
     // Nobody paces the second one.
     for pace in ["--rate 200 -c 2", "-c 2"] {
-        let run = Run::start(format!("{} --shards 1 {pace} --ids 0..100m -d 2s --strict", target.url()).split(' '));
+        let run = Run::start(
+            format!(
+                "{} --shards 1 {pace} --ids 0..100m -d 2s --strict",
+                target.url()
+            )
+            .split(' '),
+        );
         let before = target.books()["requests"].as_u64().unwrap();
         target.wait_for_requests(before + 20);
         let shard = run.shard(0);
@@ -89,42 +110,76 @@ fn a_shard_that_was_stopped_for_a_while_says_for_how_long() {
 fn answers_lie_unread_while_the_client_is_stopped_and_not_while_the_target_is_slow() {
     let target = Target::start("--processes 1 --latency 20ms");
     let run = |duration: &str| {
-        let flags = format!("{} --shards 1 -c 2 --receive-stamps all --ids 0..100m -d {duration}", target.url());
+        let flags = format!(
+            "{} --shards 1 -c 2 --receive-stamps all --ids 0..100m -d {duration}",
+            target.url()
+        );
         Run::start(flags.split(' '))
     };
     let slow = run("1s").end().report(0);
-    assert_eq!(slow.count("/latency/receive_delay/count"), slow.count("/totals/attempts_sent"), "each has a stamp");
+    assert_eq!(
+        slow.count("/latency/receive_delay/count"),
+        slow.count("/totals/attempts_sent"),
+        "each has a stamp"
+    );
     // Of the time that users wait, the target's part is nearly all.
-    assert!(slow.number("/latency/receive_delay/p50_us") < slow.number("/latency/service/p50_us") / 5.0);
+    assert!(
+        slow.number("/latency/receive_delay/p50_us") < slow.number("/latency/service/p50_us") / 5.0
+    );
 
     let stopped = run("2s");
     target.wait_for_requests(target.books()["requests"].as_u64().unwrap() + 20);
     let shard = stopped.shard(0);
     signal(shard, Signal::SIGSTOP);
     wait_for("a stopped shard", || is_stopped(shard).then_some(()));
-    // This is what is injected, not a wait for anything. The answers to both requests arrive in it, after 20 ms.
+    // This is what is injected, not a wait for anything. The answers to both requests arrive in it,
+    // after 20 ms.
     std::thread::sleep(Duration::from_millis(500));
     signal(shard, Signal::SIGCONT);
     let report = stopped.end().report(0);
-    let [unread, service] =
-        ["receive_delay", "service"].map(|series| report.number(&format!("/latency/{series}/max_us")));
-    assert!(unread > 0.9 * service && unread >= 450_000.0 && unread <= service, "{unread} of {service}");
+    let [unread, service] = ["receive_delay", "service"]
+        .map(|series| report.number(&format!("/latency/{series}/max_us")));
+    assert!(
+        unread > 0.9 * service && unread >= 450_000.0 && unread <= service,
+        "{unread} of {service}"
+    );
 }
 
 #[test]
 fn receive_delays_are_of_a_sample_and_absent_where_the_kernel_has_no_stamps() {
     let plain = Target::start("--processes 1");
     let sample = |target: &Target, flags: &str| {
-        let run = Run::start(format!("{} --shards 2 -c 16 -n 12800 {flags}", target.url()).split_whitespace());
+        let run = Run::start(
+            format!("{} --shards 2 -c 16 -n 12800 {flags}", target.url()).split_whitespace(),
+        );
         let report = run.end().report(0);
-        let count = report.at("/latency").get("receive_delay").map_or(0, |delay| delay["count"].as_u64().unwrap());
-        (count, report.at("/validity/unavailable_reasons").get("receive delay").cloned())
+        let count = report
+            .at("/latency")
+            .get("receive_delay")
+            .map_or(0, |delay| delay["count"].as_u64().unwrap());
+        (
+            count,
+            report
+                .at("/validity/unavailable_reasons")
+                .get("receive delay")
+                .cloned(),
+        )
     };
     let (count, unavailable) = sample(&plain, "");
-    assert!(count.abs_diff(200) <= 4 && unavailable.is_none(), "{count} of 12,800, {unavailable:?}");
+    assert!(
+        count.abs_diff(200) <= 4 && unavailable.is_none(),
+        "{count} of 12,800, {unavailable:?}"
+    );
     assert_eq!(sample(&plain, "--receive-stamps all"), (12_800, None));
     let (count, unavailable) = sample(&plain, "--receive-stamps off");
-    assert!(count == 0 && unavailable.unwrap().as_str().unwrap().contains("--receive-stamps off"));
+    assert!(
+        count == 0
+            && unavailable
+                .unwrap()
+                .as_str()
+                .unwrap()
+                .contains("--receive-stamps off")
+    );
     let tls = Target::start("--processes 1 --tls");
     let (count, unavailable) = sample(&tls, "--insecure --receive-stamps all");
     assert!(count == 0 && unavailable.unwrap().as_str().unwrap().contains("TLS"));
@@ -141,15 +196,28 @@ fn too_few_descriptors_are_announced_and_then_found() {
     let place = tempfile::tempdir().unwrap();
     // Those that fit are used, and then none fails.
     for (limit, shards, connections) in [(24, 1, 4), (60, 1, 28), (60, 2, 56)] {
-        let args = format!("{} --shards {shards} -c 64 -n 2000 --retries 0", target.url());
+        let args = format!(
+            "{} --shards {shards} -c 64 -n 2000 --retries 0",
+            target.url()
+        );
         let run = Run::start_by(limited(limit), args.split(' '));
         let report = run.end().report(0);
         assert_eq!(report.count("/environment/nofile"), u64::from(limit));
         assert_eq!(report.count("/plan/connections"), connections, "{limit}");
-        assert_eq!((report.errors(), report.items("ok")), (BTreeMap::new(), 2_000), "{limit}");
+        assert_eq!(
+            (report.errors(), report.items("ok")),
+            (BTreeMap::new(), 2_000),
+            "{limit}"
+        );
 
         let mut shell = limited(limit);
-        let said = shell.arg(program()).arg("run").args(args.split(' ')).current_dir(place.path()).output().unwrap();
+        let said = shell
+            .arg(program())
+            .arg("run")
+            .args(args.split(' '))
+            .current_dir(place.path())
+            .output()
+            .unwrap();
         let stderr = String::from_utf8(said.stderr).unwrap();
         let needs = 64 / shards + 32;
         let notice = format!(
@@ -160,9 +228,18 @@ fn too_few_descriptors_are_announced_and_then_found() {
     }
 
     // With so few that there is none for a connection there is no run.
-    let said = limited(12).arg(program()).args(["run", &target.url()]).current_dir(place.path()).output().unwrap();
+    let said = limited(12)
+        .arg(program())
+        .args(["run", &target.url()])
+        .current_dir(place.path())
+        .output()
+        .unwrap();
     assert_eq!(said.status.code(), Some(2));
-    assert!(String::from_utf8(said.stderr).unwrap().contains("ulimit -Hn"));
+    assert!(
+        String::from_utf8(said.stderr)
+            .unwrap()
+            .contains("ulimit -Hn")
+    );
 }
 
 #[test]
@@ -176,12 +253,22 @@ fn a_machine_without_free_ports_says_so() {
     };
     let tried = in_network("true").stdin(Stdio::null()).output();
     if !tried.as_ref().is_ok_and(|tried| tried.status.success()) {
-        eprintln!("skipped: this test may not make a network of its own (unshare -rn, ip): {tried:?}");
+        eprintln!(
+            "skipped: this test may not make a network of its own (unshare -rn, ip): {tried:?}"
+        );
         return;
     }
-    let run =
-        Run::start_by(in_network("exec \"$0\" \"$@\""), "--shards 1 -c 64 -n 500 --retries 0 --strict".split(' '));
-    let report = starved(run, &["found no free local port", "10 local ports (40000 to 40009)"]);
+    let run = Run::start_by(
+        in_network("exec \"$0\" \"$@\""),
+        "--shards 1 -c 64 -n 500 --retries 0 --strict".split(' '),
+    );
+    let report = starved(
+        run,
+        &[
+            "found no free local port",
+            "10 local ports (40000 to 40009)",
+        ],
+    );
     assert!(report.errors()["address_unavailable"] > 0);
     assert!(report.items("ok") > 0, "{}", report.at("/ledger"));
 }

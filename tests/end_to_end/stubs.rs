@@ -1,5 +1,6 @@
-//! The bundled target's stubs as its users run them: `serve --stubs`, over real processes and connections, with the counts
-//! as the second witness. That their answers are WireMock's is what `wiremock` tests.
+//! The bundled target's stubs as its users run them: `serve --stubs`, over real processes and
+//! connections, with the counts as the second witness. That their answers are WireMock's is what
+//! `wiremock` tests.
 
 #![expect(clippy::unwrap_used, reason = "a test without its files is over")]
 
@@ -24,7 +25,10 @@ fn place(files: &[(&str, &str)]) -> TempDir {
 
 /// A directory whose mapping files hold these stubs.
 pub(crate) fn stubs(stubs: &serde_json::Value) -> TempDir {
-    place(&[("mappings/all.json", &serde_json::json!({ "mappings": stubs }).to_string())])
+    place(&[(
+        "mappings/all.json",
+        &serde_json::json!({ "mappings": stubs }).to_string(),
+    )])
 }
 
 /// The flags of a target with these stubs.

@@ -1,5 +1,9 @@
 //! `crawlmark serve` as a child of the test, and its counts: the second witness.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test without a target is over")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test without a target is over"
+)]
 
 use std::fs::{self, File};
 use std::io::{Read, Seek, Write};
@@ -59,10 +63,19 @@ impl Target {
             assert_eq!(child.try_wait().unwrap(), None, "the target ended");
             let said = fs::read_to_string(&stdout).unwrap();
             let (line, _) = said.split_once('\n')?;
-            let (scheme, address) = line.strip_prefix("listening on ").unwrap().split_once("://").unwrap();
+            let (scheme, address) = line
+                .strip_prefix("listening on ")
+                .unwrap()
+                .split_once("://")
+                .unwrap();
             Some((scheme.to_owned(), address.to_owned()))
         });
-        Self { child, scheme, address, place }
+        Self {
+            child,
+            scheme,
+            address,
+            place,
+        }
     }
 
     /// Host and port.
@@ -84,7 +97,12 @@ impl Target {
     pub(crate) fn books(&self) -> Value {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         stream.set_read_timeout(Some(DEADLINE)).unwrap();
-        write!(stream, "GET /__admin/ledger HTTP/1.1\r\nhost: {}\r\nconnection: close\r\n\r\n", self.address).unwrap();
+        write!(
+            stream,
+            "GET /__admin/ledger HTTP/1.1\r\nhost: {}\r\nconnection: close\r\n\r\n",
+            self.address
+        )
+        .unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
         let (head, body) = answer.split_once("\r\n\r\n").unwrap();
@@ -94,7 +112,9 @@ impl Target {
 
     /// Waits until it has been asked for this many items.
     pub(crate) fn wait_for_requests(&self, requests: u64) {
-        wait_for("requests at the target", || (self.books()["requests"].as_u64().unwrap() >= requests).then_some(()));
+        wait_for("requests at the target", || {
+            (self.books()["requests"].as_u64().unwrap() >= requests).then_some(())
+        });
     }
 
     /// Ends it with SIGTERM, and returns the counts that it prints.
@@ -102,7 +122,11 @@ impl Target {
         signal(self.pid(), Signal::SIGTERM);
         let status = wait_for("the end of the target", || self.child.try_wait().unwrap());
         assert_eq!(status.code(), Some(0));
-        assert_eq!(working_in(&self.place.path().canonicalize().unwrap()), Vec::<i32>::new(), "a process is left");
+        assert_eq!(
+            working_in(&self.place.path().canonicalize().unwrap()),
+            Vec::<i32>::new(),
+            "a process is left"
+        );
         let said = fs::read_to_string(self.place.path().join("stdout")).unwrap();
         let (_, books) = said.split_once('\n').unwrap();
         serde_json::from_str(books).unwrap_or_else(|error| panic!("{error} in {books}"))
@@ -112,14 +136,20 @@ impl Target {
     pub(crate) fn kill(&self) {
         let children = children(self.pid());
         assert!(!children.is_empty());
-        for pid in [self.pid()].into_iter().chain(children.into_iter().map(|(pid, _)| pid)) {
+        for pid in [self.pid()]
+            .into_iter()
+            .chain(children.into_iter().map(|(pid, _)| pid))
+        {
             signal(pid, Signal::SIGKILL);
         }
     }
 
     /// The processes that serve.
     pub(crate) fn processes(&self) -> Vec<i32> {
-        children(self.pid()).into_iter().map(|(pid, _)| pid).collect()
+        children(self.pid())
+            .into_iter()
+            .map(|(pid, _)| pid)
+            .collect()
     }
 
     fn pid(&self) -> i32 {
@@ -145,18 +175,29 @@ pub(crate) fn confirmed(target: &Target, flags: &str) -> (Report, Value) {
 /// The client's report and the target's counts tell the same story, to the last request.
 #[track_caller]
 pub(crate) fn assert_agree(report: &Report, books: &Value) {
-    let book = |name: &str| books[name].as_u64().unwrap_or_else(|| panic!("the books have no {name}: {books}"));
-    let (sent, retries) = (report.count("/totals/attempts_sent"), report.count("/totals/retries"));
+    let book = |name: &str| {
+        books[name]
+            .as_u64()
+            .unwrap_or_else(|| panic!("the books have no {name}: {books}"))
+    };
+    let (sent, retries) = (
+        report.count("/totals/attempts_sent"),
+        report.count("/totals/retries"),
+    );
     assert_eq!(book("requests"), sent, "{books}");
     assert_eq!(counts(&books["by_status"]), report.statuses());
     // Each item is asked for once, and again as often as it was tried again.
     let seen_again = book("duplicate_ids");
-    assert_eq!(book("unique_ids") + seen_again + book("ids_beyond_tracking"), sent);
+    assert_eq!(
+        book("unique_ids") + seen_again + book("ids_beyond_tracking"),
+        sent
+    );
     if book("ids_beyond_tracking") == 0 && sent == report.count("/totals/attempts") {
         assert_eq!(seen_again, retries, "{books}");
     } else {
         assert!(seen_again <= retries, "{seen_again} of {retries}: {books}");
     }
-    let used = report.count("/totals/connections_opened") - report.count("/totals/connections_unused");
+    let used =
+        report.count("/totals/connections_opened") - report.count("/totals/connections_unused");
     assert_eq!(book("connections"), used);
 }

@@ -1,4 +1,5 @@
-//! Rate limits as a target sees them: by when requests arrive, over connections that open late, and from several shards.
+//! Rate limits as a target sees them: by when requests arrive, over connections that open late, and
+//! from several shards.
 //!
 //! The targets are servers of the test's own, with clocks of their own.
 #![expect(clippy::unwrap_used, reason = "a test without its server is over")]
@@ -22,30 +23,43 @@ use crate::run::{Run, crawl_once};
 use crate::scripted::{Closing, OK, Peer, with_server};
 use crate::target::Target;
 
-/// Runs `test` beside a server that lets no more than one connection in before 500 ms have passed since the first one came:
-/// to the others it seems not to be there, so that they come again after a second, all together. Returns what `test` does, and
-/// when requests arrived, in order, s.
+/// Runs `test` beside a server that lets no more than one connection in before 500 ms have passed
+/// since the first one came: to the others it seems not to be there, so that they come again after
+/// a second, all together. Returns what `test` does, and when requests arrived, in order, s.
 fn arrivals_at_a_late_door<T>(test: impl FnOnce(SocketAddr) -> T) -> (T, Vec<f64>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listen(&listener, Backlog::new(0).unwrap()).unwrap();
     let address = listener.local_addr().unwrap();
-    let (clock, arrived, over) = (Clock::start(), Mutex::new(Vec::new()), AtomicBool::new(false));
+    let (clock, arrived, over) = (
+        Clock::start(),
+        Mutex::new(Vec::new()),
+        AtomicBool::new(false),
+    );
     let tested = std::thread::scope(|scope| {
         scope.spawn(|| {
             // Also a test that fails before it sends anything comes to the door at its end.
-            while poll(&mut [PollFd::new(listener.as_fd(), PollFlags::POLLIN)], PollTimeout::NONE) == Err(Errno::EINTR)
-            {
-            }
+            while poll(
+                &mut [PollFd::new(listener.as_fd(), PollFlags::POLLIN)],
+                PollTimeout::NONE,
+            ) == Err(Errno::EINTR)
+            {}
             std::thread::sleep(Duration::from_millis(500));
             listen(&listener, Backlog::new(1_024).unwrap()).unwrap();
             for stream in listener.incoming().map_while(Result::ok) {
                 if over.load(Ordering::SeqCst) {
                     return;
                 }
-                scope.spawn(|| answer_all(stream, || arrived.lock().unwrap().push(clock.now().0 as f64 / 1e9)));
+                scope.spawn(|| {
+                    answer_all(stream, || {
+                        arrived.lock().unwrap().push(clock.now().0 as f64 / 1e9);
+                    });
+                });
             }
         });
-        let _closing = Closing { over: &over, address };
+        let _closing = Closing {
+            over: &over,
+            address,
+        };
         test(address)
     });
     let mut arrived = arrived.into_inner().unwrap();
@@ -79,17 +93,35 @@ fn requests_whose_connections_open_all_at_once_arrive_within_the_budget() {
     for (first, from) in arrived.iter().enumerate() {
         for (last, to) in arrived.iter().enumerate().skip(first) {
             let (count, allowed) = (last - first + 1, BURST + RATE * (to - from + NOISE_S));
-            assert!(count as f64 <= allowed, "{count} requests from {from} s to {to} s, where {allowed} are allowed");
+            assert!(
+                count as f64 <= allowed,
+                "{count} requests from {from} s to {to} s, where {allowed} are allowed"
+            );
         }
     }
     report.assert_states(&[("ok", 260)]);
-    assert_eq!(*report.at("/budget/kept"), json!(true), "{}", report.at("/budget"));
-    // Each of about a hundred had to wait for its connection, and some of them for the budget after that.
-    assert!(report.number("/latency/pool_wait/max_us") > 400_000.0, "{}", report.at("/latency/pool_wait"));
-    assert!(report.number("/latency/budget_wait/max_us") > 0.0, "{}", report.at("/latency/budget_wait"));
+    assert_eq!(
+        *report.at("/budget/kept"),
+        json!(true),
+        "{}",
+        report.at("/budget")
+    );
+    // Each of about a hundred had to wait for its connection, and some of them for the budget after
+    // that.
+    assert!(
+        report.number("/latency/pool_wait/max_us") > 400_000.0,
+        "{}",
+        report.at("/latency/pool_wait")
+    );
+    assert!(
+        report.number("/latency/budget_wait/max_us") > 0.0,
+        "{}",
+        report.at("/latency/budget_wait")
+    );
 }
 
-/// How many of 24 requests a server refuses that allows no burst, counting milliseconds as nginx does.
+/// How many of 24 requests a server refuses that allows no burst, counting milliseconds as nginx
+/// does.
 fn refused_without_burst(rate_per_s: u64, shards: u32) -> usize {
     let (clock, last, refused) = (Clock::start(), Mutex::new(None::<Nanos>), Mutex::new(0));
     let serve = |mut peer: Peer| {
@@ -124,33 +156,57 @@ fn refused_without_burst(rate_per_s: u64, shards: u32) -> usize {
 
 #[test]
 fn a_host_that_allows_no_burst_refuses_nothing_of_its_own_rate() {
-    // Where the machine holds a request up on its way, the next one comes too soon after it: one of a few runs has to be
-    // free of that. A client that did not keep its requests apart would be refused in each.
+    // Where the machine holds a request up on its way, the next one comes too soon after it: one of
+    // a few runs has to be free of that. A client that did not keep its requests apart would be
+    // refused in each.
     for shards in [2, 3] {
-        let refused: Vec<usize> = (0..4).map(|_| refused_without_burst(5, shards)).take_while(|n| *n > 0).collect();
-        assert!(refused.len() < 4, "{shards} shards: {refused:?} of 24 refused");
+        let refused: Vec<usize> = (0..4)
+            .map(|_| refused_without_burst(5, shards))
+            .take_while(|n| *n > 0)
+            .collect();
+        assert!(
+            refused.len() < 4,
+            "{shards} shards: {refused:?} of 24 refused"
+        );
     }
 }
 
 #[test]
 fn what_a_dead_shard_was_to_send_in_an_open_loop_is_told_and_not_claimed() {
     let target = Target::start("--processes 1");
-    let line = format!("{} --ids 0..1m --rate 100 --arrivals constant -d 4s --shards 2 -c 16", target.url());
+    let line = format!(
+        "{} --ids 0..1m --rate 100 --arrivals constant -d 4s --shards 2 -c 16",
+        target.url()
+    );
     let run = Run::start(line.split(' '));
     target.wait_for_requests(50);
     signal(run.shard(1), Signal::SIGKILL);
     let report = run.end().report(4);
-    let (scheduled, unscheduled) = (report.count("/schedule/scheduled"), report.count("/schedule/unscheduled"));
-    assert_eq!((scheduled, report.count("/schedule/untold_shards")), (200, 1), "the survivor keeps to its own part");
+    let (scheduled, unscheduled) = (
+        report.count("/schedule/scheduled"),
+        report.count("/schedule/unscheduled"),
+    );
+    assert_eq!(
+        (scheduled, report.count("/schedule/untold_shards")),
+        (200, 1),
+        "the survivor keeps to its own part"
+    );
     let all = report.count("/totals/attempts") + report.count("/totals/dropped") + unscheduled;
     // What it sent after it was last heard is unknown.
-    assert!(unscheduled > 0 && (300..=401).contains(&all), "{all}: {}", report.at("/schedule"));
+    assert!(
+        unscheduled > 0 && (300..=401).contains(&all),
+        "{all}: {}",
+        report.at("/schedule")
+    );
     let share = report.number("/schedule/sent_share");
     let sent = report.count("/totals/attempts_sent");
     assert!((share - sent as f64 / all as f64).abs() < 1e-9, "{share}");
     assert_eq!(report.text("/validity/verdict"), "incomplete");
     let reasons = report.at("/validity/reasons").to_string();
-    assert!(reasons.contains("of its part of the schedule were never sent"), "{reasons}");
+    assert!(
+        reasons.contains("of its part of the schedule were never sent"),
+        "{reasons}"
+    );
 }
 
 #[test]
@@ -162,9 +218,16 @@ fn a_rate_slower_than_a_target_keeps_connections_costs_no_request() {
                 peer.send(OK);
             }
         };
-        let report =
-            with_server(serve, |address| crawl_once(&format!("http://{address}/{{id}} -n 6 --shards 1 -c 1 {limits}")));
+        let report = with_server(serve, |address| {
+            crawl_once(&format!(
+                "http://{address}/{{id}} -n 6 --shards 1 -c 1 {limits}"
+            ))
+        });
         report.assert_states(&[("ok", 6)]);
-        assert_eq!((report.count("/totals/attempts"), report.errors().len()), (6, 0), "{limits}");
+        assert_eq!(
+            (report.count("/totals/attempts"), report.errors().len()),
+            (6, 0),
+            "{limits}"
+        );
     }
 }

@@ -1,14 +1,20 @@
-//! The bundled target's stubs against WireMock itself: one directory of mapping files, one list of requests, the same
-//! answers.
+//! The bundled target's stubs against WireMock itself: one directory of mapping files, one list of
+//! requests, the same answers.
 //!
-//! What WireMock 3.13.2 answered is recorded in `wiremock/answers.json`, so that every machine compares with it. Where
-//! there is Java and WireMock's jar (`target/wiremock/wiremock-standalone-3.13.2.jar`, or `WIREMOCK_JAR`), WireMock is
-//! started and asked again, which tests the record; `RECORD_WIREMOCK=1` writes it again.
+//! What WireMock 3.13.2 answered is recorded in `wiremock/answers.json`, so that every machine
+//! compares with it. Where there is Java and WireMock's jar
+//! (`target/wiremock/wiremock-standalone-3.13.2.jar`, or `WIREMOCK_JAR`), WireMock is started and
+//! asked again, which tests the record; `RECORD_WIREMOCK=1` writes it again.
 //!
-//! Compared are the status, the headers and the body, or how the connection ended. Not compared are the headers listed
-//! in [`TRANSPORT`], the reason phrase where there is a usual one (Jetty has its own), and the body and type of a 404 that
-//! no stub asked for: WireMock explains there what came close.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test whose server cannot be started is over")]
+//! Compared are the status, the headers and the body, or how the connection ended. Not compared are
+//! the headers listed in [`TRANSPORT`], the reason phrase where there is a usual one (Jetty has its
+//! own), and the body and type of a 404 that no stub asked for: WireMock explains there what came
+//! close.
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test whose server cannot be started is over"
+)]
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -24,9 +30,16 @@ use tempfile::TempDir;
 use crate::process::{DEADLINE, end_with_children, wait_for};
 use crate::target::Target;
 
-/// Headers about the connection and the moment, not about the stub; so are those of the target that begin with `x-mock-`. `Matched-Stub-Id` is compared by its presence where
-/// the file gives no id: WireMock makes one up.
-const TRANSPORT: [&str; 5] = ["connection", "content-length", "date", "keep-alive", "transfer-encoding"];
+/// Headers about the connection and the moment, not about the stub; so are those of the target that
+/// begin with `x-mock-`. `Matched-Stub-Id` is compared by its presence where the file gives no id:
+/// WireMock makes one up.
+const TRANSPORT: [&str; 5] = [
+    "connection",
+    "content-length",
+    "date",
+    "keep-alive",
+    "transfer-encoding",
+];
 
 /// The id in `mappings/nested/one-stub.json`.
 const GIVEN_ID: &str = "6f9a3c1e-0000-4000-8000-000000000001";
@@ -104,8 +117,15 @@ fn stubs_answer_as_wiremock_does() {
         Ok(wiremock) => {
             let answers = ask_all(&wiremock.address, &requests);
             if recording {
-                let lines: Vec<String> = answers.iter().map(|answer| serde_json::to_string(answer).unwrap()).collect();
-                fs::write(fixture("answers.json"), format!("[\n{}\n]\n", lines.join(",\n"))).unwrap();
+                let lines: Vec<String> = answers
+                    .iter()
+                    .map(|answer| serde_json::to_string(answer).unwrap())
+                    .collect();
+                fs::write(
+                    fixture("answers.json"),
+                    format!("[\n{}\n]\n", lines.join(",\n")),
+                )
+                .unwrap();
             }
             assert_same("WireMock", &requests, &answers, &recorded());
         }
@@ -113,24 +133,41 @@ fn stubs_answer_as_wiremock_does() {
         Err(reason) => println!("skipped: {reason}; comparing with the recorded answers only"),
     }
     let target = Target::start(&format!("--processes 2 --stubs {}", stubs.display()));
-    assert_same("the target", &requests, &ask_all(target.address(), &requests), &recorded());
+    assert_same(
+        "the target",
+        &requests,
+        &ask_all(target.address(), &requests),
+        &recorded(),
+    );
 }
 
 /// Says of every difference at once what was asked, what came and what should have come.
 #[track_caller]
 fn assert_same(whose: &str, requests: &[Asked], answers: &[Answer], expected: &[Answer]) {
-    assert_eq!(requests.len(), expected.len(), "the record is of other requests: RECORD_WIREMOCK=1 makes a new one");
+    assert_eq!(
+        requests.len(),
+        expected.len(),
+        "the record is of other requests: RECORD_WIREMOCK=1 makes a new one"
+    );
     let all = requests.iter().zip(answers).zip(expected);
     let differences: Vec<String> = all
         .filter(|((_, answer), expected)| answer != expected)
-        .map(|((asked, answer), expected)| format!("{asked:?}\n  answered {answer:?}\n  recorded {expected:?}"))
+        .map(|((asked, answer), expected)| {
+            format!("{asked:?}\n  answered {answer:?}\n  recorded {expected:?}")
+        })
         .collect();
     let (count, of) = (differences.len(), requests.len());
-    assert!(differences.is_empty(), "{whose} differs in {count} of {of} answers:\n{}", differences.join("\n"));
+    assert!(
+        differences.is_empty(),
+        "{whose} differs in {count} of {of} answers:\n{}",
+        differences.join("\n")
+    );
 }
 
 fn fixture(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/end_to_end/wiremock").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/end_to_end/wiremock")
+        .join(name)
 }
 
 fn requests() -> Vec<Asked> {
@@ -147,13 +184,27 @@ fn ask_all(address: &str, requests: &[Asked]) -> Vec<Answer> {
 
 /// One request on a connection of its own.
 fn ask(address: &str, asked: &Asked) -> Answer {
-    let Asked { method, target, host, headers, body } = asked;
-    let mut head = vec![format!("{method} {target} HTTP/1.1"), format!("Host: {host}")];
-    // A fault closes the connection anyway, and WireMock's malformed chunk is one only where a connection could go on.
+    let Asked {
+        method,
+        target,
+        host,
+        headers,
+        body,
+    } = asked;
+    let mut head = vec![
+        format!("{method} {target} HTTP/1.1"),
+        format!("Host: {host}"),
+    ];
+    // A fault closes the connection anyway, and WireMock's malformed chunk is one only where a
+    // connection could go on.
     if !target.starts_with("/f/") {
         head.push("Connection: close".to_owned());
     }
-    head.extend(headers.iter().map(|(name, value)| format!("{name}: {value}")));
+    head.extend(
+        headers
+            .iter()
+            .map(|(name, value)| format!("{name}: {value}")),
+    );
     if !body.is_empty() {
         head.push(format!("Content-Length: {}", body.len()));
     }
@@ -172,27 +223,48 @@ fn ask(address: &str, asked: &Asked) -> Answer {
 
 fn read(answer: &[u8], method: &str) -> Answer {
     let end_of_head = answer.windows(4).position(|bytes| bytes == b"\r\n\r\n");
-    let Some(end_of_head) = end_of_head else { return Answer::NotHttp };
-    let head: String = answer[..end_of_head].iter().copied().map(char::from).collect();
+    let Some(end_of_head) = end_of_head else {
+        return Answer::NotHttp;
+    };
+    let head: String = answer[..end_of_head]
+        .iter()
+        .copied()
+        .map(char::from)
+        .collect();
     let body = &answer[end_of_head + 4..];
     let (line, lines) = head.split_once("\r\n").unwrap_or((&head, ""));
-    let Some((status, reason)) = line.strip_prefix("HTTP/1.1 ").and_then(|line| line.split_once(' ')) else {
+    let Some((status, reason)) = line
+        .strip_prefix("HTTP/1.1 ")
+        .and_then(|line| line.split_once(' '))
+    else {
         return Answer::NotHttp;
     };
     let status: u16 = status.parse().unwrap();
     let fields: Vec<(String, &str)> = lines
         .split("\r\n")
         .filter_map(|line| line.split_once(':'))
-        .map(|(name, value)| (name.to_ascii_lowercase(), value.strip_prefix(' ').unwrap_or(value)))
+        .map(|(name, value)| {
+            (
+                name.to_ascii_lowercase(),
+                value.strip_prefix(' ').unwrap_or(value),
+            )
+        })
         .collect();
-    let field = |wanted: &str| fields.iter().find(|(name, _)| name == wanted).map(|(_, value)| *value);
+    let field = |wanted: &str| {
+        fields
+            .iter()
+            .find(|(name, _)| name == wanted)
+            .map(|(_, value)| *value)
+    };
     let body = match (field("transfer-encoding"), field("content-length")) {
         _ if method == "HEAD" || status == 204 || status == 304 => Some(Vec::new()),
         (Some("chunked"), _) => dechunked(body),
         (_, Some(length)) => (length.parse() == Ok(body.len())).then(|| body.to_vec()),
         _ => Some(body.to_vec()),
     };
-    let Some(body) = body else { return Answer::BrokenBody { status } };
+    let Some(body) = body else {
+        return Answer::BrokenBody { status };
+    };
     if status == 404 && field("matched-stub-id").is_none() {
         return Answer::Unmatched;
     }
@@ -211,7 +283,12 @@ fn read(answer: &[u8], method: &str) -> Answer {
         Ok(text) => Body::Text(text),
         Err(error) => Body::Base64(BASE64_STANDARD.encode(error.as_bytes())),
     };
-    Answer::Whole(Whole { status, reason, headers, body })
+    Answer::Whole(Whole {
+        status,
+        reason,
+        headers,
+        body,
+    })
 }
 
 /// The content of a chunked body (RFC 9112, 7.1), if it is one.
@@ -240,7 +317,10 @@ impl WireMock {
     /// Starts it on a free port, or says why it cannot be had.
     fn start(stubs: &Path) -> Result<Self, String> {
         let jar = std::env::var_os("WIREMOCK_JAR").map_or_else(
-            || Path::new(env!("CARGO_MANIFEST_DIR")).join("target/wiremock/wiremock-standalone-3.13.2.jar"),
+            || {
+                Path::new(env!("CARGO_MANIFEST_DIR"))
+                    .join("target/wiremock/wiremock-standalone-3.13.2.jar")
+            },
             PathBuf::from,
         );
         if !jar.is_file() {
@@ -251,7 +331,14 @@ impl WireMock {
         let started = Command::new("java")
             .arg("-jar")
             .arg(jar)
-            .args(["--port", "0", "--bind-address", "127.0.0.1", "--disable-banner", "--root-dir"])
+            .args([
+                "--port",
+                "0",
+                "--bind-address",
+                "127.0.0.1",
+                "--disable-banner",
+                "--root-dir",
+            ])
             .arg(stubs)
             .current_dir(place.path())
             .stdin(Stdio::null())
@@ -262,9 +349,14 @@ impl WireMock {
         let port = wait_for("WireMock's port", || {
             assert_eq!(child.try_wait().unwrap(), None, "WireMock ended");
             let said = fs::read_to_string(&said).unwrap();
-            said.lines().find_map(|line| Some(line.strip_prefix("port:")?.trim().to_owned()))
+            said.lines()
+                .find_map(|line| Some(line.strip_prefix("port:")?.trim().to_owned()))
         });
-        Ok(Self { child, address: format!("127.0.0.1:{port}"), _place: place })
+        Ok(Self {
+            child,
+            address: format!("127.0.0.1:{port}"),
+            _place: place,
+        })
     }
 }
 

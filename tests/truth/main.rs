@@ -1,5 +1,6 @@
-//! The definition of truth, tier V: whole runs in virtual time over connections in memory, against a target whose every
-//! answer is scripted. What a report must say then follows from arithmetic, to the millisecond.
+//! The definition of truth, tier V: whole runs in virtual time over connections in memory, against
+//! a target whose every answer is scripted. What a report must say then follows from arithmetic, to
+//! the millisecond.
 //!
 //! | row | run | what the report must say |
 //! |---|---|---|
@@ -14,7 +15,8 @@
 //! | V9 | 100/s for 10 s at a limit of 80/s | throttled: what burst and rate of the limit do not admit |
 //! | V10 | Poisson 100/s into one exponential server of 200/s | response p50 6.93, p90 23.0, p99 46.1 ms |
 //!
-//! Tests are named after their row. The clock is tokio's, paused: nothing here waits, and nothing depends on the machine.
+//! Tests are named after their row. The clock is tokio's, paused: nothing here waits, and nothing
+//! depends on the machine.
 
 mod open;
 mod rehearsal;

@@ -1,5 +1,9 @@
 //! From a plan and a script to a report, in virtual time; and how its figures are read.
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a figure that is not there fails the test")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a figure that is not there fails the test"
+)]
 
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -10,14 +14,17 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use crawlmark::crawl::{
-    Crawl, CrawlOptions, CrawlSpec, Expectations, HoldHeader, HttpSettings, RequestShape, Reuse, Targets, Template,
+    Crawl, CrawlOptions, CrawlSpec, Expectations, HoldHeader, HttpSettings, RequestShape, Reuse,
+    Targets, Template,
 };
 use crawlmark_harness::clock::Clock;
 use crawlmark_harness::plan::{Arrivals, OnThrottle, RunPlan, ShardPlan, ThrottlingPolicy};
 use crawlmark_harness::rehearse::{Incident, Rehearsal, rehearse};
 use crawlmark_harness::sample::{Outcome, Sample};
 use crawlmark_harness::units::{IdRange, Rate};
-use crawlmark_results::run::report::{Environment, IntervalRow, Labels, Latency, Placement, Report, Source};
+use crawlmark_results::run::report::{
+    Environment, IntervalRow, Labels, Latency, Placement, Report, Source,
+};
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::Deserializer;
 
@@ -30,26 +37,52 @@ pub(crate) const S: Duration = Duration::from_secs(1);
 /// Where the target would be.
 const URL: &str = "http://192.0.2.1/items/{id}";
 
-/// A closed loop over one shard with more IDs than it can ask for, which tries nothing again and waits for nobody.
+/// A closed loop over one shard with more IDs than it can ask for, which tries nothing again and
+/// waits for nobody.
 pub(crate) fn closed_loop(connections: u32, duration: Duration) -> RunPlan {
     RunPlan {
         connections,
-        throttling: ThrottlingPolicy { on_throttle: OnThrottle::Count, retries: 0, ..ThrottlingPolicy::default() },
+        throttling: ThrottlingPolicy {
+            on_throttle: OnThrottle::Count,
+            retries: 0,
+            ..ThrottlingPolicy::default()
+        },
         duration: Some(duration),
-        ..RunPlan::new(URL, IdRange { start: 0, end: 1 << 40 })
+        ..RunPlan::new(
+            URL,
+            IdRange {
+                start: 0,
+                end: 1 << 40,
+            },
+        )
     }
 }
 
 /// The same within a budget, the whole burst of which is there at the start.
 pub(crate) fn budgeted(plan: RunPlan, per_s: u64, burst: u64) -> RunPlan {
-    let rate = Rate { permits: per_s, period_ns: 1_000_000_000 };
-    RunPlan { rate: Some(rate), burst, at_start: burst, ..plan }
+    let rate = Rate {
+        permits: per_s,
+        period_ns: 1_000_000_000,
+    };
+    RunPlan {
+        rate: Some(rate),
+        burst,
+        at_start: burst,
+        ..plan
+    }
 }
 
 /// The same by a timetable, in the place of a budget.
 pub(crate) fn open_loop(plan: RunPlan, arrivals: Arrivals, per_s: u64) -> RunPlan {
-    let rate = Rate { permits: per_s, period_ns: 1_000_000_000 };
-    RunPlan { arrivals, rate: Some(rate), ..plan }
+    let rate = Rate {
+        permits: per_s,
+        period_ns: 1_000_000_000,
+    };
+    RunPlan {
+        arrivals,
+        rate: Some(rate),
+        ..plan
+    }
 }
 
 /// A run that is over.
@@ -84,7 +117,10 @@ pub(crate) fn run_with(reuse: Reuse, plan: RunPlan, script: Script, incidents: &
     };
     let script = Rc::new(script);
     let crawl = |shard: &ShardPlan, clock: Clock| {
-        let target = InMemory { script: Rc::clone(&script), clock };
+        let target = InMemory {
+            script: Rc::clone(&script),
+            clock,
+        };
         Crawl::over(target, spec.clone(), shard.connections, clock)
     };
     let rehearsal = rehearse(&plan, incidents, crawl).unwrap();
@@ -95,7 +131,12 @@ pub(crate) fn run_with(reuse: Reuse, plan: RunPlan, script: Script, incidents: &
         intervals: rehearsal.intervals.iter().map(IntervalRow::new).collect(),
         environment: Environment::read(Placement::Apart),
     });
-    assert!(report.shards.iter().all(|shard| shard.fault.is_none() && shard.ledger.adds_up()));
+    assert!(
+        report
+            .shards
+            .iter()
+            .all(|shard| shard.fault.is_none() && shard.ledger.adds_up())
+    );
     Ran { rehearsal, report }
 }
 
@@ -105,28 +146,62 @@ impl Ran {
         &self.report.latency[series]
     }
 
-    /// Fails unless every attempt's response is the sum of its parts to the nanosecond, and the report's parts are made of
-    /// these attempts and no others. Returns the responses of those with a good answer, added up in microseconds.
+    /// Fails unless every attempt's response is the sum of its parts to the nanosecond, and the
+    /// report's parts are made of these attempts and no others. Returns the responses of those with
+    /// a good answer, added up in microseconds.
     pub(crate) fn assert_identity(&self) -> f64 {
         let samples = &self.rehearsal.samples;
         let (mut sums, mut good_ns) = ([0; 3], 0);
         for sample in samples {
-            let Sample { permit, attempt, .. } = sample;
-            let stamps = [permit.intended, permit.ready, permit.admitted, sample.sent(), attempt.done];
-            assert!(permit.first_intended <= permit.intended && stamps.is_sorted(), "{sample:?}");
-            let parts = [sample.sched_lag_ns(), sample.budget_wait_ns(), sample.pool_wait_ns()];
+            let Sample {
+                permit, attempt, ..
+            } = sample;
+            let stamps = [
+                permit.intended,
+                permit.ready,
+                permit.admitted,
+                sample.sent(),
+                attempt.done,
+            ];
+            assert!(
+                permit.first_intended <= permit.intended && stamps.is_sorted(),
+                "{sample:?}"
+            );
+            let parts = [
+                sample.sched_lag_ns(),
+                sample.budget_wait_ns(),
+                sample.pool_wait_ns(),
+            ];
             let response_ns = sample.response_ns();
-            assert_eq!(parts.iter().sum::<u64>() + sample.service_ns(), response_ns, "{sample:?}");
-            sums.iter_mut().zip(parts).for_each(|(sum, part)| *sum += part);
-            good_ns += if attempt.outcome == Outcome::Ok { response_ns } else { 0 };
+            assert_eq!(
+                parts.iter().sum::<u64>() + sample.service_ns(),
+                response_ns,
+                "{sample:?}"
+            );
+            sums.iter_mut()
+                .zip(parts)
+                .for_each(|(sum, part)| *sum += part);
+            good_ns += if attempt.outcome == Outcome::Ok {
+                response_ns
+            } else {
+                0
+            };
         }
         let count = samples.len() as u64;
         assert!(count > 1_000 && self.report.totals.attempts == count);
-        for (series, sum) in ["sched_lag", "budget_wait", "pool_wait"].into_iter().zip(sums) {
+        for (series, sum) in ["sched_lag", "budget_wait", "pool_wait"]
+            .into_iter()
+            .zip(sums)
+        {
             let latency = self.latency(series);
             let mean_us = sum as f64 / count as f64 / 1e3;
             assert!(latency.count == count, "{series}: {latency:?}");
-            assert!(latency.mean_us.is_some_and(|mean| (mean - mean_us).abs() < 1e-6), "{series}: {latency:?}");
+            assert!(
+                latency
+                    .mean_us
+                    .is_some_and(|mean| (mean - mean_us).abs() < 1e-6),
+                "{series}: {latency:?}"
+            );
         }
         good_ns as f64 / 1e3
     }
@@ -135,7 +210,9 @@ impl Ran {
     pub(crate) fn longer(&self, series: &str, limit: Duration) -> u64 {
         let limit_ns = u64::try_from(limit.as_nanos()).unwrap();
         let histogram = self.histogram(series);
-        let slow = histogram.iter_recorded().filter(|step| step.value_iterated_to() > limit_ns);
+        let slow = histogram
+            .iter_recorded()
+            .filter(|step| step.value_iterated_to() > limit_ns);
         slow.map(|step| step.count_at_value()).sum()
     }
 
@@ -145,14 +222,20 @@ impl Ran {
     }
 
     fn histogram(&self, series: &str) -> Histogram<u64> {
-        let v2 = STANDARD.decode(self.latency(series).hdr.as_ref().unwrap()).unwrap();
+        let v2 = STANDARD
+            .decode(self.latency(series).hdr.as_ref().unwrap())
+            .unwrap();
         Deserializer::new().deserialize(&mut v2.as_slice()).unwrap()
     }
 }
 
-/// Fails unless `us` is as many milliseconds, to within so many and a thousandth: the histogram's resolution.
+/// Fails unless `us` is as many milliseconds, to within so many and a thousandth: the histogram's
+/// resolution.
 #[track_caller]
 pub(crate) fn assert_ms(us: Option<f64>, ms: f64, within_ms: f64) {
     let is = us.expect("there is no such figure") / 1e3;
-    assert!((is - ms).abs() <= within_ms + ms / 1e3, "{is} ms is not {ms} ms");
+    assert!(
+        (is - ms).abs() <= within_ms + ms / 1e3,
+        "{is} ms is not {ms} ms"
+    );
 }

@@ -1,4 +1,5 @@
-//! What the target does, as arithmetic: when a request that arrived at an instant is answered, and with what.
+//! What the target does, as arithmetic: when a request that arrived at an instant is answered, and
+//! with what.
 //!
 //! It must not wait, and it must not know of connections.
 
@@ -36,14 +37,18 @@ pub(crate) enum Answer {
 }
 
 impl Script {
-    /// When a request that arrives at `at` is answered, and with what. Called once for each, in the order of arrival.
+    /// When a request that arrives at `at` is answered, and with what. Called once for each, in the
+    /// order of arrival.
     pub(crate) fn answer(&self, at: Nanos) -> (Nanos, Answer) {
         if self.limit.as_ref().is_some_and(|limit| !limit.admits(at)) {
             return (at.plus(self.base), Answer::Refused { retry_after_s: 1 });
         }
         let [from, to] = [self.stall.start, self.stall.end].map(|edge| Nanos::default().plus(edge));
         let begins = if (from..to).contains(&at) { to } else { at };
-        let begins = self.server.as_ref().map_or(begins, |server| server.serves(begins));
+        let begins = self
+            .server
+            .as_ref()
+            .map_or(begins, |server| server.serves(begins));
         (begins.plus(self.base), Answer::Good)
     }
 }
@@ -61,7 +66,11 @@ pub(crate) struct Bucket {
 impl Bucket {
     pub(crate) fn new(per_s: u64, burst: u64) -> Self {
         let interval_ns = 1_000_000_000 / per_s;
-        Self { interval_ns, tolerance_ns: interval_ns * (burst - 1), full_at: Cell::new(0) }
+        Self {
+            interval_ns,
+            tolerance_ns: interval_ns * (burst - 1),
+            full_at: Cell::new(0),
+        }
     }
 
     fn admits(&self, Nanos(at): Nanos) -> bool {
@@ -84,19 +93,28 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) fn new(mean: Duration, seed: u64) -> Self {
-        Self { mean_ns: mean.as_secs_f64() * 1e9, state: Cell::new(seed), free_at: Cell::default() }
+        Self {
+            mean_ns: mean.as_secs_f64() * 1e9,
+            state: Cell::new(seed),
+            free_at: Cell::default(),
+        }
     }
 
     /// When it has served a request that arrives at `at`.
     fn serves(&self, at: Nanos) -> Nanos {
-        let done = self.free_at.get().max(at).plus(Duration::from_secs_f64(self.draw_ns() / 1e9));
+        let done = self
+            .free_at
+            .get()
+            .max(at)
+            .plus(Duration::from_secs_f64(self.draw_ns() / 1e9));
         self.free_at.set(done);
         done
     }
 
     /// Exponential, by inversion of a draw of `SplitMix64`.
     fn draw_ns(&self) -> f64 {
-        self.state.set(self.state.get().wrapping_add(0x9e37_79b9_7f4a_7c15));
+        self.state
+            .set(self.state.get().wrapping_add(0x9e37_79b9_7f4a_7c15));
         let mut z = self.state.get();
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -115,16 +133,25 @@ fn at(ms: u64) -> Nanos {
 
 #[test]
 fn a_stall_holds_what_arrives_in_it_and_nothing_else() {
-    let script = Script { base: 2 * MS, stall: 10 * MS..20 * MS, ..Script::default() };
+    let script = Script {
+        base: 2 * MS,
+        stall: 10 * MS..20 * MS,
+        ..Script::default()
+    };
     let answered = [0, 9, 10, 15, 19, 20].map(|ms| script.answer(at(ms)));
-    assert_eq!(answered, [2, 11, 22, 22, 22, 22].map(|ms| (at(ms), Answer::Good)));
+    assert_eq!(
+        answered,
+        [2, 11, 22, 22, 22, 22].map(|ms| (at(ms), Answer::Good))
+    );
 }
 
 #[test]
 fn a_bucket_admits_its_burst_and_its_rate() {
     let bucket = Bucket::new(80, 20);
     // 20 at once, then one each 12.5 ms.
-    let admitted: Vec<u64> = (0..100).filter(|ms| (0..30).filter(|_| bucket.admits(at(*ms))).count() > 0).collect();
+    let admitted: Vec<u64> = (0..100)
+        .filter(|ms| (0..30).filter(|_| bucket.admits(at(*ms))).count() > 0)
+        .collect();
     assert_eq!(admitted, [0, 13, 25, 38, 50, 63, 75, 88]);
 }
 
@@ -132,6 +159,12 @@ fn a_bucket_admits_its_burst_and_its_rate() {
 fn a_server_serves_one_after_another_and_takes_its_mean() {
     let server = Server::new(5 * MS, 7);
     let Nanos(done) = (0..100_000).map(|_| server.serves(at(0))).last().unwrap();
-    assert!((4.95..5.05).contains(&(done as f64 / 1e6 / 100_000.0)), "{done}");
-    assert!(server.serves(Nanos(2 * done)) > Nanos(2 * done), "it rests while nobody comes");
+    assert!(
+        (4.95..5.05).contains(&(done as f64 / 1e6 / 100_000.0)),
+        "{done}"
+    );
+    assert!(
+        server.serves(Nanos(2 * done)) > Nanos(2 * done),
+        "it rests while nobody comes"
+    );
 }

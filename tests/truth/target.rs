@@ -47,7 +47,9 @@ impl InMemory {
     /// Answers requests until the client is gone.
     async fn serve(self, stream: DuplexStream) {
         let answer = service_fn(|_| async { Ok::<_, Infallible>(self.answer().await) });
-        let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), answer).await;
+        let _ = http1::Builder::new()
+            .serve_connection(TokioIo::new(stream), answer)
+            .await;
     }
 
     async fn answer(&self) -> Response<Full<Bytes>> {
@@ -58,7 +60,9 @@ impl InMemory {
         let response = Response::builder();
         let response = match answer {
             Answer::Good => response.status(200),
-            Answer::Refused { retry_after_s } => response.status(429).header(RETRY_AFTER, retry_after_s),
+            Answer::Refused { retry_after_s } => {
+                response.status(429).header(RETRY_AFTER, retry_after_s)
+            }
         };
         response.body(Full::default()).unwrap()
     }

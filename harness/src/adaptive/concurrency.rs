@@ -1,6 +1,8 @@
-//! Limit on the requests in flight: by additive increase and multiplicative decrease, or by the gradient of the latency.
+//! Limit on the requests in flight: by additive increase and multiplicative decrease, or by the
+//! gradient of the latency.
 //!
-//! Kept by a shard's `Adaptive`, which reports what ended and when throttling was noticed. Knows nothing of paces.
+//! Kept by a shard's `Adaptive`, which reports what ended and when throttling was noticed. Knows
+//! nothing of paces.
 
 use crate::clock::Nanos;
 use crate::plan::AdaptiveKind;
@@ -9,15 +11,17 @@ use crate::sample::{Attempt, ErrorKind, Outcome};
 /// Share of the limit that is left after throttling or a timeout.
 const CUT: f64 = 0.7;
 
-/// Cuts for attempts that never got a connection are at least this far apart, ns: when they began is not known, so they
-/// cannot be told from those that the last cut answered.
+/// Cuts for attempts that never got a connection are at least this far apart, ns: when they began
+/// is not known, so they cannot be told from those that the last cut answered.
 const UNSENT_CUT_NS: u64 = 1_000_000_000;
 
-/// The gradient holds the mean latency at this multiple of what it is at half of the limit: where latency grows with the requests in
-/// flight, that is a little above what the target works on at once.
+/// The gradient holds the mean latency at this multiple of what it is at half of the limit: where
+/// latency grows with the requests in flight, that is a little above what the target works on at
+/// once.
 const TOLERANCE: f64 = 1.25;
 
-/// Part of a change of the limit that is made after each round trip (that of Gradient2 in Netflix's concurrency-limits).
+/// Part of a change of the limit that is made after each round trip (that of Gradient2 in Netflix's
+/// concurrency-limits).
 const SMOOTHING: f64 = 0.2;
 
 /// Responses that a mean latency takes at least.
@@ -65,7 +69,8 @@ struct Latency {
     phase: Phase,
     /// Mean latency that the target has without a queue, ns; 0 before it is known.
     base_ns: f64,
-    /// The limit after the last look, which half of it is the least until the next one: what was measured may have been chance.
+    /// The limit after the last look, which half of it is the least until the next one: what was
+    /// measured may have been chance.
     looked: f64,
     next_look: Nanos,
     /// Responses to requests that were sent since then count.
@@ -91,16 +96,33 @@ impl Concurrency {
     pub(super) fn new(kind: AdaptiveKind, lanes: u32, first: u32, start: Nanos) -> Self {
         let lanes = f64::from(lanes.max(1));
         // All shards look at the same moments: the queue is that of all of them.
-        let first = if kind == AdaptiveKind::Gradient { 1 } else { first };
+        let first = if kind == AdaptiveKind::Gradient {
+            1
+        } else {
+            first
+        };
         let growth = match kind {
-            AdaptiveKind::Aimd => Growth::Aimd(RoundTrip { since: start, peak: 0, step: GrowthStep::Double }),
+            AdaptiveKind::Aimd => Growth::Aimd(RoundTrip {
+                since: start,
+                peak: 0,
+                step: GrowthStep::Double,
+            }),
             AdaptiveKind::Gradient => Growth::Gradient(Latency::new(start)),
         };
-        Self { limit: f64::from(first).clamp(1.0, lanes), lanes, growth, cut_at: None }
+        Self {
+            limit: f64::from(first).clamp(1.0, lanes),
+            lanes,
+            growth,
+            cut_at: None,
+        }
     }
 
     /// The limit now: 1 to all lanes.
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "always between 1 and a u32")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "always between 1 and a u32"
+    )]
     pub(super) fn limit(&self) -> u32 {
         self.limit as u32
     }
@@ -123,8 +145,8 @@ impl Concurrency {
         self.limit = grown.clamp(1.0, self.lanes);
     }
 
-    /// An episode of throttling was noticed at `at`. It says nothing of how many requests in flight are too many, so
-    /// afterwards the limit grows as it did: what keeps the rate is the pace.
+    /// An episode of throttling was noticed at `at`. It says nothing of how many requests in flight
+    /// are too many, so afterwards the limit grows as it did: what keeps the rate is the pace.
     pub(super) fn throttled(&mut self, at: Nanos) {
         self.cut(at);
     }
@@ -188,7 +210,9 @@ impl Latency {
     /// The limit after an attempt that ended. Only good answers tell how long the target takes.
     fn ended(&mut self, now: Nanos, limit: f64, in_flight: u32, attempt: &Attempt) -> f64 {
         let good = matches!(attempt.outcome, Outcome::Ok | Outcome::NotFound);
-        let Some(sent) = attempt.sent.filter(|sent| good && *sent >= self.since) else { return limit };
+        let Some(sent) = attempt.sent.filter(|sent| good && *sent >= self.since) else {
+            return limit;
+        };
         self.peak = self.peak.max(in_flight);
         self.samples += 1.0;
         self.sum_ns += attempt.done.since(sent).max(1) as f64;
@@ -226,14 +250,22 @@ impl Latency {
     }
 }
 
-/// True if an attempt says that more is under way than the target or its proxy copes with. A cap on connections shows as connections
-/// that are refused or not answered.
+/// True if an attempt says that more is under way than the target or its proxy copes with. A cap on
+/// connections shows as connections that are refused or not answered.
 const fn is_strain(attempt: &Attempt) -> bool {
-    use ErrorKind::{ConnectFailed, ConnectRefused, ConnectTimeout, ProxyTargetUnreachable, ProxyUnreachable, Timeout};
+    use ErrorKind::{
+        ConnectFailed, ConnectRefused, ConnectTimeout, ProxyTargetUnreachable, ProxyUnreachable,
+        Timeout,
+    };
     matches!(
         attempt.outcome,
         Outcome::Error(
-            Timeout | ConnectTimeout | ConnectRefused | ConnectFailed | ProxyTargetUnreachable | ProxyUnreachable
+            Timeout
+                | ConnectTimeout
+                | ConnectRefused
+                | ConnectFailed
+                | ProxyTargetUnreachable
+                | ProxyUnreachable
         )
     )
 }
@@ -265,14 +297,53 @@ mod tests {
     #[test]
     fn aimd_grows_once_per_round_trip_and_only_when_used() {
         let mut aimd = Concurrency::new(AdaptiveKind::Aimd, 100, 10, Nanos(0));
-        assert_eq!(end(&mut aimd, 4, &attempt(0, 1, Outcome::Ok)), 10, "hardly used");
-        assert_eq!(end(&mut aimd, 5, &attempt(1, 2, Outcome::Ok)), 20, "doubles while nothing is known");
-        assert_eq!(end(&mut aimd, 20, &attempt(1, 2, Outcome::Ok)), 20, "sent before the window");
-        assert_eq!(end(&mut aimd, 20, &attempt(2, 3, Outcome::Error(ErrorKind::Timeout))), 14);
-        assert_eq!(end(&mut aimd, 13, &attempt(2, 4, Outcome::Error(ErrorKind::Timeout))), 14, "cut once for all");
-        assert_eq!(end(&mut aimd, 14, &attempt(3, 5, Outcome::Ok)), 15, "one more after trouble");
-        assert_eq!(end(&mut aimd, 14, &attempt(4, 5, Outcome::Ok)), 15, "within the same round trip");
-        assert_eq!(end(&mut aimd, 15, &attempt(5, 6, Outcome::Throttled)), 15, "no growth on a refusal");
+        assert_eq!(
+            end(&mut aimd, 4, &attempt(0, 1, Outcome::Ok)),
+            10,
+            "hardly used"
+        );
+        assert_eq!(
+            end(&mut aimd, 5, &attempt(1, 2, Outcome::Ok)),
+            20,
+            "doubles while nothing is known"
+        );
+        assert_eq!(
+            end(&mut aimd, 20, &attempt(1, 2, Outcome::Ok)),
+            20,
+            "sent before the window"
+        );
+        assert_eq!(
+            end(
+                &mut aimd,
+                20,
+                &attempt(2, 3, Outcome::Error(ErrorKind::Timeout))
+            ),
+            14
+        );
+        assert_eq!(
+            end(
+                &mut aimd,
+                13,
+                &attempt(2, 4, Outcome::Error(ErrorKind::Timeout))
+            ),
+            14,
+            "cut once for all"
+        );
+        assert_eq!(
+            end(&mut aimd, 14, &attempt(3, 5, Outcome::Ok)),
+            15,
+            "one more after trouble"
+        );
+        assert_eq!(
+            end(&mut aimd, 14, &attempt(4, 5, Outcome::Ok)),
+            15,
+            "within the same round trip"
+        );
+        assert_eq!(
+            end(&mut aimd, 15, &attempt(5, 6, Outcome::Throttled)),
+            15,
+            "no growth on a refusal"
+        );
         aimd.throttled(Nanos(6 * MS));
         assert_eq!(aimd.limit(), 10);
         for round in 7..500 {
@@ -286,7 +357,11 @@ mod tests {
         for kind in [AdaptiveKind::Aimd, AdaptiveKind::Gradient] {
             let mut concurrency = Concurrency::new(kind, 3, 0, Nanos(0));
             for round in 0..20 {
-                end(&mut concurrency, 1, &attempt(round, round, Outcome::Error(ErrorKind::Timeout)));
+                end(
+                    &mut concurrency,
+                    1,
+                    &attempt(round, round, Outcome::Error(ErrorKind::Timeout)),
+                );
                 assert_eq!(concurrency.limit(), 1, "{kind:?}");
             }
         }
@@ -297,7 +372,14 @@ mod tests {
         let mut aimd = Concurrency::new(AdaptiveKind::Aimd, 100, 100, Nanos(0));
         for done_ms in [10, 11, 12, 1_009, 1_010] {
             let failed = attempt(0, done_ms, Outcome::Error(ErrorKind::ConnectRefused));
-            end(&mut aimd, 50, &Attempt { sent: None, ..failed });
+            end(
+                &mut aimd,
+                50,
+                &Attempt {
+                    sent: None,
+                    ..failed
+                },
+            );
         }
         assert_eq!(aimd.limit(), 49);
     }

@@ -1,7 +1,8 @@
-//! Recently accepted requests, by the time they were sent: the evidence from which a pace is learnt.
+//! Recently accepted requests, by the time they were sent: the evidence from which a pace is
+//! learnt.
 //!
-//! Filled by the learnt pace with every answer, read once per episode of throttling. A fixed ring: memory does not depend
-//! on how long a run takes or on how fast it goes.
+//! Filled by the learnt pace with every answer, read once per episode of throttling. A fixed ring:
+//! memory does not depend on how long a run takes or on how fast it goes.
 
 use crate::clock::Nanos;
 
@@ -38,7 +39,11 @@ struct Slot {
 impl History {
     /// Nothing sent yet.
     pub(super) fn new() -> Self {
-        Self { slots: vec![Slot::default(); SLOTS].into_boxed_slice(), first: None, accepted: 0 }
+        Self {
+            slots: vec![Slot::default(); SLOTS].into_boxed_slice(),
+            first: None,
+            accepted: 0,
+        }
     }
 
     /// Forgets everything.
@@ -52,7 +57,8 @@ impl History {
         self.first.get_or_insert(now);
     }
 
-    /// A request that was sent at `sent` was accepted. One from before the history was cleared is none of its business.
+    /// A request that was sent at `sent` was accepted. One from before the history was cleared is
+    /// none of its business.
     pub(super) fn accepted(&mut self, sent: Nanos) {
         if self.first.is_none_or(|first| sent < first) {
             return;
@@ -62,7 +68,11 @@ impl History {
         let place = usize::try_from(index % SLOTS as u64).unwrap_or(0);
         let slot = &mut self.slots[place];
         if slot.accepted == 0 || slot.index < index {
-            *slot = Slot { index, first: sent, accepted: 1 };
+            *slot = Slot {
+                index,
+                first: sent,
+                accepted: 1,
+            };
         } else if slot.index == index {
             slot.first = slot.first.min(sent);
             slot.accepted += 1;
@@ -74,24 +84,36 @@ impl History {
         self.accepted
     }
 
-    /// The windows that end at `end`, from the shortest to the longest: one per slot that has anything in it, and the whole.
+    /// The windows that end at `end`, from the shortest to the longest: one per slot that has
+    /// anything in it, and the whole.
     pub(super) fn windows(&self, end: Nanos) -> Vec<AcceptedWindow> {
         let oldest = (end.0 / SLOT_NS).saturating_sub(SLOTS as u64 - 1);
-        let mut slots: Vec<&Slot> =
-            self.slots.iter().filter(|slot| slot.accepted > 0 && slot.index >= oldest && slot.first <= end).collect();
+        let mut slots: Vec<&Slot> = self
+            .slots
+            .iter()
+            .filter(|slot| slot.accepted > 0 && slot.index >= oldest && slot.first <= end)
+            .collect();
         slots.sort_unstable_by_key(|slot| std::cmp::Reverse(slot.index));
         let mut accepted = 0.0;
         let mut windows: Vec<AcceptedWindow> = slots
             .into_iter()
             .map(|slot| {
                 accepted += f64::from(slot.accepted);
-                AcceptedWindow { seconds: seconds(end.since(slot.first)), accepted }
+                AcceptedWindow {
+                    seconds: seconds(end.since(slot.first)),
+                    accepted,
+                }
             })
             .collect();
         if let Some(first) = self.first
-            && windows.last().is_none_or(|longest| seconds(end.since(first)) > longest.seconds)
+            && windows
+                .last()
+                .is_none_or(|longest| seconds(end.since(first)) > longest.seconds)
         {
-            windows.push(AcceptedWindow { seconds: seconds(end.since(first)), accepted: self.accepted as f64 });
+            windows.push(AcceptedWindow {
+                seconds: seconds(end.since(first)),
+                accepted: self.accepted as f64,
+            });
         }
         windows
     }
@@ -122,8 +144,15 @@ mod tests {
         }
         assert_eq!(history.total(), 3);
         let window = |seconds: f64, accepted: f64| AcceptedWindow { seconds, accepted };
-        assert_eq!(history.windows(at(1_020)), [window(0.01, 2.0), window(0.02, 3.0)]);
-        assert_eq!(history.windows(at(1_005)), [window(0.005, 1.0),], "what came later is left out");
+        assert_eq!(
+            history.windows(at(1_020)),
+            [window(0.01, 2.0), window(0.02, 3.0)]
+        );
+        assert_eq!(
+            history.windows(at(1_005)),
+            [window(0.005, 1.0),],
+            "what came later is left out"
+        );
         history.clear();
         assert_eq!((history.total(), history.windows(at(1_020))), (0, vec![]));
     }
@@ -138,7 +167,13 @@ mod tests {
         history.accepted(at(0));
         let windows = history.windows(at(10_000));
         assert_eq!(windows.len(), SLOTS);
-        assert_eq!(windows.last(), Some(&AcceptedWindow { seconds: 10.0, accepted: 10_001.0 }));
+        assert_eq!(
+            windows.last(),
+            Some(&AcceptedWindow {
+                seconds: 10.0,
+                accepted: 10_001.0
+            })
+        );
         for pair in windows.windows(2) {
             assert!(pair[0].seconds < pair[1].seconds && pair[0].accepted < pair[1].accepted);
         }
@@ -149,6 +184,12 @@ mod tests {
         let mut history = History::new();
         history.sent(at(7));
         history.accepted(at(7));
-        assert_eq!(history.windows(at(7)), [AcceptedWindow { seconds: 1e-6, accepted: 1.0 }]);
+        assert_eq!(
+            history.windows(at(7)),
+            [AcceptedWindow {
+                seconds: 1e-6,
+                accepted: 1.0
+            }]
+        );
     }
 }

@@ -1,8 +1,8 @@
-//! A crawl against a limited target in simulated time: several shards with their controllers, the supervisor's broadcast
-//! of pauses, and limiters that the controllers know nothing of.
+//! A crawl against a limited target in simulated time: several shards with their controllers, the
+//! supervisor's broadcast of pauses, and limiters that the controllers know nothing of.
 //!
-//! Deterministic: events are taken in the order of time, ties in the order in which they were made, and everything drawn
-//! comes from a seeded generator. Used by the tests of `adaptive` only.
+//! Deterministic: events are taken in the order of time, ties in the order in which they were made,
+//! and everything drawn comes from a seeded generator. Used by the tests of `adaptive` only.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -31,7 +31,8 @@ pub(super) enum Algorithm {
     FixedWindow,
     /// Requests in any second.
     SlidingWindow,
-    /// Requests in any second, if those of the clock's last second had come evenly: what the bundled target does.
+    /// Requests in any second, if those of the clock's last second had come evenly: what the
+    /// bundled target does.
     TwoWindows,
     /// No limit.
     None,
@@ -50,7 +51,8 @@ pub(super) struct SimulatedCrawl {
     pub(super) lanes: u32,
     /// The mean round trip; each way is drawn from 0.9 to 1.1 of its half.
     pub(super) rtt_ns: u64,
-    /// Requests that the target works on at once, each for so many ns; none for all at once, in no time.
+    /// Requests that the target works on at once, each for so many ns; none for all at once, in no
+    /// time.
     pub(super) workers: Option<(usize, u64)>,
     /// Duration of the crawl, s.
     pub(super) seconds: usize,
@@ -95,10 +97,24 @@ pub(super) struct Outcomes {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
-    Arrives { shard: usize, sent: u64, back: u64 },
-    Returns { shard: usize, sent: u64, retry_after: Option<u64> },
-    Paused { shard: usize, noticed: u64, until: u64 },
-    Wakes { shard: usize },
+    Arrives {
+        shard: usize,
+        sent: u64,
+        back: u64,
+    },
+    Returns {
+        shard: usize,
+        sent: u64,
+        retry_after: Option<u64>,
+    },
+    Paused {
+        shard: usize,
+        noticed: u64,
+        until: u64,
+    },
+    Wakes {
+        shard: usize,
+    },
 }
 
 /// The target's limiter.
@@ -113,7 +129,8 @@ struct TargetLimiter {
 }
 
 impl TargetLimiter {
-    /// Counts a request that arrives at `now`. When it is refused, in how many nanoseconds one would be accepted.
+    /// Counts a request that arrives at `now`. When it is refused, in how many nanoseconds one
+    /// would be accepted.
     fn refuses(&mut self, now: u64, rate: f64) -> Option<u64> {
         match self.algorithm {
             Algorithm::None => None,
@@ -139,7 +156,11 @@ impl TargetLimiter {
             Algorithm::TwoWindows => {
                 let window = now / SECOND;
                 if window != self.window {
-                    self.previous = if window == self.window + 1 { self.count } else { 0 };
+                    self.previous = if window == self.window + 1 {
+                        self.count
+                    } else {
+                        0
+                    };
                     (self.window, self.count) = (window, 0);
                 }
                 let left = SECOND - now % SECOND;
@@ -158,7 +179,10 @@ impl TargetLimiter {
                     self.log.push_back(now);
                     return None;
                 }
-                Some(self.log[self.log.len() - usize::try_from(whole(rate)).unwrap_or(1)] + SECOND - now)
+                Some(
+                    self.log[self.log.len() - usize::try_from(whole(rate)).unwrap_or(1)] + SECOND
+                        - now,
+                )
             }
         }
     }
@@ -167,10 +191,16 @@ impl TargetLimiter {
 impl TargetLimiter {
     /// In how many nanoseconds two windows would accept one, `left` before the end of this one.
     fn two_windows_wait(&self, left: u64, permits: u64) -> u64 {
-        // How long before a window's end the one before it weighs no more than `spare`, if it ever does before.
-        let outweighed =
-            |previous: u64, spare: u64| (spare * SECOND).checked_div(previous).map_or(SECOND, |at| at.min(SECOND));
-        let here = permits.checked_sub(self.count + 1).map_or(0, |spare| outweighed(self.previous, spare));
+        // How long before a window's end the one before it weighs no more than `spare`, if it ever
+        // does before.
+        let outweighed = |previous: u64, spare: u64| {
+            (spare * SECOND)
+                .checked_div(previous)
+                .map_or(SECOND, |at| at.min(SECOND))
+        };
+        let here = permits
+            .checked_sub(self.count + 1)
+            .map_or(0, |spare| outweighed(self.previous, spare));
         if here > 0 {
             return left.saturating_sub(here).max(1);
         }
@@ -186,7 +216,11 @@ struct Shard {
     wakes: u64,
 }
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturating is what is meant")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "saturating is what is meant"
+)]
 fn whole(number: f64) -> u64 {
     number as u64
 }
@@ -236,7 +270,11 @@ impl Simulation {
             paused_until: 0,
             wakes: u64::MAX,
         };
-        let tokens = if let Algorithm::Bucket(burst) = case.algorithm { burst } else { 0.0 };
+        let tokens = if let Algorithm::Bucket(burst) = case.algorithm {
+            burst
+        } else {
+            0.0
+        };
         let limiter = TargetLimiter {
             algorithm: case.algorithm,
             tokens,
@@ -271,14 +309,24 @@ impl Simulation {
             }
             this.happens(now, event);
         }
-        this.outcomes.standings = this.shards.iter().map(|shard| shard.adaptive.standing()).collect();
+        this.outcomes.standings = this
+            .shards
+            .iter()
+            .map(|shard| shard.adaptive.standing())
+            .collect();
         this.outcomes
     }
 
     fn happens(&mut self, now: u64, event: Event) {
         match event {
             Event::Arrives { shard, sent, back } => {
-                let rate = self.case.rates.iter().rev().find(|(from, _)| from * SECOND <= now).map_or(1.0, |r| r.1);
+                let rate = self
+                    .case
+                    .rates
+                    .iter()
+                    .rev()
+                    .find(|(from, _)| from * SECOND <= now)
+                    .map_or(1.0, |r| r.1);
                 let refused = self.limiter.refuses(now + self.case.phase_ns, rate);
                 let second = second(now);
                 if refused.is_some() {
@@ -288,15 +336,32 @@ impl Simulation {
                 }
                 let retry_after = refused.map(|wait| wait.div_ceil(SECOND).max(1) * SECOND);
                 let mut done = now;
-                if let (Some(free), Some((_, service_ns))) = (self.free.iter_mut().min(), self.case.workers) {
+                if let (Some(free), Some((_, service_ns))) =
+                    (self.free.iter_mut().min(), self.case.workers)
+                {
                     done = now.max(*free) + service_ns;
                     *free = done;
                 }
-                self.at(done + back, Event::Returns { shard, sent, retry_after });
+                self.at(
+                    done + back,
+                    Event::Returns {
+                        shard,
+                        sent,
+                        retry_after,
+                    },
+                );
             }
-            Event::Returns { shard, sent, retry_after } => {
+            Event::Returns {
+                shard,
+                sent,
+                retry_after,
+            } => {
                 self.outcomes.took.push((sent, now - sent));
-                let outcome = if retry_after.is_some() { Outcome::Throttled } else { Outcome::Ok };
+                let outcome = if retry_after.is_some() {
+                    Outcome::Throttled
+                } else {
+                    Outcome::Ok
+                };
                 let attempt = Attempt {
                     sent: Some(Nanos(sent)),
                     first_byte: None,
@@ -307,7 +372,10 @@ impl Simulation {
                     outcome,
                     advice: crate::sample::Advice::default(),
                 };
-                let (in_flight, controller) = (self.shards[shard].in_flight, &mut self.shards[shard].adaptive);
+                let (in_flight, controller) = (
+                    self.shards[shard].in_flight,
+                    &mut self.shards[shard].adaptive,
+                );
                 controller.ended(Nanos(now), in_flight, &attempt);
                 self.shards[shard].in_flight -= 1;
                 if let Some(wait) = retry_after {
@@ -320,7 +388,11 @@ impl Simulation {
                         for other in (0..self.shards.len()).filter(|other| *other != shard) {
                             self.at(
                                 now + BROADCAST_NS,
-                                Event::Paused { shard: other, noticed: now, until: now + wait },
+                                Event::Paused {
+                                    shard: other,
+                                    noticed: now,
+                                    until: now + wait,
+                                },
                             );
                         }
                     }
@@ -328,7 +400,11 @@ impl Simulation {
                 }
                 self.send_what_may_go(shard, now);
             }
-            Event::Paused { shard, noticed, until } => {
+            Event::Paused {
+                shard,
+                noticed,
+                until,
+            } => {
                 self.pause(shard, noticed, until);
                 self.send_what_may_go(shard, now);
             }
@@ -364,9 +440,18 @@ impl Simulation {
                         assert!(since.0 <= now);
                         it.adaptive.admitted(Nanos(now));
                         it.in_flight += 1;
-                        let there = self.draw(self.case.rtt_ns * 45 / 100, self.case.rtt_ns * 55 / 100);
-                        let back = self.draw(self.case.rtt_ns * 45 / 100, self.case.rtt_ns * 55 / 100);
-                        self.at(now + there, Event::Arrives { shard, sent: now, back });
+                        let there =
+                            self.draw(self.case.rtt_ns * 45 / 100, self.case.rtt_ns * 55 / 100);
+                        let back =
+                            self.draw(self.case.rtt_ns * 45 / 100, self.case.rtt_ns * 55 / 100);
+                        self.at(
+                            now + there,
+                            Event::Arrives {
+                                shard,
+                                sent: now,
+                                back,
+                            },
+                        );
                         continue;
                     }
                     Pace::Wait(next) => next.0,

@@ -8,7 +8,11 @@ use super::simulation::{Algorithm, Outcomes, SimulatedCrawl, Simulation};
 use super::*;
 use crate::sample::{Advice, Outcome};
 
-const BUCKETS: [Algorithm; 3] = [Algorithm::Bucket(10.0), Algorithm::Bucket(100.0), Algorithm::Bucket(1_000.0)];
+const BUCKETS: [Algorithm; 3] = [
+    Algorithm::Bucket(10.0),
+    Algorithm::Bucket(100.0),
+    Algorithm::Bucket(1_000.0),
+];
 const WINDOWS: [Algorithm; 2] = [Algorithm::FixedWindow, Algorithm::SlidingWindow];
 
 /// Runs `case`, prints a line about it, and returns the outcome.
@@ -27,7 +31,8 @@ fn crawl(case: &SimulatedCrawl) -> Outcomes {
     outcomes
 }
 
-/// Crawls with 1, 2 and 4 shards at round trips of `rtts_us`; the mean of all must reach `mean`, each one `least`.
+/// Crawls with 1, 2 and 4 shards at round trips of `rtts_us`; the mean of all must reach `mean`,
+/// each one `least`.
 fn reaches(algorithms: &[Algorithm], rtts_us: &[u64], mean: f64, least: f64) {
     let mut shares = Vec::new();
     for &algorithm in algorithms {
@@ -35,9 +40,15 @@ fn reaches(algorithms: &[Algorithm], rtts_us: &[u64], mean: f64, least: f64) {
             for &rtt_us in rtts_us {
                 let outcomes = crawl(&SimulatedCrawl::new(algorithm, shards, rtt_us));
                 let share = outcomes.accepted_share(0..60, 1_000.0);
-                assert!(share >= least, "{algorithm:?}, {shards} shards, {rtt_us} us: {share}");
+                assert!(
+                    share >= least,
+                    "{algorithm:?}, {shards} shards, {rtt_us} us: {share}"
+                );
                 let throttled = outcomes.throttled_share(5);
-                assert!(throttled <= 0.02, "{algorithm:?}, {shards} shards, {rtt_us} us: {throttled} throttled");
+                assert!(
+                    throttled <= 0.02,
+                    "{algorithm:?}, {shards} shards, {rtt_us} us: {throttled} throttled"
+                );
                 shares.push(share);
             }
         }
@@ -59,12 +70,30 @@ fn a_window_near_by_is_used_to_97_percent() {
 
 #[test]
 fn a_limit_at_twenty_milliseconds_is_used_to_93_percent() {
-    reaches(&[Algorithm::Bucket(10.0), Algorithm::Bucket(100.0), Algorithm::FixedWindow], &[20_000], 0.93, 0.84);
+    reaches(
+        &[
+            Algorithm::Bucket(10.0),
+            Algorithm::Bucket(100.0),
+            Algorithm::FixedWindow,
+        ],
+        &[20_000],
+        0.93,
+        0.84,
+    );
 }
 
 #[test]
 fn a_limit_far_away_is_used_as_well_as_jitter_lets_it() {
-    reaches(&[Algorithm::Bucket(10.0), Algorithm::Bucket(100.0), Algorithm::SlidingWindow], &[200_000], 0.8, 0.65);
+    reaches(
+        &[
+            Algorithm::Bucket(10.0),
+            Algorithm::Bucket(100.0),
+            Algorithm::SlidingWindow,
+        ],
+        &[200_000],
+        0.8,
+        0.65,
+    );
 }
 
 #[test]
@@ -81,10 +110,18 @@ fn windows_are_used_wherever_in_them_the_crawl_begins() {
             for (shards, rtt_us) in [(1, 60), (2, 2_000), (4, 60)] {
                 let base = SimulatedCrawl::new(algorithm, shards, rtt_us);
                 let (rates, phase_ns) = (vec![(0, rate)], phase * 97_000_000);
-                let outcomes =
-                    Simulation::run(&SimulatedCrawl { rates, phase_ns, lanes: 64 / shards, seed: phase, ..base });
+                let outcomes = Simulation::run(&SimulatedCrawl {
+                    rates,
+                    phase_ns,
+                    lanes: 64 / shards,
+                    seed: phase,
+                    ..base
+                });
                 let share = outcomes.accepted_share(0..60, rate);
-                assert!(share >= least, "{algorithm:?} of {rate}/s, phase {phase}, {shards} shards: {share}");
+                assert!(
+                    share >= least,
+                    "{algorithm:?} of {rate}/s, phase {phase}, {shards} shards: {share}"
+                );
                 shares.push(share);
             }
         }
@@ -97,9 +134,14 @@ fn windows_are_used_wherever_in_them_the_crawl_begins() {
 #[test]
 fn the_gradient_keeps_to_a_limit_as_well() {
     for algorithm in BUCKETS {
-        let outcomes =
-            crawl(&SimulatedCrawl { kind: AdaptiveKind::Gradient, ..SimulatedCrawl::new(algorithm, 2, 2_000) });
-        assert!(outcomes.accepted_share(0..60, 1_000.0) >= 0.8, "{algorithm:?}");
+        let outcomes = crawl(&SimulatedCrawl {
+            kind: AdaptiveKind::Gradient,
+            ..SimulatedCrawl::new(algorithm, 2, 2_000)
+        });
+        assert!(
+            outcomes.accepted_share(0..60, 1_000.0) >= 0.8,
+            "{algorithm:?}"
+        );
         assert!(outcomes.throttled_share(5) <= 0.02, "{algorithm:?}");
     }
 }
@@ -117,17 +159,32 @@ fn the_gradient_settles_where_latency_begins_to_grow() {
                     ..SimulatedCrawl::new(Algorithm::None, shards, rtt_us)
                 });
                 let case = format!("{workers} workers, {shards} shards, {rtt_us} us");
-                // A shard has one request in flight at least. What the way takes is not the target's work.
-                let least = (SERVICE_NS * u64::from(shards).div_ceil(workers as u64) + rtt_us * 1_000) as f64;
-                let mut took: Vec<u64> =
-                    outcomes.took.iter().filter(|(sent, _)| *sent > 1_000_000_000).map(|(_, took)| *took).collect();
+                // A shard has one request in flight at least. What the way takes is not the
+                // target's work.
+                let least = (SERVICE_NS * u64::from(shards).div_ceil(workers as u64)
+                    + rtt_us * 1_000) as f64;
+                let mut took: Vec<u64> = outcomes
+                    .took
+                    .iter()
+                    .filter(|(sent, _)| *sent > 1_000_000_000)
+                    .map(|(_, took)| *took)
+                    .collect();
                 took.sort_unstable();
                 let growth = took[took.len() / 2] as f64 / least;
                 let most = workers as f64 * 1e9 / SERVICE_NS as f64;
                 let used = outcomes.accepted_share(1..8, most);
-                println!("{case}: {growth:.2} of the least latency, {used:.2} of the most requests");
+                println!(
+                    "{case}: {growth:.2} of the least latency, {used:.2} of the most requests"
+                );
                 assert!(growth <= 2.02, "{case}: {growth}");
-                assert!(used >= if rtt_us == 100 || workers > 1 { 0.8 } else { 0.6 }, "{case}: {used}");
+                assert!(
+                    used >= if rtt_us == 100 || workers > 1 {
+                        0.8
+                    } else {
+                        0.6
+                    },
+                    "{case}: {used}"
+                );
             }
         }
     }
@@ -144,7 +201,9 @@ fn the_gradient_follows_a_target_that_becomes_slower_and_does_not_mistake_chance
         for _ in 0..400 {
             let in_flight = gradient.limit();
             for _ in 0..in_flight.max(16) {
-                draws = draws.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                draws = draws
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1_442_695_040_888_963_407);
                 let attempt = Attempt {
                     sent: Some(Nanos(now)),
                     first_byte: None,
@@ -167,11 +226,18 @@ fn the_gradient_follows_a_target_that_becomes_slower_and_does_not_mistake_chance
 #[test]
 fn other_limits_are_found_as_well() {
     for (rate, lanes, seconds) in [(2.0_f64, 16, 300), (50.0, 256, 60), (20_000.0, 1_024, 20)] {
-        for algorithm in
-            [Algorithm::Bucket((rate / 2.0).max(10.0)), Algorithm::Bucket(rate.max(10.0)), Algorithm::FixedWindow]
-        {
+        for algorithm in [
+            Algorithm::Bucket((rate / 2.0).max(10.0)),
+            Algorithm::Bucket(rate.max(10.0)),
+            Algorithm::FixedWindow,
+        ] {
             let base = SimulatedCrawl::new(algorithm, 2, 2_000);
-            let outcomes = crawl(&SimulatedCrawl { rates: vec![(0, rate)], lanes, seconds, ..base });
+            let outcomes = crawl(&SimulatedCrawl {
+                rates: vec![(0, rate)],
+                lanes,
+                seconds,
+                ..base
+            });
             let share = outcomes.accepted_share(0..seconds, rate);
             assert!(share >= 0.75, "{algorithm:?} of {rate}/s: {share}");
         }
@@ -181,14 +247,25 @@ fn other_limits_are_found_as_well() {
 #[test]
 fn a_limit_that_changes_is_followed() {
     for to in [2_000.0, 500.0, 100.0] {
-        for algorithm in [Algorithm::Bucket(10.0), Algorithm::Bucket(100.0), Algorithm::SlidingWindow] {
+        for algorithm in [
+            Algorithm::Bucket(10.0),
+            Algorithm::Bucket(100.0),
+            Algorithm::SlidingWindow,
+        ] {
             let rates = vec![(0, 1_000.0), (70, to)];
-            let outcomes = crawl(&SimulatedCrawl { rates, seconds: 160, ..SimulatedCrawl::new(algorithm, 2, 2_000) });
+            let outcomes = crawl(&SimulatedCrawl {
+                rates,
+                seconds: 160,
+                ..SimulatedCrawl::new(algorithm, 2, 2_000)
+            });
             let before = outcomes.accepted_share(10..70, 1_000.0);
             let after = outcomes.accepted_share(140..160, to);
             assert!(before >= 0.9, "{algorithm:?}: {before} of the first limit");
             assert!(after >= 0.85, "{algorithm:?}: {after} of {to}/s");
-            assert!(outcomes.throttled_share(5) <= 0.02, "{algorithm:?}, then {to}/s");
+            assert!(
+                outcomes.throttled_share(5) <= 0.02,
+                "{algorithm:?}, then {to}/s"
+            );
         }
     }
 }
@@ -196,10 +273,22 @@ fn a_limit_that_changes_is_followed() {
 #[test]
 fn a_target_without_a_limit_costs_nothing() {
     for kind in [AdaptiveKind::Aimd, AdaptiveKind::Gradient] {
-        let case = SimulatedCrawl { kind, seconds: 2, lanes: 64, ..SimulatedCrawl::new(Algorithm::None, 2, 2_000) };
+        let case = SimulatedCrawl {
+            kind,
+            seconds: 2,
+            lanes: 64,
+            ..SimulatedCrawl::new(Algorithm::None, 2, 2_000)
+        };
         let outcomes = crawl(&case);
         for standing in outcomes.standings {
-            assert_eq!(standing, ControllerState { limit: 64, pace_per_s: None }, "{kind:?}");
+            assert_eq!(
+                standing,
+                ControllerState {
+                    limit: 64,
+                    pace_per_s: None
+                },
+                "{kind:?}"
+            );
         }
     }
 }
@@ -210,18 +299,32 @@ fn without_throttling_there_is_no_pace_and_with_it_there_is() {
     let mut adaptive = Adaptive::new(AdaptiveKind::Aimd, 10, 10, at(0));
     assert_eq!(adaptive.poll(at(1)), Pace::Go(at(1)));
     adaptive.admitted(at(1));
-    assert_eq!(adaptive.standing(), ControllerState { limit: 10, pace_per_s: None });
+    assert_eq!(
+        adaptive.standing(),
+        ControllerState {
+            limit: 10,
+            pace_per_s: None
+        }
+    );
     adaptive.throttled(at(2), at(1_002));
     adaptive.throttled(at(3), at(2_002));
     adaptive.throttled(at(4), at(1_002));
     assert_eq!(adaptive.limit(), 7, "one episode, one cut");
     assert_eq!(adaptive.poll(at(5)), Pace::Wait(at(2_002)));
-    assert_eq!(adaptive.poll(at(2_002)), Pace::Wait(at(2_012)), "at a slow pace, a distance from the last one");
+    assert_eq!(
+        adaptive.poll(at(2_002)),
+        Pace::Wait(at(2_012)),
+        "at a slow pace, a distance from the last one"
+    );
     let paced = adaptive.standing().pace_per_s.unwrap();
-    assert!((0.1..1.0).contains(&paced), "nothing was accepted yet: {paced}");
+    assert!(
+        (0.1..1.0).contains(&paced),
+        "nothing was accepted yet: {paced}"
+    );
 }
 
-/// A controller that was throttled once, after 1,000 accepted requests in a second, and whose pause ended at 2 s.
+/// A controller that was throttled once, after 1,000 accepted requests in a second, and whose pause
+/// ended at 2 s.
 fn throttled_once() -> Adaptive {
     let mut adaptive = Adaptive::new(AdaptiveKind::Aimd, 1_000, 1_000, Nanos(0));
     for request in 0..1_000 {
@@ -255,7 +358,10 @@ fn a_pace_that_is_not_used_does_not_grow() {
         }
     }
     let unused = adaptive.standing().pace_per_s.unwrap();
-    assert!((500.0..2_000.0).contains(&unused), "from 500/s, with 10/s sent: {unused}");
+    assert!(
+        (500.0..2_000.0).contains(&unused),
+        "from 500/s, with 10/s sent: {unused}"
+    );
 }
 
 #[test]
@@ -270,7 +376,10 @@ fn a_late_shard_catches_up_with_no_more_than_four_milliseconds() {
         }
         let per_s = adaptive.standing().pace_per_s.unwrap();
         assert!(at_once >= 1.0 || ms == 2_001, "at {ms} ms");
-        assert!(at_once <= per_s * 0.004 + 1.0, "{at_once} at once at {ms} ms, at a pace of {per_s}/s");
+        assert!(
+            at_once <= per_s * 0.004 + 1.0,
+            "{at_once} at once at {ms} ms, at a pace of {per_s}/s"
+        );
     }
 }
 
@@ -288,14 +397,23 @@ fn where_nobody_waits_what_was_under_way_is_no_news() {
         advice: Advice::default(),
     };
     let mut limits = Vec::new();
-    for (sent_ms, done_ms) in [(3_000, 3_100), (3_050, 3_150), (3_099, 3_199), (3_101, 3_201)] {
+    for (sent_ms, done_ms) in [
+        (3_000, 3_100),
+        (3_050, 3_150),
+        (3_099, 3_199),
+        (3_101, 3_201),
+    ] {
         adaptive.poll(Nanos(done_ms * 1_000_000));
         let attempt = refused(sent_ms, done_ms);
         adaptive.ended(attempt.done, 1, &attempt);
         adaptive.throttled(attempt.done, attempt.done);
         limits.push(adaptive.limit());
     }
-    assert_eq!(limits, [489, 489, 489, 342], "the second and third were sent before the first was refused");
+    assert_eq!(
+        limits,
+        [489, 489, 489, 342],
+        "the second and third were sent before the first was refused"
+    );
 }
 
 /// Something that may happen to a controller.
@@ -304,8 +422,15 @@ enum Call {
     Later(u64),
     Ask,
     AskAndGo,
-    End { took_ns: u64, outcome: Outcome, in_flight: u32 },
-    Throttle { ago_ns: u64, pause_ns: u64 },
+    End {
+        took_ns: u64,
+        outcome: Outcome,
+        in_flight: u32,
+    },
+    Throttle {
+        ago_ns: u64,
+        pause_ns: u64,
+    },
 }
 
 fn outcome() -> impl Strategy<Value = Outcome> {
@@ -366,7 +491,8 @@ proptest! {
                 prop_assert!((0.1..=1e9).contains(&per_s), "{per_s}");
             }
         }
-        // However it was treated, it lets a request go in the end: no pace is slower than one in ten seconds.
+        // However it was treated, it lets a request go in the end: no pace is slower than one in
+        // ten seconds.
         let mut asked = 0;
         while let Pace::Wait(next) = adaptive.poll(now) {
             now = next;

@@ -2,7 +2,8 @@
 
 use super::CpuTicks;
 
-/// Column of the stolen time among the times of a CPU; the columns after it are part of the others already.
+/// Column of the stolen time among the times of a CPU; the columns after it are part of the others
+/// already.
 const STOLEN: usize = 7;
 
 /// Columns of the times in which a CPU was idle or waited for a disk.
@@ -11,13 +12,23 @@ const IDLE: [usize; 2] = [3, 4];
 /// Parse `stat`: a line for all CPUs and one for each, times in ticks.
 pub(super) fn cpu_ticks(text: &str, cpu: Option<usize>) -> Option<CpuTicks> {
     let times = cpu_times(text, cpu)?;
-    Some(CpuTicks { stolen: times[STOLEN], all: times.iter().sum() })
+    Some(CpuTicks {
+        stolen: times[STOLEN],
+        all: times.iter().sum(),
+    })
 }
 
 /// The ticks in which CPUs ran something, over all of them.
 pub(super) fn busy_ticks(text: &str) -> Option<u64> {
     let times = cpu_times(text, None)?;
-    Some(times.iter().enumerate().filter(|(at, _)| *at != STOLEN && !IDLE.contains(at)).map(|(_, ticks)| ticks).sum())
+    Some(
+        times
+            .iter()
+            .enumerate()
+            .filter(|(at, _)| *at != STOLEN && !IDLE.contains(at))
+            .map(|(_, ticks)| ticks)
+            .sum(),
+    )
 }
 
 /// The times of a CPU, or of all, none of which is counted twice.
@@ -25,25 +36,46 @@ fn cpu_times(text: &str, cpu: Option<usize>) -> Option<[u64; STOLEN + 1]> {
     let name = cpu.map_or_else(|| "cpu".to_owned(), |cpu| format!("cpu{cpu}"));
     let mut lines = text.lines().map(str::split_whitespace);
     let fields = lines.find_map(|mut fields| (fields.next() == Some(&name)).then_some(fields))?;
-    fields.take(STOLEN + 1).map_while(|field| field.parse().ok()).collect::<Vec<u64>>().try_into().ok()
+    fields
+        .take(STOLEN + 1)
+        .map_while(|field| field.parse().ok())
+        .collect::<Vec<u64>>()
+        .try_into()
+        .ok()
 }
 
 /// Parse the total of `pressure/cpu`, µs: `some avg10=0.00 avg60=0.00 avg300=0.00 total=123`.
 pub(super) fn some_pressure_us(text: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix("some "))?;
-    line.split_whitespace().find_map(|field| field.strip_prefix("total="))?.parse().ok()
+    line.split_whitespace()
+        .find_map(|field| field.strip_prefix("total="))?
+        .parse()
+        .ok()
 }
 
 /// Return the value of `name` in a line of names and values: `TCP: inuse 1 orphan 0`.
 pub(super) fn in_line(text: &str, line: &str, name: &str) -> Option<u64> {
-    let mut fields = text.lines().find_map(|text| text.strip_prefix(line)?.strip_prefix(": "))?.split_whitespace();
+    let mut fields = text
+        .lines()
+        .find_map(|text| text.strip_prefix(line)?.strip_prefix(": "))?
+        .split_whitespace();
     fields.find(|field| *field == name)?;
     fields.next()?.parse().ok()
 }
 
-/// Return the value of `name` in a table of two lines, names above values, both of which begin with `table`.
+/// Return the value of `name` in a table of two lines, names above values, both of which begin with
+/// `table`.
 pub(super) fn in_table(text: &str, table: &str, name: &str) -> Option<u64> {
-    let mut lines = text.lines().filter_map(|line| line.strip_prefix(table)?.strip_prefix(": "));
-    let (names, values) = (lines.next()?.split_whitespace(), lines.next()?.split_whitespace());
-    names.zip(values).find_map(|(key, value)| (key == name).then_some(value))?.parse().ok()
+    let mut lines = text
+        .lines()
+        .filter_map(|line| line.strip_prefix(table)?.strip_prefix(": "));
+    let (names, values) = (
+        lines.next()?.split_whitespace(),
+        lines.next()?.split_whitespace(),
+    );
+    names
+        .zip(values)
+        .find_map(|(key, value)| (key == name).then_some(value))?
+        .parse()
+        .ok()
 }

@@ -1,4 +1,5 @@
-//! Readings of the machine over a run: counters at its start and end, and peaks of what rises and falls in between.
+//! Readings of the machine over a run: counters at its start and end, and peaks of what rises and
+//! falls in between.
 
 use std::time::Duration;
 
@@ -10,10 +11,12 @@ use crate::clock::Nanos;
 /// Interval between looks at the machine during the run: what is looked for stays for a minute.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// From so many closed connections on it is worth the time to see whose ports they hold back; fewer are no harm to anybody.
+/// From so many closed connections on it is worth the time to see whose ports they hold back; fewer
+/// are no harm to anybody.
 const WORTH_A_LOOK: u64 = 500;
 
-/// Counts of the machine over the time of a run. A reading that the machine does not give is absent.
+/// Counts of the machine over the time of a run. A reading that the machine does not give is
+/// absent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct HostRecord {
     /// From the first reading to the last, ns.
@@ -24,7 +27,8 @@ pub struct HostRecord {
     pub network: NetworkCounts,
 }
 
-/// Counts of the machine's network, as they are reported, in this network namespace where it has several. None where it does not say.
+/// Counts of the machine's network, as they are reported, in this network namespace where it has
+/// several. None where it does not say.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NetworkCounts {
     /// TCP segments that were sent again (`RetransSegs`).
@@ -37,10 +41,12 @@ pub struct NetworkCounts {
     pub listen_drops: Option<u64>,
     /// TCP sockets in use; of a run, the most of before and after.
     pub sockets_in_use: Option<u64>,
-    /// Closed connections that the machine kept (`TIME_WAIT`), of whichever side of them; of a run, the most at once.
+    /// Closed connections that the machine kept (`TIME_WAIT`), of whichever side of them; of a run,
+    /// the most at once.
     pub time_wait: Option<u64>,
-    /// Local ports that closed connections of this client held back at the end of a run, toward the address, and from the address, that
-    /// had most of them; where few connections were kept, a number that is no less. Absent from results of earlier versions.
+    /// Local ports that closed connections of this client held back at the end of a run, toward the
+    /// address, and from the address, that had most of them; where few connections were kept, a
+    /// number that is no less. Absent from results of earlier versions.
     #[serde(default)]
     pub ports_held: Option<u64>,
 }
@@ -60,7 +66,13 @@ impl Watch {
     #[must_use]
     pub fn begin(proc: Proc, now: Nanos) -> Self {
         let before = proc.counters();
-        Self { proc, since: now, before, time_wait: before.network.time_wait, next_look: now.plus(LOOK_EVERY) }
+        Self {
+            proc,
+            since: now,
+            before,
+            time_wait: before.network.time_wait,
+            next_look: now.plus(LOOK_EVERY),
+        }
     }
 
     /// Looks at what comes and goes, if it is time.
@@ -76,18 +88,25 @@ impl Watch {
     pub fn end(&self, now: Nanos) -> HostRecord {
         let (before, after) = (self.before, self.proc.counters());
         let added = |now: Option<u64>, then: Option<u64>| Some(now?.saturating_sub(then?));
-        let grown = |of: fn(&NetworkCounts) -> Option<u64>| added(of(&after.network), of(&before.network));
+        let grown =
+            |of: fn(&NetworkCounts) -> Option<u64>| added(of(&after.network), of(&before.network));
         let network = NetworkCounts {
             tcp_retransmits: grown(|counts| counts.tcp_retransmits),
             tcp_timeouts: grown(|counts| counts.tcp_timeouts),
             listen_overflows: grown(|counts| counts.listen_overflows),
             listen_drops: grown(|counts| counts.listen_drops),
-            sockets_in_use: before.network.sockets_in_use.max(after.network.sockets_in_use),
-            time_wait: self.time_wait.max(after.network.time_wait),
-            ports_held: after
+            sockets_in_use: before
                 .network
-                .time_wait
-                .and_then(|kept| if kept < WORTH_A_LOOK { Some(kept) } else { self.proc.ports_held() }),
+                .sockets_in_use
+                .max(after.network.sockets_in_use),
+            time_wait: self.time_wait.max(after.network.time_wait),
+            ports_held: after.network.time_wait.and_then(|kept| {
+                if kept < WORTH_A_LOOK {
+                    Some(kept)
+                } else {
+                    self.proc.ports_held()
+                }
+            }),
         };
         HostRecord {
             watched_ns: now.since(self.since),
@@ -110,8 +129,10 @@ mod tests {
     fn what_grows_is_counted_from_the_start_and_what_comes_and_goes_at_its_most() {
         let seconds = |s: u64| Nanos(s * 1_000_000_000);
         let snmp = |n: u64| format!("Tcp: RetransSegs\nTcp: {n}\n");
-        let (directory, proc) = proc_with(&[("net/snmp", &snmp(40)), ("net/sockstat", &sockets(3, 5))]);
-        let write = |file: &str, text: &str| std::fs::write(directory.path().join(file), text).unwrap();
+        let (directory, proc) =
+            proc_with(&[("net/snmp", &snmp(40)), ("net/sockstat", &sockets(3, 5))]);
+        let write =
+            |file: &str, text: &str| std::fs::write(directory.path().join(file), text).unwrap();
         let mut watch = Watch::begin(proc, seconds(1));
         write("net/sockstat", &sockets(9, 900));
         watch.look(Nanos(seconds(2).0 - 1));

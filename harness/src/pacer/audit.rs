@@ -1,4 +1,5 @@
-//! Audit of a budget: the window with the greatest use, found from the times of the requests that were sent.
+//! Audit of a budget: the window with the greatest use, found from the times of the requests that
+//! were sent.
 //!
 //! Called for each request; it must share no code with the pacer, whose work it checks.
 
@@ -18,12 +19,13 @@ pub struct WorstWindow {
     pub allowed: u64,
 }
 
-/// Watches requests as they are sent and finds, of all windows of all widths, the one with the greatest excess over the rate.
+/// Watches requests as they are sent and finds, of all windows of all widths, the one with the
+/// greatest excess over the rate.
 ///
-/// The backlog `tat - now`, where each request sets `tat = max(tat, now) + interval`, is at every request the
-/// greatest over all windows ending there of `sent * interval - width` (the arrival curve of a leaky bucket, Cruz
-/// 1991). One comparison per request therefore audits every window; none exceeds `burst * interval` when the promise
-/// was kept.
+/// The backlog `tat - now`, where each request sets `tat = max(tat, now) + interval`, is at every
+/// request the greatest over all windows ending there of `sent * interval - width` (the arrival
+/// curve of a leaky bucket, Cruz 1991). One comparison per request therefore audits every window;
+/// none exceeds `burst * interval` when the promise was kept.
 #[derive(Debug, Clone)]
 pub struct BudgetAudit {
     budget: Budget,
@@ -48,15 +50,24 @@ impl BudgetAudit {
             busy_since_clock: Nanos::default(),
             busy_sent: 0,
             worst_excess_ns: 0,
-            worst: WorstWindow { width_ns: 0, admitted: 0, allowed: budget.burst },
+            worst: WorstWindow {
+                width_ns: 0,
+                admitted: 0,
+                allowed: budget.burst,
+            },
         }
     }
 
-    /// Counts a request sent at `own` of the budget's own time, which is `clock` by the clock. They come in the order of
-    /// time.
+    /// Counts a request sent at `own` of the budget's own time, which is `clock` by the clock. They
+    /// come in the order of time.
     pub fn sent(&mut self, own: Nanos, clock: Nanos) {
         if self.tat <= own {
-            (self.tat, self.busy_since, self.busy_since_clock, self.busy_sent) = (own, own, clock, 0);
+            (
+                self.tat,
+                self.busy_since,
+                self.busy_since_clock,
+                self.busy_sent,
+            ) = (own, own, clock, 0);
         }
         self.tat = Nanos(self.tat.0.saturating_add(self.budget.interval_ns));
         self.busy_sent += 1;
@@ -90,11 +101,23 @@ mod tests {
 
     #[test]
     fn the_audit_notices_a_broken_promise() {
-        let mut audit = BudgetAudit::new(Budget { interval_ns: 10, burst: 2, at_start: 2, phase_ns: 0 });
+        let mut audit = BudgetAudit::new(Budget {
+            interval_ns: 10,
+            burst: 2,
+            at_start: 2,
+            phase_ns: 0,
+        });
         for at in [0, 0, 10, 11] {
             audit.sent(Nanos(at), Nanos(at));
         }
         assert!(!audit.kept());
-        assert_eq!(audit.worst(), WorstWindow { width_ns: 11, admitted: 4, allowed: 3 });
+        assert_eq!(
+            audit.worst(),
+            WorstWindow {
+                width_ns: 11,
+                admitted: 4,
+                allowed: 3
+            }
+        );
     }
 }

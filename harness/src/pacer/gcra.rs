@@ -1,8 +1,10 @@
-//! `Gcra`: the generic cell rate algorithm in its form as a virtual schedule (ITU-T I.371, Annex A). The budget of a run,
-//! the quota that a target announces and the pace that its refusals teach are all kept by it.
+//! `Gcra`: the generic cell rate algorithm in its form as a virtual schedule (ITU-T I.371, Annex
+//! A). The budget of a run, the quota that a target announces and the pace that its refusals teach
+//! are all kept by it.
 //!
-//! With an interval `t` and a tolerance `tau`, a request may go from `tat - tau` on, and moves `tat` to `max(tat, now) + t`.
-//! Both are passed to each call, because a learnt pace changes them between two requests. Pure.
+//! With an interval `t` and a tolerance `tau`, a request may go from `tat - tau` on, and moves
+//! `tat` to `max(tat, now) + t`. Both are passed to each call, because a learnt pace changes them
+//! between two requests. Pure.
 
 use crate::clock::Nanos;
 
@@ -59,8 +61,8 @@ mod tests {
     use crate::plan::Budget;
 
     proptest! {
-        /// The limiter of another library, on the same clock: each request is decided alike, and a refused one is told
-        /// the same moment.
+        /// The limiter of another library, on the same clock: each request is decided alike, and a
+        /// refused one is told the same moment.
         #[test]
         fn a_budget_decides_as_governor_does(
             interval_ns in 1..1_000_u64, burst in 1..20_u32, pauses in prop::collection::vec(0..3_000_u64, 1..300),

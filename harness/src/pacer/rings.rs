@@ -1,8 +1,9 @@
 //! Wake-up times for due requests: one wake-up for several that are due close together.
 //!
-//! Sleeping and waking costs a client more than sending a request. So of requests that are due within a slack of tens
-//! of microseconds, the time of the last one is the wake-up time. None is sent early; each is late by at most the slack plus
-//! the lateness of the alarm, and that is counted like any other send delay. Pure; called by the shard's gate.
+//! Sleeping and waking costs a client more than sending a request. So of requests that are due
+//! within a slack of tens of microseconds, the time of the last one is the wake-up time. None is
+//! sent early; each is late by at most the slack plus the lateness of the alarm, and that is
+//! counted like any other send delay. Pure; called by the shard's gate.
 
 use std::time::Duration;
 
@@ -21,14 +22,19 @@ pub struct Slack {
 
 /// The next moment to wake at, and the one after it if it can be seen; none when nothing comes due.
 #[must_use]
-pub(super) fn rings(upcoming: impl Iterator<Item = Nanos>, slack: Slack) -> Option<(Nanos, Option<Nanos>)> {
+pub(super) fn rings(
+    upcoming: impl Iterator<Item = Nanos>,
+    slack: Slack,
+) -> Option<(Nanos, Option<Nanos>)> {
     let mut upcoming = upcoming.peekable();
     let mut ring = || {
         let first = upcoming.next()?;
         let latest = first.plus(slack.span);
         let mut last = first;
         for _ in 1..slack.most {
-            let Some(due) = upcoming.next_if(|due| *due <= latest) else { break };
+            let Some(due) = upcoming.next_if(|due| *due <= latest) else {
+                break;
+            };
             last = due;
         }
         Some(last)
@@ -40,7 +46,11 @@ pub(super) fn rings(upcoming: impl Iterator<Item = Nanos>, slack: Slack) -> Opti
 #[derive(Debug)]
 pub(super) enum Upcoming<'a> {
     Never,
-    Budgeted { tempo: &'a Tempo, own: Nanos, interval_ns: u64 },
+    Budgeted {
+        tempo: &'a Tempo,
+        own: Nanos,
+        interval_ns: u64,
+    },
     Timed(Timetable),
 }
 
@@ -50,7 +60,11 @@ impl Iterator for Upcoming<'_> {
     fn next(&mut self) -> Option<Nanos> {
         let due = match self {
             Self::Never => return None,
-            Self::Budgeted { tempo, own, interval_ns } => {
+            Self::Budgeted {
+                tempo,
+                own,
+                interval_ns,
+            } => {
                 let due = tempo.when(*own);
                 own.0 = own.0.saturating_add(*interval_ns);
                 due
@@ -74,7 +88,10 @@ mod tests {
     use crate::plan::{Budget, Gaps, TimetablePlan};
     use crate::units::Rate;
 
-    const SLACK: Slack = Slack { span: Duration::from_nanos(60), most: 100 };
+    const SLACK: Slack = Slack {
+        span: Duration::from_nanos(60),
+        most: 100,
+    };
 
     #[test]
     fn of_what_comes_due_within_the_slack_the_last_is_waited_for() {
@@ -87,12 +104,14 @@ mod tests {
             (&[10, 20, 30], 0, Some((10, Some(20)))),
         ] {
             let dues = upcoming.iter().copied().map(Nanos);
-            let found = rings(dues, Slack { most, ..SLACK }).map(|(at, then)| (at.0, then.map(|then| then.0)));
+            let found = rings(dues, Slack { most, ..SLACK })
+                .map(|(at, then)| (at.0, then.map(|then| then.0)));
             assert_eq!(found, expected, "{upcoming:?}, {most}");
         }
     }
 
-    /// Wakes when it is told to and lets go what is due; returns how late each request went, and how often it woke.
+    /// Wakes when it is told to and lets go what is due; returns how late each request went, and
+    /// how often it woke.
     fn lateness(mut pacer: Pacer, slack: Slack, requests: usize) -> (Vec<u64>, usize) {
         let (mut now, mut late, mut woke) = (Nanos(0), Vec::new(), 0);
         loop {
@@ -101,7 +120,9 @@ mod tests {
                 pacer.sent(now);
                 late.push(now.since(due));
             }
-            let Some((at, _)) = pacer.rings(slack).filter(|_| late.len() < requests) else { break };
+            let Some((at, _)) = pacer.rings(slack).filter(|_| late.len() < requests) else {
+                break;
+            };
             assert!(at > now);
             (now, woke) = (at, woke + 1);
         }
@@ -119,7 +140,8 @@ mod tests {
             let plan = TimetablePlan { gaps, rate, stride: 1, offset: 0, seed };
             let slack = Slack { span: Duration::from_micros(span_us), most };
             let table = Timetable::new(plan, Curve::FLAT, Nanos(1), Nanos(u64::MAX));
-            // A pacer says since when a request was allowed, so a request that went early would not have gone at all.
+            // A pacer says since when a request was allowed, so a request that went early would not
+            // have gone at all.
             let (late, woke) = lateness(Pacer::Timed(Box::new(table)), slack, 500);
             prop_assert!(late.iter().all(|late| *late <= span_us * 1_000), "{late:?}");
             prop_assert!(woke <= late.len() && (most > 1 || woke == late.len() || random), "{woke} for {}", late.len());

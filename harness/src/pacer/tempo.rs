@@ -1,16 +1,18 @@
-//! `Tempo`: the time scale of a budget. It runs slower than the clock while the rate is lower than its peak,
-//! and faster or slower once shares have moved between shards.
+//! `Tempo`: the time scale of a budget. It runs slower than the clock while the rate is lower than
+//! its peak, and faster or slower once shares have moved between shards.
 //!
-//! On this scale a budget is always one request per interval, however its rate changes, so one limiter and one audit serve
-//! all shapes. With `r(t)` the rate at `t`, `p` its peak, and `s` the shard's share over an equal one, the time is
+//! On this scale a budget is always one request per interval, however its rate changes, so one
+//! limiter and one audit serve all shapes. With `r(t)` the rate at `t`, `p` its peak, and `s` the
+//! shard's share over an equal one, the time is
 //!
 //! ```text
 //! v(t) = integral from the start to t of s * r(u) / p du
 //! ```
 //!
-//! in whole nanoseconds, rounded down: a window holds no more than it may, to within a nanosecond. With a constant rate and
-//! shares that have not moved, `v(t)` is exactly `t`. With a rate per window it stands still until the next window begins.
-//! Pure; called by the pacer and by the report.
+//! in whole nanoseconds, rounded down: a window holds no more than it may, to within a nanosecond.
+//! With a constant rate and shares that have not moved, `v(t)` is exactly `t`. With a rate per
+//! window it stands still until the next window begins. Pure; called by the pacer and by the
+//! report.
 
 use std::time::Duration;
 
@@ -36,12 +38,19 @@ pub struct Curve {
 
 impl Curve {
     /// One that does not change.
-    pub const FLAT: Self = Self { shape: RateShape::Constant, ramp_ns: 0 };
+    pub const FLAT: Self = Self {
+        shape: RateShape::Constant,
+        ramp_ns: 0,
+    };
 
-    /// The curve of a rate that changes so in a run of this length; a ramp without one does not climb.
+    /// The curve of a rate that changes so in a run of this length; a ramp without one does not
+    /// climb.
     #[must_use]
     pub fn of(shape: RateShape, duration: Option<Duration>) -> Self {
-        Self { shape, ramp_ns: duration.map_or(0, duration_ns) }
+        Self {
+            shape,
+            ramp_ns: duration.map_or(0, duration_ns),
+        }
     }
 
     /// Course of the rate.
@@ -64,16 +73,27 @@ impl Curve {
             RateShape::Windows { every_ns } => return t - t % every_ns.max(1),
             RateShape::Ramp { from, to } => {
                 let ramp = u128::from(self.ramp_ns.max(1));
-                let (climbing, rest) = (u128::from(t).min(ramp), u128::from(t).saturating_sub(ramp));
+                let (climbing, rest) =
+                    (u128::from(t).min(ramp), u128::from(t).saturating_sub(ramp));
                 let (from, to) = (u128::from(from.permits), u128::from(to.permits));
-                // from * t + (to - from) * t^2 / (2 * ramp), where t^2 <= t * ramp keeps it positive.
+                // from * t + (to - from) * t^2 / (2 * ramp), where t^2 <= t * ramp keeps it
+                // positive.
                 let square = climbing * climbing / (2 * ramp);
                 let falls = from.saturating_sub(to) * square + u128::from(from > to);
-                (from * climbing + to.saturating_sub(from) * square).saturating_sub(falls) + to * rest
+                (from * climbing + to.saturating_sub(from) * square).saturating_sub(falls)
+                    + to * rest
             }
-            RateShape::Steps { from, to, step, every_ns } => {
-                let (from, to, step) =
-                    (u128::from(from.permits), u128::from(to.permits), u128::from(step.permits).max(1));
+            RateShape::Steps {
+                from,
+                to,
+                step,
+                every_ns,
+            } => {
+                let (from, to, step) = (
+                    u128::from(from.permits),
+                    u128::from(to.permits),
+                    u128::from(step.permits).max(1),
+                );
                 let every = u128::from(every_ns.max(1));
                 // How many rates there are before the last one, and how many of them are over.
                 let rates = from.abs_diff(to).div_ceil(step);
@@ -88,7 +108,11 @@ impl Curve {
                         from - step * k
                     }
                 };
-                let whole = if to > from { from * over + added } else { from * over - added };
+                let whole = if to > from {
+                    from * over + added
+                } else {
+                    from * over - added
+                };
                 every * whole + rate(over) * (u128::from(t) - every * over)
             }
         };
@@ -99,8 +123,8 @@ impl Curve {
         self.shape.peak().map_or(1, |peak| peak.permits)
     }
 
-    /// When a request of a timetable is due, ns after the start, whose place in it is `own`: with its window, all of which are due when that
-    /// begins.
+    /// When a request of a timetable is due, ns after the start, whose place in it is `own`: with
+    /// its window, all of which are due when that begins.
     #[must_use]
     pub fn due(&self, own: u64) -> u64 {
         match self.shape {
@@ -109,7 +133,8 @@ impl Curve {
         }
     }
 
-    /// The budget's own time of what is due before `t` ns after the start, ns: of windows, all that have begun.
+    /// The budget's own time of what is due before `t` ns after the start, ns: of windows, all that
+    /// have begun.
     #[must_use]
     pub fn due_before(&self, t: u64) -> u64 {
         match self.shape {
@@ -118,7 +143,8 @@ impl Curve {
         }
     }
 
-    /// The first moment, ns after the start and not before `from`, at which the budget's own time is `own` or more.
+    /// The first moment, ns after the start and not before `from`, at which the budget's own time
+    /// is `own` or more.
     #[must_use]
     pub fn reaches(&self, own: u64, from: u64) -> u64 {
         if self.is_flat() {
@@ -127,7 +153,8 @@ impl Curve {
         if self.at(from) >= own {
             return from;
         }
-        // Never faster than the clock: it takes at least so long. Twice as long is enough sooner or later.
+        // Never faster than the clock: it takes at least so long. Twice as long is enough sooner or
+        // later.
         let mut ahead = own - self.at(from);
         let mut low = from;
         let mut high = from.saturating_add(ahead);
@@ -138,7 +165,11 @@ impl Curve {
         }
         while high - low > 1 {
             let middle = low + (high - low) / 2;
-            if self.at(middle) >= own { high = middle } else { low = middle }
+            if self.at(middle) >= own {
+                high = middle;
+            } else {
+                low = middle;
+            }
         }
         high
     }
@@ -167,13 +198,22 @@ struct Moved {
 impl Tempo {
     /// The tempo of a budget that starts at `start` with an equal share.
     pub(super) const fn new(curve: Curve, start: Nanos) -> Self {
-        Self { curve, start, moved: None }
+        Self {
+            curve,
+            start,
+            moved: None,
+        }
     }
 
     /// The shard has `share` of `parts` equal ones from `now` on.
     pub(super) fn set_share(&mut self, share: Share, parts: u32, now: Nanos) {
         let own = self.own(now).since(self.start);
-        self.moved = Some(Moved { share, parts, since: now.since(self.start), own });
+        self.moved = Some(Moved {
+            share,
+            parts,
+            since: now.since(self.start),
+            own,
+        });
     }
 
     /// The budget's own time at `now`: never runs backwards.
@@ -181,27 +221,41 @@ impl Tempo {
         let t = now.since(self.start);
         let own = match self.moved {
             None => self.curve.at(t),
-            Some(Moved { share, parts, since, own }) => {
+            Some(Moved {
+                share,
+                parts,
+                since,
+                own,
+            }) => {
                 let passed = self.curve.at(t).saturating_sub(self.curve.at(since));
-                let part = u128::from(passed) * u128::from(share.0) * u128::from(parts) / u128::from(Share::WHOLE.0);
+                let part = u128::from(passed) * u128::from(share.0) * u128::from(parts)
+                    / u128::from(Share::WHOLE.0);
                 own.saturating_add(u64::try_from(part).unwrap_or(u64::MAX))
             }
         };
         Nanos(self.start.0.saturating_add(own))
     }
 
-    /// The first moment at which the budget's own time is `own` or more, as far as it is known: not before the share was
-    /// last changed, and the end of time when there is no share at all.
+    /// The first moment at which the budget's own time is `own` or more, as far as it is known: not
+    /// before the share was last changed, and the end of time when there is no share at all.
     pub(super) fn when(&self, own: Nanos) -> Nanos {
         let wanted = own.since(self.start);
         let reached = match self.moved {
             None => self.curve.reaches(wanted, 0),
-            Some(Moved { share: Share(0), .. }) => return Nanos(u64::MAX),
-            Some(Moved { share, parts, since, own }) => {
+            Some(Moved {
+                share: Share(0), ..
+            }) => return Nanos(u64::MAX),
+            Some(Moved {
+                share,
+                parts,
+                since,
+                own,
+            }) => {
                 let missing = u128::from(wanted.saturating_sub(own)) * u128::from(Share::WHOLE.0);
                 let passed = missing.div_ceil(u128::from(share.0) * u128::from(parts));
                 let passed = u64::try_from(passed).unwrap_or(u64::MAX);
-                self.curve.reaches(self.curve.at(since).saturating_add(passed), since)
+                self.curve
+                    .reaches(self.curve.at(since).saturating_add(passed), since)
             }
         };
         Nanos(self.start.0.saturating_add(reached))
@@ -219,7 +273,10 @@ mod tests {
 
     fn curve(text: &str, ramp_s: u64) -> Curve {
         let shape = text.parse::<ShapedRate>().unwrap().shape;
-        Curve { shape, ramp_ns: ramp_s * S }
+        Curve {
+            shape,
+            ramp_ns: ramp_s * S,
+        }
     }
 
     #[test]
@@ -229,30 +286,57 @@ mod tests {
         let up = curve("0:100", 10);
         assert_eq!([5, 10, 12].map(|t| ms(up, t)), [1_250, 5_000, 7_000]);
         let down = curve("100:50", 10);
-        assert_eq!([10, 12].map(|t| ms(down, t)), [7_499, 8_499], "rounded down");
+        assert_eq!(
+            [10, 12].map(|t| ms(down, t)),
+            [7_499, 8_499],
+            "rounded down"
+        );
         // 10, 14, 18, 20, 20 ... for 5 s each.
         let steps = curve("10:20:4@5s", 0);
-        assert_eq!([5, 10, 15, 17, 20].map(|t| ms(steps, t)), [2_500, 6_000, 10_500, 12_500, 15_500]);
+        assert_eq!(
+            [5, 10, 15, 17, 20].map(|t| ms(steps, t)),
+            [2_500, 6_000, 10_500, 12_500, 15_500]
+        );
         // 20, 16, 12, 10, 10 ...
         let falling = curve("20:10:4@5s", 0);
-        assert_eq!([5, 10, 15, 20].map(|t| ms(falling, t)), [5_000, 9_000, 12_000, 14_500]);
+        assert_eq!(
+            [5, 10, 15, 20].map(|t| ms(falling, t)),
+            [5_000, 9_000, 12_000, 14_500]
+        );
     }
 
     #[test]
     fn a_share_of_nothing_is_never_reached() {
         let mut tempo = Tempo::new(Curve::FLAT, Nanos(7));
         tempo.set_share(Share(0), 4, Nanos(107));
-        assert_eq!((tempo.own(Nanos(1_000)), tempo.when(Nanos(108))), (Nanos(107), Nanos(u64::MAX)));
+        assert_eq!(
+            (tempo.own(Nanos(1_000)), tempo.when(Nanos(108))),
+            (Nanos(107), Nanos(u64::MAX))
+        );
         tempo.set_share(Share(Share::WHOLE.0 / 2), 4, Nanos(1_000));
-        assert_eq!((tempo.own(Nanos(1_010)), tempo.when(Nanos(127))), (Nanos(127), Nanos(1_010)));
+        assert_eq!(
+            (tempo.own(Nanos(1_010)), tempo.when(Nanos(127))),
+            (Nanos(127), Nanos(1_010))
+        );
     }
 
     fn any_shape() -> impl Strategy<Value = RateShape> {
-        let rate = |permits| Rate { permits, period_ns: S };
-        let ramp = (0..1_000_u64, 1..1_000_u64).prop_map(move |(a, b)| RateShape::Ramp { from: rate(a), to: rate(b) });
-        let steps = (1..1_000_u64, 1..1_000_u64, 1..300_u64, 1..500_u64).prop_map(move |(a, b, c, every_ns)| {
-            RateShape::Steps { from: rate(a), to: rate(b), step: rate(c), every_ns }
+        let rate = |permits| Rate {
+            permits,
+            period_ns: S,
+        };
+        let ramp = (0..1_000_u64, 1..1_000_u64).prop_map(move |(a, b)| RateShape::Ramp {
+            from: rate(a),
+            to: rate(b),
         });
+        let steps = (1..1_000_u64, 1..1_000_u64, 1..300_u64, 1..500_u64).prop_map(
+            move |(a, b, c, every_ns)| RateShape::Steps {
+                from: rate(a),
+                to: rate(b),
+                step: rate(c),
+                every_ns,
+            },
+        );
         let windows = (1..500_u64).prop_map(|every_ns| RateShape::Windows { every_ns });
         prop_oneof![Just(RateShape::Constant), ramp, steps, windows]
     }
@@ -264,7 +348,8 @@ mod tests {
         ) {
             let curve = Curve { shape, ramp_ns };
             let (one, other) = (curve.at(t), curve.at(t + later));
-            // Rounding down may hold back a nanosecond, which is then made up for; a window all of its time.
+            // Rounding down may hold back a nanosecond, which is then made up for; a window all of
+            // its time.
             let held_back = if let RateShape::Windows { every_ns } = shape { every_ns } else { 1 };
             prop_assert!(one <= other && other <= t + later && other - one <= later + held_back, "{one} {other}");
         }

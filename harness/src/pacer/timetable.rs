@@ -1,20 +1,22 @@
 //! `Timetable`: when each request of an open loop is scheduled.
 //!
-//! A function from a number to an instant, the same for all shards: shard `k` of `S` takes the numbers that leave `k` when
-//! divided by `S`, so the shards take turns and together keep the timetable of one. It does not restart after delays
-//! and skips no request that there was work for: a request that could not be sent in time stays due, and its wait is part of
-//! the response time.
+//! A function from a number to an instant, the same for all shards: shard `k` of `S` takes the
+//! numbers that leave `k` when divided by `S`, so the shards take turns and together keep the
+//! timetable of one. It does not restart after delays and skips no request that there was work for:
+//! a request that could not be sent in time stays due, and its wait is part of the response time.
 //!
-//! With `x(i)` the sum of the first gaps, in mean gaps (`i` where they are even; a sum of exponential draws in a Poisson
-//! process), `P / N` the mean gap at the highest rate, and `v(t)` the [time of the rate](super::tempo),
+//! With `x(i)` the sum of the first gaps, in mean gaps (`i` where they are even; a sum of
+//! exponential draws in a Poisson process), `P / N` the mean gap at the highest rate, and `v(t)`
+//! the [time of the rate](super::tempo),
 //!
 //! ```text
 //! intended(i) = start + v^-1(x(i) * P / N) + shift
 //! ```
 //!
-//! in whole nanoseconds, computed from `i` each time, so that no error adds up. A process of exponential gaps in the time
-//! `v` is a Poisson process whose rate follows the curve (Lewis and Shedler 1979, the inversion method). The shift is the
-//! length of the throttle pauses so far: a wait that the target asked for is not its latency.
+//! in whole nanoseconds, computed from `i` each time, so that no error adds up. A process of
+//! exponential gaps in the time `v` is a Poisson process whose rate follows the curve (Lewis and
+//! Shedler 1979, the inversion method). The shift is the length of the throttle pauses so far: a
+//! wait that the target asked for is not its latency.
 
 use std::collections::VecDeque;
 
@@ -43,7 +45,8 @@ pub struct Timetable {
     position: u128,
     next: Nanos,
     shift_ns: u64,
-    /// Those that were taken and given back, or wait in a bounded queue, in order; all before the next one.
+    /// Those that were taken and given back, or wait in a bounded queue, in order; all before the
+    /// next one.
     returned: VecDeque<Nanos>,
     taken: u64,
     /// Times of the items, if these are replayed.
@@ -51,7 +54,8 @@ pub struct Timetable {
 }
 
 impl Timetable {
-    /// The timetable of a shard for a run that starts at `start` and intends nothing from `ends` on.
+    /// The timetable of a shard for a run that starts at `start` and intends nothing from `ends`
+    /// on.
     #[must_use]
     pub fn new(plan: TimetablePlan, curve: Curve, start: Nanos, ends: Nanos) -> Self {
         let mut table = Self {
@@ -107,13 +111,15 @@ impl Timetable {
         self.returned.push_front(intended);
     }
 
-    /// All that was not taken is scheduled `ns` later than it would be without any pause, no less than before: for so long
-    /// nothing may go, or might.
+    /// All that was not taken is scheduled `ns` later than it would be without any pause, no less
+    /// than before: for so long nothing may go, or might.
     pub(crate) fn shift_to(&mut self, ns: u64) {
         let by = ns.saturating_sub(self.shift_ns);
         if by > 0 {
             self.shift_ns = ns;
-            self.returned.iter_mut().for_each(|due| due.0 = due.0.saturating_add(by));
+            self.returned
+                .iter_mut()
+                .for_each(|due| due.0 = due.0.saturating_add(by));
             self.next = self.instant();
         }
     }
@@ -138,8 +144,8 @@ impl Timetable {
         })
     }
 
-    /// Keeps `most` of those that are due before `now`, the first ones, and says when each of the others was scheduled, which are
-    /// taken.
+    /// Keeps `most` of those that are due before `now`, the first ones, and says when each of the
+    /// others was scheduled, which are taken.
     pub(crate) fn overflow(&mut self, now: Nanos, most: usize) -> impl Iterator<Item = Nanos> + '_ {
         std::iter::from_fn(move || {
             while self.next < now {
@@ -157,9 +163,21 @@ impl Timetable {
 
     /// Counts those that are left and would be due before `now` without any pause: `most` at most.
     pub(crate) fn postponed(&self, now: Nanos, most: u64) -> u64 {
-        let would_be = |due: Nanos| if due.0 == u64::MAX { due } else { Nanos(due.0.saturating_sub(self.shift_ns)) };
-        let mut on_time = Self { shift_ns: 0, ..self.clone() };
-        on_time.returned.iter_mut().for_each(|due| *due = would_be(*due));
+        let would_be = |due: Nanos| {
+            if due.0 == u64::MAX {
+                due
+            } else {
+                Nanos(due.0.saturating_sub(self.shift_ns))
+            }
+        };
+        let mut on_time = Self {
+            shift_ns: 0,
+            ..self.clone()
+        };
+        on_time
+            .returned
+            .iter_mut()
+            .for_each(|due| *due = would_be(*due));
         on_time.next = on_time.instant();
         let mut count = 0;
         while count < most && on_time.due() < now {
@@ -185,23 +203,46 @@ impl Timetable {
     }
 
     /// The sum of so many gaps, those of the other shards among them: every shard draws all.
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a gap is from 0 to 37 mean gaps")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a gap is from 0 to 37 mean gaps"
+    )]
     fn draw(&mut self, gaps: u64) -> u128 {
-        (0..gaps).map(|_| u128::from((-(1.0 - self.draws.f64()).ln() * ONE as f64) as u64)).sum()
+        (0..gaps)
+            .map(|_| u128::from((-(1.0 - self.draws.f64()).ln() * ONE as f64) as u64))
+            .sum()
     }
 
     fn instant(&self) -> Nanos {
         if self.plan.gaps == Gaps::Recorded {
             let item = usize::try_from(self.position).unwrap_or(usize::MAX);
-            let after = self.recorded.0.get(item).map(|after| after.saturating_add(self.shift_ns));
+            let after = self
+                .recorded
+                .0
+                .get(item)
+                .map(|after| after.saturating_add(self.shift_ns));
             let at = after.map_or(u64::MAX, |after| self.start.0.saturating_add(after));
-            return if at < self.ends.0 { Nanos(at) } else { Nanos(u64::MAX) };
+            return if at < self.ends.0 {
+                Nanos(at)
+            } else {
+                Nanos(u64::MAX)
+            };
         }
         let rate = self.plan.rate;
-        let gaps = self.position.saturating_mul(u128::from(rate.period_ns)) / u128::from(rate.permits.max(1));
+        let gaps = self.position.saturating_mul(u128::from(rate.period_ns))
+            / u128::from(rate.permits.max(1));
         let own = u64::try_from(gaps / ONE).unwrap_or(u64::MAX);
-        let at = self.start.0.saturating_add(self.curve.due(own)).saturating_add(self.shift_ns);
-        if at < self.ends.0 { Nanos(at) } else { Nanos(u64::MAX) }
+        let at = self
+            .start
+            .0
+            .saturating_add(self.curve.due(own))
+            .saturating_add(self.shift_ns);
+        if at < self.ends.0 {
+            Nanos(at)
+        } else {
+            Nanos(u64::MAX)
+        }
     }
 }
 
@@ -218,12 +259,24 @@ mod tests {
     const START: Nanos = Nanos(77);
 
     fn plan(permits: u64, gaps: Gaps, (stride, offset): (u32, u32)) -> TimetablePlan {
-        TimetablePlan { gaps, rate: Rate { permits, period_ns: S }, stride, offset, seed: 9 }
+        TimetablePlan {
+            gaps,
+            rate: Rate {
+                permits,
+                period_ns: S,
+            },
+            stride,
+            offset,
+            seed: 9,
+        }
     }
 
     fn instants(plan: TimetablePlan, curve: Curve, seconds: u64) -> Vec<u64> {
         let mut table = Timetable::new(plan, curve, START, Nanos(START.0 + seconds * S));
-        table.drain_due(Nanos(u64::MAX)).map(|due| due.0 - START.0).collect()
+        table
+            .drain_due(Nanos(u64::MAX))
+            .map(|due| due.0 - START.0)
+            .collect()
     }
 
     #[test]
@@ -237,7 +290,14 @@ mod tests {
     #[test]
     fn each_window_has_all_of_its_requests_when_it_begins() {
         let ShapedRate { peak, shape } = "10 per 1s".parse().unwrap();
-        let all = instants(TimetablePlan { rate: peak, ..plan(1, Gaps::Even, (1, 0)) }, Curve::of(shape, None), 4);
+        let all = instants(
+            TimetablePlan {
+                rate: peak,
+                ..plan(1, Gaps::Even, (1, 0))
+            },
+            Curve::of(shape, None),
+            4,
+        );
         assert_eq!(all, (0..40).map(|n| n / 10 * S).collect::<Vec<_>>());
     }
 
@@ -245,8 +305,16 @@ mod tests {
     fn a_ramp_has_the_number_of_requests_under_its_curve() {
         let ShapedRate { peak, shape } = "0:1000".parse().unwrap();
         let curve = Curve::of(shape, Some(Duration::from_secs(10)));
-        let all = instants(TimetablePlan { rate: peak, ..plan(1, Gaps::Even, (1, 0)) }, curve, 10);
-        // Half of 10 s * 1,000/s; a quarter of them in the first half. The first instant is number 0.
+        let all = instants(
+            TimetablePlan {
+                rate: peak,
+                ..plan(1, Gaps::Even, (1, 0))
+            },
+            curve,
+            10,
+        );
+        // Half of 10 s * 1,000/s; a quarter of them in the first half. The first instant is
+        // number 0.
         assert_eq!(all.len(), 5_000);
         assert!(all.iter().filter(|at| **at < 5 * S).count().abs_diff(1_250) <= 1);
     }
@@ -256,16 +324,29 @@ mod tests {
         let all = instants(plan(1_000, Gaps::Exponential, (1, 0)), Curve::FLAT, 100);
         // 100,000 expected, with a standard deviation of 316.
         assert!(all.len().abs_diff(100_000) < 1_300, "{}", all.len());
-        let gaps: Vec<f64> = all.windows(2).map(|pair| (pair[1] - pair[0]) as f64 / 1e6).collect();
-        let longer_than = |ms: f64| gaps.iter().filter(|gap| **gap > ms).count() as f64 / gaps.len() as f64;
+        let gaps: Vec<f64> = all
+            .windows(2)
+            .map(|pair| (pair[1] - pair[0]) as f64 / 1e6)
+            .collect();
+        let longer_than =
+            |ms: f64| gaps.iter().filter(|gap| **gap > ms).count() as f64 / gaps.len() as f64;
         for ms in [0.5, 1.0, 2.0, 4.0] {
-            assert!((longer_than(ms) - (-ms).exp()).abs() < 0.006, "{ms}: {}", longer_than(ms));
+            assert!(
+                (longer_than(ms) - (-ms).exp()).abs() < 0.006,
+                "{ms}: {}",
+                longer_than(ms)
+            );
         }
     }
 
     #[test]
     fn what_is_given_back_is_next_and_a_shift_moves_all_that_is_left() {
-        let mut table = Timetable::new(plan(1_000, Gaps::Even, (1, 0)), Curve::FLAT, Nanos(0), Nanos(S));
+        let mut table = Timetable::new(
+            plan(1_000, Gaps::Even, (1, 0)),
+            Curve::FLAT,
+            Nanos(0),
+            Nanos(S),
+        );
         let ms = |n: u64| Nanos(n * 1_000_000);
         (0..3).for_each(|_| table.take());
         (1..3).rev().for_each(|n| table.give_back(ms(n)));
@@ -274,10 +355,17 @@ mod tests {
         let due = table.drain_due(ms(105)).collect::<Vec<_>>();
         assert_eq!(due, [ms(101), ms(102), ms(103), ms(104)]);
         // Those of 1 to 4 ms are gone; without the shift, all up to 104 ms were due by now.
-        assert_eq!([table.postponed(ms(105), 1_000), table.postponed(ms(105), 7)], [100, 7]);
+        assert_eq!(
+            [table.postponed(ms(105), 1_000), table.postponed(ms(105), 7)],
+            [100, 7]
+        );
         table.skip_before(Nanos(200_500_000));
         assert_eq!(table.due(), ms(201));
-        assert_eq!(table.drain_due(Nanos(u64::MAX)).count(), 799, "nothing is intended after the end");
+        assert_eq!(
+            table.drain_due(Nanos(u64::MAX)).count(),
+            799,
+            "nothing is intended after the end"
+        );
     }
 
     proptest! {

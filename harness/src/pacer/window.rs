@@ -1,8 +1,10 @@
-//! `WindowLog`: the last requests of a budget in windows, by which no window holds too many, wherever it begins.
+//! `WindowLog`: the last requests of a budget in windows, by which no window holds too many,
+//! wherever it begins.
 //!
-//! The budget's own time lets a window's requests go at its start. One that goes late would be followed too closely by the same
-//! one of the next window, so each also waits for the end of its own window: for a time after the request that came as many places before it.
-//! Pure; called by the pacer before a request is written.
+//! The budget's own time lets a window's requests go at its start. One that goes late would be
+//! followed too closely by the same one of the next window, so each also waits for the end of its
+//! own window: for a time after the request that came as many places before it. Pure; called by the
+//! pacer before a request is written.
 
 use std::collections::VecDeque;
 
@@ -18,16 +20,23 @@ pub(super) struct WindowLog {
 }
 
 impl WindowLog {
-    /// The log of a shard that may send `size` requests in each window of `shape`; none without windows.
+    /// The log of a shard that may send `size` requests in each window of `shape`; none without
+    /// windows.
     pub(super) fn of(shape: RateShape, size: u64) -> Option<Self> {
         let apart_ns = shape.apart_ns()?;
-        Some(Self { apart_ns, size: usize::try_from(size).unwrap_or(usize::MAX).max(1), sent: VecDeque::new() })
+        Some(Self {
+            apart_ns,
+            size: usize::try_from(size).unwrap_or(usize::MAX).max(1),
+            sent: VecDeque::new(),
+        })
     }
 
     /// The next request is written no sooner than this.
     pub(super) fn next(&self) -> Nanos {
         let oldest = self.sent.front().filter(|_| self.sent.len() >= self.size);
-        oldest.map_or(Nanos(0), |oldest| Nanos(oldest.0.saturating_add(self.apart_ns)))
+        oldest.map_or(Nanos(0), |oldest| {
+            Nanos(oldest.0.saturating_add(self.apart_ns))
+        })
     }
 
     /// Note a request written at `now`.
@@ -55,7 +64,8 @@ mod tests {
 
     const WINDOWS: u64 = 40;
 
-    /// When a shard writes its requests until `end`, if it is always in demand and wakes late by each of `late` in turn.
+    /// When a shard writes its requests until `end`, if it is always in demand and wakes late by
+    /// each of `late` in turn.
     fn written(pacer: &mut Pacer, end: u64, late: &[u64]) -> Vec<u64> {
         let (mut now, mut held, mut sent) = (Nanos(0), 0, Vec::new());
         for late in late.iter().cycle() {

@@ -15,15 +15,19 @@ use crate::units::Rate;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Arrivals {
-    /// Closed loop: the next item starts as soon as a connection is free and the budget allows. A target that is slow
-    /// slows its client down, so the waiting that it would cause others is not seen.
+    /// Closed loop: the next item starts as soon as a connection is free and the budget allows. A
+    /// target that is slow slows its client down, so the waiting that it would cause others is not
+    /// seen.
     #[default]
     Asap,
-    /// Closed loop in waves: as many items as may be in flight start at once, and the next ones when all of them have ended.
+    /// Closed loop in waves: as many items as may be in flight start at once, and the next ones
+    /// when all of them have ended.
     Waves,
-    /// Open loop: the rate says when each request is scheduled, at even intervals, however the target does.
+    /// Open loop: the rate says when each request is scheduled, at even intervals, however the
+    /// target does.
     Constant,
-    /// Open loop, at random instants: as many independent users arrive (a Poisson process of the same rate).
+    /// Open loop, at random instants: as many independent users arrive (a Poisson process of the
+    /// same rate).
     Poisson,
     /// Open loop, as recorded: each item has a time of its own.
     Replay,
@@ -31,7 +35,13 @@ pub enum Arrivals {
 
 impl Arrivals {
     /// Every one, as typed.
-    pub const ALL: [Self; 5] = [Self::Asap, Self::Waves, Self::Constant, Self::Poisson, Self::Replay];
+    pub const ALL: [Self; 5] = [
+        Self::Asap,
+        Self::Waves,
+        Self::Constant,
+        Self::Poisson,
+        Self::Replay,
+    ];
 
     /// As typed and reported.
     #[must_use]
@@ -45,7 +55,8 @@ impl Arrivals {
         }
     }
 
-    /// Return the kind of the gaps between scheduled instants; none in a closed loop, which has no such instants.
+    /// Return the kind of the gaps between scheduled instants; none in a closed loop, which has no
+    /// such instants.
     #[must_use]
     pub const fn gaps(self) -> Option<Gaps> {
         match self {
@@ -68,7 +79,10 @@ impl FromStr for Arrivals {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let named = |arrivals: &Self| arrivals.name() == text;
-        Self::ALL.into_iter().find(named).ok_or_else(|| UnknownName::new(text, &Self::ALL.map(Self::name)))
+        Self::ALL
+            .into_iter()
+            .find(named)
+            .ok_or_else(|| UnknownName::new(text, &Self::ALL.map(Self::name)))
     }
 }
 
@@ -84,8 +98,9 @@ pub enum Gaps {
     Recorded,
 }
 
-/// Time of each item of a recording, ns after the start, in the order of the IDs; ascending within the IDs of each shard. Shared by the
-/// shards as it is: 8 bytes per item. Empty without a recording.
+/// Time of each item of a recording, ns after the start, in the order of the IDs; ascending within
+/// the IDs of each shard. Shared by the shards as it is: 8 bytes per item. Empty without a
+/// recording.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Recorded(pub Arc<[u64]>);
 
@@ -95,8 +110,9 @@ impl fmt::Debug for Recorded {
     }
 }
 
-/// A shard's part of the run's timetable: of its instants, numbered from 0, those whose number leaves `offset` when divided
-/// by `stride`. The shards so take turns, and together they keep the timetable of one, however many they are.
+/// A shard's part of the run's timetable: of its instants, numbered from 0, those whose number
+/// leaves `offset` when divided by `stride`. The shards so take turns, and together they keep the
+/// timetable of one, however many they are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TimetablePlan {
     /// The gaps.

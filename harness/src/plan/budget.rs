@@ -9,21 +9,25 @@ use super::{RunPlan, split_share};
 use crate::clock::duration_ns;
 use crate::units::Rate;
 
-/// Lateness of a shard that the default burst makes up for. A limiter forgets what its client was too late to use.
+/// Lateness of a shard that the default burst makes up for. A limiter forgets what its client was
+/// too late to use.
 ///
-/// A shard's alarm rings tens of microseconds late at the median, but beside other work some rings come milliseconds late.
-/// In interleaved runs at 5,000/s over two shards on two virtual cores, a burst of 2 ms lost more than a hundredth of the
-/// budget, and one of 10 ms more than a two-hundredth in one run of three. A stall of a tenth of a second costs budget with
-/// any of them. Such a burst makes arrivals no less even while all goes well: it is not there at the start, and is used
-/// only after the shard was late or had no connection free.
+/// A shard's alarm rings tens of microseconds late at the median, but beside other work some rings
+/// come milliseconds late. In interleaved runs at 5,000/s over two shards on two virtual cores, a
+/// burst of 2 ms lost more than a hundredth of the budget, and one of 10 ms more than a
+/// two-hundredth in one run of three. A stall of a tenth of a second costs budget with any of them.
+/// Such a burst makes arrivals no less even while all goes well: it is not there at the start, and
+/// is used only after the shard was late or had no connection free.
 const CATCH_UP: Duration = Duration::from_millis(25);
 
-/// A shard whose requests are this far apart, or further, has nothing to catch up: what it forgets by being a fraction of
-/// a millisecond late is well below a hundredth of its budget, and two requests at once would be a surprise.
+/// A shard whose requests are this far apart, or further, has nothing to catch up: what it forgets
+/// by being a fraction of a millisecond late is well below a hundredth of its budget, and two
+/// requests at once would be a surprise.
 const SLOW_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Requests that are this far apart, or further, are kept so over all shards. That costs the budget what a request is late
-/// each time, half a millisecond or so, which is too much of anything shorter.
+/// Requests that are this far apart, or further, are kept so over all shards. That costs the budget
+/// what a request is late each time, half a millisecond or so, which is too much of anything
+/// shorter.
 const SPACED: Duration = Duration::from_millis(200);
 
 /// The bursts of a budget.
@@ -33,7 +37,8 @@ pub(super) struct Bursts {
     pub(super) at_start: u64,
 }
 
-/// A share of a rate: one request per `interval_ns`, `burst` at once at most, the first at `phase_ns`.
+/// A share of a rate: one request per `interval_ns`, `burst` at once at most, the first at
+/// `phase_ns`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Budget {
     /// Nanoseconds per request, at least 1.
@@ -60,30 +65,40 @@ impl Budget {
 }
 
 impl Budget {
-    /// The share of a shard that has `permits` requests in each window of `every_ns`: all of them fit into one, so none is lost to
-    /// rounding.
+    /// The share of a shard that has `permits` requests in each window of `every_ns`: all of them
+    /// fit into one, so none is lost to rounding.
     pub(super) fn of_window(every_ns: u64, permits: u64) -> Self {
         let permits = permits.max(1);
-        Self { interval_ns: (every_ns / permits).max(1), burst: permits, at_start: permits, phase_ns: 0 }
+        Self {
+            interval_ns: (every_ns / permits).max(1),
+            burst: permits,
+            at_start: permits,
+            phase_ns: 0,
+        }
     }
 }
 
 /// Nanoseconds between the requests of one of `parts` shards, at least 1.
 fn shard_interval_ns(rate: &Rate, parts: u64) -> u64 {
-    let interval = (u128::from(parts) * u128::from(rate.period_ns)).div_ceil(u128::from(rate.permits.max(1)));
+    let interval =
+        (u128::from(parts) * u128::from(rate.period_ns)).div_ceil(u128::from(rate.permits.max(1)));
     u64::try_from(interval).unwrap_or(u64::MAX).max(1)
 }
 
 impl RunPlan {
-    /// The burst that a budget gets when none is asked for: for each shard the one request that is due, and as many as
-    /// fall due in 25 ms, rounded up. Below 10/s per shard it is the one alone.
+    /// The burst that a budget gets when none is asked for: for each shard the one request that is
+    /// due, and as many as fall due in 25 ms, rounded up. Below 10/s per shard it is the one alone.
     ///
-    /// A burst of `b` forgives lateness of up to `b - 1` intervals, so the one by itself would forgive none.
+    /// A burst of `b` forgives lateness of up to `b - 1` intervals, so the one by itself would
+    /// forgive none.
     #[must_use]
     pub fn default_burst(rate: &Rate, shards: u32) -> u64 {
         let interval_ns = shard_interval_ns(rate, u64::from(shards));
-        let late =
-            if interval_ns < duration_ns(SLOW_INTERVAL) { duration_ns(CATCH_UP).div_ceil(interval_ns) } else { 0 };
+        let late = if interval_ns < duration_ns(SLOW_INTERVAL) {
+            duration_ns(CATCH_UP).div_ceil(interval_ns)
+        } else {
+            0
+        };
         (1 + late).saturating_mul(u64::from(shards))
     }
 }
@@ -93,7 +108,8 @@ impl RunPlan {
 pub struct PerHost {
     /// Number of hosts; at least 1.
     pub hosts: u32,
-    /// Requests in flight at one host at most, over all shards; none is as many as there are connections.
+    /// Requests in flight at one host at most, over all shards; none is as many as there are
+    /// connections.
     pub connections: Option<u32>,
     /// The budget of one host, over all shards; none is what the run's budget allows.
     pub rate: Option<Rate>,
@@ -101,16 +117,24 @@ pub struct PerHost {
 
 impl Default for PerHost {
     fn default() -> Self {
-        Self { hosts: 1, connections: None, rate: None }
+        Self {
+            hosts: 1,
+            connections: None,
+            rate: None,
+        }
     }
 }
 
 impl PerHost {
     pub(super) fn share(&self, parts: u64, i: u64) -> HostShare {
         let shards = u32::try_from(parts).unwrap_or(u32::MAX);
-        let connections =
-            self.connections.map(|all| u32::try_from(split_share(u64::from(all), parts, i)).unwrap_or(u32::MAX));
-        let bursts = |rate: &Rate| Bursts { any: RunPlan::default_burst(rate, shards), at_start: u64::from(shards) };
+        let connections = self
+            .connections
+            .map(|all| u32::try_from(split_share(u64::from(all), parts, i)).unwrap_or(u32::MAX));
+        let bursts = |rate: &Rate| Bursts {
+            any: RunPlan::default_burst(rate, shards),
+            at_start: u64::from(shards),
+        };
         let budget = |rate: Rate| Budget::of(&rate, bursts(&rate), parts, i);
         HostShare {
             hosts: self.hosts,
@@ -121,20 +145,29 @@ impl PerHost {
     }
 
     fn spacing(&self, shards: u32) -> Option<Duration> {
-        self.rate.and_then(|rate| spacing(&rate, RunPlan::default_burst(&rate, shards), shards))
+        self.rate
+            .and_then(|rate| spacing(&rate, RunPlan::default_burst(&rate, shards), shards))
     }
 
-    /// Most requests that may arrive at one host at once, from all `shards` together; none without a rate.
+    /// Most requests that may arrive at one host at once, from all `shards` together; none without
+    /// a rate.
     #[must_use]
     pub fn at_once(&self, shards: u32) -> Option<u64> {
-        self.rate.map(|rate| if self.spacing(shards).is_some() { 1 } else { RunPlan::default_burst(&rate, shards) })
+        self.rate.map(|rate| {
+            if self.spacing(shards).is_some() {
+                1
+            } else {
+                RunPlan::default_burst(&rate, shards)
+            }
+        })
     }
 }
 
 /// The time between two requests of a budget that allows no burst.
 ///
-/// A target that allows no burst either (nginx' `limit_req` by default) turns away a request that comes a millisecond
-/// too soon after the one before it, be that one of another shard or late itself.
+/// A target that allows no burst either (nginx' `limit_req` by default) turns away a request that
+/// comes a millisecond too soon after the one before it, be that one of another shard or late
+/// itself.
 pub(super) fn spacing(rate: &Rate, burst: u64, shards: u32) -> Option<Duration> {
     let spacing_ns = u128::from(rate.period_ns).div_ceil(u128::from(rate.permits.max(1)));
     let spacing = Duration::from_nanos(u64::try_from(spacing_ns).unwrap_or(u64::MAX));
@@ -150,7 +183,8 @@ pub struct HostShare {
     pub connections: u32,
     /// Its share of the budget of one host.
     pub budget: Option<Budget>,
-    /// Least time between the arrivals of any two requests at one host; see [`ShardPlan::spacing`](super::ShardPlan::spacing).
+    /// Least time between the arrivals of any two requests at one host; see
+    /// [`ShardPlan::spacing`](super::ShardPlan::spacing).
     #[serde(rename = "spacing_us", with = "optional_micros")]
     pub spacing: Option<Duration>,
 }

@@ -6,11 +6,16 @@ pub(super) mod micros {
 
     use serde::{Deserialize, Deserializer, Serializer};
 
-    pub(in crate::plan) fn serialize<S: Serializer>(value: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    pub(in crate::plan) fn serialize<S: Serializer>(
+        value: &Duration,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
         serializer.serialize_u64(u64::try_from(value.as_micros()).unwrap_or(u64::MAX))
     }
 
-    pub(in crate::plan) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+    pub(in crate::plan) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Duration, D::Error> {
         u64::deserialize(deserializer).map(Duration::from_micros)
     }
 }
@@ -26,7 +31,9 @@ pub(super) mod optional_micros {
         value: &Option<Duration>,
         serializer: S,
     ) -> Result<S::Ok, S::Error> {
-        value.map(|duration| u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)).serialize(serializer)
+        value
+            .map(|duration| u64::try_from(duration.as_micros()).unwrap_or(u64::MAX))
+            .serialize(serializer)
     }
 
     pub(in crate::plan) fn deserialize<'de, D: Deserializer<'de>>(

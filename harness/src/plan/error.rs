@@ -25,13 +25,17 @@ pub enum PlanError {
     #[error("all IDs of --ids {0} are finished: there is nothing left to crawl")]
     NothingLeft(IdRange),
     /// Part of a recording.
-    #[error("--arrivals replay cannot be resumed, because its requests have recorded times: replay all of them again")]
+    #[error(
+        "--arrivals replay cannot be resumed, because its requests have recorded times: replay all of them again"
+    )]
     FinishedReplay,
     /// No shard, or more than [`MAX_SHARDS`].
     #[error("--shards {0} is out of range: 1 to {MAX_SHARDS}")]
     Shards(u32),
     /// A shard would have no connection.
-    #[error("--connections {connections} is less than --shards {shards}: each shard needs at least one connection")]
+    #[error(
+        "--connections {connections} is less than --shards {shards}: each shard needs at least one connection"
+    )]
     Connections {
         /// As asked.
         connections: u32,
@@ -53,7 +57,9 @@ pub enum PlanError {
         connections: u32,
     },
     /// A shard would have no burst.
-    #[error("--burst {burst} is less than --shards {shards}: each shard admits at least one request at a time")]
+    #[error(
+        "--burst {burst} is less than --shards {shards}: each shard admits at least one request at a time"
+    )]
     Burst {
         /// As asked.
         burst: u64,
@@ -61,13 +67,19 @@ pub enum PlanError {
         shards: u32,
     },
     /// A burst that no run sends.
-    #[error("--burst {0} is more than 1,000,000,000,000: use a smaller one, or remove --rate and --burst for no limit")]
+    #[error(
+        "--burst {0} is more than 1,000,000,000,000: use a smaller one, or remove --rate and --burst for no limit"
+    )]
     HugeBurst(u64),
     /// No time for it, or too much.
-    #[error("--rate {0} is a ramp over the whole run, and needs its length: add --duration, a day at most")]
+    #[error(
+        "--rate {0} is a ramp over the whole run, and needs its length: add --duration, a day at most"
+    )]
     RampTime(String),
     /// Nothing says when requests are to arrive.
-    #[error("--arrivals {0} needs a --rate, which schedules the requests: add one, for example --rate 100")]
+    #[error(
+        "--arrivals {0} needs a --rate, which schedules the requests: add one, for example --rate 100"
+    )]
     ArrivalsWithoutRate(Arrivals),
     /// More than a shard could ever send.
     #[error(
@@ -88,7 +100,9 @@ pub enum PlanError {
         times: u64,
     },
     /// Requests that may not be dropped.
-    #[error("--queue {queue} needs --arrivals constant or poisson: with {arrivals} no request is dropped")]
+    #[error(
+        "--queue {queue} needs --arrivals constant or poisson: with {arrivals} no request is dropped"
+    )]
     Queue {
         /// As asked.
         queue: u32,
@@ -101,7 +115,9 @@ pub enum PlanError {
     )]
     BurstOfArrivals(Arrivals),
     /// Nothing to wait for.
-    #[error("--pacing {0} needs a --rate, a --per-host-rate or --adaptive: without them no request waits for its time")]
+    #[error(
+        "--pacing {0} needs a --rate, a --per-host-rate or --adaptive: without them no request waits for its time"
+    )]
     PacingOfNothing(Pacing),
     /// Nothing would be measured.
     #[error("--warmup {} leaves nothing of --duration {} to measure: use a shorter warm-up or a longer run", humantime::format_duration(*.warmup), humantime::format_duration(*.duration))]
@@ -121,7 +137,9 @@ pub enum PlanError {
     #[error("--duration {} is out of range: at least 1ms", humantime::format_duration(*.0))]
     Duration(Duration),
     /// A shard would have no connection to a host.
-    #[error("--per-host-connections {connections} is less than --shards {shards}: each shard needs at least one")]
+    #[error(
+        "--per-host-connections {connections} is less than --shards {shards}: each shard needs at least one"
+    )]
     PerHostConnections {
         /// As asked.
         connections: u32,

@@ -17,15 +17,17 @@ const COARSE: Duration = Duration::from_millis(1);
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Pacing {
-    /// Asleep, until a kernel timer wakes it: some tens of microseconds late. Requests that come due within a slack of each other go
-    /// together. The slack is a twentieth of the median service time, and 50 us to 1 ms.
+    /// Asleep, until a kernel timer wakes it: some tens of microseconds late. Requests that come
+    /// due within a slack of each other go together. The slack is a twentieth of the median service
+    /// time, and 50 us to 1 ms.
     #[default]
     Sleep,
-    /// Asleep as well, and requests that come due within a millisecond of each other go together: half a millisecond late
-    /// at the median at high rates, as clients are that wake up once in a millisecond, and for less CPU.
+    /// Asleep as well, and requests that come due within a millisecond of each other go together:
+    /// half a millisecond late at the median at high rates, as clients are that wake up once in a
+    /// millisecond, and for less CPU.
     Coarse,
-    /// Awake for the last millisecond, looking at the clock again and again: a few microseconds late, and at a thousand
-    /// requests a second or more it uses a whole core per shard.
+    /// Awake for the last millisecond, looking at the clock again and again: a few microseconds
+    /// late, and at a thousand requests a second or more it uses a whole core per shard.
     Spin,
 }
 
@@ -43,11 +45,12 @@ impl Pacing {
         }
     }
 
-    /// Return the time for which a request may wait for others that are due a moment later, so that the shard wakes once for all of them,
-    /// given the median service time of the last responses.
+    /// Return the time for which a request may wait for others that are due a moment later, so that
+    /// the shard wakes once for all of them, given the median service time of the last responses.
     ///
-    /// Asleep, the alarm itself rings some tens of microseconds late. A slack of less would save nothing, and one of a twentieth of what is
-    /// measured adds a fortieth to it on average. A shard that is awake anyway saves nothing by waiting.
+    /// Asleep, the alarm itself rings some tens of microseconds late. A slack of less would save
+    /// nothing, and one of a twentieth of what is measured adds a fortieth to it on average. A
+    /// shard that is awake anyway saves nothing by waiting.
     #[must_use]
     pub fn slack(self, service_median: Duration) -> Duration {
         match self {
@@ -59,8 +62,8 @@ impl Pacing {
 
     /// Return the time for which a shard is awake before the moment of a request.
     ///
-    /// When spinning, this is longer than the lateness of a kernel timer in all but one of a thousand cases, also on a busy virtual
-    /// machine.
+    /// When spinning, this is longer than the lateness of a kernel timer in all but one of a
+    /// thousand cases, also on a busy virtual machine.
     #[must_use]
     pub const fn awake(self) -> Duration {
         match self {
@@ -81,7 +84,10 @@ impl FromStr for Pacing {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let named = |pacing: &Self| pacing.name() == text;
-        Self::ALL.into_iter().find(named).ok_or_else(|| UnknownName::new(text, &Self::ALL.map(Self::name)))
+        Self::ALL
+            .into_iter()
+            .find(named)
+            .ok_or_else(|| UnknownName::new(text, &Self::ALL.map(Self::name)))
     }
 }
 
@@ -94,6 +100,12 @@ mod tests {
         for pacing in Pacing::ALL {
             assert_eq!(pacing.to_string().parse(), Ok(pacing));
         }
-        assert!("Spin".parse::<Pacing>().unwrap_err().to_string().contains("sleep"));
+        assert!(
+            "Spin"
+                .parse::<Pacing>()
+                .unwrap_err()
+                .to_string()
+                .contains("sleep")
+        );
     }
 }

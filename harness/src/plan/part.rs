@@ -1,11 +1,13 @@
-//! A part of a crawl that runs on several machines: its IDs, and the share of the budget that belongs to its slot.
+//! A part of a crawl that runs on several machines: its IDs, and the share of the budget that
+//! belongs to its slot.
 //!
 //! Pure. Called by the command line when a part begins.
 
 use super::{PerHost, RunPlan, split_share};
 use crate::units::{IdRange, Rate, RateShape};
 
-/// A slot: a fixed share of the rate and of the connections of a crawl. A part runs only while it holds one.
+/// A slot: a fixed share of the rate and of the connections of a crawl. A part runs only while it
+/// holds one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SlotShare {
     /// Its number, from 0.
@@ -26,7 +28,9 @@ pub enum PartPlanError {
         ids: u64,
     },
     /// More slots than connections.
-    #[error("--connections {connections} is fewer than the {slots} slots: use at least {slots}, or fewer --slots")]
+    #[error(
+        "--connections {connections} is fewer than the {slots} slots: use at least {slots}, or fewer --slots"
+    )]
     Connections {
         /// Connections of the crawl.
         connections: u32,
@@ -44,7 +48,9 @@ pub enum PartPlanError {
         slots: u32,
     },
     /// More slots than requests in a burst.
-    #[error("--burst {burst} is fewer than the {slots} slots: use at least {slots}, or fewer --slots")]
+    #[error(
+        "--burst {burst} is fewer than the {slots} slots: use at least {slots}, or fewer --slots"
+    )]
     Burst {
         /// Requests at once.
         burst: u64,
@@ -71,36 +77,61 @@ impl SlotShare {
         u32::try_from(self.of(total.into())).unwrap_or(u32::MAX)
     }
 
-    /// Return this slot's share of a rate: fewer permits if they divide evenly, otherwise a longer period.
+    /// Return this slot's share of a rate: fewer permits if they divide evenly, otherwise a longer
+    /// period.
     fn of_rate(self, rate: Rate) -> Rate {
         let of = u64::from(self.of);
         if rate.permits.is_multiple_of(of) {
-            return Rate { permits: rate.permits / of, ..rate };
+            return Rate {
+                permits: rate.permits / of,
+                ..rate
+            };
         }
-        Rate { period_ns: rate.period_ns.saturating_mul(of), ..rate }
+        Rate {
+            period_ns: rate.period_ns.saturating_mul(of),
+            ..rate
+        }
     }
 }
 
 impl RunPlan {
-    /// Check that the crawl can be split into `nodes` parts, of which `slots` run at a time. `burst` is the one that was asked for.
+    /// Check that the crawl can be split into `nodes` parts, of which `slots` run at a time.
+    /// `burst` is the one that was asked for.
     ///
     /// # Errors
     /// Names the first flag that cannot be split.
-    pub fn check_parts(&self, nodes: u32, slots: u32, burst: Option<u64>) -> Result<(), PartPlanError> {
+    pub fn check_parts(
+        &self,
+        nodes: u32,
+        slots: u32,
+        burst: Option<u64>,
+    ) -> Result<(), PartPlanError> {
         if self.ids.len() < u64::from(nodes) {
-            return Err(PartPlanError::Ids { nodes, ids: self.ids.len() });
+            return Err(PartPlanError::Ids {
+                nodes,
+                ids: self.ids.len(),
+            });
         }
         if self.connections < slots {
-            return Err(PartPlanError::Connections { connections: self.connections, slots });
+            return Err(PartPlanError::Connections {
+                connections: self.connections,
+                slots,
+            });
         }
-        if let Some(connections) = self.per_host.connections.filter(|connections| *connections < slots) {
+        if let Some(connections) = self
+            .per_host
+            .connections
+            .filter(|connections| *connections < slots)
+        {
             return Err(PartPlanError::PerHostConnections { connections, slots });
         }
         if let Some(burst) = burst.filter(|burst| *burst < slots.into()) {
             return Err(PartPlanError::Burst { burst, slots });
         }
         if self.shape != RateShape::Constant {
-            return Err(PartPlanError::Unsplit("a --rate that changes or has windows"));
+            return Err(PartPlanError::Unsplit(
+                "a --rate that changes or has windows",
+            ));
         }
         if self.arrivals.gaps().is_some() {
             return Err(PartPlanError::Unsplit("--arrivals"));
@@ -111,17 +142,30 @@ impl RunPlan {
         }
     }
 
-    /// Return the plan of a part of this crawl: `ids` with the budget of `slot`, in at most `shards` shards. `burst` is the one that was asked
-    /// for.
+    /// Return the plan of a part of this crawl: `ids` with the budget of `slot`, in at most
+    /// `shards` shards. `burst` is the one that was asked for.
     #[must_use]
     pub fn part(&self, ids: IdRange, slot: SlotShare, shards: u32, burst: Option<u64>) -> Self {
         let connections = slot.of_u32(self.connections);
-        let PerHost { hosts, connections: per_host, rate: per_host_rate } = self.per_host;
+        let PerHost {
+            hosts,
+            connections: per_host,
+            rate: per_host_rate,
+        } = self.per_host;
         let per_host = per_host.map(|connections| slot.of_u32(connections));
-        // The burst that is announced of the whole holds over all shards of all slots, so a slot has no more shards than requests at once.
+        // The burst that is announced of the whole holds over all shards of all slots, so a slot
+        // has no more shards than requests at once.
         let own_burst = slot.of(self.burst);
-        let most = if self.has_budget() { u32::try_from(own_burst).unwrap_or(u32::MAX) } else { u32::MAX };
-        let shards = shards.min(connections).min(per_host.unwrap_or(u32::MAX)).min(most).max(1);
+        let most = if self.has_budget() {
+            u32::try_from(own_burst).unwrap_or(u32::MAX)
+        } else {
+            u32::MAX
+        };
+        let shards = shards
+            .min(connections)
+            .min(per_host.unwrap_or(u32::MAX))
+            .min(most)
+            .max(1);
         let rate = self.rate.map(|rate| slot.of_rate(rate));
         Self {
             ids,
@@ -129,8 +173,16 @@ impl RunPlan {
             connections,
             rate,
             burst: own_burst,
-            at_start: if self.has_budget() { burst.map_or(shards.into(), |_| own_burst) } else { 0 },
-            per_host: PerHost { hosts, connections: per_host, rate: per_host_rate.map(|rate| slot.of_rate(rate)) },
+            at_start: if self.has_budget() {
+                burst.map_or(shards.into(), |_| own_burst)
+            } else {
+                0
+            },
+            per_host: PerHost {
+                hosts,
+                connections: per_host,
+                rate: per_host_rate.map(|rate| slot.of_rate(rate)),
+            },
             ..self.clone()
         }
     }

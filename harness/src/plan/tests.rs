@@ -16,34 +16,93 @@ fn a_plan_that_makes_no_sense_names_its_flag() {
         (|p| p.ids.end = p.ids.start, "--ids 0..0 holds no ID: write"),
         (|p| p.shards = 0, "--shards"),
         (|p| p.connections = 1, "--connections"),
-        (|p| p.connections = u32::MAX, "--connections 4294967295 is out of range: 1 to 1000000"),
-        (|p| (p.rate, p.burst) = (Some(Rate { permits: 5, period_ns: 1 }), 1), "--burst"),
-        (|p| p.timeout = Duration::from_hours(2), "--timeout 2h is out of range: 1ms to 1h"),
-        (|p| p.duration = Some(Duration::ZERO), "--duration 0s is out of range: at least 1ms"),
-        (|p| p.throttling.max_pause = Duration::ZERO, "--max-pause 0s is out of range: 1ms to a year"),
-        (|p| p.shard_deadline = Duration::ZERO, "--shard-deadline 0s is out of range: at least 1s"),
-        (|p| p.arrivals = Arrivals::Constant, "--arrivals constant needs a --rate"),
-        (|p| p.queue = Some(3), "--queue 3 needs --arrivals constant or poisson"),
-        (|p| p.pacing = Pacing::Spin, "--pacing spin needs a --rate"),
+        (
+            |p| p.connections = u32::MAX,
+            "--connections 4294967295 is out of range: 1 to 1000000",
+        ),
         (
             |p| {
-                (p.arrivals, p.rate, p.burst) =
-                    (Arrivals::Poisson, Some(Rate { permits: 5, period_ns: 1_000_000_000 }), 8);
+                (p.rate, p.burst) = (
+                    Some(Rate {
+                        permits: 5,
+                        period_ns: 1,
+                    }),
+                    1,
+                );
             },
             "--burst",
         ),
-        (|p| (p.warmup, p.duration) = (Duration::from_secs(1), Some(Duration::from_secs(1))), "--warmup 1s"),
-        (|p| p.finished = vec![ids(3, 5), ids(4, 6)], "finished IDs 4..6 are outside --ids 0..1000, or overlap others"),
-        (|p| p.finished = vec![ids(990, 1_001)], "finished IDs 990..1001 are outside"),
-        (|p| p.finished = vec![ids(0, 7), ids(7, 1_000)], "all IDs of --ids 0..1000 are finished"),
+        (
+            |p| p.timeout = Duration::from_hours(2),
+            "--timeout 2h is out of range: 1ms to 1h",
+        ),
+        (
+            |p| p.duration = Some(Duration::ZERO),
+            "--duration 0s is out of range: at least 1ms",
+        ),
+        (
+            |p| p.throttling.max_pause = Duration::ZERO,
+            "--max-pause 0s is out of range: 1ms to a year",
+        ),
+        (
+            |p| p.shard_deadline = Duration::ZERO,
+            "--shard-deadline 0s is out of range: at least 1s",
+        ),
+        (
+            |p| p.arrivals = Arrivals::Constant,
+            "--arrivals constant needs a --rate",
+        ),
+        (
+            |p| p.queue = Some(3),
+            "--queue 3 needs --arrivals constant or poisson",
+        ),
+        (|p| p.pacing = Pacing::Spin, "--pacing spin needs a --rate"),
+        (
+            |p| {
+                (p.arrivals, p.rate, p.burst) = (
+                    Arrivals::Poisson,
+                    Some(Rate {
+                        permits: 5,
+                        period_ns: 1_000_000_000,
+                    }),
+                    8,
+                );
+            },
+            "--burst",
+        ),
+        (
+            |p| (p.warmup, p.duration) = (Duration::from_secs(1), Some(Duration::from_secs(1))),
+            "--warmup 1s",
+        ),
+        (
+            |p| p.finished = vec![ids(3, 5), ids(4, 6)],
+            "finished IDs 4..6 are outside --ids 0..1000, or overlap others",
+        ),
+        (
+            |p| p.finished = vec![ids(990, 1_001)],
+            "finished IDs 990..1001 are outside",
+        ),
+        (
+            |p| p.finished = vec![ids(0, 7), ids(7, 1_000)],
+            "all IDs of --ids 0..1000 are finished",
+        ),
         (
             |p| {
                 (p.arrivals, p.recorded) = (Arrivals::Replay, Recorded((0..1_000).collect()));
-                (p.rate, p.finished) = (Some(Rate { permits: 5, period_ns: 1_000_000_000 }), vec![ids(0, 7)]);
+                (p.rate, p.finished) = (
+                    Some(Rate {
+                        permits: 5,
+                        period_ns: 1_000_000_000,
+                    }),
+                    vec![ids(0, 7)],
+                );
             },
             "--arrivals replay cannot be resumed",
         ),
-        (|p| p.grace = Duration::from_hours(2), "--grace 2h is out of range: at most 1h"),
+        (
+            |p| p.grace = Duration::from_hours(2),
+            "--grace 2h is out of range: at most 1h",
+        ),
     ];
     for (spoil, flag) in cases {
         let mut spoilt = plan();
@@ -63,7 +122,8 @@ fn the_default_burst_forgives_milliseconds_and_is_small_where_requests_are_rare(
         ((5_000, SECOND), 8, 136),
         ((200, SECOND), 2, 8),
         ((1, 1), 1, 25_000_001),
-        // As far apart as a shard's requests may be and still be caught up with, and a little further.
+        // As far apart as a shard's requests may be and still be caught up with, and a little
+        // further.
         ((21, SECOND), 2, 4),
         ((20, SECOND), 2, 2),
         ((3, SECOND), 8, 8),
@@ -72,18 +132,45 @@ fn the_default_burst_forgives_milliseconds_and_is_small_where_requests_are_rare(
     ];
     for ((permits, period_ns), shards, burst) in cases {
         let rate = Rate { permits, period_ns };
-        assert_eq!(RunPlan::default_burst(&rate, shards), burst, "{rate} over {shards}");
+        assert_eq!(
+            RunPlan::default_burst(&rate, shards),
+            burst,
+            "{rate} over {shards}"
+        );
     }
 }
 
 #[test]
 fn a_rate_below_one_per_shard_interleaves_evenly() {
     let mut run = plan();
-    (run.shards, run.connections, run.rate, run.burst) = (8, 8, Some(Rate { permits: 3, period_ns: 1_000_000_000 }), 8);
-    let budgets: Vec<Budget> = run.split(&[]).iter().filter_map(|shard| shard.budget).collect();
-    assert!(budgets.iter().all(|budget| budget.interval_ns == 2_666_666_667 && budget.burst == 1));
-    let gaps: Vec<u64> = budgets.windows(2).map(|pair| pair[1].phase_ns - pair[0].phase_ns).collect();
-    assert!(gaps.iter().all(|gap| (333_333_333..=333_333_334).contains(gap)), "{gaps:?}");
+    (run.shards, run.connections, run.rate, run.burst) = (
+        8,
+        8,
+        Some(Rate {
+            permits: 3,
+            period_ns: 1_000_000_000,
+        }),
+        8,
+    );
+    let budgets: Vec<Budget> = run
+        .split(&[])
+        .iter()
+        .filter_map(|shard| shard.budget)
+        .collect();
+    assert!(
+        budgets
+            .iter()
+            .all(|budget| budget.interval_ns == 2_666_666_667 && budget.burst == 1)
+    );
+    let gaps: Vec<u64> = budgets
+        .windows(2)
+        .map(|pair| pair[1].phase_ns - pair[0].phase_ns)
+        .collect();
+    assert!(
+        gaps.iter()
+            .all(|gap| (333_333_333..=333_333_334).contains(gap)),
+        "{gaps:?}"
+    );
 }
 
 #[test]
@@ -129,7 +216,8 @@ proptest! {
 
     #[test]
     fn a_split_nests(total: u64, nodes in 1..20_u64, cores in 1..20_u64) {
-        // Node by node, then core by core, gives ranges that are as even and as gapless as one split over all.
+        // Node by node, then core by core, gives ranges that are as even and as gapless as one
+        // split over all.
         for node in 0..nodes {
             let share = split_share(total, nodes, node);
             let within: u128 = (0..cores).map(|core| u128::from(split_share(share, cores, core))).sum();
@@ -158,7 +246,8 @@ proptest! {
         let left = run.items();
         prop_assert_eq!(run.validate_finished().is_ok(), left > 0);
         let parts = run.split(&[]);
-        // The shards' ranges and the finished ones, one after another, are all IDs; the shards come in order.
+        // The shards' ranges and the finished ones, one after another, are all IDs; the shards come
+        // in order.
         let own: Vec<IdRange> = parts.iter().flat_map(|part| part.ids.clone()).collect();
         prop_assert!(own.is_sorted_by_key(|range| range.start));
         let mut all = [own, run.finished.clone()].concat();

@@ -11,11 +11,12 @@ use serde::{Deserialize, Serialize};
 use super::{PlanError, micros};
 use crate::units::{UnitError, parse_duration};
 
-/// The most retries of an item: five attempts in all. After five refusals, a sixth one says nothing new.
+/// The most retries of an item: five attempts in all. After five refusals, a sixth one says nothing
+/// new.
 pub const MAX_RETRIES: u32 = 4;
 
-/// Retries that a run may spend before its first attempts have earned any, over all shards: the floor of Finagle's and
-/// tower's retry budgets (10 a second, kept for 10 seconds).
+/// Retries that a run may spend before its first attempts have earned any, over all shards: the
+/// floor of Finagle's and tower's retry budgets (10 a second, kept for 10 seconds).
 pub const RETRY_RESERVE: u64 = 100;
 
 /// Reaction of a run to throttling, and its retries.
@@ -28,7 +29,8 @@ pub struct ThrottlingPolicy {
     pub max_pause: Duration,
     /// Retries of an item at most, up to [`MAX_RETRIES`].
     pub retries: u32,
-    /// Retries in all, as parts per hundred of first attempts; a small [reserve](RETRY_RESERVE) comes on top.
+    /// Retries in all, as parts per hundred of first attempts; a small [reserve](RETRY_RESERVE)
+    /// comes on top.
     pub retry_budget_percent: u32,
     /// Backoff before a retry when the target does not ask for a wait.
     pub backoff: Backoff,
@@ -40,13 +42,14 @@ pub struct ThrottlingPolicy {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnThrottle {
-    /// All shards wait as told, then the item is tried again; what is left of a quota is spread over the time it must
-    /// last.
+    /// All shards wait as told, then the item is tried again; what is left of a quota is spread
+    /// over the time it must last.
     #[default]
     Honor,
     /// Count the attempt and abandon its item. No shard waits.
     Count,
-    /// Its item is tried again after a back-off, whatever the target asked for. No other request waits.
+    /// Its item is tried again after a back-off, whatever the target asked for. No other request
+    /// waits.
     Ignore,
 }
 
@@ -60,7 +63,8 @@ pub enum AdaptiveKind {
     Gradient,
 }
 
-/// Waits before retries: before the n-th, counted from 0, evenly drawn from 0 to `min(cap, base * 2^n)` ("full jitter").
+/// Waits before retries: before the n-th, counted from 0, evenly drawn from 0 to
+/// `min(cap, base * 2^n)` ("full jitter").
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Backoff {
     /// The first one at most.
@@ -73,7 +77,10 @@ pub struct Backoff {
 
 impl Default for Backoff {
     fn default() -> Self {
-        Self { base: Duration::from_millis(100), cap: Duration::from_secs(20) }
+        Self {
+            base: Duration::from_millis(100),
+            cap: Duration::from_secs(20),
+        }
     }
 }
 
@@ -152,7 +159,10 @@ pub struct UnknownName {
 
 impl UnknownName {
     pub(super) fn new(given: &str, known: &[&str]) -> Self {
-        Self { given: given.to_owned(), known: known.join(", ") }
+        Self {
+            given: given.to_owned(),
+            known: known.join(", "),
+        }
     }
 }
 
@@ -182,7 +192,9 @@ pub enum BackoffError {
     #[error("{0}; write BASE or BASE,CAP, for example 100ms,20s")]
     Duration(#[from] UnitError),
     /// The cap is below the base.
-    #[error("`{text}` has a cap below its base: write BASE,CAP with the shorter time first, for example {right}")]
+    #[error(
+        "`{text}` has a cap below its base: write BASE,CAP with the shorter time first, for example {right}"
+    )]
     Order {
         /// As typed.
         text: String,
@@ -205,12 +217,21 @@ impl FromStr for Backoff {
         };
         let base = parse_duration(base.trim())?;
         // A base above the default cap is the cap as well.
-        let read = Self { base, cap: cap.unwrap_or(Self::default().cap.max(base)) };
+        let read = Self {
+            base,
+            cap: cap.unwrap_or(Self::default().cap.max(base)),
+        };
         match read {
-            Self { base, cap } if base > LONGEST || cap > LONGEST => Err(BackoffError::TooLong(text.to_owned())),
-            Self { base, cap } if base > cap => {
-                Err(BackoffError::Order { text: text.to_owned(), right: Self { base: cap, cap: base } })
+            Self { base, cap } if base > LONGEST || cap > LONGEST => {
+                Err(BackoffError::TooLong(text.to_owned()))
             }
+            Self { base, cap } if base > cap => Err(BackoffError::Order {
+                text: text.to_owned(),
+                right: Self {
+                    base: cap,
+                    cap: base,
+                },
+            }),
             read => Ok(read),
         }
     }
@@ -218,7 +239,12 @@ impl FromStr for Backoff {
 
 impl fmt::Display for Backoff {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{},{}", humantime::format_duration(self.base), humantime::format_duration(self.cap))
+        write!(
+            f,
+            "{},{}",
+            humantime::format_duration(self.base),
+            humantime::format_duration(self.cap)
+        )
     }
 }
 
@@ -235,15 +261,36 @@ mod tests {
             assert_eq!(one.name().parse(), Ok(one));
         }
         let error = "polite".parse::<OnThrottle>().unwrap_err();
-        assert_eq!(error.to_string(), "`polite` is not one of honor, count, ignore");
+        assert_eq!(
+            error.to_string(),
+            "`polite` is not one of honor, count, ignore"
+        );
     }
 
     #[test]
     fn a_back_off_is_a_base_and_a_cap() {
         let ms = Duration::from_millis;
-        assert_eq!("50ms".parse(), Ok(Backoff { base: ms(50), cap: ms(20_000) }));
-        assert_eq!("50ms, 2s".parse(), Ok(Backoff { base: ms(50), cap: ms(2_000) }));
-        assert_eq!("30s".parse(), Ok(Backoff { base: ms(30_000), cap: ms(30_000) }));
+        assert_eq!(
+            "50ms".parse(),
+            Ok(Backoff {
+                base: ms(50),
+                cap: ms(20_000)
+            })
+        );
+        assert_eq!(
+            "50ms, 2s".parse(),
+            Ok(Backoff {
+                base: ms(50),
+                cap: ms(2_000)
+            })
+        );
+        assert_eq!(
+            "30s".parse(),
+            Ok(Backoff {
+                base: ms(30_000),
+                cap: ms(30_000)
+            })
+        );
         let default = Backoff::default();
         assert_eq!(default.to_string().parse(), Ok(default));
         let refusal = "20s,1s".parse::<Backoff>().unwrap_err().to_string();

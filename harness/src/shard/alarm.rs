@@ -1,17 +1,18 @@
-//! Waiting until an instant of the run's clock, to within microseconds and never too early, for the one task of a shard
-//! that lets requests go.
+//! Waiting until an instant of the run's clock, to within microseconds and never too early, for the
+//! one task of a shard that lets requests go.
 //!
-//! The runtime's own timer has a resolution of a millisecond, which a budget would count as lateness. In a real shard the
-//! wait is a `timerfd`; nothing polls or spins in between. In virtual time there is only the runtime's timer. It must not
-//! decide how long anything waits.
+//! The runtime's own timer has a resolution of a millisecond, which a budget would count as
+//! lateness. In a real shard the wait is a `timerfd`; nothing polls or spins in between. In virtual
+//! time there is only the runtime's timer. It must not decide how long anything waits.
 //!
-//! With `--pacing spin`, a shard sleeps until a little before the instant and then reads the clock continuously. In
-//! between it lets the runtime read from its sockets, so that no response waits for it.
+//! With `--pacing spin`, a shard sleeps until a little before the instant and then reads the clock
+//! continuously. In between it lets the runtime read from its sockets, so that no response waits
+//! for it.
 //!
-//! There are two timers, which take turns. Setting the earliest timer of a CPU reprograms the CPU's own timer, which on a
-//! virtual machine costs as much as a system call that sends. So the wake-up after the next one is set before the next one
-//! fires: the kernel then programs the CPU's timer for it in the interrupt of the earlier one, where it has to program it
-//! anyway.
+//! There are two timers, which take turns. Setting the earliest timer of a CPU reprograms the CPU's
+//! own timer, which on a virtual machine costs as much as a system call that sends. So the wake-up
+//! after the next one is set before the next one fires: the kernel then programs the CPU's timer
+//! for it in the interrupt of the earlier one, where it has to program it anyway.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
@@ -65,7 +66,8 @@ struct KernelWakeup {
     set_to: Nanos,
 }
 
-/// The descriptor, in a form that the runtime can watch: its own, one and the same, open until it is dropped.
+/// The descriptor, in a form that the runtime can watch: its own, one and the same, open until it
+/// is dropped.
 #[derive(Debug)]
 struct Timer(TimerFd);
 
@@ -82,19 +84,28 @@ impl AsRawFd for Timer {
 }
 
 impl Alarm {
-    /// An alarm of the kernel's, for `clock`, that waits as `pacing` says. Make it within the runtime that is to drive it, after the fork.
+    /// An alarm of the kernel's, for `clock`, that waits as `pacing` says. Make it within the
+    /// runtime that is to drive it, after the fork.
     ///
     /// # Errors
     /// The process is out of descriptors.
     pub(super) fn kernel(clock: Clock, pacing: Pacing) -> io::Result<Self> {
         let bells = [KernelWakeup::new()?, KernelWakeup::new()?];
-        Ok(Self { clock, bell: Bell::Kernel(Box::new(bells)), awake_ns: duration_ns(pacing.awake()) })
+        Ok(Self {
+            clock,
+            bell: Bell::Kernel(Box::new(bells)),
+            awake_ns: duration_ns(pacing.awake()),
+        })
     }
 
     /// An alarm that keeps the runtime's time, which may be virtual.
     #[cfg(feature = "virtual-time")]
     pub(super) const fn runtime(clock: Clock) -> Self {
-        Self { clock, bell: Bell::Runtime, awake_ns: 0 }
+        Self {
+            clock,
+            bell: Bell::Runtime,
+            awake_ns: 0,
+        }
     }
 
     /// The clock that it waits by.
@@ -102,17 +113,22 @@ impl Alarm {
         self.clock
     }
 
-    /// Waits until the clock reads `ring.at` or more. May be dropped at any moment and asked for any other instant.
+    /// Waits until the clock reads `ring.at` or more. May be dropped at any moment and asked for
+    /// any other instant.
     pub(super) async fn until(&mut self, ring: impl Into<Ring>) {
         let due: Ring = ring.into();
         let before = |at: Nanos| Nanos(at.0.saturating_sub(self.awake_ns));
-        let ring = Ring { at: before(due.at), then: due.then.map(before) };
+        let ring = Ring {
+            at: before(due.at),
+            then: due.then.map(before),
+        };
         // A bell may ring for a wait that was dropped: what counts is the clock.
         while self.clock.now() < ring.at {
             match &mut self.bell {
                 Bell::Kernel(bells) => {
                     if next_ring(bells, ring, self.clock).await.is_err() {
-                        // Only a kernel without this timer comes here. A late request is better than none.
+                        // Only a kernel without this timer comes here. A late request is better
+                        // than none.
                         tokio::time::sleep_until(self.clock.instant(ring.at)).await;
                     }
                 }
@@ -126,14 +142,24 @@ impl Alarm {
     }
 }
 
-/// Waits for one of two bells to ring, perhaps too early, and has the other one set to what comes after.
+/// Waits for one of two bells to ring, perhaps too early, and has the other one set to what comes
+/// after.
 async fn next_ring(bells: &mut [KernelWakeup; 2], ring: Ring, clock: Clock) -> io::Result<()> {
-    let next = bells.iter().position(|bell| bell.set_to == ring.at).unwrap_or_else(|| {
-        // The one that is set to be heard last is needed last.
-        usize::from(bells[0].set_to < bells[1].set_to)
-    });
-    let (first, [second]) = bells.split_at_mut(1) else { return Ok(()) };
-    let (bell, other) = if next == 0 { (&mut first[0], second) } else { (second, &mut first[0]) };
+    let next = bells
+        .iter()
+        .position(|bell| bell.set_to == ring.at)
+        .unwrap_or_else(|| {
+            // The one that is set to be heard last is needed last.
+            usize::from(bells[0].set_to < bells[1].set_to)
+        });
+    let (first, [second]) = bells.split_at_mut(1) else {
+        return Ok(());
+    };
+    let (bell, other) = if next == 0 {
+        (&mut first[0], second)
+    } else {
+        (second, &mut first[0])
+    };
     bell.set(ring.at, clock)?;
     if let Some(then) = ring.then.filter(|then| *then > ring.at) {
         other.set(then, clock)?;
@@ -144,21 +170,31 @@ async fn next_ring(bells: &mut [KernelWakeup; 2], ring: Ring, clock: Clock) -> i
 
 impl KernelWakeup {
     fn new() -> io::Result<Self> {
-        let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK)?;
+        let timer = TimerFd::new(
+            ClockId::CLOCK_MONOTONIC,
+            TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK,
+        )?;
         #[expect(
             deprecated,
             reason = "its successor is unsafe and asks that the descriptor stay open and the same, which `Timer` ensures"
         )]
         let timer = AsyncFd::with_interest(Timer(timer), Interest::READABLE)?;
-        Ok(Self { timer, set_to: Nanos(0) })
+        Ok(Self {
+            timer,
+            set_to: Nanos(0),
+        })
     }
 
-    /// Sets the timer to an instant, not to a span: whatever delays this call does not delay the alarm. The timer is never
-    /// read: setting it again takes back what it had to say. One that is set to that instant already stays as it is.
+    /// Sets the timer to an instant, not to a span: whatever delays this call does not delay the
+    /// alarm. The timer is never read: setting it again takes back what it had to say. One that is
+    /// set to that instant already stays as it is.
     fn set(&mut self, at: Nanos, clock: Clock) -> io::Result<()> {
         if self.set_to != at {
             let at_kernel = clock.monotonic(at);
-            self.timer.get_ref().0.set(Expiration::OneShot(at_kernel), TimerSetTimeFlags::TFD_TIMER_ABSTIME)?;
+            self.timer.get_ref().0.set(
+                Expiration::OneShot(at_kernel),
+                TimerSetTimeFlags::TFD_TIMER_ABSTIME,
+            )?;
             self.set_to = at;
         }
         Ok(())
@@ -192,28 +228,49 @@ mod tests {
     }
 
     fn with_alarm_of(pacing: Pacing, test: impl AsyncFnOnce(Clock, Alarm)) {
-        let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default()).unwrap();
+        let runtime = Builder::new_current_thread()
+            .enable_all()
+            .build_local(LocalOptions::default())
+            .unwrap();
         runtime.block_on(async {
             let clock = Clock::start();
             let alarm = Alarm::kernel(clock, pacing).unwrap();
-            timeout(PATIENCE, test(clock, alarm)).await.expect("nobody was woken");
+            timeout(PATIENCE, test(clock, alarm))
+                .await
+                .expect("nobody was woken");
         });
     }
 
     /// Begins a wait, which must not be over, and drops it.
     async fn begin_and_drop(alarm: &mut Alarm, due: Nanos) {
         let mut wait = pin!(alarm.until(due));
-        assert!(poll_fn(|cx| Poll::Ready(wait.as_mut().poll(cx))).await.is_pending());
+        assert!(
+            poll_fn(|cx| Poll::Ready(wait.as_mut().poll(cx)))
+                .await
+                .is_pending()
+        );
     }
 
     #[test]
     fn no_budget_is_let_go_early() {
         let budgets = (1_000..3_000_000_u64, 1..4_u64, 0..2_000_000_u64);
-        let cases = ProptestConfig { cases: 20, failure_persistence: None, ..ProptestConfig::default() };
+        let cases = ProptestConfig {
+            cases: 20,
+            failure_persistence: None,
+            ..ProptestConfig::default()
+        };
         let outcome = TestRunner::new(cases).run(&budgets, |(interval_ns, burst, phase_ns)| {
             with_alarm(async |clock, mut alarm| {
                 let start = clock.now();
-                let mut pacer = Pacer::new(Some(Budget { interval_ns, burst, at_start: burst, phase_ns }), start);
+                let mut pacer = Pacer::new(
+                    Some(Budget {
+                        interval_ns,
+                        burst,
+                        at_start: burst,
+                        phase_ns,
+                    }),
+                    start,
+                );
                 let mut went = 0;
                 while went < 10 {
                     match pacer.poll(clock.now()) {
@@ -221,13 +278,17 @@ mod tests {
                         Pace::Wait(due) => {
                             alarm.until(due).await;
                             assert!(clock.now() >= due);
-                            // Not a nanosecond too soon by the pacer's own judgement, and so never a second wait.
+                            // Not a nanosecond too soon by the pacer's own judgement, and so never
+                            // a second wait.
                             assert!(matches!(pacer.poll(clock.now()), Pace::Go(_)));
                             went += 1;
                         }
                     }
                 }
-                assert!(clock.now().since(start) >= phase_ns + interval_ns * 10_u64.saturating_sub(burst));
+                assert!(
+                    clock.now().since(start)
+                        >= phase_ns + interval_ns * 10_u64.saturating_sub(burst)
+                );
             });
             Ok(())
         });
@@ -276,15 +337,26 @@ mod tests {
     fn what_comes_next_is_set_beforehand_and_may_be_another_time_after_all() {
         with_alarm(async |clock, mut alarm| {
             let at = |us: u32| clock.now().plus(us * US);
-            // Far apart: what is due already is not waited for, however long the machine stood still.
+            // Far apart: what is due already is not waited for, however long the machine stood
+            // still.
             let (one, two, three) = (at(2_000), at(300_000), at(600_000));
-            alarm.until(Ring { at: one, then: Some(two) }).await;
+            alarm
+                .until(Ring {
+                    at: one,
+                    then: Some(two),
+                })
+                .await;
             let set_to = |alarm: &Alarm| match &alarm.bell {
                 Bell::Kernel(bells) => bells.each_ref().map(|bell| bell.set_to),
                 Bell::Runtime => unreachable!(),
             };
             assert_eq!(set_to(&alarm), [one, two]);
-            alarm.until(Ring { at: two, then: Some(three) }).await;
+            alarm
+                .until(Ring {
+                    at: two,
+                    then: Some(three),
+                })
+                .await;
             assert!(clock.now() >= two);
             assert_eq!(set_to(&alarm), [three, two]);
             // It rings at `three` all the same, while no task waits: what counts is the clock.
@@ -301,7 +373,11 @@ mod tests {
             let now = clock.now();
             for due in [Nanos(0), now] {
                 let mut wait = pin!(alarm.until(due));
-                assert!(poll_fn(|cx| Poll::Ready(wait.as_mut().poll(cx))).await.is_ready());
+                assert!(
+                    poll_fn(|cx| Poll::Ready(wait.as_mut().poll(cx)))
+                        .await
+                        .is_ready()
+                );
             }
         });
     }

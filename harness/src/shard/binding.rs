@@ -1,5 +1,5 @@
-//! Time for which each limit held a shard back, so that a report can name the limit: the rate, the connections, a pause, a quota,
-//! or no work.
+//! Time for which each limit held a shard back, so that a report can name the limit: the rate, the
+//! connections, a pause, a quota, or no work.
 //!
 //! Called by the gate. It must not read a clock.
 
@@ -16,9 +16,14 @@ pub(super) struct LimitHistory {
 }
 
 impl LimitHistory {
-    /// Begins at `start`. Until something else is said, it is the connections that there are not more of.
+    /// Begins at `start`. Until something else is said, it is the connections that there are not
+    /// more of.
     pub(super) fn new(start: Nanos) -> Self {
-        Self { now: Binding::Concurrency, since: start, times: BindingTimes::default() }
+        Self {
+            now: Binding::Concurrency,
+            since: start,
+            times: BindingTimes::default(),
+        }
     }
 
     /// Notes that `binding` holds the shard back from `now` on.
@@ -42,12 +47,14 @@ impl LimitHistory {
     }
 }
 
-/// Record of the limits that have held back one of several hosts: its own, and while none of these did, those of the run.
+/// Record of the limits that have held back one of several hosts: its own, and while none of these
+/// did, those of the run.
 #[derive(Debug)]
 pub(super) struct HostHistory {
     /// Its own limits; `Idle` while none holds it back.
     own: LimitHistory,
-    /// Times of the run's limits while none of its own held it back, but for the stretch that goes on.
+    /// Times of the run's limits while none of its own held it back, but for the stretch that goes
+    /// on.
     free: BindingTimes,
     /// Times of the run's limits at the start of that stretch.
     before: BindingTimes,
@@ -58,10 +65,15 @@ impl HostHistory {
     pub(super) fn new(start: Nanos) -> Self {
         let mut own = LimitHistory::new(start);
         own.set(Binding::Idle, start);
-        Self { own, free: BindingTimes::default(), before: BindingTimes::default() }
+        Self {
+            own,
+            free: BindingTimes::default(),
+            before: BindingTimes::default(),
+        }
     }
 
-    /// Note that its own limit `binding` holds it back from `now` on, or none (`Idle`). `run` is the record of the run.
+    /// Note that its own limit `binding` holds it back from `now` on, or none (`Idle`). `run` is
+    /// the record of the run.
     pub(super) fn set(&mut self, binding: Binding, run: &LimitHistory, now: Nanos) {
         if binding == self.own.binding() {
             return;
@@ -73,8 +85,14 @@ impl HostHistory {
 
     /// Return the times up to `now`.
     pub(super) fn times(&self, run: &LimitHistory, now: Nanos) -> HostTimes {
-        let BindingTimes { rate_ns, concurrency_ns, pause_ns, target_ns, storage_ns: _, idle_ns: _ } =
-            self.own.times(now);
+        let BindingTimes {
+            rate_ns,
+            concurrency_ns,
+            pause_ns,
+            target_ns,
+            storage_ns: _,
+            idle_ns: _,
+        } = self.own.times(now);
         let free = self.free_until(run, now);
         HostTimes {
             own_rate_ns: rate_ns,
@@ -111,11 +129,22 @@ mod tests {
         run.set(Binding::Concurrency, Nanos(60));
         host.set(Binding::Rate, &run, Nanos(65));
         let times = host.times(&run, Nanos(100));
-        let expected =
-            HostTimes { connections_ns: 15, pause_ns: 30, rate_ns: 20, own_rate_ns: 35, ..HostTimes::default() };
+        let expected = HostTimes {
+            connections_ns: 15,
+            pause_ns: 30,
+            rate_ns: 20,
+            own_rate_ns: 35,
+            ..HostTimes::default()
+        };
         assert_eq!(times, expected);
         host.set(Binding::Idle, &run, Nanos(100));
-        assert_eq!(host.times(&run, Nanos(107)), HostTimes { connections_ns: 22, ..expected });
+        assert_eq!(
+            host.times(&run, Nanos(107)),
+            HostTimes {
+                connections_ns: 22,
+                ..expected
+            }
+        );
     }
 
     #[test]
@@ -125,7 +154,15 @@ mod tests {
         ribbon.set(Binding::Rate, Nanos(20));
         ribbon.set(Binding::Pause, Nanos(40));
         let times = ribbon.times(Nanos(100));
-        assert_eq!(times, BindingTimes { concurrency_ns: 5, rate_ns: 25, pause_ns: 60, ..BindingTimes::default() });
+        assert_eq!(
+            times,
+            BindingTimes {
+                concurrency_ns: 5,
+                rate_ns: 25,
+                pause_ns: 60,
+                ..BindingTimes::default()
+            }
+        );
         assert_eq!(times.sum_ns(), 90);
         // A lane that was free in the past is no reason to count backwards.
         ribbon.set(Binding::Rate, Nanos(39));

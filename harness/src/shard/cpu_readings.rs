@@ -12,15 +12,19 @@ use crate::wire::{CpuHealth, Usage};
 pub(super) enum Probing {
     /// Probe the CPU.
     Probes,
-    /// Another shard on the same CPU does. Where many share one, their probes would hold each other up, and those that are
-    /// still at work when the first ones end.
+    /// Another shard on the same CPU does. Where many share one, their probes would hold each other
+    /// up, and those that are still at work when the first ones end.
     LeftToAnother,
 }
 
 impl Probing {
     /// As many shards probe as there are CPUs. The first ones are on different CPUs.
     pub(super) const fn of(shard: u32, cpus: usize) -> Self {
-        if (shard as usize) < cpus { Self::Probes } else { Self::LeftToAnother }
+        if (shard as usize) < cpus {
+            Self::Probes
+        } else {
+            Self::LeftToAnother
+        }
     }
 
     fn speed(self) -> Option<u64> {
@@ -52,13 +56,23 @@ pub(super) struct CpuReadings {
 }
 
 impl CpuReadings {
-    /// Those of a shard on `cpu`, of one that may run on any when that is none. May take milliseconds of CPU.
+    /// Those of a shard on `cpu`, of one that may run on any when that is none. May take
+    /// milliseconds of CPU.
     pub(super) fn before(cpu: Option<usize>, probing: Probing) -> Self {
         let proc = Proc::default();
         let speed_before_ns = probing.speed();
         let ticks = proc.cpu_ticks(cpu);
         let (usage, start) = (Usage::default(), Nanos::default());
-        Self { proc, cpu, probing, speed_before_ns, ticks, read: own_usage, usage, start }
+        Self {
+            proc,
+            cpu,
+            probing,
+            speed_before_ns,
+            ticks,
+            read: own_usage,
+            usage,
+            start,
+        }
     }
 
     /// Those of a shard that is no process: what its thread uses says nothing about it.
@@ -91,14 +105,27 @@ impl CpuReadings {
         self.usage.cpu_us()
     }
 
-    /// Return the usage and the CPU readings from the beginning to `now`. May take milliseconds of CPU.
+    /// Return the usage and the CPU readings from the beginning to `now`. May take milliseconds of
+    /// CPU.
     pub(super) fn end(&self, now: Nanos) -> (Usage, CpuHealth) {
         let usage = self.used().since(self.usage);
-        let ticks = self.proc.cpu_ticks(self.cpu).zip(self.ticks).map(|(now, then)| now.since(then));
+        let ticks = self
+            .proc
+            .cpu_ticks(self.cpu)
+            .zip(self.ticks)
+            .map(|(now, then)| now.since(then));
         let measured_ns = now.since(self.start);
         let speed_before_ns = self.speed_before_ns;
         let speed_after_ns = self.probing.speed_since(speed_before_ns);
-        (usage, CpuHealth { measured_ns, ticks, speed_before_ns, speed_after_ns })
+        (
+            usage,
+            CpuHealth {
+                measured_ns,
+                ticks,
+                speed_before_ns,
+                speed_after_ns,
+            },
+        )
     }
 }
 
@@ -108,8 +135,15 @@ mod tests {
 
     #[test]
     fn each_cpu_is_probed_by_one_shard() {
-        let probing = |shards: u32, cpus| (0..shards).filter(|n| Probing::of(*n, cpus) == Probing::Probes).count();
-        assert_eq!([probing(2, 4), probing(4, 4), probing(64, 4), probing(3, 0)], [2, 4, 4, 0]);
+        let probing = |shards: u32, cpus| {
+            (0..shards)
+                .filter(|n| Probing::of(*n, cpus) == Probing::Probes)
+                .count()
+        };
+        assert_eq!(
+            [probing(2, 4), probing(4, 4), probing(64, 4), probing(3, 0)],
+            [2, 4, 4, 0]
+        );
     }
 
     #[test]
@@ -120,6 +154,8 @@ mod tests {
         let (usage, cpu) = vitals.end(Nanos(5_000));
         assert!(usage.cpu_us() <= own_usage().cpu_us() - before);
         assert_eq!(cpu.measured_ns, 4_000);
-        assert!(cpu.speed_before_ns > Some(0) && cpu.speed_after_ns > Some(0) && cpu.ticks.is_some());
+        assert!(
+            cpu.speed_before_ns > Some(0) && cpu.speed_after_ns > Some(0) && cpu.ticks.is_some()
+        );
     }
 }

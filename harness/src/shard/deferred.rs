@@ -1,8 +1,8 @@
 //! Work of a host that was passed over in favour of other hosts.
 //!
-//! Called by the gate. IDs that were passed over are not listed: they are the host's IDs in the ranges that were passed
-//! since, so an hour's pause costs no memory while the other hosts are crawled. To find the next one, the host of
-//! each ID in between is computed once.
+//! Called by the gate. IDs that were passed over are not listed: they are the host's IDs in the
+//! ranges that were passed since, so an hour's pause costs no memory while the other hosts are
+//! crawled. To find the next one, the host of each ID in between is computed once.
 
 use std::collections::VecDeque;
 
@@ -51,13 +51,24 @@ impl Deferred {
     /// Adds an ID, which is the next one of this host in that stretch.
     pub(super) fn first(&mut self, id: u64, stretch: u64) {
         self.firsts += 1;
-        match self.passed.back_mut().filter(|last| last.stretch == stretch) {
+        match self
+            .passed
+            .back_mut()
+            .filter(|last| last.stretch == stretch)
+        {
             Some(last) => last.ids.end = id + 1,
-            None => self.passed.push_back(Passed { stretch, ids: IdRange { start: id, end: id + 1 } }),
+            None => self.passed.push_back(Passed {
+                stretch,
+                ids: IdRange {
+                    start: id,
+                    end: id + 1,
+                },
+            }),
         }
     }
 
-    /// Takes what has waited longest, what was tried before first. `is_own` tells the IDs of this host.
+    /// Takes what has waited longest, what was tried before first. `is_own` tells the IDs of this
+    /// host.
     pub(super) fn take(&mut self, is_own: impl Fn(u64) -> bool) -> Option<Task> {
         if let Some(again) = self.again.pop_front() {
             return Some(Task::Again(again));

@@ -1,7 +1,8 @@
-//! The engine of one shard: as many lanes as it has connections, each performing one item after another.
+//! The engine of one shard: as many lanes as it has connections, each performing one item after
+//! another.
 //!
-//! Generic over the [`Workload`]; knows the gate and the counts, not the pipes. Runs on tokio's clock, so that it runs in
-//! virtual time as well.
+//! Generic over the [`Workload`]; knows the gate and the counts, not the pipes. Runs on tokio's
+//! clock, so that it runs in virtual time as well.
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -19,7 +20,9 @@ use super::supply::Again;
 use crate::clock::{Clock, Nanos};
 use crate::plan::ShardPlan;
 use crate::sample::{Attempt, ErrorKind, Fate, Outcome, Permit, Sample};
-use crate::stats::{Bounds, Counters, Failures, Groups, Series, SeriesSet, ShardStats, Timing, Unfinished};
+use crate::stats::{
+    Bounds, Counters, Failures, Groups, Series, SeriesSet, ShardStats, Timing, Unfinished,
+};
 use crate::wire::{Frame, OpenSecond, Progress};
 use crate::workload::{Asides, Flight, Opened, Workload};
 
@@ -37,15 +40,16 @@ pub(super) struct Engine<W> {
     waited: Series,
     /// When the shard begins.
     begins: Cell<Nanos>,
-    /// When the shard's loop is to look up next; never before its [loop-delay probe](super::loop_delay) began.
+    /// When the shard's loop is to look up next; never before its [loop-delay
+    /// probe](super::loop_delay) began.
     next_beat: Cell<Nanos>,
 }
 
 /// Interval between two beats of the shard's loop, by which its event-loop delay is measured.
 const BEAT: Duration = Duration::from_millis(10);
 
-/// The most requests of a backlog that are looked at each second, which takes a millisecond: a target that is so far behind is far behind
-/// by the oldest of them.
+/// The most requests of a backlog that are looked at each second, which takes a millisecond: a
+/// target that is so far behind is far behind by the oldest of them.
 const MOST_OVERDUE: usize = 20_000;
 
 /// Sentinel: never.
@@ -106,7 +110,8 @@ impl<W: Workload> Engine<W> {
             hosts: Groups::new(plan.per_host.hosts),
             templates: Groups::new(workload.templates()),
             sources: Groups::new(workload.sources()),
-            intervals: Intervals::new((start, start.plus(plan.warmup)), bounds, per_interval).with_bins(plan.duration),
+            intervals: Intervals::new((start, start.plus(plan.warmup)), bounds, per_interval)
+                .with_bins(plan.duration),
             peak_in_flight: 0,
             first_sent: NEVER,
             last_done: start,
@@ -127,29 +132,34 @@ impl<W: Workload> Engine<W> {
         };
         if engine.workload.forbids_some() {
             let workload = Rc::clone(&engine.workload);
-            engine.gate.skip_unless(Box::new(move |id| workload.may_request(id)));
+            engine
+                .gate
+                .skip_unless(Box::new(move |id| workload.may_request(id)));
         }
         Rc::new(engine)
     }
 
-    /// Begins at `from`, after the common start, in the place of a shard that died. Call before [`Engine::run`].
+    /// Begins at `from`, after the common start, in the place of a shard that died. Call before
+    /// [`Engine::run`].
     pub(super) fn begin_late(&self, from: Nanos) {
         self.begins.set(from);
         self.books.borrow_mut().intervals.begin_late(from);
         self.gate.begin_late(from);
     }
 
-    /// Paced by `alarm`, performs items until the engine is closed and what was under way has ended. Dropping the future
-    /// drops what is under way; [`Engine::abort_rest`] then counts it.
+    /// Paced by `alarm`, performs items until the engine is closed and what was under way has
+    /// ended. Dropping the future drops what is under way; [`Engine::abort_rest`] then counts it.
     pub(super) async fn run(self: Rc<Self>, mut alarm: Alarm) {
         let mut tasks = JoinSet::new();
         for lane in 0..self.under_way.len() {
             tasks.spawn_local(Rc::clone(&self).lane(lane));
         }
-        // A task of its own: what else the shard watches need not be looked at each time that the alarm rings.
+        // A task of its own: what else the shard watches need not be looked at each time that the
+        // alarm rings.
         tasks.spawn_local(async move { self.gate.keep(&mut alarm).await });
         while let Some(ended) = tasks.join_next().await {
-            // tokio catches a task's panic; where panics unwind, a lane that vanished would look like one that is done.
+            // tokio catches a task's panic; where panics unwind, a lane that vanished would look
+            // like one that is done.
             if let Err(error) = ended
                 && let Ok(panic) = error.try_into_panic()
             {
@@ -163,14 +173,21 @@ impl<W: Workload> Engine<W> {
         while let Some(mut permit) = self.gate.admit(lane, free).await {
             self.count_skipped();
             self.begin(lane, &permit);
-            let Some(attempt) = self.perform(lane, permit.id).await else { return self.withdraw(lane) };
+            let Some(attempt) = self.perform(lane, permit.id).await else {
+                return self.withdraw(lane);
+            };
             free = attempt.done;
             if attempt.done >= self.next_beat.get().plus(BEAT) {
-                // The client did not run for a while, which is to be known before what waited in the meantime goes.
+                // The client did not run for a while, which is to be known before what waited in
+                // the meantime goes.
                 self.beat(attempt.done);
             }
             let fate = self.gate.settle(lane, &mut permit, &attempt);
-            let sample = Sample { permit, attempt, fate };
+            let sample = Sample {
+                permit,
+                attempt,
+                fate,
+            };
             self.finish(lane, &sample);
             self.workload.booked(&sample);
             if self.is_hopeless(&sample.attempt) {
@@ -180,20 +197,32 @@ impl<W: Workload> Engine<W> {
                 self.gate.fill();
             }
             if sample.attempt.sent.is_none() {
-                // Without a descriptor or a port it may have failed without a wait, and so may all that follow: what else the
-                // thread has to do, such as saying that it lives, comes first.
+                // Without a descriptor or a port it may have failed without a wait, and so may all
+                // that follow: what else the thread has to do, such as saying that it lives, comes
+                // first.
                 tokio::task::yield_now().await;
             }
         }
     }
 
-    /// True if no request was ever sent, and what this attempt failed of, such as a certificate or a login, would fail all others.
+    /// True if no request was ever sent, and what this attempt failed of, such as a certificate or
+    /// a login, would fail all others.
     fn is_hopeless(&self, attempt: &Attempt) -> bool {
-        let Attempt { sent: None, outcome: Outcome::Error(kind), .. } = attempt else { return false };
-        kind.is_lasting() && self.workload.has_one_route() && self.books.borrow().first_sent == NEVER
+        let Attempt {
+            sent: None,
+            outcome: Outcome::Error(kind),
+            ..
+        } = attempt
+        else {
+            return false;
+        };
+        kind.is_lasting()
+            && self.workload.has_one_route()
+            && self.books.borrow().first_sent == NEVER
     }
 
-    /// Has the gate admit again whenever the workload has room again. Returns why the workload takes no more results, if it says so.
+    /// Has the gate admit again whenever the workload has room again. Returns why the workload
+    /// takes no more results, if it says so.
     pub(super) async fn watch_workload(&self) -> String {
         let mut failed = pin!(self.workload.failed());
         loop {
@@ -225,10 +254,17 @@ impl<W: Workload> Engine<W> {
             self.book_connection(lane);
             self.gate.clear_to_send(lane, id).await
         };
-        let mut attempt = pin!(self.workload.perform(id, &self.flights[lane], clear_to_send));
+        let mut attempt = pin!(
+            self.workload
+                .perform(id, &self.flights[lane], clear_to_send)
+        );
         poll_fn(|cx| {
             let polled = attempt.as_mut().poll(cx);
-            if self.gate.is_withdrawn(lane) { Poll::Ready(None) } else { polled.map(Some) }
+            if self.gate.is_withdrawn(lane) {
+                Poll::Ready(None)
+            } else {
+                polled.map(Some)
+            }
         })
         .await
     }
@@ -237,22 +273,36 @@ impl<W: Workload> Engine<W> {
         let mut books = self.books.borrow_mut();
         self.flights[lane].begin();
         let interval = books.intervals.begin(permit.intended);
-        self.under_way[lane].set(Some(UnderWay { interval, permit: *permit, has_opened: false }));
+        self.under_way[lane].set(Some(UnderWay {
+            interval,
+            permit: *permit,
+            has_opened: false,
+        }));
         books.peak_in_flight = books.peak_in_flight.max(books.intervals.in_flight());
     }
 
-    /// Count the connections that the attempt under way has closed for unsolicited bytes, how often it was sent once more, and the
-    /// connection that it has opened.
+    /// Count the connections that the attempt under way has closed for unsolicited bytes, how often
+    /// it was sent once more, and the connection that it has opened.
     fn book_connection(&self, lane: usize) {
         if !self.flights[lane].has_notes() {
             return;
         }
-        self.books.borrow_mut().note(self.clock.now(), &self.flights[lane]);
-        let Some((opened, under_way)) = self.flights[lane].take_opened().zip(self.under_way[lane].get()) else {
+        self.books
+            .borrow_mut()
+            .note(self.clock.now(), &self.flights[lane]);
+        let Some((opened, under_way)) = self.flights[lane]
+            .take_opened()
+            .zip(self.under_way[lane].get())
+        else {
             return;
         };
-        self.under_way[lane].set(Some(UnderWay { has_opened: true, ..under_way }));
-        self.books.borrow_mut().open_connection(under_way.permit.intended, (self.clock.now(), &opened));
+        self.under_way[lane].set(Some(UnderWay {
+            has_opened: true,
+            ..under_way
+        }));
+        self.books
+            .borrow_mut()
+            .open_connection(under_way.permit.intended, (self.clock.now(), &opened));
     }
 
     fn finish(&self, lane: usize, sample: &Sample) {
@@ -261,15 +311,28 @@ impl<W: Workload> Engine<W> {
         books.record(sample);
         let flight = Some(&self.flights[lane]).filter(|flight| flight.has_notes());
         let receive_delay_ns = flight.and_then(Flight::take_receive_delay);
-        if let Some(ns) = receive_delay_ns.filter(|_| sample.permit.intended >= books.measured_from) {
+        if let Some(ns) = receive_delay_ns.filter(|_| sample.permit.intended >= books.measured_from)
+        {
             books.stats.read_late(ns);
         }
         let details = flight.and_then(Flight::take_explanation);
-        books.failures.record(&sample.attempt, details, || self.workload.excerpt(sample.permit.id));
-        let ns = if self.waited == Series::ResponseOk { sample.response_ns() } else { sample.service_ns() };
-        books.hosts.record(&sample.attempt, ns, || self.workload.host(sample.permit.id));
-        books.templates.record(&sample.attempt, ns, || self.workload.template(sample.permit.id));
-        books.sources.record(&sample.attempt, ns, || self.flights[lane].source());
+        books.failures.record(&sample.attempt, details, || {
+            self.workload.excerpt(sample.permit.id)
+        });
+        let ns = if self.waited == Series::ResponseOk {
+            sample.response_ns()
+        } else {
+            sample.service_ns()
+        };
+        books
+            .hosts
+            .record(&sample.attempt, ns, || self.workload.host(sample.permit.id));
+        books.templates.record(&sample.attempt, ns, || {
+            self.workload.template(sample.permit.id)
+        });
+        books
+            .sources
+            .record(&sample.attempt, ns, || self.flights[lane].source());
         if sample.fate == Fate::Again && self.gate.is_closed() {
             books.leave_item(sample.permit.first_intended, sample.attempt.done);
         }
@@ -277,7 +340,11 @@ impl<W: Workload> Engine<W> {
             && sample.attempt.outcome == Outcome::Error(ErrorKind::ConnectTimeout)
         {
             let now = sample.attempt.done;
-            let rest = Unfinished { now, opening: Some(opening), ..Unfinished::default() };
+            let rest = Unfinished {
+                now,
+                opening: Some(opening),
+                ..Unfinished::default()
+            };
             books.cut_off(sample.permit.intended, &rest);
         }
         if let Some(under_way) = self.under_way[lane].take() {
@@ -293,10 +360,12 @@ impl<W: Workload> Engine<W> {
         self.next_beat.set(self.begins.get().plus(BEAT));
     }
 
-    /// Counts how late the shard's loop looks up at `now`, for each time that it was to, and returns when it is to do so next.
+    /// Counts how late the shard's loop looks up at `now`, for each time that it was to, and
+    /// returns when it is to do so next.
     ///
-    /// The times are fixed from the start on, and one that was missed counts as late as it was: half a second in which the
-    /// process did not run is fifty looks, from half a second late to not at all. The gate is told of the time between.
+    /// The times are fixed from the start on, and one that was missed counts as late as it was:
+    /// half a second in which the process did not run is fifty looks, from half a second late to
+    /// not at all. The gate is told of the time between.
     pub(super) fn beat(&self, now: Nanos) -> Nanos {
         let mut due = self.next_beat.get();
         if now >= due.plus(BEAT) {
@@ -304,8 +373,11 @@ impl<W: Workload> Engine<W> {
         }
         let mut books = self.books.borrow_mut();
         // Nothing waits for a shard that is done: its looks are late for nothing.
-        let Counters { items, requests, .. } = &books.stats.counters;
-        let has_ended = requests.attempts.saturating_sub(requests.retries) <= items.ended() - items.skipped;
+        let Counters {
+            items, requests, ..
+        } = &books.stats.counters;
+        let has_ended =
+            requests.attempts.saturating_sub(requests.retries) <= items.ended() - items.skipped;
         let is_done = has_ended && books.intervals.in_flight() == 0 && self.gate.remaining() == 0;
         let needed_until = if is_done { books.last_done } else { now };
         while due <= now {
@@ -316,7 +388,8 @@ impl<W: Workload> Engine<W> {
         due
     }
 
-    /// Counts how late the shard's loop looks up for the last time, at `now`: a stall that lasted to the end counts.
+    /// Counts how late the shard's loop looks up for the last time, at `now`: a stall that lasted
+    /// to the end counts.
     pub(super) fn end_beats(&self, now: Nanos) {
         self.beat(now);
         self.next_beat.set(NEVER);
@@ -327,8 +400,8 @@ impl<W: Workload> Engine<W> {
         self.clock
     }
 
-    /// Starts nothing more; nothing was to start from `end` on. An item that would have been tried again stays unfinished, and a
-    /// request of an open loop that was due is dropped.
+    /// Starts nothing more; nothing was to start from `end` on. An item that would have been tried
+    /// again stays unfinished, and a request of an open loop that was due is dropped.
     pub(super) fn close(&self, end: Nanos) {
         let Closed { given_up, dropped } = self.gate.close(end);
         self.count_dropped();
@@ -365,27 +438,38 @@ impl<W: Workload> Engine<W> {
         }
     }
 
-    /// Counts the requests that were dropped because the queue was full. They have no time: they never waited.
+    /// Counts the requests that were dropped because the queue was full. They have no time: they
+    /// never waited.
     fn count_dropped(&self) {
         for intended in self.gate.take_dropped() {
             let mut books = self.books.borrow_mut();
             books.stats.drop_request();
-            books.intervals.drop_request(intended, &Unfinished::default());
+            books
+                .intervals
+                .drop_request(intended, &Unfinished::default());
         }
     }
 
-    /// In an open loop, when the oldest request was scheduled that has yet to go; the end of time when there is none, and in a
-    /// closed one.
+    /// In an open loop, when the oldest request was scheduled that has yet to go; the end of time
+    /// when there is none, and in a closed one.
     pub(super) fn yet_to_go(&self, now: Nanos) -> Nanos {
         let yet_to_go = self.gate.yet_to_go(now);
         self.count_dropped();
         yet_to_go
     }
 
-    /// Takes back the attempt of a lane that the closed gate withdrew before its request was sent, as if it had not begun.
+    /// Takes back the attempt of a lane that the closed gate withdrew before its request was sent,
+    /// as if it had not begun.
     fn withdraw(&self, lane: usize) {
         self.book_connection(lane);
-        let Some(UnderWay { interval, permit, has_opened }) = self.under_way[lane].take() else { return };
+        let Some(UnderWay {
+            interval,
+            permit,
+            has_opened,
+        }) = self.under_way[lane].take()
+        else {
+            return;
+        };
         let mut books = self.books.borrow_mut();
         books.intervals.withdraw(interval);
         if has_opened {
@@ -397,7 +481,12 @@ impl<W: Workload> Engine<W> {
 
     /// Gives back a permit that the closed gate had let through, and whose request was not sent.
     fn give_back(&self, lane: usize, permit: Permit) {
-        let Permit { attempt, first_intended, intended, .. } = permit;
+        let Permit {
+            attempt,
+            first_intended,
+            intended,
+            ..
+        } = permit;
         let (now, is_retry) = (self.clock.now(), attempt > 0);
         let is_dropped = self.gate.withdraw(lane, &permit, now);
         let mut books = self.books.borrow_mut();
@@ -406,7 +495,14 @@ impl<W: Workload> Engine<W> {
         }
         if is_dropped {
             let first_intended = (!is_retry).then_some(first_intended);
-            books.drop_request(first_intended, Dropped { intended, admitted: None }, now);
+            books.drop_request(
+                first_intended,
+                Dropped {
+                    intended,
+                    admitted: None,
+                },
+                now,
+            );
         }
     }
 
@@ -415,16 +511,29 @@ impl<W: Workload> Engine<W> {
         &self.gate
     }
 
-    /// Counts everything still under way as aborted. Call after the future of [`Engine::run`] was dropped.
+    /// Counts everything still under way as aborted. Call after the future of [`Engine::run`] was
+    /// dropped.
     pub(super) fn abort_rest(&self) {
-        (0..self.under_way.len()).filter(|lane| self.gate.is_withdrawn(*lane)).for_each(|lane| self.withdraw(lane));
+        (0..self.under_way.len())
+            .filter(|lane| self.gate.is_withdrawn(*lane))
+            .for_each(|lane| self.withdraw(lane));
         // Let through when the grace was over already: the shard did not run until then.
-        self.gate.take_unbegun().into_iter().for_each(|(lane, permit)| self.give_back(lane, permit));
+        self.gate
+            .take_unbegun()
+            .into_iter()
+            .for_each(|(lane, permit)| self.give_back(lane, permit));
         let mut books = self.books.borrow_mut();
         let now = self.clock.now();
         for (under_way, flight) in self.under_way.iter().zip(&self.flights) {
-            let Some(UnderWay { interval, permit, .. }) = under_way.take() else { continue };
-            let Permit { attempt, intended, .. } = permit;
+            let Some(UnderWay {
+                interval, permit, ..
+            }) = under_way.take()
+            else {
+                continue;
+            };
+            let Permit {
+                attempt, intended, ..
+            } = permit;
             books.note(now, flight);
             if let Some(opened) = flight.take_opened() {
                 books.open_connection(intended, (now, &opened));
@@ -448,7 +557,9 @@ impl<W: Workload> Engine<W> {
             }
             books.cut_off(intended, &rest);
             books.intervals.abort((interval, attempt), &rest);
-            books.first_sent = books.first_sent.min(in_flight.map_or(NEVER, |in_flight| in_flight.sent));
+            books.first_sent = books
+                .first_sent
+                .min(in_flight.map_or(NEVER, |in_flight| in_flight.sent));
             books.last_done = books.last_done.max(now);
         }
     }
@@ -475,17 +586,36 @@ impl<W: Workload> Engine<W> {
         if !books.intervals.has_open() {
             return Vec::new();
         }
-        let under_way = self.under_way.iter().zip(&self.flights).filter_map(|(under_way, flight)| {
-            let intended = under_way.get()?.permit.intended;
-            Some((
-                intended,
-                Unfinished { now, intended: Some(intended), in_flight: flight.get(), ..Unfinished::default() },
-            ))
-        });
+        let under_way =
+            self.under_way
+                .iter()
+                .zip(&self.flights)
+                .filter_map(|(under_way, flight)| {
+                    let intended = under_way.get()?.permit.intended;
+                    Some((
+                        intended,
+                        Unfinished {
+                            now,
+                            intended: Some(intended),
+                            in_flight: flight.get(),
+                            ..Unfinished::default()
+                        },
+                    ))
+                });
         let overdue = self.gate.overdue(now, MOST_OVERDUE).into_iter();
-        let waiting =
-            overdue.map(|intended| (intended, Unfinished { now, intended: Some(intended), ..Unfinished::default() }));
-        books.intervals.still_open(self.waited, under_way.chain(waiting))
+        let waiting = overdue.map(|intended| {
+            (
+                intended,
+                Unfinished {
+                    now,
+                    intended: Some(intended),
+                    ..Unfinished::default()
+                },
+            )
+        });
+        books
+            .intervals
+            .still_open(self.waited, under_way.chain(waiting))
     }
 
     /// Looks at or changes the intervals.
@@ -506,7 +636,11 @@ impl<W: Workload> Engine<W> {
     /// Counts and times by host, by URL template, and by source address.
     pub(super) fn groups(&self) -> [Groups; 3] {
         let books = self.books.borrow();
-        [books.hosts.clone(), books.templates.clone(), books.sources.clone()]
+        [
+            books.hosts.clone(),
+            books.templates.clone(),
+            books.sources.clone(),
+        ]
     }
 
     /// When the first request was sent; none when none was.
@@ -519,7 +653,8 @@ impl<W: Workload> Engine<W> {
         self.books.borrow().last_ended
     }
 
-    /// Looks at the totals: the stats, the most requests under way at once, the end of the last attempt.
+    /// Looks at the totals: the stats, the most requests under way at once, the end of the last
+    /// attempt.
     pub(super) fn totals<T>(&self, look: impl FnOnce(&ShardStats, u32, Nanos) -> T) -> T {
         self.books.borrow_mut().record_noted();
         let books = self.books.borrow();
@@ -535,8 +670,14 @@ impl Books {
         } else {
             self.stats.record_overhead(sample);
             let mut kept = self.kept_set;
-            // Most attempts of a closed loop are both: noted here once, and recorded in each series when it is read.
-            let Permit { intended, ready, admitted, .. } = sample.permit;
+            // Most attempts of a closed loop are both: noted here once, and recorded in each series
+            // when it is read.
+            let Permit {
+                intended,
+                ready,
+                admitted,
+                ..
+            } = sample.permit;
             if ready <= intended && admitted <= ready {
                 self.no_waits += 1;
                 kept = kept.without(const { SeriesSet::of(&Series::WAITS) });
@@ -552,13 +693,19 @@ impl Books {
     }
 
     fn record_noted(&mut self) {
-        self.stats.record_no_waits(std::mem::take(&mut self.no_waits));
-        let read_at_once = std::mem::replace(&mut self.read_at_once, Timing::new(self.stats.bounds()));
+        self.stats
+            .record_no_waits(std::mem::take(&mut self.no_waits));
+        let read_at_once =
+            std::mem::replace(&mut self.read_at_once, Timing::new(self.stats.bounds()));
         self.stats.record_read_at_once(&read_at_once);
     }
 
     fn open_connection(&mut self, intended: Nanos, (now, opened): (Nanos, &Opened)) {
-        let kept = if intended < self.measured_from { &[] } else { self.kept };
+        let kept = if intended < self.measured_from {
+            &[]
+        } else {
+            self.kept
+        };
         self.stats.open_connection(opened, kept);
         self.intervals.open_connection((now, opened));
     }
@@ -572,16 +719,22 @@ impl Books {
         }
     }
 
-    /// Counts an item that is to be tried again, and will not be, at the age that it has reached by `now`.
+    /// Counts an item that is to be tried again, and will not be, at the age that it has reached by
+    /// `now`.
     fn leave_item(&mut self, first_intended: Nanos, now: Nanos) {
         self.stats.leave_item();
         self.cut_off(
             first_intended,
-            &Unfinished { now, first_intended: Some(first_intended), ..Unfinished::default() },
+            &Unfinished {
+                now,
+                first_intended: Some(first_intended),
+                ..Unfinished::default()
+            },
         );
     }
 
-    /// Counts a request of an open loop that was due and had not gone at `now`, and its item if it has a `first_intended`.
+    /// Counts a request of an open loop that was due and had not gone at `now`, and its item if it
+    /// has a `first_intended`.
     fn drop_request(&mut self, first_intended: Option<Nanos>, dropped: Dropped, now: Nanos) {
         let Dropped { intended, admitted } = dropped;
         let rest = Unfinished {

@@ -1,11 +1,14 @@
-//! The gate that every attempt of a shard passes: it hands out work, checks every limit, and waits for them.
+//! The gate that every attempt of a shard passes: it hands out work, checks every limit, and waits
+//! for them.
 //!
-//! Lanes call [`Gate::admit`] before an attempt, [`Gate::clear_to_send`] before they write and [`Gate::settle`] after it; one task runs [`Gate::keep`], which waits
-//! for the next moment with the shard's alarm and lets the waiting lanes through first come, first served. While no lane
+//! Lanes call [`Gate::admit`] before an attempt, [`Gate::clear_to_send`] before they write and
+//! [`Gate::settle`] after it; one task runs [`Gate::keep`], which waits for the next moment with
+//! the shard's alarm and lets the waiting lanes through first come, first served. While no lane
 //! waits, the alarm is not set. Nothing is allocated per request.
 //!
-//! Limits are checked in this order: room for results; work available; host not paused, below its concurrency, within its rate; overall rate. The first
-//! that refuses is recorded as the limit (`binding`). Requests to other hosts go first while one host refuses.
+//! Limits are checked in this order: room for results; work available; host not paused, below its
+//! concurrency, within its rate; overall rate. The first that refuses is recorded as the limit
+//! (`binding`). Requests to other hosts go first while one host refuses.
 
 mod keeper;
 mod lateness;
@@ -30,7 +33,10 @@ use crate::plan::ShardPlan;
 use crate::sample::{Attempt, Fate, Permit};
 use crate::stats::HostTimes;
 use crate::units::IdRange;
-use crate::wire::{Binding, BindingTimes, BudgetUse, Frame, PauseOrder, Scope, Sends, ThrottlingCounts, TimetableUse};
+use crate::wire::{
+    Binding, BindingTimes, BudgetUse, Frame, PauseOrder, Scope, Sends, ThrottlingCounts,
+    TimetableUse,
+};
 
 /// The gate of one shard.
 pub(super) struct Gate {
@@ -122,7 +128,8 @@ impl Gate {
         std::mem::take(&mut self.inner.borrow_mut().skipped)
     }
 
-    /// Permit for the next attempt, for a lane that has been free since `free`. None once the gate is closed.
+    /// Permit for the next attempt, for a lane that has been free since `free`. None once the gate
+    /// is closed.
     pub(super) async fn admit(&self, lane: usize, free: Nanos) -> Option<Permit> {
         if let Some(answer) = self.try_admit(lane, free) {
             return answer.permit();
@@ -145,7 +152,11 @@ impl Gate {
         }
         if inner.waiting.is_empty() {
             // Without a budget nothing has to be timed: the lane goes on where it was.
-            let now = if inner.is_unlimited() { free } else { self.clock.now() };
+            let now = if inner.is_unlimited() {
+                free
+            } else {
+                self.clock.now()
+            };
             match inner.ask(free, now) {
                 Asked::Go(permit) => return Some(Answer::Go(permit)),
                 Asked::At(_, binding) | Asked::Blocked(binding) => inner.limited_by(binding, now),
@@ -158,7 +169,8 @@ impl Gate {
         None
     }
 
-    /// Lets waiting lanes through when every limit allows it. Returns once the gate is closed and nothing is under way.
+    /// Lets waiting lanes through when every limit allows it. Returns once the gate is closed and
+    /// nothing is under way.
     pub(super) async fn keep(&self, alarm: &mut Alarm) {
         loop {
             let send = self.call_sender();
@@ -167,7 +179,14 @@ impl Gate {
                 Due::WhenCalled => Ring::from(Nanos(u64::MAX)),
                 Due::Never => return,
             };
-            let ring = if send < ring.at { Ring { at: send, then: Some(ring.at) } } else { ring };
+            let ring = if send < ring.at {
+                Ring {
+                    at: send,
+                    then: Some(ring.at),
+                }
+            } else {
+                ring
+            };
             self.keeper.asleep_until.set(Some(ring.at));
             if ring.at == Nanos(u64::MAX) {
                 self.keeper.called().await;
@@ -188,8 +207,9 @@ impl Gate {
         }
     }
 
-    /// Waits until the limits allow the request for `id` of a lane that has its connection to be written, counts it, and
-    /// returns the moment. An attempt is counted once, however often it asks; a pause that began in the meantime holds it back each time.
+    /// Waits until the limits allow the request for `id` of a lane that has its connection to be
+    /// written, counts it, and returns the moment. An attempt is counted once, however often it
+    /// asks; a pause that began in the meantime holds it back each time.
     pub(super) async fn clear_to_send(&self, lane: usize, id: u64) -> Nanos {
         let slot = &self.lanes[lane];
         let began = self.clock.now();
@@ -209,7 +229,11 @@ impl Gate {
         slot.sending.set(Sending::Pending);
         poll_fn(|cx| {
             let state = slot.sending.get();
-            let now = if state == Sending::Pending { began } else { self.clock.now() };
+            let now = if state == Sending::Pending {
+                began
+            } else {
+                self.clock.now()
+            };
             if state == Sending::Withdrawn {
                 return Poll::Pending;
             }
@@ -217,7 +241,8 @@ impl Gate {
                 slot.sending.set(Sending::Sent);
                 let resumed = self.inner.borrow().resume(id).min(now);
                 slot.held_ns.set(slot.held_ns.get() + now.since(began));
-                slot.paused_ns.set(slot.paused_ns.get() + resumed.since(began));
+                slot.paused_ns
+                    .set(slot.paused_ns.get() + resumed.since(began));
                 return Poll::Ready(now);
             }
             slot.sending.set(Sending::Held);
@@ -227,7 +252,8 @@ impl Gate {
         .await
     }
 
-    /// Has the request of a lane written at `now` if it may be; otherwise the lane waits to be called.
+    /// Has the request of a lane written at `now` if it may be; otherwise the lane waits to be
+    /// called.
     fn try_send(&self, (lane, id): (usize, u64), state: Sending, now: Nanos) -> bool {
         let mut inner = self.inner.borrow_mut();
         // Those that waited go first.
@@ -238,7 +264,10 @@ impl Gate {
                 self.tell(inner.sent(id, now));
             }
             // After what was sent: whose turn is next has to know of it.
-            inner.end_turn(id).into_iter().for_each(|scope| self.messages.send(Frame::EndTurn(scope)));
+            inner
+                .end_turn(id)
+                .into_iter()
+                .for_each(|scope| self.messages.send(Frame::EndTurn(scope)));
         } else if state == Sending::Called {
             inner.sending.push_front((lane, id));
         } else {
@@ -250,8 +279,8 @@ impl Gate {
         goes
     }
 
-    /// Calls the first of the lanes whose request may be written now, which has the keeper look for the next one. Otherwise
-    /// says when one may be: the end of time when none waits.
+    /// Calls the first of the lanes whose request may be written now, which has the keeper look for
+    /// the next one. Otherwise says when one may be: the end of time when none waits.
     fn call_sender(&self) -> Nanos {
         let mut inner = self.inner.borrow_mut();
         self.withdraw_held(&mut inner);
@@ -276,7 +305,11 @@ impl Gate {
             }
         }
         // A lane that was called has left the queue, and looks at its turn itself.
-        if self.lanes.iter().all(|lane| lane.sending.get() != Sending::Called) {
+        if self
+            .lanes
+            .iter()
+            .all(|lane| lane.sending.get() != Sending::Called)
+        {
             while let Some(scope) = inner.end_unused_turn() {
                 self.messages.send(Frame::EndTurn(scope));
             }
@@ -284,8 +317,8 @@ impl Gate {
         next
     }
 
-    /// Once the gate is closed, withdraws the requests that a limit does not allow now: only what is on the wire has a grace. The turn of
-    /// another one comes as soon as its limit allows it.
+    /// Once the gate is closed, withdraws the requests that a limit does not allow now: only what
+    /// is on the wire has a grace. The turn of another one comes as soon as its limit allows it.
     fn withdraw_held(&self, inner: &mut Limits) {
         if inner.state != State::Closed || inner.sending.is_empty() {
             return;
@@ -309,7 +342,8 @@ impl Gate {
         self.lanes[lane].sending.get() == Sending::Withdrawn
     }
 
-    /// Takes back the permit of a withdrawn request at `now`. True if its open loop had scheduled it by then, so that it is dropped.
+    /// Takes back the permit of a withdrawn request at `now`. True if its open loop had scheduled
+    /// it by then, so that it is dropped.
     pub(super) fn withdraw(&self, lane: usize, permit: &Permit, now: Nanos) -> bool {
         self.lanes[lane].sending.take();
         let mut inner = self.inner.borrow_mut();
@@ -333,7 +367,11 @@ impl Gate {
                     self.answer(lane, Answer::NoMore);
                 }
                 // What was let through may still have to wait before it is written.
-                return if inner.under_way > 0 { Due::WhenCalled } else { Due::Never };
+                return if inner.under_way > 0 {
+                    Due::WhenCalled
+                } else {
+                    Due::Never
+                };
             }
             let Some(&(lane, free)) = inner.waiting.front() else {
                 if !inner.sending.is_empty() || inner.ribbon.binding() != Binding::Concurrency {
@@ -377,8 +415,8 @@ impl Gate {
         }
     }
 
-    /// Takes in how an attempt of a lane ended, and says what becomes of its item. A wait for leave to be written is the
-    /// budget's from then on, not one for a connection.
+    /// Takes in how an attempt of a lane ended, and says what becomes of its item. A wait for leave
+    /// to be written is the budget's from then on, not one for a connection.
     pub(super) fn settle(&self, lane: usize, permit: &mut Permit, attempt: &Attempt) -> Fate {
         let mut inner = self.inner.borrow_mut();
         inner.drop_overflow(attempt.done);
@@ -405,7 +443,8 @@ impl Gate {
             self.tell(inner.ended(permit.id, attempt));
         }
         let again = inner.try_again(permit, attempt);
-        // Lanes may have waited for this attempt to end, or may take up its item sooner than what they wait for.
+        // Lanes may have waited for this attempt to end, or may take up its item sooner than what
+        // they wait for.
         if !inner.waiting.is_empty() {
             match inner.waits {
                 Waits::ForTime => self.keeper.call_before(again.unwrap_or(Nanos(u64::MAX))),
@@ -418,11 +457,16 @@ impl Gate {
         self.note_idleness(&mut inner);
         permit.admitted.0 += self.lanes[lane].held_ns.take();
         inner.put_off(permit, self.lanes[lane].paused_ns.take());
-        if again.is_some() { Fate::Again } else { Fate::Ended }
+        if again.is_some() {
+            Fate::Again
+        } else {
+            Fate::Ended
+        }
     }
 
-    /// Has lanes wait again that were let through before a pause and have not begun: what they would send would come after
-    /// the target asked for a pause, perhaps on the very connection on which it did.
+    /// Has lanes wait again that were let through before a pause and have not begun: what they
+    /// would send would come after the target asked for a pause, perhaps on the very connection on
+    /// which it did.
     fn revoke(&self, inner: &mut Limits) {
         let mut permits: Vec<(usize, Permit)> = self.granted().collect();
         // The last ID first, so that each is the last one that was dealt out.
@@ -435,7 +479,8 @@ impl Gate {
         }
     }
 
-    /// Takes back the permits of the lanes that were let through and have not begun, once nothing is to begin any more.
+    /// Takes back the permits of the lanes that were let through and have not begun, once nothing
+    /// is to begin any more.
     pub(super) fn take_unbegun(&self) -> Vec<(usize, Permit)> {
         let unbegun: Vec<(usize, Permit)> = self.granted().collect();
         if !unbegun.is_empty() {
@@ -449,10 +494,13 @@ impl Gate {
 
     /// The lanes that were let through and have not begun.
     fn granted(&self) -> impl Iterator<Item = (usize, Permit)> {
-        self.lanes.iter().enumerate().filter_map(|(lane, slot)| match slot.answer.get() {
-            Some(Answer::Go(permit)) => Some((lane, permit)),
-            Some(Answer::NoMore) | None => None,
-        })
+        self.lanes
+            .iter()
+            .enumerate()
+            .filter_map(|(lane, slot)| match slot.answer.get() {
+                Some(Answer::Go(permit)) => Some((lane, permit)),
+                Some(Answer::NoMore) | None => None,
+            })
     }
 
     /// Says so when there is nothing to do, and nothing under way that may have to be done again.
@@ -500,12 +548,14 @@ impl Gate {
         self.messages.send(frame);
     }
 
-    /// Return the urgent frames for the supervisor, as soon as there are any. Dropping the future loses nothing.
+    /// Return the urgent frames for the supervisor, as soon as there are any. Dropping the future
+    /// loses nothing.
     pub(super) async fn messages(&self) -> Vec<Frame> {
         self.messages.next().await
     }
 
-    /// Return the urgent frames that were not sent to the supervisor yet, perhaps none. For the end of the shard.
+    /// Return the urgent frames that were not sent to the supervisor yet, perhaps none. For the end
+    /// of the shard.
     pub(super) fn last_messages(&self) -> Vec<Frame> {
         self.messages.take()
     }
@@ -520,7 +570,8 @@ impl Gate {
         self.keeper.call_before(Nanos(u64::MAX));
     }
 
-    /// Takes in that the target was at a request of another shard at `at`, of the limit of that scope.
+    /// Takes in that the target was at a request of another shard at `at`, of the limit of that
+    /// scope.
     pub(super) fn arrived(&self, scope: Scope, at: Nanos) {
         if let Some(limiter) = self.inner.borrow_mut().limiter(scope) {
             limiter.arrived(at);
@@ -564,11 +615,12 @@ impl Gate {
         self.note_idleness(&mut self.inner.borrow_mut());
     }
 
-    /// Lets no request through any more; the waiting lanes are told so. Nothing was to go from `end` on. Returns what will not
-    /// happen any more.
+    /// Lets no request through any more; the waiting lanes are told so. Nothing was to go from
+    /// `end` on. Returns what will not happen any more.
     pub(super) fn close(&self, end: Nanos) -> Closed {
         if self.inner.borrow_mut().due().is_some() {
-            // What was due a moment ago and has a connection waiting for it is not to be dropped because this came first.
+            // What was due a moment ago and has a connection waiting for it is not to be dropped
+            // because this came first.
             self.grant_due();
         }
         let mut inner = self.inner.borrow_mut();
@@ -624,7 +676,8 @@ impl Gate {
         self.inner.borrow().waiting_again()
     }
 
-    /// In an open loop, for how long the next request to go has been due at `now`, ms; 0 when none is, and in a closed one.
+    /// In an open loop, for how long the next request to go has been due at `now`, ms; 0 when none
+    /// is, and in a closed one.
     pub(super) fn behind_ms(&self, now: Nanos) -> u32 {
         let mut inner = self.inner.borrow_mut();
         inner.update_timetable(now);
@@ -632,26 +685,35 @@ impl Gate {
         u32::try_from(behind_ns / 1_000_000).unwrap_or(u32::MAX)
     }
 
-    /// In an open loop, when the oldest request was scheduled that has yet to go; the end of time when there is none, and in a
-    /// closed one.
+    /// In an open loop, when the oldest request was scheduled that has yet to go; the end of time
+    /// when there is none, and in a closed one.
     pub(super) fn yet_to_go(&self, now: Nanos) -> Nanos {
         let mut inner = self.inner.borrow_mut();
         inner.update_timetable(now);
         let is_open = inner.state != State::Closed;
-        let Some(due) = inner.due() else { return Nanos(u64::MAX) };
+        let Some(due) = inner.due() else {
+            return Nanos(u64::MAX);
+        };
         let due = if is_open { due } else { Nanos(u64::MAX) };
-        self.granted().map(|(_, permit)| permit.intended).fold(due, Nanos::min)
+        self.granted()
+            .map(|(_, permit)| permit.intended)
+            .fold(due, Nanos::min)
     }
 
-    /// In an open loop, when the oldest requests were scheduled that are due at `now` and have yet to go: `most` at most. None in a closed
-    /// one.
+    /// In an open loop, when the oldest requests were scheduled that are due at `now` and have yet
+    /// to go: `most` at most. None in a closed one.
     pub(super) fn overdue(&self, now: Nanos, most: usize) -> Vec<Nanos> {
         let mut inner = self.inner.borrow_mut();
         inner.update_timetable(now);
-        if inner.state == State::Closed { Vec::new() } else { inner.overdue(now, most) }
+        if inner.state == State::Closed {
+            Vec::new()
+        } else {
+            inner.overdue(now, most)
+        }
     }
 
-    /// Take the scheduled times of requests that were dropped because the queue was full, each once.
+    /// Take the scheduled times of requests that were dropped because the queue was full, each
+    /// once.
     pub(super) fn take_dropped(&self) -> Vec<Nanos> {
         std::mem::take(&mut self.inner.borrow_mut().dropped)
     }
@@ -666,7 +728,8 @@ impl Gate {
         self.inner.borrow().ribbon.times(now)
     }
 
-    /// Return the times for which each limit has held back each host until `now`; empty with one host.
+    /// Return the times for which each limit has held back each host until `now`; empty with one
+    /// host.
     pub(super) fn host_times(&self, now: Nanos) -> Vec<HostTimes> {
         self.inner.borrow().host_times(now)
     }
@@ -676,7 +739,8 @@ impl Gate {
         self.inner.borrow_mut().courtesy(now)
     }
 
-    /// Take the counts of requests sent in slots that ended by `now`, once each; none without any limit.
+    /// Take the counts of requests sent in slots that ended by `now`, once each; none without any
+    /// limit.
     pub(super) fn take_sends(&self, now: Nanos) -> Option<Sends> {
         self.inner.borrow_mut().take_sends(now)
     }

@@ -1,7 +1,7 @@
 //! Limits of one host within a shard: requests in flight, rate, and throttle pauses.
 //!
-//! Called by the gate before it admits a request to the host. It must not read a clock or wait. Most crawls have
-//! one host; its limits are then those of the whole shard.
+//! Called by the gate before it admits a request to the host. It must not read a clock or wait.
+//! Most crawls have one host; its limits are then those of the whole shard.
 
 use super::deferred::Deferred;
 use super::limiter::Limiter;
@@ -56,11 +56,16 @@ impl Leave {
     }
 }
 
-/// The controller of a shard that begins at `start` and has `most` requests in flight at most; none unless it is adaptive.
+/// The controller of a shard that begins at `start` and has `most` requests in flight at most; none
+/// unless it is adaptive.
 fn adaptive(plan: &ShardPlan, most: u32, start: Nanos) -> Option<Adaptive> {
     let (siblings, shard) = (u64::from(plan.siblings), u64::from(plan.shard));
-    let first = u32::try_from(split_share(FIRST, siblings, shard)).unwrap_or(most).max(1);
-    plan.throttling.adaptive.map(|kind| Adaptive::new(kind, most, first, start))
+    let first = u32::try_from(split_share(FIRST, siblings, shard))
+        .unwrap_or(most)
+        .max(1);
+    plan.throttling
+        .adaptive
+        .map(|kind| Adaptive::new(kind, most, first, start))
 }
 
 impl Host {
@@ -150,7 +155,13 @@ impl Host {
         if let Some(adaptive) = &mut self.adaptive {
             adaptive.ended(attempt.done, self.under_way, attempt);
         }
-        if self.under_way >= self.adaptive.as_ref().map_or(self.most, Adaptive::limit).min(self.most) {
+        if self.under_way
+            >= self
+                .adaptive
+                .as_ref()
+                .map_or(self.most, Adaptive::limit)
+                .min(self.most)
+        {
             self.freed = self.freed.max(attempt.done);
         }
         self.under_way -= 1;

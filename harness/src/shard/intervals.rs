@@ -1,8 +1,10 @@
-//! A shard's series of seconds: times by the second in which a request was scheduled, counts by the second in which it ended.
+//! A shard's series of seconds: times by the second in which a request was scheduled, counts by the
+//! second in which it ended.
 //!
-//! An interval stays open while an attempt that was scheduled in it is under way, or in an open loop has yet to go, and is then
-//! handed over exactly once. Mostly only a handful are open: one per second that an attempt still under way was scheduled in.
-//! Those that only wait for what has yet to go have no times yet, and take little memory.
+//! An interval stays open while an attempt that was scheduled in it is under way, or in an open
+//! loop has yet to go, and is then handed over exactly once. Mostly only a handful are open: one
+//! per second that an attempt still under way was scheduled in. Those that only wait for what has
+//! yet to go have no times yet, and take little memory.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -10,28 +12,32 @@ use std::time::Duration;
 use crate::adaptive::ControllerState;
 use crate::clock::{Nanos, duration_ns};
 use crate::sample::Sample;
-use crate::stats::{AnswerBins, Bins, Bounds, Counters, Series, SeriesSet, ShardStats, Took, Unfinished, took};
+use crate::stats::{
+    AnswerBins, Bins, Bounds, Counters, Series, SeriesSet, ShardStats, Took, Unfinished, took,
+};
 use crate::wire::{BindingTimes, OpenSecond, Scheduled, SecondFigures};
 use crate::workload::{Asides, Opened};
 
 /// The length of an interval.
 pub const INTERVAL: Duration = Duration::from_secs(1);
 
-/// Limit on the intervals that are open at once; beyond it the newest takes what belongs to newer ones. It bounds the memory of a shard
-/// whose supervisor does not read; counts stay exact.
+/// Limit on the intervals that are open at once; beyond it the newest takes what belongs to newer
+/// ones. It bounds the memory of a shard whose supervisor does not read; counts stay exact.
 const MOST_OPEN: usize = 64;
 
-/// The most intervals that wait for requests that have yet to go; an older one is handed over without them, and the oldest that is
-/// left takes them.
+/// The most intervals that wait for requests that have yet to go; an older one is handed over
+/// without them, and the oldest that is left takes them.
 const MOST_WAITING: u64 = 3_600;
 
-/// The most seconds that are told of before they are complete, the oldest ones: more than any window of a threshold has.
+/// The most seconds that are told of before they are complete, the oldest ones: more than any
+/// window of a threshold has.
 const MOST_TOLD: usize = 64;
 
 /// The longest planned run whose intervals have bins.
 const BINNED: Duration = Duration::from_secs(30);
 
-/// Intervals with bins from the start of such a run on: it may last longer than planned, or have no planned end.
+/// Intervals with bins from the start of such a run on: it may last longer than planned, or have no
+/// planned end.
 const MOST_BINNED: u64 = 2 * BINNED.as_secs();
 
 /// The open intervals.
@@ -79,8 +85,8 @@ pub(super) struct Meters {
 pub(super) struct ShardInterval {
     /// Its figures.
     pub(super) figures: SecondFigures,
-    /// The counters: what ended in it, and requests that were due in it and never went. The distributions: of what was
-    /// scheduled in it.
+    /// The counters: what ended in it, and requests that were due in it and never went. The
+    /// distributions: of what was scheduled in it.
     pub(super) stats: ShardStats,
     /// Counts of what ended in it and was scheduled in the warm-up.
     pub(super) warmup: Counters,
@@ -96,13 +102,25 @@ pub(super) struct ShardInterval {
 }
 
 impl Intervals {
-    pub(super) fn new((start, measured_from): (Nanos, Nanos), bounds: Bounds, kept: &'static [Series]) -> Self {
+    pub(super) fn new(
+        (start, measured_from): (Nanos, Nanos),
+        bounds: Bounds,
+        kept: &'static [Series],
+    ) -> Self {
         Self {
-            blank: Blank { start, bounds, binned: 0 },
+            blank: Blank {
+                start,
+                bounds,
+                binned: 0,
+            },
             measured_from,
             kept,
             kept_set: SeriesSet::of(kept),
-            waited: if kept.contains(&Series::ResponseOk) { Series::ResponseOk } else { Series::ServiceOk },
+            waited: if kept.contains(&Series::ResponseOk) {
+                Series::ResponseOk
+            } else {
+                Series::ServiceOk
+            },
             first: 0,
             open: VecDeque::new(),
             in_flight: 0,
@@ -145,7 +163,8 @@ impl Intervals {
             interval.stats.record_times(sample, kept);
             interval.record_waited(sample.permit.intended, || took(sample, waited));
             interval.scheduled.record(sample.attempt.outcome);
-            interval.figures.max_sched_lag_ns = interval.figures.max_sched_lag_ns.max(sample.sched_lag_ns());
+            interval.figures.max_sched_lag_ns =
+                interval.figures.max_sched_lag_ns.max(sample.sched_lag_ns());
         }
         let is_warmup = sample.permit.intended < self.measured_from;
         let ended = self.at(sample.attempt.done);
@@ -156,7 +175,8 @@ impl Intervals {
         }
     }
 
-    /// Counts an attempt that began in interval `index` and was cut off; its item had been attempted `attempt` times before.
+    /// Counts an attempt that began in interval `index` and was cut off; its item had been
+    /// attempted `attempt` times before.
     pub(super) fn abort(&mut self, (index, attempt): (u64, u32), rest: &Unfinished) {
         self.in_flight -= 1;
         let (kept, waited) = (self.kept, self.waited);
@@ -165,7 +185,9 @@ impl Intervals {
             interval.stats.cut_off(kept, rest);
             interval.record_waited(rest.intended.unwrap_or(rest.now), || rest.took(waited));
         }
-        let is_warmup = rest.intended.is_some_and(|intended| intended < self.measured_from);
+        let is_warmup = rest
+            .intended
+            .is_some_and(|intended| intended < self.measured_from);
         let ended = self.at(rest.now);
         ended.counters_at(rest.now).abort(attempt, rest.in_flight);
         if is_warmup {
@@ -218,8 +240,8 @@ impl Intervals {
         Nanos(self.blank.start.0 + (now.since(self.blank.start) / length + 1) * length)
     }
 
-    /// Notes that the intervals before `now` are over, with what the meters show. Every second gets its interval, also one
-    /// in which nothing was scheduled.
+    /// Notes that the intervals before `now` are over, with what the meters show. Every second gets
+    /// its interval, also one in which nothing was scheduled.
     pub(super) fn cut(&mut self, now: Nanos, meters: Meters) {
         let index = now.since(self.blank.start) / duration_ns(INTERVAL);
         while self.first + (self.open.len() as u64) < index && self.has_room() {
@@ -227,8 +249,11 @@ impl Intervals {
         }
         let (in_flight, before) = (self.in_flight, self.at_cut);
         let mut newest = None;
-        for interval in
-            self.open.iter_mut().flatten().filter(|interval| !interval.over && interval.figures.index < index)
+        for interval in self
+            .open
+            .iter_mut()
+            .flatten()
+            .filter(|interval| !interval.over && interval.figures.index < index)
         {
             (interval.over, interval.figures.in_flight) = (true, in_flight);
             newest = Some(interval);
@@ -239,13 +264,17 @@ impl Intervals {
         }
     }
 
-    /// The intervals that are over and complete, when all that was scheduled before `yet_to_go` has gone. Each is handed out once.
+    /// The intervals that are over and complete, when all that was scheduled before `yet_to_go` has
+    /// gone. Each is handed out once.
     pub(super) fn take_complete(&mut self, yet_to_go: Nanos) -> Vec<ShardInterval> {
         let waits = yet_to_go.since(self.blank.start) / duration_ns(INTERVAL);
         let waits = waits.max((self.first + self.open.len() as u64).saturating_sub(MOST_WAITING));
         let mut complete = Vec::new();
         for slot in &mut self.open {
-            if slot.as_ref().is_some_and(|interval| interval.has_ended() && interval.figures.index < waits) {
+            if slot
+                .as_ref()
+                .is_some_and(|interval| interval.has_ended() && interval.figures.index < waits)
+            {
                 complete.extend(slot.take().map(ShardInterval::hand_out));
             }
         }
@@ -253,8 +282,9 @@ impl Intervals {
         complete
     }
 
-    /// The seconds that are over and wait for requests, the oldest first, with what is known of their times in `series`, given when each
-    /// request was scheduled that has not ended, and its age. Some of those that have yet to go may be missing.
+    /// The seconds that are over and wait for requests, the oldest first, with what is known of
+    /// their times in `series`, given when each request was scheduled that has not ended, and its
+    /// age. Some of those that have yet to go may be missing.
     pub(super) fn still_open(
         &self,
         series: Series,
@@ -270,7 +300,9 @@ impl Intervals {
             .collect();
         for (intended, age) in requests {
             let index = intended.since(self.blank.start) / duration_ns(INTERVAL);
-            if let Ok(at) = over.binary_search_by_key(&index, |(interval, _)| interval.figures.index) {
+            if let Ok(at) =
+                over.binary_search_by_key(&index, |(interval, _)| interval.figures.index)
+            {
                 over[at].1.push(age);
             }
         }
@@ -291,15 +323,20 @@ impl Intervals {
     pub(super) fn take_all(&mut self, meters: Meters) -> Vec<ShardInterval> {
         let before = self.at_cut;
         self.first += self.open.len() as u64;
-        let mut rest: Vec<ShardInterval> = self.open.drain(..).flatten().map(ShardInterval::hand_out).collect();
+        let mut rest: Vec<ShardInterval> = self
+            .open
+            .drain(..)
+            .flatten()
+            .map(ShardInterval::hand_out)
+            .collect();
         if let Some(last) = rest.last_mut().filter(|interval| !interval.over) {
             last.meter(before, meters);
         }
         rest
     }
 
-    /// The interval of `moment`; the next one still open when its own was handed out already, the newest when too
-    /// many are open.
+    /// The interval of `moment`; the next one still open when its own was handed out already, the
+    /// newest when too many are open.
     fn at(&mut self, moment: Nanos) -> &mut ShardInterval {
         let wanted = moment.since(self.blank.start) / duration_ns(INTERVAL);
         let mut slot = usize::try_from(wanted.saturating_sub(self.first)).unwrap_or(usize::MAX);
@@ -315,16 +352,23 @@ impl Intervals {
         self.open[slot].get_or_insert_with(|| ShardInterval::new(index, blank))
     }
 
-    /// True if another interval may be opened. What was handed out while an older one was still open takes no memory to
-    /// speak of, and neither does what waits for requests that have yet to go.
+    /// True if another interval may be opened. What was handed out while an older one was still
+    /// open takes no memory to speak of, and neither does what waits for requests that have yet to
+    /// go.
     fn has_room(&self) -> bool {
-        let open = self.open.iter().flatten().filter(|interval| !interval.has_ended()).count();
+        let open = self
+            .open
+            .iter()
+            .flatten()
+            .filter(|interval| !interval.has_ended())
+            .count();
         open < MOST_OPEN || self.open.back().is_none_or(Option::is_none)
     }
 
     fn push(&mut self) {
         let index = self.first + self.open.len() as u64;
-        self.open.push_back(Some(ShardInterval::new(index, self.blank)));
+        self.open
+            .push_back(Some(ShardInterval::new(index, self.blank)));
     }
 
     fn get(&mut self, index: u64) -> Option<&mut ShardInterval> {
@@ -341,15 +385,29 @@ impl Intervals {
 }
 
 impl ShardInterval {
-    fn new(index: u64, Blank { start, bounds, binned }: Blank) -> Self {
+    fn new(
+        index: u64,
+        Blank {
+            start,
+            bounds,
+            binned,
+        }: Blank,
+    ) -> Self {
         Self {
-            figures: SecondFigures { index, ..SecondFigures::default() },
+            figures: SecondFigures {
+                index,
+                ..SecondFigures::default()
+            },
             begins: Nanos(start.0 + index * duration_ns(INTERVAL)),
             stats: ShardStats::new(bounds),
             warmup: Counters::default(),
             scheduled: Scheduled::default(),
             answers: AnswerBins::default(),
-            bins: if index < binned { Bins::new() } else { Bins::default() },
+            bins: if index < binned {
+                Bins::new()
+            } else {
+                Bins::default()
+            },
             pending: 0,
             over: false,
         }
@@ -375,7 +433,10 @@ impl ShardInterval {
     /// Its counters, those of its bins included.
     fn counters(&self) -> Counters {
         let mut all = self.stats.counters.clone();
-        self.bins.as_slice().iter().for_each(|bin| all.merge(&bin.counters));
+        self.bins
+            .as_slice()
+            .iter()
+            .for_each(|bin| all.merge(&bin.counters));
         all
     }
 
@@ -416,9 +477,19 @@ mod tests {
             outcome: Outcome::Ok,
             advice: Advice::default(),
         };
-        let permit =
-            Permit { id: 0, attempt: 0, first_intended: intended, intended, ready: intended, admitted: intended };
-        Sample { permit, attempt, fate: Fate::Ended }
+        let permit = Permit {
+            id: 0,
+            attempt: 0,
+            first_intended: intended,
+            intended,
+            ready: intended,
+            admitted: intended,
+        };
+        Sample {
+            permit,
+            attempt,
+            fate: Fate::Ended,
+        }
     }
 
     const S: u64 = 1_000_000_000;
@@ -432,36 +503,82 @@ mod tests {
         let slow = intervals.begin(Nanos(5 + S / 2));
         let quick = intervals.begin(Nanos(5 + S + 1));
         intervals.finish(quick, &sample(Nanos(5 + S + 1), Nanos(5 + S + 2)));
-        intervals.cut(Nanos(5 + 4 * S), Meters { cpu_us: 70, ..Meters::default() });
-        let complete: Vec<u64> =
-            intervals.take_complete(NOTHING).iter().map(|interval| interval.figures.index).collect();
+        intervals.cut(
+            Nanos(5 + 4 * S),
+            Meters {
+                cpu_us: 70,
+                ..Meters::default()
+            },
+        );
+        let complete: Vec<u64> = intervals
+            .take_complete(NOTHING)
+            .iter()
+            .map(|interval| interval.figures.index)
+            .collect();
         assert_eq!(complete, [1, 2, 3]);
         intervals.finish(slow, &sample(Nanos(5 + S / 2), Nanos(5 + 4 * S)));
         let late = intervals.take_complete(NOTHING);
-        assert_eq!((late.len(), late[0].figures.index, late[0].figures.in_flight), (1, 0, 1));
-        assert_eq!(intervals.begin(Nanos(6)), 4, "a second that was handed out is not opened again");
+        assert_eq!(
+            (late.len(), late[0].figures.index, late[0].figures.in_flight),
+            (1, 0, 1)
+        );
+        assert_eq!(
+            intervals.begin(Nanos(6)),
+            4,
+            "a second that was handed out is not opened again"
+        );
     }
 
     #[test]
     fn what_this_machine_lacked_is_no_failure_of_the_target() {
         let mut intervals = Intervals::new((Nanos(0), Nanos(0)), bounds(), &Series::PER_INTERVAL);
-        for kind in [ErrorKind::AddressUnavailable, ErrorKind::TooManyFiles, ErrorKind::Reset] {
+        for kind in [
+            ErrorKind::AddressUnavailable,
+            ErrorKind::TooManyFiles,
+            ErrorKind::Reset,
+        ] {
             let index = intervals.begin(Nanos(1));
             let mut sample = sample(Nanos(1), Nanos(2));
             sample.attempt.outcome = Outcome::Error(kind);
             intervals.finish(index, &sample);
         }
         let scheduled = intervals.take_all(Meters::default())[0].scheduled;
-        assert_eq!(scheduled, Scheduled { requests: 3, good: 0, failed: 1 });
+        assert_eq!(
+            scheduled,
+            Scheduled {
+                requests: 3,
+                good: 0,
+                failed: 1
+            }
+        );
     }
 
     #[test]
     fn what_was_used_before_the_start_is_in_no_second() {
         let mut intervals = Intervals::new((Nanos(0), Nanos(0)), bounds(), &Series::PER_INTERVAL);
-        intervals.meter_from(Meters { cpu_us: 900, ..Meters::default() });
-        intervals.cut(Nanos(S), Meters { cpu_us: 970, ..Meters::default() });
-        intervals.cut(Nanos(2 * S), Meters { cpu_us: 1_000, ..Meters::default() });
-        let used: Vec<u64> = intervals.take_complete(NOTHING).iter().map(|interval| interval.figures.cpu_us).collect();
+        intervals.meter_from(Meters {
+            cpu_us: 900,
+            ..Meters::default()
+        });
+        intervals.cut(
+            Nanos(S),
+            Meters {
+                cpu_us: 970,
+                ..Meters::default()
+            },
+        );
+        intervals.cut(
+            Nanos(2 * S),
+            Meters {
+                cpu_us: 1_000,
+                ..Meters::default()
+            },
+        );
+        let used: Vec<u64> = intervals
+            .take_complete(NOTHING)
+            .iter()
+            .map(|interval| interval.figures.cpu_us)
+            .collect();
         assert_eq!(used, [70, 30]);
     }
 
@@ -471,7 +588,11 @@ mod tests {
         let under_way = intervals.begin(Nanos(S / 2));
         intervals.cut(Nanos(3 * S), Meters::default());
         let due = Nanos(S / 2 + 1);
-        let rest = Unfinished { now: Nanos(3 * S), intended: Some(due), ..Unfinished::default() };
+        let rest = Unfinished {
+            now: Nanos(3 * S),
+            intended: Some(due),
+            ..Unfinished::default()
+        };
         intervals.drop_request(due, &rest);
         intervals.finish(under_way, &sample(Nanos(S / 2), Nanos(3 * S)));
         let told = |interval: &ShardInterval| {
@@ -491,14 +612,22 @@ mod tests {
         let mut intervals = Intervals::new((Nanos(5), Nanos(5)), bounds(), &Series::PER_INTERVAL);
         let mut taken = |at: u64, yet_to_go: u64| -> Vec<u64> {
             (1..=at).for_each(|second| intervals.cut(Nanos(5 + second * S), Meters::default()));
-            intervals.take_complete(Nanos(5 + yet_to_go)).iter().map(|interval| interval.figures.index).collect()
+            intervals
+                .take_complete(Nanos(5 + yet_to_go))
+                .iter()
+                .map(|interval| interval.figures.index)
+                .collect()
         };
         assert_eq!(taken(3, S - 1), [0; 0]);
         assert_eq!(taken(3, S), [0]);
         assert_eq!(taken(200, 2 * S), [1]);
         assert_eq!(taken(3_602, 2 * S), [0; 0]);
         assert_eq!(taken(3_603, 2 * S), [2]);
-        assert_eq!(intervals.begin(Nanos(5 + 2 * S)), 3, "the oldest that is left");
+        assert_eq!(
+            intervals.begin(Nanos(5 + 2 * S)),
+            3,
+            "the oldest that is left"
+        );
         intervals.finish(3, &sample(Nanos(5 + 2 * S), Nanos(5 + 3_000 * S)));
         assert_eq!(intervals.begin(Nanos(5 + 3_000 * S)), 3_000);
     }

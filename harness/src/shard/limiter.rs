@@ -1,8 +1,9 @@
-//! A rate limit as one shard keeps it: its share of the rate, the distance to requests of other shards, and what was sent.
+//! A rate limit as one shard keeps it: its share of the rate, the distance to requests of other
+//! shards, and what was sent.
 //!
-//! The run has one, and so has each of its hosts. Checked by the gate twice: before a request is admitted, and again once
-//! it has its connection, because requests admitted one after another may get their connections together. It must not wait or
-//! read a clock.
+//! The run has one, and so has each of its hosts. Checked by the gate twice: before a request is
+//! admitted, and again once it has its connection, because requests admitted one after another may
+//! get their connections together. It must not wait or read a clock.
 
 use super::slots::Slots;
 use super::spacing::Spacing;
@@ -22,7 +23,11 @@ pub(super) struct Limiter {
 impl Limiter {
     /// A limiter of a run that starts at `start`.
     pub(super) const fn new(pacer: Pacer, spacing: Spacing, start: Nanos) -> Self {
-        Self { pacer, spacing, slots: Slots::new(start) }
+        Self {
+            pacer,
+            spacing,
+            slots: Slots::new(start),
+        }
     }
 
     /// True if requests may be let through and written at any time, and none of them is counted.
@@ -42,10 +47,13 @@ impl Limiter {
 
     /// Ask if a request that was let through may be written at `now`. Nothing is charged.
     pub(super) fn peek_send(&self, now: Nanos) -> Pace {
-        self.pacer.peek_send(now).no_sooner(self.spacing.next(), now)
+        self.pacer
+            .peek_send(now)
+            .no_sooner(self.spacing.next(), now)
     }
 
-    /// Counts a request that is written at `now`. Some when the other shards have to keep their distance from it.
+    /// Counts a request that is written at `now`. Some when the other shards have to keep their
+    /// distance from it.
     pub(super) fn sent(&mut self, now: Nanos) -> Option<Nanos> {
         self.pacer.sent(now);
         if self.pacer.audit().is_some() {
@@ -70,7 +78,8 @@ impl Limiter {
         self.withdrawn();
     }
 
-    /// Takes in an attempt that ended. Some when the other shards have to know when the target was at it.
+    /// Takes in an attempt that ended. Some when the other shards have to know when the target was
+    /// at it.
     pub(super) fn ended(&mut self, attempt: &Attempt) -> Option<Nanos> {
         self.spacing.ended(attempt)
     }
@@ -87,7 +96,10 @@ impl Limiter {
 
     /// Use of the limit; none without one.
     pub(super) fn budget_use(&self) -> Option<BudgetUse> {
-        self.pacer.audit().map(|audit| BudgetUse { worst: audit.worst(), kept: audit.kept() })
+        self.pacer.audit().map(|audit| BudgetUse {
+            worst: audit.worst(),
+            kept: audit.kept(),
+        })
     }
 
     /// Requests sent, by slot; see [`Slots`].

@@ -1,8 +1,9 @@
-//! Event-loop delay of a shard: a timer fires every 10 ms, and [`Engine::beat`] records its lateness.
+//! Event-loop delay of a shard: a timer fires every 10 ms, and [`Engine::beat`] records its
+//! lateness.
 //!
-//! A late loop was not run by the kernel, or was held up by code that does not yield; requests in flight then look slower
-//! than the target was. The runtime's timer rounds up to whole milliseconds, so up to 1 ms of the delay is its own. It must
-//! not do anything else.
+//! A late loop was not run by the kernel, or was held up by code that does not yield; requests in
+//! flight then look slower than the target was. The runtime's timer rounds up to whole
+//! milliseconds, so up to 1 ms of the delay is its own. It must not do anything else.
 
 use std::rc::Rc;
 
@@ -57,16 +58,21 @@ mod tests {
         }
     }
 
-    /// Return the event-loop delay of an engine over a second of virtual time in which the process did not run for `stopped`, and the
-    /// number of delays of 100 ms to 1 s.
+    /// Return the event-loop delay of an engine over a second of virtual time in which the process
+    /// did not run for `stopped`, and the number of delays of 100 ms to 1 s.
     fn lag(stopped: Duration) -> (Exact, u64) {
         let mut builder = Builder::new_current_thread();
-        let runtime = builder.enable_time().start_paused(true).build_local(LocalOptions::default()).unwrap();
+        let runtime = builder
+            .enable_time()
+            .start_paused(true)
+            .build_local(LocalOptions::default())
+            .unwrap();
         runtime.block_on(async {
             let clock = Clock::start();
             let engine = Engine::new(Nothing, &plan().split(&[]).remove(0), clock, clock.now());
             let pulse = LoopDelayProbe::start(&engine);
-            tokio::time::sleep_until(clock.instant(clock.now().plus(Duration::from_millis(405)))).await;
+            tokio::time::sleep_until(clock.instant(clock.now().plus(Duration::from_millis(405))))
+                .await;
             // Nothing runs while time goes on.
             tokio::time::advance(stopped).await;
             tokio::time::sleep(Duration::from_millis(595).saturating_sub(stopped)).await;
@@ -74,7 +80,10 @@ mod tests {
             tokio::time::sleep(Duration::from_secs(1)).await;
             engine.totals(|stats, _, _| {
                 let lag = stats.timing(Series::LoopLag).unwrap();
-                (*lag.exact(), lag.histogram().count_between(100_000_000, 1_000_000_000))
+                (
+                    *lag.exact(),
+                    lag.histogram().count_between(100_000_000, 1_000_000_000),
+                )
             })
         })
     }
@@ -83,7 +92,11 @@ mod tests {
     fn a_shard_that_runs_is_never_late() {
         let (lag, late) = lag(Duration::ZERO);
         assert_eq!((lag.max_ns, late), (0, 0));
-        assert!((99..=100).contains(&lag.count), "{}: it ended with the pulse", lag.count);
+        assert!(
+            (99..=100).contains(&lag.count),
+            "{}: it ended with the pulse",
+            lag.count
+        );
     }
 
     #[test]

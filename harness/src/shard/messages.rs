@@ -29,7 +29,8 @@ impl Messages {
         self.pending.take()
     }
 
-    /// The frames that were sent since the last call, once there is one. Dropping the future loses nothing.
+    /// The frames that were sent since the last call, once there is one. Dropping the future loses
+    /// nothing.
     pub(super) async fn next(&self) -> Vec<Frame> {
         poll_fn(|cx| {
             let pending = self.take();

@@ -1,7 +1,8 @@
-//! The shard's end of the pipe to the supervisor: sends a shard's frames up, whole, whatever is dropped in between.
+//! The shard's end of the pipe to the supervisor: sends a shard's frames up, whole, whatever is
+//! dropped in between.
 //!
-//! The reporter's future is dropped when the crawl ends, perhaps in the middle of a frame. What it had queued stays here
-//! and goes out first, so the supervisor never sees a frame cut in two.
+//! The reporter's future is dropped when the crawl ends, perhaps in the middle of a frame. What it
+//! had queued stays here and goes out first, so the supervisor never sees a frame cut in two.
 
 use std::future::poll_fn;
 use std::io;
@@ -36,7 +37,9 @@ enum Urgency {
 impl Urgency {
     const fn of(frame: &Frame) -> Self {
         match frame {
-            Frame::Progress(_) | Frame::Interval(_) | Frame::Open(_) | Frame::Sends(_) => Self::Waits,
+            Frame::Progress(_) | Frame::Interval(_) | Frame::Open(_) | Frame::Sends(_) => {
+                Self::Waits
+            }
             Frame::Ready
             | Frame::Refused(_)
             | Frame::Pause(_)
@@ -56,7 +59,13 @@ impl Urgency {
 impl<W: AsyncWrite + Unpin> Outbox<W> {
     /// An outbox that writes to `pipe` and rings `bell`.
     pub(super) const fn new(pipe: W, bell: Option<Bell>) -> Self {
-        Self { pipe, bell, pending: Vec::new(), written: 0, haste: Urgency::Waits }
+        Self {
+            pipe,
+            bell,
+            pending: Vec::new(),
+            written: 0,
+            haste: Urgency::Waits,
+        }
     }
 
     /// Adds a frame to what goes out.
@@ -72,7 +81,8 @@ impl<W: AsyncWrite + Unpin> Outbox<W> {
     pub(super) async fn flush(&mut self) -> io::Result<()> {
         while self.written < self.pending.len() {
             self.written += poll_fn(|cx| {
-                let written = Pin::new(&mut self.pipe).poll_write(cx, &self.pending[self.written..]);
+                let written =
+                    Pin::new(&mut self.pipe).poll_write(cx, &self.pending[self.written..]);
                 if written.is_pending() {
                     // There is no room until the supervisor looks.
                     self.ring();

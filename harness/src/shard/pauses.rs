@@ -1,11 +1,13 @@
-//! Waiting because the target asks for it: pauses, the pace at which a quota lasts, and the counts of waits respected.
+//! Waiting because the target asks for it: pauses, the pace at which a quota lasts, and the counts
+//! of waits respected.
 //!
 //! Called by the gate. It must not read a clock or wait; draws come from a seeded generator.
 //!
-//! Nothing is sent before a wait that the target asked for is over. Waits are jittered upward only: the shards
-//! resume one after another within a tenth of the wait, so that they do not all come back at the same instant. Their order
-//! changes from pause to pause: the first to resume may use up all that the target lets through until it throttles again.
-//! A wait longer than `--max-pause` is cut, and what is then sent early is counted.
+//! Nothing is sent before a wait that the target asked for is over. Waits are jittered upward only:
+//! the shards resume one after another within a tenth of the wait, so that they do not all come
+//! back at the same instant. Their order changes from pause to pause: the first to resume may use
+//! up all that the target lets through until it throttles again. A wait longer than `--max-pause`
+//! is cut, and what is then sent early is counted.
 
 use std::time::Duration;
 
@@ -17,11 +19,12 @@ use crate::plan::{OnThrottle, ShardPlan, ThrottlingPolicy};
 use crate::sample::{Attempt, Outcome, Permit};
 use crate::wire::{PauseCause, PauseOrder, ThrottlingCounts};
 
-/// Divisor that gives the most by which a pause is made longer than promised: a tenth of it, enough to spread shards that received the
-/// same wait, too little to be felt.
+/// Divisor that gives the most by which a pause is made longer than promised: a tenth of it, enough
+/// to spread shards that received the same wait, too little to be felt.
 const SPREAD: u32 = 10;
 
-/// For this long the shards resume in the same order, ns: throttled answers come in bursts, and each shard follows the latest of a burst.
+/// For this long the shards resume in the same order, ns: throttled answers come in bursts, and
+/// each shard follows the latest of a burst.
 const TURN_NS: u64 = 1_000_000_000;
 
 /// The brake of one shard.
@@ -38,7 +41,8 @@ pub(super) struct ThrottlePauses {
     promised: Nanos,
     /// True if something went before that.
     broken: Broken,
-    /// Since when the shard has been throttled and the end of that pause, until a good answer to a request that was admitted after it.
+    /// Since when the shard has been throttled and the end of that pause, until a good answer to a
+    /// request that was admitted after it.
     throttled_since: Option<(Nanos, Nanos)>,
     /// When the current or latest pause began.
     paused_at: Nanos,
@@ -67,7 +71,9 @@ impl ThrottlePauses {
             throttling: plan.throttling,
             shard: plan.shard,
             siblings: plan.siblings.max(1),
-            draw: fastrand::Rng::with_seed(plan.seed ^ (u64::from(plan.shard) << 32) ^ u64::from(host)),
+            draw: fastrand::Rng::with_seed(
+                plan.seed ^ (u64::from(plan.shard) << 32) ^ u64::from(host),
+            ),
             resume: Nanos::default(),
             promised: Nanos::default(),
             broken: Broken::NoPromise,
@@ -109,7 +115,8 @@ impl ThrottlePauses {
         self.quota.admitted(now);
     }
 
-    /// Counts a request that is written at `now`: with all that is known of pauses by then, it is decided now that it goes.
+    /// Counts a request that is written at `now`: with all that is known of pauses by then, it is
+    /// decided now that it goes.
     pub(super) fn sent(&mut self, now: Nanos) {
         if now < self.promised {
             self.books.early_attempts += 1;
@@ -124,8 +131,12 @@ impl ThrottlePauses {
             Outcome::Ok | Outcome::NotFound => self.recovered(permit, attempt),
             Outcome::Redirected | Outcome::SoftBlocked | Outcome::Rejected | Outcome::Error(_) => {}
         }
-        let quota =
-            attempt.advice.quota.as_deref().copied().filter(|_| self.throttling.on_throttle == OnThrottle::Honor)?;
+        let quota = attempt
+            .advice
+            .quota
+            .as_deref()
+            .copied()
+            .filter(|_| self.throttling.on_throttle == OnThrottle::Honor)?;
         let wait = self.quota.hear(attempt.done, quota)?;
         Some(self.order(PauseCause::UsedUp, attempt.done, wait, attempt.done))
     }
@@ -143,7 +154,8 @@ impl ThrottlePauses {
         let wait = match told {
             Some(told) => told,
             // Half of it at least: a wait of nothing is no answer to a refusal.
-            None => backoff_ceiling(self.untold, self.throttling.backoff).mul_f64(0.5 + self.draw() / 2.0),
+            None => backoff_ceiling(self.untold, self.throttling.backoff)
+                .mul_f64(0.5 + self.draw() / 2.0),
         };
         if told.is_none() && attempt.done >= self.resume {
             self.untold = self.untold.saturating_add(1);
@@ -156,12 +168,28 @@ impl ThrottlePauses {
         ))
     }
 
-    fn order(&mut self, cause: PauseCause, at: Nanos, wait: Duration, promised: Nanos) -> PauseOrder {
+    fn order(
+        &mut self,
+        cause: PauseCause,
+        at: Nanos,
+        wait: Duration,
+        promised: Nanos,
+    ) -> PauseOrder {
         let taken = wait.min(self.throttling.max_pause);
-        let spread = if taken < wait { Duration::ZERO } else { taken / SPREAD };
+        let spread = if taken < wait {
+            Duration::ZERO
+        } else {
+            taken / SPREAD
+        };
         self.books.cut_pauses += u64::from(taken < wait);
-        let order =
-            PauseOrder { host: self.host, cause, at, until: at.plus(taken), spread_ns: duration_ns(spread), promised };
+        let order = PauseOrder {
+            host: self.host,
+            cause,
+            at,
+            until: at.plus(taken),
+            spread_ns: duration_ns(spread),
+            promised,
+        };
         self.pause(order);
         order
     }
@@ -175,12 +203,14 @@ impl ThrottlePauses {
     }
 
     fn pause(&mut self, order: PauseOrder) {
-        // All shards draw the same turn for the answers of one burst, and only the first half of each shard's part is used: what is
-        // left keeps it apart from the next one.
+        // All shards draw the same turn for the answers of one burst, and only the first half of
+        // each shard's part is used: what is left keeps it apart from the next one.
         let turn = fastrand::Rng::with_seed(order.at.0 / TURN_NS).u32(..self.siblings);
         let place = (self.shard + turn) % self.siblings;
         let place = (f64::from(place) + self.draw() / 2.0) / f64::from(self.siblings);
-        let resume = order.until.plus(Duration::from_nanos(order.spread_ns).mul_f64(place));
+        let resume = order
+            .until
+            .plus(Duration::from_nanos(order.spread_ns).mul_f64(place));
         if order.at >= self.resume {
             self.paused_at = order.at;
         }
@@ -214,9 +244,13 @@ impl ThrottlePauses {
             self.untold = 0;
         }
         // What was in flight when the target throttled says nothing of the time after it.
-        if let Some((since, _)) = self.throttled_since.filter(|(_, until)| permit.admitted >= *until) {
+        if let Some((since, _)) = self
+            .throttled_since
+            .filter(|(_, until)| permit.admitted >= *until)
+        {
             // The target may have throttled again before this answer arrived.
-            self.throttled_since = (permit.admitted < self.resume).then_some((self.paused_at, self.resume));
+            self.throttled_since =
+                (permit.admitted < self.resume).then_some((self.paused_at, self.resume));
             let took = attempt.done.since(since);
             self.books.recoveries += 1;
             self.books.recovery_sum_ns += took;
@@ -231,7 +265,10 @@ impl ThrottlePauses {
 
     /// The counts as they would be if the run ended at `now`.
     pub(super) fn books(&self, now: Nanos) -> ThrottlingCounts {
-        let mut end = ThrottlingCounts { paused_ns: self.books.paused_ns - self.resume.since(now), ..self.books };
+        let mut end = ThrottlingCounts {
+            paused_ns: self.books.paused_ns - self.resume.since(now),
+            ..self.books
+        };
         match self.broken {
             Broken::NoPromise => {}
             Broken::No => end.honoured += 1,

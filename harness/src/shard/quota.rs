@@ -1,4 +1,5 @@
-//! Pace at which the rest of a quota lasts until its renewal, so that the target need not refuse requests.
+//! Pace at which the rest of a quota lasts until its renewal, so that the target need not refuse
+//! requests.
 //!
 //! Called by `ThrottlePauses`. It must not read a clock.
 
@@ -8,11 +9,12 @@ use crate::clock::{Nanos, duration_ns};
 use crate::pacer::{Gcra, Pace};
 use crate::sample::Quota;
 
-/// Quotas smaller than this are no quotas to plan with: what is left of them is refilled before it could be spread.
+/// Quotas smaller than this are no quotas to plan with: what is left of them is refilled before it
+/// could be spread.
 const SMALLEST_QUOTA: u64 = 10;
 
-/// A reset this near says little of a small quota: it is told in whole seconds, and a bucket of one request that fills a
-/// hundred times a second has nothing left after each.
+/// A reset this near says little of a small quota: it is told in whole seconds, and a bucket of one
+/// request that fills a hundred times a second has nothing left after each.
 const ROUNDED: Duration = Duration::from_secs(1);
 
 /// Lateness up to which a request under a quota's pace does not cost a later one its place.
@@ -20,8 +22,8 @@ const CATCH_UP_NS: u64 = 10_000_000;
 
 /// The pace at which what is left of a quota lasts until there is more.
 ///
-/// The first half is free: a quota that is hardly used needs no pace. From there on what is left is spread over the time
-/// that it has to last, each shard taking its part.
+/// The first half is free: a quota that is hardly used needs no pace. From there on what is left is
+/// spread over the time that it has to last, each shard taking its part.
 #[derive(Debug)]
 pub(super) struct QuotaPace {
     /// Number of shards that share it.
@@ -38,7 +40,14 @@ pub(super) struct QuotaPace {
 impl QuotaPace {
     /// None yet, of a quota that so many shards share.
     pub(super) const fn new(siblings: u32, longest: Duration) -> Self {
-        Self { siblings, longest, most: 0, interval: Duration::ZERO, until: Nanos(0), schedule: Gcra::new(Nanos(0)) }
+        Self {
+            siblings,
+            longest,
+            most: 0,
+            interval: Duration::ZERO,
+            until: Nanos(0),
+            schedule: Gcra::new(Nanos(0)),
+        }
     }
 
     /// Takes in what is left. Some when nothing is, and for how long.
@@ -57,7 +66,9 @@ impl QuotaPace {
         if quota.remaining.saturating_mul(2) > most {
             self.until = at;
         } else {
-            self.interval = (resets_in / left).saturating_mul(self.siblings).min(self.longest);
+            self.interval = (resets_in / left)
+                .saturating_mul(self.siblings)
+                .min(self.longest);
             self.until = at.plus(resets_in.min(self.longest));
         }
         None
@@ -66,7 +77,11 @@ impl QuotaPace {
     /// When the next request may go, or since when. Going is not charged.
     pub(super) fn poll(&self, now: Nanos) -> Pace {
         let due = self.schedule.allowed_since(CATCH_UP_NS).min(self.until);
-        if due <= now { Pace::Go(due) } else { Pace::Wait(due) }
+        if due <= now {
+            Pace::Go(due)
+        } else {
+            Pace::Wait(due)
+        }
     }
 
     /// Counts a request that goes at `now`.

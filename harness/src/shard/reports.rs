@@ -1,5 +1,5 @@
-//! Reports of a shard to its supervisor: its progress and its seconds while it crawls and while its workload finishes, and everything at its
-//! end.
+//! Reports of a shard to its supervisor: its progress and its seconds while it crawls and while its
+//! workload finishes, and everything at its end.
 //!
 //! Called by the shard's life. It must not decide what the shard does.
 
@@ -21,8 +21,8 @@ use crate::workload::Workload;
 /// Interval between a shard's progress frames: four times a second looks alive and costs nothing.
 const PROGRESS_EVERY: Duration = Duration::from_millis(250);
 
-/// Tells the supervisor how far the shard is, what it has to know at once, and hands over each interval once it is
-/// complete. Ends only by failing.
+/// Tells the supervisor how far the shard is, what it has to know at once, and hands over each
+/// interval once it is complete. Ends only by failing.
 pub(super) async fn report<W, T>(
     engine: &Engine<W>,
     outbox: &mut Outbox<T>,
@@ -69,15 +69,26 @@ where
 
 fn meters<W: Workload>(engine: &Engine<W>, vitals: &CpuReadings, now: Nanos) -> Meters {
     let gate = engine.gate();
-    Meters { cpu_us: vitals.used().cpu_us(), binding: gate.binding(now), standing: gate.standing() }
+    Meters {
+        cpu_us: vitals.used().cpu_us(),
+        binding: gate.binding(now),
+        standing: gate.standing(),
+    }
 }
 
-fn queue_sends<W, T>(engine: &Engine<W>, outbox: &mut Outbox<T>, now: Nanos) -> Result<(), WireError>
+fn queue_sends<W, T>(
+    engine: &Engine<W>,
+    outbox: &mut Outbox<T>,
+    now: Nanos,
+) -> Result<(), WireError>
 where
     W: Workload,
     T: AsyncWrite + Unpin,
 {
-    engine.gate().take_sends(now).map_or(Ok(()), |sends| outbox.queue(&Frame::Sends(sends)))
+    engine
+        .gate()
+        .take_sends(now)
+        .map_or(Ok(()), |sends| outbox.queue(&Frame::Sends(sends)))
 }
 
 /// Sends everything that is known of a shard whose attempts were over at `ended`.
@@ -123,7 +134,8 @@ where
     Ok(link.outbox.flush().await?)
 }
 
-/// Queues what was said and done in the last moment, such as IDs given away, and the seconds that were not handed over yet.
+/// Queues what was said and done in the last moment, such as IDs given away, and the seconds that
+/// were not handed over yet.
 fn queue_rest<W, R, T>(engine: &Engine<W>, link: &mut Link<R, T>) -> Result<(), WireError>
 where
     W: Workload,
@@ -132,7 +144,11 @@ where
     let Link { outbox, vitals, .. } = link;
     let now = engine.clock().now();
     let meters = meters(engine, vitals, now);
-    engine.gate().last_messages().iter().try_for_each(|message| outbox.queue(message))?;
+    engine
+        .gate()
+        .last_messages()
+        .iter()
+        .try_for_each(|message| outbox.queue(message))?;
     for interval in engine.intervals(|intervals| intervals.take_all(meters)) {
         outbox.queue(&interval_frame(interval)?)?;
     }
@@ -151,9 +167,13 @@ fn interval_frame(interval: ShardInterval) -> Result<Frame, WireError> {
     })))
 }
 
-/// Lets the workload finish. That may take longer than the supervisor waits for a report, so all seconds are handed over first, and
-/// progress is reported in the meantime. What the supervisor says is read no more. Returns when the attempts were over.
-pub(super) async fn finish<W, R, T>(engine: &Engine<W>, link: &mut Link<R, T>) -> Result<Nanos, ShardError>
+/// Lets the workload finish. That may take longer than the supervisor waits for a report, so all
+/// seconds are handed over first, and progress is reported in the meantime. What the supervisor
+/// says is read no more. Returns when the attempts were over.
+pub(super) async fn finish<W, R, T>(
+    engine: &Engine<W>,
+    link: &mut Link<R, T>,
+) -> Result<Nanos, ShardError>
 where
     W: Workload,
     T: AsyncWrite + Unpin,

@@ -1,7 +1,8 @@
 //! Decide if a failed item gets another attempt, and when: the retry budget and the backoff.
 //!
-//! Called by the gate (`Limits::try_again`), for attempts whose workload allows a repetition (the crawl: `src/crawl/throttling/retry.rs`). It must not read a clock; draws
-//! come from a seeded generator, so that a run can be repeated.
+//! Called by the gate (`Limits::try_again`), for attempts whose workload allows a repetition (the
+//! crawl: `src/crawl/throttling/retry.rs`). It must not read a clock; draws come from a seeded
+//! generator, so that a run can be repeated.
 
 use std::time::Duration;
 
@@ -10,10 +11,12 @@ use crate::plan::{Backoff, RETRY_RESERVE, ShardPlan, ThrottlingPolicy, split_sha
 /// Cost of one retry, in the unit in which first attempts earn: a hundredth of a retry.
 const COST: u64 = 100;
 
-/// Retries that a shard can save up at most. It bounds what a long good time can unleash in a bad one.
+/// Retries that a shard can save up at most. It bounds what a long good time can unleash in a bad
+/// one.
 const MOST_SAVED: u64 = 1_000;
 
-/// A shard's part of the retry budget: first attempts earn a share of a retry each, and there is a small reserve.
+/// A shard's part of the retry budget: first attempts earn a share of a retry each, and there is a
+/// small reserve.
 #[derive(Debug)]
 pub(super) struct RetryBudget {
     earned_each: u64,
@@ -25,10 +28,23 @@ pub(super) struct RetryBudget {
 impl RetryBudget {
     /// The budget of a shard.
     pub(super) fn new(plan: &ShardPlan) -> Self {
-        let ThrottlingPolicy { retries, retry_budget_percent, .. } = plan.throttling;
-        let reserve = split_share(RETRY_RESERVE, u64::from(plan.siblings), u64::from(plan.shard)).max(1);
+        let ThrottlingPolicy {
+            retries,
+            retry_budget_percent,
+            ..
+        } = plan.throttling;
+        let reserve = split_share(
+            RETRY_RESERVE,
+            u64::from(plan.siblings),
+            u64::from(plan.shard),
+        )
+        .max(1);
         // No budget means none: the reserve is there for runs that have just begun.
-        let reserve = if retry_budget_percent == 0 { 0 } else { reserve };
+        let reserve = if retry_budget_percent == 0 {
+            0
+        } else {
+            reserve
+        };
         Self {
             earned_each: u64::from(retry_budget_percent),
             saved: reserve * COST,
@@ -73,13 +89,18 @@ pub(super) enum RetryDecision {
     BudgetIsEmpty,
 }
 
-/// The back-off before retry number `n`, counted from 0: `unit * min(cap, base * 2^n)`, with `unit` drawn evenly from 0
-/// to 1 ("full jitter" of Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog, 2015).
+/// The back-off before retry number `n`, counted from 0: `unit * min(cap, base * 2^n)`, with `unit`
+/// drawn evenly from 0 to 1 ("full jitter" of Brooker, "Exponential Backoff And Jitter", AWS
+/// Architecture Blog, 2015).
 ///
 /// Never longer than the cap. A unit that is no number counts as 0.
 pub(super) fn backoff(n: u32, unit: f64, Backoff { base, cap }: Backoff) -> Duration {
     let ceiling = backoff_ceiling(n, Backoff { base, cap });
-    let unit = if unit.is_nan() { 0.0 } else { unit.clamp(0.0, 1.0) };
+    let unit = if unit.is_nan() {
+        0.0
+    } else {
+        unit.clamp(0.0, 1.0)
+    };
     // The product of the longest durations may round up beyond what can be held.
     let drawn = Duration::try_from_secs_f64(ceiling.as_secs_f64() * unit);
     drawn.unwrap_or(ceiling).min(ceiling)
@@ -110,7 +131,11 @@ mod tests {
         let mut budget = budget(2, 20, 10);
         assert_eq!(
             [1, 2, 3].map(|n| budget.spend(n)),
-            [RetryDecision::Granted, RetryDecision::Granted, RetryDecision::ItemHadItsShare]
+            [
+                RetryDecision::Granted,
+                RetryDecision::Granted,
+                RetryDecision::ItemHadItsShare
+            ]
         );
         let mut rest = 0;
         while budget.spend(1) == RetryDecision::Granted {
@@ -118,7 +143,10 @@ mod tests {
         }
         assert_eq!(rest, 8, "a tenth of the reserve, less two");
         (0..9).for_each(|_| budget.earn());
-        assert_eq!([1, 1].map(|n| budget.spend(n)), [RetryDecision::Granted, RetryDecision::BudgetIsEmpty]);
+        assert_eq!(
+            [1, 1].map(|n| budget.spend(n)),
+            [RetryDecision::Granted, RetryDecision::BudgetIsEmpty]
+        );
     }
 
     #[test]
@@ -130,11 +158,43 @@ mod tests {
     #[test]
     fn a_back_off_doubles_up_to_its_cap() {
         let ms = Duration::from_millis;
-        let whole = |n| backoff(n, 1.0, Backoff { base: ms(100), cap: ms(20_000) });
-        let expected = [100, 200, 400, 800, 1_600, 3_200, 6_400, 12_800, 20_000, 20_000].map(ms);
+        let whole = |n| {
+            backoff(
+                n,
+                1.0,
+                Backoff {
+                    base: ms(100),
+                    cap: ms(20_000),
+                },
+            )
+        };
+        let expected = [
+            100, 200, 400, 800, 1_600, 3_200, 6_400, 12_800, 20_000, 20_000,
+        ]
+        .map(ms);
         assert_eq!([0, 1, 2, 3, 4, 5, 6, 7, 8, u32::MAX].map(whole), expected);
-        assert_eq!(backoff(3, f64::NAN, Backoff { base: ms(1), cap: Duration::MAX }), Duration::ZERO);
-        assert_eq!(backoff(u32::MAX, 1.0, Backoff { base: Duration::MAX, cap: Duration::MAX }), Duration::MAX);
+        assert_eq!(
+            backoff(
+                3,
+                f64::NAN,
+                Backoff {
+                    base: ms(1),
+                    cap: Duration::MAX
+                }
+            ),
+            Duration::ZERO
+        );
+        assert_eq!(
+            backoff(
+                u32::MAX,
+                1.0,
+                Backoff {
+                    base: Duration::MAX,
+                    cap: Duration::MAX
+                }
+            ),
+            Duration::MAX
+        );
     }
 
     proptest! {

@@ -1,11 +1,13 @@
-//! Requests counted as they are sent, in slots of 10 µs, so that a report can audit a rate limit over all shards.
+//! Requests counted as they are sent, in slots of 10 µs, so that a report can audit a rate limit
+//! over all shards.
 //!
 //! Called by a limiter for each request, and by the reporter. It must not read a clock.
 
 use crate::clock::{Nanos, duration_ns};
 use crate::wire::SLOT;
 
-/// Slots that are kept until they are taken: more than a second has. What comes after counts in the last of them.
+/// Slots that are kept until they are taken: more than a second has. What comes after counts in the
+/// last of them.
 const MOST_KEPT: usize = 200_000;
 
 /// The slots that were not handed out yet, without those in which nothing was sent.
@@ -18,21 +20,28 @@ pub(super) struct Slots {
 impl Slots {
     /// None yet, in a run that starts at `start`.
     pub(super) const fn new(start: Nanos) -> Self {
-        Self { start, counts: Vec::new() }
+        Self {
+            start,
+            counts: Vec::new(),
+        }
     }
 
     /// Counts a request that is sent at `now`.
     pub(super) fn sent(&mut self, now: Nanos) {
         let slot = self.number(now);
         let is_full = self.counts.len() >= MOST_KEPT;
-        match self.counts.last_mut().filter(|(last, _)| is_full || *last == slot) {
+        match self
+            .counts
+            .last_mut()
+            .filter(|(last, _)| is_full || *last == slot)
+        {
             Some((_, count)) => *count += 1,
             None => self.counts.push((slot, 1)),
         }
     }
 
-    /// Takes the slots before `complete`, each once: how far it is from the one before it, the first from the start; and
-    /// how many were sent in it.
+    /// Takes the slots before `complete`, each once: how far it is from the one before it, the
+    /// first from the start; and how many were sent in it.
     pub(super) fn take(&mut self, complete: u64) -> Vec<(u64, u32)> {
         let over = self.counts.partition_point(|(slot, _)| *slot < complete);
         let mut before = 0;

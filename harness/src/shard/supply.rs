@@ -1,6 +1,7 @@
 //! Next work of a shard: IDs that it has not started, and items that wait for a retry.
 //!
-//! Called by the gate. It must not decide whether anything may go, nor whether an item deserves another attempt.
+//! Called by the gate. It must not decide whether anything may go, nor whether an item deserves
+//! another attempt.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BinaryHeap, VecDeque};
@@ -8,8 +9,8 @@ use std::collections::{BinaryHeap, VecDeque};
 use crate::clock::Nanos;
 use crate::units::IdRange;
 
-/// The work of one shard. Its size does not depend on the number of IDs; of items to be tried again it holds as many as
-/// the gate allows.
+/// The work of one shard. Its size does not depend on the number of IDs; of items to be tried again
+/// it holds as many as the gate allows.
 #[derive(Debug)]
 pub(super) struct Supply {
     ids: IdRange,
@@ -79,9 +80,19 @@ impl Task {
 impl Supply {
     /// The work of a shard with the IDs in `ranges`.
     pub(super) fn new(ranges: &[IdRange]) -> Self {
-        let mut more: VecDeque<IdRange> = ranges.iter().copied().filter(|range| !range.is_empty()).collect();
+        let mut more: VecDeque<IdRange> = ranges
+            .iter()
+            .copied()
+            .filter(|range| !range.is_empty())
+            .collect();
         let ids = more.pop_front().unwrap_or(IdRange { start: 0, end: 0 });
-        Self { ids, stretch: 0, more, received: 0, again: BinaryHeap::new() }
+        Self {
+            ids,
+            stretch: 0,
+            more,
+            received: 0,
+            again: BinaryHeap::new(),
+        }
     }
 
     /// Ask if there is something to do at `now`.
@@ -94,9 +105,14 @@ impl Supply {
         }
     }
 
-    /// Until when there is nothing to do: none when there are IDs, the end of time when there is nothing at all.
+    /// Until when there is nothing to do: none when there are IDs, the end of time when there is
+    /// nothing at all.
     pub(super) fn nothing_before(&self) -> Option<Nanos> {
-        let due = || self.again.peek().map_or(Nanos(u64::MAX), |again| again.0.due);
+        let due = || {
+            self.again
+                .peek()
+                .map_or(Nanos(u64::MAX), |again| again.0.due)
+        };
         self.ids.is_empty().then(due)
     }
 
@@ -108,11 +124,16 @@ impl Supply {
 
     /// The ID of what [`Supply::take`] would take at `now`.
     pub(super) fn peek(&self, now: Nanos) -> Option<u64> {
-        let due = self.again.peek().filter(|again| again.0.due <= now).map(|again| again.0.id);
+        let due = self
+            .again
+            .peek()
+            .filter(|again| again.0.due <= now)
+            .map(|again| again.0.id);
         due.or_else(|| self.first())
     }
 
-    /// Takes the next thing to do at `now`. What was tried before goes first: it has waited longest.
+    /// Takes the next thing to do at `now`. What was tried before goes first: it has waited
+    /// longest.
     pub(super) fn take(&mut self, now: Nanos) -> Option<Task> {
         if let Some(again) = self.take_due(now) {
             return Some(Task::Again(again));
@@ -141,8 +162,8 @@ impl Supply {
         Some(id)
     }
 
-    /// Return the number of the range that the next ID comes from; ranges are numbered in the order of their use. Within one, it has had
-    /// all IDs in between.
+    /// Return the number of the range that the next ID comes from; ranges are numbered in the order
+    /// of their use. Within one, it has had all IDs in between.
     pub(super) const fn stretch(&self) -> u64 {
         self.stretch
     }
@@ -187,8 +208,8 @@ impl Supply {
         self.received
     }
 
-    /// Gives away half of what was not started, as far as the upper end of the largest range holds it; an empty range when that is less
-    /// than two IDs.
+    /// Gives away half of what was not started, as far as the upper end of the largest range holds
+    /// it; an empty range when that is less than two IDs.
     pub(super) fn shed(&mut self) -> IdRange {
         let half = self.not_started() / 2;
         let largest = self.more.iter_mut().max_by_key(|range| range.len());
@@ -196,7 +217,10 @@ impl Supply {
             Some(range) => (range, 0),
             None => (&mut self.ids, 1),
         };
-        let given = IdRange { start: donor.end - half.min(donor.len().saturating_sub(kept)), end: donor.end };
+        let given = IdRange {
+            start: donor.end - half.min(donor.len().saturating_sub(kept)),
+            end: donor.end,
+        };
         donor.end = given.start;
         self.more.retain(|range| !range.is_empty());
         given
@@ -204,7 +228,9 @@ impl Supply {
 
     /// Gives up on whatever waits for another attempt.
     pub(super) fn give_up(&mut self) -> impl Iterator<Item = Again> + use<> {
-        std::mem::take(&mut self.again).into_iter().map(|again| again.0)
+        std::mem::take(&mut self.again)
+            .into_iter()
+            .map(|again| again.0)
     }
 }
 
@@ -215,7 +241,12 @@ mod tests {
     use super::*;
 
     fn again(due: u64, id: u64) -> Again {
-        Again { due: Nanos(due), id, attempt: 1, first_intended: Nanos(0) }
+        Again {
+            due: Nanos(due),
+            id,
+            attempt: 1,
+            first_intended: Nanos(0),
+        }
     }
 
     #[test]
@@ -223,8 +254,14 @@ mod tests {
         let mut supply = Supply::new(&[IdRange { start: 5, end: 6 }]);
         supply.again(again(20, 1));
         supply.again(again(10, 2));
-        assert_eq!((supply.next(Nanos(0)), supply.take(Nanos(0))), (Next::Now, Some(Task::First(5))));
-        assert_eq!((supply.next(Nanos(9)), supply.take(Nanos(9))), (Next::At(Nanos(10)), None));
+        assert_eq!(
+            (supply.next(Nanos(0)), supply.take(Nanos(0))),
+            (Next::Now, Some(Task::First(5)))
+        );
+        assert_eq!(
+            (supply.next(Nanos(9)), supply.take(Nanos(9))),
+            (Next::At(Nanos(10)), None)
+        );
         assert_eq!(supply.take(Nanos(30)), Some(Task::Again(again(10, 2))));
         assert_eq!(supply.take(Nanos(30)), Some(Task::Again(again(20, 1))));
         assert_eq!(supply.next(Nanos(30)), Next::Nothing);
@@ -237,7 +274,16 @@ mod tests {
         assert_eq!(supply.take_first(), Some(0));
         // 14 are left: 7, 3, 2, 1 are given away, and a single ID is not.
         let shed: Vec<IdRange> = (0..5).map(|_| supply.shed()).collect();
-        assert_eq!(shed, [range(13, 20), range(10, 13), range(2, 4), range(30, 31), range(2, 2)]);
+        assert_eq!(
+            shed,
+            [
+                range(13, 20),
+                range(10, 13),
+                range(2, 4),
+                range(30, 31),
+                range(2, 2)
+            ]
+        );
         assert_eq!(supply.take_first(), Some(1));
     }
 

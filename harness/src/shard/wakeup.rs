@@ -1,8 +1,9 @@
 //! Wake-up of the supervisor by its shards: one descriptor for all of them.
 //!
-//! Routine frames, such as the progress and the seconds of a shard, lie in its pipe until the supervisor looks, which it does ten times a
-//! second anyway. Woken by each such frame it would wake hundreds of times a second with 64 shards. A shard rings only for a frame that
-//! cannot wait. The bell must not carry anything: the frames are in the pipes.
+//! Routine frames, such as the progress and the seconds of a shard, lie in its pipe until the
+//! supervisor looks, which it does ten times a second anyway. Woken by each such frame it would
+//! wake hundreds of times a second with 64 shards. A shard rings only for a frame that cannot wait.
+//! The bell must not carry anything: the frames are in the pipes.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::rc::Rc;
@@ -27,7 +28,8 @@ impl Bell {
         let _ = self.0.write(1);
     }
 
-    /// Silences it. What is said from now on rings again, so the pipes are to be looked at after this.
+    /// Silences it. What is said from now on rings again, so the pipes are to be looked at after
+    /// this.
     pub(crate) fn silence(&self) {
         let _ = self.0.read();
     }
@@ -47,7 +49,14 @@ mod tests {
     #[test]
     fn it_is_heard_once_however_often_and_by_whichever_copy_it_was_rung() {
         let bell = Bell::new().unwrap();
-        let rings = || poll(&mut [PollFd::new(bell.fd(), PollFlags::POLLIN)], PollTimeout::ZERO).unwrap() == 1;
+        let rings = || {
+            poll(
+                &mut [PollFd::new(bell.fd(), PollFlags::POLLIN)],
+                PollTimeout::ZERO,
+            )
+            .unwrap()
+                == 1
+        };
         assert!(!rings());
         let copy = bell.clone();
         (0..3).for_each(|_| copy.ring());

@@ -1,5 +1,5 @@
-//! Number of answers in each short bin of a second, in which stalls shorter than a second are visible. Shards record it, the
-//! supervisor merges it; it must not decide what a stall is.
+//! Number of answers in each short bin of a second, in which stalls shorter than a second are
+//! visible. Shards record it, the supervisor merges it; it must not decide what a stall is.
 
 use std::time::Duration;
 
@@ -21,7 +21,8 @@ impl AnswerBins {
 
     /// Count the answer of `sample`, if it has one, in the second that begins at `second`.
     pub(crate) fn record(&mut self, second: Nanos, sample: &Sample) {
-        let is_answer = sample.attempt.status.is_some() || !matches!(sample.attempt.outcome, Outcome::Error(_));
+        let is_answer =
+            sample.attempt.status.is_some() || !matches!(sample.attempt.outcome, Outcome::Error(_));
         let into = sample.attempt.done.since(second) / duration_ns(Self::LENGTH);
         let bin = usize::try_from(into).unwrap_or(usize::MAX);
         // One whose own second was handed over already is in no bin.

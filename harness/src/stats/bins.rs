@@ -1,5 +1,6 @@
-//! Counts and times of each tenth of a second, in which stalls shorter than a second are visible. Shards record them in short
-//! runs, the supervisor merges them; they must not decide what is drawn.
+//! Counts and times of each tenth of a second, in which stalls shorter than a second are visible.
+//! Shards record them in short runs, the supervisor merges them; they must not decide what is
+//! drawn.
 
 use std::time::Duration;
 
@@ -28,7 +29,11 @@ impl Bin {
     }
 
     fn merge(&mut self, other: &Self) {
-        let Self { counters, times, max_ns } = other;
+        let Self {
+            counters,
+            times,
+            max_ns,
+        } = other;
         self.counters.merge(counters);
         self.times.add(times);
         self.max_ns = self.max_ns.max(*max_ns);
@@ -51,9 +56,11 @@ impl Bins {
         Self(vec![Bin::default(); Self::COUNT])
     }
 
-    /// The bin of `moment` in the second that begins at `second`; the first or the last one of a moment outside of it.
+    /// The bin of `moment` in the second that begins at `second`; the first or the last one of a
+    /// moment outside of it.
     pub(crate) fn at(&mut self, second: Nanos, moment: Nanos) -> Option<&mut Bin> {
-        let bin = usize::try_from(moment.since(second) / duration_ns(Self::LENGTH)).unwrap_or(usize::MAX);
+        let bin =
+            usize::try_from(moment.since(second) / duration_ns(Self::LENGTH)).unwrap_or(usize::MAX);
         let last = self.0.len().checked_sub(1)?;
         self.0.get_mut(bin.min(last))
     }
@@ -64,7 +71,10 @@ impl Bins {
         if self.0.len() < others.len() {
             self.0.resize(others.len(), Bin::default());
         }
-        self.0.iter_mut().zip(others).for_each(|(own, other)| own.merge(other));
+        self.0
+            .iter_mut()
+            .zip(others)
+            .for_each(|(own, other)| own.merge(other));
     }
 
     /// Each bin, in order.

@@ -1,15 +1,16 @@
 //! The cells of a histogram, without the histogram.
 //!
-//! Where times are recorded, every cell is there ([`AllCells`]): a value costs as little as adding one to a number. Where they travel and
-//! are stored, only those that are not empty ([`Cells`]): a second of a shard fills a few hundred of 27,000. Finding a rank among these
-//! takes as long as there are such cells, and no memory beyond theirs.
+//! Where times are recorded, every cell is there ([`AllCells`]): a value costs as little as adding
+//! one to a number. Where they travel and are stored, only those that are not empty ([`Cells`]): a
+//! second of a shard fills a few hundred of 27,000. Finding a rank among these takes as long as
+//! there are such cells, and no memory beyond theirs.
 
 use hdrhistogram::Histogram;
 
 use super::{Bounds, Exact, Percentile};
 
-/// Cells of a histogram of [3 digits](super::SIGNIFICANT_DIGITS) that a power of two adds: half of 2,048, the first one
-/// that tells values apart that differ by a thousandth.
+/// Cells of a histogram of [3 digits](super::SIGNIFICANT_DIGITS) that a power of two adds: half of
+/// 2,048, the first one that tells values apart that differ by a thousandth.
 const HALF: usize = 1 << 10;
 
 /// Bits that number the first 2,048 cells, twice `HALF`.
@@ -23,13 +24,17 @@ impl Cells {
     /// Return the number of values; at most `u64::MAX`.
     #[must_use]
     pub fn count(&self) -> u64 {
-        self.0.iter().fold(0, |all, (_, count)| all.saturating_add(*count))
+        self.0
+            .iter()
+            .fold(0, |all, (_, count)| all.saturating_add(*count))
     }
 
     /// Return the percentile of the values in these cells, of which nothing was cut off, as
     /// [`Timing::percentile`](super::Timing::percentile) does.
     pub fn percentile(&self, q: f64, exact: &Exact, bounds: Bounds) -> Percentile {
-        let Some(rank) = exact.rank(q) else { return Percentile::TooFew };
+        let Some(rank) = exact.rank(q) else {
+            return Percentile::TooFew;
+        };
         let value = self.value_at(rank).map(|value| value.min(exact.max_ns));
         value.map_or(Percentile::AtLeast(bounds.highest_ns()), Percentile::Exact)
     }
@@ -52,7 +57,9 @@ impl AllCells {
     /// The cells of a histogram of these bounds.
     pub(super) fn of(histogram: &Histogram<u64>, bounds: Bounds) -> Self {
         let mut cells = Self::new(bounds);
-        histogram.iter_recorded().for_each(|cell| cells.record(cell.value_iterated_to(), cell.count_at_value()));
+        histogram
+            .iter_recorded()
+            .for_each(|cell| cells.record(cell.value_iterated_to(), cell.count_at_value()));
         cells
     }
 
@@ -62,7 +69,10 @@ impl AllCells {
     }
 
     fn add(&mut self, cell: usize, count: u64) {
-        debug_assert!(cell < self.0.len(), "all values and histograms of one run share their bounds");
+        debug_assert!(
+            cell < self.0.len(),
+            "all values and histograms of one run share their bounds"
+        );
         if let Some(all) = self.0.get_mut(cell) {
             *all = all.saturating_add(count);
         }
@@ -70,17 +80,27 @@ impl AllCells {
 
     /// Add values of the same bounds.
     pub(super) fn add_cells(&mut self, cells: &Cells) {
-        cells.0.iter().for_each(|(cell, count)| self.add(*cell, *count));
+        cells
+            .0
+            .iter()
+            .for_each(|(cell, count)| self.add(*cell, *count));
     }
 
     /// Add all values of the same bounds.
     pub(super) fn merge(&mut self, other: &Self) {
-        self.0.iter_mut().zip(&other.0).for_each(|(own, other)| *own = own.saturating_add(*other));
+        self.0
+            .iter_mut()
+            .zip(&other.0)
+            .for_each(|(own, other)| *own = own.saturating_add(*other));
     }
 
     /// Cells that are not empty.
     fn filled(&self) -> impl Iterator<Item = (usize, u64)> {
-        self.0.iter().copied().enumerate().filter(|(_, count)| *count > 0)
+        self.0
+            .iter()
+            .copied()
+            .enumerate()
+            .filter(|(_, count)| *count > 0)
     }
 
     /// The least value of the lowest cell that is not empty; none without values.
@@ -98,24 +118,31 @@ impl AllCells {
         histogram
     }
 
-    /// The greatest value of the cell that so high a rank is in; none above all of them. No rank is below the first.
+    /// The greatest value of the cell that so high a rank is in; none above all of them. No rank is
+    /// below the first.
     pub(super) fn value_at(&self, rank: u64) -> Option<u64> {
         value_at(self.filled(), rank)
     }
 }
 
-/// The greatest value of the cell that so high a rank is in; none above all of them. No rank is below the first.
+/// The greatest value of the cell that so high a rank is in; none above all of them. No rank is
+/// below the first.
 fn value_at(mut filled: impl Iterator<Item = (usize, u64)>, rank: u64) -> Option<u64> {
     let mut below = 0_u64;
     let reaches = |(_, count): &(usize, u64)| {
         below = below.saturating_add(*count);
         below >= rank
     };
-    filled.find(reaches).map(|(cell, _)| highest_beside(lowest_in(cell)))
+    filled
+        .find(reaches)
+        .map(|(cell, _)| highest_beside(lowest_in(cell)))
 }
 
 /// Return the number of the cell that a value lies in.
-#[expect(clippy::cast_possible_truncation, reason = "below 2,048 after the shift")]
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "below 2,048 after the shift"
+)]
 const fn cell_of(value: u64) -> usize {
     let doublings = (u64::BITS - value.leading_zeros()).saturating_sub(CELL_BITS);
     doublings as usize * HALF + (value >> doublings) as usize
@@ -123,7 +150,8 @@ const fn cell_of(value: u64) -> usize {
 
 /// The least value that lies in a cell.
 pub(crate) const fn lowest_in(cell: usize) -> u64 {
-    // The first 2,048 cells hold one value each; each 1,024 further ones twice as many as those before them.
+    // The first 2,048 cells hold one value each; each 1,024 further ones twice as many as those
+    // before them.
     let doublings = (cell / HALF).saturating_sub(1);
     ((cell - doublings * HALF) as u64) << doublings
 }
@@ -151,7 +179,10 @@ mod tests {
 
     /// The cells of a histogram, by a walk through all of it.
     fn cells_of(histogram: &hdrhistogram::Histogram<u64>) -> Cells {
-        let all = histogram.iter_all().map(|cell| cell.count_at_value()).enumerate();
+        let all = histogram
+            .iter_all()
+            .map(|cell| cell.count_at_value())
+            .enumerate();
         Cells(all.filter(|(_, count)| *count > 0).collect())
     }
 
@@ -160,7 +191,11 @@ mod tests {
         let histogram = bounds().histogram();
         for (cell, step) in histogram.iter_all().enumerate() {
             let highest = step.value_iterated_to();
-            assert_eq!(lowest_in(cell), histogram.lowest_equivalent(highest), "cell {cell}");
+            assert_eq!(
+                lowest_in(cell),
+                histogram.lowest_equivalent(highest),
+                "cell {cell}"
+            );
             assert_eq!(highest_beside(lowest_in(cell)), highest, "cell {cell}");
             assert_eq!(highest_beside(highest), highest, "cell {cell}");
             assert_eq!([lowest_in(cell), highest].map(cell_of), [cell; 2]);
@@ -169,9 +204,22 @@ mod tests {
 
     #[test]
     fn there_are_as_many_cells_as_the_histogram_has() {
-        for highest in [2, 2_047, 2_048, 4_095, 4_096, 2_000_000_000, 120_000_000_000, u64::MAX >> 2] {
+        for highest in [
+            2,
+            2_047,
+            2_048,
+            4_095,
+            4_096,
+            2_000_000_000,
+            120_000_000_000,
+            u64::MAX >> 2,
+        ] {
             let histogram = hdrhistogram::Histogram::<u64>::new_with_bounds(1, highest, 3).unwrap();
-            assert_eq!(count_up_to(highest), histogram.distinct_values(), "{highest}");
+            assert_eq!(
+                count_up_to(highest),
+                histogram.distinct_values(),
+                "{highest}"
+            );
         }
     }
 

@@ -1,5 +1,6 @@
-//! A small distribution of times: cells of 1.6 %, as many as its greatest time takes. Recorded where a full histogram each would
-//! take too much memory: for hosts, URL templates and tenths of a second.
+//! A small distribution of times: cells of 1.6 %, as many as its greatest time takes. Recorded
+//! where a full histogram each would take too much memory: for hosts, URL templates and tenths of a
+//! second.
 
 use serde::{Deserialize, Serialize};
 
@@ -29,7 +30,9 @@ impl CoarseTimes {
     /// Return the number of times.
     #[must_use]
     pub fn count(&self) -> u64 {
-        self.0.iter().fold(0, |all, count| all.saturating_add(*count))
+        self.0
+            .iter()
+            .fold(0, |all, count| all.saturating_add(*count))
     }
 
     /// Return the `q`-th quantile, us, at most 1.6 % too low; none with too few times.
@@ -52,11 +55,17 @@ impl Count for CoarseTimes {
         if self.0.len() < others.len() {
             self.0.resize(others.len(), 0);
         }
-        self.0.iter_mut().zip(others).for_each(|(own, other)| own.add(other));
+        self.0
+            .iter_mut()
+            .zip(others)
+            .for_each(|(own, other)| own.add(other));
     }
 
     fn subtract(&mut self, part: &Self) {
-        self.0.iter_mut().zip(&part.0).for_each(|(own, part)| own.subtract(part));
+        self.0
+            .iter_mut()
+            .zip(&part.0)
+            .for_each(|(own, part)| own.subtract(part));
     }
 
     fn number(&self) -> Option<u64> {
@@ -64,7 +73,8 @@ impl Count for CoarseTimes {
     }
 }
 
-/// The cell of a time: the first 128 hold one value each, each 64 further ones twice as many as those before them.
+/// The cell of a time: the first 128 hold one value each, each 64 further ones twice as many as
+/// those before them.
 #[expect(clippy::cast_possible_truncation, reason = "below 128 after the shift")]
 const fn cell(us: u64) -> usize {
     let shift = (u64::BITS - us.leading_zeros()).saturating_sub(DIGITS);

@@ -31,7 +31,8 @@ counters! {
 }
 
 counters! {
-    /// Attempts by outcome, and what they took. Constant in size: statuses and kinds of error are few.
+    /// Attempts by outcome, and what they took. Constant in size: statuses and kinds of error are
+    /// few.
     #[serde(default)]
     pub struct RequestCounts {
         /// Requests tried, the failed ones included.
@@ -49,7 +50,8 @@ counters! {
         attempts_by_status: BTreeMap<u16, u64>,
         /// Failures by kind.
         errors_by_kind: BTreeMap<ErrorKind, u64>,
-        /// Attempts that failed because of the status that they were answered with. Empty of an older version.
+        /// Attempts that failed because of the status that they were answered with. Empty of an
+        /// older version.
         #[serde(deserialize_with = "by_number")]
         rejected_by_status: BTreeMap<u16, u64>,
         /// Attempts that the target throttled.
@@ -60,7 +62,8 @@ counters! {
         redirects: u64 as "redirects",
         /// Connections opened.
         connections_opened: u64 as "connections opened",
-        /// Opened connections that carried no request: the run ended while a limit or a pause held their first one back.
+        /// Opened connections that carried no request: the run ended while a limit or a pause held
+        /// their first one back.
         connections_unused: u64 as "opened and never used",
         /// Connections closed because the target sent bytes that no request had asked for.
         unsolicited: u64 as "closed for unsolicited bytes",
@@ -76,7 +79,8 @@ counters! {
         lookups_failed: u64 as "lookups failed",
         /// Source addresses used, by --local-ips; one is counted once for each host.
         sources_used: u64 as "source addresses used",
-        /// Source addresses whose first request was throttled: the target does not limit each by itself.
+        /// Source addresses whose first request was throttled: the target does not limit each by
+        /// itself.
         sources_throttled_at_first: u64 as "source addresses throttled at first",
         /// Bytes of requests, heads included.
         bytes_sent: u64 as "sent",
@@ -91,8 +95,13 @@ fn by_number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<u16,
         return BTreeMap::deserialize(deserializer);
     }
     let read = BTreeMap::<String, u64>::deserialize(deserializer)?;
-    let number = |text: String| text.parse().map_err(|_| D::Error::custom(format_args!("{text:?} is not a status")));
-    read.into_iter().map(|(text, count)| Ok((number(text)?, count))).collect()
+    let number = |text: String| {
+        text.parse()
+            .map_err(|_| D::Error::custom(format_args!("{text:?} is not a status")))
+    };
+    read.into_iter()
+        .map(|(text, count)| Ok((number(text)?, count)))
+        .collect()
 }
 
 /// Counts of a shard, of one interval of a shard, or of the whole run once merged.
@@ -122,7 +131,12 @@ counters! {
 impl TlsCounts {
     /// Count a handshake that is complete.
     fn record(&mut self, handshake: &Handshake) {
-        let Handshake { ns: _, is_resumed, version, cipher } = *handshake;
+        let Handshake {
+            ns: _,
+            is_resumed,
+            version,
+            cipher,
+        } = *handshake;
         self.full += u64::from(!is_resumed);
         self.resumed += u64::from(is_resumed);
         count(&mut self.sessions, format!("{version} {cipher}"));
@@ -164,9 +178,22 @@ impl SecondCounts {
     /// Select the counts that a second reports.
     #[must_use]
     pub fn of(items: &ItemCounts, requests: &RequestCounts) -> Self {
-        let ItemCounts { ok, not_found, failed, aborted, .. } = *items;
-        let RequestCounts { attempts, retries, throttled, soft_blocked, connections_opened, bytes_received, .. } =
-            *requests;
+        let ItemCounts {
+            ok,
+            not_found,
+            failed,
+            aborted,
+            ..
+        } = *items;
+        let RequestCounts {
+            attempts,
+            retries,
+            throttled,
+            soft_blocked,
+            connections_opened,
+            bytes_received,
+            ..
+        } = *requests;
         Self {
             attempts,
             items: items.completed() + items.aborted,
@@ -194,7 +221,9 @@ impl ItemCounts {
     /// Items that had an attempt, as far as is known.
     #[must_use]
     pub const fn begun(&self) -> u64 {
-        self.completed().saturating_add(self.aborted).saturating_add(self.unfinished)
+        self.completed()
+            .saturating_add(self.aborted)
+            .saturating_add(self.unfinished)
     }
 
     /// Items that were dealt out: those that had an attempt, and those that were skipped.
@@ -211,8 +240,9 @@ impl ItemCounts {
 }
 
 impl RequestCounts {
-    /// Attempts that failed: neither good, nor not found, nor throttled, nor redirected, nor cut off. `items` are what the attempts were for: a
-    /// good item, and one that is not there, has one attempt that says so.
+    /// Attempts that failed: neither good, nor not found, nor throttled, nor redirected, nor cut
+    /// off. `items` are what the attempts were for: a good item, and one that is not there, has one
+    /// attempt that says so.
     #[must_use]
     pub const fn failed(&self, items: &ItemCounts) -> u64 {
         let others = items.ok + items.not_found + self.throttled + self.redirects + items.aborted;
@@ -227,11 +257,17 @@ impl RequestCounts {
 }
 
 impl Counters {
-    /// Attempts that were neither good, nor not found, nor throttled, nor redirected: the `errors` of thresholds and of the live view. Those cut off
-    /// are among them. A good item, and one that is not there, has one attempt that says so.
+    /// Attempts that were neither good, nor not found, nor throttled, nor redirected: the `errors`
+    /// of thresholds and of the live view. Those cut off are among them. A good item, and one that
+    /// is not there, has one attempt that says so.
     #[must_use]
     pub const fn errors(&self) -> u64 {
-        let RequestCounts { attempts, throttled, redirects, .. } = &self.requests;
+        let RequestCounts {
+            attempts,
+            throttled,
+            redirects,
+            ..
+        } = &self.requests;
         attempts.saturating_sub(self.items.ok + self.items.not_found + *throttled + *redirects)
     }
 
@@ -243,7 +279,11 @@ impl Counters {
 
     /// Merge with `other`.
     pub fn merge(&mut self, other: &Self) {
-        let Self { items, requests, tls } = other;
+        let Self {
+            items,
+            requests,
+            tls,
+        } = other;
         self.items.merge(items);
         self.requests.merge(requests);
         self.tls.merge(tls);
@@ -252,8 +292,16 @@ impl Counters {
     /// Return these counts without those in `part`, which are among them.
     #[must_use]
     pub fn without(self, part: &Self) -> Self {
-        let Self { items, requests, tls } = part;
-        Self { items: self.items.without(items), requests: self.requests.without(requests), tls: self.tls.without(tls) }
+        let Self {
+            items,
+            requests,
+            tls,
+        } = part;
+        Self {
+            items: self.items.without(items),
+            requests: self.requests.without(requests),
+            tls: self.tls.without(tls),
+        }
     }
 
     /// Count a connection that was opened, and its TLS handshake.
@@ -263,7 +311,10 @@ impl Counters {
             self.tls.record(handshake);
         }
         if let Some(protocol) = opened.protocol {
-            count(&mut self.requests.connections_by_protocol, protocol.to_owned());
+            count(
+                &mut self.requests.connections_by_protocol,
+                protocol.to_owned(),
+            );
         }
     }
 
@@ -298,12 +349,18 @@ impl Counters {
         self.items.iter().chain(self.requests.iter())
     }
 
-    /// Counts an attempt that was cut off, and what went over its connection; its item had been attempted `attempt` times before.
+    /// Counts an attempt that was cut off, and what went over its connection; its item had been
+    /// attempted `attempt` times before.
     pub(crate) fn abort(&mut self, attempt: u32, in_flight: Option<InFlight>) {
         self.requests.attempts += 1;
         self.requests.retries += u64::from(attempt > 0);
         self.items.aborted += 1;
-        if let Some(InFlight { bytes_sent, bytes_received, .. }) = in_flight {
+        if let Some(InFlight {
+            bytes_sent,
+            bytes_received,
+            ..
+        }) = in_flight
+        {
             self.requests.attempts_sent += 1;
             self.requests.bytes_sent += bytes_sent;
             self.requests.bytes_received += bytes_received;
@@ -336,7 +393,8 @@ impl Counters {
         match sample.fate {
             Fate::Ended => {
                 self.end_item(attempt.outcome);
-                self.requests.ok_at_first += u64::from(attempt.outcome == Outcome::Ok && sample.permit.attempt == 0);
+                self.requests.ok_at_first +=
+                    u64::from(attempt.outcome == Outcome::Ok && sample.permit.attempt == 0);
             }
             Fate::Again => {}
         }
@@ -355,7 +413,8 @@ impl Counters {
     }
 }
 
-/// Counts one more of `key`. It nearly always is there already, which an entry does not make use of.
+/// Counts one more of `key`. It nearly always is there already, which an entry does not make use
+/// of.
 fn count<K: Ord>(counts: &mut BTreeMap<K, u64>, key: K) {
     match counts.get_mut(&key) {
         Some(count) => *count += 1,

@@ -1,6 +1,7 @@
 //! Failures by cause: first and last time of each, and one example with its details.
 //!
-//! Recorded by the engine, merged by the live view and the report. They add times and examples to the counters, which hold the counts.
+//! Recorded by the engine, merged by the live view and the report. They add times and examples to
+//! the counters, which hold the counts.
 
 use std::collections::BTreeMap;
 
@@ -37,7 +38,8 @@ pub struct Failure {
     pub status: Option<u16>,
     /// Start of the first one's body, of [`MAX_EXCERPT`] bytes at most; none without one.
     pub excerpt: Option<String>,
-    /// Details of the first one, of [`MAX_EXCERPT`] bytes at most: the rule that was broken, the bytes that are missing.
+    /// Details of the first one, of [`MAX_EXCERPT`] bytes at most: the rule that was broken, the
+    /// bytes that are missing.
     pub details: Option<String>,
 }
 
@@ -70,20 +72,25 @@ impl FailureCause {
     /// True if there was a whole answer.
     #[must_use]
     pub const fn is_answer(self) -> bool {
-        matches!(self, Self::Status(_) | Self::Challenge | Self::Error(ErrorKind::WrongBody))
+        matches!(
+            self,
+            Self::Status(_) | Self::Challenge | Self::Error(ErrorKind::WrongBody)
+        )
     }
 }
 
 impl Failures {
-    /// Record an attempt that ended, if it failed. `details` are those of this attempt, and `excerpt` is called for the first answer of
-    /// each cause.
+    /// Record an attempt that ended, if it failed. `details` are those of this attempt, and
+    /// `excerpt` is called for the first answer of each cause.
     pub fn record(
         &mut self,
         attempt: &Attempt,
         details: Option<(ErrorKind, String)>,
         excerpt: impl FnOnce() -> Option<String>,
     ) {
-        let Some(cause) = FailureCause::of(attempt) else { return };
+        let Some(cause) = FailureCause::of(attempt) else {
+            return;
+        };
         let done = attempt.done;
         if let Some(failure) = self.0.get_mut(&cause) {
             (failure.first, failure.last) = (failure.first.min(done), failure.last.max(done));
@@ -94,11 +101,23 @@ impl Failures {
             text.truncate(text.floor_char_boundary(MAX_EXCERPT));
             text
         };
-        let excerpt = (has_room && cause.is_answer()).then(excerpt).flatten().map(bounded);
+        let excerpt = (has_room && cause.is_answer())
+            .then(excerpt)
+            .flatten()
+            .map(bounded);
         // Those of an earlier attempt may be left over.
         let details = details.filter(|(kind, _)| has_room && cause == FailureCause::Error(*kind));
         let details = details.map(|(_, text)| bounded(text));
-        self.0.insert(cause, Failure { first: done, last: done, status: attempt.status, excerpt, details });
+        self.0.insert(
+            cause,
+            Failure {
+                first: done,
+                last: done,
+                status: attempt.status,
+                excerpt,
+                details,
+            },
+        );
     }
 
     /// Merge with `other`; the example of the earlier failure stays.
@@ -109,8 +128,14 @@ impl Failures {
                 continue;
             };
             let last = own.last.max(other.last);
-            let example =
-                |failure: &Failure| (failure.first, failure.status, failure.excerpt.clone(), failure.details.clone());
+            let example = |failure: &Failure| {
+                (
+                    failure.first,
+                    failure.status,
+                    failure.excerpt.clone(),
+                    failure.details.clone(),
+                )
+            };
             if example(other) < example(own) {
                 own.clone_from(other);
             }
@@ -151,7 +176,9 @@ mod tests {
                 Outcome::Error(kind) => Some((kind, format!("{kind:?} at {}", attempt.done.0))),
                 _ => None,
             };
-            failures.record(attempt, details, || Some(format!("{:?} at {}", attempt.status, attempt.done.0)));
+            failures.record(attempt, details, || {
+                Some(format!("{:?} at {}", attempt.status, attempt.done.0))
+            });
         }
         failures
     }
@@ -214,8 +241,13 @@ mod tests {
         }
         assert_eq!(asked, 2);
         let length = |text: &Option<String>| text.as_ref().map_or(0, String::len);
-        let lengths: Vec<_> =
-            failures.iter().map(|(_, failure)| (length(&failure.excerpt), length(&failure.details))).collect();
-        assert_eq!(lengths, [(MAX_EXCERPT, 0), (0, MAX_EXCERPT), (MAX_EXCERPT, 0)]);
+        let lengths: Vec<_> = failures
+            .iter()
+            .map(|(_, failure)| (length(&failure.excerpt), length(&failure.details)))
+            .collect();
+        assert_eq!(
+            lengths,
+            [(MAX_EXCERPT, 0), (0, MAX_EXCERPT), (MAX_EXCERPT, 0)]
+        );
     }
 }

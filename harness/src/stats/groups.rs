@@ -1,4 +1,5 @@
-//! Counts and times by group of requests: by host, and by URL template. Bounded in size, exact to merge.
+//! Counts and times by group of requests: by host, and by URL template. Bounded in size, exact to
+//! merge.
 //!
 //! Recorded by the engine, merged by the report; only in a crawl of several groups.
 
@@ -8,7 +9,8 @@ use super::table::counters;
 use super::{CoarseTimes, Count};
 use crate::sample::{Attempt, Outcome};
 
-/// Groups that are counted one by one, in the order of their numbers; the others are counted together.
+/// Groups that are counted one by one, in the order of their numbers; the others are counted
+/// together.
 pub const MOST_GROUPS: usize = 64;
 
 counters! {
@@ -32,7 +34,8 @@ counters! {
 }
 
 counters! {
-    /// Time for which each limit held back the requests to one of several hosts, summed over the shards.
+    /// Time for which each limit held back the requests to one of several hosts, summed over the
+    /// shards.
     #[derive(Copy)]
     pub struct HostTimes {
         /// Its own rate, ns.
@@ -72,7 +75,11 @@ impl Groups {
     /// Empty, for `groups` groups.
     #[must_use]
     pub fn new(groups: u32) -> Self {
-        let count = if groups > 1 { (groups as usize).min(MOST_GROUPS + 1) } else { 0 };
+        let count = if groups > 1 {
+            (groups as usize).min(MOST_GROUPS + 1)
+        } else {
+            0
+        };
         Self(vec![GroupCounts::default(); count])
     }
 
@@ -100,9 +107,14 @@ impl Groups {
         }
     }
 
-    /// Add the times of limits, by host; those beyond the groups that are counted one by one are left out.
+    /// Add the times of limits, by host; those beyond the groups that are counted one by one are
+    /// left out.
     pub(crate) fn add_limits(&mut self, times: &[HostTimes]) {
-        self.0.iter_mut().zip(times).take(MOST_GROUPS).for_each(|(counts, times)| counts.limits.merge(times));
+        self.0
+            .iter_mut()
+            .zip(times)
+            .take(MOST_GROUPS)
+            .for_each(|(counts, times)| counts.limits.merge(times));
     }
 
     /// Merge with `other`.
@@ -111,7 +123,10 @@ impl Groups {
         if self.0.len() < others.len() {
             self.0.resize_with(others.len(), GroupCounts::default);
         }
-        self.0.iter_mut().zip(others).for_each(|(own, other)| own.merge(other));
+        self.0
+            .iter_mut()
+            .zip(others)
+            .for_each(|(own, other)| own.merge(other));
     }
 
     /// Each group by its number, and at [`MOST_GROUPS`] all others together.

@@ -1,18 +1,24 @@
 //! Order statistics: the median, the rank of a quantile, and how many samples a quantile takes.
 //!
-//! Used wherever a percentile is printed or judged. A quantile is a decimal fraction, and `100 * (1 - 0.9)` is a little less
-//! than 10 in floating point; here it is a whole number of parts, so that ranks and limits are exact.
+//! Used wherever a percentile is printed or judged. A quantile is a decimal fraction, and
+//! `100 * (1 - 0.9)` is a little less than 10 in floating point; here it is a whole number of
+//! parts, so that ranks and limits are exact.
 
 /// Parts of 1 in which a quantile is counted: p99.9999999 is the highest that can be told from 1.
 const PARTS: u64 = 1_000_000_000;
 
 /// A quantile, `0 < q < 1`, in [`PARTS`].
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and PARTS")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "between 0 and PARTS"
+)]
 fn parts(q: f64) -> u128 {
     u128::from(((q * PARTS as f64).round() as u64).min(PARTS - 1))
 }
 
-/// The rank, from 1 on, of the `q`-th quantile of `all` samples: the least that is no less than `q * all`.
+/// The rank, from 1 on, of the `q`-th quantile of `all` samples: the least that is no less than
+/// `q * all`.
 #[must_use]
 pub fn rank(q: f64, all: u64) -> u64 {
     let rank = (parts(q) * u128::from(all)).div_ceil(u128::from(PARTS));
@@ -26,7 +32,8 @@ pub fn samples_for(q: f64, beyond: u64) -> u64 {
     u64::try_from(samples).unwrap_or(u64::MAX)
 }
 
-/// The median, of an even number the mean of the middle two; none of none. Changes the order of the values.
+/// The median, of an even number the mean of the middle two; none of none. Changes the order of the
+/// values.
 pub fn median(values: &mut [f64]) -> Option<f64> {
     let half = values.len() / 2;
     if values.is_empty() {
@@ -34,7 +41,11 @@ pub fn median(values: &mut [f64]) -> Option<f64> {
     }
     let odd = !values.len().is_multiple_of(2);
     let (below, above, _) = values.select_nth_unstable_by(half, f64::total_cmp);
-    let below = if odd { *above } else { below.iter().copied().max_by(f64::total_cmp)? };
+    let below = if odd {
+        *above
+    } else {
+        below.iter().copied().max_by(f64::total_cmp)?
+    };
     Some(f64::midpoint(below, *above))
 }
 

@@ -1,7 +1,9 @@
-//! `counters!`: declares a struct of counters, and from the same lines how its values merge, their names, help and labels.
+//! `counters!`: declares a struct of counters, and from the same lines how its values merge, their
+//! names, help and labels.
 //!
-//! A name is the key in JSON, the column in CSV and the name in thresholds. Everything that lists counters goes through
-//! [`iter`](crate::stats::ItemCounts::iter), so that a new one is declared once. It judges and prints nothing.
+//! A name is the key in JSON, the column in CSV and the name in thresholds. Everything that lists
+//! counters goes through [`iter`](crate::stats::ItemCounts::iter), so that a new one is declared
+//! once. It judges and prints nothing.
 
 use std::collections::BTreeMap;
 
@@ -69,8 +71,8 @@ impl<K: Ord + Clone> Count for BTreeMap<K, u64> {
     }
 }
 
-/// Declares a struct of counters, each with its help as doc comment, its type, and its label after `as`. A counter with `[max]` is the
-/// greatest of those merged.
+/// Declares a struct of counters, each with its help as doc comment, its type, and its label after
+/// `as`. A counter with `[max]` is the greatest of those merged.
 macro_rules! counters {
     (@merge $to:expr, $from:ident) => { $crate::stats::Count::add(&mut $to, $from) };
     (@merge $to:expr, $from:ident, max) => { $to = $to.max(*$from) };

@@ -1,4 +1,5 @@
-//! A distribution of times: fixed-bound histogram and exact figures, percentiles that know what was cut off.
+//! A distribution of times: fixed-bound histogram and exact figures, percentiles that know what was
+//! cut off.
 
 use std::time::Duration;
 
@@ -9,7 +10,8 @@ use super::cells::{AllCells, Cells, count_up_to};
 use super::order::{rank, samples_for};
 use crate::clock::duration_ns;
 
-/// Significant decimal digits of every histogram: a relative error of 0.1 % at most, 216 KiB at a limit of a minute.
+/// Significant decimal digits of every histogram: a relative error of 0.1 % at most, 216 KiB at a
+/// limit of a minute.
 pub const SIGNIFICANT_DIGITS: u8 = 3;
 
 /// Samples that must lie beyond a percentile before it is printed.
@@ -28,7 +30,9 @@ impl Bounds {
     /// The bounds for attempts that may take `timeout`.
     #[must_use]
     pub fn for_timeout(timeout: Duration) -> Self {
-        Self { highest_ns: duration_ns(timeout).saturating_mul(2).max(2) }
+        Self {
+            highest_ns: duration_ns(timeout).saturating_mul(2).max(2),
+        }
     }
 
     /// The greatest value that a histogram of these bounds takes, ns.
@@ -77,8 +81,8 @@ pub struct Exact {
     pub sum_ns: u128,
     /// Values beyond the histogram's bounds.
     pub overflow: u64,
-    /// Attempts whose time is only known to be no less than their age when they were cut off: timed out, under way at the
-    /// end of the run, or never sent.
+    /// Attempts whose time is only known to be no less than their age when they were cut off: timed
+    /// out, under way at the end of the run, or never sent.
     pub censored: u64,
     /// The greatest age of these, ns; 0 without any.
     pub oldest_ns: u64,
@@ -87,8 +91,16 @@ pub struct Exact {
 }
 
 impl Exact {
-    pub(crate) const EMPTY: Self =
-        Self { count: 0, min_ns: u64::MAX, max_ns: 0, sum_ns: 0, overflow: 0, censored: 0, oldest_ns: 0, ages_ns: 0 };
+    pub(crate) const EMPTY: Self = Self {
+        count: 0,
+        min_ns: u64::MAX,
+        max_ns: 0,
+        sum_ns: 0,
+        overflow: 0,
+        censored: 0,
+        oldest_ns: 0,
+        ages_ns: 0,
+    };
 
     /// The greatest time, ns, and of those that were cut off the greatest age; none when empty.
     #[must_use]
@@ -96,7 +108,8 @@ impl Exact {
         (self.count + self.censored > 0).then(|| self.max_ns.max(self.oldest_ns))
     }
 
-    /// The least that the mean of all can be, ns: each attempt that was cut off took at least its age. None when empty.
+    /// The least that the mean of all can be, ns: each attempt that was cut off took at least its
+    /// age. None when empty.
     #[must_use]
     pub fn least_mean_ns(&self) -> Option<f64> {
         let all = self.count + self.censored;
@@ -110,14 +123,24 @@ impl Exact {
         self.ages_ns += u128::from(age_ns);
     }
 
-    /// The rank of the `q`-th quantile, from 1 on, the censored attempts included; none with too few samples beyond it.
+    /// The rank of the `q`-th quantile, from 1 on, the censored attempts included; none with too
+    /// few samples beyond it.
     pub(super) fn rank(&self, q: f64) -> Option<u64> {
         let all = self.count + self.censored;
         (all >= samples_for(q, SAMPLES_BEYOND)).then(|| rank(q, all))
     }
 
     fn merge(&mut self, other: &Self) {
-        let Self { count, min_ns, max_ns, sum_ns, overflow, censored, oldest_ns, ages_ns } = *other;
+        let Self {
+            count,
+            min_ns,
+            max_ns,
+            sum_ns,
+            overflow,
+            censored,
+            oldest_ns,
+            ages_ns,
+        } = *other;
         self.count += count;
         self.min_ns = self.min_ns.min(min_ns);
         self.max_ns = self.max_ns.max(max_ns);
@@ -144,14 +167,29 @@ impl Timing {
     /// An empty distribution.
     #[must_use]
     pub fn new(bounds: Bounds) -> Self {
-        Self { bounds, times: AllCells::new(bounds), ages: None, exact: Exact::EMPTY }
+        Self {
+            bounds,
+            times: AllCells::new(bounds),
+            ages: None,
+            exact: Exact::EMPTY,
+        }
     }
 
     /// A distribution from its parts, as they came over a pipe or from a file.
     #[must_use]
-    pub fn from_parts(bounds: Bounds, histogram: &Histogram<u64>, ages: Option<&Histogram<u64>>, exact: Exact) -> Self {
+    pub fn from_parts(
+        bounds: Bounds,
+        histogram: &Histogram<u64>,
+        ages: Option<&Histogram<u64>>,
+        exact: Exact,
+    ) -> Self {
         let times = AllCells::of(histogram, bounds);
-        Self { bounds, times, ages: ages.map(|ages| AllCells::of(ages, bounds)), exact }
+        Self {
+            bounds,
+            times,
+            ages: ages.map(|ages| AllCells::of(ages, bounds)),
+            exact,
+        }
     }
 
     /// The exact figures.
@@ -178,7 +216,8 @@ impl Timing {
         self.exact.min_ns = self.exact.min_ns.min(ns);
         self.exact.max_ns = self.exact.max_ns.max(ns);
         self.exact.sum_ns += u128::from(ns);
-        // A value beyond the bounds is counted, not clipped: clipping hides the very outliers that matter.
+        // A value beyond the bounds is counted, not clipped: clipping hides the very outliers that
+        // matter.
         if ns > self.bounds.highest_ns {
             self.exact.overflow += 1;
         } else {
@@ -193,7 +232,8 @@ impl Timing {
         self.times.record(0, count);
     }
 
-    /// Counts an attempt that was cut off after `age_ns`: its true time is not known, only that it is no less.
+    /// Counts an attempt that was cut off after `age_ns`: its true time is not known, only that it
+    /// is no less.
     pub fn censor(&mut self, age_ns: u64) {
         self.exact.censor(age_ns);
         let ages = self.ages.get_or_insert_with(|| AllCells::new(self.bounds));
@@ -205,46 +245,65 @@ impl Timing {
 
     /// Adds `other`, which must have the same bounds: all histograms of one run do.
     pub fn merge(&mut self, other: &Self) {
-        let Self { bounds: _, times, ages, exact } = other;
+        let Self {
+            bounds: _,
+            times,
+            ages,
+            exact,
+        } = other;
         self.times.merge(times);
         if let Some(ages) = ages {
-            self.ages.get_or_insert_with(|| AllCells::new(self.bounds)).merge(ages);
+            self.ages
+                .get_or_insert_with(|| AllCells::new(self.bounds))
+                .merge(ages);
         }
         self.exact.merge(exact);
     }
 
-    /// Adds a distribution of the same bounds that is known by its cells: its times, how old those were that were cut off,
-    /// its exact figures.
+    /// Adds a distribution of the same bounds that is known by its cells: its times, how old those
+    /// were that were cut off, its exact figures.
     pub(crate) fn add_cells(&mut self, times: &Cells, ages: Option<&Cells>, exact: &Exact) {
         self.times.add_cells(times);
         if let Some(ages) = ages {
-            self.ages.get_or_insert_with(|| AllCells::new(self.bounds)).add_cells(ages);
+            self.ages
+                .get_or_insert_with(|| AllCells::new(self.bounds))
+                .add_cells(ages);
         }
         self.exact.merge(exact);
     }
 
-    /// Adds times of which only the exact figures are known, each as the least that it can be; no age is below `youngest_ns`.
+    /// Adds times of which only the exact figures are known, each as the least that it can be; no
+    /// age is below `youngest_ns`.
     pub(crate) fn add_lower_bound(&mut self, exact: &Exact, youngest_ns: u64) {
         let inside = exact.count.saturating_sub(exact.overflow);
         let ages = self.ages.get_or_insert_with(|| AllCells::new(self.bounds));
-        self.times.record(exact.min_ns.min(self.bounds.highest_ns), inside);
+        self.times
+            .record(exact.min_ns.min(self.bounds.highest_ns), inside);
         ages.record(youngest_ns.min(self.bounds.highest_ns), exact.censored);
         self.exact.merge(exact);
     }
 
     /// Least of the ages of what was cut off, ns; the end of time when nothing was.
     pub(crate) fn youngest_ns(&self) -> u64 {
-        self.ages.as_ref().and_then(AllCells::least).unwrap_or(u64::MAX)
+        self.ages
+            .as_ref()
+            .and_then(AllCells::least)
+            .unwrap_or(u64::MAX)
     }
 
-    /// The least that the `q`-th quantile can be, ns, with each attempt that was cut off at its age; none with too few samples.
+    /// The least that the `q`-th quantile can be, ns, with each attempt that was cut off at its
+    /// age; none with too few samples.
     #[must_use]
     pub fn least_percentile_ns(&self, q: f64) -> Option<u64> {
         let rank = self.exact.rank(q)?;
         let mut known = self.times.clone();
         self.ages.iter().for_each(|ages| known.merge(ages));
         let greatest = self.exact.max_ns.max(self.exact.oldest_ns);
-        Some(known.value_at(rank).map_or(self.bounds.highest_ns, |value| value.min(greatest)))
+        Some(
+            known
+                .value_at(rank)
+                .map_or(self.bounds.highest_ns, |value| value.min(greatest)),
+        )
     }
 
     /// The arithmetic mean, ns; none when empty.
@@ -253,17 +312,26 @@ impl Timing {
         (self.exact.count > 0).then(|| self.exact.sum_ns as f64 / self.exact.count as f64)
     }
 
-    /// The `q`-th quantile, `0 < q < 1`, by rank `ceil(q * n)` over all attempts, the censored ones included.
+    /// The `q`-th quantile, `0 < q < 1`, by rank `ceil(q * n)` over all attempts, the censored ones
+    /// included.
     ///
-    /// The true time of a censored attempt is its age or more. So the quantile is no less than that of values and ages
-    /// together, and no more than that of the values with all censored ones above them. Where the two differ by more than
-    /// 1 %, only the lower one is known.
+    /// The true time of a censored attempt is its age or more. So the quantile is no less than that
+    /// of values and ages together, and no more than that of the values with all censored ones
+    /// above them. Where the two differ by more than 1 %, only the lower one is known.
     #[must_use]
     pub fn percentile(&self, q: f64) -> Percentile {
-        let Some(rank) = self.exact.rank(q) else { return Percentile::TooFew };
-        let most = self.times.value_at(rank).map(|value| value.min(self.exact.max_ns));
+        let Some(rank) = self.exact.rank(q) else {
+            return Percentile::TooFew;
+        };
+        let most = self
+            .times
+            .value_at(rank)
+            .map(|value| value.min(self.exact.max_ns));
         if self.ages.is_none() {
-            return most.map_or(Percentile::AtLeast(self.bounds.highest_ns), Percentile::Exact);
+            return most.map_or(
+                Percentile::AtLeast(self.bounds.highest_ns),
+                Percentile::Exact,
+            );
         }
         match (self.least_percentile_ns(q).unwrap_or_default(), most) {
             (least, Some(most)) if most as f64 <= least as f64 * CLOSE => Percentile::Exact(most),
@@ -281,16 +349,28 @@ mod tests {
 
     #[test]
     fn a_percentile_is_the_exact_one_or_at_most_a_thousandth_above() {
-        let mut values: Vec<u64> = (0..100_000_u64).map(|i| 1_000 + i * i % 1_900_000_000).collect();
+        let mut values: Vec<u64> = (0..100_000_u64)
+            .map(|i| 1_000 + i * i % 1_900_000_000)
+            .collect();
         let mut timing = Timing::new(bounds());
         for ns in &values {
             timing.record(*ns);
         }
         values.sort_unstable();
-        for (q, rank) in [(0.5, 50_000), (0.9, 90_000), (0.99, 99_000), (0.999, 99_900)] {
+        for (q, rank) in [
+            (0.5, 50_000),
+            (0.9, 90_000),
+            (0.99, 99_000),
+            (0.999, 99_900),
+        ] {
             let exact = values[rank - 1];
-            let Percentile::Exact(got) = timing.percentile(q) else { panic!("p{q} is known") };
-            assert!(got >= exact && (got - exact) as f64 <= exact as f64 * 0.000_977, "p{q}: {got} for {exact}");
+            let Percentile::Exact(got) = timing.percentile(q) else {
+                panic!("p{q} is known")
+            };
+            assert!(
+                got >= exact && (got - exact) as f64 <= exact as f64 * 0.000_977,
+                "p{q}: {got} for {exact}"
+            );
         }
     }
 
@@ -305,12 +385,29 @@ mod tests {
 
     #[test]
     fn ten_samples_beyond_are_ten_for_every_percentile() {
-        for (q, needed) in [(0.5, 20), (0.7, 34), (0.75, 40), (0.9, 100), (0.95, 200), (0.99, 1_000), (0.999, 10_000)] {
+        for (q, needed) in [
+            (0.5, 20),
+            (0.7, 34),
+            (0.75, 40),
+            (0.9, 100),
+            (0.95, 200),
+            (0.99, 1_000),
+            (0.999, 10_000),
+        ] {
             let mut timing = Timing::new(bounds());
             (1..needed).for_each(|_| timing.record(5));
-            assert_eq!(timing.percentile(q), Percentile::TooFew, "{q} of {}", needed - 1);
+            assert_eq!(
+                timing.percentile(q),
+                Percentile::TooFew,
+                "{q} of {}",
+                needed - 1
+            );
             timing.record(5);
-            assert_eq!(timing.percentile(q), Percentile::Exact(5), "{q} of {needed}");
+            assert_eq!(
+                timing.percentile(q),
+                Percentile::Exact(5),
+                "{q} of {needed}"
+            );
         }
     }
 
@@ -329,9 +426,12 @@ mod tests {
         let mut timing = Timing::new(bounds());
         (1..=100_000).for_each(|i| timing.record(i * 1_000));
         (0..64).for_each(|_| timing.censor(0));
-        let Percentile::Exact(p50) = timing.percentile(0.5) else { panic!("64 of 100,000 cannot move the median") };
+        let Percentile::Exact(p50) = timing.percentile(0.5) else {
+            panic!("64 of 100,000 cannot move the median")
+        };
         assert!(p50.abs_diff(50_032_000) <= 50_000, "{p50}");
-        // All of the first 1,000 fast, the cut ones anywhere: the 99.9th may be any value above the 36th from the top.
+        // All of the first 1,000 fast, the cut ones anywhere: the 99.9th may be any value above the
+        // 36th from the top.
         let mut timing = Timing::new(bounds());
         (0..99_900).for_each(|_| timing.record(1_000));
         (0..100).for_each(|_| timing.record(900_000_000));
@@ -343,7 +443,17 @@ mod tests {
     fn a_value_beyond_the_bounds_is_counted_and_not_clipped() {
         let mut timing = Timing::new(bounds());
         (0..100).for_each(|_| timing.record(9_000_000_000));
-        assert_eq!((timing.exact().overflow, timing.exact().max_ns, timing.histogram().len()), (100, 9_000_000_000, 0));
-        assert_eq!(timing.percentile(0.5), Percentile::AtLeast(bounds().highest_ns()));
+        assert_eq!(
+            (
+                timing.exact().overflow,
+                timing.exact().max_ns,
+                timing.histogram().len()
+            ),
+            (100, 9_000_000_000, 0)
+        );
+        assert_eq!(
+            timing.percentile(0.5),
+            Percentile::AtLeast(bounds().highest_ns())
+        );
     }
 }

@@ -1,6 +1,8 @@
-//! Line to a shard: its process and two pipes. In a rehearsal it is a task of the same thread instead.
+//! Line to a shard: its process and two pipes. In a rehearsal it is a task of the same thread
+//! instead.
 //!
-//! Made by the code that starts the shards, used by [`Member`](super::member::Member) alone. It must not know what the bytes mean.
+//! Made by the code that starts the shards, used by [`Member`](super::member::Member) alone. It
+//! must not know what the bytes mean.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -13,7 +15,8 @@ use crate::process::{Child, ShardExit};
 
 /// A shard's life and the bytes that pass between it and its supervisor. Nothing here blocks.
 pub(super) trait ShardLine {
-    /// Reads what has come up: 0 once there will be nothing more, `WouldBlock` when there is nothing yet.
+    /// Reads what has come up: 0 once there will be nothing more, `WouldBlock` when there is
+    /// nothing yet.
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize>;
 
     /// Sends down as much as there is room for; `WouldBlock` without any.
@@ -51,7 +54,12 @@ impl Process {
         for pipe in [&pipes.frames, &pipes.control] {
             fcntl(pipe, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
         }
-        Ok(Self { child, exit: None, frames: File::from(pipes.frames), control: File::from(pipes.control) })
+        Ok(Self {
+            child,
+            exit: None,
+            frames: File::from(pipes.frames),
+            control: File::from(pipes.control),
+        })
     }
 
     /// Sends a signal; none to a process that has ended, whose number may be another's.
@@ -66,8 +74,8 @@ impl Process {
         self.frames.as_fd()
     }
 
-    /// Lets go of the process without ending it: closes this process's copies of its pipes and nothing else. For a freshly
-    /// forked child, whose copy is not its to end.
+    /// Lets go of the process without ending it: closes this process's copies of its pipes and
+    /// nothing else. For a freshly forked child, whose copy is not its to end.
     pub(super) fn forget(mut self) {
         self.exit = Some(ShardExit::Unknown);
     }

@@ -14,18 +14,19 @@ use crate::process::ShardExit;
 use crate::stats::{Bounds, Counters};
 use crate::units::IdRange;
 use crate::wire::{
-    Control, FinalFrame, Frame, FrameDecoder, IntervalFrame, OpenSecond, PauseOrder, Progress, Scope, Sends, WireError,
-    encode,
+    Control, FinalFrame, Frame, FrameDecoder, IntervalFrame, OpenSecond, PauseOrder, Progress,
+    Scope, Sends, WireError, encode,
 };
 
 /// Time that a shard whose pipe has ended may take to end itself.
 const EXIT_GRACE: Duration = Duration::from_secs(1);
 
-/// Most items that a shard without a report can have started: a million per second in the time of [`UNREPORTED`] reports.
+/// Most items that a shard without a report can have started: a million per second in the time of
+/// [`UNREPORTED`] reports.
 const MOST_STARTED: u64 = 500_000;
 
-/// Reports in whose time a shard that ended can have started items that it did not report: it ended before its next one, which may
-/// have been late.
+/// Reports in whose time a shard that ended can have started items that it did not report: it ended
+/// before its next one, which may have been late.
 const UNREPORTED: u64 = 2;
 
 /// Reason why a shard's result is not whole.
@@ -49,11 +50,21 @@ impl fmt::Display for ShardFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Died => write!(f, "died before its final report"),
-            Self::Silent(limit) => write!(f, "was silent for {} and was ended", humantime::format_duration(*limit)),
-            Self::Junk(error) => write!(f, "sent a frame that cannot be read ({error}) and was ended"),
+            Self::Silent(limit) => write!(
+                f,
+                "was silent for {} and was ended",
+                humantime::format_duration(*limit)
+            ),
+            Self::Junk(error) => write!(
+                f,
+                "sent a frame that cannot be read ({error}) and was ended"
+            ),
             Self::Refused(why) => write!(f, "could not be replaced ({why})"),
             Self::Missing => write!(f, "left no result"),
-            Self::Overdue => write!(f, "had not ended when the grace after the stop was over, and was ended"),
+            Self::Overdue => write!(
+                f,
+                "had not ended when the grace after the stop was over, and was ended"
+            ),
         }
     }
 }
@@ -119,7 +130,8 @@ pub(super) struct Member<L = Process> {
     pub(super) successor: Successor,
     /// Earlier processes of the shard, which died.
     pub(super) past: Past,
-    /// Index of the first second that it reports; none before it begins in the place of another one.
+    /// Index of the first second that it reports; none before it begins in the place of another
+    /// one.
     pub(super) first_second: Option<u64>,
     bounds: Bounds,
     /// Control frames that the pipe had no room for: of a shard that does not read.
@@ -132,7 +144,10 @@ pub(super) struct Member<L = Process> {
 impl<L: ShardLine> Member<L> {
     /// A shard of which nothing has been heard at `now`.
     pub(super) fn new(plan: ShardPlan, line: L, now: Nanos) -> Self {
-        let progress = Progress { remaining: plan.items(), ..Progress::default() };
+        let progress = Progress {
+            remaining: plan.items(),
+            ..Progress::default()
+        };
         Self {
             successor: Successor::Unasked,
             past: Past::default(),
@@ -158,9 +173,24 @@ impl<L: ShardLine> Member<L> {
 
     /// Takes the place of `dead`, with what is known of it.
     pub(super) fn follow(&mut self, dead: Self) {
-        let Self { plan, ids, line, progress, fault, exit, successor, mut past, .. } = dead;
-        let Successor::At(_, left) = successor else { return };
-        past.counters.merge(&Counters { items: left.items, ..progress.counters });
+        let Self {
+            plan,
+            ids,
+            line,
+            progress,
+            fault,
+            exit,
+            successor,
+            mut past,
+            ..
+        } = dead;
+        let Successor::At(_, left) = successor else {
+            return;
+        };
+        past.counters.merge(&Counters {
+            items: left.items,
+            ..progress.counters
+        });
         past.failures.merge(&progress.failures);
         past.binding.merge(&progress.binding);
         past.finished.extend(without(&ids, &left.ids));
@@ -173,14 +203,16 @@ impl<L: ShardLine> Member<L> {
         (self.past, self.progress.at) = (past, self.heard_at);
     }
 
-    /// Forgoes another process in its place. Its finished items are those that it stored, not those that it reported.
+    /// Forgoes another process in its place. Its finished items are those that it stored, not those
+    /// that it reported.
     pub(super) fn go_without(&mut self) {
         if let Successor::At(_, left) = std::mem::replace(&mut self.successor, Successor::None) {
             self.progress.counters.items = left.items;
         }
     }
 
-    /// True if the process is gone and everything it said has been read, and no other one will take its place.
+    /// True if the process is gone and everything it said has been read, and no other one will take
+    /// its place.
     pub(super) fn is_over(&self) -> bool {
         !self.speaks && self.exit.is_some() && !self.returns()
     }
@@ -233,7 +265,8 @@ impl<L: ShardLine> Member<L> {
                     if let Err(error) = self.decode(&mut heard) {
                         self.give_up(ShardFault::Junk(error.to_string()), now);
                     }
-                    // There is no more for now. What comes in the meantime, and the end, is looked for again.
+                    // There is no more for now. What comes in the meantime, and the end, is looked
+                    // for again.
                     if read < buffer.len() {
                         break;
                     }
@@ -281,7 +314,10 @@ impl<L: ShardLine> Member<L> {
                         binding: frame.binding,
                         failures: frame.failures.clone(),
                     };
-                    self.last = Some(Last { frame: *frame, stats });
+                    self.last = Some(Last {
+                        frame: *frame,
+                        stats,
+                    });
                 }
             }
         }
@@ -337,8 +373,8 @@ impl<L: ShardLine> Member<L> {
         }
     }
 
-    /// Sends what the pipe had no room for before. It never blocks: one shard that does not read must not hold up the
-    /// others.
+    /// Sends what the pipe had no room for before. It never blocks: one shard that does not read
+    /// must not hold up the others.
     pub(super) fn flush(&mut self) {
         while !self.unsent.is_empty() {
             match self.line.write(&self.unsent) {
@@ -366,18 +402,26 @@ impl<L: ShardLine> Member<L> {
 
     /// IDs that it was given and that it never read of: it had ended.
     pub(super) fn unread(&self) -> u64 {
-        self.last.as_ref().map_or(0, |last| self.given.saturating_sub(last.frame.received))
+        self.last
+            .as_ref()
+            .map_or(0, |last| self.given.saturating_sub(last.frame.received))
     }
 
-    /// IDs that a shard without a final frame cannot have started: those left at its last report, less as many as it can have
-    /// started since.
+    /// IDs that a shard without a final frame cannot have started: those left at its last report,
+    /// less as many as it can have started since.
     pub(super) fn never_started(&self) -> u64 {
-        let since = self.busiest.map_or(MOST_STARTED, |most| most.saturating_mul(UNREPORTED));
+        let since = self
+            .busiest
+            .map_or(MOST_STARTED, |most| most.saturating_mul(UNREPORTED));
         self.progress.remaining.saturating_sub(since)
     }
 
     /// Return the shard's use of its share of the budget.
     pub(super) fn as_user(&self) -> User<'_> {
-        if self.exit.is_some() || self.is_finishing { User::Gone } else { User::Works(&self.progress) }
+        if self.exit.is_some() || self.is_finishing {
+            User::Gone
+        } else {
+            User::Works(&self.progress)
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! Messages of the supervisor that move pauses, turns, IDs and budget between shards during a run.
 //!
-//! The decisions are made in `ranges` and `shares`; this module sends them. Called by the supervisor's step alone.
+//! The decisions are made in `ranges` and `shares`; this module sends them. Called by the
+//! supervisor's step alone.
 
 use super::Supervisor;
 use super::line::ShardLine;
@@ -13,7 +14,9 @@ use crate::wire::{Control, PauseOrder, Scope};
 impl<L: ShardLine> Supervisor<L> {
     /// A shard that no longer reports, or has no more attempts to make, takes part in no move.
     pub(super) fn note_silence(&mut self) {
-        let silent: Vec<usize> = (0..self.members.len()).filter(|i| !self.members[*i].is_at_work()).collect();
+        let silent: Vec<usize> = (0..self.members.len())
+            .filter(|i| !self.members[*i].is_at_work())
+            .collect();
         for i in silent {
             self.ranges.gone(i);
             self.windows.over(i);
@@ -25,7 +28,11 @@ impl<L: ShardLine> Supervisor<L> {
 
     /// A quota that one shard met is shared by all: the target takes them for one client.
     pub(super) fn pause_others(&mut self, i: usize, order: PauseOrder) {
-        let before = self.pauses_in_force.get(&order.host).map(|before| before.until).unwrap_or_default();
+        let before = self
+            .pauses_in_force
+            .get(&order.host)
+            .map(|before| before.until)
+            .unwrap_or_default();
         if order.at >= before {
             self.pauses += 1;
         }
@@ -44,22 +51,33 @@ impl<L: ShardLine> Supervisor<L> {
     }
 
     pub(super) fn tell_others(&mut self, i: usize, control: Control) {
-        let others = self.members.iter_mut().enumerate().filter(|(k, member)| *k != i && member.is_speaking());
+        let others = self
+            .members
+            .iter_mut()
+            .enumerate()
+            .filter(|(k, member)| *k != i && member.is_speaking());
         others.for_each(|(_, member)| member.tell(control));
     }
 
-    /// Hands `range` from shard `i`, which does not hold it any more, to the one that it was asked for; back to `i` when
-    /// that one is gone.
+    /// Hands `range` from shard `i`, which does not hold it any more, to the one that it was asked
+    /// for; back to `i` when that one is gone.
     pub(super) fn hand_over(&mut self, i: usize, range: IdRange) {
         give_away(&mut self.members[i].ids, range);
         let donor = &mut self.members[i].progress;
         // An estimate until the donor says more: what it can have left at most.
-        donor.remaining = if range.is_empty() { 0 } else { donor.remaining.saturating_sub(range.len()) };
-        // Whose process is known to be over is gone, though the end of its pipe may not have been read yet.
+        donor.remaining = if range.is_empty() {
+            0
+        } else {
+            donor.remaining.saturating_sub(range.len())
+        };
+        // Whose process is known to be over is gone, though the end of its pipe may not have been
+        // read yet.
         for over in (0..self.members.len()).filter(|k| self.members[*k].exit.is_some()) {
             self.ranges.gone(over);
         }
-        let Some(RangeMessage::Take(thief, range)) = self.ranges.shed(i, range) else { return };
+        let Some(RangeMessage::Take(thief, range)) = self.ranges.shed(i, range) else {
+            return;
+        };
         self.members[thief].give(range);
         // What comes back to the donor has not moved.
         if thief != i {
@@ -89,7 +107,9 @@ impl<L: ShardLine> Supervisor<L> {
     }
 
     pub(super) fn look_at_shares(&mut self) {
-        let Some(budget) = &mut self.budget else { return };
+        let Some(budget) = &mut self.budget else {
+            return;
+        };
         let users: Vec<User<'_>> = self.members.iter().map(Member::as_user).collect();
         let tell = budget.shares.look(&users, budget.per_s);
         self.tell_shares(tell);

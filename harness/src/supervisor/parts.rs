@@ -1,10 +1,12 @@
 //! A part of a crawl as a stream of frames, and the merge of such streams.
 //!
-//! A crawl on several machines is split into parts, each of which is a run. To the merge a part looks as a shard looks to the supervisor:
-//! a frame for each second, and one at the end. The merge adds them up by the code that adds up shards, so that the record of a merged
-//! crawl is the one that a single machine would have made of the same requests, with the parts as its shards.
+//! A crawl on several machines is split into parts, each of which is a run. To the merge a part
+//! looks as a shard looks to the supervisor: a frame for each second, and one at the end. The merge
+//! adds them up by the code that adds up shards, so that the record of a merged crawl is the one
+//! that a single machine would have made of the same requests, with the parts as its shards.
 //!
-//! Called by `run --plan` ([`PartWriter`]) and by `merge` ([`merge`], [`PartReader`]). It opens no file: it is given streams.
+//! Called by `run --plan` ([`PartWriter`]) and by `merge` ([`merge`], [`PartReader`]). It opens no
+//! file: it is given streams.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -15,7 +17,8 @@ use serde::{Deserialize, Serialize};
 
 use super::timeline::Timeline;
 use super::{
-    Interval, Moved, Observer, PastLife, ReceivedStats, RunRecord, ShardFault, ShardRecord, Stopped, SupervisorCpu,
+    Interval, Moved, Observer, PastLife, ReceivedStats, RunRecord, ShardFault, ShardRecord,
+    Stopped, SupervisorCpu,
 };
 use crate::clock::{Nanos, duration_ns};
 use crate::machine::{CpuTicks, HostRecord};
@@ -25,8 +28,8 @@ use crate::shard::INTERVAL;
 use crate::stats::{Bounds, Counters, Failures, Groups, ShardStats};
 use crate::units::IdRange;
 use crate::wire::{
-    BindingTimes, BudgetUse, CpuHealth, FinalFrame, FrameDecoder, IntervalFrame, Scope, ThrottlingCounts, TimetableUse,
-    Usage, WireError, encode, encode_timings,
+    BindingTimes, BudgetUse, CpuHealth, FinalFrame, FrameDecoder, IntervalFrame, Scope,
+    ThrottlingCounts, TimetableUse, Usage, WireError, encode, encode_timings,
 };
 
 /// Most bytes that are read at once. Parts are read side by side: a buffer for each.
@@ -35,17 +38,20 @@ const CHUNK: usize = 8 << 10;
 /// Longest crawl that is merged. The merge makes a row for each second.
 pub const LONGEST: Duration = Duration::from_hours(24 * 100);
 
-/// Most seconds of a part that are read ahead of the merge. A part delays fewer, and holds each second but those in which all of its shards
-/// were dead; a second that is found later than that is added to the one that is merged then.
+/// Most seconds of a part that are read ahead of the merge. A part delays fewer, and holds each
+/// second but those in which all of its shards were dead; a second that is found later than that is
+/// added to the one that is merged then.
 const MOST_AHEAD: usize = 4_096;
 
-/// Parts whose times of each second are told one by one. Those of more would take memory for figures that no report shows.
+/// Parts whose times of each second are told one by one. Those of more would take memory for
+/// figures that no report shows.
 pub const MOST_TIMES: u32 = 64;
 
 /// Frame of a part.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum PartFrame {
-    /// A second of the part, merged over its shards: written once it is complete, after later ones if a response in it was slow.
+    /// A second of the part, merged over its shards: written once it is complete, after later ones
+    /// if a response in it was slow.
     Second(Box<IntervalFrame>),
     /// The end of the part: the last frame.
     End(Box<PartEnd>),
@@ -54,7 +60,8 @@ pub enum PartFrame {
 /// Everything that is known of a part at its end.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PartEnd {
-    /// Figures of its shards, merged. Moments count from the part's start; the readings of CPUs are sums over the shards.
+    /// Figures of its shards, merged. Moments count from the part's start; the readings of CPUs are
+    /// sums over the shards.
     pub last: FinalFrame,
     /// The IDs that its shards held.
     pub ids: Vec<IdRange>,
@@ -68,7 +75,8 @@ pub struct PartEnd {
     pub moved: Moved,
     /// Processes of shards that died and were replaced.
     pub replaced: u32,
-    /// True if it ended by itself and each shard reported its end: its counts are exact and cover all of its IDs.
+    /// True if it ended by itself and each shard reported its end: its counts are exact and cover
+    /// all of its IDs.
     pub whole: bool,
 }
 
@@ -144,7 +152,10 @@ impl PartEnd {
     fn of(record: &RunRecord) -> Result<Self, WireError> {
         let shards = &record.shards;
         let since_start = |at: Nanos| Nanos(at.since(record.start));
-        let bounds = shards.first().map_or_else(|| Bounds::for_timeout(Duration::ZERO), |shard| shard.stats.bounds());
+        let bounds = shards.first().map_or_else(
+            || Bounds::for_timeout(Duration::ZERO),
+            |shard| shard.stats.bounds(),
+        );
         let mut stats = ShardStats::new(bounds);
         let (mut warmup, mut failures) = (Counters::default(), Failures::default());
         let (mut binding, mut courtesy) = (BindingTimes::default(), ThrottlingCounts::default());
@@ -159,7 +170,10 @@ impl PartEnd {
             hosts.merge(&shard.hosts);
             templates.merge(&shard.templates);
             sources.merge(&shard.sources);
-            shard.budgets.iter().for_each(|(scope, used)| harder(&mut budgets, *scope, *used));
+            shard
+                .budgets
+                .iter()
+                .for_each(|(scope, used)| harder(&mut budgets, *scope, *used));
         }
         failures.shift(since_start);
         Ok(Self {
@@ -169,14 +183,35 @@ impl PartEnd {
                 remaining: shards.iter().map(|shard| shard.remaining).sum(),
                 received: 0,
                 peak_in_flight: shards.iter().map(|shard| shard.peak_in_flight).sum(),
-                first_sent: shards.iter().filter_map(|shard| shard.first_sent).min().map(since_start),
-                last_done: since_start(shards.iter().map(|shard| shard.last_done).max().unwrap_or(record.start)),
+                first_sent: shards
+                    .iter()
+                    .filter_map(|shard| shard.first_sent)
+                    .min()
+                    .map(since_start),
+                last_done: since_start(
+                    shards
+                        .iter()
+                        .map(|shard| shard.last_done)
+                        .max()
+                        .unwrap_or(record.start),
+                ),
                 last_ended: since_start(
-                    shards.iter().filter_map(|shard| shard.last_ended).max().unwrap_or(record.start),
+                    shards
+                        .iter()
+                        .filter_map(|shard| shard.last_ended)
+                        .max()
+                        .unwrap_or(record.start),
                 ),
                 budgets: budgets.into_iter().collect(),
-                timetable: shards.iter().filter_map(|shard| shard.timetable).reduce(TimetableUse::plus),
-                longest_slack: shards.iter().filter_map(|shard| shard.longest_slack).max().unwrap_or_default(),
+                timetable: shards
+                    .iter()
+                    .filter_map(|shard| shard.timetable)
+                    .reduce(TimetableUse::plus),
+                longest_slack: shards
+                    .iter()
+                    .filter_map(|shard| shard.longest_slack)
+                    .max()
+                    .unwrap_or_default(),
                 warmup,
                 failures,
                 hosts,
@@ -184,27 +219,51 @@ impl PartEnd {
                 sources,
                 binding,
                 courtesy,
-                usage: shards.iter().filter_map(|shard| shard.usage).fold(Usage::default(), Usage::plus),
-                cpu: shards.iter().filter_map(|shard| shard.cpu).fold(CpuHealth::default(), CpuHealth::plus),
+                usage: shards
+                    .iter()
+                    .filter_map(|shard| shard.usage)
+                    .fold(Usage::default(), Usage::plus),
+                cpu: shards
+                    .iter()
+                    .filter_map(|shard| shard.cpu)
+                    .fold(CpuHealth::default(), CpuHealth::plus),
             },
-            ids: joined(shards.iter().flat_map(|shard| shard.ids.iter().copied()).collect()),
+            ids: joined(
+                shards
+                    .iter()
+                    .flat_map(|shard| shard.ids.iter().copied())
+                    .collect(),
+            ),
             started_at_ns: unix_ns(record.started_at),
             finished_at_ns: unix_ns(record.finished_at),
             pauses: record.pauses,
             moved: record.moved,
-            replaced: shards.iter().map(|shard| u32::try_from(shard.past.len()).unwrap_or(u32::MAX)).sum(),
+            replaced: shards
+                .iter()
+                .map(|shard| u32::try_from(shard.past.len()).unwrap_or(u32::MAX))
+                .sum(),
             whole: !record.was_stopped() && shards.iter().all(|shard| shard.fault.is_none()),
         })
     }
 
-    /// Return the part as a shard of the merged run, which it joined `offset` after the common start.
+    /// Return the part as a shard of the merged run, which it joined `offset` after the common
+    /// start.
     fn record(self, plan: ShardPlan, offset: Duration) -> Result<ShardRecord, WireError> {
-        let Self { last, ids, replaced, .. } = self;
+        let Self {
+            last,
+            ids,
+            replaced,
+            ..
+        } = self;
         let since_common = |at: Nanos| at.plus(offset);
         let bounds = Bounds::for_timeout(plan.timeout);
         let mut failures = last.failures;
         failures.shift(since_common);
-        let past = PastLife { pid: 0, exit: ShardExit::Unknown, fault: ShardFault::Died };
+        let past = PastLife {
+            pid: 0,
+            exit: ShardExit::Unknown,
+            fault: ShardFault::Died,
+        };
         Ok(ShardRecord {
             plan,
             ids,
@@ -318,8 +377,10 @@ impl Usage {
 
 impl CpuHealth {
     fn plus(self, other: Self) -> Self {
-        let ticks =
-            |one: CpuTicks, other: CpuTicks| CpuTicks { all: one.all + other.all, stolen: one.stolen + other.stolen };
+        let ticks = |one: CpuTicks, other: CpuTicks| CpuTicks {
+            all: one.all + other.all,
+            stolen: one.stolen + other.stolen,
+        };
         Self {
             measured_ns: self.measured_ns + other.measured_ns,
             ticks: match (self.ticks, other.ticks) {
@@ -334,7 +395,8 @@ impl CpuHealth {
 }
 
 fn unix_ns(time: SystemTime) -> u64 {
-    time.duration_since(SystemTime::UNIX_EPOCH).map_or(0, duration_ns)
+    time.duration_since(SystemTime::UNIX_EPOCH)
+        .map_or(0, duration_ns)
 }
 
 fn calendar(unix_ns: u64) -> SystemTime {
@@ -352,7 +414,11 @@ pub struct PartReader<R> {
 impl<R: Read> PartReader<R> {
     /// The part that `stream` holds.
     pub fn new(stream: R) -> Self {
-        Self { stream, decoder: FrameDecoder::default(), is_over: false }
+        Self {
+            stream,
+            decoder: FrameDecoder::default(),
+            is_over: false,
+        }
     }
 
     /// Read the next frame; none after the end.
@@ -403,7 +469,8 @@ pub struct PartStart {
 struct Active<R> {
     start: PartStart,
     reader: PartReader<R>,
-    /// Seconds that were read and not merged, by the crawl's clock. In a part, a second with a slow response is behind later ones.
+    /// Seconds that were read and not merged, by the crawl's clock. In a part, a second with a slow
+    /// response is behind later ones.
     ahead: Vec<IntervalFrame>,
 }
 
@@ -412,7 +479,8 @@ impl<R: Read> Active<R> {
     fn advance(&mut self) -> Result<Option<PartEnd>, PartError> {
         match self.reader.next_frame()? {
             Some(PartFrame::Second(mut second)) => {
-                // Seconds of the crawl are whole: a part that started within one has its seconds in the nearest ones.
+                // Seconds of the crawl are whole: a part that started within one has its seconds in
+                // the nearest ones.
                 second.figures.index += self.start.first_second();
                 self.ahead.push(*second);
                 Ok(None)
@@ -436,10 +504,12 @@ impl PartStart {
     }
 }
 
-/// Merge the parts of a crawl: `plan` has a shard for each part. Parts that are not in `parts` are missing: their shards have a fault.
-/// `open` is called for each part when the time of the crawl reaches its start; as many are open at once as ran at once. The seconds go to
-/// `observer` in order, without the times of each part if there are more than [`MOST_TIMES`]. Memory grows with the parts, by some kilobytes
-/// each and for each second that a slow response delayed, and with nothing else.
+/// Merge the parts of a crawl: `plan` has a shard for each part. Parts that are not in `parts` are
+/// missing: their shards have a fault. `open` is called for each part when the time of the crawl
+/// reaches its start; as many are open at once as ran at once. The seconds go to `observer` in
+/// order, without the times of each part if there are more than [`MOST_TIMES`]. Memory grows with
+/// the parts, by some kilobytes each and for each second that a slow response delayed, and with
+/// nothing else.
 ///
 /// # Errors
 /// When a part cannot be read; with its number.
@@ -462,8 +532,13 @@ pub fn merge<R: Read>(
             break;
         }
         while let Some(start) = waiting.pop_if(|start| start.first_second() <= second) {
-            let reader = PartReader::new(open(start.part).map_err(|error| (start.part, error.into()))?);
-            active.push(Active { start, reader, ahead: Vec::new() });
+            let reader =
+                PartReader::new(open(start.part).map_err(|error| (start.part, error.into()))?);
+            active.push(Active {
+                start,
+                reader,
+                ahead: Vec::new(),
+            });
             is_sorted = false;
         }
         if !is_sorted {
@@ -473,7 +548,9 @@ pub fn merge<R: Read>(
         let mut interval = timeline.empty(second);
         for part in &mut active {
             let number = part.start.part;
-            merged.second(part, second, (&timeline, &mut interval)).map_err(|error| (number, error))?;
+            merged
+                .second(part, second, (&timeline, &mut interval))
+                .map_err(|error| (number, error))?;
             if plan.shards > MOST_TIMES {
                 interval.shards.clear();
             }
@@ -492,7 +569,11 @@ struct Merged {
 impl Merged {
     /// All parts are missing.
     fn new(plan: &RunPlan) -> Self {
-        let shards = plan.split(&[]).into_iter().map(ShardRecord::missing).collect();
+        let shards = plan
+            .split(&[])
+            .into_iter()
+            .map(ShardRecord::missing)
+            .collect();
         let record = RunRecord {
             started_at: SystemTime::UNIX_EPOCH,
             finished_at: SystemTime::UNIX_EPOCH,
@@ -523,7 +604,10 @@ impl Merged {
         while part.lacks(second) {
             self.advance(part)?;
         }
-        for frame in part.ahead.extract_if(.., |frame| frame.figures.index <= second) {
+        for frame in part
+            .ahead
+            .extract_if(.., |frame| frame.figures.index <= second)
+        {
             timeline.add_shard(interval, part.start.part, frame)?;
         }
         // Its end may be next.
@@ -534,14 +618,21 @@ impl Merged {
     }
 
     fn advance<R: Read>(&mut self, part: &mut Active<R>) -> Result<(), PartError> {
-        part.advance()?.map_or(Ok(()), |end| self.end(part.start, end))
+        part.advance()?
+            .map_or(Ok(()), |end| self.end(part.start, end))
     }
 
     fn end(&mut self, start: PartStart, end: PartEnd) -> Result<(), PartError> {
-        let Some(shard) = self.record.shards.get_mut(start.part as usize) else { return Err(PartError::Foreign) };
+        let Some(shard) = self.record.shards.get_mut(start.part as usize) else {
+            return Err(PartError::Foreign);
+        };
         let (from, to) = (calendar(end.started_at_ns), calendar(end.finished_at_ns));
         let record = &mut self.record.started_at;
-        *record = if *record == SystemTime::UNIX_EPOCH { from } else { from.min(*record) };
+        *record = if *record == SystemTime::UNIX_EPOCH {
+            from
+        } else {
+            from.min(*record)
+        };
         self.record.finished_at = to.max(self.record.finished_at);
         self.record.pauses += end.pauses;
         self.record.moved = self.record.moved.plus(end.moved);

@@ -29,9 +29,15 @@ impl Phases {
     }
 
     pub(super) fn effort(self) -> SupervisorCpu {
-        let Some((starting_us, began)) = self.start else { return SupervisorCpu::default() };
+        let Some((starting_us, began)) = self.start else {
+            return SupervisorCpu::default();
+        };
         let (used_us, ended) = self.closing.unwrap_or((starting_us, began));
         let running = Duration::from_nanos(ended.since(began));
-        SupervisorCpu { starting_us, running_us: used_us.saturating_sub(starting_us), running }
+        SupervisorCpu {
+            starting_us,
+            running_us: used_us.saturating_sub(starting_us),
+            running,
+        }
     }
 }

@@ -1,8 +1,9 @@
-//! IDs that move from shards that are slow to shards that are done, so that one slow shard does not decide when a run
-//! ends.
+//! IDs that move from shards that are slow to shards that are done, so that one slow shard does not
+//! decide when a run ends.
 //!
-//! The upper half of the largest remaining range moves, and only once its owner has confirmed where its own range now ends: at
-//! every moment each ID belongs to one shard at most. Called by the supervisor's loop; it must not send to shards itself.
+//! The upper half of the largest remaining range moves, and only once its owner has confirmed where
+//! its own range now ends: at every moment each ID belongs to one shard at most. Called by the
+//! supervisor's loop; it must not send to shards itself.
 
 use std::collections::VecDeque;
 
@@ -12,7 +13,8 @@ use crate::units::IdRange;
 /// Shards that have nothing left to do, and those that were asked to share.
 #[derive(Debug, Default)]
 pub(super) struct Ranges {
-    /// True if IDs stay where they are: those of a recording, of which each shard has the times of its own.
+    /// True if IDs stay where they are: those of a recording, of which each shard has the times of
+    /// its own.
     are_fixed: bool,
     hungry: VecDeque<usize>,
     asked: Vec<RangeRequest>,
@@ -51,7 +53,10 @@ pub(super) enum RangeMessage {
 impl Ranges {
     /// The moves of a run with these arrivals.
     pub(super) fn of(arrivals: Arrivals) -> Self {
-        Self { are_fixed: arrivals == Arrivals::Replay, ..Self::default() }
+        Self {
+            are_fixed: arrivals == Arrivals::Replay,
+            ..Self::default()
+        }
     }
 
     /// Shard `i` has nothing left.
@@ -59,7 +64,8 @@ impl Ranges {
         self.hungry.push_back(i);
     }
 
-    /// Donor `i` gives `range`, which may be empty. It gets it back when the shard that it was for is gone.
+    /// Donor `i` gives `range`, which may be empty. It gets it back when the shard that it was for
+    /// is gone.
     pub(super) fn shed(&mut self, i: usize, range: IdRange) -> Option<RangeMessage> {
         let at = self.asked.iter().position(|ask| ask.donor == i);
         let thief = at.and_then(|at| self.asked.swap_remove(at).thief);
@@ -79,8 +85,9 @@ impl Ranges {
         for ask in self.asked.iter_mut().filter(|ask| ask.thief == Some(i)) {
             ask.thief = None;
         }
-        let (lost, kept): (Vec<RangeRequest>, Vec<RangeRequest>) =
-            std::mem::take(&mut self.asked).into_iter().partition(|ask| ask.donor == i);
+        let (lost, kept): (Vec<RangeRequest>, Vec<RangeRequest>) = std::mem::take(&mut self.asked)
+            .into_iter()
+            .partition(|ask| ask.donor == i);
         self.asked = kept;
         self.hungry.extend(lost.iter().filter_map(|ask| ask.thief));
     }
@@ -89,11 +96,16 @@ impl Ranges {
     pub(super) fn feed(&mut self, rests: &[RemainingIds]) -> Vec<RangeMessage> {
         let mut say = Vec::new();
         for _ in 0..self.hungry.len() {
-            let Some(thief) = self.hungry.pop_front() else { break };
+            let Some(thief) = self.hungry.pop_front() else {
+                break;
+            };
             let is_free = |i: &usize| {
                 *i != thief
                     && !self.hungry.contains(i)
-                    && self.asked.iter().all(|ask| ask.donor != *i && ask.thief != Some(*i))
+                    && self
+                        .asked
+                        .iter()
+                        .all(|ask| ask.donor != *i && ask.thief != Some(*i))
             };
             let donor = (0..rests.len())
                 .filter(|i| !self.are_fixed && rests[*i].works && rests[*i].ids >= 2)
@@ -101,11 +113,16 @@ impl Ranges {
                 .max_by_key(|i| rests[*i].ids);
             match donor {
                 Some(donor) => {
-                    self.asked.push(RangeRequest { donor, thief: Some(thief) });
+                    self.asked.push(RangeRequest {
+                        donor,
+                        thief: Some(thief),
+                    });
                     say.push(RangeMessage::Shed(donor));
                 }
                 // Another shard may still give, and what is given may be shared again.
-                None if !self.asked.is_empty() || rests.iter().any(|rest| rest.returns) => self.hungry.push_back(thief),
+                None if !self.asked.is_empty() || rests.iter().any(|rest| rest.returns) => {
+                    self.hungry.push_back(thief);
+                }
                 None => say.push(RangeMessage::Finish(thief)),
             }
         }
@@ -116,8 +133,13 @@ impl Ranges {
 /// Takes `given`, which lies within one of the ranges that a shard holds, out of them.
 pub(super) fn give_away(held: &mut Vec<IdRange>, given: IdRange) {
     let of = |range: &IdRange| range.start <= given.start && given.end <= range.end;
-    let Some(at) = held.iter().position(|range| !given.is_empty() && of(range)) else { return };
-    let above = IdRange { start: given.end, end: std::mem::replace(&mut held[at].end, given.start) };
+    let Some(at) = held.iter().position(|range| !given.is_empty() && of(range)) else {
+        return;
+    };
+    let above = IdRange {
+        start: given.end,
+        end: std::mem::replace(&mut held[at].end, given.start),
+    };
     held.insert(at + 1, above);
     held.retain(|range| !range.is_empty());
 }
@@ -129,7 +151,13 @@ mod tests {
     use super::*;
 
     fn rests(ids: &[u64]) -> Vec<RemainingIds> {
-        ids.iter().map(|ids| RemainingIds { ids: *ids, works: true, returns: false }).collect()
+        ids.iter()
+            .map(|ids| RemainingIds {
+                ids: *ids,
+                works: true,
+                returns: false,
+            })
+            .collect()
     }
 
     #[test]
@@ -144,8 +172,15 @@ mod tests {
         assert_eq!(ranges.shed(2, range), Some(RangeMessage::Take(0, range)));
         assert_eq!(ranges.feed(&rests(&[5, 0, 4, 1])), [RangeMessage::Shed(0)]);
         assert_eq!(ranges.shed(0, IdRange { start: 9, end: 9 }), None);
-        assert_eq!(ranges.feed(&rests(&[0, 0, 1, 1])), [RangeMessage::Finish(1)]);
-        assert_eq!(ranges.shed(3, range), Some(RangeMessage::Take(3, range)), "nobody asked");
+        assert_eq!(
+            ranges.feed(&rests(&[0, 0, 1, 1])),
+            [RangeMessage::Finish(1)]
+        );
+        assert_eq!(
+            ranges.shed(3, range),
+            Some(RangeMessage::Take(3, range)),
+            "nobody asked"
+        );
     }
 
     #[test]
@@ -174,7 +209,10 @@ mod tests {
         let range = |start, end| IdRange { start, end };
         let mut held = vec![range(0, 10), range(20, 30)];
         for (given, left) in [
-            (range(25, 28), vec![range(0, 10), range(20, 25), range(28, 30)]),
+            (
+                range(25, 28),
+                vec![range(0, 10), range(20, 25), range(28, 30)],
+            ),
             (range(0, 10), vec![range(20, 25), range(28, 30)]),
             (range(22, 22), vec![range(20, 25), range(28, 30)]),
             (range(20, 25), vec![range(28, 30)]),
@@ -185,7 +223,8 @@ mod tests {
     }
 
     proptest! {
-        /// Shards of any speed and any appetite, some of which die: everybody is sent home, and no ID is ever held twice.
+        /// Shards of any speed and any appetite, some of which die: everybody is sent home, and no
+        /// ID is ever held twice.
         #[test]
         fn every_id_is_held_once_and_everybody_goes_home(
             sizes in prop::collection::vec(0..200_u64, 1..6), speeds in prop::collection::vec(1..10_u64, 6),

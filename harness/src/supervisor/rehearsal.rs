@@ -1,7 +1,9 @@
-//! The supervisor's loop over shards that are tasks of its own thread, by the runtime's time: the poll loop of a rehearsal.
+//! The supervisor's loop over shards that are tasks of its own thread, by the runtime's time: the
+//! poll loop of a rehearsal.
 //!
-//! Called by [`crate::rehearse`]. What is decided, relayed, merged and recorded is the supervisor's as always, and every
-//! frame is encoded and decoded; only the waiting differs. It must not decide anything itself.
+//! Called by [`crate::rehearse`]. What is decided, relayed, merged and recorded is the supervisor's
+//! as always, and every frame is encoded and decoded; only the waiting differs. It must not decide
+//! anything itself.
 
 use std::future::poll_fn;
 use std::io;
@@ -53,12 +55,21 @@ where
     S: FnMut(&ShardPlan) -> (DuplexStream, JoinHandle<u8>),
     L: Fn(&ShardPlan, &[IdRange]) -> Option<Left>,
 {
-    let Stage { clock, mut spawn, left, mut signals } = stage;
+    let Stage {
+        clock,
+        mut spawn,
+        left,
+        mut signals,
+    } = stage;
     // Reading a frame takes no time here, so the start need not wait for anybody.
     let mut supervisor = Supervisor::new(plan, clock, Duration::ZERO);
     let mut task = |plan: &ShardPlan| {
         let (stream, life) = spawn(plan);
-        Task { stream: BufReader::new(stream), life, exit: None }
+        Task {
+            stream: BufReader::new(stream),
+            life,
+            exit: None,
+        }
     };
     for shard in plan.split(&[]) {
         let task = task(&shard);
@@ -67,16 +78,23 @@ where
     signals.sort_unstable();
     let mut signals = signals.into_iter().peekable();
     let mut tick = clock.now().plus(TICK);
-    // Whatever there is to be heard is heard at once: a budget of polls would put it off to the next tick.
+    // Whatever there is to be heard is heard at once: a budget of polls would put it off to the
+    // next tick.
     let run = coop::unconstrained(async {
         while !supervisor.is_over() {
             let next = signals.peek().map_or(tick, |(at, _)| tick.min(*at));
             let readable = supervisor.hear_until(next).await;
             let now = clock.now();
-            let mut event = Event { readable, signals: Vec::new(), tick: now >= tick, death: true };
-            event
-                .signals
-                .extend(std::iter::from_fn(|| signals.next_if(|(at, _)| now >= *at)).map(|(_, number)| number));
+            let mut event = Event {
+                readable,
+                signals: Vec::new(),
+                tick: now >= tick,
+                death: true,
+            };
+            event.signals.extend(
+                std::iter::from_fn(|| signals.next_if(|(at, _)| now >= *at))
+                    .map(|(_, number)| number),
+            );
             if event.tick {
                 tick = now.plus(TICK);
             }
@@ -103,15 +121,26 @@ impl Supervisor<Task> {
         let until = self.clock.instant(until);
         let members = &mut self.members;
         let heard = poll_fn(|cx| {
-            let mut says = |i: &usize| Pin::new(&mut members[*i].line.stream).poll_fill_buf(cx).is_ready();
+            let mut says = |i: &usize| {
+                Pin::new(&mut members[*i].line.stream)
+                    .poll_fill_buf(cx)
+                    .is_ready()
+            };
             let readable: Vec<usize> = speaking.iter().copied().filter(|i| says(i)).collect();
-            if readable.is_empty() { Poll::Pending } else { Poll::Ready(readable) }
+            if readable.is_empty() {
+                Poll::Pending
+            } else {
+                Poll::Ready(readable)
+            }
         });
-        tokio::time::timeout_at(until, heard).await.unwrap_or_default()
+        tokio::time::timeout_at(until, heard)
+            .await
+            .unwrap_or_default()
     }
 }
 
-/// Return the result if it is ready, else `WouldBlock`: it is read again when the stream or the clock wakes the loop.
+/// Return the result if it is ready, else `WouldBlock`: it is read again when the stream or the
+/// clock wakes the loop.
 fn at_once<T>(poll: Poll<io::Result<T>>) -> io::Result<T> {
     match poll {
         Poll::Ready(result) => result,
@@ -128,7 +157,9 @@ impl ShardLine for Task {
     }
 
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        at_once(Pin::new(&mut self.stream).poll_write(&mut Context::from_waker(Waker::noop()), bytes))
+        at_once(
+            Pin::new(&mut self.stream).poll_write(&mut Context::from_waker(Waker::noop()), bytes),
+        )
     }
 
     fn kill(&mut self) {
@@ -137,7 +168,8 @@ impl ShardLine for Task {
 
     fn try_wait(&mut self) -> Option<ShardExit> {
         if self.exit.is_none()
-            && let Poll::Ready(ended) = Pin::new(&mut self.life).poll(&mut Context::from_waker(Waker::noop()))
+            && let Poll::Ready(ended) =
+                Pin::new(&mut self.life).poll(&mut Context::from_waker(Waker::noop()))
         {
             self.exit = Some(match ended {
                 Ok(0) => ShardExit::Clean,

@@ -1,4 +1,5 @@
-//! Replacement of shards that die: what is left of their IDs, when another process takes their place, and how often.
+//! Replacement of shards that die: what is left of their IDs, when another process takes their
+//! place, and how often.
 //!
 //! Called by the supervisor's loop, which starts the processes. It must not start one itself.
 
@@ -17,14 +18,15 @@ use crate::units::IdRange;
 use crate::wire::{BindingTimes, Control};
 use crate::workload::Workload;
 
-/// Replacements of a shard at most: one that dies again and again has a cause that another process does not remove.
+/// Replacements of a shard at most: one that dies again and again has a cause that another process
+/// does not remove.
 const MOST_REPLACEMENTS: u32 = 3;
 
 /// Wait before the first replacement of a shard, twice as long before each further one.
 const BACKOFF: Duration = Duration::from_millis(100);
 
-/// Builds the workload of each process of a run, and says what is left of the IDs of one that died. A function that builds a workload
-/// from a plan is one that replaces no shard.
+/// Builds the workload of each process of a run, and says what is left of the IDs of one that died.
+/// A function that builds a workload from a plan is one that replaces no shard.
 pub trait Workloads {
     /// The workload.
     type Workload: Workload;
@@ -37,9 +39,10 @@ pub trait Workloads {
     /// The run does not start, or the shard is not replaced.
     fn build(&self, plan: &ShardPlan) -> Result<Self::Workload, Self::Error>;
 
-    /// Return what is left of the IDs in `held` of the process of `plan`, which died: called once in the supervisor's process, which waits
-    /// for it, also if no other process will take its place. None to go on without the shard, as is done too if the answer does not fit
-    /// `held`; its items are then those that it reported.
+    /// Return what is left of the IDs in `held` of the process of `plan`, which died: called once
+    /// in the supervisor's process, which waits for it, also if no other process will take its
+    /// place. None to go on without the shard, as is done too if the answer does not fit `held`;
+    /// its items are then those that it reported.
     fn left(&self, plan: &ShardPlan, held: &[IdRange]) -> Option<Left> {
         let _ = (plan, held);
         None
@@ -63,7 +66,8 @@ where
 /// IDs that the process of a shard left when it died, and those that it had finished.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Left {
-    /// The IDs to crawl again, in order and disjoint: of those that it held, all that are not finished.
+    /// The IDs to crawl again, in order and disjoint: of those that it held, all that are not
+    /// finished.
     pub ids: Vec<IdRange>,
     /// The finished ones by state: as many as it held and are not left.
     pub items: ItemCounts,
@@ -107,10 +111,14 @@ pub(super) struct Past {
 }
 
 impl<L: ShardLine> Supervisor<L> {
-    /// Asks what is left of each shard that has died since, and returns the plans of the processes that are to take the place of dead ones
-    /// now. In an open loop, whose timetable goes on, and once the run is stopped or its time is over, no shard is replaced; its items count
-    /// as they are stored all the same.
-    pub(super) fn due_replacements(&mut self, left: impl Fn(&ShardPlan, &[IdRange]) -> Option<Left>) -> Vec<ShardPlan> {
+    /// Asks what is left of each shard that has died since, and returns the plans of the processes
+    /// that are to take the place of dead ones now. In an open loop, whose timetable goes on, and
+    /// once the run is stopped or its time is over, no shard is replaced; its items count as they
+    /// are stored all the same.
+    pub(super) fn due_replacements(
+        &mut self,
+        left: impl Fn(&ShardPlan, &[IdRange]) -> Option<Left>,
+    ) -> Vec<ShardPlan> {
         let now = self.clock.now();
         let is_on = self.stop.is_none() && self.start.is_some();
         let mut due = Vec::new();
@@ -120,7 +128,10 @@ impl<L: ShardLine> Supervisor<L> {
                 let at = now.plus(BACKOFF * (1 << member.plan.life));
                 member.successor = left.map_or(Successor::None, |left| Successor::At(at, left));
             }
-            let ends = self.start.zip(member.plan.duration).map(|(start, duration)| start.plus(duration));
+            let ends = self
+                .start
+                .zip(member.plan.duration)
+                .map(|(start, duration)| start.plus(duration));
             let may_return = is_on
                 && member.plan.timetable.is_none()
                 && member.plan.life < MOST_REPLACEMENTS
@@ -128,7 +139,11 @@ impl<L: ShardLine> Supervisor<L> {
             match &member.successor {
                 Successor::At(..) if !may_return => member.go_without(),
                 Successor::At(at, left) if now >= *at => {
-                    due.push(ShardPlan { life: member.plan.life + 1, ids: left.ids.clone(), ..member.plan.clone() });
+                    due.push(ShardPlan {
+                        life: member.plan.life + 1,
+                        ids: left.ids.clone(),
+                        ..member.plan.clone()
+                    });
                 }
                 _ => {}
             }
@@ -146,18 +161,31 @@ impl<L: ShardLine> Supervisor<L> {
         let i = plan.shard as usize;
         self.windows.again(i);
         self.live.shards[i].pid = line.pid();
-        let dead = std::mem::replace(&mut self.members[i], Member::new(plan, line, self.clock.now()));
+        let dead = std::mem::replace(
+            &mut self.members[i],
+            Member::new(plan, line, self.clock.now()),
+        );
         self.members[i].follow(dead);
     }
 
-    /// Has a process begin that takes the place of a dead one: with the share that was left to it, and told of the pauses in force. Its
-    /// first request goes an interval later, which keeps its distance from all that were sent before it was there to be told of them.
+    /// Has a process begin that takes the place of a dead one: with the share that was left to it,
+    /// and told of the pauses in force. Its first request goes an interval later, which keeps its
+    /// distance from all that were sent before it was there to be told of them.
     pub(super) fn begin_late(&mut self, i: usize, start: Nanos, now: Nanos) {
-        let pauses =
-            self.pauses_in_force.values().filter(|order| order.until > now).map(|order| Control::Pause(*order));
-        let share = self.budget.as_mut().map(|budget| Control::Share(budget.shares.replaced(i)));
+        let pauses = self
+            .pauses_in_force
+            .values()
+            .filter(|order| order.until > now)
+            .map(|order| Control::Pause(*order));
+        let share = self
+            .budget
+            .as_mut()
+            .map(|budget| Control::Share(budget.shares.replaced(i)));
         let lease = self.lease.map(Control::Lease);
-        let begin = pauses.chain(share).chain(lease).chain([Control::Go { start, from: now }]);
+        let begin = pauses
+            .chain(share)
+            .chain(lease)
+            .chain([Control::Go { start, from: now }]);
         begin.for_each(|control| self.members[i].tell(control));
         self.members[i].first_second = Some(now.since(start) / duration_ns(INTERVAL));
     }

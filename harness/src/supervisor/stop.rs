@@ -1,4 +1,5 @@
-//! Stopping a run: by a signal or by its observer, with a grace for open requests, which another signal ends.
+//! Stopping a run: by a signal or by its observer, with a grace for open requests, which another
+//! signal ends.
 //!
 //! Called from the supervisor's step. It must not wait.
 
@@ -15,12 +16,13 @@ use crate::wire::Control;
 /// Time that requests under way have to end when a signal asks the run to stop.
 const STOP_GRACE: Duration = Duration::from_secs(1);
 
-/// Signals within this time of the first are the same request to stop: `timeout` sends its signal to the process and then to
-/// the process group, and a terminal to the group.
+/// Signals within this time of the first are the same request to stop: `timeout` sends its signal
+/// to the process and then to the process group, and a terminal to the group.
 const SAME_STOP: Duration = Duration::from_millis(200);
 
-/// A shard that has not ended this long after the grace is ended: a stopped run reports within two seconds. One whose workload finishes
-/// has as long as that takes: what is not stored yet would be lost.
+/// A shard that has not ended this long after the grace is ended: a stopped run reports within two
+/// seconds. One whose workload finishes has as long as that takes: what is not stored yet would be
+/// lost.
 const STOP_MARGIN: Duration = Duration::from_millis(500);
 
 /// Cause of a stop.
@@ -52,10 +54,21 @@ impl Stop {
     /// State of the stop, for observers of the run.
     pub(super) const fn state(&self) -> Stopping {
         match self {
-            Self { is_hurried: true, .. } => Stopping::AtOnce,
-            Self { cause: StopCause::Signal(_), .. } => Stopping::BySignal,
-            Self { cause: StopCause::Observer, .. } => Stopping::ByObserver,
-            Self { cause: StopCause::Workload, .. } => Stopping::ByWorkload,
+            Self {
+                is_hurried: true, ..
+            } => Stopping::AtOnce,
+            Self {
+                cause: StopCause::Signal(_),
+                ..
+            } => Stopping::BySignal,
+            Self {
+                cause: StopCause::Observer,
+                ..
+            } => Stopping::ByObserver,
+            Self {
+                cause: StopCause::Workload,
+                ..
+            } => Stopping::ByWorkload,
         }
     }
 }
@@ -81,12 +94,17 @@ impl<L: ShardLine> Supervisor<L> {
 
     /// Asks the shards to start nothing more, and to cut off at `until` what is under way.
     fn stop_shards(&mut self, until: Nanos) {
-        self.members.iter_mut().filter(|m| m.is_speaking()).for_each(|m| m.tell(Control::Stop(until)));
+        self.members
+            .iter_mut()
+            .filter(|m| m.is_speaking())
+            .for_each(|m| m.tell(Control::Stop(until)));
     }
 
     /// The run goes on after it was stopped for so long, in which no shard could be silent or late.
     pub(super) fn resumed(&mut self, gap: Duration) {
-        self.members.iter_mut().for_each(|member| member.resumed(gap));
+        self.members
+            .iter_mut()
+            .for_each(|member| member.resumed(gap));
         if let Some(stop) = &mut self.stop {
             stop.kill_at = stop.kill_at.plus(gap);
         }
@@ -99,7 +117,14 @@ impl<L: ShardLine> Supervisor<L> {
     pub(super) fn stop(&mut self, cause: StopCause, now: Nanos) {
         let until = now.plus(STOP_GRACE);
         let kill_at = until.plus(STOP_MARGIN);
-        self.stop = Some(Stop { cause, at: now, asked_at: now, is_hurried: false, kill_at, is_forced: false });
+        self.stop = Some(Stop {
+            cause,
+            at: now,
+            asked_at: now,
+            is_hurried: false,
+            kill_at,
+            is_forced: false,
+        });
         self.stop_shards(until);
     }
 

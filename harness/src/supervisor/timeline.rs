@@ -28,7 +28,12 @@ pub(super) struct Timeline {
 
 impl Timeline {
     pub(super) fn new(bounds: Bounds) -> Self {
-        Self { bounds, pending: BTreeMap::new(), open: BTreeMap::new(), has_news: false }
+        Self {
+            bounds,
+            pending: BTreeMap::new(),
+            open: BTreeMap::new(),
+            has_news: false,
+        }
     }
 
     /// True if every interval that was reported has been taken.
@@ -38,37 +43,53 @@ impl Timeline {
 
     /// Takes what a shard reports.
     pub(super) fn add(&mut self, shard: u32, frame: IntervalFrame) {
-        self.pending.entry(frame.figures.index).or_default().push((shard, frame));
+        self.pending
+            .entry(frame.figures.index)
+            .or_default()
+            .push((shard, frame));
     }
 
     /// Takes what a shard tells of seconds that it has yet to report.
     pub(super) fn open(&mut self, shard: u32, seconds: Vec<OpenSecond>) {
         self.has_news = true;
         for second in seconds {
-            self.open.entry(second.index).or_default().insert(shard, second);
+            self.open
+                .entry(second.index)
+                .or_default()
+                .insert(shard, second);
         }
     }
 
-    /// Return the intervals that every shard in `speaking` has reported or told of, merged, the oldest first; none when
-    /// that is not new.
+    /// Return the intervals that every shard in `speaking` has reported or told of, merged, the
+    /// oldest first; none when that is not new.
     pub(super) fn take_open(&mut self, speaking: &[Measuring]) -> Vec<OpenInterval> {
         if !std::mem::take(&mut self.has_news) {
             return Vec::new();
         }
         let is_known = |index: &u64, open: &BTreeMap<u32, OpenSecond>| {
             let reported = self.pending.get(index);
-            let has_reported =
-                |shard| reported.is_some_and(|frames| frames.iter().any(|(reporter, _)| reporter == shard));
+            let has_reported = |shard| {
+                reported.is_some_and(|frames| frames.iter().any(|(reporter, _)| reporter == shard))
+            };
             let mut due = speaking.iter().filter(|shard| shard.first <= *index);
             due.all(|Measuring { shard, .. }| open.contains_key(shard) || has_reported(shard))
         };
-        let known = self.open.iter().filter(|(index, open)| is_known(index, open));
-        known.map(|(index, open)| self.merge_open(*index, open)).collect()
+        let known = self
+            .open
+            .iter()
+            .filter(|(index, open)| is_known(index, open));
+        known
+            .map(|(index, open)| self.merge_open(*index, open))
+            .collect()
     }
 
     fn merge_open(&self, index: u64, open: &BTreeMap<u32, OpenSecond>) -> OpenInterval {
         let mut least = ShardStats::new(self.bounds);
-        let reported = self.pending.get(&index).map(Vec::as_slice).unwrap_or_default();
+        let reported = self
+            .pending
+            .get(&index)
+            .map(Vec::as_slice)
+            .unwrap_or_default();
         for (_, frame) in reported {
             for timing in &frame.timings {
                 // One that does not decode is told when the interval is complete.
@@ -76,11 +97,16 @@ impl Timeline {
                     least.add_cells(timing.series, (&times, ages.as_ref()), &timing.exact);
                 }
             }
-            least.counters.merge(&frame.counters.clone().without(&frame.warmup));
+            least
+                .counters
+                .merge(&frame.counters.clone().without(&frame.warmup));
         }
         for (shard, second) in open {
             if reported.iter().all(|(reporter, _)| reporter != shard) {
-                second.least.iter().for_each(|bound| least.add_lower_bound(bound));
+                second
+                    .least
+                    .iter()
+                    .for_each(|bound| least.add_lower_bound(bound));
                 least.counters.merge(&second.counters);
             }
         }
@@ -88,37 +114,66 @@ impl Timeline {
     }
 
     /// Lower bounds of the times of each shard in an interval that it has yet to report.
-    pub(super) fn open_recents(&self, index: u64) -> impl Iterator<Item = (u32, Option<Recent>)> + '_ {
-        self.open.get(&index).into_iter().flatten().map(|(shard, second)| {
-            let mut own = ShardStats::new(self.bounds);
-            second.least.iter().for_each(|bound| own.add_lower_bound(bound));
-            (*shard, Recent::at_least(&own))
-        })
+    pub(super) fn open_recents(
+        &self,
+        index: u64,
+    ) -> impl Iterator<Item = (u32, Option<Recent>)> + '_ {
+        self.open
+            .get(&index)
+            .into_iter()
+            .flatten()
+            .map(|(shard, second)| {
+                let mut own = ShardStats::new(self.bounds);
+                second
+                    .least
+                    .iter()
+                    .for_each(|bound| own.add_lower_bound(bound));
+                (*shard, Recent::at_least(&own))
+            })
     }
 
-    /// The intervals that every shard in `speaking` has reported, merged, the oldest first; and whose part of one does
-    /// not decode, and is left out.
-    pub(super) fn take_complete(&mut self, speaking: &[Measuring]) -> (Vec<Interval>, Vec<(u32, WireError)>) {
+    /// The intervals that every shard in `speaking` has reported, merged, the oldest first; and
+    /// whose part of one does not decode, and is left out.
+    pub(super) fn take_complete(
+        &mut self,
+        speaking: &[Measuring],
+    ) -> (Vec<Interval>, Vec<(u32, WireError)>) {
         let reported = |index: u64, frames: &[(u32, IntervalFrame)]| {
             let due = || speaking.iter().filter(|shard| shard.first <= index);
             // Counted first: mostly some are still missing, which is to cost nothing.
-            frames.len() >= due().count() && due().all(|due| frames.iter().any(|(shard, _)| *shard == due.shard))
+            frames.len() >= due().count()
+                && due().all(|due| frames.iter().any(|(shard, _)| *shard == due.shard))
         };
-        let complete: Vec<u64> =
-            self.pending.iter().filter(|(index, frames)| reported(**index, frames)).map(|(index, _)| *index).collect();
+        let complete: Vec<u64> = self
+            .pending
+            .iter()
+            .filter(|(index, frames)| reported(**index, frames))
+            .map(|(index, _)| *index)
+            .collect();
         let mut junk = Vec::new();
-        let taken = complete.into_iter().filter_map(|index| Some((index, self.pending.remove(&index)?)));
+        let taken = complete
+            .into_iter()
+            .filter_map(|index| Some((index, self.pending.remove(&index)?)));
         let taken: Vec<_> = taken.collect();
         for (index, _) in &taken {
             self.open.remove(index);
         }
-        (taken.into_iter().map(|(index, frames)| self.merge(index, frames, &mut junk)).collect(), junk)
+        (
+            taken
+                .into_iter()
+                .map(|(index, frames)| self.merge(index, frames, &mut junk))
+                .collect(),
+            junk,
+        )
     }
 
     /// Create the interval of a second, to which nothing was added yet.
     pub(super) fn empty(&self, index: u64) -> Interval {
         Interval {
-            figures: SecondFigures { index, ..SecondFigures::default() },
+            figures: SecondFigures {
+                index,
+                ..SecondFigures::default()
+            },
             merged: ShardStats::new(self.bounds),
             warmup: Counters::default(),
             scheduled: Scheduled::default(),
@@ -129,7 +184,12 @@ impl Timeline {
         }
     }
 
-    fn merge(&self, index: u64, frames: Vec<(u32, IntervalFrame)>, junk: &mut Vec<(u32, WireError)>) -> Interval {
+    fn merge(
+        &self,
+        index: u64,
+        frames: Vec<(u32, IntervalFrame)>,
+        junk: &mut Vec<(u32, WireError)>,
+    ) -> Interval {
         let mut interval = self.empty(index);
         for (shard, frame) in frames {
             if let Err(error) = self.add_shard(&mut interval, shard, frame) {
@@ -139,16 +199,27 @@ impl Timeline {
         interval
     }
 
-    /// Adds a shard's part, all of it or, when that does not decode, nothing. Many shards have few answers each in a second:
-    /// no histogram is made of them but the one that they are merged in.
+    /// Adds a shard's part, all of it or, when that does not decode, nothing. Many shards have few
+    /// answers each in a second: no histogram is made of them but the one that they are merged in.
     ///
     /// # Errors
     /// When a histogram of it does not decode.
-    pub(super) fn add_shard(&self, interval: &mut Interval, shard: u32, frame: IntervalFrame) -> Result<(), WireError> {
-        let cells = frame.timings.iter().map(|timing| timing.cells(self.bounds)).collect::<Result<Vec<_>, _>>()?;
+    pub(super) fn add_shard(
+        &self,
+        interval: &mut Interval,
+        shard: u32,
+        frame: IntervalFrame,
+    ) -> Result<(), WireError> {
+        let cells = frame
+            .timings
+            .iter()
+            .map(|timing| timing.cells(self.bounds))
+            .collect::<Result<Vec<_>, _>>()?;
         let told = || frame.timings.iter().zip(&cells);
         for (timing, (times, ages)) in told() {
-            interval.merged.add_cells(timing.series, (times, ages.as_ref()), &timing.exact);
+            interval
+                .merged
+                .add_cells(timing.series, (times, ages.as_ref()), &timing.exact);
         }
         let recent = Recent::told(self.bounds, told());
         interval.merged.counters.merge(&frame.counters);
@@ -163,7 +234,13 @@ impl Timeline {
             max_sched_lag_ns: frame.figures.max_sched_lag_ns,
             cpu_us: frame.figures.cpu_us,
         });
-        interval.shards.push((shard, ShardTimes { told: frame.timings, recent }));
+        interval.shards.push((
+            shard,
+            ShardTimes {
+                told: frame.timings,
+                recent,
+            },
+        ));
         Ok(())
     }
 }

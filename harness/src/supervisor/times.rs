@@ -1,7 +1,8 @@
-//! Histograms that shards reported, kept encoded: a few kilobytes each. Decoded, one takes 216 kB, which for 64 shards with ten series
-//! each would be more memory than everything else together.
+//! Histograms that shards reported, kept encoded: a few kilobytes each. Decoded, one takes 216 kB,
+//! which for 64 shards with ten series each would be more memory than everything else together.
 //!
-//! Made by the timeline of each second and by the members of their ends. It must not decide anything.
+//! Made by the timeline of each second and by the members of their ends. It must not decide
+//! anything.
 
 use crate::stats::{Bounds, Cells, Counters, Exact, Percentile, Series, ShardStats, Timing};
 use crate::wire::{EncodedTiming, WireError, encode_timings};
@@ -25,7 +26,8 @@ pub struct ShardTimes {
     pub recent: Option<Recent>,
 }
 
-/// Times in the last complete second: of an open loop response times, of a closed one service times.
+/// Times in the last complete second: of an open loop response times, of a closed one service
+/// times.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Recent {
     /// Series that they belong to.
@@ -46,16 +48,30 @@ const QUANTILES: [f64; 3] = [0.5, 0.9, 0.99];
 impl ReceivedStats {
     /// Those of a shard that told nothing but counters.
     pub(super) const fn counted(bounds: Bounds, counters: Counters) -> Self {
-        Self { bounds, counters, timings: Vec::new() }
+        Self {
+            bounds,
+            counters,
+            timings: Vec::new(),
+        }
     }
 
     /// Takes what was told.
     ///
     /// # Errors
     /// When a histogram does not decode or has other bounds.
-    pub(super) fn hear(bounds: Bounds, counters: Counters, timings: Vec<EncodedTiming>) -> Result<Self, WireError> {
-        timings.iter().try_for_each(|timing| timing.cells(bounds).map(drop))?;
-        Ok(Self { bounds, counters, timings })
+    pub(super) fn hear(
+        bounds: Bounds,
+        counters: Counters,
+        timings: Vec<EncodedTiming>,
+    ) -> Result<Self, WireError> {
+        timings
+            .iter()
+            .try_for_each(|timing| timing.cells(bounds).map(drop))?;
+        Ok(Self {
+            bounds,
+            counters,
+            timings,
+        })
     }
 
     /// `stats`, as a shard would tell them.
@@ -63,7 +79,11 @@ impl ReceivedStats {
     /// # Errors
     /// When a histogram cannot be written, which a run's bounds rule out.
     pub fn of(stats: &ShardStats) -> Result<Self, WireError> {
-        Ok(Self { bounds: stats.bounds(), counters: stats.counters.clone(), timings: encode_timings(stats)? })
+        Ok(Self {
+            bounds: stats.bounds(),
+            counters: stats.counters.clone(),
+            timings: encode_timings(stats)?,
+        })
     }
 
     /// Bounds of the histograms.
@@ -93,7 +113,10 @@ impl ReceivedStats {
     /// The exact figures of a distribution; none when nothing was recorded.
     #[must_use]
     pub fn exact(&self, series: Series) -> Option<&Exact> {
-        self.timings.iter().find(|timing| timing.series == series).map(|timing| &timing.exact)
+        self.timings
+            .iter()
+            .find(|timing| timing.series == series)
+            .map(|timing| &timing.exact)
     }
 }
 
@@ -103,7 +126,10 @@ impl ShardTimes {
     /// # Errors
     /// When a histogram cannot be written, which a run's bounds rule out.
     pub fn of(stats: &ShardStats) -> Result<Self, WireError> {
-        Ok(Self { told: encode_timings(stats)?, recent: Recent::of(stats) })
+        Ok(Self {
+            told: encode_timings(stats)?,
+            recent: Recent::of(stats),
+        })
     }
 }
 
@@ -112,40 +138,70 @@ impl Recent {
     const OF: [Series; 2] = [Series::ResponseOk, Series::ServiceOk];
 
     pub(super) fn of(stats: &ShardStats) -> Option<Self> {
-        let (of, times) = Self::OF.into_iter().find_map(|series| Some((series, stats.timing(series)?)))?;
+        let (of, times) = Self::OF
+            .into_iter()
+            .find_map(|series| Some((series, stats.timing(series)?)))?;
         let [p50, p90, p99] = QUANTILES.map(|q| times.percentile(q));
-        Some(Self { of, p50, p90, p99, max_ns: times.exact().max_ns })
+        Some(Self {
+            of,
+            p50,
+            p90,
+            p99,
+            max_ns: times.exact().max_ns,
+        })
     }
 
     /// Lower bounds of the times of these stats.
     pub(super) fn at_least(stats: &ShardStats) -> Option<Self> {
-        let (of, times) = Self::OF.into_iter().find_map(|series| Some((series, stats.timing(series)?)))?;
-        let least = |q| times.least_percentile_ns(q).map_or(Percentile::TooFew, Percentile::AtLeast);
+        let (of, times) = Self::OF
+            .into_iter()
+            .find_map(|series| Some((series, stats.timing(series)?)))?;
+        let least = |q| {
+            times
+                .least_percentile_ns(q)
+                .map_or(Percentile::TooFew, Percentile::AtLeast)
+        };
         let [p50, p90, p99] = QUANTILES.map(least);
-        Some(Self { of, p50, p90, p99, max_ns: times.exact().greatest_ns().unwrap_or_default() })
+        Some(Self {
+            of,
+            p50,
+            p90,
+            p99,
+            max_ns: times.exact().greatest_ns().unwrap_or_default(),
+        })
     }
 
-    /// True if one of its percentiles is greater by more than seconds of a steady target differ: a tenth, and a millisecond.
+    /// True if one of its percentiles is greater by more than seconds of a steady target differ: a
+    /// tenth, and a millisecond.
     pub(super) fn is_longer(&self, other: &Self) -> bool {
         let ns = |percentile, unknown| match percentile {
             Percentile::TooFew => unknown,
             Percentile::Exact(ns) | Percentile::AtLeast(ns) => ns,
         };
-        [(self.p50, other.p50), (self.p90, other.p90), (self.p99, other.p99)].into_iter().any(|(own, shown)| {
+        [
+            (self.p50, other.p50),
+            (self.p90, other.p90),
+            (self.p99, other.p99),
+        ]
+        .into_iter()
+        .any(|(own, shown)| {
             // One that is not known is no greater than the maximum.
             let shown = ns(shown, other.max_ns);
             ns(own, 0) > (shown + shown / 10).max(shown + 1_000_000)
         })
     }
 
-    /// Compute the times from a shard's encoded timings and their cells; none when nothing was answered.
+    /// Compute the times from a shard's encoded timings and their cells; none when nothing was
+    /// answered.
     pub(super) fn told<'a>(
         bounds: Bounds,
         told: impl Iterator<Item = (&'a EncodedTiming, &'a (Cells, Option<Cells>))>,
     ) -> Option<Self> {
-        let rank = |timing: &EncodedTiming| Self::OF.iter().position(|series| *series == timing.series);
-        let (_, timing, cells) =
-            told.filter_map(|(timing, cells)| Some((rank(timing)?, timing, cells))).min_by_key(|(rank, ..)| *rank)?;
+        let rank =
+            |timing: &EncodedTiming| Self::OF.iter().position(|series| *series == timing.series);
+        let (_, timing, cells) = told
+            .filter_map(|(timing, cells)| Some((rank(timing)?, timing, cells)))
+            .min_by_key(|(rank, ..)| *rank)?;
         let percentiles = match cells {
             (times, None) => QUANTILES.map(|q| times.percentile(q, &timing.exact, bounds)),
             // Of what was cut off there is more to know than one list of cells says.
@@ -156,7 +212,13 @@ impl Recent {
             }
         };
         let [p50, p90, p99] = percentiles;
-        Some(Self { of: timing.series, p50, p90, p99, max_ns: timing.exact.max_ns })
+        Some(Self {
+            of: timing.series,
+            p50,
+            p90,
+            p99,
+            max_ns: timing.exact.max_ns,
+        })
     }
 }
 
@@ -170,7 +232,13 @@ mod tests {
     #[test]
     fn a_second_is_longer_only_by_more_than_those_of_a_steady_target_differ() {
         let [p90, p99] = [Percentile::TooFew; 2];
-        let recent = |p50, max_ns| Recent { of: Series::ServiceOk, p50, p90, p99, max_ns };
+        let recent = |p50, max_ns| Recent {
+            of: Series::ServiceOk,
+            p50,
+            p90,
+            p99,
+            max_ns,
+        };
         let shown = |us: u64| recent(Percentile::Exact(us * 1_000), 30_000_000);
         let open = |us: u64| recent(Percentile::AtLeast(us * 1_000), us * 1_000);
         assert!(!open(100).is_longer(&shown(80)) && !open(20_900).is_longer(&shown(20_000)));

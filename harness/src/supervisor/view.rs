@@ -1,4 +1,5 @@
-//! State of a run that the supervisor shows while it goes on, and the record that it hands over at its end.
+//! State of a run that the supervisor shows while it goes on, and the record that it hands over at
+//! its end.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
@@ -19,8 +20,8 @@ use crate::shard::INTERVAL;
 use crate::stats::{AnswerBins, Bins, Bounds, Counters, Failures, Groups, ShardStats};
 use crate::units::IdRange;
 use crate::wire::{
-    BindingTimes, BudgetUse, CpuHealth, Progress, Scheduled, Scope, SecondFigures, ThrottlingCounts, TimetableUse,
-    Usage,
+    BindingTimes, BudgetUse, CpuHealth, Progress, Scheduled, Scope, SecondFigures,
+    ThrottlingCounts, TimetableUse, Usage,
 };
 
 /// Watches a run. Called from the supervisor's loop, so it must be quick and start no thread.
@@ -31,20 +32,22 @@ pub trait Observer {
     /// A second is complete over all shards. Called once for each.
     fn interval(&mut self, interval: &Interval);
 
-    /// Seconds are over, the oldest first, in which requests were due that have not ended. Called about once a second while there are any.
+    /// Seconds are over, the oldest first, in which requests were due that have not ended. Called
+    /// about once a second while there are any.
     fn open(&mut self, seconds: &[OpenInterval]) {
         let _ = seconds;
     }
 
-    /// Return the end of the lease on the budget, asked at `now`: no shard sends a request after it, even if this process dies. None if the
-    /// budget has no lease. Called before the start and about ten times a second.
+    /// Return the end of the lease on the budget, asked at `now`: no shard sends a request after
+    /// it, even if this process dies. None if the budget has no lease. Called before the start and
+    /// about ten times a second.
     fn lease(&mut self, now: Nanos) -> Option<Nanos> {
         let _ = now;
         None
     }
 
-    /// True if the run is to be stopped as by a signal: nothing new is started, what is under way may end. Asked after
-    /// seconds were told.
+    /// True if the run is to be stopped as by a signal: nothing new is started, what is under way
+    /// may end. Asked after seconds were told.
     fn has_enough(&self) -> bool {
         false
     }
@@ -59,14 +62,16 @@ pub struct Live {
     pub shards: Vec<LiveShard>,
     /// Now, on the clock of [`LiveShard::at`].
     pub at: Nanos,
-    /// The index of the last second that all shards have told the end of; in an open loop that takes as long as its answers
-    /// do. None before the first.
+    /// The index of the last second that all shards have told the end of; in an open loop that
+    /// takes as long as its answers do. None before the first.
     pub last_second: Option<u64>,
     /// The times over all shards in that second; none when nothing was answered in it.
     pub recent: Option<Recent>,
-    /// True if that second is over and not complete: requests that were due in it have not ended, and the times are lower bounds.
+    /// True if that second is over and not complete: requests that were due in it have not ended,
+    /// and the times are lower bounds.
     pub is_open: bool,
-    /// Limit and pace of adaptive shards at the end of that second, summed over them; none unless they are adaptive.
+    /// Limit and pace of adaptive shards at the end of that second, summed over them; none unless
+    /// they are adaptive.
     pub standing: Option<ControllerState>,
     /// Throttle pause of the target; none when no host of it asks for one.
     pub pause: Option<LivePause>,
@@ -94,7 +99,8 @@ pub struct LivePause {
     pub hosts: u32,
     /// Number of its hosts.
     pub of: u32,
-    /// Time until requests to the first of those hosts may be sent again. From then on the shards resume one after another.
+    /// Time until requests to the first of those hosts may be sent again. From then on the shards
+    /// resume one after another.
     pub left: Duration,
 }
 
@@ -125,7 +131,8 @@ pub struct LiveShard {
     pub lag: Option<Duration>,
     /// Progress of the shard.
     pub state: LiveState,
-    /// Number of times that it was replaced, and the exit of the process that was last; none of one that never was.
+    /// Number of times that it was replaced, and the exit of the process that was last; none of one
+    /// that never was.
     pub replaced: Option<(usize, ShardExit)>,
 }
 
@@ -147,8 +154,8 @@ pub enum LiveState {
 pub struct Interval {
     /// Its figures, over all shards.
     pub figures: SecondFigures,
-    /// All shards together. The counters: what ended in it, and what was due in it and never went. The distributions: of what
-    /// was scheduled in it.
+    /// All shards together. The counters: what ended in it, and what was due in it and never went.
+    /// The distributions: of what was scheduled in it.
     pub merged: ShardStats,
     /// Counts of what ended in it and was scheduled in the warm-up.
     pub warmup: Counters,
@@ -177,9 +184,10 @@ impl std::ops::Deref for Interval {
 pub struct OpenInterval {
     /// Its index.
     pub index: u64,
-    /// The counters: what ended in it, which is all that will, without what was scheduled in the warm-up. The distribution of the [times that users wait](crate::stats::Series::waited):
-    /// each request that was due in it and has not ended as one that was cut off at an age that it has at least, and each other one
-    /// no longer than it took.
+    /// The counters: what ended in it, which is all that will, without what was scheduled in the
+    /// warm-up. The distribution of the [times that users wait](crate::stats::Series::waited): each
+    /// request that was due in it and has not ended as one that was cut off at an age that it has
+    /// at least, and each other one no longer than it took.
     pub least: ShardStats,
 }
 
@@ -211,7 +219,8 @@ pub struct RunRecord {
     pub stopped_at: Option<Nanos>,
     /// True if the observer or a workload did, or a signal did before the common start.
     pub stopped: Stopped,
-    /// The first failure of a shard's workload; none without any. It stopped the run unless something else had.
+    /// The first failure of a shard's workload; none without any. It stopped the run unless
+    /// something else had.
     pub failure: Option<WorkloadFailure>,
     /// Time for which the whole run was suspended after its start, by Ctrl-Z (SIGTSTP).
     pub suspended: Duration,
@@ -235,16 +244,19 @@ impl RunRecord {
     /// True if a signal, the observer or a workload stopped the run early.
     #[must_use]
     pub fn was_stopped(&self) -> bool {
-        self.interrupted.is_some() || matches!(self.stopped, Stopped::ByObserver | Stopped::ByWorkload)
+        self.interrupted.is_some()
+            || matches!(self.stopped, Stopped::ByObserver | Stopped::ByWorkload)
     }
 }
 
-/// CPU time of the supervisor, by phase. The rest of its CPU time was for reading the final reports.
+/// CPU time of the supervisor, by phase. The rest of its CPU time was for reading the final
+/// reports.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SupervisorCpu {
     /// From the first fork until the common start was sent, µs. It grows with the number of shards.
     pub starting_us: u64,
-    /// From then until the first final report of a shard, µs. It grows with the duration of the run.
+    /// From then until the first final report of a shard, µs. It grows with the duration of the
+    /// run.
     pub running_us: u64,
     /// Duration of the time that `running_us` covers.
     pub running: Duration,
@@ -269,7 +281,8 @@ pub enum Stopped {
     ByObserver,
     /// Stopped by the workload of a shard, which took no more results or could not finish them.
     ByWorkload,
-    /// A signal stopped it before the common start: it has no requests, and its start is when it was over.
+    /// A signal stopped it before the common start: it has no requests, and its start is when it
+    /// was over.
     BeforeStart,
 }
 
@@ -287,8 +300,16 @@ pub struct Moved {
 impl Moved {
     /// Add the moves of another run.
     pub(super) const fn plus(self, other: Self) -> Self {
-        let Self { ranges, ids, shares } = other;
-        Self { ranges: self.ranges + ranges, ids: self.ids + ids, shares: self.shares + shares }
+        let Self {
+            ranges,
+            ids,
+            shares,
+        } = other;
+        Self {
+            ranges: self.ranges + ranges,
+            ids: self.ids + ids,
+            shares: self.shares + shares,
+        }
     }
 }
 
@@ -297,10 +318,12 @@ impl Moved {
 pub struct ShardRecord {
     /// Its part of the plan.
     pub plan: ShardPlan,
-    /// The IDs that it held at the end: those of its plan, without what it gave away, with what it was given.
+    /// The IDs that it held at the end: those of its plan, without what it gave away, with what it
+    /// was given.
     pub ids: Vec<IdRange>,
-    /// Its earlier processes, which died and were replaced, the oldest first. If there are any, what follows is of the last one, except
-    /// that the counters, failures and limits are those of all, with the requests of each until its last report.
+    /// Its earlier processes, which died and were replaced, the oldest first. If there are any,
+    /// what follows is of the last one, except that the counters, failures and limits are those of
+    /// all, with the requests of each until its last report.
     pub past: Vec<PastLife>,
     /// Its process.
     pub pid: i32,
@@ -308,18 +331,21 @@ pub struct ShardRecord {
     pub exit: ShardExit,
     /// Reason why its result is not whole; none when it is.
     pub fault: Option<ShardFault>,
-    /// Its final stats; of a shard with a fault, the counters of its last progress frame and no distributions.
+    /// Its final stats; of a shard with a fault, the counters of its last progress frame and no
+    /// distributions.
     pub stats: ReceivedStats,
-    /// IDs that it never started: by its own count, and those that were given to it after its end. Of a shard with a fault, those that
-    /// it cannot have started, by its last report.
+    /// IDs that it never started: by its own count, and those that were given to it after its end.
+    /// Of a shard with a fault, those that it cannot have started, by its last report.
     pub remaining: u64,
     /// The most requests under way at once.
     pub peak_in_flight: u32,
-    /// When its first request was sent; none when none was, or of a shard with a fault or an earlier process.
+    /// When its first request was sent; none when none was, or of a shard with a fault or an
+    /// earlier process.
     pub first_sent: Option<Nanos>,
     /// When its last attempt ended; of a shard with a fault, when it was last heard.
     pub last_done: Nanos,
-    /// When its last attempt ended that was not cut off, the start when there was none; none of a shard with a fault.
+    /// When its last attempt ended that was not cut off, the start when there was none; none of a
+    /// shard with a fault.
     pub last_ended: Option<Nanos>,
     /// Use of its budgets, those of hosts included; empty for a shard with a fault.
     pub budgets: Vec<(Scope, BudgetUse)>,
@@ -368,9 +394,24 @@ impl LiveShard {
 
     /// Takes in what it last said.
     pub(super) fn refresh<L: ShardLine>(&mut self, member: &Member<L>) {
-        let Progress { at, counters, in_flight, remaining: _, waiting_again, behind_ms, binding, failures } =
-            &member.progress;
-        let Past { lives, finished, counters: past, failures: past_failures, binding: past_binding, .. } = &member.past;
+        let Progress {
+            at,
+            counters,
+            in_flight,
+            remaining: _,
+            waiting_again,
+            behind_ms,
+            binding,
+            failures,
+        } = &member.progress;
+        let Past {
+            lives,
+            finished,
+            counters: past,
+            failures: past_failures,
+            binding: past_binding,
+            ..
+        } = &member.past;
         self.at = *at;
         self.planned = member.ids.iter().chain(finished).map(IdRange::len).sum();
         self.counters.clone_from(counters);
@@ -395,7 +436,9 @@ impl Live {
     /// True if all shards have ended.
     #[must_use]
     pub fn is_over(&self) -> bool {
-        self.shards.iter().all(|shard| matches!(shard.state, LiveState::Done | LiveState::Lost))
+        self.shards
+            .iter()
+            .all(|shard| matches!(shard.state, LiveState::Done | LiveState::Lost))
     }
 
     /// Takes in a second that is complete over all shards.
@@ -407,15 +450,20 @@ impl Live {
             self.shards[*shard as usize].recent = times.recent;
         }
         for second in &interval.seconds {
-            self.shards[second.shard as usize].lag = Some(Duration::from_nanos(second.max_sched_lag_ns));
+            self.shards[second.shard as usize].lag =
+                Some(Duration::from_nanos(second.max_sched_lag_ns));
         }
     }
 }
 
 impl Live {
-    /// Takes in the oldest second that is over and not complete, if its times are notably longer than those that are shown: otherwise
-    /// these say more.
-    pub(super) fn hear_open(&mut self, second: &OpenInterval, shards: impl Iterator<Item = (u32, Option<Recent>)>) {
+    /// Takes in the oldest second that is over and not complete, if its times are notably longer
+    /// than those that are shown: otherwise these say more.
+    pub(super) fn hear_open(
+        &mut self,
+        second: &OpenInterval,
+        shards: impl Iterator<Item = (u32, Option<Recent>)>,
+    ) {
         let least = Recent::at_least(&second.least);
         // Before the first complete second, requests that were just sent say nothing.
         let is_shown = self.is_open && self.last_second == Some(second.index);
@@ -431,12 +479,16 @@ impl Live {
 }
 
 impl LivePause {
-    /// Return the pause at `now` of a target with `of` hosts, given the end of the last pause of each that asked; none when none is
-    /// paused.
+    /// Return the pause at `now` of a target with `of` hosts, given the end of the last pause of
+    /// each that asked; none when none is paused.
     pub(super) fn at(now: Nanos, ends: &[Nanos], of: u32) -> Option<Self> {
         let paused = || ends.iter().filter(|until| **until > now);
         let left = Duration::from_nanos(paused().min()?.since(now));
-        Some(Self { hosts: u32::try_from(paused().count()).unwrap_or(u32::MAX), of, left })
+        Some(Self {
+            hosts: u32::try_from(paused().count()).unwrap_or(u32::MAX),
+            of,
+            left,
+        })
     }
 }
 
@@ -478,7 +530,8 @@ impl ShardRecord {
                 cpu: Some(last.frame.cpu),
             },
             _ => {
-                let stats = ReceivedStats::counted(bounds, std::mem::take(&mut member.progress.counters));
+                let stats =
+                    ReceivedStats::counted(bounds, std::mem::take(&mut member.progress.counters));
                 let fault = member.fault.take().unwrap_or(ShardFault::Died);
                 ShardRecord {
                     plan,
@@ -513,7 +566,14 @@ impl ShardRecord {
 
     /// Adds what is known of earlier processes.
     fn after(mut self, past: Past) -> Self {
-        let Past { plan, lives, finished, counters, failures, binding } = past;
+        let Past {
+            plan,
+            lives,
+            finished,
+            counters,
+            failures,
+            binding,
+        } = past;
         let Some(plan) = plan else { return self };
         (self.plan, self.past, self.first_sent) = (plan, lives, None);
         self.ids.extend(finished);
@@ -532,7 +592,16 @@ mod tests {
     fn a_pause_lasts_until_the_first_of_the_hosts_that_asked_for_it_may_be_asked_again() {
         let s = |s: u64| Nanos(s * 1_000_000_000);
         let at = |now| LivePause::at(s(now), &[s(5), s(9), s(4)], 4);
-        let paused = |hosts, left| Some(LivePause { hosts, of: 4, left: Duration::from_secs(left) });
-        assert_eq!([at(3), at(4), at(8), at(9)], [paused(3, 1), paused(2, 1), paused(1, 1), None]);
+        let paused = |hosts, left| {
+            Some(LivePause {
+                hosts,
+                of: 4,
+                left: Duration::from_secs(left),
+            })
+        };
+        assert_eq!(
+            [at(3), at(4), at(8), at(9)],
+            [paused(3, 1), paused(2, 1), paused(1, 1), None]
+        );
     }
 }

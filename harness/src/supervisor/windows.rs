@@ -1,9 +1,10 @@
-//! The audit of the rate limits over all shards together: how many requests were sent in the busiest 10 ms, 100 ms and
-//! second, wherever these begin.
+//! The audit of the rate limits over all shards together: how many requests were sent in the
+//! busiest 10 ms, 100 ms and second, wherever these begin.
 //!
-//! Called by the supervisor's loop with what the shards counted in slots of 10 µs. A slot is evaluated once every shard has
-//! reported it. A window that begins at any instant touches one slot more than its width has, so one more is counted: no
-//! window of the width holds more requests than that. A second has 100,000 slots, which bounds the memory at any rate.
+//! Called by the supervisor's loop with what the shards counted in slots of 10 µs. A slot is
+//! evaluated once every shard has reported it. A window that begins at any instant touches one slot
+//! more than its width has, so one more is counted: no window of the width holds more requests than
+//! that. A second has 100,000 slots, which bounds the memory at any rate.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -12,7 +13,11 @@ use crate::clock::duration_ns;
 use crate::wire::{SLOT, Scope, Sends};
 
 /// The widths of the windows.
-const WIDTHS: [Duration; 3] = [Duration::from_millis(10), Duration::from_millis(100), Duration::from_secs(1)];
+const WIDTHS: [Duration; 3] = [
+    Duration::from_millis(10),
+    Duration::from_millis(100),
+    Duration::from_secs(1),
+];
 
 /// The busiest windows so far.
 #[derive(Debug)]
@@ -46,8 +51,8 @@ pub struct BusiestWindow {
     pub width: Duration,
     /// Most requests sent in a window of that width, over all shards.
     pub sent: u64,
-    /// When it ended at the latest, ns after the common start; it began a width and a [slot](SLOT) before that at the
-    /// earliest.
+    /// When it ended at the latest, ns after the common start; it began a width and a [slot](SLOT)
+    /// before that at the earliest.
     pub end_ns: u64,
 }
 
@@ -62,7 +67,10 @@ impl BusiestWindow {
 impl Windows {
     /// No window yet, for `shards`.
     pub(super) fn new(shards: usize) -> Self {
-        Self { complete: vec![0; shards], of: BTreeMap::new() }
+        Self {
+            complete: vec![0; shards],
+            of: BTreeMap::new(),
+        }
     }
 
     /// Takes in what shard `i` sent.
@@ -94,23 +102,45 @@ impl Windows {
 
     fn advance(&mut self) {
         let whole = self.complete.iter().copied().min().unwrap_or(u64::MAX);
-        self.of.values_mut().for_each(|sliding| sliding.advance(whole));
+        self.of
+            .values_mut()
+            .for_each(|sliding| sliding.advance(whole));
     }
 
     /// The busiest window of each width, by limit.
     pub(super) fn busiest(&self) -> BTreeMap<Scope, Vec<BusiestWindow>> {
-        let of = |sliding: &Sliding| sliding.windows.iter().map(|window| window.busiest).collect();
-        self.of.iter().map(|(scope, sliding)| (*scope, of(sliding))).collect()
+        let of = |sliding: &Sliding| {
+            sliding
+                .windows
+                .iter()
+                .map(|window| window.busiest)
+                .collect()
+        };
+        self.of
+            .iter()
+            .map(|(scope, sliding)| (*scope, of(sliding)))
+            .collect()
     }
 }
 
 impl Sliding {
     fn new() -> Self {
         let window = |width| {
-            let busiest = BusiestWindow { width, sent: 0, end_ns: 0 };
-            WidthWindows { slots: VecDeque::new(), sent: 0, busiest }
+            let busiest = BusiestWindow {
+                width,
+                sent: 0,
+                end_ns: 0,
+            };
+            WidthWindows {
+                slots: VecDeque::new(),
+                sent: 0,
+                busiest,
+            }
         };
-        Self { pending: Vec::new(), windows: WIDTHS.map(window) }
+        Self {
+            pending: Vec::new(),
+            windows: WIDTHS.map(window),
+        }
     }
 
     /// Counts the slots before `whole`.
@@ -119,7 +149,9 @@ impl Sliding {
         self.pending.sort_by_key(|(slot, _)| *slot);
         let over = self.pending.partition_point(|(slot, _)| *slot < whole);
         for (slot, count) in self.pending.drain(..over) {
-            self.windows.iter_mut().for_each(|window| window.push(slot, count));
+            self.windows
+                .iter_mut()
+                .for_each(|window| window.push(slot, count));
         }
     }
 }
@@ -128,9 +160,15 @@ impl WidthWindows {
     fn push(&mut self, slot: u64, count: u32) {
         let slot_ns = duration_ns(SLOT);
         let fits = duration_ns(self.busiest.width) / slot_ns;
-        // A shard that told a slot of the past would be counted in the present: too much, never too little.
+        // A shard that told a slot of the past would be counted in the present: too much, never too
+        // little.
         let slot = self.slots.back().map_or(slot, |(last, _)| slot.max(*last));
-        while let Some((_, gone)) = self.slots.front().copied().filter(|(first, _)| slot - *first > fits) {
+        while let Some((_, gone)) = self
+            .slots
+            .front()
+            .copied()
+            .filter(|(first, _)| slot - *first > fits)
+        {
             self.slots.pop_front();
             self.sent -= u64::from(gone);
         }
@@ -140,7 +178,8 @@ impl WidthWindows {
         }
         self.sent += u64::from(count);
         if self.sent > self.busiest.sent {
-            (self.busiest.sent, self.busiest.end_ns) = (self.sent, slot.saturating_add(1).saturating_mul(slot_ns));
+            (self.busiest.sent, self.busiest.end_ns) =
+                (self.sent, slot.saturating_add(1).saturating_mul(slot_ns));
         }
     }
 }
@@ -155,12 +194,20 @@ mod tests {
 
     fn sends(slots: &[(u64, u32)], complete: u64) -> Sends {
         let mut before = 0;
-        let gaps = slots.iter().map(|(slot, count)| (slot - std::mem::replace(&mut before, *slot), *count));
-        Sends { slots: vec![(Scope::Run, gaps.collect())], complete }
+        let gaps = slots
+            .iter()
+            .map(|(slot, count)| (slot - std::mem::replace(&mut before, *slot), *count));
+        Sends {
+            slots: vec![(Scope::Run, gaps.collect())],
+            complete,
+        }
     }
 
     fn busiest(windows: &Windows) -> Vec<u64> {
-        windows.busiest()[&Scope::Run].iter().map(|window| window.sent).collect()
+        windows.busiest()[&Scope::Run]
+            .iter()
+            .map(|window| window.sent)
+            .collect()
     }
 
     #[test]

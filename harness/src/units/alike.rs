@@ -1,4 +1,5 @@
-//! Names that were probably meant by a mistyped one, for "did you mean". Called by parsers of names; decides nothing else.
+//! Names that were probably meant by a mistyped one, for "did you mean". Called by parsers of
+//! names; decides nothing else.
 
 /// The one of `known` that differs least from `name`, or begins with it; none when no name is near.
 #[must_use]

@@ -1,7 +1,7 @@
 //! Rates of `--rate`, parsed: constant (`500/s`), a ramp, or steps.
 //!
-//! Called by the command line (through `FromStr`), by the plan and by the pacer, which makes a schedule of a shape.
-//! Nothing here knows the time.
+//! Called by the command line (through `FromStr`), by the plan and by the pacer, which makes a
+//! schedule of a shape. Nothing here knows the time.
 
 mod shape;
 
@@ -24,7 +24,9 @@ const MOST_STEPS: u64 = 10_000;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RateError {
     /// Not a constant rate.
-    #[error("`{0}` is not a rate: write N, N/s, N/min or N/h with a whole N of at least 1, for example 5000 or 30/min")]
+    #[error(
+        "`{0}` is not a rate: write N, N/s, N/min or N/h with a whole N of at least 1, for example 5000 or 30/min"
+    )]
     Constant(String),
     /// A period that is none of the three.
     #[error("`{0}` is not a rate: its period is /s, /min or /h, for example {1}")]
@@ -33,10 +35,14 @@ pub enum RateError {
     #[error("`{0}` is not whole: write {1}")]
     Fraction(String, String),
     /// More than a billion.
-    #[error("`{0}` is more than 1g (1,000,000,000), the highest rate: to send as fast as possible, leave the rate out")]
+    #[error(
+        "`{0}` is more than 1g (1,000,000,000), the highest rate: to send as fast as possible, leave the rate out"
+    )]
     TooHigh(String),
     /// No request at all.
-    #[error("`{0}` allows nothing: write at least 1; less than one per second is N/min or N/h, for example 30/min")]
+    #[error(
+        "`{0}` allows nothing: write at least 1; less than one per second is N/min or N/h, for example 30/min"
+    )]
     Nothing(String),
     /// None of the forms: another number of parts, or a part that is no number.
     #[error(
@@ -45,7 +51,9 @@ pub enum RateError {
     )]
     Form(String),
     /// A unit after a part that is not the last number.
-    #[error("`{0}` has a unit before its last number: write it once, after the last, as in 60:600/min")]
+    #[error(
+        "`{0}` has a unit before its last number: write it once, after the last, as in 60:600/min"
+    )]
     Unit(String),
     /// An end, or a start of steps, of no request at all.
     #[error("`{0}` has a rate of 0: only a ramp may start at 0, everything else is at least 1")]
@@ -64,7 +72,9 @@ pub enum RateError {
     )]
     Window(String),
     /// Steps of nothing.
-    #[error("`{0}` has steps of 0: write how much each adds, as in 100:1000:100@10s (or takes off, when A is above B)")]
+    #[error(
+        "`{0}` has steps of 0: write how much each adds, as in 100:1000:100@10s (or takes off, when A is above B)"
+    )]
     StepSize(String),
     /// Too many steps.
     #[error("`{text}` takes {steps} steps: {MOST_STEPS} at most; make each one larger")]
@@ -102,26 +112,46 @@ impl Rate {
     /// The higher of two rates.
     #[must_use]
     fn max_with(self, other: Self) -> Self {
-        let per_period = |rate: Self, other: Self| u128::from(rate.permits) * u128::from(other.period_ns);
-        if per_period(self, other) > per_period(other, self) { self } else { other }
+        let per_period =
+            |rate: Self, other: Self| u128::from(rate.permits) * u128::from(other.period_ns);
+        if per_period(self, other) > per_period(other, self) {
+            self
+        } else {
+            other
+        }
     }
 }
 
 impl fmt::Display for Rate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { permits, period_ns } = *self;
-        let units = [(3_600_000_000_000, "h"), (60_000_000_000, "min"), (1_000_000_000, "s")];
+        let units = [
+            (3_600_000_000_000, "h"),
+            (60_000_000_000, "min"),
+            (1_000_000_000, "s"),
+        ];
         // A share of a rate has a longer period than people write.
         let whole = units.into_iter().find_map(|(unit, name)| {
-            let periods = Some(period_ns / unit).filter(|periods| period_ns.is_multiple_of(unit) && *periods > 0)?;
+            let periods = Some(period_ns / unit)
+                .filter(|periods| period_ns.is_multiple_of(unit) && *periods > 0)?;
             (permits >= periods || periods == 1).then_some((periods, name))
         });
         match whole {
-            Some((periods, name)) if permits.is_multiple_of(periods) => write!(f, "{}/{name}", permits / periods),
-            Some((periods, name)) => {
-                write!(f, "{}/{name}", (permits as f64 / periods as f64 * 100.0).round() / 100.0)
+            Some((periods, name)) if permits.is_multiple_of(periods) => {
+                write!(f, "{}/{name}", permits / periods)
             }
-            None => write!(f, "{permits} per {}", humantime::format_duration(Duration::from_nanos(period_ns))),
+            Some((periods, name)) => {
+                write!(
+                    f,
+                    "{}/{name}",
+                    (permits as f64 / periods as f64 * 100.0).round() / 100.0
+                )
+            }
+            None => write!(
+                f,
+                "{permits} per {}",
+                humantime::format_duration(Duration::from_nanos(period_ns))
+            ),
         }
     }
 }
@@ -133,7 +163,10 @@ impl FromStr for Rate {
         let (number, period) = number_and_period(text)?;
         match permits(number, period)? {
             0 => Err(RateError::Nothing(text.to_owned())),
-            permits => Ok(Self { permits, period_ns: period.ns() }),
+            permits => Ok(Self {
+                permits,
+                period_ns: period.ns(),
+            }),
         }
     }
 }
@@ -182,7 +215,11 @@ fn number_and_period(text: &str) -> Result<(&str, Period), RateError> {
             Some('h') => Period::Hour,
             _ => Period::Second,
         };
-        let number = if permits(number, meant).is_ok() { number.trim() } else { "5" };
+        let number = if permits(number, meant).is_ok() {
+            number.trim()
+        } else {
+            "5"
+        };
         RateError::Period(text.to_owned(), format!("{number}/{}", meant.name()))
     })
 }
@@ -200,20 +237,31 @@ fn permits(text: &str, period: Period) -> Result<u64, RateError> {
     }
 }
 
-/// Rewrite a decimal rate per `period` in whole numbers: exactly, or the next lower one by the hour.
+/// Rewrite a decimal rate per `period` in whole numbers: exactly, or the next lower one by the
+/// hour.
 fn whole_instead(text: &str, period: Period) -> Option<String> {
     const SUFFIXES: [(char, u64); 3] = [('k', 1_000), ('m', 1_000_000), ('g', 1_000_000_000)];
     let plain = text.replace('_', "").to_ascii_lowercase();
-    let suffix = SUFFIXES.into_iter().find(|(suffix, _)| plain.ends_with(*suffix));
-    let (number, factor) = suffix.map_or((&*plain, 1), |(suffix, factor)| (plain.trim_end_matches(suffix), factor));
+    let suffix = SUFFIXES
+        .into_iter()
+        .find(|(suffix, _)| plain.ends_with(*suffix));
+    let (number, factor) = suffix.map_or((&*plain, 1), |(suffix, factor)| {
+        (plain.trim_end_matches(suffix), factor)
+    });
     let (whole, part) = number.split_once('.')?;
     let digits = format!("{whole}{part}");
-    let is_decimal = !digits.is_empty() && digits.len() <= 18 && digits.bytes().all(|b| b.is_ascii_digit());
-    let numerator = u128::from(digits.parse::<u64>().ok().filter(|_| is_decimal)?) * u128::from(factor);
+    let is_decimal =
+        !digits.is_empty() && digits.len() <= 18 && digits.bytes().all(|b| b.is_ascii_digit());
+    let numerator =
+        u128::from(digits.parse::<u64>().ok().filter(|_| is_decimal)?) * u128::from(factor);
     let unit = 10_u128.pow(u32::try_from(part.len()).ok()?);
-    let mut longer = Period::ALL.into_iter().filter(|longer| longer.seconds() >= period.seconds());
+    let mut longer = Period::ALL
+        .into_iter()
+        .filter(|longer| longer.seconds() >= period.seconds());
     let per = |longer: Period| numerator * u128::from(longer.seconds() / period.seconds());
-    let chosen = longer.find(|longer| per(*longer).is_multiple_of(unit)).unwrap_or(Period::Hour);
+    let chosen = longer
+        .find(|longer| per(*longer).is_multiple_of(unit))
+        .unwrap_or(Period::Hour);
     let permits = (per(chosen) / unit).clamp(1, u128::from(MOST_PERMITS));
     Some(format!("{permits}/{}", chosen.name()))
 }
@@ -227,18 +275,38 @@ mod tests {
     const SECOND: u64 = 1_000_000_000;
 
     fn per_s(permits: u64) -> Rate {
-        Rate { permits, period_ns: SECOND }
+        Rate {
+            permits,
+            period_ns: SECOND,
+        }
     }
 
     #[test]
     fn rates_carry_their_period() {
         assert_eq!("5000".parse(), Ok(per_s(5_000)));
-        assert_eq!("30/min".parse(), Ok(Rate { permits: 30, period_ns: 60 * SECOND }));
+        assert_eq!(
+            "30/min".parse(),
+            Ok(Rate {
+                permits: 30,
+                period_ns: 60 * SECOND
+            })
+        );
         assert_eq!("7/h".parse::<Rate>().unwrap().to_string(), "7/h");
         let shares = [(400, 2), (400, 3), (2, 7), (1, 60), (90, 7_200), (0, 1)];
-        let said = shares.map(|(permits, s)| Rate { permits, period_ns: s * SECOND }.to_string());
-        assert_eq!(said, ["200/s", "133.33/s", "2 per 7s", "1/min", "45/h", "0/s"]);
-        for text in ["-5", "-0.5", "", "/s", ".", "1.2.3", "fast", "1e3", "5/", "é/s"] {
+        let said = shares.map(|(permits, s)| {
+            Rate {
+                permits,
+                period_ns: s * SECOND,
+            }
+            .to_string()
+        });
+        assert_eq!(
+            said,
+            ["200/s", "133.33/s", "2 per 7s", "1/min", "45/h", "0/s"]
+        );
+        for text in [
+            "-5", "-0.5", "", "/s", ".", "1.2.3", "fast", "1e3", "5/", "é/s",
+        ] {
             let refusal = text.parse::<Rate>().unwrap_err().to_string();
             assert!(refusal.contains("is not a rate"), "{text}: {refusal}");
         }
@@ -266,7 +334,10 @@ mod tests {
             ("2g", "leave the rate out"),
             ("99999999999999999999999", "leave the rate out"),
         ] {
-            for refusal in [text.parse::<Rate>().unwrap_err(), text.parse::<ShapedRate>().unwrap_err()] {
+            for refusal in [
+                text.parse::<Rate>().unwrap_err(),
+                text.parse::<ShapedRate>().unwrap_err(),
+            ] {
                 assert!(refusal.to_string().contains(right), "{text}: {refusal}");
             }
         }
@@ -274,18 +345,45 @@ mod tests {
 
     #[test]
     fn a_rate_may_stay_climb_and_fall() {
-        let minute = |permits| Rate { permits, period_ns: 60 * SECOND };
+        let minute = |permits| Rate {
+            permits,
+            period_ns: 60 * SECOND,
+        };
         let (from, to) = (per_s(100), per_s(1_000));
-        let steps = |from, to, step, every_ns| RateShape::Steps { from, to, step, every_ns };
+        let steps = |from, to, step, every_ns| RateShape::Steps {
+            from,
+            to,
+            step,
+            every_ns,
+        };
         for (text, shape, peak) in [
             ("5000", RateShape::Constant, per_s(5_000)),
             ("100:1k", RateShape::Ramp { from, to }, to),
             ("100 : 1_000/s", RateShape::Ramp { from, to }, to),
             ("1000:100", RateShape::Ramp { from: to, to: from }, to),
-            ("0:60/min", RateShape::Ramp { from: minute(0), to: minute(60) }, minute(60)),
-            ("100:1000:50@10s", steps(from, to, per_s(50), 10 * SECOND), to),
-            ("1000:100:70/s@1m 30s", steps(to, from, per_s(70), 90 * SECOND), to),
-            ("60:600:60/min@500ms", steps(minute(60), minute(600), minute(60), SECOND / 2), minute(600)),
+            (
+                "0:60/min",
+                RateShape::Ramp {
+                    from: minute(0),
+                    to: minute(60),
+                },
+                minute(60),
+            ),
+            (
+                "100:1000:50@10s",
+                steps(from, to, per_s(50), 10 * SECOND),
+                to,
+            ),
+            (
+                "1000:100:70/s@1m 30s",
+                steps(to, from, per_s(70), 90 * SECOND),
+                to,
+            ),
+            (
+                "60:600:60/min@500ms",
+                steps(minute(60), minute(600), minute(60), SECOND / 2),
+                minute(600),
+            ),
         ] {
             assert_eq!(text.parse(), Ok(ShapedRate { peak, shape }), "{text}");
         }
@@ -316,15 +414,26 @@ mod tests {
             ("5:9:1@999us", RateError::StepTime),
         ];
         for (text, kind) in cases {
-            assert_eq!(text.parse::<ShapedRate>(), Err(kind(text.to_owned())), "{text}");
+            assert_eq!(
+                text.parse::<ShapedRate>(),
+                Err(kind(text.to_owned())),
+                "{text}"
+            );
         }
-        for (text, says) in [("1:2g", "`2g` is more"), ("0.5:2", "`0.5` is not whole"), ("1:5/m", "5/min")] {
+        for (text, says) in [
+            ("1:2g", "`2g` is more"),
+            ("0.5:2", "`0.5` is not whole"),
+            ("1:5/m", "5/min"),
+        ] {
             let error = text.parse::<ShapedRate>().unwrap_err().to_string();
             assert!(error.contains(says), "{error}");
         }
         assert!("1:10_001:1@1s".parse::<ShapedRate>().is_ok());
         let error = "1:10_002:1@1s".parse::<ShapedRate>().unwrap_err();
-        assert_eq!(error.to_string(), "`1:10_002:1@1s` takes 10001 steps: 10000 at most; make each one larger");
+        assert_eq!(
+            error.to_string(),
+            "`1:10_002:1@1s` takes 10001 steps: 10000 at most; make each one larger"
+        );
     }
 
     proptest! {

@@ -17,23 +17,32 @@ pub fn grouped(n: u64) -> String {
     out
 }
 
-/// Format a time of `us` µs in a suitable unit, with three significant digits. It is rounded first: 999.6 µs is 1.00 ms, never 1000 µs.
+/// Format a time of `us` µs in a suitable unit, with three significant digits. It is rounded first:
+/// 999.6 µs is 1.00 ms, never 1000 µs.
 #[must_use]
 pub fn micros(us: f64) -> String {
     let ms = || short(us / 1e3).map(|value| format!("{value} ms"));
-    short(us).map(|value| format!("{value} µs")).or_else(ms).unwrap_or_else(|| {
-        let seconds = us / 1e6;
-        format!("{} s", short(seconds).unwrap_or_else(|| format!("{seconds:.0}")))
-    })
+    short(us)
+        .map(|value| format!("{value} µs"))
+        .or_else(ms)
+        .unwrap_or_else(|| {
+            let seconds = us / 1e6;
+            format!(
+                "{} s",
+                short(seconds).unwrap_or_else(|| format!("{seconds:.0}"))
+            )
+        })
 }
 
-/// Format a share (0 to 1) in percent, with one decimal. A share between 0 and 1 never reads as 0 % or 100 %.
+/// Format a share (0 to 1) in percent, with one decimal. A share between 0 and 1 never reads as 0 %
+/// or 100 %.
 #[must_use]
 pub fn percent(part: f64) -> String {
     in_percent(part, 1, ["<0.1 %", ">99.9 %"])
 }
 
-/// Format a share (0 to 1) in percent for a sentence, without decimals from 10 % on. A share between 0 and 1 never reads as 0 % or 100 %.
+/// Format a share (0 to 1) in percent for a sentence, without decimals from 10 % on. A share
+/// between 0 and 1 never reads as 0 % or 100 %.
 #[must_use]
 pub fn rounded_percent(part: f64) -> String {
     let is_near_an_end = (part > 0.0 && part < 0.0995) || (0.99..1.0).contains(&part);
@@ -89,7 +98,10 @@ mod tests {
             (1.0, "100.0 %", "100 %"),
             (1.043, "104.3 %", "104 %"),
         ] {
-            assert_eq!((&*percent(part), &*rounded_percent(part)), (in_tables, in_sentences));
+            assert_eq!(
+                (&*percent(part), &*rounded_percent(part)),
+                (in_tables, in_sentences)
+            );
         }
     }
 

@@ -1,7 +1,7 @@
 //! Types that cross the pipes: `Frame` up, `Control` down, and the parts of both.
 //!
-//! Everything that is counted is cumulative or sent exactly once; the doc of each frame says which. It must not know how
-//! it is written.
+//! Everything that is counted is cumulative or sent exactly once; the doc of each frame says which.
+//! It must not know how it is written.
 
 use std::time::Duration;
 
@@ -27,20 +27,23 @@ pub enum Frame {
     Progress(Box<Progress>),
     /// One interval, complete. Sent once.
     Interval(Box<IntervalFrame>),
-    /// Seconds that are over and not complete, for requests that were due in them have not ended. Told again each second until then.
+    /// Seconds that are over and not complete, for requests that were due in them have not ended.
+    /// Told again each second until then.
     Open(Vec<OpenSecond>),
     /// Requests sent under a rate limit, by [slot](SLOT). Told once for each slot.
     Sends(Sends),
     /// The target asks for a pause, which concerns every shard that it takes for the same client.
     Pause(PauseOrder),
-    /// The target was at a request of this shard then; told of limits that keep any two requests apart.
+    /// The target was at a request of this shard then; told of limits that keep any two requests
+    /// apart.
     Arrived {
         /// Limit that this is about.
         scope: Scope,
         /// When.
         at: Nanos,
     },
-    /// The shard has a request to send under a limit that keeps any two requests apart, and asks for the turn.
+    /// The shard has a request to send under a limit that keeps any two requests apart, and asks
+    /// for the turn.
     AskTurn(Scope),
     /// The shard sent its request, or will not: the turn is the next shard's.
     EndTurn(Scope),
@@ -50,7 +53,8 @@ pub enum Frame {
     Shed(IdRange),
     /// The answer to [`Control::Share`]: from now on the shard keeps within this one.
     Share(u32),
-    /// The workload takes no more results, or could not finish them: why, in a sentence for people. The run is to be stopped.
+    /// The workload takes no more results, or could not finish them: why, in a sentence for people.
+    /// The run is to be stopped.
     Failed(String),
     /// All attempts are over; the workload finishes, which may take long.
     Finishing,
@@ -79,7 +83,8 @@ pub enum Control {
         /// When.
         at: Nanos,
     },
-    /// The answer to [`Frame::AskTurn`]: no other shard sends under this limit until [`Frame::EndTurn`].
+    /// The answer to [`Frame::AskTurn`]: no other shard sends under this limit until
+    /// [`Frame::EndTurn`].
     Turn(Scope),
     /// Give away the upper half of the IDs that are not started.
     Shed,
@@ -115,8 +120,8 @@ pub struct PauseOrder {
     pub until: Nanos,
     /// The shards resume one after another within so many nanoseconds after it.
     pub spread_ns: u64,
-    /// End of the wait that the target asked for: later than `until` if `--max-pause` cut that, `at` if the target named
-    /// no time.
+    /// End of the wait that the target asked for: later than `until` if `--max-pause` cut that,
+    /// `at` if the target named no time.
     pub promised: Nanos,
 }
 
@@ -129,15 +134,15 @@ pub enum Scope {
     Host(u32),
 }
 
-/// The length of a slot in which requests are counted as they are sent: a thousandth of the shortest window that is
-/// reported. It bounds the memory of a second, at any rate.
+/// The length of a slot in which requests are counted as they are sent: a thousandth of the
+/// shortest window that is reported. It bounds the memory of a second, at any rate.
 pub const SLOT: Duration = Duration::from_micros(10);
 
 /// Requests sent in slots of [`SLOT`] since the common start.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sends {
-    /// By limit, the slots in which any were sent, in order: how far each is from the one before it (the first: from the
-    /// start), and how many were sent in it.
+    /// By limit, the slots in which any were sent, in order: how far each is from the one before it
+    /// (the first: from the start), and how many were sent in it.
     pub slots: Vec<(Scope, Vec<(u64, u32)>)>,
     /// The slot before which there will be no more.
     pub complete: u64,
@@ -153,7 +158,8 @@ pub enum Binding {
     Concurrency,
     /// A pause that the target asked for.
     Pause,
-    /// Limited by what the target sustains, or by its remaining quota: fewer requests in flight, or a slower pace, than was asked for.
+    /// Limited by what the target sustains, or by its remaining quota: fewer requests in flight, or
+    /// a slower pace, than was asked for.
     Target,
     /// The workload, which has no room for more results until it has stored those that it has.
     Storage,
@@ -201,7 +207,8 @@ impl BindingTimes {
 }
 
 counters! {
-    /// Counts of a shard's throttle pauses and retries. Promises and pauses are counted by each shard that knew of them.
+    /// Counts of a shard's throttle pauses and retries. Promises and pauses are counted by each
+    /// shard that knew of them.
     #[derive(Copy)]
     pub struct ThrottlingCounts {
         /// Throttled answers that said how long to wait.
@@ -220,11 +227,13 @@ counters! {
         paused_ns: u64,
         /// Number of times that good answers came again after throttling.
         recoveries: u64,
-        /// From a throttled answer to the shard's first good one after the pause, summed over them, ns.
+        /// From a throttled answer to the shard's first good one after the pause, summed over them,
+        /// ns.
         recovery_sum_ns: u64,
         /// The longest of them, ns.
         recovery_max_ns: u64 [max],
-        /// Items that were not tried again: the retry budget was empty, or as many waited already as may.
+        /// Items that were not tried again: the retry budget was empty, or as many waited already
+        /// as may.
         retries_denied: u64,
     }
 }
@@ -242,7 +251,8 @@ pub struct Progress {
     pub remaining: u64,
     /// Items that wait for another attempt.
     pub waiting_again: u64,
-    /// In an open loop, for how long the next request to go has been due, ms: 0 when it is not. 0 in a closed one.
+    /// In an open loop, for how long the next request to go has been due, ms: 0 when it is not. 0
+    /// in a closed one.
     pub behind_ms: u32,
     /// Times for which each limit has held it back so far.
     pub binding: BindingTimes,
@@ -253,7 +263,11 @@ pub struct Progress {
 impl Progress {
     /// Items that were started.
     pub(crate) const fn started(&self) -> u64 {
-        self.counters.items.dealt().saturating_add(self.in_flight as u64).saturating_add(self.waiting_again)
+        self.counters
+            .items
+            .dealt()
+            .saturating_add(self.in_flight as u64)
+            .saturating_add(self.waiting_again)
     }
 }
 
@@ -265,8 +279,8 @@ counters! {
         requests: u64,
         /// Scheduled requests with a good or not-found answer.
         good: u64,
-        /// Scheduled requests that failed: rejected, challenged, or without a valid answer. Not those for which this machine had no
-        /// port or descriptor.
+        /// Scheduled requests that failed: rejected, challenged, or without a valid answer. Not
+        /// those for which this machine had no port or descriptor.
         failed: u64,
     }
 }
@@ -303,7 +317,14 @@ pub struct SecondFigures {
 impl SecondFigures {
     /// Add the figures of a shard in the same second.
     pub(crate) fn add(&mut self, shard: &Self) {
-        let Self { index: _, in_flight, cpu_us, max_sched_lag_ns, binding, standing } = shard;
+        let Self {
+            index: _,
+            in_flight,
+            cpu_us,
+            max_sched_lag_ns,
+            binding,
+            standing,
+        } = shard;
         self.in_flight += in_flight;
         self.cpu_us += cpu_us;
         self.max_sched_lag_ns = self.max_sched_lag_ns.max(*max_sched_lag_ns);
@@ -334,7 +355,8 @@ pub struct IntervalFrame {
     pub timings: Vec<EncodedTiming>,
 }
 
-/// One second of a shard that is over and not complete: requests that were due in it have not ended.
+/// One second of a shard that is over and not complete: requests that were due in it have not
+/// ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OpenSecond {
     /// Its index, as that of an [`IntervalFrame`].
@@ -364,7 +386,8 @@ pub struct FinalFrame {
     pub last_done: Nanos,
     /// When its last attempt ended that was not cut off; the start when there was none.
     pub last_ended: Nanos,
-    /// The hardest-used window of each limit that any request was sent under, and whether every window kept to it.
+    /// The hardest-used window of each limit that any request was sent under, and whether every
+    /// window kept to it.
     pub budgets: Vec<(Scope, BudgetUse)>,
     /// Use of the timetable of an open loop; none in a closed one.
     pub timetable: Option<TimetableUse>,
@@ -393,7 +416,8 @@ pub struct FinalFrame {
 /// Use of an open loop's timetable by a shard.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TimetableUse {
-    /// Requests that the timetable held until the end, whether they went, were dropped or postponed; as the timetable counts them.
+    /// Requests that the timetable held until the end, whether they went, were dropped or
+    /// postponed; as the timetable counts them.
     pub scheduled: u64,
     /// Scheduled requests that throttle pauses moved past the end, so that they never went.
     pub postponed: u64,
@@ -435,8 +459,13 @@ impl Usage {
             cpu_user_us: self.cpu_user_us.saturating_sub(earlier.cpu_user_us),
             cpu_system_us: self.cpu_system_us.saturating_sub(earlier.cpu_system_us),
             max_rss_bytes: self.max_rss_bytes,
-            run_delay_ns: self.run_delay_ns.zip(earlier.run_delay_ns).map(|(now, then)| now.saturating_sub(then)),
-            involuntary_switches: self.involuntary_switches.saturating_sub(earlier.involuntary_switches),
+            run_delay_ns: self
+                .run_delay_ns
+                .zip(earlier.run_delay_ns)
+                .map(|(now, then)| now.saturating_sub(then)),
+            involuntary_switches: self
+                .involuntary_switches
+                .saturating_sub(earlier.involuntary_switches),
         }
     }
 
@@ -447,15 +476,16 @@ impl Usage {
     }
 }
 
-/// Readings of a shard's CPU while it measured: of its own one, or of all of them when it was not kept on one.
+/// Readings of a shard's CPU while it measured: of its own one, or of all of them when it was not
+/// kept on one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CpuHealth {
     /// From the start to its end, over which everything here and in its [`Usage`] was read, ns.
     pub measured_ns: u64,
     /// The CPU's time in that; none when the kernel does not say.
     pub ticks: Option<CpuTicks>,
-    /// A fixed piece of work before the start, ns of CPU time; none when the kernel does not say, or when another shard on
-    /// the same CPU probes it.
+    /// A fixed piece of work before the start, ns of CPU time; none when the kernel does not say,
+    /// or when another shard on the same CPU probes it.
     pub speed_before_ns: Option<u64>,
     /// CPU time of the same piece of work after the end, ns.
     pub speed_after_ns: Option<u64>,

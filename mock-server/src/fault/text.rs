@@ -50,7 +50,9 @@ pub(super) fn kind(index: usize) -> String {
 
 pub(super) fn wrong_rate(given: &str) -> SettingError {
     let right = "write a number from 0 to 1, as in 0.05 for 5 %";
-    SettingError::new(format!("`{given}` is not a valid share of requests: {right}"))
+    SettingError::new(format!(
+        "`{given}` is not a valid share of requests: {right}"
+    ))
 }
 
 /// Says what is wrong with the parameter of `fault`, and what would be right.
@@ -64,14 +66,20 @@ fn wrong(index: usize, given: &str) -> SettingError {
         Shape::Status(_, 500) => ("status", "a server error from 500 to 599"),
         Shape::Status(..) => ("status", "200, 403 or 429"),
         Shape::Time(..) => ("time", "a time above 0 and up to 1h, as in 2s or 500ms"),
-        Shape::Size(_, size) if size < 1 << 20 => ("size", "a number of bytes from 1k to 16m, as in 64k"),
+        Shape::Size(_, size) if size < 1 << 20 => {
+            ("size", "a number of bytes from 1k to 16m, as in 64k")
+        }
         Shape::Size(..) => ("size", "a number of bytes from 1k to 16g, as in 8m"),
         Shape::Plain(_) => {
             let right = format!("write {kind}:SHARE");
-            return SettingError::new(format!("the fault `{kind}` has no parameter, and `{given}` was given: {right}"));
+            return SettingError::new(format!(
+                "the fault `{kind}` has no parameter, and `{given}` was given: {right}"
+            ));
         }
     };
-    SettingError::new(format!("`{given}` is not a valid {parameter} of the fault `{kind}`: write {right}"))
+    SettingError::new(format!(
+        "`{given}` is not a valid {parameter} of the fault `{kind}`: write {right}"
+    ))
 }
 
 /// The parameter as it is written.
@@ -103,7 +111,12 @@ const UNITS: [(char, u64); 3] = [('g', 1 << 30), ('m', 1 << 20), ('k', 1 << 10)]
 fn size(text: &str) -> Option<u64> {
     let (digits, unit) = UNITS
         .iter()
-        .find_map(|(letter, unit)| Some((text.strip_suffix([*letter, letter.to_ascii_uppercase()])?, *unit)))
+        .find_map(|(letter, unit)| {
+            Some((
+                text.strip_suffix([*letter, letter.to_ascii_uppercase()])?,
+                *unit,
+            ))
+        })
         .unwrap_or((text, 1));
     // `parse` alone would accept a plus sign.
     if !digits.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -113,7 +126,10 @@ fn size(text: &str) -> Option<u64> {
 }
 
 fn size_text(bytes: u64) -> String {
-    match UNITS.iter().find(|(_, unit)| bytes > 0 && bytes.is_multiple_of(*unit)) {
+    match UNITS
+        .iter()
+        .find(|(_, unit)| bytes > 0 && bytes.is_multiple_of(*unit))
+    {
         Some((letter, unit)) => format!("{}{letter}", bytes / unit),
         None => bytes.to_string(),
     }
@@ -129,13 +145,19 @@ impl FromStr for Faults {
         given.split(',').try_fold(Self::none(), |all, one| {
             let one = one.trim();
             let (named, rest) = one.split_once(':').ok_or_else(|| {
-                let right = "write KIND:SHARE or KIND:SHARE:PARAMETER, as in error:0.01:503 for 1 %";
+                let right =
+                    "write KIND:SHARE or KIND:SHARE:PARAMETER, as in error:0.01:503 for 1 %";
                 SettingError::new(format!("`{one}` is not a valid fault: {right}"))
             })?;
-            let index = (0..KINDS.len()).find(|index| kind(*index) == named).ok_or_else(|| {
-                let kinds: Vec<String> = (0..KINDS.len()).map(kind).collect();
-                SettingError::new(format!("`{named}` is not a valid kind of fault: write one of {}", kinds.join(", ")))
-            })?;
+            let index = (0..KINDS.len())
+                .find(|index| kind(*index) == named)
+                .ok_or_else(|| {
+                    let kinds: Vec<String> = (0..KINDS.len()).map(kind).collect();
+                    SettingError::new(format!(
+                        "`{named}` is not a valid kind of fault: write one of {}",
+                        kinds.join(", ")
+                    ))
+                })?;
             let (share, fault) = match rest.split_once(':') {
                 Some((share, parameter)) => (share.parse()?, read(index, parameter)?),
                 None => (rest.parse()?, KINDS[index].1.default_fault()),
@@ -160,10 +182,18 @@ impl Shape {
 impl fmt::Display for Faults {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shares = self.shares().map(|(fault, rate)| {
-            let parameter = parameter(fault).map_or_else(String::new, |parameter| format!(":{parameter}"));
+            let parameter =
+                parameter(fault).map_or_else(String::new, |parameter| format!(":{parameter}"));
             format!("{}:{rate}{parameter}", kind(fault.index()))
         });
-        f.write_str(if self.is_none() { NONE.to_owned() } else { shares.collect::<Vec<_>>().join(",") }.as_str())
+        f.write_str(
+            if self.is_none() {
+                NONE.to_owned()
+            } else {
+                shares.collect::<Vec<_>>().join(",")
+            }
+            .as_str(),
+        )
     }
 }
 
@@ -191,19 +221,29 @@ mod tests {
             ("reset:0.005,error:0.01:503", "error:0.01:503,reset:0.005"),
             ("drip:1", "drip:1:1s"),
             ("drip:0.1:1500ms", "drip:0.1:1s500ms"),
-            ("challenge:0.5, huge-body:0.25", "challenge:0.5:403,huge-body:0.25:8m"),
+            (
+                "challenge:0.5, huge-body:0.25",
+                "challenge:0.5:403,huge-body:0.25:8m",
+            ),
             ("huge-headers:1e-3:65536", "huge-headers:0.001:64k"),
             ("huge-headers:0.5:100000", "huge-headers:0.5:100000"),
             ("huge-body:0.5:2G", "huge-body:0.5:2g"),
         ] {
-            assert_eq!(given.parse::<Faults>().unwrap().to_string(), written, "{given}");
+            assert_eq!(
+                given.parse::<Faults>().unwrap().to_string(),
+                written,
+                "{given}"
+            );
         }
     }
 
     #[test]
     fn what_is_wrong_is_said() {
         for (given, said) in [
-            ("", "`` is not a valid fault: write KIND:SHARE or KIND:SHARE:PARAMETER"),
+            (
+                "",
+                "`` is not a valid fault: write KIND:SHARE or KIND:SHARE:PARAMETER",
+            ),
             ("drop", "`drop` is not a valid fault"),
             ("drop:0.1,", "`` is not a valid fault"),
             ("none,drop:0.1", "`none` is not a valid fault"),
@@ -212,31 +252,67 @@ mod tests {
                 "`explode` is not a valid kind of fault: write one of drop, error, reset, malformed-chunk, garbage",
             ),
             ("huge_body:0.1", "`huge_body` is not a valid kind of fault"),
-            ("drop:2", "`2` is not a valid share of requests: write a number from 0 to 1"),
+            (
+                "drop:2",
+                "`2` is not a valid share of requests: write a number from 0 to 1",
+            ),
             ("drop:-0.1", "`-0.1` is not a valid share"),
             ("drop:NaN", "`NaN` is not a valid share"),
             ("drop:5%", "`5%` is not a valid share"),
             ("drop:", "`` is not a valid share"),
-            ("drop:0.1:", "the fault `drop` has no parameter, and `` was given: write drop:SHARE"),
-            ("reset:0.1:503", "the fault `reset` has no parameter, and `503` was given"),
-            ("error:0.1:200", "`200` is not a valid status of the fault `error`: write a server error from 500 to 599"),
-            ("error:0.1:many", "`many` is not a valid status of the fault `error`"),
-            ("challenge:0.1:503", "`503` is not a valid status of the fault `challenge`: write 200, 403 or 429"),
-            ("drip:0.1:0", "`0` is not a valid time of the fault `drip`: write a time above 0 and up to 1h"),
+            (
+                "drop:0.1:",
+                "the fault `drop` has no parameter, and `` was given: write drop:SHARE",
+            ),
+            (
+                "reset:0.1:503",
+                "the fault `reset` has no parameter, and `503` was given",
+            ),
+            (
+                "error:0.1:200",
+                "`200` is not a valid status of the fault `error`: write a server error from 500 to 599",
+            ),
+            (
+                "error:0.1:many",
+                "`many` is not a valid status of the fault `error`",
+            ),
+            (
+                "challenge:0.1:503",
+                "`503` is not a valid status of the fault `challenge`: write 200, 403 or 429",
+            ),
+            (
+                "drip:0.1:0",
+                "`0` is not a valid time of the fault `drip`: write a time above 0 and up to 1h",
+            ),
             ("drip:0.1:2h", "`2h` is not a valid time"),
             ("drip:0.1:slow", "`slow` is not a valid time"),
             (
                 "huge-headers:0.1:17m",
                 "`17m` is not a valid size of the fault `huge-headers`: write a number of bytes from 1k",
             ),
-            ("huge-body:0.1:+5", "`+5` is not a valid size of the fault `huge-body`"),
-            ("huge-body:0.1:99999999999999g", "`99999999999999g` is not a valid size"),
+            (
+                "huge-body:0.1:+5",
+                "`+5` is not a valid size of the fault `huge-body`",
+            ),
+            (
+                "huge-body:0.1:99999999999999g",
+                "`99999999999999g` is not a valid size",
+            ),
             ("huge-body:0.1:", "`` is not a valid size"),
-            ("drop:0.1,reset:0.1,drop:0.1", "the fault `drop` is given twice"),
-            ("drop:0.6,reset:0.5", "the shares of the faults add up to 1.1, more than all requests"),
+            (
+                "drop:0.1,reset:0.1,drop:0.1",
+                "the fault `drop` is given twice",
+            ),
+            (
+                "drop:0.6,reset:0.5",
+                "the shares of the faults add up to 1.1, more than all requests",
+            ),
         ] {
             let error = given.parse::<Faults>().map_err(|error| error.to_string());
-            assert!(error.as_ref().is_err_and(|error| error.contains(said)), "{given}: {error:?}");
+            assert!(
+                error.as_ref().is_err_and(|error| error.contains(said)),
+                "{given}: {error:?}"
+            );
         }
     }
 

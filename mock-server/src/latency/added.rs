@@ -1,4 +1,5 @@
-//! Delays that are added to an answer's own: for each other request in flight, and for the first answer of a connection.
+//! Delays that are added to an answer's own: for each other request in flight, and for the first
+//! answer of a connection.
 
 use super::MAX_HOLD;
 use super::text::parse_hold;
@@ -54,8 +55,8 @@ added_delay! {
 added_delay! {
     /// Time that the first answer of a connection is held longer, `0..=1h`. The default is none.
     ///
-    /// Written as a duration, `100ms`: over a network that takes 25 ms there and back, TCP's handshake costs one round
-    /// trip and that of TLS 1.3 another; TLS 1.2 costs two.
+    /// Written as a duration, `100ms`: over a network that takes 25 ms there and back, TCP's
+    /// handshake costs one round trip and that of TLS 1.3 another; TLS 1.2 costs two.
     Handshake, "handshake"
 }
 
@@ -83,12 +84,18 @@ mod tests {
     #[test]
     fn it_reads_as_it_is_written_and_has_an_end() {
         let handshake: Handshake = "100ms".parse().unwrap();
-        assert_eq!((handshake.to_string().as_str(), handshake.hold()), ("100ms", Duration::from_millis(100)));
+        assert_eq!(
+            (handshake.to_string().as_str(), handshake.hold()),
+            ("100ms", Duration::from_millis(100))
+        );
         assert!(Handshake::default().is_none() && !handshake.is_none());
         assert_eq!(Handshake::new(Duration::MAX).hold(), MAX_HOLD);
         assert!("1h1us".parse::<Handshake>().is_err() && "-1ms".parse::<Handshake>().is_err());
         let error = "slow".parse::<Handshake>().unwrap_err().to_string();
-        assert!(error.contains("`slow` is not a duration for the handshake"), "{error}");
+        assert!(
+            error.contains("`slow` is not a duration for the handshake"),
+            "{error}"
+        );
     }
 
     #[test]
@@ -102,6 +109,9 @@ mod tests {
         assert!(PerInFlight::default().is_none() && !growth.is_none());
         assert!("1h1us".parse::<PerInFlight>().is_err());
         let error = "fast".parse::<PerInFlight>().unwrap_err().to_string();
-        assert!(error.contains("`fast` is not a duration for the growth per request in flight"), "{error}");
+        assert!(
+            error.contains("`fast` is not a duration for the growth per request in flight"),
+            "{error}"
+        );
     }
 }

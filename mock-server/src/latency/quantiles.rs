@@ -1,5 +1,5 @@
-//! A distribution given by some of its quantiles, as a monitoring system reports it. [`Latency`](super::Latency) draws
-//! from it.
+//! A distribution given by some of its quantiles, as a monitoring system reports it.
+//! [`Latency`](super::Latency) draws from it.
 //!
 //! It must not draw by itself.
 
@@ -31,7 +31,16 @@ impl Quantiles {
     /// The first share is not 0, the last not 1, a share does not rise, or a hold falls.
     pub fn new(points: &[Quantile]) -> Result<Self, SettingError> {
         for pair in points.windows(2) {
-            let [Quantile { share, hold: shorter }, Quantile { share: next, hold }] = *pair else { continue };
+            let [
+                Quantile {
+                    share,
+                    hold: shorter,
+                },
+                Quantile { share: next, hold },
+            ] = *pair
+            else {
+                continue;
+            };
             if share.partial_cmp(&next) != Some(std::cmp::Ordering::Less) {
                 return Err(SettingError::new(format!(
                     "the quantile {next} comes after {share}: write each share once, in rising order"
@@ -52,7 +61,9 @@ impl Quantiles {
                 "the quantiles go from {first} to {last}: write the shortest hold as 0=.. and the longest as 1=.."
             )));
         }
-        Ok(Self { points: points.into() })
+        Ok(Self {
+            points: points.into(),
+        })
     }
 
     /// The quantiles, in order.
@@ -61,15 +72,25 @@ impl Quantiles {
         &self.points
     }
 
-    /// The hold at `share`, on the straight line between its neighbours; the ends outside `0.0..=1.0`.
+    /// The hold at `share`, on the straight line between its neighbours; the ends outside
+    /// `0.0..=1.0`.
     #[must_use]
     pub fn at(&self, share: f64) -> Duration {
         let above = self.points.partition_point(|point| point.share <= share);
-        let neighbours = (above.checked_sub(1).and_then(|below| self.points.get(below)), self.points.get(above));
+        let neighbours = (
+            above
+                .checked_sub(1)
+                .and_then(|below| self.points.get(below)),
+            self.points.get(above),
+        );
         match neighbours {
             (Some(below), Some(above)) => {
                 let part = (share - below.share) / (above.share - below.share);
-                below.hold + above.hold.saturating_sub(below.hold).mul_f64(part.clamp(0.0, 1.0))
+                below.hold
+                    + above
+                        .hold
+                        .saturating_sub(below.hold)
+                        .mul_f64(part.clamp(0.0, 1.0))
             }
             (Some(end), None) | (None, Some(end)) => end.hold,
             (None, None) => Duration::ZERO,
@@ -84,12 +105,19 @@ mod tests {
     const MS: Duration = Duration::from_millis(1);
 
     fn points(points: &[(f64, u32)]) -> Vec<Quantile> {
-        points.iter().map(|(share, ms)| Quantile { share: *share, hold: *ms * MS }).collect()
+        points
+            .iter()
+            .map(|(share, ms)| Quantile {
+                share: *share,
+                hold: *ms * MS,
+            })
+            .collect()
     }
 
     #[test]
     fn between_two_quantiles_the_line_is_straight() {
-        let quantiles = Quantiles::new(&points(&[(0.0, 5), (0.5, 15), (0.75, 15), (1.0, 115)])).unwrap();
+        let quantiles =
+            Quantiles::new(&points(&[(0.0, 5), (0.5, 15), (0.75, 15), (1.0, 115)])).unwrap();
         for (share, hold_us) in [
             (0.0, 5_000),
             (0.25, 10_000),
@@ -101,7 +129,11 @@ mod tests {
             (-1.0, 5_000),
             (2.0, 115_000),
         ] {
-            assert_eq!(quantiles.at(share), Duration::from_micros(hold_us), "{share}");
+            assert_eq!(
+                quantiles.at(share),
+                Duration::from_micros(hold_us),
+                "{share}"
+            );
         }
     }
 

@@ -8,8 +8,9 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
-/// Counts of the target as a forward proxy; all zeros if it is none. None of it counts among the target's own requests,
-/// statuses or sources, unless the proxy was asked for the target it is itself.
+/// Counts of the target as a forward proxy; all zeros if it is none. None of it counts among the
+/// target's own requests, statuses or sources, unless the proxy was asked for the target it is
+/// itself.
 ///
 /// At rest `requests + tunnels = auth_failures + sessionless + sum of by_session`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,18 +21,22 @@ pub struct ProxyLedger {
     pub tunnels: u64,
     /// Requests and tunnels with status 407: credentials were missing, unreadable or wrong.
     pub auth_failures: u64,
-    /// Requests and tunnels with valid credentials that were refused: 403, the destination is not permitted; 400, it is invalid.
+    /// Requests and tunnels with valid credentials that were refused: 403, the destination is not
+    /// permitted; 400, it is invalid.
     pub refused: u64,
-    /// Requests and tunnels without a response of the destination: 502, it refused or broke the connection; 504, it took
-    /// too long.
+    /// Requests and tunnels without a response of the destination: 502, it refused or broke the
+    /// connection; 504, it took too long.
     pub upstream_failures: u64,
     /// Requests and tunnels without a session label.
     pub sessionless: u64,
-    /// Requests and tunnels by session label; beyond 64 labels, and for labels of more than 40 bytes, under `other`.
+    /// Requests and tunnels by session label; beyond 64 labels, and for labels of more than 40
+    /// bytes, under `other`.
     pub by_session: BTreeMap<String, u64>,
-    /// Bytes carried from clients to destinations: all bytes of tunnels, and the bodies of forwarded requests.
+    /// Bytes carried from clients to destinations: all bytes of tunnels, and the bodies of
+    /// forwarded requests.
     pub bytes_up: u64,
-    /// Bytes carried from destinations to clients: all bytes of tunnels, and the bodies of forwarded answers.
+    /// Bytes carried from destinations to clients: all bytes of tunnels, and the bodies of
+    /// forwarded answers.
     pub bytes_down: u64,
 }
 
@@ -40,8 +45,13 @@ impl ProxyLedger {
     pub(super) fn add(&mut self, counters: &Counters, shared: &Shared) {
         let counters = &counters.proxy;
         add!(self, counters, requests tunnels auth_failures refused upstream_failures sessionless bytes_up bytes_down);
-        for (index, label) in with_other(shared.region().sessions.all(), counters.by_session.len()) {
-            add_to(&mut self.by_session, label, counters.by_session[index].get());
+        for (index, label) in with_other(shared.region().sessions.all(), counters.by_session.len())
+        {
+            add_to(
+                &mut self.by_session,
+                label,
+                counters.by_session[index].get(),
+            );
         }
     }
 }
@@ -56,7 +66,9 @@ impl LedgerWriter {
     pub(crate) fn let_in(&self, label: Option<&str>) {
         match label {
             None => self.proxy().sessionless.increment(),
-            Some(label) => self.proxy().by_session[self.shared.region().sessions.find(label)].increment(),
+            Some(label) => {
+                self.proxy().by_session[self.shared.region().sessions.find(label)].increment();
+            }
         }
     }
 
@@ -96,7 +108,9 @@ mod tests {
             refused: 8,
             upstream_failures: 10,
             sessionless: 2,
-            by_session: [("a", 4), ("b", 2), ("other", 1)].map(|(label, count)| (label.to_owned(), count)).into(),
+            by_session: [("a", 4), ("b", 2), ("other", 1)]
+                .map(|(label, count)| (label.to_owned(), count))
+                .into(),
             bytes_up: 12,
             bytes_down: 14,
         };

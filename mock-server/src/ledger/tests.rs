@@ -11,12 +11,23 @@ fn address(last: u8) -> IpAddr {
 fn record_everything(one: &LedgerWriter, two: &LedgerWriter) {
     let first = one.peer(address(1));
     let second = two.peer(address(2));
-    for (books, peer, id) in [(one, &first, 7), (two, &second, 7), (one, &first, 8), (two, &second, 1 << 30)] {
+    for (books, peer, id) in [
+        (one, &first, 7),
+        (two, &second, 7),
+        (one, &first, 8),
+        (two, &second, 1 << 30),
+    ] {
         books.arrived(peer, id, 1_000_000);
     }
     one.admitted(1_000_000);
     two.admitted(1_500_000);
-    one.name_limits(&["10/s", "connections:3"].map(|limit| limit.parse().unwrap()).to_vec().try_into().unwrap());
+    one.name_limits(
+        &["10/s", "connections:3"]
+            .map(|limit| limit.parse().unwrap())
+            .to_vec()
+            .try_into()
+            .unwrap(),
+    );
     one.admitted_by(0, Pass::AtOnce);
     two.admitted_by(0, Pass::Delayed);
     two.rejected_by(0);
@@ -69,9 +80,18 @@ fn everything_recorded_is_in_the_ledger_and_gone_after_a_reset() {
         uniqueness_exact: false,
         max_admitted_in_1s: 2,
         busiest: Busiest {
-            ten_ms: Peaks { requests: 4, admitted: 2 },
-            hundred_ms: Peaks { requests: 6, admitted: 2 },
-            second: Peaks { requests: 6, admitted: 2 },
+            ten_ms: Peaks {
+                requests: 4,
+                admitted: 2,
+            },
+            hundred_ms: Peaks {
+                requests: 6,
+                admitted: 2,
+            },
+            second: Peaks {
+                requests: 6,
+                admitted: 2,
+            },
         },
         window_exact: true,
         early_retries: 1,
@@ -81,8 +101,22 @@ fn everything_recorded_is_in_the_ledger_and_gone_after_a_reset() {
         journal_missed: 1,
         rejected: 2,
         by_limit: BTreeMap::from([
-            ("connections".to_owned(), LimitLedger { admitted: 1, rejected: 2, delayed: 0 }),
-            ("gcra".to_owned(), LimitLedger { admitted: 2, rejected: 1, delayed: 1 }),
+            (
+                "connections".to_owned(),
+                LimitLedger {
+                    admitted: 1,
+                    rejected: 2,
+                    delayed: 0,
+                },
+            ),
+            (
+                "gcra".to_owned(),
+                LimitLedger {
+                    admitted: 2,
+                    rejected: 1,
+                    delayed: 1,
+                },
+            ),
         ]),
         limiter_overflows: 4,
         connections_refused: 2,

@@ -14,13 +14,13 @@ pub struct Times {
     pub sum_us: u64,
     /// The longest.
     pub max_us: u64,
-    /// Half of them were at most this; the buckets' resolution makes it up to twice what half of them really were at
-    /// most. None if there were none.
+    /// Half of them were at most this; the buckets' resolution makes it up to twice what half of
+    /// them really were at most. None if there were none.
     pub p50_at_most_us: Option<u64>,
     /// Same bound for 99 % of them.
     pub p99_at_most_us: Option<u64>,
-    /// Times by powers of two: entry 0 counts those below 1 us, entry k those from 2^(k-1) us to below 2^k us. It ends
-    /// with the last entry that is not zero.
+    /// Times by powers of two: entry 0 counts those below 1 us, entry k those from 2^(k-1) us to
+    /// below 2^k us. It ends with the last entry that is not zero.
     pub buckets: Vec<u64>,
 }
 
@@ -38,24 +38,37 @@ impl Times {
 
     /// Cuts off the empty end, and works out the bounds.
     pub(super) fn finish(&mut self) {
-        let used = self.buckets.iter().rposition(|count| *count > 0).map_or(0, |last| last + 1);
+        let used = self
+            .buckets
+            .iter()
+            .rposition(|count| *count > 0)
+            .map_or(0, |last| last + 1);
         self.buckets.truncate(used);
         self.p50_at_most_us = self.at_most_us(50);
         self.p99_at_most_us = self.at_most_us(99);
     }
 
-    /// Return what `percent` of the times do not exceed: the end of the bucket that holds the ceil(n percent / 100)-th
-    /// shortest.
+    /// Return what `percent` of the times do not exceed: the end of the bucket that holds the
+    /// ceil(n percent / 100)-th shortest.
     fn at_most_us(&self, percent: u64) -> Option<u64> {
         // By the buckets and not by `count`: under way the two need not agree.
-        let rank = self.buckets.iter().sum::<u64>().saturating_mul(percent).div_ceil(100);
+        let rank = self
+            .buckets
+            .iter()
+            .sum::<u64>()
+            .saturating_mul(percent)
+            .div_ceil(100);
         let mut up_to = 0;
         let bucket = self.buckets.iter().position(|count| {
             up_to += count;
             *count > 0 && up_to >= rank
         })?;
         // The last bucket is open: only the maximum bounds it.
-        if bucket + 1 == self.buckets.len() { Some(self.max_us) } else { Some((1 << bucket) - 1) }
+        if bucket + 1 == self.buckets.len() {
+            Some(self.max_us)
+        } else {
+            Some((1 << bucket) - 1)
+        }
     }
 }
 

@@ -1,5 +1,5 @@
-//! One type for all algorithms of limits: each decides about a key from a word of 64 bits and a reading of the clock. The table
-//! of keys stores the words, the limiter asks.
+//! One type for all algorithms of limits: each decides about a key from a word of 64 bits and a
+//! reading of the clock. The table of keys stores the words, the limiter asks.
 //!
 //! It must not read a clock or store anything.
 
@@ -21,21 +21,23 @@ pub enum Algorithm {
     FixedWindow(FixedWindow),
     /// A count per aligned window, with a share of the one before.
     SlidingWindow(SlidingWindow),
-    /// At most this many requests of a key at the same time, over all processes: from their decision until their answer
-    /// is handed over, or their client has left.
+    /// At most this many requests of a key at the same time, over all processes: from their
+    /// decision until their answer is handed over, or their client has left.
     ///
-    /// It is not known when the next place is free, so a refusal asks to wait for the least that `Retry-After` can say,
-    /// a second.
+    /// It is not known when the next place is free, so a refusal asks to wait for the least that
+    /// `Retry-After` can say, a second.
     Concurrency(NonZeroU32),
-    /// At most this many connections of a key at the same time, over all processes, from their being accepted until they
-    /// are closed. Those that only read the ledger count, too: what a connection is for is not known when it is accepted.
+    /// At most this many connections of a key at the same time, over all processes, from their
+    /// being accepted until they are closed. Those that only read the ledger count, too: what a
+    /// connection is for is not known when it is accepted.
     Connections(NonZeroU32, Over),
 }
 
 /// Fate of a connection above the cap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Over {
-    /// Close as soon as it is accepted. The client sees its end, or a reset if the request was there already.
+    /// Close as soon as it is accepted. The client sees its end, or a reset if the request was
+    /// there already.
     #[default]
     Close,
     /// Reset as soon as it is accepted.
@@ -49,7 +51,8 @@ pub enum Over {
 pub(crate) enum LimitDecision {
     /// Let through if the word can be changed to `next`, and held for `delay_ns` first.
     Admitted { next: u64, delay_ns: u64 },
-    /// Turned away; takes nothing. If no other request arrives, it will be let through that much later, at least 1.
+    /// Turned away; takes nothing. If no other request arrives, it will be let through that much
+    /// later, at least 1.
     Rejected { retry_after_ns: u64 },
 }
 
@@ -58,7 +61,8 @@ pub(crate) enum LimitDecision {
 pub(crate) struct Standing {
     /// Number of more requests would be let through at that instant.
     pub(crate) remaining: u64,
-    /// Nanoseconds until there would be more; 0 if there is no more to come, or if that is not known.
+    /// Nanoseconds until there would be more; 0 if there is no more to come, or if that is not
+    /// known.
     pub(crate) reset_ns: u64,
 }
 
@@ -75,13 +79,18 @@ impl Algorithm {
     /// Decide about one request of a key whose word is `state`.
     pub(crate) fn step(&self, state: u64, now_ns: u64) -> LimitDecision {
         match self {
-            Self::Gcra(limit) | Self::TokenBucket(limit) | Self::LeakyBucket(limit) => limit.step(state, now_ns),
+            Self::Gcra(limit) | Self::TokenBucket(limit) | Self::LeakyBucket(limit) => {
+                limit.step(state, now_ns)
+            }
             Self::FixedWindow(limit) => limit.step(state, now_ns),
             Self::SlidingWindow(limit) => limit.step(state, now_ns),
             Self::Concurrency(cap) | Self::Connections(cap, _) if state >= u64::from(cap.get()) => {
                 LimitDecision::Rejected { retry_after_ns: 1 }
             }
-            Self::Concurrency(_) | Self::Connections(..) => LimitDecision::Admitted { next: state + 1, delay_ns: 0 },
+            Self::Concurrency(_) | Self::Connections(..) => LimitDecision::Admitted {
+                next: state + 1,
+                delay_ns: 0,
+            },
         }
     }
 
@@ -95,8 +104,8 @@ impl Algorithm {
         }
     }
 
-    /// Return the word without the admission that made it `taken`, or none if there is nothing to give back any more.
-    /// `now_ns` must have been read after `state`.
+    /// Return the word without the admission that made it `taken`, or none if there is nothing to
+    /// give back any more. `now_ns` must have been read after `state`.
     pub(crate) fn give_back(&self, state: u64, taken: u64, now_ns: u64) -> Option<u64> {
         match self {
             Self::Gcra(limit) | Self::TokenBucket(limit) | Self::LeakyBucket(limit) => {
@@ -111,22 +120,36 @@ impl Algorithm {
     /// Return what a client with this word is told.
     pub(crate) fn standing(&self, state: u64, now_ns: u64) -> Standing {
         match self {
-            Self::Gcra(limit) | Self::TokenBucket(limit) | Self::LeakyBucket(limit) => limit.standing(state, now_ns),
+            Self::Gcra(limit) | Self::TokenBucket(limit) | Self::LeakyBucket(limit) => {
+                limit.standing(state, now_ns)
+            }
             Self::FixedWindow(limit) => limit.standing(state, now_ns),
             Self::SlidingWindow(limit) => limit.standing(state, now_ns),
-            Self::Concurrency(cap) | Self::Connections(cap, _) => {
-                Standing { remaining: u64::from(cap.get()).saturating_sub(state), reset_ns: 0 }
-            }
+            Self::Concurrency(cap) | Self::Connections(cap, _) => Standing {
+                remaining: u64::from(cap.get()).saturating_sub(state),
+                reset_ns: 0,
+            },
         }
     }
 
     /// Return the quota that clients are told.
     pub(crate) fn quota(&self) -> Quota {
         match self {
-            Self::Gcra(limit) | Self::TokenBucket(limit) | Self::LeakyBucket(limit) => limit.quota(),
-            Self::FixedWindow(limit) => Quota { requests: limit.permits.get(), per_ns: Some(limit.window_ns) },
-            Self::SlidingWindow(limit) => Quota { requests: limit.permits.get(), per_ns: Some(limit.window_ns) },
-            Self::Concurrency(cap) | Self::Connections(cap, _) => Quota { requests: cap.get(), per_ns: None },
+            Self::Gcra(limit) | Self::TokenBucket(limit) | Self::LeakyBucket(limit) => {
+                limit.quota()
+            }
+            Self::FixedWindow(limit) => Quota {
+                requests: limit.permits.get(),
+                per_ns: Some(limit.window_ns),
+            },
+            Self::SlidingWindow(limit) => Quota {
+                requests: limit.permits.get(),
+                per_ns: Some(limit.window_ns),
+            },
+            Self::Concurrency(cap) | Self::Connections(cap, _) => Quota {
+                requests: cap.get(),
+                per_ns: None,
+            },
         }
     }
 
@@ -164,7 +187,12 @@ pub(crate) mod drive {
             match algorithm.step(state, now_ns) {
                 LimitDecision::Rejected { retry_after_ns } => return Err(retry_after_ns),
                 LimitDecision::Admitted { next, delay_ns } => {
-                    match word.compare_exchange_weak(state, next, Ordering::Relaxed, Ordering::Relaxed) {
+                    match word.compare_exchange_weak(
+                        state,
+                        next,
+                        Ordering::Relaxed,
+                        Ordering::Relaxed,
+                    ) {
                         Ok(_) => return Ok(delay_ns),
                         Err(newer) => state = newer,
                     }
@@ -194,7 +222,8 @@ pub(crate) mod drive {
         admitted.into_iter().map(AtomicU64::into_inner).collect()
     }
 
-    /// No window of any two of `admitted`, both included, holds more than `burst` and one per whole interval of it.
+    /// No window of any two of `admitted`, both included, holds more than `burst` and one per whole
+    /// interval of it.
     pub(crate) fn is_within(admitted: &[u64], burst: u64, interval_ns: u64) -> bool {
         (0..admitted.len()).all(|first| {
             (first..admitted.len()).all(|last| {

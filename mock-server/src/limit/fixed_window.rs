@@ -19,11 +19,12 @@ const MIN_WINDOW: Duration = Duration::from_millis(1);
 
 /// At most `permits` requests in each window.
 ///
-/// Windows are counted from the epoch of the target's clock, the moment it was started, and not from midnight or any
-/// other mark of the wall clock: what a run sees does not depend on when it was started.
+/// Windows are counted from the epoch of the target's clock, the moment it was started, and not
+/// from midnight or any other mark of the wall clock: what a run sees does not depend on when it
+/// was started.
 ///
-/// **Guarantee.** Each aligned window admits at most `permits`, by the instants of decision. Across an edge it may be
-/// twice that in no time: this is what the algorithm is known for.
+/// **Guarantee.** Each aligned window admits at most `permits`, by the instants of decision. Across
+/// an edge it may be twice that in no time: this is what the algorithm is known for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FixedWindow {
     pub(super) permits: NonZeroU32,
@@ -40,7 +41,10 @@ struct WindowCount {
 
 impl WindowCount {
     const fn of(state: u64) -> Self {
-        Self { window: state >> COUNT_BITS, count: state & MAX_PERMITS as u64 }
+        Self {
+            window: state >> COUNT_BITS,
+            count: state & MAX_PERMITS as u64,
+        }
     }
 
     const fn state(self) -> u64 {
@@ -56,27 +60,47 @@ impl FixedWindow {
     /// The window is shorter than a millisecond or longer than a day, or admits more than 2^24 - 1.
     pub fn new(permits: NonZeroU32, window: Duration) -> Result<Self, SettingError> {
         let window_ns = window_of((permits, MAX_PERMITS), (window, MIN_WINDOW))?;
-        Ok(Self { permits, window, window_ns })
+        Ok(Self {
+            permits,
+            window,
+            window_ns,
+        })
     }
 
-    /// The count at `now_ns`. A reading of the clock that reaches the word after a later one counts for the later
-    /// window: the earlier one is over.
+    /// The count at `now_ns`. A reading of the clock that reaches the word after a later one counts
+    /// for the later window: the earlier one is over.
     fn at(&self, state: u64, now_ns: u64) -> WindowCount {
         let window = now_ns / self.window_ns;
         let seen = WindowCount::of(state);
-        if seen.window >= window { seen } else { WindowCount { window, count: 0 } }
+        if seen.window >= window {
+            seen
+        } else {
+            WindowCount { window, count: 0 }
+        }
     }
 
     fn left_ns(&self, count: WindowCount, now_ns: u64) -> u64 {
-        (count.window.saturating_add(1)).saturating_mul(self.window_ns).saturating_sub(now_ns).max(1)
+        (count.window.saturating_add(1))
+            .saturating_mul(self.window_ns)
+            .saturating_sub(now_ns)
+            .max(1)
     }
 
     pub(super) fn step(&self, state: u64, now_ns: u64) -> LimitDecision {
         let WindowCount { window, count } = self.at(state, now_ns);
         if count >= u64::from(self.permits.get()) {
-            return LimitDecision::Rejected { retry_after_ns: self.left_ns(WindowCount { window, count }, now_ns) };
+            return LimitDecision::Rejected {
+                retry_after_ns: self.left_ns(WindowCount { window, count }, now_ns),
+            };
         }
-        LimitDecision::Admitted { next: WindowCount { window, count: count + 1 }.state(), delay_ns: 0 }
+        LimitDecision::Admitted {
+            next: WindowCount {
+                window,
+                count: count + 1,
+            }
+            .state(),
+            delay_ns: 0,
+        }
     }
 
     pub(super) fn is_idle(&self, state: u64, now_ns: u64) -> bool {
@@ -91,8 +115,15 @@ impl FixedWindow {
 
     pub(super) fn standing(&self, state: u64, now_ns: u64) -> Standing {
         let count = self.at(state, now_ns);
-        let reset_ns = if count.count == 0 { 0 } else { self.left_ns(count, now_ns) };
-        Standing { remaining: u64::from(self.permits.get()).saturating_sub(count.count), reset_ns }
+        let reset_ns = if count.count == 0 {
+            0
+        } else {
+            self.left_ns(count, now_ns)
+        };
+        Standing {
+            remaining: u64::from(self.permits.get()).saturating_sub(count.count),
+            reset_ns,
+        }
     }
 }
 
@@ -106,7 +137,11 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
 
     fn fixed(permits: u32, window_ms: u64) -> FixedWindow {
-        FixedWindow::new(NonZeroU32::new(permits).unwrap(), Duration::from_millis(window_ms)).unwrap()
+        FixedWindow::new(
+            NonZeroU32::new(permits).unwrap(),
+            Duration::from_millis(window_ms),
+        )
+        .unwrap()
     }
 
     const MS: u64 = 1_000_000;
@@ -137,9 +172,17 @@ mod tests {
     #[test]
     fn a_gift_returns_only_within_its_window() {
         let limit = fixed(5, 10);
-        let LimitDecision::Admitted { next, .. } = limit.step(0, 25 * MS) else { panic!("rejected") };
-        assert_eq!(FixedWindow::give_back(next, next).map(|state| limit.standing(state, 26 * MS).remaining), Some(5));
-        let LimitDecision::Admitted { next: later, .. } = limit.step(next, 30 * MS) else { panic!("rejected") };
+        let LimitDecision::Admitted { next, .. } = limit.step(0, 25 * MS) else {
+            panic!("rejected")
+        };
+        assert_eq!(
+            FixedWindow::give_back(next, next)
+                .map(|state| limit.standing(state, 26 * MS).remaining),
+            Some(5)
+        );
+        let LimitDecision::Admitted { next: later, .. } = limit.step(next, 30 * MS) else {
+            panic!("rejected")
+        };
         assert_eq!(FixedWindow::give_back(later, next), None);
     }
 

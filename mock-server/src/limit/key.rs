@@ -1,5 +1,5 @@
-//! Keys of a limit, each with a count of its own: everyone, an address, a prefix, a header's value, a proxy's session. The server
-//! derives a request's key here, from its connection and its headers.
+//! Keys of a limit, each with a count of its own: everyone, an address, a prefix, a header's value,
+//! a proxy's session. The server derives a request's key here, from its connection and its headers.
 //!
 //! It must not look anything up.
 
@@ -34,8 +34,8 @@ pub enum Clients {
     Prefix(Prefix),
     /// Those that send the same value of a header; all that send none are one.
     Header(HeaderName),
-    /// Those with the same label: that behind `-session-` in the user name of `proxy-authorization`, or else the value
-    /// of `x-session`; all that have neither are one.
+    /// Those with the same label: that behind `-session-` in the user name of
+    /// `proxy-authorization`, or else the value of `x-session`; all that have neither are one.
     Session,
 }
 
@@ -47,8 +47,8 @@ pub struct Prefix {
 }
 
 impl Prefix {
-    /// Look at `v4_bits` of IPv4 addresses, also of those mapped to IPv6, and at `v6_bits` of all others. None if an
-    /// address has fewer bits.
+    /// Look at `v4_bits` of IPv4 addresses, also of those mapped to IPv6, and at `v6_bits` of all
+    /// others. None if an address has fewer bits.
     #[must_use]
     pub fn new(v4_bits: u8, v6_bits: u8) -> Option<Self> {
         (v4_bits <= 32 && v6_bits <= 128).then_some(Self { v4_bits, v6_bits })
@@ -56,7 +56,11 @@ impl Prefix {
 
     fn of(self, address: IpAddr) -> IpAddr {
         let address = address.to_canonical();
-        let bits = if address.is_ipv4() { self.v4_bits } else { self.v6_bits };
+        let bits = if address.is_ipv4() {
+            self.v4_bits
+        } else {
+            self.v6_bits
+        };
         IpNet::new(address, bits).map_or(address, |prefix| prefix.network())
     }
 }
@@ -77,7 +81,10 @@ pub(crate) struct KeyHash(pub(crate) u64);
 
 impl KeyBy {
     /// One key per address.
-    pub const ADDRESS: Self = Self { clients: Clients::Address, paths: Paths::Together };
+    pub const ADDRESS: Self = Self {
+        clients: Clients::Address,
+        paths: Paths::Together,
+    };
 
     /// The key of all requests of a connection, if they have one in common.
     pub(crate) fn of_connection(&self, address: IpAddr) -> Option<KeyHash> {
@@ -85,7 +92,9 @@ impl KeyBy {
             return None;
         }
         match &self.clients {
-            Clients::Everyone | Clients::Address | Clients::Prefix(_) => Some(hash(&[&self.of_address(address)])),
+            Clients::Everyone | Clients::Address | Clients::Prefix(_) => {
+                Some(hash(&[&self.of_address(address)]))
+            }
             Clients::Header(_) | Clients::Session => None,
         }
     }
@@ -97,8 +106,13 @@ impl KeyBy {
             Paths::Apart => path.as_bytes(),
         };
         match &self.clients {
-            Clients::Everyone | Clients::Address | Clients::Prefix(_) => hash(&[&self.of_address(address), path]),
-            Clients::Header(name) => hash(&[headers.get(name).map_or(&[], |value| value.as_bytes()), path]),
+            Clients::Everyone | Clients::Address | Clients::Prefix(_) => {
+                hash(&[&self.of_address(address), path])
+            }
+            Clients::Header(name) => hash(&[
+                headers.get(name).map_or(&[], |value| value.as_bytes()),
+                path,
+            ]),
             Clients::Session => hash(&[&session(headers), path]),
         }
     }
@@ -118,8 +132,13 @@ impl KeyBy {
 
 /// The label of a request's session; empty if it has none.
 fn session(headers: &HeaderMap) -> Vec<u8> {
-    let in_user_name = || session_label(headers.get(PROXY_AUTHORIZATION)?.as_bytes()).map(String::into_bytes);
-    let in_header = || headers.get(SESSION_HEADER).map(|label| label.as_bytes().to_vec());
+    let in_user_name =
+        || session_label(headers.get(PROXY_AUTHORIZATION)?.as_bytes()).map(String::into_bytes);
+    let in_header = || {
+        headers
+            .get(SESSION_HEADER)
+            .map(|label| label.as_bytes().to_vec())
+    };
     in_user_name().or_else(in_header).unwrap_or_default()
 }
 
@@ -142,7 +161,10 @@ impl fmt::Display for KeyBy {
         match &self.clients {
             Clients::Everyone => f.write_str("everyone"),
             Clients::Address => f.write_str("address"),
-            Clients::Prefix(Prefix { v4_bits: 32, v6_bits }) => write!(f, "/{v6_bits}"),
+            Clients::Prefix(Prefix {
+                v4_bits: 32,
+                v6_bits,
+            }) => write!(f, "/{v6_bits}"),
             Clients::Prefix(Prefix { v4_bits, v6_bits }) => write!(f, "/{v4_bits},/{v6_bits}"),
             Clients::Header(name) => write!(f, "header={name}"),
             Clients::Session => f.write_str("session"),
@@ -182,7 +204,9 @@ impl std::str::FromStr for KeyBy {
 fn prefix(given: &str) -> Result<Prefix, SettingError> {
     let bits = |part: &str| part.trim().strip_prefix('/')?.parse().ok();
     let (v4, v6) = given.split_once(',').unwrap_or(("/32", given));
-    let prefix = bits(v4).zip(bits(v6)).and_then(|(v4, v6)| Prefix::new(v4, v6));
+    let prefix = bits(v4)
+        .zip(bits(v6))
+        .and_then(|(v4, v6)| Prefix::new(v4, v6));
     let right = "write /0 to /128 for IPv6, or /24,/48 for IPv4 and IPv6";
     prefix.ok_or_else(|| SettingError::new(format!("`{given}` is not a valid prefix: {right}")))
 }
@@ -199,7 +223,10 @@ mod tests {
     }
 
     fn headers(entries: &[(&'static str, &str)]) -> HeaderMap {
-        entries.iter().map(|(name, value)| (HeaderName::from_static(name), value.parse().unwrap())).collect()
+        entries
+            .iter()
+            .map(|(name, value)| (HeaderName::from_static(name), value.parse().unwrap()))
+            .collect()
     }
 
     fn are_one(by: &str, one: &str, other: &str) -> bool {
@@ -257,14 +284,30 @@ mod tests {
     #[test]
     fn requests_are_told_apart_by_what_the_key_names() {
         let address: IpAddr = "127.0.0.1".parse().unwrap();
-        let of =
-            |by: &str, value: &str, path: &str| key(by).of_request(address, &headers(&[("x-api-key", value)]), path);
-        assert_ne!(of("header=X-Api-Key", "a", "/1"), of("header=x-api-key", "b", "/1"));
-        assert_eq!(of("header=x-api-key", "a", "/1"), of("header=x-api-key", "a", "/2"));
-        assert_ne!(of("header=x-api-key+path", "a", "/1"), of("header=x-api-key+path", "a", "/2"));
-        assert_ne!(of("header=x-api-key+path", "a/", "1"), of("header=x-api-key+path", "a", "/1"));
+        let of = |by: &str, value: &str, path: &str| {
+            key(by).of_request(address, &headers(&[("x-api-key", value)]), path)
+        };
+        assert_ne!(
+            of("header=X-Api-Key", "a", "/1"),
+            of("header=x-api-key", "b", "/1")
+        );
+        assert_eq!(
+            of("header=x-api-key", "a", "/1"),
+            of("header=x-api-key", "a", "/2")
+        );
+        assert_ne!(
+            of("header=x-api-key+path", "a", "/1"),
+            of("header=x-api-key+path", "a", "/2")
+        );
+        assert_ne!(
+            of("header=x-api-key+path", "a/", "1"),
+            of("header=x-api-key+path", "a", "/1")
+        );
         assert_eq!(of("address", "a", "/1"), of("address", "b", "/2"));
-        assert_eq!(of("header=x-other", "a", "/1"), key("header=x-other").of_request(address, &HeaderMap::new(), "/"));
+        assert_eq!(
+            of("header=x-other", "a", "/1"),
+            key("header=x-other").of_request(address, &HeaderMap::new(), "/")
+        );
         assert_eq!(key("address+path").of_connection(address), None);
         assert_eq!(key("session").of_connection(address), None);
     }

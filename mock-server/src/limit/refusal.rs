@@ -1,4 +1,5 @@
-//! Signals of a limit to its clients: `Retry-After` and body of a refusal, and header fields with the remaining quota.
+//! Signals of a limit to its clients: `Retry-After` and body of a refusal, and header fields with
+//! the remaining quota.
 //!
 //! It must not write a header: the server does.
 
@@ -12,8 +13,8 @@ pub enum RetryAfter {
     /// In whole seconds, rounded up, so never 0.
     #[default]
     Seconds,
-    /// As a date, rounded up, so that neither waiting for it nor waiting for as long as it is after the answer's own
-    /// `Date` is too short.
+    /// As a date, rounded up, so that neither waiting for it nor waiting for as long as it is after
+    /// the answer's own `Date` is too short.
     Date,
     /// Not at all.
     None,
@@ -25,14 +26,17 @@ pub enum RefusalBody {
     /// A line of JSON that says so.
     #[default]
     Plain,
-    /// A problem of type `quota-exceeded` (RFC 9457, draft-ietf-httpapi-ratelimit-headers), which names the limit.
+    /// A problem of type `quota-exceeded` (RFC 9457, draft-ietf-httpapi-ratelimit-headers), which
+    /// names the limit.
     Problem,
 }
 
-/// A family of header fields that say how much is left, on every answer that the limit had a part in.
+/// A family of header fields that say how much is left, on every answer that the limit had a part
+/// in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Dialect {
-    /// `X-RateLimit-Limit`, `-Remaining` and `-Reset`, the reset in seconds of UTC since 1970, as of GitHub.
+    /// `X-RateLimit-Limit`, `-Remaining` and `-Reset`, the reset in seconds of UTC since 1970, as
+    /// of GitHub.
     XRateLimit,
     /// As [`Dialect::XRateLimit`], with the reset in seconds from now.
     XRateLimitDelta,
@@ -47,8 +51,13 @@ pub enum Dialect {
 
 impl Dialect {
     /// All of them, in the order in which they are written.
-    pub(crate) const ALL: [Self; 5] =
-        [Self::XRateLimit, Self::XRateLimitDelta, Self::Ietf, Self::Draft07, Self::Draft03];
+    pub(crate) const ALL: [Self; 5] = [
+        Self::XRateLimit,
+        Self::XRateLimitDelta,
+        Self::Ietf,
+        Self::Draft07,
+        Self::Draft03,
+    ];
 
     const fn name(self) -> &'static str {
         match self {
@@ -89,7 +98,8 @@ impl Dialects {
         match clashing.filter(|other| self.has(*other)) {
             Some(other) => {
                 let (one, other) = (other.name(), dialect.name());
-                let what = format!("headers {one} and {other} write the same field: write one of them");
+                let what =
+                    format!("headers {one} and {other} write the same field: write one of them");
                 Err(SettingError::new(what))
             }
             None => Ok(Self(self.0 | dialect.bit())),
@@ -111,7 +121,10 @@ impl Dialects {
 
 impl fmt::Display for Dialects {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names = Dialect::ALL.into_iter().filter(|dialect| self.has(*dialect)).map(Dialect::name);
+        let names = Dialect::ALL
+            .into_iter()
+            .filter(|dialect| self.has(*dialect))
+            .map(Dialect::name);
         f.write_str(&names.collect::<Vec<_>>().join("+"))
     }
 }

@@ -1,5 +1,5 @@
-//! The sliding window counter: the count of this window, and of the last one the share that still lies within a
-//! window's length.
+//! The sliding window counter: the count of this window, and of the last one the share that still
+//! lies within a window's length.
 //!
 //! It must not keep anything but the one word.
 
@@ -18,19 +18,22 @@ const WINDOW_MASK: u64 = (1 << WINDOW_BITS) - 1;
 /// The most that a window can admit.
 const MAX_PERMITS: u32 = (1 << COUNT_BITS) - 1;
 
-/// The shortest window. Their numbers are compared modulo 2^24: a key is mistaken only after a rest of 2^23 windows,
-/// nine days of these.
+/// The shortest window. Their numbers are compared modulo 2^24: a key is mistaken only after a rest
+/// of 2^23 windows, nine days of these.
 const MIN_WINDOW: Duration = Duration::from_millis(100);
 
-/// At most `permits` requests in a window that slides, if those of the last aligned window had come evenly.
+/// At most `permits` requests in a window that slides, if those of the last aligned window had come
+/// evenly.
 ///
-/// A request is admitted if `current + 1 + previous * (1 - elapsed share of the current window) <= permits`, in exact
+/// A request is admitted if
+/// `current + 1 + previous * (1 - elapsed share of the current window) <= permits`, in exact
 /// integers. Windows are counted from the epoch of the target's clock.
 ///
-/// **Guarantee.** Each aligned window of length `w` admits at most `permits`, and any window of length `T`, wherever it
-/// begins, at most `permits * (1 + T / w)`: the assumption that the last window's requests came evenly is an
-/// assumption, and a burst just before an edge followed by as many as are let through after it comes to almost
-/// `2 * permits` within `w`. What it does not allow is the fixed window's `2 * permits` in no time.
+/// **Guarantee.** Each aligned window of length `w` admits at most `permits`, and any window of
+/// length `T`, wherever it begins, at most `permits * (1 + T / w)`: the assumption that the last
+/// window's requests came evenly is an assumption, and a burst just before an edge followed by as
+/// many as are let through after it comes to almost `2 * permits` within `w`. What it does not
+/// allow is the fixed window's `2 * permits` in no time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlidingWindow {
     pub(super) permits: NonZeroU32,
@@ -72,10 +75,15 @@ impl SlidingWindow {
     ///
     /// # Errors
     ///
-    /// The window is shorter than 100 milliseconds or longer than a day, or admits more than 2^20 - 1.
+    /// The window is shorter than 100 milliseconds or longer than a day, or admits more than
+    /// 2^20 - 1.
     pub fn new(permits: NonZeroU32, window: Duration) -> Result<Self, SettingError> {
         let window_ns = window_of((permits, MAX_PERMITS), (window, MIN_WINDOW))?;
-        Ok(Self { permits, window, window_ns })
+        Ok(Self {
+            permits,
+            window,
+            window_ns,
+        })
     }
 
     fn at(&self, state: u64, now_ns: u64) -> WindowCounts {
@@ -83,25 +91,50 @@ impl SlidingWindow {
         let elapsed_ns = now_ns % self.window_ns;
         let seen = Counts::of(state);
         match window.wrapping_sub(seen.window) & WINDOW_MASK {
-            0 => WindowCounts { counts: seen, elapsed_ns },
-            1 => WindowCounts { counts: Counts { window, previous: seen.current, current: 0 }, elapsed_ns },
+            0 => WindowCounts {
+                counts: seen,
+                elapsed_ns,
+            },
+            1 => WindowCounts {
+                counts: Counts {
+                    window,
+                    previous: seen.current,
+                    current: 0,
+                },
+                elapsed_ns,
+            },
             // A reading of the clock that comes after a later one: the later window has begun.
-            behind if behind > WINDOW_MASK / 2 => WindowCounts { counts: seen, elapsed_ns: 0 },
-            _ => WindowCounts { counts: Counts { window, previous: 0, current: 0 }, elapsed_ns },
+            behind if behind > WINDOW_MASK / 2 => WindowCounts {
+                counts: seen,
+                elapsed_ns: 0,
+            },
+            _ => WindowCounts {
+                counts: Counts {
+                    window,
+                    previous: 0,
+                    current: 0,
+                },
+                elapsed_ns,
+            },
         }
     }
 
-    /// Number of more would be admitted: the greatest n with `(current + n) w + previous (w - elapsed) <= permits w`.
+    /// Number of more would be admitted: the greatest n with
+    /// `(current + n) w + previous (w - elapsed) <= permits w`.
     fn room(&self, now: &WindowCounts) -> u64 {
         let w = u128::from(self.window_ns);
-        let weighted = u128::from(now.counts.previous) * u128::from(self.window_ns - now.elapsed_ns);
+        let weighted =
+            u128::from(now.counts.previous) * u128::from(self.window_ns - now.elapsed_ns);
         let used = u128::from(now.counts.current) + weighted.div_ceil(w);
         u64::try_from(u128::from(self.permits.get()).saturating_sub(used)).unwrap_or(u64::MAX)
     }
 
-    /// Nanoseconds until there is room for `wanted`, of which none is there now, if no other request arrives.
+    /// Nanoseconds until there is room for `wanted`, of which none is there now, if no other
+    /// request arrives.
     fn wait_ns(&self, now: &WindowCounts, wanted: u64) -> u64 {
-        let Counts { previous, current, .. } = now.counts;
+        let Counts {
+            previous, current, ..
+        } = now.counts;
         let permits = u64::from(self.permits.get());
         // In this window: the previous count has to weigh no more than what the current one leaves.
         let spare = permits.checked_sub(current.saturating_add(wanted));
@@ -110,31 +143,48 @@ impl SlidingWindow {
         }
         // In the next one, where the current count is the previous.
         let left_ns = self.window_ns - now.elapsed_ns;
-        let at_ns = self.outweighed_ns(current, permits.saturating_sub(wanted)).unwrap_or(self.window_ns);
+        let at_ns = self
+            .outweighed_ns(current, permits.saturating_sub(wanted))
+            .unwrap_or(self.window_ns);
         left_ns.saturating_add(at_ns)
     }
 
-    /// Return how far into a window `previous` weighs no more than `spare`, if it does before the window's end.
+    /// Return how far into a window `previous` weighs no more than `spare`, if it does before the
+    /// window's end.
     fn outweighed_ns(&self, previous: u64, spare: u64) -> Option<u64> {
         // previous (w - e) <= spare w, so e >= w - spare w / previous.
-        let Some(light) = (u128::from(spare) * u128::from(self.window_ns)).checked_div(u128::from(previous)) else {
+        let Some(light) =
+            (u128::from(spare) * u128::from(self.window_ns)).checked_div(u128::from(previous))
+        else {
             return Some(0);
         };
-        let at_ns = self.window_ns.saturating_sub(u64::try_from(light).unwrap_or(u64::MAX));
+        let at_ns = self
+            .window_ns
+            .saturating_sub(u64::try_from(light).unwrap_or(u64::MAX));
         (at_ns < self.window_ns).then_some(at_ns)
     }
 
     pub(super) fn step(&self, state: u64, now_ns: u64) -> LimitDecision {
         let now = self.at(state, now_ns);
         if self.room(&now) == 0 {
-            return LimitDecision::Rejected { retry_after_ns: self.wait_ns(&now, 1) };
+            return LimitDecision::Rejected {
+                retry_after_ns: self.wait_ns(&now, 1),
+            };
         }
-        let next = Counts { current: now.counts.current + 1, ..now.counts };
-        LimitDecision::Admitted { next: next.state(), delay_ns: 0 }
+        let next = Counts {
+            current: now.counts.current + 1,
+            ..now.counts
+        };
+        LimitDecision::Admitted {
+            next: next.state(),
+            delay_ns: 0,
+        }
     }
 
     pub(super) fn is_idle(&self, state: u64, now_ns: u64) -> bool {
-        let Counts { previous, current, .. } = self.at(state, now_ns).counts;
+        let Counts {
+            previous, current, ..
+        } = self.at(state, now_ns).counts;
         previous == 0 && current == 0
     }
 
@@ -142,8 +192,20 @@ impl SlidingWindow {
     pub(super) fn give_back(state: u64, taken: u64) -> Option<u64> {
         let (now, then) = (Counts::of(state), Counts::of(taken));
         match now.window.wrapping_sub(then.window) & WINDOW_MASK {
-            0 => Some(Counts { current: now.current.checked_sub(1)?, ..now }.state()),
-            1 => Some(Counts { previous: now.previous.checked_sub(1)?, ..now }.state()),
+            0 => Some(
+                Counts {
+                    current: now.current.checked_sub(1)?,
+                    ..now
+                }
+                .state(),
+            ),
+            1 => Some(
+                Counts {
+                    previous: now.previous.checked_sub(1)?,
+                    ..now
+                }
+                .state(),
+            ),
             _ => None,
         }
     }
@@ -152,7 +214,14 @@ impl SlidingWindow {
         let now = self.at(state, now_ns);
         let remaining = self.room(&now);
         let is_whole = remaining >= u64::from(self.permits.get());
-        Standing { remaining, reset_ns: if is_whole { 0 } else { self.wait_ns(&now, remaining + 1) } }
+        Standing {
+            remaining,
+            reset_ns: if is_whole {
+                0
+            } else {
+                self.wait_ns(&now, remaining + 1)
+            },
+        }
     }
 }
 
@@ -174,13 +243,19 @@ mod tests {
     #[test]
     fn the_last_window_weighs_less_and_less() {
         let limit = Algorithm::SlidingWindow(sliding(100));
-        assert_eq!(fought_over(&limit, &[99 * MS, 100 * MS, 125 * MS, 150 * MS, 199 * MS]), [100, 0, 25, 25, 49]);
+        assert_eq!(
+            fought_over(&limit, &[99 * MS, 100 * MS, 125 * MS, 150 * MS, 199 * MS]),
+            [100, 0, 25, 25, 49]
+        );
     }
 
     #[test]
     fn threads_that_fight_for_one_window_get_exactly_the_window() {
         assert_eq!(
-            fought_over(&Algorithm::SlidingWindow(sliding(400_000)), &[0, W / 2, 2 * W - 1, 2 * W]),
+            fought_over(
+                &Algorithm::SlidingWindow(sliding(400_000)),
+                &[0, W / 2, 2 * W - 1, 2 * W]
+            ),
             [400_000, 0, 399_999, 1]
         );
     }

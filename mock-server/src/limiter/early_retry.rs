@@ -1,15 +1,17 @@
-//! Requests that arrive before a promised wait is over, and those whose client could have known of the wait. Called by the
-//! limiter for every request.
+//! Requests that arrive before a promised wait is over, and those whose client could have known of
+//! the wait. Called by the limiter for every request.
 //!
 //! It must not influence a verdict: a client that is too early is treated like any other.
 
 use crate::limit::KeyHash;
 use std::cell::RefCell;
 
-/// Time after the first making of a promise for which a request that was not told of it may still be on its way.
+/// Time after the first making of a promise for which a request that was not told of it may still
+/// be on its way.
 pub(super) const NOTICE_NS: u64 = 50_000_000;
 
-/// Kind of a request that came before a promised wait had passed. Of several limits the greater counts.
+/// Kind of a request that came before a promised wait had passed. Of several limits the greater
+/// counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum EarlyRetry {
     /// Request that may have crossed the promise on the way.
@@ -30,11 +32,14 @@ impl Refusals {
     /// The connection is told at `now_ns` how long its request's key is to wait.
     pub(super) fn note(&self, key: KeyHash, now_ns: u64) {
         let mut told = self.told.borrow_mut();
-        told.retain(|(other, told_ns)| *other != key && now_ns.saturating_sub(*told_ns) <= NOTICE_NS);
+        told.retain(|(other, told_ns)| {
+            *other != key && now_ns.saturating_sub(*told_ns) <= NOTICE_NS
+        });
         told.push((key, now_ns));
     }
 
-    /// Judges a request that came at `now_ns`, while a promise ran that had first been made at `made_ns`.
+    /// Judges a request that came at `now_ns`, while a promise ran that had first been made at
+    /// `made_ns`.
     pub(super) fn judge(&self, key: KeyHash, now_ns: u64, made_ns: u64) -> EarlyRetry {
         if now_ns.saturating_sub(made_ns) > NOTICE_NS || self.has_since(key, made_ns) {
             EarlyRetry::Early
@@ -44,7 +49,10 @@ impl Refusals {
     }
 
     fn has_since(&self, key: KeyHash, made_ns: u64) -> bool {
-        self.told.borrow().iter().any(|(other, told_ns)| *other == key && *told_ns >= made_ns)
+        self.told
+            .borrow()
+            .iter()
+            .any(|(other, told_ns)| *other == key && *told_ns >= made_ns)
     }
 }
 

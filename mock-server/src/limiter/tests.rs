@@ -11,7 +11,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 fn config(texts: &[&str]) -> Config {
     let limits = Limits::new(texts.iter().map(|text| text.parse().unwrap()).collect()).unwrap();
-    Config { limits, ..Config::default() }
+    Config {
+        limits,
+        ..Config::default()
+    }
 }
 
 fn books(shared: &Shared, config: &Config) -> Rc<LedgerWriter> {
@@ -26,17 +29,28 @@ fn visitor(config: &Config, books: &Rc<LedgerWriter>) -> Visitor {
 
 fn asking<'a>(config: &'a Config, books: &'a LedgerWriter, now_ns: u64) -> Asking<'a> {
     let about = About::Own { of_stub: None };
-    Asking { now_ns, keys: Vec::new(), about, turns: Turns::InTurn, config, books }
+    Asking {
+        now_ns,
+        keys: Vec::new(),
+        about,
+        turns: Turns::InTurn,
+        config,
+        books,
+    }
 }
 
 /// Number of more the limit would let through.
 fn left(visitor: &Visitor, asking: &Asking<'_>, index: usize) -> u64 {
-    let (_, limit, keys, asked) = visitor.questions(asking).find(|(other, ..)| *other == index).unwrap();
+    let (_, limit, keys, asked) = visitor
+        .questions(asking)
+        .find(|(other, ..)| *other == index)
+        .unwrap();
     match keys.look(&asked) {
         // The state is the one after it.
-        Decided { step: LimitDecision::Admitted { .. }, state } => {
-            limit.algorithm.standing(state, asking.now_ns).remaining + 1
-        }
+        Decided {
+            step: LimitDecision::Admitted { .. },
+            state,
+        } => limit.algorithm.standing(state, asking.now_ns).remaining + 1,
         Decided { .. } => 0,
     }
 }
@@ -53,7 +67,10 @@ fn who_is_turned_away_by_one_takes_from_none_and_hears_the_longest_wait() {
     let visitor = visitor(&config, &books);
     let asking = asking(&config, &books, 0);
     for _ in 0..3 {
-        assert!(matches!(visitor.ask(&asking), AdmissionVerdict::Admitted(_)));
+        assert!(matches!(
+            visitor.ask(&asking),
+            AdmissionVerdict::Admitted(_)
+        ));
     }
     for _ in 0..9 {
         assert!(is_rejected_by(&visitor.ask(&asking), 1));
@@ -62,20 +79,37 @@ fn who_is_turned_away_by_one_takes_from_none_and_hears_the_longest_wait() {
     assert_eq!((ledger.rejected, ledger.max_admitted_in_1s), (9, 3));
     // All but the first of those turned away had been told on the same connection.
     assert_eq!((ledger.early_retries, ledger.crossed_promises), (8, 0));
-    let of = |name: &str| (ledger.by_limit[name].admitted, ledger.by_limit[name].rejected);
-    assert_eq!((of("gcra"), of("gcra-2"), of("gcra-3")), ((3, 0), (3, 9), (3, 0)));
+    let of = |name: &str| {
+        (
+            ledger.by_limit[name].admitted,
+            ledger.by_limit[name].rejected,
+        )
+    };
+    assert_eq!(
+        (of("gcra"), of("gcra-2"), of("gcra-3")),
+        ((3, 0), (3, 9), (3, 0))
+    );
     assert_eq!(left(&visitor, &asking, 0), 2);
 }
 
 #[test]
 fn what_was_taken_before_a_later_limit_was_against_it_is_given_back() {
-    for first in ["1/h:burst=5", "bucket:5/h", "fixed:5/h", "sliding:5/h", "leaky:1/h:burst=4", "concurrency:5"] {
+    for first in [
+        "1/h:burst=5",
+        "bucket:5/h",
+        "fixed:5/h",
+        "sliding:5/h",
+        "leaky:1/h:burst=4",
+        "concurrency:5",
+    ] {
         let shared = Shared::new().unwrap();
         let config = config(&[first, "1/h:burst=2"]);
         let books = books(&shared, &config);
         let visitor = visitor(&config, &books);
         let asking = asking(&config, &books, 0);
-        let held: Vec<_> = (0..2).map(|_| visitor.take(&asking).map_err(drop)).collect();
+        let held: Vec<_> = (0..2)
+            .map(|_| visitor.take(&asking).map_err(drop))
+            .collect();
         assert!(held.iter().all(Result::is_ok), "{first}");
         // Past the look at all, as one that lost a race.
         for _ in 0..20 {
@@ -108,7 +142,10 @@ fn threads_that_fight_for_two_limits_get_exactly_the_stricter_and_leave_the_rest
     let books = books(&shared, &config);
     let visitor = visitor(&config, &books);
     let asking = asking(&config, &books, 0);
-    assert_eq!([0, 2].map(|index| left(&visitor, &asking, index)), [4_000, 3_000]);
+    assert_eq!(
+        [0, 2].map(|index| left(&visitor, &asking, index)),
+        [4_000, 3_000]
+    );
 }
 
 #[test]
@@ -146,7 +183,12 @@ fn connections_are_counted_until_they_end_and_those_above_are_refused() {
     assert!(matches!(fourth.ask(&asking), AdmissionVerdict::Admitted(_)));
     let ledger = Ledger::read(&shared);
     assert_eq!((ledger.connections_refused, ledger.rejected), (1, 1));
-    let of = |name: &str| (ledger.by_limit[name].admitted, ledger.by_limit[name].rejected);
+    let of = |name: &str| {
+        (
+            ledger.by_limit[name].admitted,
+            ledger.by_limit[name].rejected,
+        )
+    };
     assert_eq!((of("connections"), of("connections-2")), ((3, 0), (3, 1)));
 }
 
@@ -159,7 +201,9 @@ fn a_promise_is_kept_in_books_and_never_ends_before_the_limit_relents() {
         let visitor = visitor(&config, &books);
         let ask = |now_ns| visitor.ask(&asking(&config, &books, now_ns));
         assert!(matches!(ask(0), AdmissionVerdict::Admitted(_)));
-        let AdmissionVerdict::Rejected(rejection) = ask(1) else { panic!("{retry}") };
+        let AdmissionVerdict::Rejected(rejection) = ask(1) else {
+            panic!("{retry}")
+        };
         assert_eq!(rejection.retry_after_ns, 1_499_999_999);
         // The wait was 1.5 s: told are 2 s, or the next full second after it.
         let told_ns = match rejection.told {
@@ -170,19 +214,28 @@ fn a_promise_is_kept_in_books_and_never_ends_before_the_limit_relents() {
         assert_eq!(told_ns >= 1_500_000_000, promised, "{told_ns}");
         assert!(told_ns <= 3 * NS_PER_S);
         // A client that waits as told is not early, and is not refused again.
-        assert!(matches!(ask(1 + told_ns.max(1_500_000_000)), AdmissionVerdict::Admitted(_)));
+        assert!(matches!(
+            ask(1 + told_ns.max(1_500_000_000)),
+            AdmissionVerdict::Admitted(_)
+        ));
         assert_eq!(Ledger::read(&shared).early_retries, 0);
         ask(10 * NS_PER_S);
         ask(10 * NS_PER_S + 1);
         ask(10 * NS_PER_S + 2);
         let ledger = Ledger::read(&shared);
-        assert_eq!((ledger.early_retries, ledger.crossed_promises), (u64::from(promised), 0));
+        assert_eq!(
+            (ledger.early_retries, ledger.crossed_promises),
+            (u64::from(promised), 0)
+        );
     }
 }
 
 /// A visitor's request for `key` under the first limit, whose key is that of a header.
 fn of_key<'a>(key: u64, asking: &Asking<'a>) -> Asking<'a> {
-    Asking { keys: vec![KeyHash(mix(key))], ..*asking }
+    Asking {
+        keys: vec![KeyHash(mix(key))],
+        ..*asking
+    }
 }
 
 fn hasty(shared: &Shared) -> (u64, u64) {
@@ -203,19 +256,36 @@ fn who_may_have_crossed_a_promise_is_told_from_who_could_know() {
     ask(&one, MS);
     assert_eq!(hasty(&shared), (0, 0), "the first that is told");
     ask(&two, 51 * MS);
-    assert_eq!(hasty(&shared), (1, 0), "on another connection, within the notice");
+    assert_eq!(
+        hasty(&shared),
+        (1, 0),
+        "on another connection, within the notice"
+    );
     ask(&two, 51 * MS);
     assert_eq!(hasty(&shared), (1, 1), "on the same connection again");
     ask(&one, 51 * MS);
-    assert_eq!(hasty(&shared), (1, 2), "on the connection that was told first");
+    assert_eq!(
+        hasty(&shared),
+        (1, 2),
+        "on the connection that was told first"
+    );
     ask(&three, 51 * MS + 1);
-    assert_eq!(hasty(&shared), (1, 3), "on another connection, after the notice");
+    assert_eq!(
+        hasty(&shared),
+        (1, 3),
+        "on another connection, after the notice"
+    );
     // The promise has been extended to a little more than 1.051 s, and was made long ago.
     ask(&three, 1_051 * MS);
-    assert_eq!(hasty(&shared), (1, 4), "at the end of what was promised at first");
+    assert_eq!(
+        hasty(&shared),
+        (1, 4),
+        "at the end of what was promised at first"
+    );
     ask(&three, 1_052 * MS);
     assert_eq!(hasty(&shared), (1, 4), "after the promise");
-    // That was turned away: a new promise, which the connections that heard the last one have not heard of.
+    // That was turned away: a new promise, which the connections that heard the last one have not
+    // heard of.
     ask(&one, 1_053 * MS);
     ask(&three, 1_053 * MS);
     assert_eq!(hasty(&shared), (2, 5), "a new promise");
@@ -241,7 +311,10 @@ fn streams_of_one_connection_cross_like_connections() {
     let books = books(&shared, &config);
     let visitor = visitor(&config, &books);
     for ms in [0, 0, 50, 51] {
-        drop(visitor.ask(&Asking { turns: Turns::AtOnce, ..asking(&config, &books, ms * MS) }));
+        drop(visitor.ask(&Asking {
+            turns: Turns::AtOnce,
+            ..asking(&config, &books, ms * MS)
+        }));
     }
     assert_eq!(hasty(&shared), (1, 1));
 }
@@ -250,15 +323,29 @@ fn streams_of_one_connection_cross_like_connections() {
 fn a_promise_that_waits_for_the_end_of_a_stall_is_made_then() {
     let shared = Shared::new().unwrap();
     let stall = Some("1s,200ms".parse().unwrap());
-    let config = Config { stall, ..config(&["fixed:1/1h"]) };
+    let config = Config {
+        stall,
+        ..config(&["fixed:1/1h"])
+    };
     let books = books(&shared, &config);
     let ask = |visitor: &Visitor, ms, about| {
-        drop(visitor.ask(&Asking { about, ..asking(&config, &books, ms * MS) }));
+        drop(visitor.ask(&Asking {
+            about,
+            ..asking(&config, &books, ms * MS)
+        }));
     };
     let [one, two, three] = [(); 3].map(|()| visitor(&config, &books));
     let own = About::Own { of_stub: None };
-    // Stalled from 0.8 s to 1 s: all that come before 1.05 s may have crossed it, but for the connection that had it.
-    for (visitor, ms) in [(&one, 0), (&one, 801), (&two, 999), (&three, 1_050), (&one, 1_000), (&three, 1_051)] {
+    // Stalled from 0.8 s to 1 s: all that come before 1.05 s may have crossed it, but for the
+    // connection that had it.
+    for (visitor, ms) in [
+        (&one, 0),
+        (&one, 801),
+        (&two, 999),
+        (&three, 1_050),
+        (&one, 1_000),
+        (&three, 1_051),
+    ] {
         ask(visitor, ms, own);
     }
     assert_eq!(hasty(&shared), (2, 2));
@@ -270,9 +357,17 @@ fn a_request_that_is_early_for_one_limit_and_has_crossed_another_is_early() {
     let config = config(&["fixed:2/1h:key=header=k", "fixed:3/1h:key=everyone"]);
     let books = books(&shared, &config);
     let [one, two] = [(); 2].map(|()| visitor(&config, &books));
-    let ask = |visitor: &Visitor, key, ms| drop(visitor.ask(&of_key(key, &asking(&config, &books, ms * MS))));
+    let ask = |visitor: &Visitor, key, ms| {
+        drop(visitor.ask(&of_key(key, &asking(&config, &books, ms * MS))));
+    };
     // Key 7 is turned away by the first, much later key 8 by the second.
-    for (visitor, key, ms) in [(&one, 7, 0), (&one, 7, 0), (&one, 7, 1), (&one, 8, 90), (&one, 8, 99)] {
+    for (visitor, key, ms) in [
+        (&one, 7, 0),
+        (&one, 7, 0),
+        (&one, 7, 1),
+        (&one, 8, 90),
+        (&one, 8, 99),
+    ] {
         ask(visitor, key, ms);
     }
     assert_eq!(hasty(&shared), (0, 0));
@@ -283,7 +378,8 @@ fn a_request_that_is_early_for_one_limit_and_has_crossed_another_is_early() {
 }
 
 proptest! {
-    /// Any requests of three keys on four connections, in two processes' counts, against the definition.
+    /// Any requests of three keys on four connections, in two processes' counts, against the
+    /// definition.
     #[test]
     fn haste_is_what_its_definition_says(
         requests in proptest::collection::vec((0_u64..80, 0_usize..4, 0_u64..3), 1..120),
@@ -292,7 +388,8 @@ proptest! {
         let config = config(&["fixed:2/1s:key=header=k"]);
         let pens = [books(&shared, &config), books(&shared, &config)];
         let visitors: Vec<_> = (0..4).map(|number| visitor(&config, &pens[number % 2])).collect();
-        // By key: the running promise's first making and its end; by connection and key: when it was told last.
+        // By key: the running promise's first making and its end; by connection and key: when it
+        // was told last.
         let (mut promises, mut told) = (HashMap::new(), HashMap::new());
         let (mut expected, mut now_ns) = ((0, 0), 0);
         for (step_ms, connection, key) in requests {

@@ -1,5 +1,6 @@
-//! Credentials of the proxy, and the session that they name: `Proxy-Authorization: Basic` (RFC 7617), where the user name may carry
-//! a session label, as rotating gateways have it: `USER-session-LABEL`.
+//! Credentials of the proxy, and the session that they name: `Proxy-Authorization: Basic` (RFC
+//! 7617), where the user name may carry a session label, as rotating gateways have it:
+//! `USER-session-LABEL`.
 //!
 //! It must not print a password.
 
@@ -24,7 +25,10 @@ impl FromStr for Credentials {
     fn from_str(text: &str) -> Result<Self, SettingError> {
         match text.split_once(':') {
             Some((user, password)) if !user.is_empty() && !text.contains(char::is_control) => {
-                Ok(Self { user: user.to_owned(), password: password.to_owned() })
+                Ok(Self {
+                    user: user.to_owned(),
+                    password: password.to_owned(),
+                })
             }
             // The text is not repeated: part of it may be a password.
             _ => Err(SettingError::new(
@@ -36,7 +40,9 @@ impl FromStr for Credentials {
 
 impl fmt::Debug for Credentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Credentials").field("user", &self.user).finish_non_exhaustive()
+        f.debug_struct("Credentials")
+            .field("user", &self.user)
+            .finish_non_exhaustive()
     }
 }
 
@@ -47,26 +53,39 @@ pub(crate) enum Denied {
     #[error("this proxy requires credentials: Proxy-Authorization: Basic")]
     Missing,
     /// Unreadable: not `Basic`, not base64, no colon, a label that is empty.
-    #[error("the credentials cannot be read: Basic base64(USER:PASS) or Basic base64(USER-session-LABEL:PASS)")]
+    #[error(
+        "the credentials cannot be read: Basic base64(USER:PASS) or Basic base64(USER-session-LABEL:PASS)"
+    )]
     Malformed,
     /// Another user's.
     #[error("the credentials are wrong")]
     Wrong,
 }
 
-/// Lets a request in whose `Proxy-Authorization` is `header`, and tells its session's label if it has one.
+/// Lets a request in whose `Proxy-Authorization` is `header`, and tells its session's label if it
+/// has one.
 ///
-/// Without `expected` anybody is let in, under any name; what is there must be readable all the same, lest a session be
-/// lost to a typing error.
-pub(crate) fn admit(expected: Option<&Credentials>, header: Option<&[u8]>) -> Result<Option<String>, Denied> {
+/// Without `expected` anybody is let in, under any name; what is there must be readable all the
+/// same, lest a session be lost to a typing error.
+pub(crate) fn admit(
+    expected: Option<&Credentials>,
+    header: Option<&[u8]>,
+) -> Result<Option<String>, Denied> {
     let Some(header) = header else {
-        return if expected.is_some() { Err(Denied::Missing) } else { Ok(None) };
+        return if expected.is_some() {
+            Err(Denied::Missing)
+        } else {
+            Ok(None)
+        };
     };
     let given = read(header).ok_or(Denied::Malformed)?;
     let label = match expected {
         None => given.user.split_once(SESSION).map(|(_, label)| label),
         Some(expected) => {
-            let rest = given.user.strip_prefix(&expected.user).ok_or(Denied::Wrong)?;
+            let rest = given
+                .user
+                .strip_prefix(&expected.user)
+                .ok_or(Denied::Wrong)?;
             let label = rest.strip_prefix(SESSION);
             if given.password != expected.password || !(rest.is_empty() || label.is_some()) {
                 return Err(Denied::Wrong);
@@ -90,7 +109,10 @@ fn read(header: &[u8]) -> Option<Credentials> {
     if !scheme.eq_ignore_ascii_case("basic") {
         return None;
     }
-    String::from_utf8(BASE64.decode(encoded.trim()).ok()?).ok()?.parse().ok()
+    String::from_utf8(BASE64.decode(encoded.trim()).ok()?)
+        .ok()?
+        .parse()
+        .ok()
 }
 
 #[cfg(test)]
@@ -123,7 +145,11 @@ mod tests {
             ("user", Err(Denied::Malformed)),
         ] {
             let admitted = admitted.map(|label| label.map(str::to_owned));
-            assert_eq!(admit(Some(&expected()), Some(&header(given))), admitted, "{given}");
+            assert_eq!(
+                admit(Some(&expected()), Some(&header(given))),
+                admitted,
+                "{given}"
+            );
         }
         assert_eq!(admit(Some(&expected()), None), Err(Denied::Missing));
     }
@@ -132,27 +158,54 @@ mod tests {
     fn without_credentials_anybody_is_let_in_and_labels_still_count() {
         assert_eq!(admit(None, None), Ok(None));
         for (given, label) in [("x:y", None), ("x:", None), ("x-session-7:y", Some("7"))] {
-            assert_eq!(admit(None, Some(&header(given))), Ok(label.map(str::to_owned)), "{given}");
+            assert_eq!(
+                admit(None, Some(&header(given))),
+                Ok(label.map(str::to_owned)),
+                "{given}"
+            );
         }
         assert_eq!(admit(None, Some(b"Basic !!!")), Err(Denied::Malformed));
     }
 
     #[test]
     fn what_is_not_basic_is_malformed_and_padding_does_not_matter() {
-        for unreadable in [&b""[..], b"Basic", b"Basic ", b"Bearer dXNlcjpwYTpzcw==", b"Basic \xff", b"Basic dXNlcg=="]
-        {
-            assert_eq!(admit(Some(&expected()), Some(unreadable)), Err(Denied::Malformed), "{unreadable:?}");
+        for unreadable in [
+            &b""[..],
+            b"Basic",
+            b"Basic ",
+            b"Bearer dXNlcjpwYTpzcw==",
+            b"Basic \xff",
+            b"Basic dXNlcg==",
+        ] {
+            assert_eq!(
+                admit(Some(&expected()), Some(unreadable)),
+                Err(Denied::Malformed),
+                "{unreadable:?}"
+            );
         }
         for readable in [&b"Basic dXNlcjpwYTpzcw=="[..], b"bAsIc   dXNlcjpwYTpzcw"] {
-            assert_eq!(admit(Some(&expected()), Some(readable)), Ok(None), "{readable:?}");
+            assert_eq!(
+                admit(Some(&expected()), Some(readable)),
+                Ok(None),
+                "{readable:?}"
+            );
         }
     }
 
     #[test]
     fn no_output_has_the_password() {
-        assert_eq!(format!("{:?}", expected()), r#"Credentials { user: "user", .. }"#);
+        assert_eq!(
+            format!("{:?}", expected()),
+            r#"Credentials { user: "user", .. }"#
+        );
         for text in ["", "user", ":secret", "user:sec\nret"] {
-            assert!(!text.parse::<Credentials>().unwrap_err().to_string().contains("sec"));
+            assert!(
+                !text
+                    .parse::<Credentials>()
+                    .unwrap_err()
+                    .to_string()
+                    .contains("sec")
+            );
         }
     }
 

@@ -1,5 +1,6 @@
-//! Destinations that the proxy may connect to: this machine and, with `--proxy-allow-private`, private networks. It is a tool for
-//! tests on one machine, and must never give access to another one.
+//! Destinations that the proxy may connect to: this machine and, with `--proxy-allow-private`,
+//! private networks. It is a tool for tests on one machine, and must never give access to another
+//! one.
 //!
 //! It must not ask a name server: the only name is `localhost`.
 
@@ -11,7 +12,8 @@ pub enum Reach {
     /// To this machine: 127.0.0.0/8 and `::1`.
     #[default]
     Loopback,
-    /// Also to private networks: 10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16 (RFC 1918) and `fc00::/7` (RFC 4193).
+    /// Also to private networks: 10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16 (RFC 1918) and
+    /// `fc00::/7` (RFC 4193).
     Private,
 }
 
@@ -34,21 +36,29 @@ pub(crate) enum Refusal {
     #[error("this proxy resolves no names: use localhost or an IP address")]
     Name,
     /// An address out of reach.
-    #[error("this proxy forwards to loopback addresses only, and to private ones with --proxy-allow-private")]
+    #[error(
+        "this proxy forwards to loopback addresses only, and to private ones with --proxy-allow-private"
+    )]
     Address,
 }
 
-/// The addresses to try, in order, for `host` as it stands in a request: a literal address, one of IPv6 in brackets, or
-/// `localhost`.
+/// The addresses to try, in order, for `host` as it stands in a request: a literal address, one of
+/// IPv6 in brackets, or `localhost`.
 pub(crate) fn candidates(host: &str, port: u16, reach: Reach) -> Result<Vec<SocketAddr>, Refusal> {
-    let loopback = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
+    let loopback = [
+        IpAddr::V4(Ipv4Addr::LOCALHOST),
+        IpAddr::V6(Ipv6Addr::LOCALHOST),
+    ];
     let addresses = match literal(host) {
         Some(address) => vec![address.to_canonical()],
         None if host.eq_ignore_ascii_case("localhost") => loopback.to_vec(),
         None => return Err(Refusal::Name),
     };
     if addresses.iter().all(|address| reach.covers(*address)) {
-        Ok(addresses.into_iter().map(|address| SocketAddr::new(address, port)).collect())
+        Ok(addresses
+            .into_iter()
+            .map(|address| SocketAddr::new(address, port))
+            .collect())
     } else {
         Err(Refusal::Address)
     }
@@ -102,7 +112,11 @@ mod tests {
             ("", Err(Name), Err(Name)),
         ] {
             for (reach, expected) in [(Reach::Loopback, loopback), (Reach::Private, private)] {
-                assert_eq!(candidates(host, 80, reach).map(|_| ()), expected, "{host} {reach:?}");
+                assert_eq!(
+                    candidates(host, 80, reach).map(|_| ()),
+                    expected,
+                    "{host} {reach:?}"
+                );
             }
         }
     }
@@ -110,8 +124,14 @@ mod tests {
     #[test]
     fn localhost_is_both_and_a_mapped_address_is_the_address() {
         let found = |host| candidates(host, 81, Reach::Loopback).unwrap();
-        assert_eq!(found("localhost"), ["127.0.0.1:81".parse().unwrap(), "[::1]:81".parse().unwrap()]);
-        assert_eq!(found("[::ffff:127.0.0.2]"), ["127.0.0.2:81".parse().unwrap()]);
+        assert_eq!(
+            found("localhost"),
+            ["127.0.0.1:81".parse().unwrap(), "[::1]:81".parse().unwrap()]
+        );
+        assert_eq!(
+            found("[::ffff:127.0.0.2]"),
+            ["127.0.0.2:81".parse().unwrap()]
+        );
     }
 
     proptest! {

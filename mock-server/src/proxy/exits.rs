@@ -1,7 +1,8 @@
-//! Source addresses of the proxy: each session label has one, the same as long as the seed is the same; each request or
-//! tunnel without a label gets the next one.
+//! Source addresses of the proxy: each session label has one, the same as long as the seed is the
+//! same; each request or tunnel without a label gets the next one.
 //!
-//! It must not remember anything: an address is a pure function of the seed and the label, or of the seed and the turn.
+//! It must not remember anything: an address is a pure function of the seed and the label, or of
+//! the seed and the turn.
 
 use crate::draw::{Draws, Stream, fnv_1a, mix};
 use crate::setting::SettingError;
@@ -10,8 +11,8 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::str::FromStr;
 
-/// The prefixes that exits are drawn from. The default is 127.1.0.0/16: every address of 127.0.0.0/8 can be bound on
-/// Linux's loopback interface, and a target on it sees as many clients.
+/// The prefixes that exits are drawn from. The default is 127.1.0.0/16: every address of
+/// 127.0.0.0/8 can be bound on Linux's loopback interface, and a target on it sees as many clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exits {
     prefixes: Vec<IpNet>,
@@ -27,43 +28,74 @@ pub(crate) enum Sender<'a> {
 }
 
 impl Exits {
-    /// The address to go out from to `destination`. None means that no prefix is of its family: the kernel picks one.
-    pub(crate) fn toward(&self, destination: &SocketAddr, seed: u64, sender: Sender<'_>) -> Option<IpAddr> {
+    /// The address to go out from to `destination`. None means that no prefix is of its family: the
+    /// kernel picks one.
+    pub(crate) fn toward(
+        &self,
+        destination: &SocketAddr,
+        seed: u64,
+        sender: Sender<'_>,
+    ) -> Option<IpAddr> {
         let mut draws = match sender {
             Sender::Session(label) => Draws::new(Stream::Exit, seed, mix(fnv_1a(label))),
             Sender::Turn(turn) => Draws::new(Stream::Turn, seed, turn),
         };
-        let fitting = || self.prefixes.iter().filter(|prefix| prefix.addr().is_ipv4() == destination.is_ipv4());
+        let fitting = || {
+            self.prefixes
+                .iter()
+                .filter(|prefix| prefix.addr().is_ipv4() == destination.is_ipv4())
+        };
         let count = fitting().count() as u64;
         let position = draws.word().checked_rem(count)?;
         let prefix = fitting().nth(usize::try_from(position).ok()?)?;
-        Some(host(prefix, u128::from(draws.word()) << 64 | u128::from(draws.word())))
+        Some(host(
+            prefix,
+            u128::from(draws.word()) << 64 | u128::from(draws.word()),
+        ))
     }
 }
 
-/// Return the host of this number in a prefix, wrapped around. The first and the last address of an IPv4 network are
-/// passed over: they are the network's own and its broadcast address.
-#[expect(clippy::cast_possible_truncation, reason = "below the number of hosts, which is at most 2^32 for IPv4")]
+/// Return the host of this number in a prefix, wrapped around. The first and the last address of an
+/// IPv4 network are passed over: they are the network's own and its broadcast address.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "below the number of hosts, which is at most 2^32 for IPv4"
+)]
 fn host(prefix: &IpNet, number: u128) -> IpAddr {
     match prefix {
         IpNet::V4(prefix) => {
             let hosts = 1_u64 << (32 - prefix.prefix_len());
-            let host = if hosts > 2 { 1 + number % u128::from(hosts - 2) } else { number % u128::from(hosts) };
+            let host = if hosts > 2 {
+                1 + number % u128::from(hosts - 2)
+            } else {
+                number % u128::from(hosts)
+            };
             IpAddr::V4((prefix.addr().to_bits() | host as u32).into())
         }
-        IpNet::V6(prefix) => IpAddr::V6((prefix.addr().to_bits() | number & prefix.hostmask().to_bits()).into()),
+        IpNet::V6(prefix) => {
+            IpAddr::V6((prefix.addr().to_bits() | number & prefix.hostmask().to_bits()).into())
+        }
     }
 }
 
 impl Default for Exits {
     fn default() -> Self {
-        Self { prefixes: vec![Ipv4Net::new_assert(Ipv4Addr::new(127, 1, 0, 0), 16).into()] }
+        Self {
+            prefixes: vec![Ipv4Net::new_assert(Ipv4Addr::new(127, 1, 0, 0), 16).into()],
+        }
     }
 }
 
 impl fmt::Display for Exits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.prefixes.iter().map(IpNet::to_string).collect::<Vec<_>>().join(","))
+        f.write_str(
+            &self
+                .prefixes
+                .iter()
+                .map(IpNet::to_string)
+                .collect::<Vec<_>>()
+                .join(","),
+        )
     }
 }
 
@@ -71,18 +103,26 @@ impl FromStr for Exits {
     type Err = SettingError;
 
     fn from_str(text: &str) -> Result<Self, SettingError> {
-        Ok(Self { prefixes: text.split(',').map(prefix).collect::<Result<_, _>>()? })
+        Ok(Self {
+            prefixes: text.split(',').map(prefix).collect::<Result<_, _>>()?,
+        })
     }
 }
 
 /// Parse `127.1.0.0/16`, or an address alone.
 fn prefix(text: &str) -> Result<IpNet, SettingError> {
     let right = "give ADDRESS/LENGTH, as in 127.1.0.0/16 or fd00::/64, several with commas";
-    let prefix: Option<IpNet> = text.parse().ok().or_else(|| text.parse().ok().map(|address: IpAddr| address.into()));
-    let prefix = prefix.ok_or_else(|| SettingError::new(format!("`{text}` is not a valid prefix; {right}")))?;
+    let prefix: Option<IpNet> = text
+        .parse()
+        .ok()
+        .or_else(|| text.parse().ok().map(|address: IpAddr| address.into()));
+    let prefix = prefix
+        .ok_or_else(|| SettingError::new(format!("`{text}` is not a valid prefix; {right}")))?;
     if prefix != prefix.trunc() {
         let right = "give the network's own address, as in 127.1.0.0/16";
-        return Err(SettingError::new(format!("`{text}` has bits set after its prefix; {right}")));
+        return Err(SettingError::new(format!(
+            "`{text}` has bits set after its prefix; {right}"
+        )));
     }
     Ok(prefix)
 }
@@ -103,7 +143,12 @@ mod tests {
 
     #[test]
     fn prefixes_read_as_they_are_written() {
-        for text in ["127.1.0.0/16", "127.0.0.1/32", "fd00::/64", "127.1.0.0/16,fd00::/64,0.0.0.0/0,::/0"] {
+        for text in [
+            "127.1.0.0/16",
+            "127.0.0.1/32",
+            "fd00::/64",
+            "127.1.0.0/16,fd00::/64,0.0.0.0/0,::/0",
+        ] {
             assert_eq!(exits(text).to_string(), text);
         }
         assert_eq!(exits("127.0.0.9").to_string(), "127.0.0.9/32");
@@ -113,7 +158,10 @@ mod tests {
             ("127.1.0.0/33", "is not a valid prefix; give ADDRESS/LENGTH"),
             ("::/129", "is not a valid prefix; give ADDRESS/LENGTH"),
             ("127.1.0.0/", "is not a valid prefix; give ADDRESS/LENGTH"),
-            ("127.1.0.0/16,", "is not a valid prefix; give ADDRESS/LENGTH"),
+            (
+                "127.1.0.0/16,",
+                "is not a valid prefix; give ADDRESS/LENGTH",
+            ),
             ("localhost/8", "is not a valid prefix; give ADDRESS/LENGTH"),
             ("127.1.2.0/16", "has bits set after its prefix"),
         ] {
@@ -126,8 +174,14 @@ mod tests {
     fn a_destination_gets_an_exit_of_its_family() {
         let both = exits("127.1.0.0/16,fd00::/64");
         let turns = || (0..50).map(Sender::Turn);
-        assert!(turns().all(|turn| both.toward(&IP4, 1, turn).is_some_and(|exit| exit.is_ipv4())));
-        assert!(turns().all(|turn| both.toward(&IP6, 1, turn).is_some_and(|exit| exit.is_ipv6())));
+        assert!(turns().all(|turn| {
+            both.toward(&IP4, 1, turn)
+                .is_some_and(|exit| exit.is_ipv4())
+        }));
+        assert!(turns().all(|turn| {
+            both.toward(&IP6, 1, turn)
+                .is_some_and(|exit| exit.is_ipv6())
+        }));
         assert_eq!(Exits::default().toward(&IP6, 1, Sender::Session("a")), None);
     }
 
@@ -144,15 +198,28 @@ mod tests {
             ("0.0.0.0/0", 1999, 2000),
         ] {
             let exits = exits(text);
-            let met: BTreeSet<_> = (0..2000).map(|turn| exits.toward(&IP4, 3, Sender::Turn(turn))).collect();
-            assert!((fewest..=most).contains(&met.len()), "{text}: {}", met.len());
+            let met: BTreeSet<_> = (0..2000)
+                .map(|turn| exits.toward(&IP4, 3, Sender::Turn(turn)))
+                .collect();
+            assert!(
+                (fewest..=most).contains(&met.len()),
+                "{text}: {}",
+                met.len()
+            );
         }
     }
 
     #[test]
     fn labels_keep_their_exits_from_release_to_release() {
-        let exit = |label| Exits::default().toward(&IP4, 1, Sender::Session(label)).map(|exit| exit.to_string());
-        assert_eq!([exit("a"), exit("b")].map(Option::unwrap), ["127.1.105.33", "127.1.22.57"]);
+        let exit = |label| {
+            Exits::default()
+                .toward(&IP4, 1, Sender::Session(label))
+                .map(|exit| exit.to_string())
+        };
+        assert_eq!(
+            [exit("a"), exit("b")].map(Option::unwrap),
+            ["127.1.105.33", "127.1.22.57"]
+        );
     }
 
     proptest! {

@@ -1,5 +1,6 @@
-//! Abrupt ends of a connection in place of a response, which no HTTP library would send. The handler of such a request
-//! ends with [`Interrupted`], and `connection` then carries out the [`Act`] on the bare stream.
+//! Abrupt ends of a connection in place of a response, which no HTTP library would send. The
+//! handler of such a request ends with [`Interrupted`], and `connection` then carries out the
+//! [`Act`] on the bare stream.
 //!
 //! It must not decide which request ends in which way.
 
@@ -29,7 +30,8 @@ impl Act {
             Self::Reset => wire.reset(),
             Self::Silence(bytes) => {
                 if wire.write_all(&bytes).await.is_ok() && wire.flush().await.is_ok() {
-                    // Whatever else the client sends is read and ignored, so that its leaving is noticed.
+                    // Whatever else the client sends is read and ignored, so that its leaving is
+                    // noticed.
                     drop(tokio::io::copy(&mut wire, &mut tokio::io::sink()).await);
                 }
             }
@@ -37,7 +39,8 @@ impl Act {
     }
 }
 
-/// The request gets no answer: the connection is to end as its [`Fate`] says, or to become a tunnel.
+/// The request gets no answer: the connection is to end as its [`Fate`] says, or to become a
+/// tunnel.
 #[derive(Debug, thiserror::Error)]
 #[error("give up the answer, as the faults or a tunnel ask")]
 pub(super) struct Interrupted;

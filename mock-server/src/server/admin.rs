@@ -1,7 +1,8 @@
-//! The admin routes: the ledger, and WireMock's own routes to the stubs and the journal. `answer` hands over every request
-//! below `/__admin`.
+//! The admin routes: the ledger, and WireMock's own routes to the stubs and the journal. `answer`
+//! hands over every request below `/__admin`.
 //!
-//! Its requests must not be counted, limited, delayed or made to fail: they would change the counts that they read.
+//! Its requests must not be counted, limited, delayed or made to fail: they would change the counts
+//! that they read.
 
 mod requests;
 mod stubs;
@@ -30,7 +31,8 @@ const ROUTES: &str = "\
 
 /// True if a path belongs to the operator.
 pub(super) fn is_admin(path: &str) -> bool {
-    path.strip_prefix(PREFIX).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    path.strip_prefix(PREFIX)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 /// Admin request.
@@ -56,7 +58,10 @@ pub(super) type AdminResponse = (StatusCode, Value);
 impl<'r> AdminRequest<'r> {
     /// The path below the prefix.
     fn route(&self) -> &'r str {
-        let path = self.target.split_once('?').map_or(self.target, |(path, _)| path);
+        let path = self
+            .target
+            .split_once('?')
+            .map_or(self.target, |(path, _)| path);
         path.strip_prefix(PREFIX).unwrap_or_default()
     }
 
@@ -93,8 +98,15 @@ pub(super) fn answer(request: &AdminRequest<'_>, state: &AdminState<'_>) -> (Sta
 }
 
 /// Route a request; an `Err` is the answer to one that cannot be carried out.
-fn routed(request: &AdminRequest<'_>, state: &AdminState<'_>) -> Result<AdminResponse, AdminResponse> {
-    let method = if request.method == Method::HEAD { &Method::GET } else { request.method };
+fn routed(
+    request: &AdminRequest<'_>,
+    state: &AdminState<'_>,
+) -> Result<AdminResponse, AdminResponse> {
+    let method = if request.method == Method::HEAD {
+        &Method::GET
+    } else {
+        request.method
+    };
     let mut parts = request.route().trim_start_matches('/').split('/');
     let (first, second, third, more) = (parts.next(), parts.next(), parts.next(), parts.next());
     if more.is_some() {
@@ -113,7 +125,9 @@ fn routed(request: &AdminRequest<'_>, state: &AdminState<'_>) -> Result<AdminRes
             stubs::reset(state)
         }
         (method, "mappings", second, None) => stubs::mappings((method, second), request, state),
-        (method, "scenarios", second, third) => stubs::scenarios((method, second, third), request, state),
+        (method, "scenarios", second, third) => {
+            stubs::scenarios((method, second, third), request, state)
+        }
         (method, "settings", None, None) => stubs::settings(method, request, state),
         (method, "requests", second, None) => requests::routed((method, second), request, state),
         _ => Err(unknown()),
@@ -133,13 +147,17 @@ fn done(json: Value) -> AdminResponse {
 }
 
 fn unknown() -> AdminResponse {
-    (StatusCode::NOT_FOUND, json!({"error": "no such admin route", "routes": ROUTES.split(", ").collect::<Vec<_>>()}))
+    (
+        StatusCode::NOT_FOUND,
+        json!({"error": "no such admin route", "routes": ROUTES.split(", ").collect::<Vec<_>>()}),
+    )
 }
 
 /// WireMock's title for every malformed request.
 const NOT_AS_ASKED: &str = "Error parsing JSON";
 
-/// Format a request that is wrong, in the shape that WireMock's clients read: each problem with its place.
+/// Format a request that is wrong, in the shape that WireMock's clients read: each problem with its
+/// place.
 fn refused(problems: &[Problem]) -> AdminResponse {
     let shown = |problem: &Problem| {
         let source = json!({"pointer": problem.pointer});

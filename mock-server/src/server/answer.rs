@@ -1,4 +1,5 @@
-//! The hot path: one request in, one answer out. The HTTP library calls it for every request of a connection.
+//! The hot path: one request in, one answer out. The HTTP library calls it for every request of a
+//! connection.
 //!
 //! It must not block, and for a plain item it allocates nothing but the body.
 
@@ -75,7 +76,13 @@ impl Answers {
     ///
     /// The connection is one too many, and is to be closed.
     pub(super) fn new(state: &ServerState, client: IpAddr) -> Result<Self, Over> {
-        let ServerState { config, books, timer, stubs, gateway } = state;
+        let ServerState {
+            config,
+            books,
+            timer,
+            stubs,
+            gateway,
+        } = state;
         Ok(Self {
             visitor: Visitor::new(config, books, client)?,
             config: Rc::clone(config),
@@ -103,8 +110,9 @@ impl Answers {
 
     /// Answers one request.
     ///
-    /// What is rare is boxed, and what comes with the request is kept where it is captured: this future is as large as
-    /// the largest way through it, is moved once per request, and every connection keeps the room for one.
+    /// What is rare is boxed, and what comes with the request is kept where it is captured: this
+    /// future is as large as the largest way through it, is moved once per request, and every
+    /// connection keeps the room for one.
     pub(super) fn answer(
         &self,
         request: Request<Incoming>,
@@ -123,18 +131,28 @@ impl Answers {
         }
     }
 
-    /// Forwards a request that is meant for another server, if the limits on its session let it through. It is in none of
-    /// the target's own ledger but those of these limits, and in the proxy's.
+    /// Forwards a request that is meant for another server, if the limits on its session let it
+    /// through. It is in none of the target's own ledger but those of these limits, and in the
+    /// proxy's.
     async fn forward(
         &self,
         gateway: &Gateway,
         parts: Parts,
         incoming: Incoming,
     ) -> Result<Response<AnswerBody>, Interrupted> {
-        if !self.config.limits.iter().any(|limit| limit.key.clients == Clients::Session) {
-            return gateway.answer(Request::from_parts(parts, incoming), &self.tunnel).await;
+        if !self
+            .config
+            .limits
+            .iter()
+            .any(|limit| limit.key.clients == Clients::Session)
+        {
+            return gateway
+                .answer(Request::from_parts(parts, incoming), &self.tunnel)
+                .await;
         }
-        let keys = self.visitor.keys(&self.config, &parts.headers, parts.uri.path());
+        let keys = self
+            .visitor
+            .keys(&self.config, &parts.headers, parts.uri.path());
         let now_ns = self.books.shared().clock().now_ns();
         let asking = Asking {
             now_ns,
@@ -152,13 +170,20 @@ impl Answers {
         }
         if let AdmissionVerdict::Admitted(admission) = &verdict {
             self.timer
-                .until(now_ns.saturating_add(u64::try_from(admission.delay.as_nanos()).unwrap_or(u64::MAX)))
+                .until(
+                    now_ns.saturating_add(
+                        u64::try_from(admission.delay.as_nanos()).unwrap_or(u64::MAX),
+                    ),
+                )
                 .await;
         }
-        gateway.answer(Request::from_parts(parts, incoming), &self.tunnel).await
+        gateway
+            .answer(Request::from_parts(parts, incoming), &self.tunnel)
+            .await
     }
 
-    /// The order: count, limit (a refusal waits for nothing but a handshake and the end of a stall), stub, method, hold, fault, answer.
+    /// The order: count, limit (a refusal waits for nothing but a handshake and the end of a
+    /// stall), stub, method, hold, fault, answer.
     async fn serve(
         &self,
         (parts, mut arrival): (&mut Parts, Arrival),
@@ -166,8 +191,14 @@ impl Answers {
     ) -> Result<Response<AnswerBody>, Interrupted> {
         // Until this call ends: with an answer, or dropped because its client left.
         let per_in_flight = self.config.latency_per_in_flight;
-        let under_way = if per_in_flight.is_none() { None } else { Some(self.books.enter()) };
-        arrival.growth = under_way.as_ref().map_or(Duration::ZERO, |under_way| per_in_flight.hold(under_way.others));
+        let under_way = if per_in_flight.is_none() {
+            None
+        } else {
+            Some(self.books.enter())
+        };
+        arrival.growth = under_way.as_ref().map_or(Duration::ZERO, |under_way| {
+            per_in_flight.hold(under_way.others)
+        });
         let stage = match self.stage(incoming).await {
             Ok(stage) => stage,
             Err(Unread::Left) => return Err(self.fate.seal(Act::Close(Vec::new()))),
@@ -176,8 +207,12 @@ impl Answers {
         if stage.is_some() {
             play::add_host(parts);
         }
-        let of_stub = stage.as_ref().and_then(|stage| self.limit_of_stub(parts, stage));
-        let keys = self.visitor.keys(&self.config, &parts.headers, parts.uri.path());
+        let of_stub = stage
+            .as_ref()
+            .and_then(|stage| self.limit_of_stub(parts, stage));
+        let keys = self
+            .visitor
+            .keys(&self.config, &parts.headers, parts.uri.path());
         let asking = Asking {
             now_ns: arrival.now_ns,
             keys,
@@ -191,26 +226,35 @@ impl Answers {
         if let AdmissionVerdict::Admitted(admission) = &verdict {
             arrival.growth += admission.delay;
             if let Some(stage) = stage
-                && let Played::Answered(answer) = self.play(parts, stage, (&arrival, &verdict)).await?
+                && let Played::Answered(answer) =
+                    self.play(parts, stage, (&arrival, &verdict)).await?
             {
                 return Ok(answer);
             }
         }
-        // The answer's headers go into the request's map: the HTTP library keeps the map for the next request, so that
-        // a connection allocates one for its whole life.
+        // The answer's headers go into the request's map: the HTTP library keeps the map for the
+        // next request, so that a connection allocates one for its whole life.
         let mut headers = std::mem::take(&mut parts.headers);
         headers.clear();
         quota::say(&self.config.limits, &verdict, &mut headers);
         if let Some((status, body)) = self.refusal(&parts.method, &verdict, &mut headers) {
-            // Nothing but a handshake, the end of a stall and the turn that a limit let it wait for.
-            let turn =
-                if let AdmissionVerdict::Admitted(admission) = &verdict { admission.delay } else { Duration::ZERO };
+            // Nothing but a handshake, the end of a stall and the turn that a limit let it wait
+            // for.
+            let turn = if let AdmissionVerdict::Admitted(admission) = &verdict {
+                admission.delay
+            } else {
+                Duration::ZERO
+            };
             self.hold(&arrival, turn, &mut headers).await;
             return Ok(self.counted(json(status, headers, body).map(AnswerBody::whole)));
         }
-        let own = self.config.latency.hold(self.config.seed, arrival.id, arrival.attempt);
+        let own = self
+            .config
+            .latency
+            .hold(self.config.seed, arrival.id, arrival.attempt);
         self.let_go(parts);
-        self.hold(&arrival, own + arrival.growth, &mut headers).await;
+        self.hold(&arrival, own + arrival.growth, &mut headers)
+            .await;
         self.config.work.burn(arrival.id);
         // With the exact capacity, making `Bytes` of it allocates nothing more.
         let mut body = Vec::with_capacity(body_len(arrival.id));
@@ -222,8 +266,9 @@ impl Answers {
         }
     }
 
-    /// Lets go of the bytes that the request came in, unless a fault may want to know its target: the HTTP library then
-    /// reads on in the same memory, and does not take more for the time of a hold.
+    /// Lets go of the bytes that the request came in, unless a fault may want to know its target:
+    /// the HTTP library then reads on in the same memory, and does not take more for the time of a
+    /// hold.
     fn let_go(&self, parts: &mut Parts) {
         if self.config.faults.is_none() {
             parts.uri = Uri::default();
@@ -249,7 +294,10 @@ impl Answers {
 
     /// Return the fault of the answer, if it has one.
     fn fault(&self, arrival: &Arrival, parts: &Parts) -> Option<Fault> {
-        let fault = self.config.faults.pick(self.config.seed, arrival.id, arrival.attempt)?;
+        let fault = self
+            .config
+            .faults
+            .pick(self.config.seed, arrival.id, arrival.attempt)?;
         can_meet(fault, parts.uri.path()).then_some(fault)
     }
 
@@ -263,7 +311,12 @@ impl Answers {
     ) -> Result<Response<AnswerBody>, Interrupted> {
         self.books.failed(fault);
         let noise = Faults::noise(self.config.seed, arrival.id, arrival.attempt);
-        let spoiler = Spoiler { method: &parts.method, target: target(parts), noise, timer: &self.timer };
+        let spoiler = Spoiler {
+            method: &parts.method,
+            target: target(parts),
+            noise,
+            timer: &self.timer,
+        };
         match (spoiler.spoil(fault, good), parts.version) {
             (Spoilt::Answer(answer), _) => Ok(self.counted(answer)),
             // The connection is not this request's alone: its stream is never answered, or reset.
@@ -278,13 +331,16 @@ impl Answers {
         }
     }
 
-    /// Holds back an answer for `own`, longer on a new connection or in a stall, and says so in its headers.
+    /// Holds back an answer for `own`, longer on a new connection or in a stall, and says so in its
+    /// headers.
     async fn hold(&self, arrival: &Arrival, own: Duration, headers: &mut HeaderMap) {
         let intended_us = self.config.hold_us(arrival.now_ns, own + arrival.handshake);
         if intended_us == 0 {
             return;
         }
-        let due_ns = arrival.now_ns.saturating_add(intended_us.saturating_mul(NS_PER_US));
+        let due_ns = arrival
+            .now_ns
+            .saturating_add(intended_us.saturating_mul(NS_PER_US));
         let actual_us = (self.timer.until(due_ns).await - arrival.now_ns) / NS_PER_US;
         self.books.held(intended_us, actual_us);
         headers.insert(HOLD_US, HeaderValue::from(intended_us));
@@ -303,7 +359,10 @@ impl Answers {
         }
         if !matches!(*method, Method::GET | Method::HEAD) {
             headers.insert(ALLOW, GET_AND_HEAD);
-            return Some((StatusCode::METHOD_NOT_ALLOWED, Bytes::from_static(WRONG_METHOD)));
+            return Some((
+                StatusCode::METHOD_NOT_ALLOWED,
+                Bytes::from_static(WRONG_METHOD),
+            ));
         }
         None
     }
@@ -320,9 +379,19 @@ impl Answers {
             Ok(body) => body,
             Err(unread) => return unread.answer().map(AnswerBody::whole),
         };
-        let state = AdminState { shared: self.books.shared(), stubs: &self.stubs, journal: self.config.journal };
-        let (status, body) =
-            admin::answer(&AdminRequest { method: &parts.method, target: target(parts), body: &body }, &state);
+        let state = AdminState {
+            shared: self.books.shared(),
+            stubs: &self.stubs,
+            journal: self.config.journal,
+        };
+        let (status, body) = admin::answer(
+            &AdminRequest {
+                method: &parts.method,
+                target: target(parts),
+                body: &body,
+            },
+            &state,
+        );
         json(status, HeaderMap::new(), body).map(AnswerBody::whole)
     }
 }
@@ -346,7 +415,11 @@ struct Arrival {
 
 /// Return how requests of that version share a connection.
 fn turns(version: Version) -> Turns {
-    if version == Version::HTTP_2 { Turns::AtOnce } else { Turns::InTurn }
+    if version == Version::HTTP_2 {
+        Turns::AtOnce
+    } else {
+        Turns::InTurn
+    }
 }
 
 /// Path and query as they were sent.
@@ -354,7 +427,8 @@ fn target(parts: &Parts) -> &str {
     parts.uri.path_and_query().map_or("/", PathAndQuery::as_str)
 }
 
-/// An answer in JSON. The HTTP library adds `Content-Length` and `Date`, and leaves the body out for HEAD.
+/// An answer in JSON. The HTTP library adds `Content-Length` and `Date`, and leaves the body out
+/// for HEAD.
 fn json(status: StatusCode, mut headers: HeaderMap, body: Bytes) -> Response<Bytes> {
     if !body.is_empty() {
         headers.entry(CONTENT_TYPE).or_insert(JSON);

@@ -48,15 +48,22 @@ impl AnswerBody {
         Self::Filled(bytes, blanks)
     }
 
-    /// A body of `pieces`, each with the nanosecond of the common clock at which it is due, in order.
+    /// A body of `pieces`, each with the nanosecond of the common clock at which it is due, in
+    /// order.
     pub(super) fn dribble(timer: &Rc<Timer>, pieces: VecDeque<(u64, Bytes)>) -> Self {
-        Self::Dribble(Dribble { timer: Rc::clone(timer), pieces, waiting: None })
+        Self::Dribble(Dribble {
+            timer: Rc::clone(timer),
+            pieces,
+            waiting: None,
+        })
     }
 }
 
 impl Dribble {
     fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
-        let Some(&(due_ns, _)) = self.pieces.front() else { return Poll::Ready(None) };
+        let Some(&(due_ns, _)) = self.pieces.front() else {
+            return Poll::Ready(None);
+        };
         let waiting = self.waiting.get_or_insert_with(|| {
             let timer = Rc::clone(&self.timer);
             Box::pin(async move { timer.until(due_ns).await })
@@ -83,7 +90,10 @@ impl Body for AnswerBody {
     type Data = Bytes;
     type Error = hyper::Error;
 
-    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
         let piece = match self.get_mut() {
             Self::Whole(bytes) => Poll::Ready(bytes.take()),
             Self::Dribble(dribble) => dribble.poll_piece(cx),
@@ -105,7 +115,11 @@ impl Body for AnswerBody {
     fn size_hint(&self) -> SizeHint {
         let length = match self {
             Self::Whole(bytes) => bytes.as_ref().map_or(0, Bytes::len) as u64,
-            Self::Dribble(dribble) => dribble.pieces.iter().map(|(_, piece)| piece.len() as u64).sum(),
+            Self::Dribble(dribble) => dribble
+                .pieces
+                .iter()
+                .map(|(_, piece)| piece.len() as u64)
+                .sum(),
             Self::Filled(bytes, blanks) => bytes.len() as u64 + blanks,
             Self::Carried(body) => return body.size_hint(),
         };

@@ -1,5 +1,5 @@
-//! One connection, from accepted to ended: lent to the HTTP library for as long as answers are HTTP, taken back for a
-//! fault that is not HTTP, or when it becomes a tunnel.
+//! One connection, from accepted to ended: lent to the HTTP library for as long as answers are
+//! HTTP, taken back for a fault that is not HTTP, or when it becomes a tunnel.
 //!
 //! It must not decide what an answer is (`answer` does).
 
@@ -23,13 +23,16 @@ use std::rc::Rc;
 use tokio::net::TcpStream;
 use tokio::select;
 
-/// Streams that one HTTP/2 connection may have open at once, which the client is told: requests that are held back
-/// occupy one each, and 100 is the least that RFC 9113 (6.5.2) recommends. More connections carry more.
+/// Streams that one HTTP/2 connection may have open at once, which the client is told: requests
+/// that are held back occupy one each, and 100 is the least that RFC 9113 (6.5.2) recommends. More
+/// connections carry more.
 const MAX_STREAMS: u32 = 256;
 
 /// Serves one connection until either side ends it, or, once serving stops, until it is idle.
 pub(super) async fn serve(stream: TcpStream, answers: Answers, entrance: &Entrance, stop: &Stop) {
-    let Some(Some((mut wire, protocol))) = stop.unless(entrance.admit(stream)).await else { return };
+    let Some(Some((mut wire, protocol))) = stop.unless(entrance.admit(stream)).await else {
+        return;
+    };
     if protocol == Protocol::Http2 {
         return Box::pin(speak_http2(wire, answers, stop)).await;
     }
@@ -47,16 +50,18 @@ pub(super) async fn serve(stream: TcpStream, answers: Answers, entrance: &Entran
 async fn speak_http1(wire: &mut Wire, answers: &Answers, stop: &Stop) -> Bytes {
     let service = service_fn(|request| answers.answer(request));
     let mut builder = http1::Builder::new();
-    // Answers are small: one flat buffer is cheaper to send than two parts. Without `pipeline_flush`, which gains nothing
-    // as long as clients wait for their answers, and keeps an answer back for as long as there are unread bytes behind
-    // its request: for ever if they are no full request (hyper 1.12).
+    // Answers are small: one flat buffer is cheaper to send than two parts. Without
+    // `pipeline_flush`, which gains nothing as long as clients wait for their answers, and keeps an
+    // answer back for as long as there are unread bytes behind its request: for ever if they are no
+    // full request (hyper 1.12).
     builder.writev(false);
     let mut connection = builder.serve_connection(TokioIo::new(wire), service);
     let mut stopped = pin!(stop.wait());
     let (mut is_waiting, mut is_told) = (false, false);
     let ended = poll_fn(|cx| {
         let mut connection = Pin::new(&mut connection);
-        // Polled once to be woken by it, which its task is from then on, and then only when it has something to say.
+        // Polled once to be woken by it, which its task is from then on, and then only when it has
+        // something to say.
         if !is_told && (!is_waiting || stop.is_now()) {
             is_waiting = true;
             if stopped.as_mut().poll(cx).is_ready() {
@@ -66,14 +71,14 @@ async fn speak_http1(wire: &mut Wire, answers: &Answers, stop: &Stop) -> Bytes {
         }
         connection.poll(cx)
     });
-    // An error is a client that left, bytes that are no HTTP, or an answer that was given up for a fault or a tunnel:
-    // all of them end this connection and nothing else.
+    // An error is a client that left, bytes that are no HTTP, or an answer that was given up for a
+    // fault or a tunnel: all of them end this connection and nothing else.
     drop(ended.await);
     connection.into_parts().read_buf
 }
 
-/// Answer over HTTP/2, where many requests are under way at once. A fault that would end the connection resets its own
-/// stream: what the others would see of it was not drawn for them.
+/// Answer over HTTP/2, where many requests are under way at once. A fault that would end the
+/// connection resets its own stream: what the others would see of it was not drawn for them.
 async fn speak_http2(wire: Wire, answers: Answers, stop: &Stop) {
     let answers = Rc::new(answers);
     let service = service_fn(move |request| {
@@ -81,7 +86,11 @@ async fn speak_http2(wire: Wire, answers: Answers, stop: &Stop) {
         let is_head = *request.method() == Method::HEAD;
         async move {
             let response = answers.answer(request).await?;
-            Ok::<_, Interrupted>(if is_head { without_body(response) } else { response })
+            Ok::<_, Interrupted>(if is_head {
+                without_body(response)
+            } else {
+                response
+            })
         }
     });
     // The requests under way end with this connection, not with the process.
@@ -98,12 +107,15 @@ async fn speak_http2(wire: Wire, answers: Answers, stop: &Stop) {
     drop(connection.await);
 }
 
-/// The head of an answer alone, which says how long its body would be: for HEAD the HTTP library leaves the body out
-/// over HTTP/1 only (hyper 1.12).
+/// The head of an answer alone, which says how long its body would be: for HEAD the HTTP library
+/// leaves the body out over HTTP/1 only (hyper 1.12).
 fn without_body(response: Response<AnswerBody>) -> Response<AnswerBody> {
     let (mut parts, body) = response.into_parts();
     if let Some(length) = body.size_hint().exact() {
-        parts.headers.entry(CONTENT_LENGTH).or_insert(HeaderValue::from(length));
+        parts
+            .headers
+            .entry(CONTENT_LENGTH)
+            .or_insert(HeaderValue::from(length));
     }
     Response::from_parts(parts, AnswerBody::whole(Bytes::new()))
 }
@@ -126,36 +138,58 @@ mod tests {
     /// Far beyond what the test waits for: it ends one that would otherwise hang.
     const TIMEOUT: Duration = Duration::from_secs(30);
 
-    /// Runs `test` with one connection that was accepted: the client's end, and what serves the other one until it is told to stop.
+    /// Runs `test` with one connection that was accepted: the client's end, and what serves the
+    /// other one until it is told to stop.
     fn with_connection<Test: Future<Output = ()>>(
         shared: &Shared,
         test: impl FnOnce(TcpStream, Pin<Box<dyn Future<Output = ()>>>, Rc<Stop>) -> Test,
     ) {
-        let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default()).unwrap();
+        let runtime = Builder::new_current_thread()
+            .enable_all()
+            .build_local(LocalOptions::default())
+            .unwrap();
         runtime.block_on(async {
             let config = Rc::new(Config::default());
             let books = Rc::new(LedgerWriter::open(shared));
             let timer = Rc::new(Timer::new(books.shared().clock()).unwrap());
             let stubs = Rc::new(LiveStubs::new(&config, &books));
             let entrance = Entrance::new(&config, &books);
-            let state = ServerState { config, books, timer, stubs, gateway: None };
+            let state = ServerState {
+                config,
+                books,
+                timer,
+                stubs,
+                gateway: None,
+            };
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-            let near = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+            let near = TcpStream::connect(listener.local_addr().unwrap())
+                .await
+                .unwrap();
             let (far, address) = listener.accept().await.unwrap();
             let stop = Rc::new(Stop::default());
             let answers = Answers::new(&state, address.ip()).ok().unwrap();
             let signal = Rc::clone(&stop);
-            test(near, Box::pin(async move { serve(far, answers, &entrance, &signal).await }), stop).await;
+            test(
+                near,
+                Box::pin(async move { serve(far, answers, &entrance, &signal).await }),
+                stop,
+            )
+            .await;
         });
     }
 
     /// Serves one connection, and tells it to stop once `client` is done, which hands back its end.
-    fn is_told_to_stop_after<Client: Future<Output = TcpStream>>(client: impl FnOnce(TcpStream) -> Client) {
+    fn is_told_to_stop_after<Client: Future<Output = TcpStream>>(
+        client: impl FnOnce(TcpStream) -> Client,
+    ) {
         with_connection(&Shared::new().unwrap(), async |near, serving, stop| {
             let served = tokio::task::spawn_local(serving);
             let mut near = timeout(TIMEOUT, client(near)).await.expect("no answer");
             stop.now();
-            timeout(TIMEOUT, served).await.expect("an idle connection is not kept").unwrap();
+            timeout(TIMEOUT, served)
+                .await
+                .expect("an idle connection is not kept")
+                .unwrap();
             let mut rest = Vec::new();
             near.read_to_end(&mut rest).await.unwrap();
             assert!(rest.is_empty());
@@ -163,7 +197,10 @@ mod tests {
     }
 
     async fn ask(mut stream: TcpStream) -> TcpStream {
-        stream.write_all(b"GET /items/1 HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
+        stream
+            .write_all(b"GET /items/1 HTTP/1.1\r\nhost: a\r\n\r\n")
+            .await
+            .unwrap();
         let mut answer = Vec::new();
         while !answer.ends_with(b"\"}") {
             assert_ne!(stream.read_buf(&mut answer).await.unwrap(), 0);
@@ -188,7 +225,10 @@ mod tests {
             let request = b"GET /items/2 HTTP/1.1\r\nhost: a\r\n\r\n";
             assert_eq!(near.try_write(request).unwrap(), request.len());
             drop(near);
-            timeout(TIMEOUT, served).await.expect("the connection has ended").unwrap();
+            timeout(TIMEOUT, served)
+                .await
+                .expect("the connection has ended")
+                .unwrap();
         });
         assert_eq!(Ledger::read(&shared).requests, 2);
     }

@@ -1,5 +1,5 @@
-//! From an accepted socket to a stream that speaks a known version of HTTP: the TLS handshake where there is one, and
-//! the choice of the version. `connection` takes it from there.
+//! From an accepted socket to a stream that speaks a known version of HTTP: the TLS handshake where
+//! there is one, and the choice of the version. `connection` takes it from there.
 //!
 //! It must not read further than it takes to choose.
 
@@ -13,8 +13,8 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
-/// Time limit of a handshake. Two round trips fit in many times over, and a client that sends half of one does not
-/// keep its connection for ever.
+/// Time limit of a handshake. Two round trips fit in many times over, and a client that sends half
+/// of one does not keep its connection for ever.
 const HANDSHAKE_LIMIT: Duration = Duration::from_secs(10);
 
 /// Protocol of a connection.
@@ -33,14 +33,23 @@ pub(super) struct Entrance {
 
 impl Entrance {
     pub(super) fn new(config: &Config, books: &Rc<LedgerWriter>) -> Self {
-        let tls = config.tls.as_ref().map(|tls| TlsAcceptor::from(tls.server(config.http)));
-        Self { tls, http: config.http, books: Rc::clone(books) }
+        let tls = config
+            .tls
+            .as_ref()
+            .map(|tls| TlsAcceptor::from(tls.server(config.http)));
+        Self {
+            tls,
+            http: config.http,
+            books: Rc::clone(books),
+        }
     }
 
-    /// Takes a connection in; none if its handshake came to nothing. A client that says nothing is waited for without a
-    /// limit once the handshake, if there is one, is done: an idle connection is no offence.
+    /// Takes a connection in; none if its handshake came to nothing. A client that says nothing is
+    /// waited for without a limit once the handshake, if there is one, is done: an idle connection
+    /// is no offence.
     pub(super) async fn admit(&self, stream: TcpStream) -> Option<(Wire, Protocol)> {
-        // Without it the kernel would hold small answers back; where it cannot be set, answers are late but right.
+        // Without it the kernel would hold small answers back; where it cannot be set, answers are
+        // late but right.
         drop(stream.set_nodelay(true));
         let (mut wire, agreed) = match &self.tls {
             None => (Wire::plain(stream), None),
@@ -58,7 +67,11 @@ impl Entrance {
         Some((wire, protocol))
     }
 
-    async fn shake_hands(&self, acceptor: &TlsAcceptor, stream: TcpStream) -> Option<(Wire, Option<Protocol>)> {
+    async fn shake_hands(
+        &self,
+        acceptor: &TlsAcceptor,
+        stream: TcpStream,
+    ) -> Option<(Wire, Option<Protocol>)> {
         let Ok(Ok(stream)) = timeout(HANDSHAKE_LIMIT, acceptor.accept(stream)).await else {
             self.books.counters().tls_handshake_failures.increment();
             return None;

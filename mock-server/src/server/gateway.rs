@@ -1,6 +1,7 @@
-//! The target as a forward proxy: check the credentials of the client and the reach of the destination, then forward the request
-//! or open a tunnel. `answer` hands over every request for another server; holds and faults do not apply, and of the limits only
-//! those with `key=session`, which `answer` asks first.
+//! The target as a forward proxy: check the credentials of the client and the reach of the
+//! destination, then forward the request or open a tunnel. `answer` hands over every request for
+//! another server; holds and faults do not apply, and of the limits only those with `key=session`,
+//! which `answer` asks first.
 //!
 //! It must never connect to what [`Reach`](crate::proxy::Reach) does not cover.
 //!
@@ -70,18 +71,25 @@ impl Gateway {
     pub(super) fn new(config: &Config, books: &Rc<LedgerWriter>) -> Option<Rc<Self>> {
         let proxy = config.proxy.clone()?;
         let (pool, tasks) = (Pool::default(), Rc::default());
-        Some(Rc::new(Self { proxy, seed: config.seed, books: Rc::clone(books), pool, tasks }))
+        Some(Rc::new(Self {
+            proxy,
+            seed: config.seed,
+            books: Rc::clone(books),
+            pool,
+            tasks,
+        }))
     }
 
-    /// True if a request is to be forwarded: CONNECT, or one in absolute form (RFC 9112, 3.2.2). HTTP/2 has no such form:
-    /// there every request names an authority, and all but CONNECT are the target's own.
+    /// True if a request is to be forwarded: CONNECT, or one in absolute form (RFC 9112, 3.2.2).
+    /// HTTP/2 has no such form: there every request names an authority, and all but CONNECT are the
+    /// target's own.
     pub(super) fn concerns(request: &Parts) -> bool {
         let is_absolute = request.version < Version::HTTP_2 && request.uri.scheme().is_some();
         is_absolute || request.method == Method::CONNECT
     }
 
-    /// Forwards a request, or opens the tunnel that it asks for. Over HTTP/1 that ends the HTTP library's part of the
-    /// connection: the tunnel is then in `opened`.
+    /// Forwards a request, or opens the tunnel that it asks for. Over HTTP/1 that ends the HTTP
+    /// library's part of the connection: the tunnel is then in `opened`.
     pub(super) async fn answer(
         &self,
         request: Request<Incoming>,
@@ -89,9 +97,18 @@ impl Gateway {
     ) -> Result<Response<AnswerBody>, Interrupted> {
         let is_tunnel = *request.method() == Method::CONNECT;
         let counters = self.books.proxy();
-        if is_tunnel { &counters.tunnels } else { &counters.requests }.increment();
+        if is_tunnel {
+            &counters.tunnels
+        } else {
+            &counters.requests
+        }
+        .increment();
         let is_http1 = request.version() < Version::HTTP_2;
-        let done = if is_tunnel { self.tunnel(request).await } else { self.forward(request).await };
+        let done = if is_tunnel {
+            self.tunnel(request).await
+        } else {
+            self.forward(request).await
+        };
         match done {
             Ok(Done::Answered(response)) => Ok(response),
             Ok(Done::Opened(tunnel, _)) if is_http1 => {
@@ -101,7 +118,10 @@ impl Gateway {
             Ok(Done::Opened(tunnel, upgrade)) => {
                 self.tasks.spawn(async move {
                     if let Ok(stream) = upgrade.await {
-                        tunnel.carry(&mut hyper_util::rt::TokioIo::new(stream)).await.ok();
+                        tunnel
+                            .carry(&mut hyper_util::rt::TokioIo::new(stream))
+                            .await
+                            .ok();
                     }
                 });
                 Ok(Response::new(AnswerBody::whole(bytes::Bytes::new())))
@@ -129,20 +149,34 @@ impl Gateway {
 
     /// Lets a request in, and finds its way out.
     fn way<Body>(&self, request: &Request<Body>) -> Result<Way, GatewayFailure> {
-        let header = request.headers().get(PROXY_AUTHORIZATION).map(hyper::header::HeaderValue::as_bytes);
-        let label = admit(self.proxy.credentials.as_ref(), header).map_err(GatewayFailure::Denied)?;
+        let header = request
+            .headers()
+            .get(PROXY_AUTHORIZATION)
+            .map(hyper::header::HeaderValue::as_bytes);
+        let label =
+            admit(self.proxy.credentials.as_ref(), header).map_err(GatewayFailure::Denied)?;
         self.books.let_in(label.as_deref());
         let (host, port) = destination(request)?;
-        let addresses = candidates(host, port, self.proxy.reach).map_err(GatewayFailure::Refused)?;
+        let addresses =
+            candidates(host, port, self.proxy.reach).map_err(GatewayFailure::Refused)?;
         let (sender, keep) = match &label {
             Some(label) => (Sender::Session(label), Keep::Pooled),
             None => (Sender::Turn(self.books.next_turn()), Keep::Once),
         };
-        let exit = |to| Route { to, from: self.proxy.exits.toward(&to, self.seed, sender) };
-        Ok(Way { routes: addresses.into_iter().map(exit).collect(), keep })
+        let exit = |to| Route {
+            to,
+            from: self.proxy.exits.toward(&to, self.seed, sender),
+        };
+        Ok(Way {
+            routes: addresses.into_iter().map(exit).collect(),
+            keep,
+        })
     }
 
-    async fn in_time<T>(&self, work: impl Future<Output = Result<T, GatewayFailure>>) -> Result<T, GatewayFailure> {
+    async fn in_time<T>(
+        &self,
+        work: impl Future<Output = Result<T, GatewayFailure>>,
+    ) -> Result<T, GatewayFailure> {
         tokio::time::timeout(self.proxy.patience, work)
             .await
             .unwrap_or(Err(GatewayFailure::TimedOut(self.proxy.patience)))
@@ -158,17 +192,31 @@ enum Done {
 /// Host and port that a request names.
 fn destination<Body>(request: &Request<Body>) -> Result<(&str, u16), GatewayFailure> {
     let uri = request.uri();
-    let host =
-        uri.host().filter(|host| !host.is_empty()).ok_or(GatewayFailure::Malformed("the request names no host"))?;
+    let host = uri
+        .host()
+        .filter(|host| !host.is_empty())
+        .ok_or(GatewayFailure::Malformed("the request names no host"))?;
     let port = match (request.method(), uri.scheme()) {
-        (&Method::CONNECT, _) => uri.port_u16().ok_or(GatewayFailure::Malformed("CONNECT wants HOST:PORT"))?,
+        (&Method::CONNECT, _) => uri
+            .port_u16()
+            .ok_or(GatewayFailure::Malformed("CONNECT wants HOST:PORT"))?,
         (_, Some(scheme)) if *scheme == Scheme::HTTP => match uri.port() {
             None => HTTP_PORT,
             Some(port) => port.as_u16(),
         },
-        _ => return Err(GatewayFailure::Malformed("only http:// can be forwarded; https:// wants a tunnel (CONNECT)")),
+        _ => {
+            return Err(GatewayFailure::Malformed(
+                "only http:// can be forwarded; https:// wants a tunnel (CONNECT)",
+            ));
+        }
     };
-    if port == 0 { Err(GatewayFailure::Malformed("port 0 is not a valid destination")) } else { Ok((host, port)) }
+    if port == 0 {
+        Err(GatewayFailure::Malformed(
+            "port 0 is not a valid destination",
+        ))
+    } else {
+        Ok((host, port))
+    }
 }
 
 #[cfg(test)]
@@ -176,7 +224,12 @@ mod tests {
     use super::*;
 
     fn request(method: &str, uri: &str, version: Version) -> Request<()> {
-        Request::builder().method(method).uri(uri).version(version).body(()).unwrap()
+        Request::builder()
+            .method(method)
+            .uri(uri)
+            .version(version)
+            .body(())
+            .unwrap()
     }
 
     #[test]
@@ -191,7 +244,11 @@ mod tests {
             ("CONNECT", "127.0.0.1:80", Version::HTTP_2, true),
         ] {
             let request = request(method, uri, version);
-            assert_eq!(Gateway::concerns(&request.into_parts().0), expected, "{method} {uri} {version:?}");
+            assert_eq!(
+                Gateway::concerns(&request.into_parts().0),
+                expected,
+                "{method} {uri} {version:?}"
+            );
         }
     }
 
@@ -199,7 +256,11 @@ mod tests {
     fn a_destination_has_a_host_and_a_port() {
         for (method, uri, expected) in [
             ("GET", "http://127.0.0.1/", Some(("127.0.0.1", 80))),
-            ("GET", "http://user:secret@127.0.0.1:81/", Some(("127.0.0.1", 81))),
+            (
+                "GET",
+                "http://user:secret@127.0.0.1:81/",
+                Some(("127.0.0.1", 81)),
+            ),
             ("GET", "http://[::1]:81/", Some(("[::1]", 81))),
             ("GET", "https://127.0.0.1/", None),
             ("GET", "ftp://127.0.0.1/", None),
@@ -208,7 +269,11 @@ mod tests {
             ("CONNECT", "127.0.0.1", None),
             ("CONNECT", "127.0.0.1:0", None),
         ] {
-            assert_eq!(destination(&request(method, uri, Version::HTTP_11)).ok(), expected, "{method} {uri}");
+            assert_eq!(
+                destination(&request(method, uri, Version::HTTP_11)).ok(),
+                expected,
+                "{method} {uri}"
+            );
         }
     }
 }

@@ -1,7 +1,9 @@
-//! The journal: received requests and the responses of stubs, kept in shared memory with `--journal`, so that a test can count those
-//! that match a pattern, and find those that no stub matched.
+//! The journal: received requests and the responses of stubs, kept in shared memory with
+//! `--journal`, so that a test can count those that match a pattern, and find those that no stub
+//! matched.
 //!
-//! It must not grow without bound: once full it keeps its requests, and the ledger counts those that it missed.
+//! It must not grow without bound: once full it keeps its requests, and the ledger counts those
+//! that it missed.
 
 use crate::clock;
 use crate::shared::{Cursor, Shared};
@@ -67,17 +69,30 @@ impl Logged {
 
     /// True if it is of the kind that `pattern` means.
     fn is(&self, pattern: &RequestPattern) -> bool {
-        let Ok(method) = Method::from_bytes(self.method.as_bytes()) else { return false };
+        let Ok(method) = Method::from_bytes(self.method.as_bytes()) else {
+            return false;
+        };
         let mut headers = HeaderMap::new();
         for (name, value) in &self.headers {
-            let bytes: Vec<u8> = value.chars().filter_map(|char| u8::try_from(char).ok()).collect();
-            if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::from_bytes(&bytes)) {
+            let bytes: Vec<u8> = value
+                .chars()
+                .filter_map(|char| u8::try_from(char).ok())
+                .collect();
+            if let (Ok(name), Ok(value)) =
+                (HeaderName::try_from(name), HeaderValue::from_bytes(&bytes))
+            {
                 headers.append(name, value);
             }
         }
         let body = self.body();
         let (target, client) = (self.target.as_str(), self.client);
-        pattern.matches(&RequestView { method: &method, target, headers: &headers, body: &body, client })
+        pattern.matches(&RequestView {
+            method: &method,
+            target,
+            headers: &headers,
+            body: &body,
+            client,
+        })
     }
 
     fn body(&self) -> Vec<u8> {
@@ -86,10 +101,15 @@ impl Logged {
 
     /// Roughly how many bytes it is shown with.
     pub(super) fn weight(&self) -> usize {
-        let headers =
-            |headers: &[(String, String)]| headers.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>();
-        let response =
-            self.response.as_ref().map_or(0, |response| 2 * response.body.len() + headers(&response.headers));
+        let headers = |headers: &[(String, String)]| {
+            headers
+                .iter()
+                .map(|(name, value)| name.len() + value.len())
+                .sum::<usize>()
+        };
+        let response = self.response.as_ref().map_or(0, |response| {
+            2 * response.body.len() + headers(&response.headers)
+        });
         self.target.len() + 2 * self.body.len() + headers(&self.headers) + response
     }
 
@@ -108,10 +128,17 @@ impl Logged {
         })
     }
 
-    /// As WireMock shows a serve event: the request, if a stub matched it, and which response that gave.
+    /// As WireMock shows a serve event: the request, if a stub matched it, and which response that
+    /// gave.
     pub(super) fn to_event(&self) -> Value {
         let mut event = json!({"request": self.to_json(), "wasMatched": self.is_matched()});
-        if let Some(LoggedResponse { stub, status, headers, body }) = &self.response {
+        if let Some(LoggedResponse {
+            stub,
+            status,
+            headers,
+            body,
+        }) = &self.response
+        {
             event["stubMapping"] = json!({"id": stub});
             let text = BASE64_STANDARD.decode(body).unwrap_or_default();
             event["response"] = json!({
@@ -126,9 +153,13 @@ impl Logged {
 }
 
 /// Header fields as they are kept: values with one character per byte.
-fn texts<'h>(fields: impl Iterator<Item = (&'h HeaderName, &'h HeaderValue)>) -> Vec<(String, String)> {
+fn texts<'h>(
+    fields: impl Iterator<Item = (&'h HeaderName, &'h HeaderValue)>,
+) -> Vec<(String, String)> {
     let text = |value: &HeaderValue| value.as_bytes().iter().copied().map(char::from).collect();
-    fields.map(|(name, value)| (name.to_string(), text(value))).collect()
+    fields
+        .map(|(name, value)| (name.to_string(), text(value)))
+        .collect()
 }
 
 /// Header fields as WireMock shows them: several of a name as a list.
@@ -154,10 +185,16 @@ pub(super) fn keep(
     matched: Option<(&Stub<Reply>, &Rendered<'_>)>,
 ) -> Result<(), Missed> {
     let record = serde_json::to_vec(&Logged::of(asked, matched)).map_err(|_| Missed)?;
-    shared.region().journal.append(&record).map(|_| ()).map_err(|_| Missed)
+    shared
+        .region()
+        .journal
+        .append(&record)
+        .map(|_| ())
+        .map_err(|_| Missed)
 }
 
-/// Return the places of the requests, in the order in which they arrived. Nothing of them is read for it.
+/// Return the places of the requests, in the order in which they arrived. Nothing of them is read
+/// for it.
 pub(super) fn places(shared: &Shared) -> Vec<Cursor> {
     let mut cursor = Cursor::default();
     let next = || {
@@ -172,8 +209,12 @@ pub(super) fn at(shared: &Shared, mut place: Cursor) -> Option<Logged> {
     serde_json::from_slice(&shared.region().journal.next(&mut place)?).ok()
 }
 
-/// The requests that `pattern` means, of all or, without one, all, in the order in which they arrived.
-pub(super) fn find(shared: &Shared, pattern: Option<&RequestPattern>) -> impl Iterator<Item = Logged> {
+/// The requests that `pattern` means, of all or, without one, all, in the order in which they
+/// arrived.
+pub(super) fn find(
+    shared: &Shared,
+    pattern: Option<&RequestPattern>,
+) -> impl Iterator<Item = Logged> {
     let journal = &shared.region().journal;
     let mut cursor = Cursor::default();
     let all = std::iter::from_fn(move || journal.next(&mut cursor));
@@ -196,8 +237,17 @@ mod tests {
         headers.append("x-many", HeaderValue::from_static("2"));
         headers.append("x-many", HeaderValue::from_static("3"));
         let client = IpAddr::V4(Ipv4Addr::LOCALHOST);
-        for (method, target, body) in [(Method::GET, "/a?x=1", &b""[..]), (Method::POST, "/b", b"\xff{\"a\":1}")] {
-            let asked = RequestView { method: &method, target, headers: &headers, body, client };
+        for (method, target, body) in [
+            (Method::GET, "/a?x=1", &b""[..]),
+            (Method::POST, "/b", b"\xff{\"a\":1}"),
+        ] {
+            let asked = RequestView {
+                method: &method,
+                target,
+                headers: &headers,
+                body,
+                client,
+            };
             assert!(keep(&shared, &asked, None).is_ok());
         }
         let count = |pattern: Value| {
@@ -206,15 +256,32 @@ mod tests {
         };
         assert_eq!(find(&shared, None).count(), 2);
         let places = places(&shared);
-        let targets: Vec<String> = places.iter().map(|place| at(&shared, *place).unwrap().target).collect();
+        let targets: Vec<String> = places
+            .iter()
+            .map(|place| at(&shared, *place).unwrap().target)
+            .collect();
         assert_eq!(targets, ["/a?x=1", "/b"]);
         assert_eq!(count(json!({"method": "GET"})), 1);
-        assert_eq!(count(json!({"urlPath": "/a", "queryParameters": {"x": {"equalTo": "1"}}})), 1);
-        assert_eq!(count(json!({"headers": {"X-One": {"equalTo": "grüße"}}})), 2);
-        assert_eq!(count(json!({"headers": {"X-Many": {"hasExactly": [{"equalTo": "1"}, {"equalTo": "2"}]}}})), 0);
+        assert_eq!(
+            count(json!({"urlPath": "/a", "queryParameters": {"x": {"equalTo": "1"}}})),
+            1
+        );
+        assert_eq!(
+            count(json!({"headers": {"X-One": {"equalTo": "grüße"}}})),
+            2
+        );
+        assert_eq!(
+            count(
+                json!({"headers": {"X-Many": {"hasExactly": [{"equalTo": "1"}, {"equalTo": "2"}]}}})
+            ),
+            0
+        );
         assert_eq!(count(json!({"bodyPatterns": [{"contains": "\"a\""}]})), 1);
         let shown = find(&shared, None).next().unwrap().to_json();
-        assert_eq!(shown["headers"], json!({"x-one": "grüße", "x-many": ["1", "2", "3"]}));
+        assert_eq!(
+            shown["headers"],
+            json!({"x-one": "grüße", "x-many": ["1", "2", "3"]})
+        );
         assert_eq!(
             (&shown["url"], &shown["method"], &shown["clientIp"]),
             (&json!("/a?x=1"), &json!("GET"), &json!("127.0.0.1"))

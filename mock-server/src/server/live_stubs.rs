@@ -1,6 +1,6 @@
-//! The current stubs of one process: those that were loaded, and the changes that any process has accepted since.
-//! All changes go through one log in shared memory, which every process reads before it responds, so all of
-//! them have the same stubs in the same order.
+//! The current stubs of one process: those that were loaded, and the changes that any process has
+//! accepted since. All changes go through one log in shared memory, which every process reads
+//! before it responds, so all of them have the same stubs in the same order.
 //!
 //! It must not respond to anything: it returns the stub that does.
 
@@ -9,8 +9,8 @@ use crate::ledger::LedgerWriter;
 use crate::limit::Limit;
 use crate::shared::{Cursor, Scenarios, Shared};
 use crate::stubs::{
-    ChangeError, Delays, Files, Mappings, Node, Problem, Reply, RequestView, ScenarioIndex, ScenarioNames, StateIndex,
-    Stub, Stubs,
+    ChangeError, Delays, Files, Mappings, Node, Problem, Reply, RequestView, ScenarioIndex,
+    ScenarioNames, StateIndex, Stub, Stubs,
 };
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -20,19 +20,20 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use uuid::Uuid;
 
-/// Most times that a request looks for its stub again because another moved a scenario in between. Who loses that often takes
-/// what it finds.
+/// Most times that a request looks for its stub again because another moved a scenario in between.
+/// Who loses that often takes what it finds.
 const TRIES: usize = 64;
 
-/// Time that a change waits for those before it, in nanoseconds. It is a matter of microseconds, unless their process was
-/// killed.
+/// Time that a change waits for those before it, in nanoseconds. It is a matter of microseconds,
+/// unless their process was killed.
 const PATIENCE_NS: u64 = 1_000_000_000;
 
 /// The stubs of one process.
 pub(super) struct LiveStubs {
     shared: Shared,
     files: Files,
-    /// The limits that stubs may have for themselves, in the order in which they stand behind those for all.
+    /// The limits that stubs may have for themselves, in the order in which they stand behind those
+    /// for all.
     limits: Vec<Limit>,
     /// Index of the first of those.
     first_limit: usize,
@@ -61,8 +62,8 @@ pub(super) enum StubChange {
     Settings(Value),
 }
 
-/// A stub as an operator gives it, with the body that it names in a file as that was then: processes that read the file
-/// themselves, each in its own time, might come to different stubs.
+/// A stub as an operator gives it, with the body that it names in a file as that was then:
+/// processes that read the file themselves, each in its own time, might come to different stubs.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Posted {
     stub: Value,
@@ -74,7 +75,10 @@ impl Posted {
     /// Return the source of the stub's body: with it, or, if it has none, where there is none.
     fn files(&self, files: &Files) -> Files {
         let given = self.body_file.as_ref().and_then(|(name, content)| {
-            Some(Files::Given { name: name.clone(), content: BASE64_STANDARD.decode(content).ok()?.into() })
+            Some(Files::Given {
+                name: name.clone(),
+                content: BASE64_STANDARD.decode(content).ok()?.into(),
+            })
         });
         given.unwrap_or_else(|| files.clone())
     }
@@ -90,7 +94,9 @@ pub(super) enum Refusal {
     #[error(transparent)]
     Settings(#[from] Problem),
     /// A stub has a limit that none of the loaded ones has.
-    #[error("the limit `{limit}` belongs to no stub that was loaded at the start, so it cannot be counted")]
+    #[error(
+        "the limit `{limit}` belongs to no stub that was loaded at the start, so it cannot be counted"
+    )]
     Limit {
         /// The limit.
         limit: String,
@@ -99,7 +105,9 @@ pub(super) enum Refusal {
     #[error("another process has not finished its change to the stubs: restart the target")]
     Stuck,
     /// There is no room for more changes.
-    #[error("there is no more room for changes to the stubs (128 MiB of them since the target started): restart it")]
+    #[error(
+        "there is no more room for changes to the stubs (128 MiB of them since the target started): restart it"
+    )]
     Full,
 }
 
@@ -107,10 +115,17 @@ impl LiveStubs {
     pub(super) fn new(config: &Config, books: &LedgerWriter) -> Self {
         let (stubs, files) = match &config.stubs {
             Some(mappings) => (mappings.stubs().reset(), mappings.files().clone()),
-            None => (Stubs::new(Vec::new(), ScenarioNames::default()), Files::None),
+            None => (
+                Stubs::new(Vec::new(), ScenarioNames::default()),
+                Files::None,
+            ),
         };
         Self {
-            limits: config.stubs.as_ref().map(Mappings::limits).unwrap_or_default(),
+            limits: config
+                .stubs
+                .as_ref()
+                .map(Mappings::limits)
+                .unwrap_or_default(),
             first_limit: config.limits.common(),
             shared: books.shared().clone(),
             files,
@@ -130,7 +145,8 @@ impl LiveStubs {
         Rc::clone(&self.current.borrow())
     }
 
-    /// The delays of stubs that have none of their own, with every change that was acknowledged before this call.
+    /// The delays of stubs that have none of their own, with every change that was acknowledged
+    /// before this call.
     pub(super) fn settings(&self) -> Delays {
         self.current();
         self.settings.get()
@@ -143,27 +159,40 @@ impl LiveStubs {
         }
         let scenarios = &self.shared.region().scenarios;
         let seen = ScenarioStates::default();
-        let is_in = |scenario: ScenarioIndex, state: StateIndex| seen.state(scenario, scenarios) == state.get();
+        let is_in = |scenario: ScenarioIndex, state: StateIndex| {
+            seen.state(scenario, scenarios) == state.get()
+        };
         let limit = stubs.find(asked, is_in)?.limit.as_ref()?;
         Some(self.first_limit + self.limits.iter().position(|known| known == limit)?)
     }
 
-    /// The stub that answers, of `stubs`. Its scenario has moved on then: of two requests at the same time that need the
-    /// same state, one gets it.
-    pub(super) fn find<'s>(&self, stubs: &'s Stubs<Reply>, asked: &RequestView<'_>) -> Option<&'s Stub<Reply>> {
+    /// The stub that answers, of `stubs`. Its scenario has moved on then: of two requests at the
+    /// same time that need the same state, one gets it.
+    pub(super) fn find<'s>(
+        &self,
+        stubs: &'s Stubs<Reply>,
+        asked: &RequestView<'_>,
+    ) -> Option<&'s Stub<Reply>> {
         let scenarios = &self.shared.region().scenarios;
         let mut found = None;
         for _ in 0..TRIES {
             let seen = ScenarioStates::default();
-            found = stubs.find(asked, |scenario, state| seen.state(scenario, scenarios) == state.get());
+            found = stubs.find(asked, |scenario, state| {
+                seen.state(scenario, scenarios) == state.get()
+            });
             let step = found.and_then(|stub| stub.scenario);
-            match step.and_then(|step| Some((step.scenario.get(), step.required, step.next?.get()))) {
+            match step.and_then(|step| Some((step.scenario.get(), step.required, step.next?.get())))
+            {
                 None => break,
                 Some((scenario, None, next)) => {
                     scenarios.set(scenario, next);
                     break;
                 }
-                Some((scenario, Some(required), next)) if scenarios.advance(scenario, required.get(), next) => break,
+                Some((scenario, Some(required), next))
+                    if scenarios.advance(scenario, required.get(), next) =>
+                {
+                    break;
+                }
                 Some(_) => {}
             }
         }
@@ -172,34 +201,47 @@ impl LiveStubs {
 
     /// A stub, ready to be part of a change.
     pub(super) fn posted(&self, stub: Value) -> Posted {
-        let name = stub.pointer("/response/bodyFileName").and_then(Value::as_str);
-        let body_file =
-            name.and_then(|name| Some((name.to_owned(), BASE64_STANDARD.encode(self.files.read(name).ok()?))));
+        let name = stub
+            .pointer("/response/bodyFileName")
+            .and_then(Value::as_str);
+        let body_file = name.and_then(|name| {
+            Some((
+                name.to_owned(),
+                BASE64_STANDARD.encode(self.files.read(name).ok()?),
+            ))
+        });
         Posted { stub, body_file }
     }
 
-    /// The number of a request, different from that of any other in all processes for as long as they run.
+    /// The number of a request, different from that of any other in all processes for as long as
+    /// they run.
     pub(super) fn ordinal(&self) -> u64 {
         let ordinal = self.ordinals.get();
         self.ordinals.set(ordinal.wrapping_add(1));
         ordinal
     }
 
-    /// Makes a change, here and, before they answer their next request, in all other processes. Returns the stubs as they
-    /// are with it and with nothing after it.
+    /// Makes a change, here and, before they answer their next request, in all other processes.
+    /// Returns the stubs as they are with it and with nothing after it.
     pub(super) fn change(&self, change: &StubChange) -> Result<Rc<Stubs<Reply>>, Refusal> {
         let before = self.current();
-        // Tried first: what is in the log has to be right, for every process must do the same with it.
+        // Tried first: what is in the log has to be right, for every process must do the same with
+        // it.
         self.applied(&before, change)?;
         let record = serde_json::to_vec(change).map_err(|_| Refusal::Full)?;
-        let place = self.shared.region().stub_log.append(&record).map_err(|_| Refusal::Full)?;
+        let place = self
+            .shared
+            .region()
+            .stub_log
+            .append(&record)
+            .map_err(|_| Refusal::Full)?;
         let after = self.followed_past(place)?;
         self.forget_unused_scenarios(&before, &after);
         Ok(after)
     }
 
-    /// Wait for the change at `place`. Another process may have taken the place before it and be about to write
-    /// there: what stands behind that cannot be read before.
+    /// Wait for the change at `place`. Another process may have taken the place before it and be
+    /// about to write there: what stands behind that cannot be read before.
     fn followed_past(&self, place: Cursor) -> Result<Rc<Stubs<Reply>>, Refusal> {
         let clock = self.shared.clock();
         let deadline_ns = clock.now_ns().saturating_add(PATIENCE_NS);
@@ -219,9 +261,13 @@ impl LiveStubs {
         loop {
             let mut cursor = self.followed.get();
             let here = cursor;
-            let Some(record) = log.next(&mut cursor) else { return asked_for };
+            let Some(record) = log.next(&mut cursor) else {
+                return asked_for;
+            };
             self.followed.set(cursor);
-            let Ok(change) = serde_json::from_slice::<StubChange>(&record) else { continue };
+            let Ok(change) = serde_json::from_slice::<StubChange>(&record) else {
+                continue;
+            };
             let outcome = self.follow_one(&change);
             if place == Some(here) {
                 asked_for = Some(outcome);
@@ -229,8 +275,8 @@ impl LiveStubs {
         }
     }
 
-    /// Refused where another process changed the same thing at the same moment and came first; then it is refused by all
-    /// of them.
+    /// Refused where another process changed the same thing at the same moment and came first; then
+    /// it is refused by all of them.
     fn follow_one(&self, change: &StubChange) -> Result<Rc<Stubs<Reply>>, Refusal> {
         let current = Rc::clone(&self.current.borrow());
         match self.applied(&current, change)? {
@@ -250,7 +296,9 @@ impl LiveStubs {
         let stubs = match change {
             StubChange::Add(posted) => {
                 let files = posted.files(&self.files);
-                self.with_known_limits(stubs.with_added(&posted.stub, |response| Reply::read(response, &files))?)?
+                self.with_known_limits(
+                    stubs.with_added(&posted.stub, |response| Reply::read(response, &files))?,
+                )?
             }
             StubChange::Replace(id, posted) => {
                 let files = posted.files(&self.files);
@@ -260,15 +308,22 @@ impl LiveStubs {
             StubChange::Remove(id) => stubs.without(*id).ok_or(ChangeError::Missing(*id))?,
             StubChange::Clear => stubs.emptied(),
             StubChange::Reset => stubs.reset(),
-            StubChange::Settings(settings) => return Ok(Applied::Settings(Delays::read(&Node::root(settings))?)),
+            StubChange::Settings(settings) => {
+                return Ok(Applied::Settings(Delays::read(&Node::root(settings))?));
+            }
         };
         Ok(Applied::Stubs(stubs))
     }
 
-    /// Counting needs memory that was shared at the start: a stub that comes later may have a limit that was there then.
+    /// Counting needs memory that was shared at the start: a stub that comes later may have a limit
+    /// that was there then.
     fn with_known_limits(&self, stubs: Stubs<Reply>) -> Result<Stubs<Reply>, Refusal> {
         let is_new = |limit: &&Limit| !self.limits.contains(limit);
-        let unknown = stubs.iter().filter_map(|stub| stub.limit.as_ref()).find(is_new).map(Limit::to_string);
+        let unknown = stubs
+            .iter()
+            .filter_map(|stub| stub.limit.as_ref())
+            .find(is_new)
+            .map(Limit::to_string);
         unknown.map_or(Ok(stubs), |limit| Err(Refusal::Limit { limit }))
     }
 
@@ -289,7 +344,10 @@ impl LiveStubs {
 
     /// Puts a scenario in a state.
     pub(super) fn set_state(&self, scenario: ScenarioIndex, state: StateIndex) {
-        self.shared.region().scenarios.set(scenario.get(), state.get());
+        self.shared
+            .region()
+            .scenarios
+            .set(scenario.get(), state.get());
     }
 
     /// Puts all scenarios in their first state.
@@ -298,8 +356,8 @@ impl LiveStubs {
     }
 }
 
-/// The states of scenarios as one search for a stub sees them. Each is looked up once: a scenario that moves while the
-/// stubs of its states are looked at would otherwise be in none of them.
+/// The states of scenarios as one search for a stub sees them. Each is looked up once: a scenario
+/// that moves while the stubs of its states are looked at would otherwise be in none of them.
 #[derive(Default)]
 struct ScenarioStates(RefCell<Vec<(ScenarioIndex, u32)>>);
 
@@ -337,9 +395,15 @@ mod tests {
         };
         let (one, other) = (number("one"), number("other"));
         let seen = ScenarioStates::default();
-        assert_eq!((seen.state(one, scenarios), seen.state(other, scenarios)), (0, 0));
+        assert_eq!(
+            (seen.state(one, scenarios), seen.state(other, scenarios)),
+            (0, 0)
+        );
         scenarios.set(one.get(), 1);
-        assert_eq!((seen.state(one, scenarios), seen.state(other, scenarios)), (0, 0));
+        assert_eq!(
+            (seen.state(one, scenarios), seen.state(other, scenarios)),
+            (0, 0)
+        );
         assert_eq!(ScenarioStates::default().state(one, scenarios), 1);
     }
 }

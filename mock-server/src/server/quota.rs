@@ -1,14 +1,17 @@
-//! Limits in a response: status and body of a refusal, and the header fields with the remaining quota. `answer` calls it for
-//! every request.
+//! Limits in a response: status and body of a refusal, and the header fields with the remaining
+//! quota. `answer` calls it for every request.
 //!
-//! It must not decide anything, and it adds nothing to an admitted response unless a limit has quota headers.
+//! It must not decide anything, and it adds nothing to an admitted response unless a limit has
+//! quota headers.
 
 use crate::clock;
 use crate::limit::{Dialect, Limit, Limits, Quota, RefusalBody, RetryAfter, Standing};
 use crate::limiter::{AdmissionVerdict, Rejection, Told};
 use bytes::Bytes;
 use hyper::StatusCode;
-use hyper::header::{CONNECTION, CONTENT_TYPE, DATE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
+use hyper::header::{
+    CONNECTION, CONTENT_TYPE, DATE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER,
+};
 use std::fmt::Write;
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -33,10 +36,16 @@ const REMAINING: HeaderName = HeaderName::from_static("ratelimit-remaining");
 const RESET: HeaderName = HeaderName::from_static("ratelimit-reset");
 
 /// The status and the body of a refusal, if the verdict is one.
-pub(super) fn refusal(limits: &Limits, verdict: &AdmissionVerdict<'_>) -> Option<(StatusCode, Bytes)> {
+pub(super) fn refusal(
+    limits: &Limits,
+    verdict: &AdmissionVerdict<'_>,
+) -> Option<(StatusCode, Bytes)> {
     match verdict {
         AdmissionVerdict::Admitted(_) => None,
-        AdmissionVerdict::Unwelcome => Some((StatusCode::SERVICE_UNAVAILABLE, Bytes::from_static(UNWELCOME))),
+        AdmissionVerdict::Unwelcome => Some((
+            StatusCode::SERVICE_UNAVAILABLE,
+            Bytes::from_static(UNWELCOME),
+        )),
         AdmissionVerdict::Rejected(Rejection { limit, .. }) => {
             let limit = limits.get(*limit)?;
             let body = match (limit.body, limit.retry_after) {
@@ -61,14 +70,16 @@ fn problem(limit: &Limit) -> String {
 
 /// Writes the fields that go with a verdict.
 ///
-/// On what is admitted, each limit says how it stands after it; where two limits write the same field, the one with less
-/// left does. On a refusal only the limit that turned the request away speaks.
+/// On what is admitted, each limit says how it stands after it; where two limits write the same
+/// field, the one with less left does. On a refusal only the limit that turned the request away
+/// speaks.
 pub(super) fn say(limits: &Limits, verdict: &AdmissionVerdict<'_>, headers: &mut HeaderMap) {
     match verdict {
         AdmissionVerdict::Admitted(admission) => {
             if !admission.standings.is_empty() {
                 let standings = admission.standings.iter();
-                let of_limits = standings.filter_map(|(index, standing)| Some((limits.get(*index)?, *standing)));
+                let of_limits = standings
+                    .filter_map(|(index, standing)| Some((limits.get(*index)?, *standing)));
                 say_all(&of_limits, headers);
             }
         }
@@ -76,14 +87,17 @@ pub(super) fn say(limits: &Limits, verdict: &AdmissionVerdict<'_>, headers: &mut
             headers.insert(CONNECTION, CLOSE);
         }
         AdmissionVerdict::Rejected(rejection) => {
-            let Some(limit) = limits.get(rejection.limit) else { return };
+            let Some(limit) = limits.get(rejection.limit) else {
+                return;
+            };
             match rejection.told {
                 Told::Nothing => {}
                 Told::Seconds(seconds) => {
                     headers.insert(RETRY_AFTER, seconds.into());
                 }
                 Told::Date { now_s, wall_s } => {
-                    // The answer's own date is that of the decision: the difference of the two is what was meant.
+                    // The answer's own date is that of the decision: the difference of the two is
+                    // what was meant.
                     insert(headers, &DATE, &date(now_s));
                     insert(headers, &RETRY_AFTER, &date(wall_s));
                 }
@@ -92,7 +106,10 @@ pub(super) fn say(limits: &Limits, verdict: &AdmissionVerdict<'_>, headers: &mut
                 headers.insert(CONTENT_TYPE, PROBLEM);
             }
             if !limit.headers.is_empty() {
-                let standing = Standing { remaining: 0, reset_ns: rejection.retry_after_ns };
+                let standing = Standing {
+                    remaining: 0,
+                    reset_ns: rejection.retry_after_ns,
+                };
                 say_all(&std::iter::once((limit, standing)), headers);
             }
         }
@@ -105,21 +122,40 @@ fn date(seconds: u64) -> String {
     httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_secs(seconds.min(LAST)))
 }
 
-fn say_all<'a>(told: &(impl Iterator<Item = (&'a Limit, Standing)> + Clone), headers: &mut HeaderMap) {
+fn say_all<'a>(
+    told: &(impl Iterator<Item = (&'a Limit, Standing)> + Clone),
+    headers: &mut HeaderMap,
+) {
     let wall = clock::wall();
     for dialect in Dialect::ALL {
         let of_dialect = told.clone().filter(|(limit, _)| limit.headers.has(dialect));
         if dialect == Dialect::Ietf {
             say_ietf(of_dialect, headers);
-        } else if let Some((limit, standing)) = of_dialect.min_by_key(|(_, standing)| standing.remaining) {
+        } else if let Some((limit, standing)) =
+            of_dialect.min_by_key(|(_, standing)| standing.remaining)
+        {
             let standing = QuotaFields::new(limit, standing, wall);
             match dialect {
-                Dialect::XRateLimit => three([&X_LIMIT, &X_REMAINING, &X_RESET], standing.with_epoch(), headers),
-                Dialect::XRateLimitDelta => three([&X_LIMIT, &X_REMAINING, &X_RESET], standing.with_delta(), headers),
-                Dialect::Draft03 => three([&LIMIT, &REMAINING, &RESET], standing.with_delta(), headers),
+                Dialect::XRateLimit => three(
+                    [&X_LIMIT, &X_REMAINING, &X_RESET],
+                    standing.with_epoch(),
+                    headers,
+                ),
+                Dialect::XRateLimitDelta => three(
+                    [&X_LIMIT, &X_REMAINING, &X_RESET],
+                    standing.with_delta(),
+                    headers,
+                ),
+                Dialect::Draft03 => {
+                    three([&LIMIT, &REMAINING, &RESET], standing.with_delta(), headers);
+                }
                 Dialect::Draft07 | Dialect::Ietf => {
                     let [limit, remaining, reset] = standing.with_delta();
-                    insert(headers, &FIELD, &format!("limit={limit}, remaining={remaining}, reset={reset}"));
+                    insert(
+                        headers,
+                        &FIELD,
+                        &format!("limit={limit}, remaining={remaining}, reset={reset}"),
+                    );
                 }
             }
         }
@@ -171,7 +207,12 @@ fn say_ietf<'a>(told: impl Iterator<Item = (&'a Limit, Standing)>, headers: &mut
         let Quota { requests, per_ns } = limit.algorithm.quota();
         // Writing to a string cannot fail.
         let _ = write!(policies, "{comma}\"{}\";q={requests}", limit.name());
-        let _ = write!(standings, "{comma}\"{}\";r={}", limit.name(), standing.remaining);
+        let _ = write!(
+            standings,
+            "{comma}\"{}\";r={}",
+            limit.name(),
+            standing.remaining
+        );
         match per_ns {
             None => policies.push_str(";qu=\"concurrent-requests\""),
             Some(ns) => {

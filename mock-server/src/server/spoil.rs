@@ -1,5 +1,6 @@
-//! Application of a fault: turns a good response into a faulty one, or into an abrupt end of the connection. `answer` calls
-//! it for a response that a fault was drawn for, or whose stub has a fault.
+//! Application of a fault: turns a good response into a faulty one, or into an abrupt end of the
+//! connection. `answer` calls it for a response that a fault was drawn for, or whose stub has a
+//! fault.
 //!
 //! It must not decide which responses are faulty, nor count them.
 
@@ -11,7 +12,8 @@ use crate::items::{MOVED, is_moved};
 use crate::timer::Timer;
 use bytes::Bytes;
 use hyper::header::{
-    CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION, TRANSFER_ENCODING,
+    CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION,
+    TRANSFER_ENCODING,
 };
 use hyper::{Method, Response, StatusCode};
 use std::collections::VecDeque;
@@ -58,13 +60,15 @@ pub(super) struct Spoiler<'a> {
     pub(super) timer: &'a Rc<Timer>,
 }
 
-/// True if `fault` can meet a request for `path`: a client that followed a redirect is not redirected again.
+/// True if `fault` can meet a request for `path`: a client that followed a redirect is not
+/// redirected again.
 pub(super) fn can_meet(fault: Fault, path: &str) -> bool {
     !matches!(fault, Fault::Redirect) || !is_moved(path)
 }
 
 impl Spoiler<'_> {
-    /// Makes of `good`, which is whole and has all headers but those of its length, what `fault` makes of it.
+    /// Makes of `good`, which is whole and has all headers but those of its length, what `fault`
+    /// makes of it.
     pub(super) fn spoil(mut self, fault: Fault, good: Response<Bytes>) -> Spoilt {
         match fault {
             Fault::Drop => Spoilt::End(None, Act::Close(Vec::new())),
@@ -72,8 +76,11 @@ impl Spoiler<'_> {
             Fault::Silence => Spoilt::End(None, Act::Silence(Vec::new())),
             Fault::Garbage => Spoilt::End(None, Act::Close(self.garbage())),
             Fault::MalformedChunk => {
-                let mut head =
-                    head(StatusCode::OK, good.headers(), (&TRANSFER_ENCODING, &HeaderValue::from_static("chunked")));
+                let mut head = head(
+                    StatusCode::OK,
+                    good.headers(),
+                    (&TRANSFER_ENCODING, &HeaderValue::from_static("chunked")),
+                );
                 head.extend(self.garbage());
                 Spoilt::End(Some(StatusCode::OK), Act::Close(head))
             }
@@ -90,15 +97,19 @@ impl Spoiler<'_> {
                 self.mismatched(&good, length, sent, Act::Silence)
             }
             Fault::Drip(time) => Spoilt::Answer(good.map(|body| self.drip(&body, time))),
-            Fault::HugeBody(bytes) => Spoilt::Answer(good.map(|body| AnswerBody::filled(body, bytes))),
+            Fault::HugeBody(bytes) => {
+                Spoilt::Answer(good.map(|body| AnswerBody::filled(body, bytes)))
+            }
             Fault::HugeHeaders(bytes) => {
                 Spoilt::Answer(with_header(good, PADDING, padding(bytes)).map(AnswerBody::whole))
             }
-            Fault::Close => {
-                Spoilt::Answer(with_header(good, CONNECTION, HeaderValue::from_static("close")).map(AnswerBody::whole))
-            }
+            Fault::Close => Spoilt::Answer(
+                with_header(good, CONNECTION, HeaderValue::from_static("close"))
+                    .map(AnswerBody::whole),
+            ),
             Fault::Status(status) => {
-                let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+                let status =
+                    StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
                 Spoilt::Answer(instead(good, status, JSON, FAULTY))
             }
             Fault::Challenge(status) => {
@@ -107,17 +118,35 @@ impl Spoiler<'_> {
                 Spoilt::Answer(instead(page, status, HTML, CHALLENGE))
             }
             Fault::Redirect => {
-                // A path and query that came as such make a header's value, and one path makes a longer one.
-                let place = HeaderValue::from_maybe_shared(Bytes::from([MOVED, self.target].concat()));
+                // A path and query that came as such make a header's value, and one path makes a
+                // longer one.
+                let place =
+                    HeaderValue::from_maybe_shared(Bytes::from([MOVED, self.target].concat()));
                 let place = place.unwrap_or(HeaderValue::from_static(MOVED));
-                Spoilt::Answer(instead(with_header(good, LOCATION, place), StatusCode::FOUND, JSON, ELSEWHERE))
+                Spoilt::Answer(instead(
+                    with_header(good, LOCATION, place),
+                    StatusCode::FOUND,
+                    JSON,
+                    ELSEWHERE,
+                ))
             }
         }
     }
 
-    /// `good` with `length` for its `Content-Length` and `sent` bytes of its body, none if it is asked for its head.
-    fn mismatched(&self, good: &Response<Bytes>, length: usize, sent: usize, end: fn(Vec<u8>) -> Act) -> Spoilt {
-        let mut bytes = head(good.status(), good.headers(), (&CONTENT_LENGTH, &HeaderValue::from(length)));
+    /// `good` with `length` for its `Content-Length` and `sent` bytes of its body, none if it is
+    /// asked for its head.
+    fn mismatched(
+        &self,
+        good: &Response<Bytes>,
+        length: usize,
+        sent: usize,
+        end: fn(Vec<u8>) -> Act,
+    ) -> Spoilt {
+        let mut bytes = head(
+            good.status(),
+            good.headers(),
+            (&CONTENT_LENGTH, &HeaderValue::from(length)),
+        );
         if *self.method != Method::HEAD {
             bytes.extend_from_slice(&good.body()[..sent]);
         }
@@ -126,7 +155,9 @@ impl Spoiler<'_> {
 
     /// Bytes beyond ASCII: no version, no number, no end of a line.
     fn garbage(&mut self) -> Vec<u8> {
-        (0..GARBAGE / 8).flat_map(|_| (self.noise.word() | 0x8080_8080_8080_8080).to_le_bytes()).collect()
+        (0..GARBAGE / 8)
+            .flat_map(|_| (self.noise.word() | 0x8080_8080_8080_8080).to_le_bytes())
+            .collect()
     }
 
     fn drip(&self, body: &Bytes, time: Duration) -> AnswerBody {
@@ -136,7 +167,10 @@ impl Spoiler<'_> {
         let piece = |i: usize| {
             // The last is due at the very end.
             let due_ns = now_ns.saturating_add(time_ns / (count as u64 - 1).max(1) * i as u64);
-            (due_ns, body.slice(body.len() * i / count..body.len() * (i + 1) / count))
+            (
+                due_ns,
+                body.slice(body.len() * i / count..body.len() * (i + 1) / count),
+            )
         };
         AnswerBody::dribble(self.timer, (0..count).map(piece).collect::<VecDeque<_>>())
     }
@@ -156,14 +190,24 @@ fn head(status: StatusCode, headers: &HeaderMap, length: (&HeaderName, &HeaderVa
     bytes
 }
 
-fn with_header(mut answer: Response<Bytes>, name: HeaderName, value: HeaderValue) -> Response<Bytes> {
+fn with_header(
+    mut answer: Response<Bytes>,
+    name: HeaderName,
+    value: HeaderValue,
+) -> Response<Bytes> {
     answer.headers_mut().insert(name, value);
     answer
 }
 
 /// Another answer, with the headers of the good one.
-fn instead(good: Response<Bytes>, status: StatusCode, kind: HeaderValue, body: &'static [u8]) -> Response<AnswerBody> {
-    let mut answer = with_header(good, CONTENT_TYPE, kind).map(|_| AnswerBody::whole(Bytes::from_static(body)));
+fn instead(
+    good: Response<Bytes>,
+    status: StatusCode,
+    kind: HeaderValue,
+    body: &'static [u8],
+) -> Response<AnswerBody> {
+    let mut answer =
+        with_header(good, CONTENT_TYPE, kind).map(|_| AnswerBody::whole(Bytes::from_static(body)));
     *answer.status_mut() = status;
     answer
 }

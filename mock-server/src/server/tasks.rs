@@ -1,5 +1,5 @@
-//! Tasks that belong to something, and end with it: the streams of an HTTP/2 connection, the connections that the
-//! gateway opened.
+//! Tasks that belong to something, and end with it: the streams of an HTTP/2 connection, the
+//! connections that the gateway opened.
 //!
 //! It must not know what the tasks do.
 

@@ -1,5 +1,5 @@
-//! The byte stream of one connection, plain or with TLS. `entrance` makes it, `connection` lends it to the HTTP
-//! library, and takes it back when a fault or a tunnel needs the bare stream.
+//! The byte stream of one connection, plain or with TLS. `entrance` makes it, `connection` lends it
+//! to the HTTP library, and takes it back when a fault or a tunnel needs the bare stream.
 //!
 //! It must not interpret the bytes, except to recognise the preface of HTTP/2.
 
@@ -29,27 +29,39 @@ pub(super) struct Wire {
     unread: Bytes,
 }
 
-/// Bytes as they are, or encrypted. The latter is boxed: it has kilobytes of state, and most targets carry plain bytes.
+/// Bytes as they are, or encrypted. The latter is boxed: it has kilobytes of state, and most
+/// targets carry plain bytes.
 type Carrier = Either<TcpStream, Box<TlsStream<TcpStream>>>;
 
 impl Wire {
     /// Bytes as they are.
     pub(super) fn plain(stream: TcpStream) -> Self {
-        Self { carrier: Carrier::Left(stream), unread: Bytes::new() }
+        Self {
+            carrier: Carrier::Left(stream),
+            unread: Bytes::new(),
+        }
     }
 
     /// Bytes within TLS, once the handshake is done.
     pub(super) fn tls(stream: TlsStream<TcpStream>) -> Self {
-        Self { carrier: Carrier::Right(Box::new(stream)), unread: Bytes::new() }
+        Self {
+            carrier: Carrier::Right(Box::new(stream)),
+            unread: Bytes::new(),
+        }
     }
 
     /// Puts `bytes` back: they are read next, before what was put back earlier.
     pub(super) fn put_back(&mut self, bytes: Bytes) {
-        self.unread = if self.unread.is_empty() { bytes } else { [bytes, self.unread.split_off(0)].concat().into() };
+        self.unread = if self.unread.is_empty() {
+            bytes
+        } else {
+            [bytes, self.unread.split_off(0)].concat().into()
+        };
     }
 
-    /// True if the client begins as HTTP/2 does. It reads as little as it takes to tell, which is one byte where that is
-    /// not a `P`, and takes nothing away. An end or an error says no: the next reader meets it again.
+    /// True if the client begins as HTTP/2 does. It reads as little as it takes to tell, which is
+    /// one byte where that is not a `P`, and takes nothing away. An end or an error says no: the
+    /// next reader meets it again.
     pub(super) async fn begins_http2(&mut self) -> bool {
         poll_fn(|cx| self.poll_begins_http2(cx)).await
     }
@@ -75,10 +87,11 @@ impl Wire {
         }
     }
 
-    /// Makes the end of this connection a reset: its reader is told so, and what was not sent yet is lost.
+    /// Makes the end of this connection a reset: its reader is told so, and what was not sent yet
+    /// is lost.
     pub(super) fn reset(self) {
-        // A socket that lingers for no time is reset when it is closed (SO_LINGER, socket(7)). Where that cannot be
-        // set, the connection is closed in order.
+        // A socket that lingers for no time is reset when it is closed (SO_LINGER, socket(7)).
+        // Where that cannot be set, the connection is closed in order.
         drop(SockRef::from(self.tcp()).set_linger(Some(Duration::ZERO)));
     }
 
@@ -91,7 +104,11 @@ impl Wire {
 }
 
 impl AsyncRead for Wire {
-    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         let wire = self.get_mut();
         if wire.unread.is_empty() {
             return Pin::new(&mut wire.carrier).poll_read(cx, buf);
@@ -108,7 +125,11 @@ impl AsyncRead for Wire {
 }
 
 impl AsyncWrite for Wire {
-    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.get_mut().carrier).poll_write(cx, buf)
     }
 

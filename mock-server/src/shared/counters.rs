@@ -12,7 +12,8 @@ const TIME_BUCKETS: usize = 40;
 /// HTTP statuses have three digits.
 const STATUSES: usize = 1000;
 
-/// Client addresses, and sessions of a proxy, that are counted apart; the rest is counted as `other`.
+/// Client addresses, and sessions of a proxy, that are counted apart; the rest is counted as
+/// `other`.
 pub(crate) const NAMED: usize = 64;
 
 /// Something that a reset of the ledger zeroes.
@@ -26,7 +27,8 @@ impl<T: Zero, const N: usize> Zero for [T; N] {
     }
 }
 
-/// Define a struct of counters that are zeroed together: one list, so that no counter can be forgotten.
+/// Define a struct of counters that are zeroed together: one list, so that no counter can be
+/// forgotten.
 macro_rules! counters {
     ($(#[$meta:meta])+ $name:ident { $($(#[$doc:meta])* $field:ident: $kind:ty,)+ }) => {
         $(#[$meta])+
@@ -43,7 +45,8 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Counters of one process, on cache lines of their own so that processes do not take them from one another.
+    /// Counters of one process, on cache lines of their own so that processes do not take them from
+    /// one another.
     #[repr(C, align(128))]
     Counters {
         requests: Counter,
@@ -140,7 +143,8 @@ impl Times {
         self.count.increment();
         self.sum_us.add(time_us);
         self.max_us.0.fetch_max(time_us, Ordering::Relaxed);
-        // The number of bits: 0 is bucket 0, 1 is bucket 1, 2 and 3 are bucket 2, 4 to 7 are bucket 3.
+        // The number of bits: 0 is bucket 0, 1 is bucket 1, 2 and 3 are bucket 2, 4 to 7 are
+        // bucket 3.
         let bucket = (u64::BITS - time_us.leading_zeros()) as usize;
         self.buckets[bucket.min(TIME_BUCKETS - 1)].increment();
     }

@@ -1,6 +1,8 @@
-//! Number of requests in flight over all processes. `LedgerWriter` counts each request of a target whose settings depend on it.
+//! Number of requests in flight over all processes. `LedgerWriter` counts each request of a target
+//! whose settings depend on it.
 //!
-//! It must not know what a request is, and a reset of the ledger does not change it: requests in flight stay in flight.
+//! It must not know what a request is, and a reset of the ledger does not change it: requests in
+//! flight stay in flight.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -13,7 +15,10 @@ pub(crate) struct InFlight {
 impl InFlight {
     /// Counts a request until what this returns is dropped, however the request ends.
     pub(crate) fn enter(&self) -> UnderWay<'_> {
-        UnderWay { others: self.requests.fetch_add(1, Ordering::Relaxed), of: self }
+        UnderWay {
+            others: self.requests.fetch_add(1, Ordering::Relaxed),
+            of: self,
+        }
     }
 }
 
@@ -37,7 +42,9 @@ mod tests {
 
     #[test]
     fn each_sees_the_others_that_are_still_under_way() {
-        let in_flight = InFlight { requests: AtomicU64::new(0) };
+        let in_flight = InFlight {
+            requests: AtomicU64::new(0),
+        };
         let first = in_flight.enter();
         let second = in_flight.enter();
         assert_eq!((first.others, second.others), (0, 1));
@@ -49,12 +56,17 @@ mod tests {
 
     #[test]
     fn threads_see_every_number_once() {
-        let in_flight = InFlight { requests: AtomicU64::new(0) };
+        let in_flight = InFlight {
+            requests: AtomicU64::new(0),
+        };
         let (threads, each) = (4_u64, 1000_u64);
         let mut seen: Vec<u64> = std::thread::scope(|scope| {
             let enter = || (0..each).map(|_| in_flight.enter()).collect::<Vec<_>>();
             let handles: Vec<_> = (0..threads).map(|_| scope.spawn(enter)).collect();
-            let entered: Vec<_> = handles.into_iter().flat_map(|handle| handle.join().unwrap()).collect();
+            let entered: Vec<_> = handles
+                .into_iter()
+                .flat_map(|handle| handle.join().unwrap())
+                .collect();
             entered.iter().map(|under_way| under_way.others).collect()
         });
         seen.sort_unstable();

@@ -1,9 +1,10 @@
-//! Words of a limit's keys, in a table of fixed size that all processes share: buckets of slots, each bucket with a
-//! lock, so that a decision is as exact over many processes as in one.
+//! Words of a limit's keys, in a table of fixed size that all processes share: buckets of slots,
+//! each bucket with a lock, so that a decision is as exact over many processes as in one.
 //!
-//! A key keeps its slot while the limit has something to remember about it: until its word is idle and the wait that it was
-//! promised is over. A key that finds no slot in its bucket shares a word with all such keys (the crowd): together they
-//! get what one of them should have. It must not know what the words mean.
+//! A key keeps its slot while the limit has something to remember about it: until its word is idle
+//! and the wait that it was promised is over. A key that finds no slot in its bucket shares a word
+//! with all such keys (the crowd): together they get what one of them should have. It must not know
+//! what the words mean.
 
 use super::lock::{Lock, Word};
 use crate::limit::{Algorithm, KeyHash, LimitDecision};
@@ -12,8 +13,8 @@ use std::cell::Cell;
 /// Buckets of a table. A key can be in one of them only.
 const BUCKETS: usize = 1 << 10;
 
-/// Slots in a bucket. While half of the table is busy, a full bucket is a freak event: 32 keys expected, 5.6 standard
-/// deviations below 64.
+/// Slots in a bucket. While half of the table is busy, a full bucket is a freak event: 32 keys
+/// expected, 5.6 standard deviations below 64.
 const WAYS: usize = 64;
 
 /// Table of one limit.
@@ -35,7 +36,8 @@ struct Slot {
     /// Hash of the key; 0 before the first one, and in the crowd's slot.
     key: Word,
     state: Word,
-    /// End of the latest wait that was promised, nanoseconds on the common clock; 0 before the first.
+    /// End of the latest wait that was promised, nanoseconds on the common clock; 0 before the
+    /// first.
     promised_until_ns: Word,
     /// Instant at which the running promise was first made.
     promise_made_ns: Word,
@@ -50,7 +52,10 @@ pub(crate) struct SlotIndex {
 
 impl SlotIndex {
     /// Not looked up yet.
-    pub(crate) const UNKNOWN: Self = Self { bucket: 0, way: usize::MAX };
+    pub(crate) const UNKNOWN: Self = Self {
+        bucket: 0,
+        way: usize::MAX,
+    };
 
     /// True if the key found no slot.
     pub(crate) fn is_crowd(self) -> bool {
@@ -70,7 +75,10 @@ pub(crate) struct KeyQuery<'a> {
 
 /// Refusal that tells how long to wait. All on the common clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(clippy::struct_field_names, reason = "the unit belongs to the name of every instant")]
+#[expect(
+    clippy::struct_field_names,
+    reason = "the unit belongs to the name of every instant"
+)]
 pub(crate) struct Telling {
     /// When its request came.
     pub(crate) asked_ns: u64,
@@ -123,8 +131,8 @@ impl Keys {
         slot.state.set(slot.state.get().saturating_sub(1));
     }
 
-    /// Return when the promise was first made that runs at the query's instant; none if none does, or in the crowd,
-    /// where it is not known which client received it.
+    /// Return when the promise was first made that runs at the query's instant; none if none does,
+    /// or in the crowd, where it is not known which client received it.
     pub(crate) fn promise_made_ns(&self, query: &KeyQuery<'_>) -> Option<u64> {
         self.with(query, |slot, place| {
             let runs = slot.promised_until_ns.get() > query.now_ns;
@@ -132,26 +140,42 @@ impl Keys {
         })
     }
 
-    /// Note that the key is told to wait. A promise runs from its first making until the end of the latest wait that was
-    /// told while it ran; what is told after that is a new promise. Of two that begin at the same time in two processes
-    /// one comes about, made at the earlier instant.
-    pub(crate) fn promise(&self, query: &KeyQuery<'_>, Telling { asked_ns, answered_ns, until_ns }: Telling) {
+    /// Note that the key is told to wait. A promise runs from its first making until the end of the
+    /// latest wait that was told while it ran; what is told after that is a new promise. Of two
+    /// that begin at the same time in two processes one comes about, made at the earlier instant.
+    pub(crate) fn promise(
+        &self,
+        query: &KeyQuery<'_>,
+        Telling {
+            asked_ns,
+            answered_ns,
+            until_ns,
+        }: Telling,
+    ) {
         self.with(query, |slot, _| {
             let (made_ns, end_ns) = (slot.promise_made_ns.get(), slot.promised_until_ns.get());
             let begun_ns = answered_ns.min(until_ns.saturating_sub(1));
             let is_new = end_ns <= asked_ns;
-            slot.promise_made_ns.set(if is_new { begun_ns } else { made_ns.min(begun_ns) });
+            slot.promise_made_ns.set(if is_new {
+                begun_ns
+            } else {
+                made_ns.min(begun_ns)
+            });
             slot.promised_until_ns.set(end_ns.max(until_ns));
         });
     }
 
-    /// Run `work` on the words of a key, alone among all processes. The key gets a slot if it has none and there is one.
+    /// Run `work` on the words of a key, alone among all processes. The key gets a slot if it has
+    /// none and there is one.
     fn with<T>(&self, query: &KeyQuery<'_>, work: impl FnOnce(&Slot, SlotIndex) -> T) -> T {
         #[expect(clippy::cast_possible_truncation, reason = "10 bits")]
         let index = query.key.0 as usize % BUCKETS;
         let bucket = &self.buckets[index];
         let _held = bucket.lock.hold();
-        let place = SlotIndex { bucket: index, way: bucket.way(query) };
+        let place = SlotIndex {
+            bucket: index,
+            way: bucket.way(query),
+        };
         query.place.set(place);
         work(&bucket.slots[place.way], place)
     }
@@ -162,20 +186,28 @@ impl Bucket {
     fn way(&self, query: &KeyQuery<'_>) -> usize {
         let key = query.key.0.max(1);
         let known = query.place.get().way;
-        if self.slots.get(known).is_some_and(|slot| slot.key.get() == key) {
+        if self
+            .slots
+            .get(known)
+            .is_some_and(|slot| slot.key.get() == key)
+        {
             return known;
         }
-        // Each key in an order of its own, so that it is found at once while there is room. It is never behind a slot
-        // that was never used.
+        // Each key in an order of its own, so that it is found at once while there is room. It is
+        // never behind a slot that was never used.
         let first = (key >> 10) as usize % WAYS;
         let ways = || (0..WAYS).map(move |step| (first + step) % WAYS);
-        let found = ways().find(|way| matches!(self.slots[*way].key.get(), 0) || self.slots[*way].key.get() == key);
+        let found = ways().find(|way| {
+            matches!(self.slots[*way].key.get(), 0) || self.slots[*way].key.get() == key
+        });
         if let Some(way) = found
             && self.slots[way].key.get() == key
         {
             return way;
         }
-        let Some(way) = ways().find(|way| self.slots[*way].is_free(query)) else { return WAYS };
+        let Some(way) = ways().find(|way| self.slots[*way].is_free(query)) else {
+            return WAYS;
+        };
         let slot = &self.slots[way];
         // It may have been one of the crowd, and brings along what that has taken.
         slot.state.set(self.slots[WAYS].state.get());
@@ -187,13 +219,17 @@ impl Bucket {
 
 impl Slot {
     fn is_free(&self, query: &KeyQuery<'_>) -> bool {
-        query.algorithm.is_idle(self.state.get(), query.now_ns) && self.promised_until_ns.get() <= query.now_ns
+        query.algorithm.is_idle(self.state.get(), query.now_ns)
+            && self.promised_until_ns.get() <= query.now_ns
     }
 
     fn decide(&self, query: &KeyQuery<'_>, place: SlotIndex) -> Decided {
         let state = self.state.get();
         if place.is_crowd() && query.algorithm.counts_open() {
-            return Decided { step: LimitDecision::Rejected { retry_after_ns: 1 }, state };
+            return Decided {
+                step: LimitDecision::Rejected { retry_after_ns: 1 },
+                state,
+            };
         }
         match query.algorithm.step(state, query.now_ns) {
             step @ LimitDecision::Rejected { .. } => Decided { step, state },

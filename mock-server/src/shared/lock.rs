@@ -1,13 +1,14 @@
-//! A lock between processes, and the words that it guards. The table of keys holds one per bucket for the few
-//! instructions of a decision.
+//! A lock between processes, and the words that it guards. The table of keys holds one per bucket
+//! for the few instructions of a decision.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Tries in a row before the CPU is left to others, one of which may be the holder.
 const SPINS: u32 = 64;
 
-/// Times that the CPU is left to others before the lock is taken over. It comes to a second or more: by then the holder was killed
-/// within a decision. One that was only stopped and goes on later may spoil one decision of its key.
+/// Times that the CPU is left to others before the lock is taken over. It comes to a second or
+/// more: by then the holder was killed within a decision. One that was only stopped and goes on
+/// later may spoil one decision of its key.
 const YIELDS: u32 = 1 << 20;
 
 /// Lock of several processes. Odd while it is held; all-zero memory is free.
@@ -34,7 +35,10 @@ impl Lock {
                 let is_free = seen.is_multiple_of(2);
                 let turn = seen.wrapping_add(if is_free { 1 } else { 2 });
                 if (is_free || yields > most)
-                    && self.0.compare_exchange(seen, turn, Ordering::Acquire, Ordering::Relaxed).is_ok()
+                    && self
+                        .0
+                        .compare_exchange(seen, turn, Ordering::Acquire, Ordering::Relaxed)
+                        .is_ok()
                 {
                     return LockGuard { lock: self, turn };
                 }
@@ -50,7 +54,10 @@ impl Drop for LockGuard<'_> {
     fn drop(&mut self) {
         // It fails where the lock was taken over: then it is another's to give back.
         let next = self.turn.wrapping_add(1);
-        let _ = self.lock.0.compare_exchange(self.turn, next, Ordering::Release, Ordering::Relaxed);
+        let _ = self
+            .lock
+            .0
+            .compare_exchange(self.turn, next, Ordering::Release, Ordering::Relaxed);
     }
 }
 

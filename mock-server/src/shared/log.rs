@@ -1,5 +1,5 @@
-//! A log that all processes append to and read. The stubs keep their changes at run time in one, the request journal its records
-//! in another.
+//! A log that all processes append to and read. The stubs keep their changes at run time in one,
+//! the request journal its records in another.
 //!
 //! It must not know what its records mean.
 
@@ -8,12 +8,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Bytes per word of the log.
 const WORD: usize = size_of::<u64>();
 
-/// A log of at most `WORDS` words of eight bytes, each record taking one more than its bytes need. Once full it stays as
-/// it is.
+/// A log of at most `WORDS` words of eight bytes, each record taking one more than its bytes need.
+/// Once full it stays as it is.
 ///
-/// A writer first reserves the place of its record, then writes it, and marks it as written last. Records are read in
-/// the order of their places, by everyone, and none behind one that is not written yet. All of it is one aligned part,
-/// so that it can be handed back to the kernel in whole pages.
+/// A writer first reserves the place of its record, then writes it, and marks it as written last.
+/// Records are read in the order of their places, by everyone, and none behind one that is not
+/// written yet. All of it is one aligned part, so that it can be handed back to the kernel in whole
+/// pages.
 #[repr(C, align(4096))]
 pub(crate) struct Log<const WORDS: usize> {
     /// Words reserved so far.
@@ -30,25 +31,38 @@ pub(crate) struct Cursor(u64);
 pub(crate) struct Full;
 
 impl<const WORDS: usize> Log<WORDS> {
-    /// Appends `record`, which every process sees from here on, behind all that were appended before this call. Returns
-    /// where a reader is who has read all before it.
+    /// Appends `record`, which every process sees from here on, behind all that were appended
+    /// before this call. Returns where a reader is who has read all before it.
     ///
-    /// A process killed in the middle of this hides all later records for good; a target whose process was killed is no
-    /// longer a target.
+    /// A process killed in the middle of this hides all later records for good; a target whose
+    /// process was killed is no longer a target.
     pub(crate) fn append(&self, record: &[u8]) -> Result<Cursor, Full> {
         let words = 1 + record.len().div_ceil(WORD) as u64;
-        let fits = |reserved: u64| reserved.checked_add(words).filter(|end| *end <= WORDS as u64);
-        let start = self.reserved.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).map_err(|_| Full)?;
-        let Some(place) = usize::try_from(start).ok().and_then(|start| self.words.get(start..)) else {
+        let fits = |reserved: u64| {
+            reserved
+                .checked_add(words)
+                .filter(|end| *end <= WORDS as u64)
+        };
+        let start = self
+            .reserved
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits)
+            .map_err(|_| Full)?;
+        let Some(place) = usize::try_from(start)
+            .ok()
+            .and_then(|start| self.words.get(start..))
+        else {
             return Err(Full);
         };
-        let Some((header, payload)) = place.split_first() else { return Err(Full) };
+        let Some((header, payload)) = place.split_first() else {
+            return Err(Full);
+        };
         for (word, bytes) in payload.iter().zip(record.chunks(WORD)) {
             let mut padded = [0; WORD];
             padded[..bytes.len()].copy_from_slice(bytes);
             word.store(u64::from_le_bytes(padded), Ordering::Relaxed);
         }
-        // Release: a reader that sees the header sees the record. Zero is the header of a place not written yet.
+        // Release: a reader that sees the header sees the record. Zero is the header of a place not
+        // written yet.
         header.store(record.len() as u64 + 1, Ordering::Release);
         Ok(Cursor(start))
     }
@@ -64,7 +78,10 @@ impl<const WORDS: usize> Log<WORDS> {
         let (header, payload) = self.words.get(start..)?.split_first()?;
         let length = usize::try_from(header.load(Ordering::Acquire).checked_sub(1)?).ok()?;
         let words = payload.get(..length.div_ceil(WORD))?;
-        let mut record: Vec<u8> = words.iter().flat_map(|word| word.load(Ordering::Relaxed).to_le_bytes()).collect();
+        let mut record: Vec<u8> = words
+            .iter()
+            .flat_map(|word| word.load(Ordering::Relaxed).to_le_bytes())
+            .collect();
         record.truncate(length);
         cursor.0 += 1 + words.len() as u64;
         Some(record)
@@ -72,8 +89,11 @@ impl<const WORDS: usize> Log<WORDS> {
 
     /// Moves past the record behind `cursor` without reading it, if there is one.
     pub(crate) fn skip(&self, cursor: &mut Cursor) -> bool {
-        let header = usize::try_from(cursor.0).ok().and_then(|start| self.words.get(start));
-        let Some(length) = header.and_then(|header| header.load(Ordering::Acquire).checked_sub(1)) else {
+        let header = usize::try_from(cursor.0)
+            .ok()
+            .and_then(|start| self.words.get(start));
+        let Some(length) = header.and_then(|header| header.load(Ordering::Acquire).checked_sub(1))
+        else {
             return false;
         };
         cursor.0 = cursor.0.saturating_add(1 + length.div_ceil(WORD as u64));
@@ -82,7 +102,9 @@ impl<const WORDS: usize> Log<WORDS> {
 
     /// Forgets every record, the slow way. Nothing may append at the same time.
     pub(crate) fn clear(&self) {
-        let used = usize::try_from(self.reserved.load(Ordering::Relaxed)).unwrap_or(WORDS).min(WORDS);
+        let used = usize::try_from(self.reserved.load(Ordering::Relaxed))
+            .unwrap_or(WORDS)
+            .min(WORDS);
         for word in &self.words[..used] {
             word.store(0, Ordering::Relaxed);
         }
@@ -96,7 +118,10 @@ mod tests {
     use proptest::prelude::*;
 
     fn log<const WORDS: usize>() -> Log<WORDS> {
-        Log { reserved: AtomicU64::new(0), words: std::array::from_fn(|_| AtomicU64::new(0)) }
+        Log {
+            reserved: AtomicU64::new(0),
+            words: std::array::from_fn(|_| AtomicU64::new(0)),
+        }
     }
 
     fn all<const WORDS: usize>(log: &Log<WORDS>) -> Vec<Vec<u8>> {
@@ -167,15 +192,23 @@ mod tests {
                 });
             }
             let total = usize::try_from(4 * EACH).unwrap();
-            let readers = [scope.spawn(move || read(total)), scope.spawn(move || read(total))];
+            let readers = [
+                scope.spawn(move || read(total)),
+                scope.spawn(move || read(total)),
+            ];
             let [one, other] = readers.map(|reader| reader.join().unwrap());
             (one, other)
         });
         assert_eq!(one, other);
         assert_eq!(log.append(b"x"), Err(Full));
-        let mut numbers: Vec<u64> = one.iter().map(|r| u64::from_le_bytes(r[..].try_into().unwrap())).collect();
+        let mut numbers: Vec<u64> = one
+            .iter()
+            .map(|r| u64::from_le_bytes(r[..].try_into().unwrap()))
+            .collect();
         numbers.sort_unstable();
-        let expected: Vec<u64> = (0..4).flat_map(|writer| (0..EACH).map(move |number| writer << 32 | number)).collect();
+        let expected: Vec<u64> = (0..4)
+            .flat_map(|writer| (0..EACH).map(move |number| writer << 32 | number))
+            .collect();
         assert_eq!(numbers, expected);
     }
 }

@@ -1,11 +1,12 @@
-//! Names by number, the same in all processes: of client addresses, of a proxy's sessions, of limits. The first so many
-//! that are looked up get a number each.
+//! Names by number, the same in all processes: of client addresses, of a proxy's sessions, of
+//! limits. The first so many that are looked up get a number each.
 //!
 //! It must not know what its names mean, and it never forgets one: open connections hold numbers.
 
 use super::lock::{Lock, Word};
 
-/// Longest name, in bytes: an IPv6 address as text has up to 39, a UUID 36. A longer one gets no number.
+/// Longest name, in bytes: an IPv6 address as text has up to 39, a UUID 36. A longer one gets no
+/// number.
 const NAME_BYTES: usize = 40;
 
 const WORDS: usize = NAME_BYTES / size_of::<u64>();
@@ -21,21 +22,39 @@ impl<const NAMES: usize> Names<NAMES> {
     /// Number of everything that has no name of its own.
     pub(crate) const OTHER: usize = NAMES;
 
-    /// Return the number of `name`, which gets a free one if it has none; [`Self::OTHER`] if there is none left.
+    /// Return the number of `name`, which gets a free one if it has none; [`Self::OTHER`] if there
+    /// is none left.
     pub(crate) fn find(&self, name: &str) -> usize {
         if name.len() > NAME_BYTES {
             return Self::OTHER;
         }
         let mut bytes = [0; NAME_BYTES];
         bytes[..name.len()].copy_from_slice(name.as_bytes());
-        let words = bytes.as_chunks().0.iter().map(|chunk| u64::from_ne_bytes(*chunk));
-        let is = |entry: &[Word; WORDS], words: &mut dyn Iterator<Item = u64>| entry.iter().map(Word::get).eq(words);
+        let words = bytes
+            .as_chunks()
+            .0
+            .iter()
+            .map(|chunk| u64::from_ne_bytes(*chunk));
+        let is = |entry: &[Word; WORDS], words: &mut dyn Iterator<Item = u64>| {
+            entry.iter().map(Word::get).eq(words)
+        };
         let _held = self.lock.hold();
-        if let Some(known) = self.names.iter().position(|entry| is(entry, &mut words.clone())) {
+        if let Some(known) = self
+            .names
+            .iter()
+            .position(|entry| is(entry, &mut words.clone()))
+        {
             return known;
         }
-        let free = self.names.iter().position(|entry| is(entry, &mut std::iter::repeat_n(0, WORDS)));
-        for (place, word) in free.map_or(&[][..], |free| &self.names[free]).iter().zip(words) {
+        let free = self
+            .names
+            .iter()
+            .position(|entry| is(entry, &mut std::iter::repeat_n(0, WORDS)));
+        for (place, word) in free
+            .map_or(&[][..], |free| &self.names[free])
+            .iter()
+            .zip(words)
+        {
             place.set(word);
         }
         free.unwrap_or(Self::OTHER)
@@ -45,10 +64,20 @@ impl<const NAMES: usize> Names<NAMES> {
     pub(crate) fn all(&self) -> Vec<(usize, String)> {
         let _held = self.lock.hold();
         let text = |entry: &[Word; WORDS]| {
-            let bytes = entry.each_ref().map(|word| word.get().to_ne_bytes()).concat();
-            String::from_utf8_lossy(&bytes).trim_end_matches('\0').to_owned()
+            let bytes = entry
+                .each_ref()
+                .map(|word| word.get().to_ne_bytes())
+                .concat();
+            String::from_utf8_lossy(&bytes)
+                .trim_end_matches('\0')
+                .to_owned()
         };
-        self.names.iter().map(text).enumerate().take_while(|(_, name)| !name.is_empty()).collect()
+        self.names
+            .iter()
+            .map(text)
+            .enumerate()
+            .take_while(|(_, name)| !name.is_empty())
+            .collect()
     }
 }
 
@@ -68,7 +97,9 @@ mod tests {
             }
             assert_eq!(names.find("one more"), 64);
         }
-        let expected: Vec<_> = (0..64).map(|number| (number, format!("s{number}"))).collect();
+        let expected: Vec<_> = (0..64)
+            .map(|number| (number, format!("s{number}")))
+            .collect();
         assert_eq!(names.all(), expected);
     }
 
@@ -76,10 +107,17 @@ mod tests {
     fn threads_that_look_up_the_same_names_find_the_same_numbers() {
         let shared = Shared::new().unwrap();
         let names = &shared.region().sources;
-        let find_all = || (0..16).map(|name| names.find(&name.to_string())).collect::<Vec<_>>();
+        let find_all = || {
+            (0..16)
+                .map(|name| names.find(&name.to_string()))
+                .collect::<Vec<_>>()
+        };
         let found: Vec<_> = std::thread::scope(|scope| {
             let threads: Vec<_> = (0..4).map(|_| scope.spawn(find_all)).collect();
-            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+            threads
+                .into_iter()
+                .map(|thread| thread.join().unwrap())
+                .collect()
         });
         assert!(found.windows(2).all(|pair| pair[0] == pair[1]), "{found:?}");
         assert_eq!(names.all().len(), 16);

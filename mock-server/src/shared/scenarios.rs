@@ -1,5 +1,5 @@
-//! The states of the stubs' scenarios, common to all processes. The stubs number scenarios and states alike in all of
-//! them.
+//! The states of the stubs' scenarios, common to all processes. The stubs number scenarios and
+//! states alike in all of them.
 //!
 //! It must not know names.
 
@@ -16,16 +16,20 @@ pub(crate) struct Scenarios {
 impl Scenarios {
     /// The state of `scenario`; one beyond the table stays in its first.
     pub(crate) fn state(&self, scenario: usize) -> u32 {
-        self.states.get(scenario).map_or(0, |state| state.load(Ordering::Relaxed))
+        self.states
+            .get(scenario)
+            .map_or(0, |state| state.load(Ordering::Relaxed))
     }
 
     /// Moves `scenario` from state `from` to state `to`, unless another request moved it first.
     ///
     /// WireMock lets two requests at the same time both find the old state. Here exactly one does.
     pub(crate) fn advance(&self, scenario: usize, from: u32, to: u32) -> bool {
-        self.states
-            .get(scenario)
-            .is_none_or(|state| state.compare_exchange(from, to, Ordering::Relaxed, Ordering::Relaxed).is_ok())
+        self.states.get(scenario).is_none_or(|state| {
+            state
+                .compare_exchange(from, to, Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok()
+        })
     }
 
     /// Puts `scenario` in `state`, whatever it was in.

@@ -1,14 +1,16 @@
-//! Count of requests for each id: four bits per id, raised by whichever process gets the request. `LedgerWriter` marks every
-//! request here.
+//! Count of requests for each id: four bits per id, raised by whichever process gets the request.
+//! `LedgerWriter` marks every request here.
 //!
 //! It must not count anything else: the caller does, with the number that each mark returns.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Ids below this are tracked: 2^30, a gigantic crawl, in 512 MiB that are touched only where ids are.
+/// Ids below this are tracked: 2^30, a gigantic crawl, in 512 MiB that are touched only where ids
+/// are.
 pub(crate) const TRACKED_IDS: u64 = 1 << 30;
 
-/// Requests for one id are told apart up to this many; it is far above what a client that gives up may try.
+/// Requests for one id are told apart up to this many; it is far above what a client that gives up
+/// may try.
 pub(crate) const MAX_ATTEMPT: u8 = 15;
 
 /// The bits of one id's count.
@@ -45,7 +47,8 @@ impl Sighting {
 }
 
 impl Seen {
-    /// Marks `id`. Of several marks of one id at the same time, exactly one is the first, one the second, and so on.
+    /// Marks `id`. Of several marks of one id at the same time, exactly one is the first, one the
+    /// second, and so on.
     pub(crate) fn mark(&self, id: u64) -> Sighting {
         if id >= TRACKED_IDS {
             return Sighting::Beyond;
@@ -56,7 +59,10 @@ impl Seen {
         let before_in = |word: u64| (word >> shift & u64::from(MAX_ATTEMPT)) as u8;
         let raise = |word: u64| (before_in(word) < MAX_ATTEMPT).then(|| word + (1 << shift));
         // A count that is full stays as it is, and is told by the word that could not be raised.
-        match word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, raise).map_or_else(before_in, before_in) {
+        match word
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, raise)
+            .map_or_else(before_in, before_in)
+        {
             0 => Sighting::First,
             before => Sighting::Again(before),
         }
@@ -64,7 +70,11 @@ impl Seen {
 
     /// Forgets every id, the slow way: words that are zero are read and not written.
     pub(crate) fn clear(&self) {
-        for word in self.words.iter().filter(|word| word.load(Ordering::Relaxed) != 0) {
+        for word in self
+            .words
+            .iter()
+            .filter(|word| word.load(Ordering::Relaxed) != 0)
+        {
             word.store(0, Ordering::Relaxed);
         }
     }

@@ -1,13 +1,13 @@
-//! Received and admitted requests by millisecond, from which the busiest windows are computed exactly.
-//! `LedgerWriter` adds every request, `Ledger` reads the busiest windows.
+//! Received and admitted requests by millisecond, from which the busiest windows are computed
+//! exactly. `LedgerWriter` adds every request, `Ledger` reads the busiest windows.
 //!
 //! It must not read the time, and it must not decide what is admitted.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// Milliseconds per block. Blocks that were never touched are skipped when the busiest windows are looked for; 1024
-/// milliseconds of eight bytes are two pages, so their memory is never even read.
+/// Milliseconds per block. Blocks that were never touched are skipped when the busiest windows are
+/// looked for; 1024 milliseconds of eight bytes are two pages, so their memory is never even read.
 const BLOCK_MS: usize = 1024;
 
 /// Blocks that are tracked, in words of 64 bits.
@@ -37,15 +37,16 @@ pub(crate) struct PerMs {
     milliseconds: [Millisecond; HORIZON_MS],
 }
 
-/// Counts of one millisecond. Both share a cache line: a request that is admitted at once touches no second one.
+/// Counts of one millisecond. Both share a cache line: a request that is admitted at once touches
+/// no second one.
 #[repr(C)]
 struct Millisecond {
     requests: AtomicU32,
     admitted: AtomicU32,
 }
 
-/// Requests that came, and those that were admitted: in one millisecond or window, or the most in any, which for the
-/// two may be different windows.
+/// Requests that came, and those that were admitted: in one millisecond or window, or the most in
+/// any, which for the two may be different windows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Traffic {
     pub(crate) requests: u64,
@@ -70,25 +71,32 @@ impl ArrivalCounts {
     /// The millisecond that something is to be counted in.
     fn touch(&self, now_ns: u64) -> Option<&Millisecond> {
         let ms = (now_ns / NS_PER_MS).saturating_sub(self.start_ms.load(Ordering::Relaxed));
-        let Some((ms, millisecond)) = usize::try_from(ms)
-            .ok()
-            .and_then(|ms| self.per_ms.milliseconds.get(ms).map(|millisecond| (ms, millisecond)))
-        else {
+        let Some((ms, millisecond)) = usize::try_from(ms).ok().and_then(|ms| {
+            self.per_ms
+                .milliseconds
+                .get(ms)
+                .map(|millisecond| (ms, millisecond))
+        }) else {
             self.beyond.fetch_add(1, Ordering::Relaxed);
             return None;
         };
         let block = ms / BLOCK_MS;
         let word = &self.touched[block / 64];
         let bit = 1 << (block % 64);
-        // The bit is written once per block: reading it first keeps its line shared among the processes.
+        // The bit is written once per block: reading it first keeps its line shared among the
+        // processes.
         if word.load(Ordering::Relaxed) & bit == 0 {
             word.fetch_or(bit, Ordering::Relaxed);
         }
         Some(millisecond)
     }
 
-    /// The most of each in any window of so many consecutive milliseconds of the clock, in one pass over the counts.
-    pub(crate) fn busiest<const WIDTHS: usize>(&self, widths_ms: [usize; WIDTHS]) -> [Traffic; WIDTHS] {
+    /// The most of each in any window of so many consecutive milliseconds of the clock, in one pass
+    /// over the counts.
+    pub(crate) fn busiest<const WIDTHS: usize>(
+        &self,
+        widths_ms: [usize; WIDTHS],
+    ) -> [Traffic; WIDTHS] {
         let mut sweeps = widths_ms.map(Sweep::new);
         for (ms, counts) in self.counts() {
             for sweep in &mut sweeps {
@@ -118,7 +126,9 @@ impl ArrivalCounts {
 
     /// Every millisecond with a count, in order.
     fn counts(&self) -> impl Iterator<Item = (usize, Traffic)> {
-        let is_touched = |block: &usize| self.touched[block / 64].load(Ordering::Relaxed) >> (block % 64) & 1 == 1;
+        let is_touched = |block: &usize| {
+            self.touched[block / 64].load(Ordering::Relaxed) >> (block % 64) & 1 == 1
+        };
         (0..BLOCK_WORDS * 64)
             .filter(is_touched)
             .flat_map(|block| block * BLOCK_MS..(block + 1) * BLOCK_MS)
@@ -139,7 +149,10 @@ impl Millisecond {
 impl PerMs {
     /// Zeroes the counts, the slow way: those that are zero are read and not written.
     pub(crate) fn clear(&self) {
-        let counts = self.milliseconds.iter().flat_map(|Millisecond { requests, admitted }| [requests, admitted]);
+        let counts = self
+            .milliseconds
+            .iter()
+            .flat_map(|Millisecond { requests, admitted }| [requests, admitted]);
         for count in counts.filter(|count| count.load(Ordering::Relaxed) != 0) {
             count.store(0, Ordering::Relaxed);
         }
@@ -157,7 +170,12 @@ struct Sweep {
 
 impl Sweep {
     fn new(width_ms: usize) -> Self {
-        Self { width_ms, within: VecDeque::new(), sum: Traffic::default(), peaks: Traffic::default() }
+        Self {
+            width_ms,
+            within: VecDeque::new(),
+            sum: Traffic::default(),
+            peaks: Traffic::default(),
+        }
     }
 
     /// Moves its end to `ms`, which is later than all before.
@@ -193,10 +211,23 @@ mod tests {
                 window.admit(ms * NS_PER_MS);
                 window.come(ms * NS_PER_MS);
             }
-            // The first two are within one window, the second and the third too, but the first and the third are not.
-            assert_eq!(window.busiest([width_ms]), [Traffic { requests: 2, admitted: 2 }]);
+            // The first two are within one window, the second and the third too, but the first and
+            // the third are not.
+            assert_eq!(
+                window.busiest([width_ms]),
+                [Traffic {
+                    requests: 2,
+                    admitted: 2
+                }]
+            );
             window.admit((4 + width) * NS_PER_MS + 999_999);
-            assert_eq!(window.busiest([width_ms]), [Traffic { requests: 2, admitted: 3 }]);
+            assert_eq!(
+                window.busiest([width_ms]),
+                [Traffic {
+                    requests: 2,
+                    admitted: 3
+                }]
+            );
         }
     }
 
@@ -204,7 +235,8 @@ mod tests {
     fn requests_and_admissions_have_their_busiest_windows_each_for_itself() {
         let shared = Shared::new().unwrap();
         let window = &shared.region().window;
-        // Thirty come at once and five of them are admitted; later ten come in a second, and all of them are.
+        // Thirty come at once and five of them are admitted; later ten come in a second, and all of
+        // them are.
         (0..30).for_each(|_| window.come(7 * NS_PER_MS));
         (0..5).for_each(|_| window.admit(7 * NS_PER_MS));
         for step in 0..10 {
@@ -212,7 +244,10 @@ mod tests {
             window.admit((5000 + step * 50) * NS_PER_MS);
         }
         let traffic = |requests, admitted| Traffic { requests, admitted };
-        assert_eq!(window.busiest([10, 100, 1000]), [traffic(30, 5), traffic(30, 5), traffic(30, 10)]);
+        assert_eq!(
+            window.busiest([10, 100, 1000]),
+            [traffic(30, 5), traffic(30, 5), traffic(30, 10)]
+        );
     }
 
     #[test]
@@ -254,12 +289,27 @@ mod tests {
             }
         });
         let [of_1, of_20] = window.busiest([1, 20]);
-        assert_eq!((of_1.admitted, of_20), (40_000, Traffic { requests: 40_000, admitted: 40_000 }));
+        assert_eq!(
+            (of_1.admitted, of_20),
+            (
+                40_000,
+                Traffic {
+                    requests: 40_000,
+                    admitted: 40_000
+                }
+            )
+        );
     }
 
-    /// The greatest number of `instants` within windows of a width, by looking at every one that ends with one of them.
+    /// The greatest number of `instants` within windows of a width, by looking at every one that
+    /// ends with one of them.
     fn most_within(instants: &[u64], width_ms: u64) -> u64 {
-        let within = |end: u64| instants.iter().filter(|ms| **ms <= end && **ms + width_ms > end).count() as u64;
+        let within = |end: u64| {
+            instants
+                .iter()
+                .filter(|ms| **ms <= end && **ms + width_ms > end)
+                .count() as u64
+        };
         instants.iter().map(|end| within(*end)).max().unwrap_or(0)
     }
 

@@ -17,8 +17,16 @@ const HEADERS: [(&str, &[u8]); 6] = [
 ];
 
 const ASKED: [(Method, &str, &[u8]); 4] = [
-    (Method::GET, "/things/a%2Fb/parts/%c3%28?q=1&q=a+b&id=%zz&q&since=2026-01-31T12:00:00+01:00", b""),
-    (Method::POST, "/b/json?x=%F0%9F%92%A9", b"{\"a\": [1, {\"b\": \"caf\xc3\xa9\"}], \"n\": 1.5e3}"),
+    (
+        Method::GET,
+        "/things/a%2Fb/parts/%c3%28?q=1&q=a+b&id=%zz&q&since=2026-01-31T12:00:00+01:00",
+        b"",
+    ),
+    (
+        Method::POST,
+        "/b/json?x=%F0%9F%92%A9",
+        b"{\"a\": [1, {\"b\": \"caf\xc3\xa9\"}], \"n\": 1.5e3}",
+    ),
     (Method::PUT, "*", b"name=a+b&x=%ff&&=1"),
     (Method::DELETE, "//a//?", b"\xff\x00\xfe"),
 ];
@@ -26,23 +34,45 @@ const ASKED: [(Method, &str, &[u8]); 4] = [
 pub(super) fn rehearse(stubs: &Stubs<Reply>) {
     let headers: HeaderMap = HEADERS
         .into_iter()
-        .filter_map(|(name, value)| Some((HeaderName::from_static(name), HeaderValue::from_bytes(value).ok()?)))
+        .filter_map(|(name, value)| {
+            Some((
+                HeaderName::from_static(name),
+                HeaderValue::from_bytes(value).ok()?,
+            ))
+        })
         .collect();
     for (method, target, body) in &ASKED {
         let client = IpAddr::V4(Ipv4Addr::LOCALHOST);
-        let asked = RequestView { method, target, headers: &headers, body, client };
+        let asked = RequestView {
+            method,
+            target,
+            headers: &headers,
+            body,
+            client,
+        };
         let _ = stubs.find(&asked, |_, state| state == StateIndex::STARTED);
         for stub in stubs.iter() {
             let _ = stub.request.matches(&asked);
             let path_variables = stub.request.path_variables(asked.path());
             let now = UNIX_EPOCH + Duration::from_hours(500_000);
             let mut draws = Draws::new(Stream::Template, 1, 2);
-            let occasion = Occasion { asked: &asked, path_variables: &path_variables, now, scheme: Scheme::Http };
+            let occasion = Occasion {
+                asked: &asked,
+                path_variables: &path_variables,
+                now,
+                scheme: Scheme::Http,
+            };
             let body = stub.reply.render(&occasion, &mut draws).body;
-            let _ = stub.reply.delays.hold(&Delays::default(), || Draws::new(Stream::Stub, 1, 2));
+            let _ = stub
+                .reply
+                .delays
+                .hold(&Delays::default(), || Draws::new(Stream::Stub, 1, 2));
             if let Some(dribble) = stub.reply.dribble {
                 let pieces = dribble.pieces(body.len());
-                assert_eq!(pieces.ranges().map(|range| range.len()).sum::<usize>(), body.len());
+                assert_eq!(
+                    pieces.ranges().map(|range| range.len()).sum::<usize>(),
+                    body.len()
+                );
             }
         }
     }

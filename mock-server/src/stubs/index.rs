@@ -1,5 +1,5 @@
-//! Index of stubs by URL: finds those that may match, by hash where a stub names one URL or one path, by its
-//! beginning otherwise.
+//! Index of stubs by URL: finds those that may match, by hash where a stub names one URL or one
+//! path, by its beginning otherwise.
 //!
 //! It must not decide which stub matches: it only leaves out those that cannot.
 
@@ -8,9 +8,11 @@ use super::url_pattern::UrlPattern;
 use foldhash::fast::FixedState;
 use std::collections::HashMap;
 
-/// The candidates for every URL, each by its rank in the order of precedence. All lists are in that order.
+/// The candidates for every URL, each by its rank in the order of precedence. All lists are in that
+/// order.
 ///
-/// The maps hash with a fixed seed: their keys come from operators, and requests for a URL add none.
+/// The maps hash with a fixed seed: their keys come from operators, and requests for a URL add
+/// none.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Index {
     by_url: Ranks,
@@ -24,7 +26,8 @@ type Ranks = HashMap<Box<str>, Vec<usize>, FixedState>;
 #[derive(Clone, Debug)]
 struct Other {
     rank: usize,
-    /// Beginning of the URL if the stub is a candidate. It is a copy: a scan then runs over memory in one piece.
+    /// Beginning of the URL if the stub is a candidate. It is a copy: a scan then runs over memory
+    /// in one piece.
     prefix: Box<str>,
 }
 
@@ -34,16 +37,27 @@ impl Index {
         let mut index = Self::default();
         for (rank, pattern) in patterns.enumerate() {
             match pattern.url() {
-                UrlPattern::Url(url) => index.by_url.entry(url.as_str().into()).or_default().push(rank),
-                UrlPattern::Path(path) => index.by_path.entry(path.as_str().into()).or_default().push(rank),
-                other => index.others.push(Other { rank, prefix: other.prefix().into() }),
+                UrlPattern::Url(url) => index
+                    .by_url
+                    .entry(url.as_str().into())
+                    .or_default()
+                    .push(rank),
+                UrlPattern::Path(path) => index
+                    .by_path
+                    .entry(path.as_str().into())
+                    .or_default()
+                    .push(rank),
+                other => index.others.push(Other {
+                    rank,
+                    prefix: other.prefix().into(),
+                }),
             }
         }
         index
     }
 
-    /// The ranks of all stubs whose URL may be this one, in order; `path` is its part before the query. Allocates
-    /// nothing.
+    /// The ranks of all stubs whose URL may be this one, in order; `path` is its part before the
+    /// query. Allocates nothing.
     pub(crate) fn candidates<'i>(&'i self, url: &'i str, path: &str) -> Candidates<'i> {
         Candidates {
             by_url: self.by_url.get(url).map_or(&[], Vec::as_slice),
@@ -54,7 +68,8 @@ impl Index {
     }
 }
 
-/// Ranks in order, merged from three lists. Only as much of the third is looked at as outranks what is taken.
+/// Ranks in order, merged from three lists. Only as much of the third is looked at as outranks what
+/// is taken.
 #[derive(Debug)]
 pub(crate) struct Candidates<'i> {
     by_url: &'i [usize],

@@ -1,7 +1,8 @@
-//! JSON paths: `matchesJsonPath` (`matching/MatchesJsonPathPattern.java`), and `jsonPath` in templates.
+//! JSON paths: `matchesJsonPath` (`matching/MatchesJsonPathPattern.java`), and `jsonPath` in
+//! templates.
 //!
-//! A library for RFC 9535 reads and follows them, where WireMock has Jayway's `JsonPath`. The two agree on most paths; one
-//! on which they do not is refused.
+//! A library for RFC 9535 reads and follows them, where WireMock has Jayway's `JsonPath`. The two
+//! agree on most paths; one on which they do not is refused.
 //!
 //! It must not know where a document comes from.
 
@@ -29,28 +30,56 @@ impl JsonPath {
         if !segments.iter().all(means_the_same) {
             return Err(refused());
         }
-        let is_definite =
-            |segment: &Segment| matches!(segment, Segment::Selector(Selector::Name(_) | Selector::Index(_)));
-        let mut path = Self { parts: vec![JpQuery::new(Vec::new())], is_definite: segments.iter().all(is_definite) };
+        let is_definite = |segment: &Segment| {
+            matches!(
+                segment,
+                Segment::Selector(Selector::Name(_) | Selector::Index(_))
+            )
+        };
+        let mut path = Self {
+            parts: vec![JpQuery::new(Vec::new())],
+            is_definite: segments.iter().all(is_definite),
+        };
         for segment in segments {
             match path.parts.last_mut() {
-                Some(part) if !matches!(segment, Segment::Selector(Selector::Filter(_))) => part.segments.push(segment),
+                Some(part) if !matches!(segment, Segment::Selector(Selector::Filter(_))) => {
+                    part.segments.push(segment);
+                }
                 _ => path.parts.push(JpQuery::new(vec![segment])),
             }
         }
         Ok(path)
     }
 
-    /// Return what the path leads to: of a path to one place what is there, `null` if nothing is; of any other a list.
+    /// Return what the path leads to: of a path to one place what is there, `null` if nothing is;
+    /// of any other a list.
     pub(crate) fn find(&self, document: &Value) -> Value {
         let mut parts = self.parts.iter();
-        let mut found = parts.next().map(|part| values(part, document)).unwrap_or_default();
+        let mut found = parts
+            .next()
+            .map(|part| values(part, document))
+            .unwrap_or_default();
         for part in parts {
-            // To Jayway a filter for an object is about the object itself; in the standard it is about its members.
-            let subject = |value: Value| if value.is_object() { Value::Array(vec![value]) } else { value };
-            found = found.into_iter().map(subject).flat_map(|value| values(part, &value)).collect();
+            // To Jayway a filter for an object is about the object itself; in the standard it is
+            // about its members.
+            let subject = |value: Value| {
+                if value.is_object() {
+                    Value::Array(vec![value])
+                } else {
+                    value
+                }
+            };
+            found = found
+                .into_iter()
+                .map(subject)
+                .flat_map(|value| values(part, &value))
+                .collect();
         }
-        if self.is_definite { found.pop().unwrap_or_default() } else { Value::Array(found) }
+        if self.is_definite {
+            found.pop().unwrap_or_default()
+        } else {
+            Value::Array(found)
+        }
     }
 }
 
@@ -59,12 +88,16 @@ fn values(path: &JpQuery, document: &Value) -> Vec<Value> {
     found.into_iter().map(|found| found.val().clone()).collect()
 }
 
-/// True if Jayway finds the same with a segment: it makes an object of several names, knows no steps, and looks for filters
-/// behind `..` in other places. `$` within a filter would mean a part of the document.
+/// True if Jayway finds the same with a segment: it makes an object of several names, knows no
+/// steps, and looks for filters behind `..` in other places. `$` within a filter would mean a part
+/// of the document.
 fn means_the_same(segment: &Segment) -> bool {
     match segment {
         Segment::Descendant(inner) => {
-            matches!(**inner, Segment::Selector(Selector::Name(_) | Selector::Index(_) | Selector::Wildcard))
+            matches!(
+                **inner,
+                Segment::Selector(Selector::Name(_) | Selector::Index(_) | Selector::Wildcard)
+            )
         }
         Segment::Selectors(several) => several.iter().all(|one| matches!(one, Selector::Index(_))),
         Segment::Selector(Selector::Filter(filter)) => !filter.to_string().contains('$'),
@@ -73,10 +106,13 @@ fn means_the_same(segment: &Segment) -> bool {
     }
 }
 
-/// Read a text as Jayway's reader does: what is no JSON, nor begins like an object or an array, is a text.
+/// Read a text as Jayway's reader does: what is no JSON, nor begins like an object or an array, is
+/// a text.
 pub(crate) fn document(text: &str) -> Option<Value> {
     let is_broken = || text.trim_start().starts_with(['{', '[']);
-    serde_json::from_str(text).ok().or_else(|| (!is_broken()).then(|| Value::String(text.to_owned())))
+    serde_json::from_str(text)
+        .ok()
+        .or_else(|| (!is_broken()).then(|| Value::String(text.to_owned())))
 }
 
 /// A value as Java's `toString` writes it; arrays and objects as JSON.
@@ -121,14 +157,21 @@ mod tests {
             ("$..nothing", json!([])),
             ("$.book[?(@.price < 10)].title", json!(["A"])),
             ("$.book[?(@.isbn)].title", json!(["A", "C"])),
-            ("$.book[?(@.title == 'B' || @.price == 8.95)].title", json!(["A", "B"])),
+            (
+                "$.book[?(@.title == 'B' || @.price == 8.95)].title",
+                json!(["A", "B"]),
+            ),
             ("$..book[?(!@.isbn)].title", json!(["B"])),
             // An object is asked about itself, not about its members.
             ("$.bicycle[?(@.colour == 'red')].colour", json!(["red"])),
             ("$[?(@.bicycle)].bicycle.colour", json!(["red"])),
             ("$.bicycle.colour[?(@ == 'red')]", json!([])),
         ] {
-            assert_eq!(JsonPath::parse(path).unwrap().find(&store), expected, "{path}");
+            assert_eq!(
+                JsonPath::parse(path).unwrap().find(&store),
+                expected,
+                "{path}"
+            );
         }
     }
 
@@ -147,7 +190,10 @@ mod tests {
             "$.a[?(@.b.size() == 2)]",
         ] {
             let refused = JsonPath::parse(path).unwrap_err();
-            assert_eq!(refused, ValueProblem::Unsupported(format!("the JSON path `{path}`")));
+            assert_eq!(
+                refused,
+                ValueProblem::Unsupported(format!("the JSON path `{path}`"))
+            );
         }
     }
 }

@@ -13,20 +13,28 @@ pub(crate) struct JsonPattern {
     expected: Value,
     /// True if elements of arrays may come in any order.
     ignore_order: bool,
-    /// True if objects may hold more fields, and arrays more elements: where their order matters, behind the others.
+    /// True if objects may hold more fields, and arrays more elements: where their order matters,
+    /// behind the others.
     ignore_extras: bool,
 }
 
 impl JsonPattern {
-    /// Reads `{"equalToJson": .., "ignoreArrayOrder": .., "ignoreExtraElements": ..}`. What is expected may be JSON, or
-    /// a text that holds JSON.
+    /// Reads `{"equalToJson": .., "ignoreArrayOrder": .., "ignoreExtraElements": ..}`. What is
+    /// expected may be JSON, or a text that holds JSON.
     pub(crate) fn read(node: &Node<'_>, operand: &Node<'_>) -> Result<Self, Problem> {
         let expected = json_operand(operand)?;
         if has_placeholder(&expected) {
             return Err(operand.unsupported("a placeholder of JsonUnit (`${json-unit...}`)"));
         }
-        let (ignore_order, ignore_extras) = (node.is_set("ignoreArrayOrder")?, node.is_set("ignoreExtraElements")?);
-        Ok(Self { expected, ignore_order, ignore_extras })
+        let (ignore_order, ignore_extras) = (
+            node.is_set("ignoreArrayOrder")?,
+            node.is_set("ignoreExtraElements")?,
+        );
+        Ok(Self {
+            expected,
+            ignore_order,
+            ignore_extras,
+        })
     }
 
     /// True if `actual` is what was expected.
@@ -36,8 +44,12 @@ impl JsonPattern {
 
     fn is_like(&self, expected: &Value, actual: &Value) -> bool {
         match (expected, actual) {
-            (Value::Object(expected), Value::Object(actual)) => self.are_fields_like(expected, actual),
-            (Value::Array(expected), Value::Array(actual)) => self.are_elements_like(expected, actual),
+            (Value::Object(expected), Value::Object(actual)) => {
+                self.are_fields_like(expected, actual)
+            }
+            (Value::Array(expected), Value::Array(actual)) => {
+                self.are_elements_like(expected, actual)
+            }
             (Value::Number(expected), Value::Number(actual)) => is_same_number(expected, actual),
             (expected, actual) => expected == actual,
         }
@@ -45,7 +57,11 @@ impl JsonPattern {
 
     fn are_fields_like(&self, expected: &Map<String, Value>, actual: &Map<String, Value>) -> bool {
         (self.ignore_extras || expected.len() == actual.len())
-            && expected.iter().all(|(key, value)| actual.get(key).is_some_and(|found| self.is_like(value, found)))
+            && expected.iter().all(|(key, value)| {
+                actual
+                    .get(key)
+                    .is_some_and(|found| self.is_like(value, found))
+            })
     }
 
     fn are_elements_like(&self, expected: &[Value], actual: &[Value]) -> bool {
@@ -55,16 +71,24 @@ impl JsonPattern {
         if self.ignore_order {
             return self.can_pair(expected, actual);
         }
-        expected.iter().zip(actual).all(|(expected, actual)| self.is_like(expected, actual))
+        expected
+            .iter()
+            .zip(actual)
+            .all(|(expected, actual)| self.is_like(expected, actual))
     }
 
-    /// True if each expected element can have an actual one of its own. Taking the first that is alike would not do:
-    /// `{"a":1}` is like `{"a":1,"b":2}` when extras are ignored, though another element may need just that one.
+    /// True if each expected element can have an actual one of its own. Taking the first that is
+    /// alike would not do: `{"a":1}` is like `{"a":1,"b":2}` when extras are ignored, though
+    /// another element may need just that one.
     fn can_pair(&self, expected: &[Value], actual: &[Value]) -> bool {
         let alike: Vec<Vec<usize>> = expected
             .iter()
             .map(|one| {
-                (0..).zip(actual).filter(|(_, other)| self.is_like(one, other)).map(|(index, _)| index).collect()
+                (0..)
+                    .zip(actual)
+                    .filter(|(_, other)| self.is_like(one, other))
+                    .map(|(index, _)| index)
+                    .collect()
             })
             .collect();
         let mut owner = vec![None; actual.len()];
@@ -72,14 +96,17 @@ impl JsonPattern {
     }
 }
 
-/// One step of the augmenting-path algorithm for bipartite matching (Kuhn, 1955): finds a partner for `start`, moving
-/// the partners of others where they have another choice. Without recursion, for arrays may be long.
+/// One step of the augmenting-path algorithm for bipartite matching (Kuhn, 1955): finds a partner
+/// for `start`, moving the partners of others where they have another choice. Without recursion,
+/// for arrays may be long.
 fn augment(start: usize, alike: &[Vec<usize>], owner: &mut [Option<usize>]) -> bool {
     let mut reached_from = vec![None; owner.len()];
     let mut open = vec![start];
     while let Some(one) = open.pop() {
         for &other in alike.get(one).into_iter().flatten() {
-            let Some(seen @ None) = reached_from.get_mut(other) else { continue };
+            let Some(seen @ None) = reached_from.get_mut(other) else {
+                continue;
+            };
             *seen = Some(one);
             let Some(next) = owner.get(other).copied().flatten() else {
                 reassign(other, &reached_from, owner);
@@ -95,7 +122,8 @@ fn augment(start: usize, alike: &[Vec<usize>], owner: &mut [Option<usize>]) -> b
 fn reassign(free: usize, reached_from: &[Option<usize>], owner: &mut [Option<usize>]) {
     let mut other = free;
     while let Some(one) = reached_from.get(other).copied().flatten() {
-        // What `one` owned until now goes to the one that reached it by that; the one at the start owned nothing.
+        // What `one` owned until now goes to the one that reached it by that; the one at the start
+        // owned nothing.
         let before = owner.iter().position(|owned| *owned == Some(one));
         if let Some(slot) = owner.get_mut(other) {
             *slot = Some(one);
@@ -105,9 +133,11 @@ fn reassign(free: usize, reached_from: &[Option<usize>], owner: &mut [Option<usi
     }
 }
 
-/// True if two numbers have one value: `1`, `1.0` and `1e0` do (`matching/NormalisedNumberComparator.java`).
+/// True if two numbers have one value: `1`, `1.0` and `1e0` do
+/// (`matching/NormalisedNumberComparator.java`).
 ///
-/// Fractions are compared as 64-bit floating-point numbers, where WireMock compares all their digits.
+/// Fractions are compared as 64-bit floating-point numbers, where WireMock compares all their
+/// digits.
 fn is_same_number(one: &Number, other: &Number) -> bool {
     one == other || ((one.is_f64() || other.is_f64()) && one.as_f64() == other.as_f64())
 }
@@ -115,9 +145,8 @@ fn is_same_number(one: &Number, other: &Number) -> bool {
 /// Return JSON that stands in a mapping file as such, or in a text.
 pub(super) fn json_operand(operand: &Node<'_>) -> Result<Value, Problem> {
     match operand.value() {
-        Value::String(json) => {
-            text::parse(json.as_bytes()).map_err(|error| operand.malformed(format!("not JSON: {error}")))
-        }
+        Value::String(json) => text::parse(json.as_bytes())
+            .map_err(|error| operand.malformed(format!("not JSON: {error}"))),
         inline => Ok(inline.clone()),
     }
 }
@@ -145,10 +174,17 @@ mod tests {
     #[test]
     fn equality_and_its_two_liberties() {
         let (strict, order) = (json!({}), json!({"ignoreArrayOrder": true}));
-        let (extras, both) =
-            (json!({"ignoreExtraElements": true}), json!({"ignoreArrayOrder": "true", "ignoreExtraElements": true}));
+        let (extras, both) = (
+            json!({"ignoreExtraElements": true}),
+            json!({"ignoreArrayOrder": "true", "ignoreExtraElements": true}),
+        );
         let table = [
-            (&strict, json!({"a": 1, "b": [1, 2]}), json!({"b": [1.0, 2e0], "a": 1}), true),
+            (
+                &strict,
+                json!({"a": 1, "b": [1, 2]}),
+                json!({"b": [1.0, 2e0], "a": 1}),
+                true,
+            ),
             (&strict, json!({"a": 1}), json!({"a": 1, "b": 2}), false),
             (&strict, json!({"a": null}), json!({}), false),
             (&strict, json!([1, 2]), json!([2, 1]), false),
@@ -157,31 +193,65 @@ mod tests {
             (&order, json!([1, 2, 2]), json!([2, 1, 2]), true),
             (&order, json!([1, 1, 2]), json!([2, 1, 2]), false),
             (&order, json!([1]), json!([1, 2]), false),
-            (&extras, json!({"a": {"b": 1}}), json!({"a": {"b": 1, "c": 2}, "d": 3}), true),
+            (
+                &extras,
+                json!({"a": {"b": 1}}),
+                json!({"a": {"b": 1, "c": 2}, "d": 3}),
+                true,
+            ),
             (&extras, json!({"a": 1}), json!({}), false),
             (&extras, json!([1, 2]), json!([1, 2, 3]), true),
             (&extras, json!([1, 2]), json!([0, 1, 2]), false),
             (&extras, json!([1, 2]), json!([1]), false),
             (&both, json!([2, 1]), json!([0, 1, 2]), true),
             // The first expected element would also take what the second one needs.
-            (&both, json!([{"a": 1}, {"a": 1, "b": 2}]), json!([{"a": 1, "b": 2}, {"a": 1}]), true),
-            (&both, json!([{"a": 1}, {"a": 1, "b": 2}]), json!([{"a": 1}, {"a": 1}]), false),
+            (
+                &both,
+                json!([{"a": 1}, {"a": 1, "b": 2}]),
+                json!([{"a": 1, "b": 2}, {"a": 1}]),
+                true,
+            ),
+            (
+                &both,
+                json!([{"a": 1}, {"a": 1, "b": 2}]),
+                json!([{"a": 1}, {"a": 1}]),
+                false,
+            ),
         ];
         for (liberties, expected, actual, is_match) in table {
             let mut read = liberties.clone();
             read["equalToJson"] = expected.clone();
-            assert_eq!(pattern(&read).unwrap().is_match(&actual), is_match, "{expected} {liberties} {actual}");
+            assert_eq!(
+                pattern(&read).unwrap().is_match(&actual),
+                is_match,
+                "{expected} {liberties} {actual}"
+            );
         }
     }
 
     #[test]
     fn what_cannot_be_compared_is_refused() {
-        let placeholder = pattern(&json!({"equalToJson": {"a": ["${json-unit.any-string}"]}})).unwrap_err();
-        assert!(placeholder.to_string().contains("JsonUnit"), "{placeholder}");
+        let placeholder =
+            pattern(&json!({"equalToJson": {"a": ["${json-unit.any-string}"]}})).unwrap_err();
+        assert!(
+            placeholder.to_string().contains("JsonUnit"),
+            "{placeholder}"
+        );
         let broken = pattern(&json!({"equalToJson": "{\"a\": }"})).unwrap_err();
-        assert!(broken.to_string().starts_with("/equalToJson: not JSON: line 1"), "{broken}");
-        let nothing = pattern(&json!({"equalToJson": " // null and void"})).and(pattern(&json!({"equalToJson": ""})));
-        assert!(nothing.unwrap_err().to_string().contains("there is no value"));
+        assert!(
+            broken
+                .to_string()
+                .starts_with("/equalToJson: not JSON: line 1"),
+            "{broken}"
+        );
+        let nothing = pattern(&json!({"equalToJson": " // null and void"}))
+            .and(pattern(&json!({"equalToJson": ""})));
+        assert!(
+            nothing
+                .unwrap_err()
+                .to_string()
+                .contains("there is no value")
+        );
         assert!(pattern(&json!({"equalToJson": {}, "ignoreArrayOrder": 3})).is_err());
     }
 

@@ -27,8 +27,8 @@ pub(crate) struct JsonSchema(Arc<Validator>);
 
 #[cfg(feature = "json-schema")]
 impl JsonSchema {
-    /// Reads `{"matchesJsonSchema": .., "schemaVersion": "V202012"}`. The schema may be JSON, or a text that holds JSON; a
-    /// `$schema` in it counts before the version beside it.
+    /// Reads `{"matchesJsonSchema": .., "schemaVersion": "V202012"}`. The schema may be JSON, or a
+    /// text that holds JSON; a `$schema` in it counts before the version beside it.
     pub(crate) fn read(node: &Node<'_>, operand: &Node<'_>) -> Result<Self, Problem> {
         let schema = json_operand(operand)?;
         if has_nullable(&schema) {
@@ -37,27 +37,36 @@ impl JsonSchema {
         let mut options = jsonschema::options();
         if let Some(version) = node.get("schemaVersion") {
             let name = version.text()?;
-            let draft = DRAFTS.iter().find(|(known, _)| *known == name).map(|(_, draft)| *draft);
+            let draft = DRAFTS
+                .iter()
+                .find(|(known, _)| *known == name)
+                .map(|(_, draft)| *draft);
             let known = || DRAFTS.map(|(known, _)| known).join(", ");
             let draft = draft.ok_or_else(|| {
-                version.malformed(format!("`{name}` is not a valid version: write one of {}", known()))
+                version.malformed(format!(
+                    "`{name}` is not a valid version: write one of {}",
+                    known()
+                ))
             })?;
             if schema.get("$schema").is_none() {
                 options = options.with_draft(draft);
             }
         }
-        let schema =
-            options.build(&schema).map_err(|error| operand.malformed(format!("not a JSON schema: {error}")))?;
+        let schema = options
+            .build(&schema)
+            .map_err(|error| operand.malformed(format!("not a JSON schema: {error}")))?;
         Ok(Self(Arc::new(schema)))
     }
 
-    /// True if `text` is JSON of the schema. What is no JSON is a text; so is, if need be, what is neither array nor object.
+    /// True if `text` is JSON of the schema. What is no JSON is a text; so is, if need be, what is
+    /// neither array nor object.
     pub(crate) fn is_match(&self, text: &str, json: Option<&Value>) -> bool {
         let is_text = || self.0.is_valid(&Value::String(text.to_owned()));
         match json {
             None => is_text(),
             Some(json) => {
-                self.0.is_valid(json) || (!json.is_object() && !json.is_array() && !json.is_string() && is_text())
+                self.0.is_valid(json)
+                    || (!json.is_object() && !json.is_array() && !json.is_string() && is_text())
             }
         }
     }
@@ -67,7 +76,9 @@ impl JsonSchema {
 #[cfg(feature = "json-schema")]
 fn has_nullable(schema: &Value) -> bool {
     match schema {
-        Value::Object(fields) => fields.contains_key("nullable") || fields.values().any(has_nullable),
+        Value::Object(fields) => {
+            fields.contains_key("nullable") || fields.values().any(has_nullable)
+        }
         Value::Array(elements) => elements.iter().any(has_nullable),
         _ => false,
     }
@@ -106,10 +117,16 @@ mod tests {
         let pattern = json!({"matchesJsonSchema": {"type": "object"}});
         let node = Node::root(&pattern);
         let operand = node.get("matchesJsonSchema").unwrap();
-        let refusal = "`matchesJsonSchema` in a build without `--features json-schema` is not supported";
+        let refusal =
+            "`matchesJsonSchema` in a build without `--features json-schema` is not supported";
         assert_eq!(without_validator(&operand).what.to_string(), refusal);
         let read = JsonSchema::read(&node, &operand);
-        assert_eq!(read.err().map(|problem| problem.what.to_string()).as_deref(), REFUSED.then_some(refusal));
+        assert_eq!(
+            read.err()
+                .map(|problem| problem.what.to_string())
+                .as_deref(),
+            REFUSED.then_some(refusal)
+        );
     }
 
     const REFUSED: bool = cfg!(not(feature = "json-schema"));

@@ -43,8 +43,9 @@ pub(crate) struct Loaded<R> {
 
 /// Loads all stubs below `root`. No stubs at all is no error.
 ///
-/// Stubs are added file by file in the order of their paths, within a file as they come; among stubs of one priority
-/// the last one added answers. WireMock takes files as the file system lists them, which is no order to rely on.
+/// Stubs are added file by file in the order of their paths, within a file as they come; among
+/// stubs of one priority the last one added answers. WireMock takes files as the file system lists
+/// them, which is no order to rely on.
 ///
 /// `read_reply` reads what is under a stub's `response`, or makes an answer when that is absent.
 pub(crate) fn load<R>(
@@ -52,17 +53,25 @@ pub(crate) fn load<R>(
     on_unsupported: OnUnsupported,
     read_reply: impl Fn(Option<&Node<'_>>) -> Result<R, Problem>,
 ) -> Result<Loaded<R>, LoadError> {
-    fs::read_dir(root).map_err(|error| LoadError::Root { path: root.to_owned(), error })?;
+    fs::read_dir(root).map_err(|error| LoadError::Root {
+        path: root.to_owned(),
+        error,
+    })?;
     let mappings = root.join(MAPPINGS);
     if !mappings.is_dir() {
-        return Err(LoadError::NoMappings { path: root.to_owned() });
+        return Err(LoadError::NoMappings {
+            path: root.to_owned(),
+        });
     }
     let mut reading = LoadProgress::new(on_unsupported, read_reply);
     let mut files = Vec::new();
     reading.list(&mappings, &mut Vec::new(), &mut files);
     files.sort();
     for path in &files {
-        let name = path.strip_prefix(&mappings).unwrap_or(path).to_string_lossy();
+        let name = path
+            .strip_prefix(&mappings)
+            .unwrap_or(path)
+            .to_string_lossy();
         match read_file(path) {
             Ok(text) => reading.document(&name, &text),
             Err(why) => reading.finding(&name, &why),
@@ -109,10 +118,13 @@ impl<R, F: Fn(Option<&Node<'_>>) -> Result<R, Problem>> LoadProgress<R, F> {
         }
     }
 
-    /// Lists the mapping files below `directory`. `above` are the directories that led here, for links may lead back.
+    /// Lists the mapping files below `directory`. `above` are the directories that led here, for
+    /// links may lead back.
     fn list(&mut self, directory: &Path, above: &mut Vec<PathBuf>, files: &mut Vec<PathBuf>) {
         let listed = fs::canonicalize(directory).and_then(|real| {
-            let entries: io::Result<Vec<_>> = fs::read_dir(directory)?.map(|entry| Ok(entry?.path())).collect();
+            let entries: io::Result<Vec<_>> = fs::read_dir(directory)?
+                .map(|entry| Ok(entry?.path()))
+                .collect();
             Ok((real, entries?))
         });
         let name = || directory.to_string_lossy();
@@ -128,7 +140,10 @@ impl<R, F: Fn(Option<&Node<'_>>) -> Result<R, Problem>> LoadProgress<R, F> {
         for path in entries {
             if path.is_dir() {
                 self.list(&path, above, files);
-            } else if path.file_name().is_some_and(|name| name.as_encoded_bytes().ends_with(b".json")) {
+            } else if path
+                .file_name()
+                .is_some_and(|name| name.as_encoded_bytes().ends_with(b".json"))
+            {
                 files.push(path);
             }
         }
@@ -142,12 +157,20 @@ impl<R, F: Fn(Option<&Node<'_>>) -> Result<R, Problem>> LoadProgress<R, F> {
             Err(error) => return self.finding(file, &error),
         };
         let root = Node::root(&document);
-        let Some(mappings) = root.get("mappings") else { return self.stub(file, &root, (StubPlace::Document, 0)) };
-        for problem in root.unknown_fields("mappings meta $schema").into_iter().flatten() {
+        let Some(mappings) = root.get("mappings") else {
+            return self.stub(file, &root, (StubPlace::Document, 0));
+        };
+        for problem in root
+            .unknown_fields("mappings meta $schema")
+            .into_iter()
+            .flatten()
+        {
             self.finding(file, &problem);
         }
         match mappings.elements() {
-            Ok(stubs) => (0..).zip(stubs).for_each(|(index, stub)| self.stub(file, &stub, (StubPlace::Element, index))),
+            Ok(stubs) => (0..)
+                .zip(stubs)
+                .for_each(|(index, stub)| self.stub(file, &stub, (StubPlace::Element, index))),
             Err(problem) => self.finding(file, &problem),
         }
     }
@@ -161,7 +184,14 @@ impl<R, F: Fn(Option<&Node<'_>>) -> Result<R, Problem>> LoadProgress<R, F> {
     }
 
     fn add(&mut self, file: &str, node: &Node<'_>, stub: Stub<R>) {
-        let here = format!("{file}, {}", if node.pointer().is_empty() { "the whole document" } else { node.pointer() });
+        let here = format!(
+            "{file}, {}",
+            if node.pointer().is_empty() {
+                "the whole document"
+            } else {
+                node.pointer()
+            }
+        );
         if let Some(there) = self.ids.get(&stub.id) {
             let what = format!("the id {} is already taken by the stub at {there}", stub.id);
             self.finding(file, &node.malformed(what));
@@ -173,8 +203,12 @@ impl<R, F: Fn(Option<&Node<'_>>) -> Result<R, Problem>> LoadProgress<R, F> {
 
     /// A stub may be left out if all that is wrong with it is that it asks for too much.
     fn refuse(&mut self, file: &str, problems: Vec<Problem>) {
-        let can_skip = problems.iter().all(|problem| matches!(problem.what, ValueProblem::Unsupported(_)));
-        let findings = problems.into_iter().map(|problem| (file.to_owned(), problem.to_string()));
+        let can_skip = problems
+            .iter()
+            .all(|problem| matches!(problem.what, ValueProblem::Unsupported(_)));
+        let findings = problems
+            .into_iter()
+            .map(|problem| (file.to_owned(), problem.to_string()));
         if can_skip && self.on_unsupported == OnUnsupported::Skip {
             self.skipped += 1;
             self.warnings.0.extend(findings);
@@ -192,7 +226,11 @@ impl<R, F: Fn(Option<&Node<'_>>) -> Result<R, Problem>> LoadProgress<R, F> {
             return Err(LoadError::Wrong(self.wrong));
         }
         let stubs = Stubs::new(self.stubs, self.names);
-        Ok(Loaded { stubs, skipped: self.skipped, warnings: self.warnings })
+        Ok(Loaded {
+            stubs,
+            skipped: self.skipped,
+            warnings: self.warnings,
+        })
     }
 }
 
@@ -205,9 +243,14 @@ fn read_file(path: &Path) -> Result<Vec<u8>, String> {
     }
     let mut text = Vec::new();
     let file = File::open(path).map_err(|error| error.to_string())?;
-    file.take(MAX_FILE_BYTES + 1).read_to_end(&mut text).map_err(|error| error.to_string())?;
+    file.take(MAX_FILE_BYTES + 1)
+        .read_to_end(&mut text)
+        .map_err(|error| error.to_string())?;
     if text.len() as u64 > MAX_FILE_BYTES {
-        return Err(format!("larger than {} MiB; split it into several files", MAX_FILE_BYTES >> 20));
+        return Err(format!(
+            "larger than {} MiB; split it into several files",
+            MAX_FILE_BYTES >> 20
+        ));
     }
     Ok(text)
 }
@@ -234,10 +277,14 @@ mod tests {
 
     /// Answers are the status that stubs name; other fields of a response are not served.
     fn status(response: Option<&Node<'_>>) -> Result<i64, Problem> {
-        let Some(response) = response else { return Ok(200) };
+        let Some(response) = response else {
+            return Ok(200);
+        };
         match response.get("proxyBaseUrl") {
             Some(proxy) => Err(proxy.unsupported("`proxyBaseUrl`")),
-            None => response.get("status").map_or(Ok(200), |status| status.integer()),
+            None => response
+                .get("status")
+                .map_or(Ok(200), |status| status.integer()),
         }
     }
 
@@ -248,18 +295,36 @@ mod tests {
     #[test]
     fn files_are_read_in_the_order_of_their_paths() {
         let root = directory(&[
-            ("mappings/b.json", "{'name': 'b'} // single quotes and a comment"),
-            ("mappings/a/z.json", r#"{"mappings": [{"name": "z0"}, {"name": "z1"}], "meta": {"total": 2}}"#),
-            ("mappings/a/deep/er/c.json", r#"{"name": "c", "response": {"status": 418}}"#),
+            (
+                "mappings/b.json",
+                "{'name': 'b'} // single quotes and a comment",
+            ),
+            (
+                "mappings/a/z.json",
+                r#"{"mappings": [{"name": "z0"}, {"name": "z1"}], "meta": {"total": 2}}"#,
+            ),
+            (
+                "mappings/a/deep/er/c.json",
+                r#"{"name": "c", "response": {"status": 418}}"#,
+            ),
             ("mappings/notes.txt", "no JSON"),
             ("mappings/UPPER.JSON", "no JSON either, by WireMock's rule"),
             ("__files/body.json", "not a stub"),
         ]);
         let loaded = load_all(&root, OnUnsupported::Refuse).unwrap();
-        let names: Vec<_> = loaded.stubs.iter().map(|stub| stub.json["name"].as_str().unwrap()).collect();
+        let names: Vec<_> = loaded
+            .stubs
+            .iter()
+            .map(|stub| stub.json["name"].as_str().unwrap())
+            .collect();
         assert_eq!(names, ["b", "z1", "z0", "c"], "the last added comes first");
-        let found = Request::get("/").see(|asked| loaded.stubs.find(asked, |_, _| true)).map(|stub| stub.reply);
-        assert_eq!((found, loaded.skipped, loaded.warnings), (Some(200), 0, StubProblems::default()));
+        let found = Request::get("/")
+            .see(|asked| loaded.stubs.find(asked, |_, _| true))
+            .map(|stub| stub.reply);
+        assert_eq!(
+            (found, loaded.skipped, loaded.warnings),
+            (Some(200), 0, StubProblems::default())
+        );
         let again = load_all(&root, OnUnsupported::Refuse).unwrap();
         let ids = |loaded: &Stubs<i64>| loaded.iter().map(|stub| stub.id).collect::<Vec<_>>();
         assert_eq!(ids(&loaded.stubs), ids(&again.stubs));
@@ -268,11 +333,20 @@ mod tests {
     #[test]
     fn no_stubs_are_fine_and_no_directory_is_not() {
         let empty = directory(&[("mappings/.keep", "")]);
-        assert_eq!(load_all(&empty, OnUnsupported::Refuse).unwrap().stubs.len(), 0);
+        assert_eq!(
+            load_all(&empty, OnUnsupported::Refuse).unwrap().stubs.len(),
+            0
+        );
         let bare = directory(&[("some.json", "{}")]);
         let error = load_all(&bare, OnUnsupported::Refuse).unwrap_err();
-        assert!(error.to_string().contains("expected mapping files as `mappings/**/*.json`"), "{error}");
-        let missing = load(&bare.path().join("missing"), OnUnsupported::Refuse, status).unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .contains("expected mapping files as `mappings/**/*.json`"),
+            "{error}"
+        );
+        let missing =
+            load(&bare.path().join("missing"), OnUnsupported::Refuse, status).unwrap_err();
         assert!(matches!(missing, LoadError::Root { .. }), "{missing}");
     }
 
@@ -284,9 +358,18 @@ mod tests {
                 "mappings/b.json",
                 r#"{"mappings": [{"request": {"urlPaht": "/"}}, {"response": {"status": "x"}}], "x": 1}"#,
             ),
-            ("mappings/c.json", r#"{"response": {"proxyBaseUrl": "http://example.org"}}"#),
-            ("mappings/d.json", r#"{"id": "6d3d5c8e-3a0f-4f9e-9d6e-0c2b8c1f7a55"}"#),
-            ("mappings/e.json", r#"{"mappings": [{}, {"uuid": "6d3d5c8e-3a0f-4f9e-9d6e-0c2b8c1f7a55"}]}"#),
+            (
+                "mappings/c.json",
+                r#"{"response": {"proxyBaseUrl": "http://example.org"}}"#,
+            ),
+            (
+                "mappings/d.json",
+                r#"{"id": "6d3d5c8e-3a0f-4f9e-9d6e-0c2b8c1f7a55"}"#,
+            ),
+            (
+                "mappings/e.json",
+                r#"{"mappings": [{}, {"uuid": "6d3d5c8e-3a0f-4f9e-9d6e-0c2b8c1f7a55"}]}"#,
+            ),
             ("mappings/f.json", "[]"),
             ("mappings/g.json", ""),
             ("mappings/h.json", r#"{"mappings": {}}"#),
@@ -295,7 +378,9 @@ mod tests {
         symlink("nowhere", root.path().join("mappings/j.json")).unwrap();
         symlink("/dev/null", root.path().join("mappings/k.json")).unwrap();
         symlink(".", root.path().join("mappings/loop")).unwrap();
-        let error = load_all(&root, OnUnsupported::Refuse).unwrap_err().to_string();
+        let error = load_all(&root, OnUnsupported::Refuse)
+            .unwrap_err()
+            .to_string();
         let expected = [
             "/loop: this directory holds a link to itself",
             "a.json: line 2, column 15: ",
@@ -322,16 +407,24 @@ mod tests {
     fn what_asks_for_too_much_can_be_left_out_but_not_what_is_wrong() {
         let too_much = r#"{"response": {"proxyBaseUrl": "x"}, "request": {"port": 1}}"#;
         let both = r#"{"response": {"proxyBaseUrl": "x"}, "request": {"urlPth": "/"}}"#;
-        let root = directory(&[("mappings/a.json", too_much), ("mappings/b.json", r#"{"name": "b"}"#)]);
+        let root = directory(&[
+            ("mappings/a.json", too_much),
+            ("mappings/b.json", r#"{"name": "b"}"#),
+        ]);
         let loaded = load_all(&root, OnUnsupported::Skip).unwrap();
-        assert_eq!((loaded.stubs.len(), loaded.skipped, loaded.warnings.0.len()), (1, 1, 2));
+        assert_eq!(
+            (loaded.stubs.len(), loaded.skipped, loaded.warnings.0.len()),
+            (1, 1, 2)
+        );
         assert_eq!(
             loaded.warnings.to_string(),
             "a.json: /request/port: `port` is not supported\na.json: /response/proxyBaseUrl: `proxyBaseUrl` is not supported"
         );
         assert!(load_all(&root, OnUnsupported::Refuse).is_err());
         fs::write(root.path().join("mappings/c.json"), both).unwrap();
-        let LoadError::Wrong(report) = load_all(&root, OnUnsupported::Skip).unwrap_err() else { panic!() };
+        let LoadError::Wrong(report) = load_all(&root, OnUnsupported::Skip).unwrap_err() else {
+            panic!()
+        };
         assert_eq!(report.0.len(), 2, "{report}");
     }
 
@@ -340,7 +433,12 @@ mod tests {
         let not = format!("{}{{}}{}", r#"{"not":"#.repeat(480), "}".repeat(480));
         let text = format!(r#"{{"request": {{"cookies": {{"a": {not}}}}}}}"#);
         let error = parse(text.as_bytes(), OnUnsupported::Refuse, |_| Ok(())).unwrap_err();
-        assert!(error.to_string().contains("nested deeper than 64 is not supported"), "{error}");
+        assert!(
+            error
+                .to_string()
+                .contains("nested deeper than 64 is not supported"),
+            "{error}"
+        );
     }
 
     /// Mappings that hold every field and every operator.
@@ -368,14 +466,27 @@ mod tests {
     /// Reads it, and asks what was read for a request. What comes of it does not matter.
     fn try_out(text: &[u8]) {
         if let Ok(loaded) = parse(text, OnUnsupported::Skip, |_| Ok(())) {
-            let request = Request { body: r#"{"a": [{}, 1]}"#, ..Request::get("/a/1/b?q=X") };
+            let request = Request {
+                body: r#"{"a": [{}, 1]}"#,
+                ..Request::get("/a/1/b?q=X")
+            };
             request.see(|asked| loaded.stubs.find(asked, |_, _| true).is_some());
         }
     }
 
     #[test]
     fn the_seed_is_right() {
-        assert_eq!(parse(seed().to_string().as_bytes(), OnUnsupported::Refuse, |_| Ok(())).unwrap().stubs.len(), 2);
+        assert_eq!(
+            parse(
+                seed().to_string().as_bytes(),
+                OnUnsupported::Refuse,
+                |_| Ok(())
+            )
+            .unwrap()
+            .stubs
+            .len(),
+            2
+        );
     }
 
     proptest! {

@@ -1,4 +1,5 @@
-//! The stubs that a target starts with: loaded once, before any process of it exists, and part of its configuration.
+//! The stubs that a target starts with: loaded once, before any process of it exists, and part of
+//! its configuration.
 //!
 //! It must not know how they change at run time.
 
@@ -21,19 +22,22 @@ struct Inner {
 }
 
 impl Mappings {
-    /// Loads `mappings/**/*.json` below `root`, with the bodies that they name in `__files` beside it.
+    /// Loads `mappings/**/*.json` below `root`, with the bodies that they name in `__files` beside
+    /// it.
     ///
-    /// Stubs are added file by file in the order of their paths, within a file as they come; among stubs of one priority
-    /// the last one added answers.
+    /// Stubs are added file by file in the order of their paths, within a file as they come; among
+    /// stubs of one priority the last one added answers.
     ///
     /// # Errors
     ///
-    /// There are no such files, or something in them is not as WireMock's format asks, or is not served here; all of it
-    /// is said at once, with file and JSON pointer. With [`OnUnsupported::Skip`], stubs that are right and not served
-    /// are no error.
+    /// There are no such files, or something in them is not as WireMock's format asks, or is not
+    /// served here; all of it is said at once, with file and JSON pointer. With
+    /// [`OnUnsupported::Skip`], stubs that are right and not served are no error.
     pub fn load(root: &Path, on_unsupported: OnUnsupported) -> Result<Self, LoadError> {
         let files = Files::Under(root.join("__files"));
-        let loaded = load(root, on_unsupported, |response| Reply::read(response, &files))?;
+        let loaded = load(root, on_unsupported, |response| {
+            Reply::read(response, &files)
+        })?;
         Ok(Self(Arc::new(Inner { loaded, files })))
     }
 
@@ -44,7 +48,9 @@ impl Mappings {
     /// As for [`Mappings::load`].
     pub fn parse(text: &[u8], on_unsupported: OnUnsupported) -> Result<Self, LoadError> {
         let files = Files::None;
-        let loaded = parse(text, on_unsupported, |response| Reply::read(response, &files))?;
+        let loaded = parse(text, on_unsupported, |response| {
+            Reply::read(response, &files)
+        })?;
         Ok(Self(Arc::new(Inner { loaded, files })))
     }
 
@@ -83,8 +89,8 @@ impl Mappings {
         limits
     }
 
-    /// Asks all stubs for one thing and another, and has each of them answer. There is nothing to see: a fuzzer of
-    /// mapping files wants to know that it comes to an end.
+    /// Asks all stubs for one thing and another, and has each of them answer. There is nothing to
+    /// see: a fuzzer of mapping files wants to know that it comes to an end.
     #[cfg(any(test, fuzzing))]
     pub fn rehearse(&self) {
         super::fuzzing::rehearse(self.stubs());
@@ -113,6 +119,8 @@ mod tests {
             {"request": {"bodyPatterns": [{"equalToJson": {"n": 1500}, "ignoreExtraElements": true}]},
              "response": {"delayDistribution": {"type": "lognormal", "median": 5, "sigma": 0.5}, "jsonBody": {"a": []}}}
         ]}"#;
-        Mappings::parse(mapping, OnUnsupported::Refuse).unwrap().rehearse();
+        Mappings::parse(mapping, OnUnsupported::Refuse)
+            .unwrap()
+            .rehearse();
     }
 }

@@ -19,7 +19,8 @@ pub(crate) enum MethodPattern {
 }
 
 impl MethodPattern {
-    /// Reads a name, `ANY`, `GET_OR_HEAD`, or what 4.x has: `{"oneOf": [..]}` and `{"noneOf": [..]}`.
+    /// Reads a name, `ANY`, `GET_OR_HEAD`, or what 4.x has: `{"oneOf": [..]}` and
+    /// `{"noneOf": [..]}`.
     pub(crate) fn read(node: &Node<'_>) -> Result<Self, Problem> {
         if let Value::String(name) = node.value() {
             return match name.as_str() {
@@ -29,7 +30,11 @@ impl MethodPattern {
             };
         }
         node.only("oneOf noneOf")?;
-        let methods = |list: Node<'_>| list.elements()?.map(|name| method(&name)).collect::<Result<Vec<_>, _>>();
+        let methods = |list: Node<'_>| {
+            list.elements()?
+                .map(|name| method(&name))
+                .collect::<Result<Vec<_>, _>>()
+        };
         match (node.get("oneOf"), node.get("noneOf")) {
             (Some(list), None) => methods(list).map(Self::OneOf),
             (None, Some(list)) => methods(list).map(Self::NoneOf),
@@ -51,7 +56,8 @@ fn method(node: &Node<'_>) -> Result<Method, Problem> {
     Method::from_bytes(node.text()?.as_bytes()).map_err(|_| node.malformed("not a method"))
 }
 
-/// WireMock turns the request's method to upper case first, but not the stub's: a stub for `get` never matches.
+/// WireMock turns the request's method to upper case first, but not the stub's: a stub for `get`
+/// never matches.
 fn is_method(pattern: &Method, method: &Method) -> bool {
     let (pattern, method) = (pattern.as_str().bytes(), method.as_str().bytes());
     pattern.eq(method.map(|byte| byte.to_ascii_uppercase()))
@@ -82,7 +88,11 @@ mod tests {
         ];
         for (read, method, expected) in table {
             let pattern = MethodPattern::read(&Node::root(&read)).unwrap();
-            assert_eq!(pattern.is_match(&method.parse().unwrap()), expected, "{read} on {method}");
+            assert_eq!(
+                pattern.is_match(&method.parse().unwrap()),
+                expected,
+                "{read} on {method}"
+            );
         }
     }
 }

@@ -1,5 +1,5 @@
-//! One place in a mapping file: a JSON value and its JSON pointer, so that every problem with it is reported with its place.
-//! All code that reads mapping files uses it.
+//! One place in a mapping file: a JSON value and its JSON pointer, so that every problem with it is
+//! reported with its place. All code that reads mapping files uses it.
 //!
 //! It must not know what a stub is.
 
@@ -44,7 +44,10 @@ pub(crate) struct Node<'v> {
 impl<'v> Node<'v> {
     /// The whole document.
     pub(crate) fn root(value: &'v Value) -> Self {
-        Self { value, pointer: String::new() }
+        Self {
+            value,
+            pointer: String::new(),
+        }
     }
 
     /// The value itself.
@@ -62,23 +65,34 @@ impl<'v> Node<'v> {
         self.pointer.matches('/').count()
     }
 
-    /// The field `key` of an object. `null` counts as absent, as it does for WireMock; so does any field of a value
-    /// that is no object.
+    /// The field `key` of an object. `null` counts as absent, as it does for WireMock; so does any
+    /// field of a value that is no object.
     pub(crate) fn get(&self, key: &str) -> Option<Self> {
         let value = self.value.get(key).filter(|value| !value.is_null())?;
         Some(self.child(value, key))
     }
 
     /// The fields of an object, `null`s included.
-    pub(crate) fn fields(&self) -> Result<impl Iterator<Item = (&'v str, Self)> + use<'v, '_>, Problem> {
-        let Value::Object(fields) = self.value else { return Err(self.expected("an object")) };
-        Ok(fields.iter().map(|(key, value)| (key.as_str(), self.child(value, key))))
+    pub(crate) fn fields(
+        &self,
+    ) -> Result<impl Iterator<Item = (&'v str, Self)> + use<'v, '_>, Problem> {
+        let Value::Object(fields) = self.value else {
+            return Err(self.expected("an object"));
+        };
+        Ok(fields
+            .iter()
+            .map(|(key, value)| (key.as_str(), self.child(value, key))))
     }
 
     /// The elements of an array.
     pub(crate) fn elements(&self) -> Result<impl Iterator<Item = Self> + use<'v, '_>, Problem> {
-        let Value::Array(elements) = self.value else { return Err(self.expected("an array")) };
-        Ok(elements.iter().enumerate().map(|(index, value)| self.child(value, &index.to_string())))
+        let Value::Array(elements) = self.value else {
+            return Err(self.expected("an array"));
+        };
+        Ok(elements
+            .iter()
+            .enumerate()
+            .map(|(index, value)| self.child(value, &index.to_string())))
     }
 
     /// A text.
@@ -88,7 +102,9 @@ impl<'v> Node<'v> {
 
     /// A whole number of 64 bits.
     pub(crate) fn integer(&self) -> Result<i64, Problem> {
-        self.value.as_i64().ok_or_else(|| self.expected("a whole number"))
+        self.value
+            .as_i64()
+            .ok_or_else(|| self.expected("a whole number"))
     }
 
     /// A number.
@@ -98,11 +114,13 @@ impl<'v> Node<'v> {
 
     /// `true` or `false`.
     pub(crate) fn truth(&self) -> Result<bool, Problem> {
-        self.value.as_bool().ok_or_else(|| self.expected("true or false"))
+        self.value
+            .as_bool()
+            .ok_or_else(|| self.expected("true or false"))
     }
 
-    /// True if the field `key` of an object says true; absent is false. The texts "true" and "false" will do, as they do
-    /// for WireMock.
+    /// True if the field `key` of an object says true; absent is false. The texts "true" and
+    /// "false" will do, as they do for WireMock.
     pub(crate) fn is_set(&self, key: &str) -> Result<bool, Problem> {
         match self.get(key) {
             None => Ok(false),
@@ -119,27 +137,39 @@ impl<'v> Node<'v> {
         self.problem(ValueProblem::Malformed(what.into()))
     }
 
-    /// The value asks for something that is not served here; `feature` reads before "is not supported".
+    /// The value asks for something that is not served here; `feature` reads before "is not
+    /// supported".
     pub(crate) fn unsupported(&self, feature: impl Into<String>) -> Problem {
         self.problem(ValueProblem::Unsupported(feature.into()))
     }
 
     /// Give a problem with the value its place.
     pub(crate) fn problem(&self, what: ValueProblem) -> Problem {
-        Problem { pointer: self.pointer.clone(), what }
+        Problem {
+            pointer: self.pointer.clone(),
+            what,
+        }
     }
 
-    /// Return the fields of an object that are not among `known`, names with a space between, each as a problem that says
-    /// which known field is like it.
+    /// Return the fields of an object that are not among `known`, names with a space between, each
+    /// as a problem that says which known field is like it.
     pub(crate) fn unknown_fields(&self, known: &str) -> Result<Vec<Problem>, Problem> {
-        let unknown = self.fields()?.filter(|(key, _)| !known.split(' ').any(|known| known == *key));
-        Ok(unknown.map(|(key, field)| field.malformed(unknown_field(key, known))).collect())
+        let unknown = self
+            .fields()?
+            .filter(|(key, _)| !known.split(' ').any(|known| known == *key));
+        Ok(unknown
+            .map(|(key, field)| field.malformed(unknown_field(key, known)))
+            .collect())
     }
 
-    /// Refuse every field of an object that is not among `known`, `null` or not: WireMock refuses them, too, and a field
-    /// that is misspelt would otherwise be an answer that is quietly not the one asked for.
+    /// Refuse every field of an object that is not among `known`, `null` or not: WireMock refuses
+    /// them, too, and a field that is misspelt would otherwise be an answer that is quietly not the
+    /// one asked for.
     pub(crate) fn only(&self, known: &str) -> Result<(), Problem> {
-        self.unknown_fields(known)?.into_iter().next().map_or(Ok(()), Err)
+        self.unknown_fields(known)?
+            .into_iter()
+            .next()
+            .map_or(Ok(()), Err)
     }
 
     /// True for a text, an array or an object with nothing in it.
@@ -166,11 +196,15 @@ impl<'v> Node<'v> {
 
     fn child(&self, value: &'v Value, token: &str) -> Self {
         let token = token.replace('~', "~0").replace('/', "~1");
-        Self { value, pointer: format!("{}/{token}", self.pointer) }
+        Self {
+            value,
+            pointer: format!("{}/{token}", self.pointer),
+        }
     }
 }
 
-/// Problems of several values, gathered so that a reader of mapping files can name them all at once.
+/// Problems of several values, gathered so that a reader of mapping files can name them all at
+/// once.
 #[derive(Debug, Default)]
 pub(crate) struct Problems(Vec<Problem>);
 
@@ -200,16 +234,27 @@ impl Problems {
     }
 }
 
-/// Names an unknown field and the known ones that it may have been meant for: the alike, or all of them.
+/// Names an unknown field and the known ones that it may have been meant for: the alike, or all of
+/// them.
 fn unknown_field(key: &str, known: &str) -> String {
     // No field has so long a name; measuring a text of megabytes would take its time.
     let shown: String = key.chars().take(64).collect();
     let lower = shown.to_lowercase();
-    let likeness = |name: &str| strsim::normalized_damerau_levenshtein(&lower, &name.to_lowercase());
-    let alike: Vec<&str> = known.split(' ').filter(|name| likeness(name) > 0.6).collect();
+    let likeness =
+        |name: &str| strsim::normalized_damerau_levenshtein(&lower, &name.to_lowercase());
+    let alike: Vec<&str> = known
+        .split(' ')
+        .filter(|name| likeness(name) > 0.6)
+        .collect();
     match alike.as_slice() {
-        [] => format!("unknown field `{shown}`; known here: {}", known.replace(' ', ", ")),
-        alike => format!("unknown field `{shown}`; did you mean {}?", alike.join(" or ")),
+        [] => format!(
+            "unknown field `{shown}`; known here: {}",
+            known.replace(' ', ", ")
+        ),
+        alike => format!(
+            "unknown field `{shown}`; did you mean {}?",
+            alike.join(" or ")
+        ),
     }
 }
 
@@ -222,23 +267,41 @@ mod tests {
     fn a_problem_names_its_place() {
         let document = json!({"mappings": [{"request": {"url/path": 3, "none": null}}]});
         let root = Node::root(&document);
-        let stub = root.get("mappings").unwrap().elements().unwrap().next().unwrap();
+        let stub = root
+            .get("mappings")
+            .unwrap()
+            .elements()
+            .unwrap()
+            .next()
+            .unwrap();
         let request = stub.get("request").unwrap();
         assert!(request.get("none").is_none());
         let problem = request.get("url/path").unwrap().text().unwrap_err();
-        assert_eq!(problem.to_string(), "/mappings/0/request/url~1path: expected a text, found a number");
+        assert_eq!(
+            problem.to_string(),
+            "/mappings/0/request/url~1path: expected a text, found a number"
+        );
         assert_eq!(
             root.elements().err().unwrap().to_string(),
             "the whole document: expected an array, found an object"
         );
         let unsupported = request.unsupported("a custom matcher");
-        assert_eq!(unsupported.to_string(), "/mappings/0/request: a custom matcher is not supported");
+        assert_eq!(
+            unsupported.to_string(),
+            "/mappings/0/request: a custom matcher is not supported"
+        );
         assert_eq!(request.get("url/path").unwrap().depth(), 4);
         let numbers = json!({"float": 1.5, "whole": 2});
         let number = |key| Node::root(&numbers).get(key).unwrap().number().unwrap();
-        assert_eq!([number("float"), number("whole")].map(|number| number.to_string()), ["1.5", "2"]);
+        assert_eq!(
+            [number("float"), number("whole")].map(|number| number.to_string()),
+            ["1.5", "2"]
+        );
         // What a pointer says, serde_json finds.
-        assert_eq!(document.pointer(request.get("url/path").unwrap().pointer()), Some(&json!(3)));
+        assert_eq!(
+            document.pointer(request.get("url/path").unwrap().pointer()),
+            Some(&json!(3))
+        );
     }
 
     #[test]
@@ -248,7 +311,12 @@ mod tests {
         let mut problems = Problems::default();
         problems.unknown_fields(&Node::root(&document), known);
         problems.unknown_fields(&Node::root(&json!([])), known);
-        let said: Vec<_> = problems.or(Some(())).unwrap_err().iter().map(ToString::to_string).collect();
+        let said: Vec<_> = problems
+            .or(Some(()))
+            .unwrap_err()
+            .iter()
+            .map(ToString::to_string)
+            .collect();
         let expected = [
             "/urlPaht: unknown field `urlPaht`; did you mean urlPath?",
             "/zebra: unknown field `zebra`; known here: url, urlPath, urlPathPattern",

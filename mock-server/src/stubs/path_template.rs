@@ -16,7 +16,8 @@ pub(crate) struct PathTemplate {
 }
 
 impl PathTemplate {
-    /// Reads the text at `node`. Any text is a template; `{name}` stands for anything but a slash, `**` for anything.
+    /// Reads the text at `node`. Any text is a template; `{name}` stands for anything but a slash,
+    /// `**` for anything.
     pub(crate) fn read(node: &Node<'_>) -> Result<Self, Problem> {
         let template = node.text()?;
         if template.len() > MAX_PATTERN_BYTES {
@@ -44,8 +45,14 @@ impl PathTemplate {
         regex.push_str(&regex::escape(rest));
         regex.push_str(r"\z");
         let regex = Regex::new(&regex).map_err(|_| node.unsupported("so large a template"))?;
-        let prefix = next_symbol(template).map_or(template, |(text, ..)| text).into();
-        Ok(Self { regex, names, prefix })
+        let prefix = next_symbol(template)
+            .map_or(template, |(text, ..)| text)
+            .into();
+        Ok(Self {
+            regex,
+            names,
+            prefix,
+        })
     }
 
     /// True if the path is one of the template's.
@@ -58,11 +65,14 @@ impl PathTemplate {
         &self.prefix
     }
 
-    /// Return the text in the path for each variable, as it was sent; none when the path is not one of the template's. Of
-    /// variables of one name the last counts, so look from the end.
+    /// Return the text in the path for each variable, as it was sent; none when the path is not one
+    /// of the template's. Of variables of one name the last counts, so look from the end.
     pub(crate) fn variables<'t>(&'t self, path: &'t str) -> Option<Vec<(&'t str, &'t str)>> {
         let groups = self.regex.captures(path)?;
-        let values = groups.iter().skip(1).map(|group| group.map_or("", |group| group.as_str()));
+        let values = groups
+            .iter()
+            .skip(1)
+            .map(|group| group.map_or("", |group| group.as_str()));
         Some(self.names.iter().map(String::as_str).zip(values).collect())
     }
 }
@@ -100,7 +110,11 @@ mod tests {
             ("/items/{id}", "/items/12", Some(&[("id", "12")])),
             ("/items/{id}", "/items/", None),
             ("/items/{id}", "/items/1/2", None),
-            ("/items/{id}/x/{other}", "/items/a%20b/x/2", Some(&[("id", "a%20b"), ("other", "2")])),
+            (
+                "/items/{id}/x/{other}",
+                "/items/a%20b/x/2",
+                Some(&[("id", "a%20b"), ("other", "2")]),
+            ),
             ("/{a}-{b}", "/x-y-z", Some(&[("a", "x-y"), ("b", "z")])),
             ("/files/**", "/files/a/b", Some(&[("0", "a/b")])),
             ("/**/x/**", "/a/x/b", Some(&[("0", "a"), ("1", "b")])),
@@ -112,8 +126,16 @@ mod tests {
         ];
         for (text, path, expected) in table {
             let template = template(text);
-            assert_eq!(template.variables(path).as_deref(), expected, "{text} on {path}");
-            assert_eq!(template.is_match(path), expected.is_some(), "{text} on {path}");
+            assert_eq!(
+                template.variables(path).as_deref(),
+                expected,
+                "{text} on {path}"
+            );
+            assert_eq!(
+                template.is_match(path),
+                expected.is_some(),
+                "{text} on {path}"
+            );
         }
         assert_eq!(template("/items/{id}").prefix(), "/items/");
         assert_eq!(template("/all").prefix(), "/all");

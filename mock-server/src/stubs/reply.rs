@@ -1,5 +1,5 @@
-//! Response of a stub: the `response` of a mapping, read and checked once when stubs are loaded, so that responding is mostly
-//! copying. The server renders it for each request.
+//! Response of a stub: the `response` of a mapping, read and checked once when stubs are loaded, so
+//! that responding is mostly copying. The server renders it for each request.
 //!
 //! It must not send or wait, and its random values must stay a function of the given draws.
 //!
@@ -67,7 +67,8 @@ pub(crate) enum Breakage {
     ConnectionReset,
     /// Closed without a byte.
     EmptyResponse,
-    /// After the head of a 200 with chunked encoding come bytes that are no chunk, and it is closed.
+    /// After the head of a 200 with chunked encoding come bytes that are no chunk, and it is
+    /// closed.
     MalformedChunk,
     /// Bytes that are no HTTP, and the end of the connection.
     RandomDataThenClose,
@@ -83,10 +84,15 @@ impl Breakage {
 
     fn read(node: &Node<'_>) -> Result<Self, Problem> {
         let name = node.text()?;
-        Self::ALL.into_iter().find_map(|(known, breakage)| (known == name).then_some(breakage)).ok_or_else(|| {
-            let known = Self::ALL.map(|(known, _)| known).join(", ");
-            node.malformed(format!("`{name}` is not a valid fault: write one of {known}"))
-        })
+        Self::ALL
+            .into_iter()
+            .find_map(|(known, breakage)| (known == name).then_some(breakage))
+            .ok_or_else(|| {
+                let known = Self::ALL.map(|(known, _)| known).join(", ");
+                node.malformed(format!(
+                    "`{name}` is not a valid fault: write one of {known}"
+                ))
+            })
     }
 }
 
@@ -97,8 +103,8 @@ pub(crate) struct Rendered<'r> {
     pub(crate) status: StatusCode,
     /// The text after the status, if it is not the usual one.
     pub(crate) reason: Option<&'r ReasonPhrase>,
-    /// In the order of the stub; a name may come more than once. Neither `Transfer-Encoding` nor the `Content-Length`
-    /// of a body is among them: framing is the server's.
+    /// In the order of the stub; a name may come more than once. Neither `Transfer-Encoding` nor
+    /// the `Content-Length` of a body is among them: framing is the server's.
     pub(crate) headers: Cow<'r, [(HeaderName, HeaderValue)]>,
     /// The body. Of a reply without templates it is the same memory every time.
     pub(crate) body: Bytes,
@@ -107,13 +113,14 @@ pub(crate) struct Rendered<'r> {
 impl Reply {
     /// Reads the `response` of a stub. Without one, the answer is an empty 200.
     ///
-    /// Of several bodies one is taken: `body`, else `jsonBody`, else `base64Body`, else `bodyFileName`.
+    /// Of several bodies one is taken: `body`, else `jsonBody`, else `base64Body`, else
+    /// `bodyFileName`.
     ///
     /// # Errors
     ///
-    /// A field is unknown, or its value is not what WireMock's format asks for; a delay is absurd; a body file is not
-    /// there; or the answer needs something that is not served here: a proxy, another transformer, another helper in a
-    /// template.
+    /// A field is unknown, or its value is not what WireMock's format asks for; a delay is absurd;
+    /// a body file is not there; or the answer needs something that is not served here: a proxy,
+    /// another transformer, another helper in a template.
     pub(crate) fn read(node: Option<&Node<'_>>, files: &Files) -> Result<Self, Problem> {
         let nothing = Value::Object(serde_json::Map::new());
         let empty = Node::root(&nothing);
@@ -123,43 +130,70 @@ impl Reply {
         let templates = Templates::read(node)?;
         let body = Body::read(node, files, &templates)?;
         let status = status(node)?;
-        let reason = node.get("statusMessage").map(|reason| reason_phrase(&reason)).transpose()?;
+        let reason = node
+            .get("statusMessage")
+            .map(|reason| reason_phrase(&reason))
+            .transpose()?;
         Ok(Self {
             status,
             reason: reason.or_else(|| number_as_reason(status)),
             headers: Headers::read(node.get("headers").as_ref(), &templates, &body)?,
             body,
             delays: Delays::of_stub(node)?,
-            dribble: node.get("chunkedDribbleDelay").map(|dribble| Dribble::read(&dribble)).transpose()?,
-            breakage: node.get("fault").map(|fault| Breakage::read(&fault)).transpose()?,
+            dribble: node
+                .get("chunkedDribbleDelay")
+                .map(|dribble| Dribble::read(&dribble))
+                .transpose()?,
+            breakage: node
+                .get("fault")
+                .map(|fault| Breakage::read(&fault))
+                .transpose()?,
         })
     }
 
     /// The answer to any request, if none of it is made for each. Nothing is allocated.
     pub(crate) fn ready(&self) -> Option<Rendered<'_>> {
-        let (Headers::Static(headers), Body::Static(body)) = (&self.headers, &self.body) else { return None };
+        let (Headers::Static(headers), Body::Static(body)) = (&self.headers, &self.body) else {
+            return None;
+        };
         let (status, reason) = (self.status, self.reason.as_ref());
-        Some(Rendered { status, reason, headers: Cow::Borrowed(headers), body: body.clone() })
+        Some(Rendered {
+            status,
+            reason,
+            headers: Cow::Borrowed(headers),
+            body: body.clone(),
+        })
     }
 
     /// The answer to one request.
     ///
-    /// A template can fail on what a client sends (`math` on what is missing): then the answer is a 500 that says so, as
-    /// it is WireMock's.
+    /// A template can fail on what a client sends (`math` on what is missing): then the answer is a
+    /// 500 that says so, as it is WireMock's.
     pub(crate) fn render(&self, occasion: &Occasion<'_>, draws: &mut Draws) -> Rendered<'_> {
-        self.try_render(occasion, draws).unwrap_or_else(|failed| Rendered {
-            status: StatusCode::INTERNAL_SERVER_ERROR,
-            reason: None,
-            headers: Cow::Owned(vec![(CONTENT_TYPE, HeaderValue::from_static("text/plain"))]),
-            body: Bytes::from(failed.to_string()),
-        })
+        self.try_render(occasion, draws)
+            .unwrap_or_else(|failed| Rendered {
+                status: StatusCode::INTERNAL_SERVER_ERROR,
+                reason: None,
+                headers: Cow::Owned(vec![(CONTENT_TYPE, HeaderValue::from_static("text/plain"))]),
+                body: Bytes::from(failed.to_string()),
+            })
     }
 
-    fn try_render(&self, occasion: &Occasion<'_>, draws: &mut Draws) -> Result<Rendered<'_>, Failed> {
-        // The body first, then the headers, as WireMock does: the order of the draws is part of the answer.
+    fn try_render(
+        &self,
+        occasion: &Occasion<'_>,
+        draws: &mut Draws,
+    ) -> Result<Rendered<'_>, Failed> {
+        // The body first, then the headers, as WireMock does: the order of the draws is part of the
+        // answer.
         let body = self.body.render(occasion, draws)?;
         let headers = self.headers.render(occasion, draws)?;
-        Ok(Rendered { status: self.status, reason: self.reason.as_ref(), headers, body })
+        Ok(Rendered {
+            status: self.status,
+            reason: self.reason.as_ref(),
+            headers,
+            body,
+        })
     }
 }
 
@@ -188,27 +222,48 @@ impl<'v> Templates<'v> {
                 on = true;
             }
         }
-        Ok(if on { Self::On(parameters.map(|parameters| parameters.value())) } else { Self::Off })
+        Ok(if on {
+            Self::On(parameters.map(|parameters| parameters.value()))
+        } else {
+            Self::Off
+        })
     }
 }
 
 /// Refuse anything but `null` and emptiness in a field about proxying.
 fn refuse_proxies(node: &Node<'_>) -> Result<(), Problem> {
-    let names =
-        ["proxyBaseUrl", "proxyUrlPrefixToRemove", "additionalProxyRequestHeaders", "removeProxyRequestHeaders"];
-    let found = names.iter().filter_map(|name| node.get(name)).find(|field| !field.is_empty());
-    found.map_or(Ok(()), |field| Err(field.unsupported("answering as a proxy")))
+    let names = [
+        "proxyBaseUrl",
+        "proxyUrlPrefixToRemove",
+        "additionalProxyRequestHeaders",
+        "removeProxyRequestHeaders",
+    ];
+    let found = names
+        .iter()
+        .filter_map(|name| node.get(name))
+        .find(|field| !field.is_empty());
+    found.map_or(Ok(()), |field| {
+        Err(field.unsupported("answering as a proxy"))
+    })
 }
 
 fn status(node: &Node<'_>) -> Result<StatusCode, Problem> {
-    let Some(field) = node.get("status") else { return Ok(StatusCode::OK) };
+    let Some(field) = node.get("status") else {
+        return Ok(StatusCode::OK);
+    };
     match fields::whole(&field)? {
         ..=0 => Ok(StatusCode::OK),
-        status @ 100..=199 => Err(field.unsupported(format!("the status {status}, which announces another response,"))),
+        status @ 100..=199 => Err(field.unsupported(format!(
+            "the status {status}, which announces another response,"
+        ))),
         status => u16::try_from(status)
             .ok()
             .and_then(|status| StatusCode::from_u16(status).ok())
-            .ok_or_else(|| field.malformed(format!("`{status}` is not an HTTP status: write 200 to 999"))),
+            .ok_or_else(|| {
+                field.malformed(format!(
+                    "`{status}` is not an HTTP status: write 200 to 999"
+                ))
+            }),
     }
 }
 

@@ -32,8 +32,8 @@ pub enum LoadError {
     Wrong(StubProblems),
 }
 
-/// Findings in mapping files, each with the path of its file below the directory of mappings. Displayed it is one line
-/// each, of the first twenty.
+/// Findings in mapping files, each with the path of its file below the directory of mappings.
+/// Displayed it is one line each, of the first twenty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StubProblems(pub Vec<(String, String)>);
 

@@ -1,7 +1,8 @@
-//! All stubs together: the lookup of the stub that answers a request, and changes of the set while it is served.
+//! All stubs together: the lookup of the stub that answers a request, and changes of the set while
+//! it is served.
 //!
-//! A set never changes: every change makes another one that shares the stubs. Processes that make the same changes in
-//! the same order have the same sets, ids and numbers of scenarios included.
+//! A set never changes: every change makes another one that shares the stubs. Processes that make
+//! the same changes in the same order have the same sets, ids and numbers of scenarios included.
 //!
 //! It must not know in which states scenarios are, nor how requests reach it.
 
@@ -39,7 +40,10 @@ struct Entry<R> {
 
 impl<R> Clone for Entry<R> {
     fn clone(&self) -> Self {
-        Self { insertion: self.insertion, stub: Arc::clone(&self.stub) }
+        Self {
+            insertion: self.insertion,
+            stub: Arc::clone(&self.stub),
+        }
     }
 }
 
@@ -58,25 +62,34 @@ pub(crate) enum ChangeError {
 }
 
 impl<R> Stubs<R> {
-    /// A set of loaded stubs, in the order in which they are added. Their ids must differ; `names` are those of their
-    /// scenarios.
+    /// A set of loaded stubs, in the order in which they are added. Their ids must differ; `names`
+    /// are those of their scenarios.
     pub(crate) fn new(loaded: Vec<Stub<R>>, names: ScenarioNames) -> Self {
         let loaded: Arc<[Arc<Stub<R>>]> = loaded.into_iter().map(Arc::new).collect();
-        let none = Self { entries: Vec::new(), index: Index::default(), names, loaded, added: 0 };
+        let none = Self {
+            entries: Vec::new(),
+            index: Index::default(),
+            names,
+            loaded,
+            added: 0,
+        };
         none.reset()
     }
 
     /// The stub that answers: of all that fit, the first in the order of precedence.
     ///
-    /// `is_in` tells whether a scenario is in a state just now. For a stub that names its URL or path, and that no
-    /// other stub outranks, this is two look-ups and allocates nothing.
+    /// `is_in` tells whether a scenario is in a state just now. For a stub that names its URL or
+    /// path, and that no other stub outranks, this is two look-ups and allocates nothing.
     pub(crate) fn find(
         &self,
         asked: &RequestView<'_>,
         is_in: impl Fn(ScenarioIndex, StateIndex) -> bool,
     ) -> Option<&Stub<R>> {
         let look = RequestSubject::at(asked);
-        let may_answer = |step: ScenarioStep| step.required.is_none_or(|state| is_in(step.scenario, state));
+        let may_answer = |step: ScenarioStep| {
+            step.required
+                .is_none_or(|state| is_in(step.scenario, state))
+        };
         self.index
             .candidates(look.url(), look.path())
             .filter_map(|rank| self.entries.get(rank).map(|entry| &*entry.stub))
@@ -98,25 +111,36 @@ impl<R> Stubs<R> {
         self.entries.len()
     }
 
-    /// The names behind the numbers of scenarios and states, also of those that no stub uses any more.
+    /// The names behind the numbers of scenarios and states, also of those that no stub uses any
+    /// more.
     pub(crate) fn names(&self) -> &ScenarioNames {
         &self.names
     }
 
-    /// The scenarios that stubs use, in the order of their numbers. WireMock forgets the state of one that no stub uses
-    /// any more (`stubbing/AbstractScenarios.java`, `onStubMappingRemoved`); the keeper of the states must, too.
+    /// The scenarios that stubs use, in the order of their numbers. WireMock forgets the state of
+    /// one that no stub uses any more (`stubbing/AbstractScenarios.java`, `onStubMappingRemoved`);
+    /// the keeper of the states must, too.
     pub(crate) fn scenarios(&self) -> Vec<ScenarioIndex> {
-        let mut used: Vec<_> = self.iter().filter_map(|stub| Some(stub.scenario?.scenario)).collect();
+        let mut used: Vec<_> = self
+            .iter()
+            .filter_map(|stub| Some(stub.scenario?.scenario))
+            .collect();
         used.sort_unstable();
         used.dedup();
         used
     }
 
-    /// The states that stubs name for a scenario, required or new: what WireMock lists, and lets be set. "Started" is
-    /// among them only if a stub names it.
+    /// The states that stubs name for a scenario, required or new: what WireMock lists, and lets be
+    /// set. "Started" is among them only if a stub names it.
     pub(crate) fn possible_states(&self, scenario: ScenarioIndex) -> Vec<StateIndex> {
-        let steps = self.iter().filter_map(|stub| stub.scenario).filter(|step| step.scenario == scenario);
-        let mut states: Vec<_> = steps.flat_map(|step| [step.required, step.next]).flatten().collect();
+        let steps = self
+            .iter()
+            .filter_map(|stub| stub.scenario)
+            .filter(|step| step.scenario == scenario);
+        let mut states: Vec<_> = steps
+            .flat_map(|step| [step.required, step.next])
+            .flatten()
+            .collect();
         states.sort_unstable();
         states.dedup();
         states
@@ -124,46 +148,67 @@ impl<R> Stubs<R> {
 
     /// The stub that was added last, of those that are still there.
     pub(crate) fn last_added(&self) -> Option<&Stub<R>> {
-        self.entries.iter().max_by_key(|entry| entry.insertion).map(|entry| &*entry.stub)
+        self.entries
+            .iter()
+            .max_by_key(|entry| entry.insertion)
+            .map(|entry| &*entry.stub)
     }
 
     fn id_of_next(&self) -> Uuid {
         derived_id(&format!("added #{}", self.added))
     }
 
-    /// The set with one stub more, given as `POST /__admin/mappings` gives it. Without an id it gets one that depends
-    /// only on how many were added before.
+    /// The set with one stub more, given as `POST /__admin/mappings` gives it. Without an id it
+    /// gets one that depends only on how many were added before.
     pub(crate) fn with_added(
         &self,
         stub: &Value,
         read_reply: impl FnOnce(Option<&Node<'_>>) -> Result<R, Problem>,
     ) -> Result<Self, ChangeError> {
         let mut names = self.names.clone();
-        let read = Stub::read((&Node::root(stub), StubPlace::Element), self.id_of_next(), &mut names, read_reply);
+        let read = Stub::read(
+            (&Node::root(stub), StubPlace::Element),
+            self.id_of_next(),
+            &mut names,
+            read_reply,
+        );
         let stub = read.map_err(ChangeError::Refused)?;
         if self.get(stub.id).is_some() {
             return Err(ChangeError::Taken(stub.id));
         }
-        let entry = Entry { insertion: self.added, stub: Arc::new(stub) };
+        let entry = Entry {
+            insertion: self.added,
+            stub: Arc::new(stub),
+        };
         let entries = self.entries.iter().cloned().chain([entry]).collect();
         Ok(self.changed(entries, names, self.added + 1))
     }
 
-    /// The set with another stub in the place of the one with that id, as `PUT /__admin/mappings/{id}` gives it. It
-    /// keeps the id, whatever it says itself, and its turn among those of one priority.
+    /// The set with another stub in the place of the one with that id, as
+    /// `PUT /__admin/mappings/{id}` gives it. It keeps the id, whatever it says itself, and its
+    /// turn among those of one priority.
     pub(crate) fn with_replaced(
         &self,
         id: Uuid,
         stub: &Value,
         read_reply: impl FnOnce(Option<&Node<'_>>) -> Result<R, Problem>,
     ) -> Result<Self, ChangeError> {
-        let position = self.entries.iter().position(|entry| entry.stub.id == id).ok_or(ChangeError::Missing(id))?;
+        let position = self
+            .entries
+            .iter()
+            .position(|entry| entry.stub.id == id)
+            .ok_or(ChangeError::Missing(id))?;
         let mut names = self.names.clone();
         let mut stub = stub.clone();
         if let Value::Object(fields) = &mut stub {
             fields.retain(|key, _| key != "id" && key != "uuid");
         }
-        let read = Stub::read((&Node::root(&stub), StubPlace::Element), id, &mut names, read_reply);
+        let read = Stub::read(
+            (&Node::root(&stub), StubPlace::Element),
+            id,
+            &mut names,
+            read_reply,
+        );
         let mut entries = self.entries.clone();
         if let Some(entry) = entries.get_mut(position) {
             entry.stub = Arc::new(read.map_err(ChangeError::Refused)?);
@@ -174,7 +219,12 @@ impl<R> Stubs<R> {
     /// The set without the stub of that id; none when there is no such stub.
     pub(crate) fn without(&self, id: Uuid) -> Option<Self> {
         self.get(id)?;
-        let entries = self.entries.iter().filter(|entry| entry.stub.id != id).cloned().collect();
+        let entries = self
+            .entries
+            .iter()
+            .filter(|entry| entry.stub.id != id)
+            .cloned()
+            .collect();
         Some(self.changed(entries, self.names.clone(), self.added))
     }
 
@@ -186,7 +236,12 @@ impl<R> Stubs<R> {
     /// The loaded stubs and no others, added again in their order.
     pub(crate) fn reset(&self) -> Self {
         let entries = (self.added..).zip(self.loaded.iter());
-        let entries: Vec<_> = entries.map(|(insertion, stub)| Entry { insertion, stub: Arc::clone(stub) }).collect();
+        let entries: Vec<_> = entries
+            .map(|(insertion, stub)| Entry {
+                insertion,
+                stub: Arc::clone(stub),
+            })
+            .collect();
         let added = self.added + entries.len() as u64;
         self.changed(entries, self.names.clone(), added)
     }
@@ -194,7 +249,13 @@ impl<R> Stubs<R> {
     fn changed(&self, mut entries: Vec<Entry<R>>, names: ScenarioNames, added: u64) -> Self {
         entries.sort_by_key(|entry| (entry.stub.priority, Reverse(entry.insertion)));
         let index = Index::new(entries.iter().map(|entry| &entry.stub.request));
-        Self { entries, index, names, loaded: Arc::clone(&self.loaded), added }
+        Self {
+            entries,
+            index,
+            names,
+            loaded: Arc::clone(&self.loaded),
+            added,
+        }
     }
 }
 
@@ -205,8 +266,8 @@ impl RequestPattern {
     }
 }
 
-/// The id of a stub that was written without one: a UUID of version 5 of what tells the stub from all others, so that
-/// it is the same in every process and every run.
+/// The id of a stub that was written without one: a UUID of version 5 of what tells the stub from
+/// all others, so that it is the same in every process and every run.
 pub(crate) fn derived_id(what: &str) -> Uuid {
     /// Chosen at random, once.
     const NAMESPACE: Uuid = Uuid::from_u128(0x5f1c_2a94_8d3e_4b67_a0c9_71e6_4d52_b83f);

@@ -1,5 +1,6 @@
-//! Templates: texts with `{{tags}}` that are filled in for each request, in the part of Handlebars that stubs use most.
-//! They are compiled when a stub is loaded; whatever is not served here is refused then. `reply` compiles and renders.
+//! Templates: texts with `{{tags}}` that are filled in for each request, in the part of Handlebars
+//! that stubs use most. They are compiled when a stub is loaded; whatever is not served here is
+//! refused then. `reply` compiles and renders.
 //!
 //! | room | for |
 //! |---|---|
@@ -9,18 +10,19 @@
 //! | `helper`, `date`, `decimal`, `random` | helpers: arguments, `now`, `math`, random values |
 //! | `tests` | templates compared with WireMock's |
 //!
-//! Served are `request.*`, `parameters.*`, the helpers `now` (and `date`), `randomInt`, `randomValue`, `pickRandom`,
-//! `math` and `jsonPath`, sub-expressions of these, comments, and tags escaped with `\`. `{{x}}`, `{{{x}}}` and `{{&x}}` are the same:
-//! WireMock's server never escapes.
+//! Served are `request.*`, `parameters.*`, the helpers `now` (and `date`), `randomInt`,
+//! `randomValue`, `pickRandom`, `math` and `jsonPath`, sub-expressions of these, comments, and tags
+//! escaped with `\`. `{{x}}`, `{{{x}}}` and `{{&x}}` are the same: WireMock's server never escapes.
 //!
-//! The engine is not a crate's: `handlebars` (6.4) takes 63,000 instructions for an answer that costs 4,400 here, drops the
-//! line that a comment stands on, and reads tags whose braces do not match, which Handlebars.java refuses.
+//! The engine is not a crate's: `handlebars` (6.4) takes 63,000 instructions for an answer that
+//! costs 4,400 here, drops the line that a comment stands on, and reads tags whose braces do not
+//! match, which Handlebars.java refuses.
 //!
-//! It must not read a clock or roll dice of its own: the time comes with the [`Occasion`], and what is random is a
-//! function of the given draws, so that a run can be repeated.
+//! It must not read a clock or roll dice of its own: the time comes with the [`Occasion`], and what
+//! is random is a function of the given draws, so that a run can be repeated.
 //!
-//! Source: `TemplateEngine`, `HandlebarsOptimizedTemplate`, `RequestTemplateModel` and the helpers of WireMock 3.13, and
-//! the grammar of Handlebars.java 4.3.1.
+//! Source: `TemplateEngine`, `HandlebarsOptimizedTemplate`, `RequestTemplateModel` and the helpers
+//! of WireMock 3.13, and the grammar of Handlebars.java 4.3.1.
 
 mod date;
 mod decimal;
@@ -46,8 +48,8 @@ pub(crate) use value::java_double;
 pub(crate) struct Occasion<'r> {
     /// The request.
     pub(crate) asked: &'r RequestView<'r>,
-    /// Names and values of the variables in the stub's `urlPathTemplate`; empty if it has none. Of those of one name the
-    /// last counts.
+    /// Names and values of the variables in the stub's `urlPathTemplate`; empty if it has none. Of
+    /// those of one name the last counts.
     pub(crate) path_variables: &'r [(&'r str, &'r str)],
     /// Wall-clock time.
     pub(crate) now: SystemTime,
@@ -104,13 +106,17 @@ enum Segment {
 const GAP_LEN: usize = 16;
 
 impl Template {
-    /// Compiles `text`. `parameters` are the stub's `transformerParameters`: they are filled in at once.
+    /// Compiles `text`. `parameters` are the stub's `transformerParameters`: they are filled in at
+    /// once.
     ///
     /// # Errors
     ///
     /// A tag is not one, or needs something that is not served here.
     pub(crate) fn compile(text: &str, parameters: Option<&Json>) -> Result<Self, ValueProblem> {
-        let mut template = Self { segments: Vec::new(), known_len: 0 };
+        let mut template = Self {
+            segments: Vec::new(),
+            known_len: 0,
+        };
         for piece in scan::pieces(text)? {
             match piece {
                 Piece::Text(text) => template.push_text(text),
@@ -145,14 +151,20 @@ impl Template {
     /// # Errors
     ///
     /// A helper cannot work with what the request has.
-    pub(crate) fn render(&self, occasion: &Occasion<'_>, draws: &mut Draws) -> Result<String, Failed> {
+    pub(crate) fn render(
+        &self,
+        occasion: &Occasion<'_>,
+        draws: &mut Draws,
+    ) -> Result<String, Failed> {
         let mut out = String::with_capacity(self.known_len + GAP_LEN * self.segments.len());
         for segment in &self.segments {
             match segment {
                 Segment::Text(text) => out.push_str(text),
                 // Most gaps are fields, and need no list of all that could be there.
                 Segment::Gap(Expression::Field(field)) => out.push_str(&field.text(occasion)),
-                Segment::Gap(expression) => out.push_str(&expression.evaluate(occasion, draws)?.text()),
+                Segment::Gap(expression) => {
+                    out.push_str(&expression.evaluate(occasion, draws)?.text());
+                }
             }
         }
         Ok(out)

@@ -1,5 +1,6 @@
-//! The text of a mapping file to a JSON value, with the two liberties that WireMock takes: comments, and texts in
-//! single quotes (Jackson's `ALLOW_COMMENTS` and `ALLOW_SINGLE_QUOTES`, set in its `common/Json.java`).
+//! The text of a mapping file to a JSON value, with the two liberties that WireMock takes:
+//! comments, and texts in single quotes (Jackson's `ALLOW_COMMENTS` and `ALLOW_SINGLE_QUOTES`, set
+//! in its `common/Json.java`).
 //!
 //! It must not know what the value means.
 
@@ -18,22 +19,29 @@ pub struct SyntaxError {
     pub(crate) what: String,
 }
 
-/// Reads a text of UTF-8, with or without a byte order mark. Of fields that come twice the last one counts, as for
-/// Jackson. Values nested deeper than 512 are an error, so that no text can overflow the stack; so is a text without a
-/// value.
+/// Reads a text of UTF-8, with or without a byte order mark. Of fields that come twice the last one
+/// counts, as for Jackson. Values nested deeper than 512 are an error, so that no text can overflow
+/// the stack; so is a text without a value.
 pub(crate) fn parse(text: &[u8]) -> Result<Value, SyntaxError> {
     let text = str::from_utf8(text).map_err(|error| not_utf8(text, error.valid_up_to()))?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let value: Option<Value> = jsonc_parser::parse_to_serde_value(text, &LIBERTIES).map_err(|error| SyntaxError {
-        line: error.line_display(),
-        column: error.column_display(),
-        what: error.kind().to_string(),
-    })?;
+    let value: Option<Value> =
+        jsonc_parser::parse_to_serde_value(text, &LIBERTIES).map_err(|error| SyntaxError {
+            line: error.line_display(),
+            column: error.column_display(),
+            what: error.kind().to_string(),
+        })?;
     match value {
         Some(value) => Ok(value),
         // So far null and nothing are the same.
-        None if matches!(jsonc_parser::parse_to_value(text, &LIBERTIES), Ok(Some(_))) => Ok(Value::Null),
-        None => Err(SyntaxError { line: 1, column: 1, what: "there is no value".to_owned() }),
+        None if matches!(jsonc_parser::parse_to_value(text, &LIBERTIES), Ok(Some(_))) => {
+            Ok(Value::Null)
+        }
+        None => Err(SyntaxError {
+            line: 1,
+            column: 1,
+            what: "there is no value".to_owned(),
+        }),
     }
 }
 
@@ -70,10 +78,26 @@ mod tests {
     #[test]
     fn comments_and_single_quotes_are_read_and_nothing_else_that_is_not_json() {
         let text = "\u{feff}// a stub\n{ /* its */ 'url': \"/it's\", \"n\": [1, -2.5e3, true, null] } // end";
-        assert_eq!(parse(text.as_bytes()).unwrap(), json!({"url": "/it's", "n": [1, -2500.0, true, null]}));
+        assert_eq!(
+            parse(text.as_bytes()).unwrap(),
+            json!({"url": "/it's", "n": [1, -2500.0, true, null]})
+        );
         assert_eq!(parse(b"{\"a\": 1, \"a\": 2}").unwrap(), json!({"a": 2}));
-        let refused =
-            ["[1,]", "[1 2]", "{a: 1}", "+1", "0x1", ".5", "NaN", r#""\x41""#, "{} {}", "# no", "[", "{\"a\"", "'a"];
+        let refused = [
+            "[1,]",
+            "[1 2]",
+            "{a: 1}",
+            "+1",
+            "0x1",
+            ".5",
+            "NaN",
+            r#""\x41""#,
+            "{} {}",
+            "# no",
+            "[",
+            "{\"a\"",
+            "'a",
+        ];
         for text in refused {
             assert!(parse(text.as_bytes()).is_err(), "{text}");
         }

@@ -1,5 +1,5 @@
-//! Patterns for URLs (`matching/UrlPattern.java`, `matching/UrlPathPattern.java`). Its tests are those of
-//! `urls` in `request_pattern.rs`.
+//! Patterns for URLs (`matching/UrlPattern.java`, `matching/UrlPathPattern.java`). Its tests are
+//! those of `urls` in `request_pattern.rs`.
 //!
 //! It must not know anything else of a request.
 
@@ -43,8 +43,8 @@ impl UrlPattern {
         }
     }
 
-    /// True if the URL, path and query as they were sent, is one of those that are meant. `path` is its part before the
-    /// query.
+    /// True if the URL, path and query as they were sent, is one of those that are meant. `path` is
+    /// its part before the query.
     pub(crate) fn is_match(&self, url: &str, path: &str) -> bool {
         match self {
             Self::Any => true,

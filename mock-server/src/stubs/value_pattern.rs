@@ -1,5 +1,6 @@
-//! Patterns for a value of a request: `{"equalTo": "x"}` and its kin (`matching/StringValuePatternJsonDeserializer.java`
-//! and the classes that it names; `matching/MultiValuePatternDeserializer.java`).
+//! Patterns for a value of a request: `{"equalTo": "x"}` and its kin
+//! (`matching/StringValuePatternJsonDeserializer.java` and the classes that it names;
+//! `matching/MultiValuePatternDeserializer.java`).
 //!
 //! It must not know which value of the request it is given.
 
@@ -24,19 +25,27 @@ pub(crate) struct Subject<'t> {
 impl<'t> Subject<'t> {
     /// A value that is there.
     pub(crate) fn new(text: impl Into<Cow<'t, str>>) -> Self {
-        Self { text: Some(text.into()), json: OnceCell::new() }
+        Self {
+            text: Some(text.into()),
+            json: OnceCell::new(),
+        }
     }
 
     /// A value that may be there.
     pub(crate) fn maybe(text: Option<impl Into<Cow<'t, str>>>) -> Self {
-        Self { text: text.map(Into::into), json: OnceCell::new() }
+        Self {
+            text: text.map(Into::into),
+            json: OnceCell::new(),
+        }
     }
 
     fn json(&self) -> Option<&Value> {
         let read = || {
             let text = self.text.as_deref()?;
             // The strict reader is the faster one, and most bodies are strict.
-            serde_json::from_str(text).ok().or_else(|| text::parse(text.as_bytes()).ok())
+            serde_json::from_str(text)
+                .ok()
+                .or_else(|| text::parse(text.as_bytes()).ok())
         };
         self.json.get_or_init(read).as_ref()
     }
@@ -47,7 +56,13 @@ impl<'t> Subject<'t> {
             (Some(Value::Null), _) => return false,
             (Some(json), _) => path.find(json),
             (None, Some(text)) => match document(text) {
-                Some(text) if !text.as_str().is_some_and(|text| text.trim_start().starts_with('<')) => path.find(&text),
+                Some(text)
+                    if !text
+                        .as_str()
+                        .is_some_and(|text| text.trim_start().starts_with('<')) =>
+                {
+                    path.find(&text)
+                }
                 _ => return false,
             },
             (None, None) => Value::Null,
@@ -62,7 +77,9 @@ impl<'t> Subject<'t> {
         match pattern {
             None => !texts.is_empty(),
             Some(ValuePattern::Absent) => texts.is_empty(),
-            Some(pattern) => texts.into_iter().any(|text| pattern.is_match(&Subject::new(text))),
+            Some(pattern) => texts
+                .into_iter()
+                .any(|text| pattern.is_match(&Subject::new(text))),
         }
     }
 }
@@ -116,13 +133,15 @@ fn is_among(names: &str, name: &str) -> bool {
     names.split(' ').any(|known| known == name)
 }
 
-/// Greatest depth of a pattern in its document. Patterns are read recursively, and a stack has an end.
+/// Greatest depth of a pattern in its document. Patterns are read recursively, and a stack has an
+/// end.
 const MAX_DEPTH: usize = 64;
 
 impl ValuePattern {
     /// Reads an object with one operator and its options.
     ///
-    /// Of several operators WireMock takes the first and ignores the others; here they are an error.
+    /// Of several operators WireMock takes the first and ignores the others; here they are an
+    /// error.
     pub(crate) fn read(node: &Node<'_>) -> Result<Self, Problem> {
         Self::read_beside(node, "")
     }
@@ -140,13 +159,18 @@ impl ValuePattern {
         let (operator, operand) = match (operators.next(), operators.next()) {
             (Some((operator, operand)), None) => (*operator, operand),
             (Some((one, _)), Some((other, _))) => {
-                return Err(
-                    node.malformed(format!("`{one}` and `{other}` exclude each other; combine with `and` or `or`"))
-                );
+                return Err(node.malformed(format!(
+                    "`{one}` and `{other}` exclude each other; combine with `and` or `or`"
+                )));
             }
             (None, _) => {
-                let unknown = node.unknown_fields(&format!("{OPERATORS} {other}"))?.into_iter().next();
-                return Err(unknown.unwrap_or_else(|| node.malformed("an operator is missing, such as `equalTo`")));
+                let unknown = node
+                    .unknown_fields(&format!("{OPERATORS} {other}"))?
+                    .into_iter()
+                    .next();
+                return Err(unknown.unwrap_or_else(|| {
+                    node.malformed("an operator is missing, such as `equalTo`")
+                }));
             }
         };
         let options = match operator {
@@ -176,8 +200,7 @@ impl ValuePattern {
             "and" => Self::And(Self::operands(operand)?),
             "or" => Self::Or(Self::operands(operand)?),
             "absent" if *operand.value() == Value::Bool(false) => {
-                let what =
-                    "`absent` means absent whatever it says; for a value that must be there write `matches`: `.*`";
+                let what = "`absent` means absent whatever it says; for a value that must be there write `matches`: `.*`";
                 return Err(operand.malformed(what));
             }
             "absent" => Self::Absent,
@@ -187,18 +210,25 @@ impl ValuePattern {
 
     /// Reads a path, or `{"expression": .., "equalTo": ..}` with any operator.
     fn json_path(operand: &Node<'_>) -> Result<Self, Problem> {
-        let path = |node: &Node<'_>| JsonPath::parse(node.text()?).map_err(|what| node.problem(what));
+        let path =
+            |node: &Node<'_>| JsonPath::parse(node.text()?).map_err(|what| node.problem(what));
         match operand.get("expression") {
             Some(expression) => {
                 let pattern = Self::read_beside(operand, "expression")?;
-                Ok(Self::MatchesJsonPath(path(&expression)?, Some(Box::new(pattern))))
+                Ok(Self::MatchesJsonPath(
+                    path(&expression)?,
+                    Some(Box::new(pattern)),
+                ))
             }
             None => Ok(Self::MatchesJsonPath(path(operand)?, None)),
         }
     }
 
     fn operands(node: &Node<'_>) -> Result<Vec<Self>, Problem> {
-        let operands: Vec<Self> = node.elements()?.map(|operand| Self::read(&operand)).collect::<Result<_, _>>()?;
+        let operands: Vec<Self> = node
+            .elements()?
+            .map(|operand| Self::read(&operand))
+            .collect::<Result<_, _>>()?;
         if operands.len() < 2 {
             return Err(node.malformed("expected at least two patterns"));
         }
@@ -212,17 +242,21 @@ impl ValuePattern {
             Self::Anything => true,
             Self::Absent => text.is_none(),
             Self::EqualTo(expected) => text == Some(expected),
-            Self::EqualToAnyCase(expected) => text.is_some_and(|text| is_equal_in_any_case(text, expected)),
+            Self::EqualToAnyCase(expected) => {
+                text.is_some_and(|text| is_equal_in_any_case(text, expected))
+            }
             Self::Contains(part) => text.is_some_and(|text| text.contains(part.as_str())),
             Self::DoesNotContain(part) => text.is_none_or(|text| !text.contains(part.as_str())),
             Self::Matches(regex) => text.is_some_and(|text| regex.is_match(text)),
             Self::DoesNotMatch(regex) => text.is_none_or(|text| !regex.is_match(text)),
-            Self::MatchesPathTemplate(template) => {
-                text.is_some_and(|text| template.is_match(text.split_once('?').map_or(text, |(path, _)| path)))
-            }
+            Self::MatchesPathTemplate(template) => text.is_some_and(|text| {
+                template.is_match(text.split_once('?').map_or(text, |(path, _)| path))
+            }),
             Self::EqualToJson(pattern) => subject.json().is_some_and(|json| pattern.is_match(json)),
             Self::MatchesJsonPath(path, pattern) => subject.leads(path, pattern.as_deref()),
-            Self::MatchesJsonSchema(schema) => text.is_some_and(|text| schema.is_match(text, subject.json())),
+            Self::MatchesJsonSchema(schema) => {
+                text.is_some_and(|text| schema.is_match(text, subject.json()))
+            }
             Self::Not(pattern) => !pattern.is_match(subject),
             Self::And(patterns) => patterns.iter().all(|pattern| pattern.is_match(subject)),
             Self::Or(patterns) => patterns.iter().any(|pattern| pattern.is_match(subject)),
@@ -235,8 +269,9 @@ impl ValuePattern {
 pub(crate) enum MultiPattern {
     /// One of them must be this; where there is none, nothing must be.
     ///
-    /// WireMock looks only at the value that is nearest to the pattern (`matching/MultiValuePattern.java`, `getBestMatch`).
-    /// That is the same, except for `equalTo` in any case: there a near miss can hide a hit. Here it does not.
+    /// WireMock looks only at the value that is nearest to the pattern
+    /// (`matching/MultiValuePattern.java`, `getBestMatch`). That is the same, except for `equalTo`
+    /// in any case: there a near miss can hide a hit. Here it does not.
     Any(ValuePattern),
     /// There must be as many values as patterns, and each pattern must fit one of them.
     HasExactly(Vec<ValuePattern>),
@@ -247,12 +282,15 @@ pub(crate) enum MultiPattern {
 impl MultiPattern {
     /// Reads an object with one operator, `hasExactly` and `includes` among them.
     pub(crate) fn read(node: &Node<'_>) -> Result<Self, Problem> {
-        for (key, variant) in
-            [("hasExactly", Self::HasExactly as fn(_) -> _), ("includes", Self::Includes as fn(_) -> _)]
-        {
+        for (key, variant) in [
+            ("hasExactly", Self::HasExactly as fn(_) -> _),
+            ("includes", Self::Includes as fn(_) -> _),
+        ] {
             if let Some(patterns) = node.get(key) {
                 node.only(key)?;
-                let patterns = patterns.elements()?.map(|pattern| ValuePattern::read(&pattern));
+                let patterns = patterns
+                    .elements()?
+                    .map(|pattern| ValuePattern::read(&pattern));
                 return Ok(variant(patterns.collect::<Result<Vec<_>, _>>()?));
             }
         }
@@ -276,13 +314,21 @@ impl MultiPattern {
 
 /// `hasExactly` and `includes` never fit a name without values, whatever they hold.
 fn are_all_met(patterns: &[ValuePattern], values: &[Subject<'_>]) -> bool {
-    !values.is_empty() && patterns.iter().all(|pattern| values.iter().any(|value| pattern.is_match(value)))
+    !values.is_empty()
+        && patterns
+            .iter()
+            .all(|pattern| values.iter().any(|value| pattern.is_match(value)))
 }
 
-/// Java's `equalsIgnoreCase`: character by character, alike in upper or in lower case, where a case is one character.
+/// Java's `equalsIgnoreCase`: character by character, alike in upper or in lower case, where a case
+/// is one character.
 fn is_equal_in_any_case(one: &str, other: &str) -> bool {
     fn single(char: char, mut case: impl ExactSizeIterator<Item = char>) -> char {
-        if case.len() == 1 { case.next().unwrap_or(char) } else { char }
+        if case.len() == 1 {
+            case.next().unwrap_or(char)
+        } else {
+            char
+        }
     }
     let fold = |char: char| {
         let upper = single(char, char.to_uppercase());
@@ -304,24 +350,79 @@ mod tests {
     fn operators_and_absent_values() {
         let table = [
             (json!({"equalTo": "a"}), "a", "A", false),
-            (json!({"equalTo": "äb", "caseInsensitive": true}), "ÄB", "ab", false),
-            (json!({"equalTo": "a", "caseInsensitive": false}), "a", "A", false),
+            (
+                json!({"equalTo": "äb", "caseInsensitive": true}),
+                "ÄB",
+                "ab",
+                false,
+            ),
+            (
+                json!({"equalTo": "a", "caseInsensitive": false}),
+                "a",
+                "A",
+                false,
+            ),
             (json!({"contains": "b"}), "abc", "ac", false),
             (json!({"doesNotContain": "b"}), "ac", "abc", true),
             (json!({"matches": "[a-c]+"}), "abc", "abcd", false),
             (json!({"doesNotMatch": "[a-c]+"}), "abcd", "abc", true),
-            (json!({"matchesPathTemplate": "/items/{id}"}), "/items/1?x=2", "/items/", false),
+            (
+                json!({"matchesPathTemplate": "/items/{id}"}),
+                "/items/1?x=2",
+                "/items/",
+                false,
+            ),
             (json!({"equalToJson": [1]}), "[ 1.0 ]", "[1, 2]", false),
-            (json!({"equalToJson": {"a": 1}}), "{'a': 1} // lenient", "{a: 1}", false),
+            (
+                json!({"equalToJson": {"a": 1}}),
+                "{'a': 1} // lenient",
+                "{a: 1}",
+                false,
+            ),
             (json!({"not": {"equalTo": "a"}}), "b", "a", true),
-            (json!({"and": [{"contains": "a"}, {"contains": "b"}]}), "ab", "a", false),
-            (json!({"or": [{"equalTo": "a"}, {"absent": true}]}), "a", "b", true),
+            (
+                json!({"and": [{"contains": "a"}, {"contains": "b"}]}),
+                "ab",
+                "a",
+                false,
+            ),
+            (
+                json!({"or": [{"equalTo": "a"}, {"absent": true}]}),
+                "a",
+                "b",
+                true,
+            ),
             (json!({"not": {"absent": "(absent)"}}), "", "", false),
-            (json!({"matchesJsonPath": "$.a"}), "{\"a\": 0}", "{\"a\": null}", false),
-            (json!({"matchesJsonPath": "$.a"}), "{\"a\": {\"b\": 1}}", "{\"a\": {}}", false),
-            (json!({"matchesJsonPath": "$..a"}), "[{\"a\": null}]", "[]", false),
-            (json!({"matchesJsonPath": "$.a[?(@.b == 2)]"}), "{\"a\": [{\"b\": 2}]}", "no JSON", false),
-            (json!({"matchesJsonPath": {"expression": "$.a", "equalTo": "11"}}), "{\"a\": 11}", "{}", false),
+            (
+                json!({"matchesJsonPath": "$.a"}),
+                "{\"a\": 0}",
+                "{\"a\": null}",
+                false,
+            ),
+            (
+                json!({"matchesJsonPath": "$.a"}),
+                "{\"a\": {\"b\": 1}}",
+                "{\"a\": {}}",
+                false,
+            ),
+            (
+                json!({"matchesJsonPath": "$..a"}),
+                "[{\"a\": null}]",
+                "[]",
+                false,
+            ),
+            (
+                json!({"matchesJsonPath": "$.a[?(@.b == 2)]"}),
+                "{\"a\": [{\"b\": 2}]}",
+                "no JSON",
+                false,
+            ),
+            (
+                json!({"matchesJsonPath": {"expression": "$.a", "equalTo": "11"}}),
+                "{\"a\": 11}",
+                "{}",
+                false,
+            ),
             (
                 json!({"matchesJsonPath": {"expression": "$.a", "equalTo": "1.0E10"}}),
                 "{\"a\": 1e10}",
@@ -340,18 +441,43 @@ mod tests {
                 "{\"a\": 1}",
                 false,
             ),
-            (json!({"matchesJsonPath": {"expression": "$.a", "equalToJson": "{}"}}), "{\"a\": {}}", "{}", false),
+            (
+                json!({"matchesJsonPath": {"expression": "$.a", "equalToJson": "{}"}}),
+                "{\"a\": {}}",
+                "{}",
+                false,
+            ),
             (
                 json!({"matchesJsonPath": {"expression": "$.a", "absent": "(absent)"}}),
                 "{\"a\": null}",
                 "{\"a\": 1}",
                 true,
             ),
-            (json!({"matchesJsonPath": {"expression": "$..a", "absent": "(absent)"}}), "[]", "[{\"a\": 1}]", true),
-            (json!({"matchesJsonSchema": {"type": "object", "required": ["a"]}}), "{\"a\": 1}", "{}", false),
+            (
+                json!({"matchesJsonPath": {"expression": "$..a", "absent": "(absent)"}}),
+                "[]",
+                "[{\"a\": 1}]",
+                true,
+            ),
+            (
+                json!({"matchesJsonSchema": {"type": "object", "required": ["a"]}}),
+                "{\"a\": 1}",
+                "{}",
+                false,
+            ),
             // A number is a text, too, where only a text will do.
-            (json!({"matchesJsonSchema": "{\"type\": \"string\"}"}), "12", "[12]", false),
-            (json!({"matchesJsonSchema": {"type": "string"}, "schemaVersion": "V7"}), "no JSON", "{}", false),
+            (
+                json!({"matchesJsonSchema": "{\"type\": \"string\"}"}),
+                "12",
+                "[12]",
+                false,
+            ),
+            (
+                json!({"matchesJsonSchema": {"type": "string"}, "schemaVersion": "V7"}),
+                "no JSON",
+                "{}",
+                false,
+            ),
             // An array of schemas means each element in draft 7, and nothing since 2020-12.
             (
                 json!({"matchesJsonSchema": {"items": [{"type": "null"}]}, "schemaVersion": "V7"}),
@@ -363,8 +489,15 @@ mod tests {
         for (read, hit, miss, fits_absent) in table {
             let read_pattern = pattern(&read).unwrap();
             assert!(read_pattern.is_match(&Subject::new(hit)), "{read} on {hit}");
-            assert!(hit == miss || !read_pattern.is_match(&Subject::new(miss)), "{read} on {miss}");
-            assert_eq!(read_pattern.is_match(&Subject::default()), fits_absent, "{read} on nothing");
+            assert!(
+                hit == miss || !read_pattern.is_match(&Subject::new(miss)),
+                "{read} on {miss}"
+            );
+            assert_eq!(
+                read_pattern.is_match(&Subject::default()),
+                fits_absent,
+                "{read} on nothing"
+            );
         }
         assert!(pattern(&json!({"anything": true})).is_err());
         let anything = pattern(&json!({"anything": "(always)"})).unwrap();
@@ -376,21 +509,63 @@ mod tests {
     #[test]
     fn what_is_no_pattern_says_why() {
         let table = [
-            (json!({"equalsTo": "a"}), "/equalsTo: unknown field `equalsTo`; did you mean equalTo"),
+            (
+                json!({"equalsTo": "a"}),
+                "/equalsTo: unknown field `equalsTo`; did you mean equalTo",
+            ),
             (json!({}), "the whole document: an operator is missing"),
-            (json!("a"), "the whole document: expected an object, found a text"),
-            (json!({"equalTo": 1}), "/equalTo: expected a text, found a number"),
-            (json!({"equalTo": null}), "/equalTo: expected a text, found null"),
-            (json!({"equalTo": "a", "contains": "b"}), "the whole document: `equalTo` and `contains` exclude"),
-            (json!({"contains": "a", "caseInsensitive": true}), "/caseInsensitive: unknown field"),
-            (json!({"and": [{"equalTo": "a"}]}), "/and: expected at least two patterns"),
-            (json!({"not": {"matches": "("}}), "/not/matches: not a regular expression"),
-            (json!({"absent": false}), "/absent: `absent` means absent whatever it says"),
-            (json!({"matchesJsonPath": "$.a.min()"}), "/matchesJsonPath: the JSON path `$.a.min()` is not supported"),
-            (json!({"matchesJsonPath": {"equalTo": "a"}}), "/matchesJsonPath: expected a text, found an object"),
-            (json!({"matchesJsonPath": {"expression": "$", "equals": "a"}}), "/matchesJsonPath/equals: unknown field"),
-            (json!({"matchesJsonSchema": {"type": 1}}), "/matchesJsonSchema: not a JSON schema: "),
-            (json!({"matchesJsonSchema": {"$ref": "http://127.0.0.1/a"}}), "/matchesJsonSchema: not a JSON schema: "),
+            (
+                json!("a"),
+                "the whole document: expected an object, found a text",
+            ),
+            (
+                json!({"equalTo": 1}),
+                "/equalTo: expected a text, found a number",
+            ),
+            (
+                json!({"equalTo": null}),
+                "/equalTo: expected a text, found null",
+            ),
+            (
+                json!({"equalTo": "a", "contains": "b"}),
+                "the whole document: `equalTo` and `contains` exclude",
+            ),
+            (
+                json!({"contains": "a", "caseInsensitive": true}),
+                "/caseInsensitive: unknown field",
+            ),
+            (
+                json!({"and": [{"equalTo": "a"}]}),
+                "/and: expected at least two patterns",
+            ),
+            (
+                json!({"not": {"matches": "("}}),
+                "/not/matches: not a regular expression",
+            ),
+            (
+                json!({"absent": false}),
+                "/absent: `absent` means absent whatever it says",
+            ),
+            (
+                json!({"matchesJsonPath": "$.a.min()"}),
+                "/matchesJsonPath: the JSON path `$.a.min()` is not supported",
+            ),
+            (
+                json!({"matchesJsonPath": {"equalTo": "a"}}),
+                "/matchesJsonPath: expected a text, found an object",
+            ),
+            (
+                json!({"matchesJsonPath": {"expression": "$", "equals": "a"}}),
+                "/matchesJsonPath/equals: unknown field",
+            ),
+            (
+                json!({"matchesJsonSchema": {"type": 1}}),
+                "/matchesJsonSchema: not a JSON schema: ",
+            ),
+            (
+                json!({"matchesJsonSchema": {"$ref": "http://127.0.0.1/a"}}),
+                "/matchesJsonSchema: not a JSON schema: ",
+            ),
             (
                 json!({"matchesJsonSchema": {"nullable": true}}),
                 "/matchesJsonSchema: `nullable` in a JSON schema is not",
@@ -399,8 +574,14 @@ mod tests {
                 json!({"matchesJsonSchema": {}, "schemaVersion": "V8"}),
                 "/schemaVersion: `V8` is not a valid version: write one of V4",
             ),
-            (json!({"equalToNumber": 3}), "/equalToNumber: the operator `equalToNumber` is not supported"),
-            (json!({"matches": "(?U)a"}), "/matches: a regular expression with the flag `d`, `U` or `R` is not"),
+            (
+                json!({"equalToNumber": 3}),
+                "/equalToNumber: the operator `equalToNumber` is not supported",
+            ),
+            (
+                json!({"matches": "(?U)a"}),
+                "/matches: a regular expression with the flag `d`, `U` or `R` is not",
+            ),
         ];
         for (read, expected) in table {
             let problem = pattern(&read).unwrap_err().to_string();
@@ -416,22 +597,46 @@ mod tests {
             (json!({"doesNotMatch": "a"}), &["a", "b"], true),
             (json!({"absent": true}), &[], true),
             (json!({"absent": true}), &["a"], false),
-            (json!({"hasExactly": [{"equalTo": "b"}, {"contains": "a"}]}), &["a", "b"], true),
-            (json!({"hasExactly": [{"equalTo": "a"}]}), &["a", "a"], false),
+            (
+                json!({"hasExactly": [{"equalTo": "b"}, {"contains": "a"}]}),
+                &["a", "b"],
+                true,
+            ),
+            (
+                json!({"hasExactly": [{"equalTo": "a"}]}),
+                &["a", "a"],
+                false,
+            ),
             // As in WireMock, one value may serve two patterns.
-            (json!({"hasExactly": [{"equalTo": "a"}, {"contains": "a"}]}), &["a", "b"], true),
+            (
+                json!({"hasExactly": [{"equalTo": "a"}, {"contains": "a"}]}),
+                &["a", "b"],
+                true,
+            ),
             (json!({"hasExactly": []}), &[], false),
             (json!({"includes": [{"equalTo": "a"}]}), &["a", "b"], true),
-            (json!({"includes": [{"equalTo": "a"}, {"equalTo": "c"}]}), &["a", "b"], false),
+            (
+                json!({"includes": [{"equalTo": "a"}, {"equalTo": "c"}]}),
+                &["a", "b"],
+                false,
+            ),
             (json!({"includes": []}), &[], false),
             (json!({"includes": []}), &["a"], true),
             (json!({"includes": [{"absent": true}]}), &[], false),
         ];
         for (read, values, expected) in table {
             let pattern = MultiPattern::read(&Node::root(&read)).unwrap();
-            assert_eq!(pattern.is_match(values.iter().copied().map(Cow::from)), expected, "{read} on {values:?}");
+            assert_eq!(
+                pattern.is_match(values.iter().copied().map(Cow::from)),
+                expected,
+                "{read} on {values:?}"
+            );
         }
-        let problem = MultiPattern::read(&Node::root(&json!({"includes": [], "equalTo": "a"}))).unwrap_err();
-        assert!(problem.to_string().starts_with("/equalTo: unknown field"), "{problem}");
+        let problem =
+            MultiPattern::read(&Node::root(&json!({"includes": [], "equalTo": "a"}))).unwrap_err();
+        assert!(
+            problem.to_string().starts_with("/equalTo: unknown field"),
+            "{problem}"
+        );
     }
 }

@@ -1,8 +1,8 @@
-//! Regular expressions as WireMock means them: Java's, compiled with `DOTALL`, matched against the whole text
-//! (`matching/AbstractRegexPattern.java`).
+//! Regular expressions as WireMock means them: Java's, compiled with `DOTALL`, matched against the
+//! whole text (`matching/AbstractRegexPattern.java`).
 //!
-//! Java's dialect and the `regex` crate's are nearly one. Where the same text would mean something else it is
-//! translated, or refused: nothing is silently misread.
+//! Java's dialect and the `regex` crate's are nearly one. Where the same text would mean something
+//! else it is translated, or refused: nothing is silently misread.
 //!
 //! It must not know what the text is that it matches.
 
@@ -32,11 +32,16 @@ impl WholeRegex {
         if java.len() > MAX_PATTERN_BYTES {
             return Err(node.unsupported("so long a regular expression"));
         }
-        let Translated { regex, is_fancy } = translated(java).map_err(|feature| node.unsupported(feature))?;
-        // On its own first: `a)|(b` is no expression, though it would make one between the parentheses below.
+        let Translated { regex, is_fancy } =
+            translated(java).map_err(|feature| node.unsupported(feature))?;
+        // On its own first: `a)|(b` is no expression, though it would make one between the
+        // parentheses below.
         compiled(node, &regex, is_fancy)?;
         let engine = compiled(node, &format!(r"\A(?:{regex})\z"), is_fancy)?;
-        Ok(Self { engine, prefix: literal_prefix(java).into() })
+        Ok(Self {
+            engine,
+            prefix: literal_prefix(java).into(),
+        })
     }
 
     /// True if all of `text` is matched; not if that takes too many steps to find out.
@@ -60,24 +65,40 @@ const MAX_STEPS: usize = 100_000;
 /// Far longer than anyone writes. A parser may take a hundred times the memory of what it parses.
 pub(crate) const MAX_PATTERN_BYTES: usize = 1 << 16;
 
-/// Size of a compiled expression, a tenth of the default: a set may have thousands, and what is larger takes seconds to
-/// compile.
+/// Size of a compiled expression, a tenth of the default: a set may have thousands, and what is
+/// larger takes seconds to compile.
 const MAX_COMPILED_BYTES: usize = 1 << 20;
 
 fn compiled(node: &Node<'_>, regex: &str, is_fancy: bool) -> Result<Engine, Problem> {
     // The last line says what is wrong, those before it draw where.
     let malformed = |error: &dyn ToString| {
         let error = error.to_string();
-        let what = error.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
+        let what = error
+            .lines()
+            .last()
+            .unwrap_or_default()
+            .trim_start_matches("error: ")
+            .to_owned();
         node.malformed(format!("not a regular expression: {what}"))
     };
     if is_fancy {
         let mut builder = fancy_regex::RegexBuilder::new(regex);
-        builder.dot_matches_new_line(true).backtrack_limit(MAX_STEPS).delegate_size_limit(MAX_COMPILED_BYTES);
-        return builder.build().map(Box::new).map(Engine::Backtracking).map_err(|error| malformed(&error));
+        builder
+            .dot_matches_new_line(true)
+            .backtrack_limit(MAX_STEPS)
+            .delegate_size_limit(MAX_COMPILED_BYTES);
+        return builder
+            .build()
+            .map(Box::new)
+            .map(Engine::Backtracking)
+            .map_err(|error| malformed(&error));
     }
     let mut builder = RegexBuilder::new(regex);
-    let built = builder.dot_matches_new_line(true).size_limit(MAX_COMPILED_BYTES).nest_limit(64).build();
+    let built = builder
+        .dot_matches_new_line(true)
+        .size_limit(MAX_COMPILED_BYTES)
+        .nest_limit(64)
+        .build();
     built.map(Engine::Linear).map_err(|error| match error {
         regex::Error::CompiledTooBig(_) => node.unsupported("so large a regular expression"),
         error => malformed(&error),
@@ -93,8 +114,8 @@ struct Translated {
 
 /// Translate Java's syntax, or name the feature that is not supported.
 ///
-/// `\d \w \s` and their opposites are ASCII in Java, Unicode in the crate; `\Q..\E` and `\h` are unknown to the crate.
-/// `--` and `~~` within brackets would be read as set operations.
+/// `\d \w \s` and their opposites are ASCII in Java, Unicode in the crate; `\Q..\E` and `\h` are
+/// unknown to the crate. `--` and `~~` within brackets would be read as set operations.
 fn translated(java: &str) -> Result<Translated, &'static str> {
     let mut is_fancy = false;
     let mut out = String::with_capacity(java.len());
@@ -110,7 +131,11 @@ fn translated(java: &str) -> Result<Translated, &'static str> {
                 escape(&mut rest, &mut out)?;
             }
             '[' | ']' => {
-                brackets = if char == '[' { brackets + 1 } else { brackets.saturating_sub(1) };
+                brackets = if char == '[' {
+                    brackets + 1
+                } else {
+                    brackets.saturating_sub(1)
+                };
                 out.push(char);
             }
             '-' | '~' if brackets > 0 && ahead.starts_with(char) => {
@@ -136,7 +161,10 @@ fn translated(java: &str) -> Result<Translated, &'static str> {
             char => out.push(char),
         }
     }
-    Ok(Translated { regex: out, is_fancy })
+    Ok(Translated {
+        regex: out,
+        is_fancy,
+    })
 }
 
 /// Openings of look-around and of atomic groups.
@@ -147,10 +175,17 @@ const FOREIGN_GROUPS: [&str; 3] = ["?(", "?~", "*"];
 
 /// `U` would be read as another flag of the same name.
 const FLAGS: &str = "a regular expression with the flag `d`, `U` or `R`";
-/// True if what follows a parenthesis is a group's flags, with one that the crate does not have or reads differently.
+/// True if what follows a parenthesis is a group's flags, with one that the crate does not have or
+/// reads differently.
 fn has_foreign_flag(ahead: &str) -> bool {
-    let flags = ahead.strip_prefix('?').and_then(|ahead| ahead.split([')', ':']).next());
-    let flags = flags.filter(|flags| flags.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b'-'));
+    let flags = ahead
+        .strip_prefix('?')
+        .and_then(|ahead| ahead.split([')', ':']).next());
+    let flags = flags.filter(|flags| {
+        flags
+            .bytes()
+            .all(|byte| byte.is_ascii_alphabetic() || byte == b'-')
+    });
     flags.is_some_and(|flags| flags.contains(['d', 'U', 'R']))
 }
 
@@ -163,41 +198,57 @@ fn escape(rest: &mut std::str::Chars<'_>, out: &mut String) -> Result<(), &'stat
         Some('W') => out.push_str("[^0-9A-Za-z_]"),
         Some('s') => out.push_str(r"[ \t\n\x0B\f\r]"),
         Some('S') => out.push_str(r"[^ \t\n\x0B\f\r]"),
-        Some('h') => out.push_str(r"[ \t\xA0\u{1680}\u{180e}\u{2000}-\u{200a}\u{202f}\u{205f}\u{3000}]"),
+        Some('h') => {
+            out.push_str(r"[ \t\xA0\u{1680}\u{180e}\u{2000}-\u{200a}\u{202f}\u{205f}\u{3000}]");
+        }
         Some('Q') => {
-            let (literal, after) = rest.as_str().split_once("\\E").unwrap_or((rest.as_str(), ""));
+            let (literal, after) = rest
+                .as_str()
+                .split_once("\\E")
+                .unwrap_or((rest.as_str(), ""));
             out.push_str(&regex::escape(literal));
             *rest = after.chars();
         }
         Some(kind @ ('p' | 'P' | 'x')) => {
-            let braced = rest.as_str().strip_prefix('{').and_then(|name| name.split_once('}'));
+            let braced = rest
+                .as_str()
+                .strip_prefix('{')
+                .and_then(|name| name.split_once('}'));
             let Some((name, after)) = braced else {
                 out.extend(['\\', kind]);
                 return Ok(());
             };
             let negation = if kind == 'P' { "^" } else { "" };
             match name {
-                // POSIX classes, of ASCII in Java. To the crate they would be Unicode's properties of like names.
-                "Lower" | "Upper" | "Alpha" | "Digit" | "Alnum" | "Punct" | "Graph" | "Print" | "Blank" | "Cntrl"
-                | "XDigit" | "Space" | "ASCII" => {
+                // POSIX classes, of ASCII in Java. To the crate they would be Unicode's properties
+                // of like names.
+                "Lower" | "Upper" | "Alpha" | "Digit" | "Alnum" | "Punct" | "Graph" | "Print"
+                | "Blank" | "Cntrl" | "XDigit" | "Space" | "ASCII" => {
                     write!(out, "[[:{negation}{}:]]", name.to_lowercase()).unwrap_or_default();
                 }
                 name => write!(out, "\\{kind}{{{name}}}").unwrap_or_default(),
             }
             *rest = after.chars();
         }
-        Some('R' | 'X' | 'G' | 'Z' | 'N' | 'c' | 'e' | '0' | 'v' | 'V' | 'H' | 'K' | 'g' | 'y' | 'Y' | 'O') => {
+        Some(
+            'R' | 'X' | 'G' | 'Z' | 'N' | 'c' | 'e' | '0' | 'v' | 'V' | 'H' | 'K' | 'g' | 'y' | 'Y'
+            | 'O',
+        ) => {
             return Err("this escape in a regular expression");
         }
-        // Java takes any character that is no letter for itself; the crate does not know all of them.
-        Some(char) if !char.is_ascii_alphanumeric() => write!(out, "\\x{{{:x}}}", u32::from(char)).unwrap_or_default(),
+        // Java takes any character that is no letter for itself; the crate does not know all of
+        // them.
+        Some(char) if !char.is_ascii_alphanumeric() => {
+            write!(out, "\\x{{{:x}}}", u32::from(char)).unwrap_or_default();
+        }
         Some(char) => out.extend(['\\', char]),
         None => out.push('\\'),
     }
     Ok(())
 }
 
-/// Return the beginning of every text that the expression matches, as far as that shows without understanding it.
+/// Return the beginning of every text that the expression matches, as far as that shows without
+/// understanding it.
 fn literal_prefix(java: &str) -> String {
     let mut prefix = String::new();
     // Either side of an alternative may begin differently.
@@ -208,7 +259,9 @@ fn literal_prefix(java: &str) -> String {
     loop {
         let char = match rest.next() {
             Some('\\') => rest.next().filter(char::is_ascii_punctuation),
-            Some(char) if char.is_alphanumeric() || "/_-~=&%,;:@!'\"<> ".contains(char) => Some(char),
+            Some(char) if char.is_alphanumeric() || "/_-~=&%,;:@!'\"<> ".contains(char) => {
+                Some(char)
+            }
             // A quantifier may allow that what is before it is not there at all.
             Some('*' | '?' | '{' | '+') => {
                 prefix.pop();
@@ -266,7 +319,11 @@ mod tests {
             (r"\p{Lu}\x41\x{42}+", "ÄABB", true),
         ];
         for (pattern, text, expected) in table {
-            assert_eq!(regex(pattern).unwrap().is_match(text), expected, "{pattern} on {text}");
+            assert_eq!(
+                regex(pattern).unwrap().is_match(text),
+                expected,
+                "{pattern} on {text}"
+            );
         }
     }
 
@@ -290,7 +347,11 @@ mod tests {
             ("(?=a).*", "a\nb", true),
         ];
         for (pattern, text, expected) in table {
-            assert_eq!(regex(pattern).unwrap().is_match(text), expected, "{pattern} on {text}");
+            assert_eq!(
+                regex(pattern).unwrap().is_match(text),
+                expected,
+                "{pattern} on {text}"
+            );
         }
     }
 
@@ -301,17 +362,39 @@ mod tests {
 
     #[test]
     fn what_java_alone_knows_is_refused_by_name() {
-        for text in
-            ["[a--z]", r"\R", "(a{900}){900}", "(?U)a", "(?i-d:a)", "(?R)a", "(?(1)a)", "(*FAIL)(?=a)", r"(?=a)\Ka"]
-        {
-            assert!(matches!(regex(text), Err(ValueProblem::Unsupported(_))), "{text}: {:?}", regex(text));
+        for text in [
+            "[a--z]",
+            r"\R",
+            "(a{900}){900}",
+            "(?U)a",
+            "(?i-d:a)",
+            "(?R)a",
+            "(?(1)a)",
+            "(*FAIL)(?=a)",
+            r"(?=a)\Ka",
+        ] {
+            assert!(
+                matches!(regex(text), Err(ValueProblem::Unsupported(_))),
+                "{text}: {:?}",
+                regex(text)
+            );
         }
-        assert!(matches!(regex(&"a".repeat(1 << 17)), Err(ValueProblem::Unsupported(_))));
+        assert!(matches!(
+            regex(&"a".repeat(1 << 17)),
+            Err(ValueProblem::Unsupported(_))
+        ));
         for text in ["(", "[a", "*a", "a)|(b", "\\", "a{2,1}", "(?=a", "a)|(?=b"] {
-            assert!(matches!(regex(text), Err(ValueProblem::Malformed(_))), "{text}: {:?}", regex(text));
+            assert!(
+                matches!(regex(text), Err(ValueProblem::Malformed(_))),
+                "{text}: {:?}",
+                regex(text)
+            );
         }
         assert!(regex("(?im-s:a)(?<dUR>U)").unwrap().is_match("AU"));
-        assert!(regex("[(?=]").unwrap().is_match("="), "within brackets nothing looks around");
+        assert!(
+            regex("[(?=]").unwrap().is_match("="),
+            "within brackets nothing looks around"
+        );
     }
 
     proptest! {

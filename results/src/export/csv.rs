@@ -1,5 +1,6 @@
-//! Seconds, their tenths, and shards as CSV (RFC 4180), a row each. An empty field is what was not measured. Each row ends with the run's
-//! ID and its verdict: in tables of several runs below each other, an invalid run stays marked.
+//! Seconds, their tenths, and shards as CSV (RFC 4180), a row each. An empty field is what was not
+//! measured. Each row ends with the run's ID and its verdict: in tables of several runs below each
+//! other, an invalid run stays marked.
 
 use crate::run::report::{BinRow, IntervalRow, Latency, Report, ShardReport};
 use crawlmark_harness::stats::{SecondCounts, Series};
@@ -34,7 +35,10 @@ const SECONDS: [CsvColumn<IntervalRow>; 18] = [
     ("target_share", |row| number(row.binding.target)),
     ("storage_share", |row| number(row.binding.storage)),
     ("idle_share", |row| number(row.binding.idle)),
-    ("limit", |row| row.limit.map_or_else(String::new, |limit| limit.to_string())),
+    ("limit", |row| {
+        row.limit
+            .map_or_else(String::new, |limit| limit.to_string())
+    }),
     ("pace_per_s", |row| optional(row.pace_per_s)),
 ];
 
@@ -53,7 +57,9 @@ const TENTHS: [CsvColumn<(f64, BinRow)>; 4] = [
 const PROCESS: [CsvColumn<ShardReport>; 6] = [
     ("shard", |shard| shard.shard.to_string()),
     ("pid", |shard| shard.pid.to_string()),
-    ("cpu", |shard| shard.cpu.map_or_else(String::new, |cpu| cpu.to_string())),
+    ("cpu", |shard| {
+        shard.cpu.map_or_else(String::new, |cpu| cpu.to_string())
+    }),
     ("id_start", |shard| shard.id_range.start.to_string()),
     ("id_end", |shard| shard.id_range.end.to_string()),
     ("connections", |shard| shard.connections.to_string()),
@@ -64,16 +70,33 @@ const SHARDS: [CsvColumn<ShardReport>; 15] = [
     ("duration_s", |shard| number(shard.totals.duration_s)),
     ("items_per_s", |shard| number(shard.totals.items_per_s)),
     ("ok_per_s", |shard| optional(shard.totals.ok_per_s)),
-    ("attempts_per_s", |shard| number(shard.totals.attempts_per_s)),
-    ("service_p50_us", |shard| percentile(shard, "p50_us", |service| service.p50_us)),
-    ("service_p90_us", |shard| percentile(shard, "p90_us", |service| service.p90_us)),
-    ("service_p99_us", |shard| percentile(shard, "p99_us", |service| service.p99_us)),
-    ("service_max_us", |shard| optional(service(shard).and_then(|service| service.max_us))),
+    ("attempts_per_s", |shard| {
+        number(shard.totals.attempts_per_s)
+    }),
+    ("service_p50_us", |shard| {
+        percentile(shard, "p50_us", |service| service.p50_us)
+    }),
+    ("service_p90_us", |shard| {
+        percentile(shard, "p90_us", |service| service.p90_us)
+    }),
+    ("service_p99_us", |shard| {
+        percentile(shard, "p99_us", |service| service.p99_us)
+    }),
+    ("service_max_us", |shard| {
+        optional(service(shard).and_then(|service| service.max_us))
+    }),
     ("cpu_user_s", |shard| optional(shard.usage.cpu_user_s)),
     ("cpu_system_s", |shard| optional(shard.usage.cpu_system_s)),
-    ("cpu_us_per_attempt", |shard| optional(shard.usage.cpu_us_per_attempt)),
+    ("cpu_us_per_attempt", |shard| {
+        optional(shard.usage.cpu_us_per_attempt)
+    }),
     ("run_delay_s", |shard| optional(shard.usage.run_delay_s)),
-    ("max_rss_bytes", |shard| shard.usage.max_rss_bytes.map_or_else(String::new, |bytes| bytes.to_string())),
+    ("max_rss_bytes", |shard| {
+        shard
+            .usage
+            .max_rss_bytes
+            .map_or_else(String::new, |bytes| bytes.to_string())
+    }),
     ("fault", |shard| shard.fault.clone().unwrap_or_default()),
     ("exits", |shard| shard.exits.join("; ")),
 ];
@@ -88,9 +111,17 @@ pub(super) fn intervals(report: &Report) -> String {
 
 /// A row for each tenth of a second; none of a run without them.
 pub(super) fn tenths(report: &Report) -> Option<String> {
-    let binned = report.intervals.iter().filter_map(|row| Some((row.start_s * 10, row.bins.as_ref()?)));
-    let rows: Vec<(f64, BinRow)> =
-        binned.flat_map(|(first, bins)| (first..).map(|tenth| tenth as f64 / 10.0).zip(bins.iter().cloned())).collect();
+    let binned = report
+        .intervals
+        .iter()
+        .filter_map(|row| Some((row.start_s * 10, row.bins.as_ref()?)));
+    let rows: Vec<(f64, BinRow)> = binned
+        .flat_map(|(first, bins)| {
+            (first..)
+                .map(|tenth| tenth as f64 / 10.0)
+                .zip(bins.iter().cloned())
+        })
+        .collect();
     let counts = |counts: SecondCounts| counts.iter().map(|(counter, count)| (counter.name, count));
     let table = || {
         table(report, (&START, &TENTHS), &rows, |row| {
@@ -100,12 +131,16 @@ pub(super) fn tenths(report: &Report) -> Option<String> {
     (!rows.is_empty()).then(table)
 }
 
-/// A row for each shard. A percentile that is only known to be no less than its value is an empty field.
+/// A row for each shard. A percentile that is only known to be no less than its value is an empty
+/// field.
 pub(super) fn shards(report: &Report) -> String {
     table(report, (&PROCESS, &SHARDS), &report.shards, |shard| {
-        let (ledger, requests) =
-            shard.map_or_else(Default::default, |shard| (shard.ledger, shard.totals.requests.clone()));
-        let requests = requests.iter().filter(|(counter, _)| counter.label.is_some());
+        let (ledger, requests) = shard.map_or_else(Default::default, |shard| {
+            (shard.ledger, shard.totals.requests.clone())
+        });
+        let requests = requests
+            .iter()
+            .filter(|(counter, _)| counter.label.is_some());
         let states = ledger.states().map(|(name, _, count)| (name, count));
         [("planned", ledger.planned)]
             .into_iter()
@@ -121,16 +156,35 @@ fn table<T, I: Iterator<Item = (&'static str, u64)>>(
     rows: &[T],
     counts: impl Fn(Option<&T>) -> I,
 ) -> String {
-    let of_run = [("run_id", report.run_id.as_str()), ("validity", report.validity.verdict.name())];
+    let of_run = [
+        ("run_id", report.run_id.as_str()),
+        ("validity", report.validity.verdict.name()),
+    ];
     let mut out = String::new();
     let name = |column: &CsvColumn<T>| column.0;
-    let names = before.iter().map(name).chain(counts(None).map(|(name, _)| name)).chain(after.iter().map(name));
-    line(&mut out, names.chain(of_run.map(|(name, _)| name)).map(ToOwned::to_owned));
+    let names = before
+        .iter()
+        .map(name)
+        .chain(counts(None).map(|(name, _)| name))
+        .chain(after.iter().map(name));
+    line(
+        &mut out,
+        names
+            .chain(of_run.map(|(name, _)| name))
+            .map(ToOwned::to_owned),
+    );
     for row in rows {
         let field = |column: &CsvColumn<T>| column.1(row);
         let counts = counts(Some(row)).map(|(_, count)| count.to_string());
-        let fields = before.iter().map(field).chain(counts).chain(after.iter().map(field));
-        line(&mut out, fields.chain(of_run.map(|(_, value)| value.to_owned())));
+        let fields = before
+            .iter()
+            .map(field)
+            .chain(counts)
+            .chain(after.iter().map(field));
+        line(
+            &mut out,
+            fields.chain(of_run.map(|(_, value)| value.to_owned())),
+        );
     }
     out
 }
@@ -142,7 +196,11 @@ fn line(out: &mut String, fields: impl Iterator<Item = String>) {
 
 /// A field as RFC 4180 has it.
 fn quoted(field: String) -> String {
-    if field.contains(['"', ',', '\r', '\n']) { format!("\"{}\"", field.replace('"', "\"\"")) } else { field }
+    if field.contains(['"', ',', '\r', '\n']) {
+        format!("\"{}\"", field.replace('"', "\"\""))
+    } else {
+        field
+    }
 }
 
 fn service(shard: &ShardReport) -> Option<&Latency> {
@@ -150,7 +208,11 @@ fn service(shard: &ShardReport) -> Option<&Latency> {
 }
 
 fn percentile(shard: &ShardReport, key: &str, of: fn(&Latency) -> Option<f64>) -> String {
-    optional(service(shard).filter(|service| !service.is_at_least(key)).and_then(of))
+    optional(
+        service(shard)
+            .filter(|service| !service.is_at_least(key))
+            .and_then(of),
+    )
 }
 
 fn count(value: Option<u64>) -> String {
@@ -163,7 +225,11 @@ fn optional(value: Option<f64>) -> String {
 
 /// As short as it can be without loss; empty for what is no number.
 fn number(value: f64) -> String {
-    if value.is_finite() { value.to_string() } else { String::new() }
+    if value.is_finite() {
+        value.to_string()
+    } else {
+        String::new()
+    }
 }
 
 #[cfg(test)]
@@ -172,8 +238,19 @@ mod tests {
 
     #[test]
     fn a_field_is_quoted_when_it_has_to_be() {
-        let fields = ["plain", "a b", "a,b", "say \"no\"", "two\nlines", ""].map(|text| quoted(text.to_owned()));
-        assert_eq!(fields, ["plain", "a b", "\"a,b\"", "\"say \"\"no\"\"\"", "\"two\nlines\"", ""]);
+        let fields = ["plain", "a b", "a,b", "say \"no\"", "two\nlines", ""]
+            .map(|text| quoted(text.to_owned()));
+        assert_eq!(
+            fields,
+            [
+                "plain",
+                "a b",
+                "\"a,b\"",
+                "\"say \"\"no\"\"\"",
+                "\"two\nlines\"",
+                ""
+            ]
+        );
     }
 
     #[test]

@@ -1,5 +1,6 @@
-//! Figures for `github-action-benchmark`, whose `customBiggerIsBetter` and `customSmallerIsBetter` are a tool, a step and a
-//! file each: an array of `name`, `unit`, `value` and `extra`, which is shown beside the point and has the verdict.
+//! Figures for `github-action-benchmark`, whose `customBiggerIsBetter` and `customSmallerIsBetter`
+//! are a tool, a step and a file each: an array of `name`, `unit`, `value` and `extra`, which is
+//! shown beside the point and has the verdict.
 
 use serde_json::{Value, json};
 
@@ -9,7 +10,11 @@ use crate::run::report::Report;
 
 /// The array of one direction.
 pub(super) fn benchmark(report: &Report, format: Format) -> Result<String, ExportError> {
-    let wanted = if format == Format::GithubBenchmarkBigger { Better::Bigger } else { Better::Smaller };
+    let wanted = if format == Format::GithubBenchmarkBigger {
+        Better::Bigger
+    } else {
+        Better::Smaller
+    };
     let about = about(report);
     let entries: Vec<Value> = points(report, format)?
         .into_iter()
@@ -20,5 +25,9 @@ pub(super) fn benchmark(report: &Report, format: Format) -> Result<String, Expor
         })
         .collect();
     // The action takes an empty file for a mistake, and it would be one.
-    if entries.is_empty() { Err(ExportError::Nothing(format)) } else { Ok(pretty(&Value::Array(entries))) }
+    if entries.is_empty() {
+        Err(ExportError::Nothing(format))
+    } else {
+        Ok(pretty(&Value::Array(entries)))
+    }
 }

@@ -1,5 +1,6 @@
-//! `JUnit` XML, one test case per gate of a run or per metric of a comparison, as CI services read it. Properties of the
-//! suite state the validity of the measurement: an invalid run proves no test case.
+//! `JUnit` XML, one test case per gate of a run or per metric of a comparison, as CI services read
+//! it. Properties of the suite state the validity of the measurement: an invalid run proves no test
+//! case.
 
 use std::fmt::Write;
 
@@ -41,7 +42,8 @@ struct Suite<'a> {
     properties: &'a [(&'a str, &'a str)],
 }
 
-/// The gates of a report as a `JUnit` document: a gate that failed is a failure, one that could not be decided an error.
+/// The gates of a report as a `JUnit` document: a gate that failed is a failure, one that could not
+/// be decided an error.
 pub(super) fn junit(report: &Report) -> String {
     let case = |gate: &crate::run::report::GateReport| TestCase {
         name: gate.expression.clone(),
@@ -49,7 +51,11 @@ pub(super) fn junit(report: &Report) -> String {
             Some(true) => seen(gate),
             _ => format!("must hold: {}; seen: {}", gate.expression, seen(gate)),
         },
-        kind: if gate.kind == Breach::Stops.name() { Breach::Stops.name() } else { Breach::Fails.name() },
+        kind: if gate.kind == Breach::Stops.name() {
+            Breach::Stops.name()
+        } else {
+            Breach::Fails.name()
+        },
         outcome: match gate.ok {
             Some(true) => TestOutcome::Passed,
             Some(false) => TestOutcome::Failed,
@@ -63,8 +69,18 @@ pub(super) fn junit(report: &Report) -> String {
         ("target", &report.plan.run.target),
         ("config_hash", &report.plan.config_hash),
     ];
-    let (name, timestamp, duration_s) = (&report.name, &report.started_at, report.totals.duration_s);
-    document(&Suite { name, class: "gates", timestamp, duration_s, properties: &properties }, &cases)
+    let (name, timestamp, duration_s) =
+        (&report.name, &report.started_at, report.totals.duration_s);
+    document(
+        &Suite {
+            name,
+            class: "gates",
+            timestamp,
+            duration_s,
+            properties: &properties,
+        },
+        &cases,
+    )
 }
 
 /// The comparison as `JUnit`: a test case per metric that may decide.
@@ -77,19 +93,37 @@ pub fn contest_junit(contest: &Contest) -> String {
         .filter(|finding| finding.verdict != MetricVerdict::Informational)
         .map(|finding| TestCase {
             name: finding.metric.name().to_owned(),
-            said: format!("{}: {}", metric_words(finding.metric), row(contest, finding)),
+            said: format!(
+                "{}: {}",
+                metric_words(finding.metric),
+                row(contest, finding)
+            ),
             kind: "comparison",
             outcome: match finding.verdict {
                 MetricVerdict::Regression => TestOutcome::Failed,
                 MetricVerdict::Pass | MetricVerdict::Informational => TestOutcome::Passed,
-                MetricVerdict::Inconclusive { .. } | MetricVerdict::Incomparable { .. } => TestOutcome::Undecided,
+                MetricVerdict::Inconclusive { .. } | MetricVerdict::Incomparable { .. } => {
+                    TestOutcome::Undecided
+                }
             },
         })
         .collect();
-    let properties =
-        [("verdict", contest.verdict.name()), ("base", &contest.base.what), ("candidate", &contest.candidate.what)];
+    let properties = [
+        ("verdict", contest.verdict.name()),
+        ("base", &contest.base.what),
+        ("candidate", &contest.candidate.what),
+    ];
     let (name, timestamp) = (&contest.name, &contest.started_at);
-    document(&Suite { name, class: "comparison", timestamp, duration_s: 0.0, properties: &properties }, &cases)
+    document(
+        &Suite {
+            name,
+            class: "comparison",
+            timestamp,
+            duration_s: 0.0,
+            properties: &properties,
+        },
+        &cases,
+    )
 }
 
 /// The document of a suite.
@@ -105,10 +139,17 @@ fn document(suite: &Suite<'_>, cases: &[TestCase]) -> String {
     let mut out = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
     let _ = writeln!(out, "<testsuites name=\"crawlmark\" {counts}>");
     let (name, timestamp) = (escaped(suite.name), escaped(suite.timestamp));
-    let _ = writeln!(out, "  <testsuite name=\"{name}\" {counts} skipped=\"0\" timestamp=\"{timestamp}\">");
+    let _ = writeln!(
+        out,
+        "  <testsuite name=\"{name}\" {counts} skipped=\"0\" timestamp=\"{timestamp}\">"
+    );
     out.push_str("    <properties>\n");
     for (name, value) in suite.properties {
-        let _ = writeln!(out, "      <property name=\"{name}\" value=\"{}\"/>", escaped(value));
+        let _ = writeln!(
+            out,
+            "      <property name=\"{name}\" value=\"{}\"/>",
+            escaped(value)
+        );
     }
     out.push_str("    </properties>\n");
     for case in cases {
@@ -118,24 +159,40 @@ fn document(suite: &Suite<'_>, cases: &[TestCase]) -> String {
     out
 }
 
-fn write_case(out: &mut String, Suite { class, duration_s, .. }: &Suite<'_>, case: &TestCase) {
+fn write_case(
+    out: &mut String,
+    Suite {
+        class, duration_s, ..
+    }: &Suite<'_>,
+    case: &TestCase,
+) {
     let (name, said) = (escaped(&case.name), escaped(&case.said));
     let element = match case.outcome {
         TestOutcome::Passed => None,
         TestOutcome::Failed => Some("failure"),
         TestOutcome::Undecided => Some("error"),
     };
-    let _ = write!(out, "    <testcase name=\"{name}\" classname=\"crawlmark.{class}\" time=\"{duration_s:.3}\">");
+    let _ = write!(
+        out,
+        "    <testcase name=\"{name}\" classname=\"crawlmark.{class}\" time=\"{duration_s:.3}\">"
+    );
     let _ = match element {
-        Some(element) => write!(out, "<{element} type=\"{}\" message=\"{said}\"/>", case.kind),
+        Some(element) => write!(
+            out,
+            "<{element} type=\"{}\" message=\"{said}\"/>",
+            case.kind
+        ),
         None => write!(out, "<system-out>{said}</system-out>"),
     };
     out.push_str("</testcase>\n");
 }
 
-/// Text as XML has it, in an attribute or outside, without a line break that a reader would make a space of.
+/// Text as XML has it, in an attribute or outside, without a line break that a reader would make a
+/// space of.
 fn escaped(text: &str) -> String {
-    xml::escaped(text).replace('\t', "&#9;").replace('\n', "&#10;")
+    xml::escaped(text)
+        .replace('\t', "&#9;")
+        .replace('\n', "&#10;")
 }
 
 #[cfg(test)]

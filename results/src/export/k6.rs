@@ -1,13 +1,16 @@
-//! The summary that k6 passes to `handleSummary`, for reporters and scripts that were written for it.
+//! The summary that k6 passes to `handleSummary`, for reporters and scripts that were written for
+//! it.
 //!
-//! Metrics that k6 has are under its names: `http_req_duration` is the service time of good answers, `http_req_waiting` the
-//! time to the first byte, `iteration_duration` that of an item, `http_req_failed` counts attempts without a status from 200
-//! to 399. All others are ours and begin with `crawlmark_`.
+//! Metrics that k6 has are under its names: `http_req_duration` is the service time of good
+//! answers, `http_req_waiting` the time to the first byte, `iteration_duration` that of an item,
+//! `http_req_failed` counts attempts without a status from 200 to 399. All others are ours and
+//! begin with `crawlmark_`.
 //!
-//! Programs that read such a summary expect each of k6's six figures in every trend, and have no value for an unknown one:
-//! a trend is there only when all of them are known for sure. Its `max` is of the answers that ended. Gates are thresholds of
-//! the metric that they look at, with their own expression, or of `crawlmark_gates`, the share of gates that passed; one that
-//! could not be decided is not `ok`. The verdict is a check, `the measurement is valid`.
+//! Programs that read such a summary expect each of k6's six figures in every trend, and have no
+//! value for an unknown one: a trend is there only when all of them are known for sure. Its `max`
+//! is of the answers that ended. Gates are thresholds of the metric that they look at, with their
+//! own expression, or of `crawlmark_gates`, the share of gates that passed; one that could not be
+//! decided is not `ok`. The verdict is a check, `the measurement is valid`.
 
 use serde_json::{Map, Value, json};
 
@@ -20,8 +23,13 @@ use crawlmark_harness::stats::{Percentile, Series};
 const STATS: [&str; 6] = ["avg", "min", "med", "max", "p(90)", "p(95)"];
 
 /// Its percentiles; the last two where they are known.
-const PERCENTILES: [(&str, f64); 5] =
-    [("med", 0.5), ("p(90)", 0.9), ("p(95)", 0.95), ("p(99)", 0.99), ("p(99.9)", 0.999)];
+const PERCENTILES: [(&str, f64); 5] = [
+    ("med", 0.5),
+    ("p(90)", 0.9),
+    ("p(95)", 0.95),
+    ("p(99)", 0.99),
+    ("p(99.9)", 0.999),
+];
 
 /// The metric of gates that look at what k6 has no metric for.
 const GATES: &str = "crawlmark_gates";
@@ -30,7 +38,10 @@ const GATES: &str = "crawlmark_gates";
 const ROOT_ID: &str = "d41d8cd98f00b204e9800998ecf8427e";
 
 /// The name of the check, and the MD5 of its path, `::the measurement is valid`.
-const CHECK: (&str, &str) = ("the measurement is valid", "d00314cc65e265c3287aec39b418b2d9");
+const CHECK: (&str, &str) = (
+    "the measurement is valid",
+    "d00314cc65e265c3287aec39b418b2d9",
+);
 
 /// The summary.
 pub(super) fn summary(report: &Report) -> String {
@@ -63,35 +74,78 @@ struct Metrics(Map<String, Value>);
 
 impl Metrics {
     fn add(&mut self, name: &str, [kind, contains]: [&str; 2], values: &Value) {
-        self.0.insert(name.to_owned(), json!({"type": kind, "contains": contains, "values": values}));
+        self.0.insert(
+            name.to_owned(),
+            json!({"type": kind, "contains": contains, "values": values}),
+        );
     }
 
     fn add_counts(&mut self, report: &Report) {
         let (totals, ledger) = (&report.totals, &report.ledger);
-        let per_s = |count: u64| if totals.duration_s > 0.0 { count as f64 / totals.duration_s } else { 0.0 };
+        let per_s = |count: u64| {
+            if totals.duration_s > 0.0 {
+                count as f64 / totals.duration_s
+            } else {
+                0.0
+            }
+        };
         let counts = [
-            ("http_reqs", "default", totals.attempts, totals.attempts_per_s),
-            ("iterations", "default", ledger.completed(), totals.items_per_s),
-            ("data_sent", "data", totals.bytes_sent, per_s(totals.bytes_sent)),
-            ("data_received", "data", totals.bytes_received, per_s(totals.bytes_received)),
+            (
+                "http_reqs",
+                "default",
+                totals.attempts,
+                totals.attempts_per_s,
+            ),
+            (
+                "iterations",
+                "default",
+                ledger.completed(),
+                totals.items_per_s,
+            ),
+            (
+                "data_sent",
+                "data",
+                totals.bytes_sent,
+                per_s(totals.bytes_sent),
+            ),
+            (
+                "data_received",
+                "data",
+                totals.bytes_received,
+                per_s(totals.bytes_received),
+            ),
         ];
         for (name, contains, count, rate) in counts {
-            self.add(name, ["counter", contains], &json!({"count": count, "rate": rate}));
+            self.add(
+                name,
+                ["counter", contains],
+                &json!({"count": count, "rate": rate}),
+            );
         }
         if report.schedule.is_some() {
             let values = json!({"count": totals.dropped, "rate": per_s(totals.dropped)});
             self.add("dropped_iterations", ["counter", "default"], &values);
         }
         let measured = report.measured().requests;
-        let good: u64 = measured.attempts_by_status.range(200..=399).map(|(_, count)| count).sum();
+        let good: u64 = measured
+            .attempts_by_status
+            .range(200..=399)
+            .map(|(_, count)| count)
+            .sum();
         let failed = rate(measured.attempts.saturating_sub(good), measured.attempts);
         self.add("http_req_failed", ["rate", "default"], &failed);
-        self.add("checks", ["rate", "default"], &rate(u64::from(is_valid(report)), 1));
+        self.add(
+            "checks",
+            ["rate", "default"],
+            &rate(u64::from(is_valid(report)), 1),
+        );
     }
 
     fn add_trends(&mut self, report: &Report) {
         for series in Series::ALL {
-            let known = report.latency(series).and_then(|latency| trend(report, series, latency));
+            let known = report
+                .latency(series)
+                .and_then(|latency| trend(report, series, latency));
             if let Some(values) = known {
                 self.add(&trend_name(series), ["trend", "time"], &values);
             }
@@ -103,9 +157,15 @@ impl Metrics {
             return;
         }
         let passed = gates.iter().filter(|gate| gate.ok == Some(true)).count() as u64;
-        self.add(GATES, ["rate", "default"], &rate(passed, gates.len() as u64));
+        self.add(
+            GATES,
+            ["rate", "default"],
+            &rate(passed, gates.len() as u64),
+        );
         for gate in gates {
-            let home = Metric::named(&gate.metric).and_then(home).filter(|name| self.0.contains_key(name));
+            let home = Metric::named(&gate.metric)
+                .and_then(home)
+                .filter(|name| self.0.contains_key(name));
             let metric = &mut self.0[&home.unwrap_or_else(|| GATES.to_owned())];
             if metric["thresholds"].is_null() {
                 metric["thresholds"] = json!({});
@@ -142,7 +202,8 @@ fn trend(report: &Report, series: Series, latency: &Latency) -> Option<Value> {
     let mut values = Map::new();
     for (name, stat) in [("avg", Stat::Mean), ("min", Stat::Min), ("max", Stat::Max)] {
         // The greatest of those that ended is what it is, whatever became of the others.
-        if let (Measured::Exactly(us), _) | (Measured::AtLeast(us) | Measured::Without(us, _), Stat::Max) =
+        if let (Measured::Exactly(us), _)
+        | (Measured::AtLeast(us) | Measured::Without(us, _), Stat::Max) =
             (of_report(Metric::Time(series, stat), report), stat)
         {
             values.insert(name.to_owned(), json!(us / 1e3));
@@ -154,11 +215,18 @@ fn trend(report: &Report, series: Series, latency: &Latency) -> Option<Value> {
             values.insert(name.to_owned(), json!(ns as f64 / 1e6));
         }
     }
-    STATS.iter().all(|name| values.contains_key(*name)).then_some(Value::Object(values))
+    STATS
+        .iter()
+        .all(|name| values.contains_key(*name))
+        .then_some(Value::Object(values))
 }
 
 /// A share as k6 has it: `passes` are those that it is a share of.
 fn rate(passes: u64, all: u64) -> Value {
-    let rate = if all > 0 { passes as f64 / all as f64 } else { 0.0 };
+    let rate = if all > 0 {
+        passes as f64 / all as f64
+    } else {
+        0.0
+    };
     json!({"rate": rate, "passes": passes, "fails": all.saturating_sub(passes)})
 }

@@ -1,9 +1,10 @@
 //! The figures of a run that are fit for a history of benchmarks, for the formats that keep one.
 //!
-//! Such a history compares each point with the one before. So a percentile that is only known to be no less than its value is
-//! no point, nor is a count that is usually 0, since every change from 0 is infinite. A run that was stopped early, lost a
-//! part or was mostly refused has none at all: what fails fast is not fast. One whose verdict is another than `valid` has its points, for a history on a shared machine knows no
-//! others, and the verdict goes with them.
+//! Such a history compares each point with the one before. So a percentile that is only known to be
+//! no less than its value is no point, nor is a count that is usually 0, since every change from 0
+//! is infinite. A run that was stopped early, lost a part or was mostly refused has none at all:
+//! what fails fast is not fast. One whose verdict is another than `valid` has its points, for a
+//! history on a shared machine knows no others, and the verdict goes with them.
 
 use super::{ExportError, Format};
 use crate::run::gates::{Measured, Metric, Quantity, Stat, of_report};
@@ -52,7 +53,10 @@ pub(super) fn points(report: &Report, format: Format) -> Result<Vec<MetricPoint>
     let mut points = vec![
         rate("items", report.totals.items_per_s),
         rate("attempts", report.totals.attempts_per_s),
-        time("CPU per attempt", exactly(&of_report(Metric::Of(Quantity::CpuUsPerAttempt), report))),
+        time(
+            "CPU per attempt",
+            exactly(&of_report(Metric::Of(Quantity::CpuUsPerAttempt), report)),
+        ),
     ];
     for (series, latency) in series(report) {
         let mean = exactly(&of_report(Metric::Time(series, Stat::Mean), report));
@@ -61,14 +65,22 @@ pub(super) fn points(report: &Report, format: Format) -> Result<Vec<MetricPoint>
         points.extend(known.map(|(name, _, us)| time(&format!("{} {name}", series.name()), us)));
     }
     let points: Vec<MetricPoint> = points.into_iter().flatten().collect();
-    if points.is_empty() { Err(ExportError::Nothing(format)) } else { Ok(points) }
+    if points.is_empty() {
+        Err(ExportError::Nothing(format))
+    } else {
+        Ok(points)
+    }
 }
 
 /// Percentiles that are no points, because they are only known to be no less than their value.
 pub(super) fn left_out(report: &Report) -> Vec<String> {
     let of_series = |(series, latency): (Series, &'_ Latency)| -> Vec<String> {
         let bounds = percentiles(latency).filter(|(_, key, _)| latency.is_at_least(key));
-        bounds.filter_map(|(name, _, us)| Some(format!("{} {name} is {} µs or more", series.name(), us?))).collect()
+        bounds
+            .filter_map(|(name, _, us)| {
+                Some(format!("{} {name} is {} µs or more", series.name(), us?))
+            })
+            .collect()
     };
     series(report).flat_map(of_series).collect()
 }
@@ -78,11 +90,29 @@ pub(super) fn about(report: &Report) -> String {
     let validity = &report.validity;
     let mut lines = vec![format!("validity: {}", validity.verdict.name())];
     lines.extend(validity.reasons.iter().map(|reason| format!("- {reason}")));
-    lines.push(format!("run {}, plan {}", report.run_id, report.plan.config_hash));
-    let machine = report.environment.cpu_model.as_deref().unwrap_or("an unknown CPU");
-    let shared = if report.environment.colocated { ", shared with the target" } else { "" };
-    lines.push(format!("{} cores of {machine}{shared}", report.environment.cores));
-    lines.extend(left_out(report).into_iter().map(|what| format!("left out: {what}")));
+    lines.push(format!(
+        "run {}, plan {}",
+        report.run_id, report.plan.config_hash
+    ));
+    let machine = report
+        .environment
+        .cpu_model
+        .as_deref()
+        .unwrap_or("an unknown CPU");
+    let shared = if report.environment.colocated {
+        ", shared with the target"
+    } else {
+        ""
+    };
+    lines.push(format!(
+        "{} cores of {machine}{shared}",
+        report.environment.cores
+    ));
+    lines.extend(
+        left_out(report)
+            .into_iter()
+            .map(|what| format!("left out: {what}")),
+    );
     lines.join("\n")
 }
 
@@ -92,20 +122,42 @@ fn series(report: &Report) -> impl Iterator<Item = (Series, &Latency)> {
     wanted.filter_map(|series| Some((series, report.latency(series)?)))
 }
 
-fn percentiles(latency: &Latency) -> impl Iterator<Item = (&'static str, &'static str, Option<f64>)> {
-    let Latency { p50_us, p90_us, p99_us, p999_us, .. } = *latency;
-    let named = [("p50", "p50_us", p50_us), ("p90", "p90_us", p90_us), ("p99", "p99_us", p99_us)];
+fn percentiles(
+    latency: &Latency,
+) -> impl Iterator<Item = (&'static str, &'static str, Option<f64>)> {
+    let Latency {
+        p50_us,
+        p90_us,
+        p99_us,
+        p999_us,
+        ..
+    } = *latency;
+    let named = [
+        ("p50", "p50_us", p50_us),
+        ("p90", "p90_us", p90_us),
+        ("p99", "p99_us", p99_us),
+    ];
     named.into_iter().chain([("p99.9", "p999_us", p999_us)])
 }
 
 fn rate(what: &str, per_s: f64) -> Option<MetricPoint> {
-    let point = MetricPoint { name: format!("{what} per second"), unit: "1/s", value: per_s, better: Better::Bigger };
+    let point = MetricPoint {
+        name: format!("{what} per second"),
+        unit: "1/s",
+        value: per_s,
+        better: Better::Bigger,
+    };
     fit(per_s).then_some(point)
 }
 
 fn time(what: &str, us: Option<f64>) -> Option<MetricPoint> {
     let value = us.filter(|us| fit(*us))?;
-    Some(MetricPoint { name: what.to_owned(), unit: "us", value, better: Better::Smaller })
+    Some(MetricPoint {
+        name: what.to_owned(),
+        unit: "us",
+        value,
+        better: Better::Smaller,
+    })
 }
 
 /// True if a figure may be divided by the next one.

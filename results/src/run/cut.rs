@@ -1,8 +1,9 @@
 //! Parts of a saved run, measured again: selected seconds, shards and responses.
 //!
-//! A [`Cutter`] is made from the [`Report`](crate::run::report::Report) and the requested part ([`Cut`]), receives every line of
-//! `latency.hlog` ([`Entry`]), and returns the results of the part ([`CutReport`]). The cut of everything equals the report, cell
-//! by cell. Nothing here reads files: [`result_dir`](crate::run::result_dir) does.
+//! A [`Cutter`] is made from the [`Report`](crate::run::report::Report) and the requested part
+//! ([`Cut`]), receives every line of `latency.hlog` ([`Entry`]), and returns the results of the
+//! part ([`CutReport`]). The cut of everything equals the report, cell by cell. Nothing here reads
+//! files: [`result_dir`](crate::run::result_dir) does.
 //!
 //! | room | for |
 //! |---|---|
@@ -23,7 +24,8 @@ mod steady;
 mod words;
 
 pub use self::ask::{
-    Ask, Chosen, Cut, CutError, Outcomes, SecondError, SecondRange, Shards, ShardsError, Span, parse_second,
+    Ask, Chosen, Cut, CutError, Outcomes, SecondError, SecondRange, Shards, ShardsError, Span,
+    parse_second,
 };
 pub use self::cut_report::{Answered, Counted, CutReport, CutSeconds, CutSource, SCHEMA};
 pub use self::cutter::{Cutter, Foreign};

@@ -1,14 +1,16 @@
-//! Objectives of a run, such as `service_p99 < 250ms`: parsed, watched while the run goes on, and judged.
+//! Objectives of a run, such as `service_p99 < 250ms`: parsed, watched while the run goes on, and
+//! judged.
 //!
-//! Called by the commands: a [`Condition`] is what `--threshold` and `--stop-if` take, a [`LiveThresholds`] receives the seconds of a run
-//! and closes its report with a verdict for each. Everything here is pure; nothing of it runs in a shard. Not to be confused
-//! with the gate of a shard, which lets requests go, or with the checks of validity, which say whether the numbers are
+//! Called by the commands: a [`Condition`] is what `--threshold` and `--stop-if` take, a
+//! [`LiveThresholds`] receives the seconds of a run and closes its report with a verdict for each.
+//! Everything here is pure; nothing of it runs in a shard. Not to be confused with the gate of a
+//! shard, which lets requests go, or with the checks of validity, which say whether the numbers are
 //! valid.
 //!
-//! A condition is what has to hold, as k6's thresholds and every other tool's are. An undecided one neither holds nor is
-//! broken. A percentile needs [`SAMPLES_BEYOND`] samples beyond it. With fewer samples it can still fail, if more than that
-//! many break the limit. One that is only known to be no less than its value breaks `<` when that value does, and leaves it
-//! undecided otherwise.
+//! A condition is what has to hold, as k6's thresholds and every other tool's are. An undecided one
+//! neither holds nor is broken. A percentile needs [`SAMPLES_BEYOND`] samples beyond it. With fewer
+//! samples it can still fail, if more than that many break the limit. One that is only known to be
+//! no less than its value breaks `<` when that value does, and leaves it undecided otherwise.
 //!
 //! | room | for |
 //! |---|---|
@@ -29,7 +31,9 @@ use std::time::Duration;
 
 pub use self::condition::{Condition, Op, Window};
 pub use self::live::LiveThresholds;
-pub use self::measured::{Basis, Measured, SAMPLES_BEYOND, least_of_stats, of_condition, of_report, of_stats};
+pub use self::measured::{
+    Basis, Measured, SAMPLES_BEYOND, least_of_stats, of_condition, of_report, of_stats,
+};
 pub use self::metric::{Metric, Quantile, Quantity, Stat, Unit};
 pub use self::parse::{ConditionError, Fault};
 pub use self::shortage::Shortage;
@@ -91,7 +95,9 @@ pub enum ObjectiveError {
     #[error("{0} {1}: the run has no rate budget; add --rate, in a closed loop")]
     NoBudget(&'static str, String),
     /// The window never fills.
-    #[error("{0} {1}: the run measures {2} and never fills the window; choose a shorter one, or a longer --duration")]
+    #[error(
+        "{0} {1}: the run measures {2} and never fills the window; choose a shorter one, or a longer --duration"
+    )]
     TooShort(&'static str, String, String),
 }
 
@@ -114,10 +120,16 @@ impl Objective {
         if metric == Metric::Of(Quantity::BudgetUtilisation) && !plan.has_budget() {
             return Err(ObjectiveError::NoBudget(flag, text));
         }
-        let measured = plan.duration.map(|duration| duration.saturating_sub(plan.warmup));
+        let measured = plan
+            .duration
+            .map(|duration| duration.saturating_sub(plan.warmup));
         match (window, measured) {
             (Some(window), Some(measured)) if Duration::from_secs(window.seconds()) > measured => {
-                Err(ObjectiveError::TooShort(flag, text, humantime::format_duration(measured).to_string()))
+                Err(ObjectiveError::TooShort(
+                    flag,
+                    text,
+                    humantime::format_duration(measured).to_string(),
+                ))
             }
             _ => Ok(()),
         }
@@ -157,7 +169,10 @@ impl Objective {
 }
 
 const fn is_response(series: Series) -> bool {
-    matches!(series, Series::ResponseOk | Series::ResponseThrottled | Series::ResponseError)
+    matches!(
+        series,
+        Series::ResponseOk | Series::ResponseThrottled | Series::ResponseError
+    )
 }
 
 #[cfg(test)]
@@ -173,20 +188,42 @@ mod tests {
             let mut plan = plan();
             (plan.rate, plan.arrivals, plan.duration) = (None, Arrivals::Asap, None);
             change(&mut plan);
-            Objective { condition: text.parse().unwrap(), breach }.check(&plan)
+            Objective {
+                condition: text.parse().unwrap(),
+                breach,
+            }
+            .check(&plan)
         };
         let nothing = |_: &mut RunPlan| {};
         assert_eq!(check("service_p99 < 1s", Breach::Stops, &nothing), Ok(()));
-        assert!(matches!(check("item_p99 < 1s", Breach::Stops, &nothing), Err(ObjectiveError::OnlyAtTheEnd(..))));
+        assert!(matches!(
+            check("item_p99 < 1s", Breach::Stops, &nothing),
+            Err(ObjectiveError::OnlyAtTheEnd(..))
+        ));
         assert_eq!(check("item_p99 < 1s", Breach::Fails, &nothing), Ok(()));
-        assert!(matches!(check("response_p99 < 1s", Breach::Fails, &nothing), Err(ObjectiveError::NoResponse(..))));
-        assert_eq!(check("response_p99 < 1s", Breach::Fails, &|plan| plan.arrivals = Arrivals::Poisson), Ok(()));
+        assert!(matches!(
+            check("response_p99 < 1s", Breach::Fails, &nothing),
+            Err(ObjectiveError::NoResponse(..))
+        ));
+        assert_eq!(
+            check("response_p99 < 1s", Breach::Fails, &|plan| plan.arrivals =
+                Arrivals::Poisson),
+            Ok(())
+        );
         assert!(matches!(
             check("budget_utilisation > 0.9", Breach::Fails, &nothing),
             Err(ObjectiveError::NoBudget(..))
         ));
-        let rate = |plan: &mut RunPlan| plan.rate = Some(Rate { permits: 5, period_ns: 1_000_000_000 });
-        assert_eq!(check("budget_utilisation > 0.9", Breach::Fails, &rate), Ok(()));
+        let rate = |plan: &mut RunPlan| {
+            plan.rate = Some(Rate {
+                permits: 5,
+                period_ns: 1_000_000_000,
+            });
+        };
+        assert_eq!(
+            check("budget_utilisation > 0.9", Breach::Fails, &rate),
+            Ok(())
+        );
         let lasts = |seconds, warmup| {
             move |plan: &mut RunPlan| {
                 plan.duration = Some(Duration::from_secs(seconds));
@@ -195,7 +232,9 @@ mod tests {
         };
         assert_eq!(check("rate[10s] > 5", Breach::Fails, &lasts(10, 0)), Ok(()));
         assert_eq!(
-            check("rate[10s] > 5", Breach::Fails, &lasts(10, 1)).unwrap_err().to_string(),
+            check("rate[10s] > 5", Breach::Fails, &lasts(10, 1))
+                .unwrap_err()
+                .to_string(),
             "--threshold rate[10s] > 5: the run measures 9s and never fills the window; choose a shorter one, or a longer \
              --duration"
         );

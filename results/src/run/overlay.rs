@@ -1,5 +1,6 @@
-//! Several runs side by side as a document: their figures first, with the differences to the first run, then what differs
-//! between them, how far each can be relied on, and plots. It describes; single runs allow no verdict.
+//! Several runs side by side as a document: their figures first, with the differences to the first
+//! run, then what differs between them, how far each can be relied on, and plots. It describes;
+//! single runs allow no verdict.
 
 mod differences;
 mod figures;
@@ -24,8 +25,16 @@ const DESCRIPTION: &str = "This page describes single runs and gives no verdict.
 /// Several runs, with their plots, as a document.
 #[must_use]
 pub fn doc(runs: &[Run<'_>], plots: &[Plot]) -> Doc {
-    let left_out = if plots.len() < KINDS { "Plots for which no run has data are left out." } else { "" };
-    let mixed = if Clocked::of(runs) == Clocked::ServiceAlthough { MIXED } else { "" };
+    let left_out = if plots.len() < KINDS {
+        "Plots for which no run has data are left out."
+    } else {
+        ""
+    };
+    let mixed = if Clocked::of(runs) == Clocked::ServiceAlthough {
+        MIXED
+    } else {
+        ""
+    };
     Doc::new(format!("{} runs side by side", runs.len()))
         .about(runs.iter().map(|run| run.label.to_owned()).collect())
         .status(Status::new(Severity::Warning, DESCRIPTION))
@@ -43,7 +52,8 @@ fn differing(runs: &[Run<'_>]) -> Doc {
     let doc = Doc::default();
     let found = differences(runs);
     let Some(first) = found.first() else {
-        return doc.text("Plans, machines (as far as known) and versions of crawlmark are identical.");
+        return doc
+            .text("Plans, machines (as far as known) and versions of crawlmark are identical.");
     };
     let names: Vec<&str> = found.iter().map(|difference| &*difference.name).collect();
     let doc = match names.len() {
@@ -53,8 +63,15 @@ fn differing(runs: &[Run<'_>]) -> Doc {
             names.join(", ")
         )),
     };
-    let row = |Difference { group, name, values }: &Difference| {
-        [format!("{name} ({group})")].into_iter().chain(values.iter().cloned()).collect()
+    let row = |Difference {
+                   group,
+                   name,
+                   values,
+               }: &Difference| {
+        [format!("{name} ({group})")]
+            .into_iter()
+            .chain(values.iter().cloned())
+            .collect()
     };
     doc.table(side_by_side(runs, found.iter().map(row).collect()))
         .note("Everything else (plan, machine, version) is identical.")
@@ -64,16 +81,27 @@ fn differing(runs: &[Run<'_>]) -> Doc {
 fn validity(run: &Run<'_>) -> Status {
     let (validity, outcome) = (&run.report.validity, outcome(run.report));
     let severity = severity(validity.verdict).max(outcome.severity);
-    let stopped = if run.report.interrupted { ", stopped early" } else { "" };
+    let stopped = if run.report.interrupted {
+        ", stopped early"
+    } else {
+        ""
+    };
     Status {
         text: format!("{}. {}", outcome.title, meaning(run.report)),
         list: without_repeats(&validity.reasons),
-        ..Status::new(severity, format!("{}: {}{stopped}", run.label, qualified(run.report)))
+        ..Status::new(
+            severity,
+            format!("{}: {}{stopped}", run.label, qualified(run.report)),
+        )
     }
 }
 
 /// A column per run. The first cell of each row names it.
 fn side_by_side(runs: &[Run<'_>], rows: Vec<Vec<String>>) -> Table {
     let columns = runs.iter().map(|run| Column::words(run.label.to_owned()));
-    Table { columns: [Column::words("")].into_iter().chain(columns).collect(), rows, ..Table::default() }
+    Table {
+        columns: [Column::words("")].into_iter().chain(columns).collect(),
+        rows,
+        ..Table::default()
+    }
 }

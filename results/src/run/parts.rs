@@ -1,4 +1,5 @@
-//! A crawl in parts, on several machines: the plan that they share, the files of their shared directory, and the merge of the parts.
+//! A crawl in parts, on several machines: the plan that they share, the files of their shared
+//! directory, and the merge of the parts.
 //!
 //! ```text
 //! DIR/plan.json                    the plan, the same for all

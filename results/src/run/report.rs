@@ -1,7 +1,9 @@
-//! `Report`: the merged result of a run, as it is saved in `result.json` (schema `crawlmark.result/1`).
+//! `Report`: the merged result of a run, as it is saved in `result.json` (schema
+//! `crawlmark.result/1`).
 //!
-//! Made from a [`RunRecord`] once the run is over; everything shown to anybody is rendered from it. Integers are exact,
-//! durations carry their unit in the key, and what could not be read is `null`, never 0.
+//! Made from a [`RunRecord`] once the run is over; everything shown to anybody is rendered from it.
+//! Integers are exact, durations carry their unit in the key, and what could not be read is `null`,
+//! never 0.
 //!
 //! | room | for |
 //! |---|---|
@@ -95,10 +97,12 @@ pub struct Labels {
 /// Key of the workload: proxies, without credentials. Only of a run through any.
 pub const PROXY: &str = "proxy";
 
-/// The key of the workload with the flag or the environment variables that hold the URLs of the proxies. No part of the plan's hash.
+/// The key of the workload with the flag or the environment variables that hold the URLs of the
+/// proxies. No part of the plan's hash.
 pub const PROXY_FROM: &str = "proxy_from";
 
-/// Key of the workload: source of the rate per host. Only where that is a crawl-delay of robots.txt, and not `--per-host-rate`.
+/// Key of the workload: source of the rate per host. Only where that is a crawl-delay of
+/// robots.txt, and not `--per-host-rate`.
 pub const PER_HOST_RATE_FROM: &str = "per_host_rate_from";
 
 /// Value of [`PER_HOST_RATE_FROM`].
@@ -134,12 +138,14 @@ pub struct Report {
     pub interrupted: bool,
     /// The signal's number.
     pub interrupted_by: Option<i32>,
-    /// Time for which the run was suspended after its start (Ctrl-Z), s: times and rates include it. 0 of an older version.
+    /// Time for which the run was suspended after its start (Ctrl-Z), s: times and rates include
+    /// it. 0 of an older version.
     #[serde(default)]
     pub suspended_s: f64,
     /// The expression of the gate that stopped it; of a run that a signal stopped, null.
     pub stopped_by: Option<String>,
-    /// Failure to store results, and what to do about it; it stopped the run unless something else had. Absent without one.
+    /// Failure to store results, and what to do about it; it stopped the run unless something else
+    /// had. Absent without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub storage_failure: Option<String>,
     /// The plan as resolved.
@@ -149,7 +155,8 @@ pub struct Report {
     pub command: Option<CommandLine>,
     /// The machine.
     pub environment: Environment,
-    /// IDs of the plan that earlier sessions of a saved crawl had finished: no items of this run. Absent of a run that resumed none.
+    /// IDs of the plan that earlier sessions of a saved crawl had finished: no items of this run.
+    /// Absent of a run that resumed none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finished_before: Option<u64>,
     /// Good items of those that were wanted.
@@ -158,21 +165,25 @@ pub struct Report {
     pub ledger: Ledger,
     /// Counts of the run.
     pub totals: Totals,
-    /// Failed requests by cause, keyed as in `rejected_by_status` and `errors_by_kind`, or `soft_blocked`: when each was seen, and an
-    /// example. Of a shard that died, those until its last report. Empty of an older version.
+    /// Failed requests by cause, keyed as in `rejected_by_status` and `errors_by_kind`, or
+    /// `soft_blocked`: when each was seen, and an example. Of a shard that died, those until its
+    /// last report. Empty of an older version.
     #[serde(default)]
     pub failures: BTreeMap<String, FailureReport>,
-    /// Counts and times by host, of a crawl of several. Without those of a shard that died. Empty of an older version.
+    /// Counts and times by host, of a crawl of several. Without those of a shard that died. Empty
+    /// of an older version.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub by_host: Vec<GroupRow>,
-    /// Counts and times by URL template, of a crawl of several. Without those of a shard that died. Empty of an older version.
+    /// Counts and times by URL template, of a crawl of several. Without those of a shard that died.
+    /// Empty of an older version.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub by_template: Vec<GroupRow>,
-    /// Counts and times by source address (`--local-ips`), of several. Without those of a shard that died. Empty of an older version.
+    /// Counts and times by source address (`--local-ips`), of several. Without those of a shard
+    /// that died. Empty of an older version.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub by_source: Vec<GroupRow>,
-    /// Connections opened and closed before the start to check that hosts can be reached; not in `connections_opened`. Absent where
-    /// nothing was checked.
+    /// Connections opened and closed before the start to check that hosts can be reached; not in
+    /// `connections_opened`. Absent where nothing was checked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub check_connections: Option<u64>,
     /// Saved crawl that the run is a session of. Absent without `--save` or `--resume`.
@@ -215,7 +226,8 @@ pub struct Report {
     pub host: HostReport,
     /// Validity of the result.
     pub validity: Validity,
-    /// Thresholds and their results. Empty until a [`LiveThresholds`](crate::run::gates::LiveThresholds) closes the report.
+    /// Thresholds and their results. Empty until a
+    /// [`LiveThresholds`](crate::run::gates::LiveThresholds) closes the report.
     pub gates: Vec<GateReport>,
     /// The target's own counts, when they could be read: the second witness.
     pub witness: Option<Witness>,
@@ -240,26 +252,34 @@ pub struct SupervisorReport {
     pub cpu_share: f64,
     /// Largest resident set.
     pub max_rss_bytes: u64,
-    /// From the start of the program to the common start of the shards, by the clock that the program read first: the
-    /// kernel's part before that is not in it. Null of an older version.
+    /// From the start of the program to the common start of the shards, by the clock that the
+    /// program read first: the kernel's part before that is not in it. Null of an older version.
     #[serde(default)]
     pub start_ms: Option<f64>,
-    /// From the start of the program to the first request, of those that ended by themselves; null when none did.
+    /// From the start of the program to the first request, of those that ended by themselves; null
+    /// when none did.
     #[serde(default)]
     pub first_request_ms: Option<f64>,
     /// CPU before the common start: once in a run, more with more shards. Null of an older version.
     #[serde(default)]
     pub start_cpu_s: Option<f64>,
-    /// CPU over time from the common start until the first shard told its end: what goes on with every second. Null when
-    /// no time passed between them.
+    /// CPU over time from the common start until the first shard told its end: what goes on with
+    /// every second. Null when no time passed between them.
     #[serde(default)]
     pub running_cpu_share: Option<f64>,
 }
 
 impl SupervisorReport {
-    /// Build the report from the record. The supervisor works for longer than the shards: it starts them, and receives their results.
+    /// Build the report from the record. The supervisor works for longer than the shards: it starts
+    /// them, and receives their results.
     fn new(record: &RunRecord, worked_s: f64) -> Self {
-        let RunRecord { supervisor, effort, start, shards, .. } = record;
+        let RunRecord {
+            supervisor,
+            effort,
+            start,
+            shards,
+            ..
+        } = record;
         let ms = |at: Nanos| at.0 as f64 / 1e6;
         let running_s = effort.running.as_secs_f64();
         Self {
@@ -267,9 +287,14 @@ impl SupervisorReport {
             cpu_share: share(cpu_s(supervisor), worked_s),
             max_rss_bytes: supervisor.max_rss_bytes,
             start_ms: (record.stopped != Stopped::BeforeStart).then(|| ms(*start)),
-            first_request_ms: shards.iter().filter_map(|shard| shard.first_sent).min().map(ms),
+            first_request_ms: shards
+                .iter()
+                .filter_map(|shard| shard.first_sent)
+                .min()
+                .map(ms),
             start_cpu_s: Some(effort.starting_us as f64 / 1e6),
-            running_cpu_share: (running_s > 0.0).then(|| effort.running_us as f64 / 1e6 / running_s),
+            running_cpu_share: (running_s > 0.0)
+                .then(|| effort.running_us as f64 / 1e6 / running_s),
         }
     }
 }
@@ -277,10 +302,11 @@ impl SupervisorReport {
 /// Comparison of the target's own counts with the client's.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Witness {
-    /// True if the target counted the same attempts, statuses and IDs; null when a shard, or a process of the
-    /// target, did not live to tell.
+    /// True if the target counted the same attempts, statuses and IDs; null when a shard, or a
+    /// process of the target, did not live to tell.
     pub agrees: Option<bool>,
-    /// Requests that may or may not have arrived, because they were cut off: the counts may differ by so many.
+    /// Requests that may or may not have arrived, because they were cut off: the counts may differ
+    /// by so many.
     pub cut_off: u64,
     /// Differences between the two counts.
     pub differences: Vec<String>,
@@ -303,11 +329,17 @@ pub struct Source<'a> {
     pub environment: Environment,
 }
 
-/// End of a run that waited with items left, s after the common start: when it was stopped, or else when its duration was over,
-/// although a throttle pause, a quota or a budget may have kept it from sending for a while before. 0 when nothing was left.
+/// End of a run that waited with items left, s after the common start: when it was stopped, or else
+/// when its duration was over, although a throttle pause, a quota or a budget may have kept it from
+/// sending for a while before. 0 when nothing was left.
 fn waited_until_s(plan: &RunPlan, record: &RunRecord) -> f64 {
-    let has_rest = record.shards.iter().any(|shard| shard.fault.is_none() && shard.remaining > 0);
-    let stopped_s = record.stopped_at.map(|at| at.since(record.start) as f64 / 1e9);
+    let has_rest = record
+        .shards
+        .iter()
+        .any(|shard| shard.fault.is_none() && shard.remaining > 0);
+    let stopped_s = record
+        .stopped_at
+        .map(|at| at.since(record.start) as f64 / 1e9);
     let end_s = stopped_s.or_else(|| plan.duration.map(|duration| duration.as_secs_f64()));
     end_s.filter(|_| has_rest).unwrap_or(0.0)
 }
@@ -316,13 +348,23 @@ impl Report {
     /// Return the word for an entry of `shards`: of a merged report, each is a part of the crawl.
     #[must_use]
     pub const fn shard_word(&self) -> &'static str {
-        if self.merged.is_some() { "part" } else { "shard" }
+        if self.merged.is_some() {
+            "part"
+        } else {
+            "shard"
+        }
     }
 
     /// Merges what happened.
     #[must_use]
     pub fn new(source: Source<'_>) -> Self {
-        let Source { plan, labels, record, mut intervals, environment } = source;
+        let Source {
+            plan,
+            labels,
+            record,
+            mut intervals,
+            environment,
+        } = source;
         intervals.sort_by_key(|row| row.start_s);
         let mut courses = course::take(&mut intervals);
         let shards = record.shards.iter().map(|shard| ShardReport {
@@ -331,12 +373,25 @@ impl Report {
         });
         let shards: Vec<ShardReport> = shards.collect();
         let mut merged = ShardStats::new(Bounds::for_timeout(plan.timeout));
-        record.shards.iter().for_each(|shard| shard.stats.add_to(&mut merged));
-        let last_s = shards.iter().map(|shard| shard.totals.duration_s).fold(0.0, f64::max);
+        record
+            .shards
+            .iter()
+            .for_each(|shard| shard.stats.add_to(&mut merged));
+        let last_s = shards
+            .iter()
+            .map(|shard| shard.totals.duration_s)
+            .fold(0.0, f64::max);
         let duration_s = last_s.max(waited_until_s(plan, record));
-        let peak = record.shards.iter().map(|shard| u64::from(shard.peak_in_flight)).sum();
+        let peak = record
+            .shards
+            .iter()
+            .map(|shard| u64::from(shard.peak_in_flight))
+            .sum();
         let mut warm = Counters::default();
-        record.shards.iter().for_each(|shard| warm.merge(&shard.warmup));
+        record
+            .shards
+            .iter()
+            .for_each(|shard| warm.merge(&shard.warmup));
         let totals = Totals::new(&merged.counters, duration_s, peak).without_warmup(
             &merged.counters,
             &warm,
@@ -344,10 +399,19 @@ impl Report {
         );
         // The rate of a recording is its mean, and no second's.
         if plan.rate.is_some() && plan.arrivals != Arrivals::Replay {
-            intervals = intervals.into_iter().map(|row| row.with_offer(plan, record, duration_s)).collect();
+            intervals = intervals
+                .into_iter()
+                .map(|row| row.with_offer(plan, record, duration_s))
+                .collect();
         }
-        let wall_s = record.finished_at.duration_since(record.started_at).map_or(0.0, |wall| wall.as_secs_f64());
-        let ledger = shards.iter().map(|shard| shard.ledger).fold(Ledger::default(), Ledger::plus);
+        let wall_s = record
+            .finished_at
+            .duration_since(record.started_at)
+            .map_or(0.0, |wall| wall.as_secs_f64());
+        let ledger = shards
+            .iter()
+            .map(|shard| shard.ledger)
+            .fold(Ledger::default(), Ledger::plus);
         let host = HostReport::from(record.host);
         let warmup = WarmUpReport::new(plan, &warm);
         let mut validity = Validity::judge(&Evidence {
@@ -362,12 +426,19 @@ impl Report {
         });
         validity.note_interruptions(record, &totals, &shards);
         let binding = BindingReport::new(
-            record.shards.iter().fold(BindingTimes::default(), |all, shard| all.plus(&shard.binding)),
+            record
+                .shards
+                .iter()
+                .fold(BindingTimes::default(), |all, shard| {
+                    all.plus(&shard.binding)
+                }),
         );
-        let storage_failure = record
-            .failure
-            .as_ref()
-            .map(|failure| format!("shard {} could not store its results: {}", failure.shard, failure.why));
+        let storage_failure = record.failure.as_ref().map(|failure| {
+            format!(
+                "shard {} could not store its results: {}",
+                failure.shard, failure.why
+            )
+        });
         validity.note_storage(binding, storage_failure.as_deref());
         Self {
             schema: SCHEMA.to_owned(),
@@ -389,9 +460,17 @@ impl Report {
             robots: None,
             merged: None,
             stopped_by: None,
-            plan: Plan { run: plan.clone(), config_hash: config_hash(plan) },
+            plan: Plan {
+                run: plan.clone(),
+                config_hash: config_hash(plan),
+            },
             command: None,
-            throttling: ThrottlingReport::new(record, &intervals, &totals, ledger.ok + ledger.not_found),
+            throttling: ThrottlingReport::new(
+                record,
+                &intervals,
+                &totals,
+                ledger.ok + ledger.not_found,
+            ),
             binding,
             storage_failure,
             moved: record.moved,
@@ -418,31 +497,47 @@ impl Report {
 
     /// Name the hosts, URL templates and source addresses.
     pub fn name_groups(&mut self, name: impl Fn(Group) -> Option<String>) {
-        for row in self.by_host.iter_mut().chain(&mut self.by_template).chain(&mut self.by_source) {
+        for row in self
+            .by_host
+            .iter_mut()
+            .chain(&mut self.by_template)
+            .chain(&mut self.by_source)
+        {
             row.name = name(row.group);
         }
     }
 
-    /// Adds what the target's own counts say. A target that counted something else makes the result incomplete.
+    /// Adds what the target's own counts say. A target that counted something else makes the result
+    /// incomplete.
     pub fn add_witness(&mut self, witness: Witness) {
-        let found = (witness.agrees == Some(false))
-            .then(|| format!("the target's own counts differ: {}", witness.differences.join("; ")));
-        self.validity.check("the target's counts", found, Verdict::Incomplete);
+        let found = (witness.agrees == Some(false)).then(|| {
+            format!(
+                "the target's own counts differ: {}",
+                witness.differences.join("; ")
+            )
+        });
+        self.validity
+            .check("the target's counts", found, Verdict::Incomplete);
         self.witness = Some(witness);
     }
 
-    /// Attempts per second while requests were due, to hold against the rate that was asked for: see
-    /// [`ScheduleReport::achieved_per_s`] and [`BudgetReport::achieved_per_s`]. The average of the run, which all that is shown has,
-    /// is [`Totals::attempts_per_s`].
+    /// Attempts per second while requests were due, to hold against the rate that was asked for:
+    /// see [`ScheduleReport::achieved_per_s`] and [`BudgetReport::achieved_per_s`]. The average of
+    /// the run, which all that is shown has, is [`Totals::attempts_per_s`].
     #[must_use]
     pub fn achieved_per_s(&self) -> f64 {
         let of_budget = || self.budget.as_ref().map(|budget| budget.achieved_per_s);
-        let asked = self.schedule.as_ref().map(|schedule| schedule.achieved_per_s).or_else(of_budget);
+        let asked = self
+            .schedule
+            .as_ref()
+            .map(|schedule| schedule.achieved_per_s)
+            .or_else(of_budget);
         asked.unwrap_or(self.totals.attempts_per_s)
     }
 
-    /// Return the number of requests that were due, found the queue full and have no time. Drops are counted for the whole run, and
-    /// times after the warm-up: what was due in it and still waits at the end is not told apart.
+    /// Return the number of requests that were due, found the queue full and have no time. Drops
+    /// are counted for the whole run, and times after the warm-up: what was due in it and still
+    /// waits at the end is not told apart.
     #[must_use]
     pub fn found_queue_full(&self) -> u64 {
         let censored = |series| self.latency(series).map_or(0, |latency| latency.censored);
@@ -480,14 +575,15 @@ pub fn rfc3339(time: SystemTime) -> String {
     humantime::format_rfc3339_millis(time).to_string()
 }
 
-/// Hash a plan: FNV-1a, 64 bit, over its JSON; stable over versions and machines, which the standard library's hasher is not.
+/// Hash a plan: FNV-1a, 64 bit, over its JSON; stable over versions and machines, which the
+/// standard library's hasher is not.
 #[must_use]
 pub fn config_hash(plan: &RunPlan) -> String {
     let mut plan = plan.clone();
     plan.workload.remove(PROXY_FROM);
     let json = serde_json::to_string(&plan).unwrap_or_default();
-    let hash = json
-        .bytes()
-        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3));
+    let hash = json.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    });
     format!("{hash:016x}")
 }

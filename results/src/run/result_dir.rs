@@ -1,6 +1,8 @@
-//! The result directory: written under a temporary name beside its own, renamed once it is complete; and read back.
+//! The result directory: written under a temporary name beside its own, renamed once it is
+//! complete; and read back.
 //!
-//! [`ResultDir::finish`] writes `result.json`, then the page, the summary and the plots that `made` makes of it.
+//! [`ResultDir::finish`] writes `result.json`, then the page, the summary and the plots that `made`
+//! makes of it.
 //!
 //! | room | for |
 //! |---|---|
@@ -107,7 +109,8 @@ pub enum ResultError {
     Json(#[from] serde_json::Error),
 }
 
-/// A result directory in the making. Dropped unfinished, it is removed, unless it holds [measurements](holds_measurements).
+/// A result directory in the making. Dropped unfinished, it is removed, unless it holds
+/// [measurements](holds_measurements).
 #[derive(Debug)]
 pub struct ResultDir {
     path: PathBuf,
@@ -115,8 +118,8 @@ pub struct ResultDir {
     /// The directories above that did not exist before, the innermost first.
     made_for_it: Vec<PathBuf>,
     finished: bool,
-    /// Held for as long as the process lives: tells a directory in use from [one that was left](left_over). None where the
-    /// file system has no locks.
+    /// Held for as long as the process lives: tells a directory in use from [one that was
+    /// left](left_over). None where the file system has no locks.
     _lock: Option<File>,
 }
 
@@ -156,7 +159,10 @@ fn step(error: &io::Error) -> &'static str {
 fn remedy(error: &io::Error, kept: &[String], place: &Path) -> String {
     let step = step(error);
     if kept.iter().any(|name| name == RESULT) {
-        format!("{step}; `crawlmark report {}` then makes what is missing", shell_word(&place.display().to_string()))
+        format!(
+            "{step}; `crawlmark report {}` then makes what is missing",
+            shell_word(&place.display().to_string())
+        )
     } else {
         format!("{step} before the next run")
     }
@@ -166,20 +172,25 @@ impl ResultDir {
     fn check(path: &Path) -> Result<(), ResultError> {
         match fs::symlink_metadata(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            Err(error) => Err(ResultError::Make { path: path.to_owned(), error }),
+            Err(error) => Err(ResultError::Make {
+                path: path.to_owned(),
+                error,
+            }),
             Ok(_) if fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none()) => Ok(()),
             Ok(_) => Err(ResultError::Exists(path.to_owned())),
         }
     }
 
-    /// Makes the directory under its temporary name, so that a place that cannot be written to is known before the run.
+    /// Makes the directory under its temporary name, so that a place that cannot be written to is
+    /// known before the run.
     ///
     /// # Errors
-    /// When `path` exists and is not an empty directory, is the working directory, is what another run writes to, or cannot be
-    /// written to.
+    /// When `path` exists and is not an empty directory, is the working directory, is what another
+    /// run writes to, or cannot be written to.
     pub fn create(path: &Path) -> Result<Self, ResultError> {
         Self::check(path)?;
-        // An empty directory may be reached by a link or another name; a result takes the place of the real one.
+        // An empty directory may be reached by a link or another name; a result takes the place of
+        // the real one.
         let path = &fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         if std::env::current_dir().is_ok_and(|here| here == *path) || path.file_name().is_none() {
             return Err(ResultError::NoName(path.clone()));
@@ -187,9 +198,20 @@ impl ResultDir {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let mut temporary = path.with_file_name(left::partial_name(&name, std::process::id()));
         let missing = |dir: &&Path| !dir.as_os_str().is_empty() && !dir.exists();
-        let made_for_it = temporary.ancestors().skip(1).take_while(missing).map(Path::to_owned).collect();
-        let failed = |error| ResultError::Make { path: path.to_owned(), error };
-        temporary.parent().map_or(Ok(()), fs::create_dir_all).map_err(failed)?;
+        let made_for_it = temporary
+            .ancestors()
+            .skip(1)
+            .take_while(missing)
+            .map(Path::to_owned)
+            .collect();
+        let failed = |error| ResultError::Make {
+            path: path.to_owned(),
+            error,
+        };
+        temporary
+            .parent()
+            .map_or(Ok(()), fs::create_dir_all)
+            .map_err(failed)?;
         for number in std::process::id().. {
             temporary.set_file_name(left::partial_name(&name, number));
             match fs::create_dir(&temporary) {
@@ -202,24 +224,38 @@ impl ResultDir {
             }
         }
         let lock = left::lock(&temporary);
-        let directory = Self { path: path.to_owned(), temporary, made_for_it, finished: false, _lock: lock };
-        // Looked for with the own one in its place: of two at the same moment, both see the other, and none takes its place.
+        let directory = Self {
+            path: path.to_owned(),
+            temporary,
+            made_for_it,
+            finished: false,
+            _lock: lock,
+        };
+        // Looked for with the own one in its place: of two at the same moment, both see the other,
+        // and none takes its place.
         match left::in_use(path, &directory.temporary) {
-            Some(partial) => Err(ResultError::InUse { path: path.to_owned(), partial }),
+            Some(partial) => Err(ResultError::InUse {
+                path: path.to_owned(),
+                partial,
+            }),
             None => Ok(directory),
         }
     }
 
-    /// Makes the directory of a result without a given name: in `runs`, by the time and the run's name, and a number when another run
-    /// has that.
+    /// Makes the directory of a result without a given name: in `runs`, by the time and the run's
+    /// name, and a number when another run has that.
     ///
     /// # Errors
     /// As [`ResultDir::create`].
     pub fn create_in(runs: &Path, started_at: SystemTime, name: &str) -> Result<Self, ResultError> {
         // Others may take a name between the look and the making, but hardly time and again.
         const TRIES: usize = 16;
-        let taken =
-            |made: &Result<Self, ResultError>| matches!(made, Err(ResultError::InUse { .. } | ResultError::Exists(_)));
+        let taken = |made: &Result<Self, ResultError>| {
+            matches!(
+                made,
+                Err(ResultError::InUse { .. } | ResultError::Exists(_))
+            )
+        };
         let mut made = Self::create(&default_path(runs, started_at, name));
         for _ in 1..TRIES {
             if !taken(&made) {
@@ -236,7 +272,8 @@ impl ResultDir {
         &self.path
     }
 
-    /// Return the directory that holds the result until it is finished, for callers that add files to it.
+    /// Return the directory that holds the result until it is finished, for callers that add files
+    /// to it.
     #[must_use]
     pub fn place(&self) -> &Path {
         &self.temporary
@@ -250,24 +287,32 @@ impl ResultDir {
         LogFile::create(self.temporary.join(LOG))
     }
 
-    /// Saves the report, then what is made from it, and gives the directory its name. Nothing that was measured is removed,
-    /// whatever fails.
+    /// Saves the report, then what is made from it, and gives the directory its name. Nothing that
+    /// was measured is removed, whatever fails.
     ///
     /// # Errors
-    /// When a file cannot be written (the others are there then), or something has taken the directory's place.
+    /// When a file cannot be written (the others are there then), or something has taken the
+    /// directory's place.
     pub fn finish(self, report: &Report) -> Result<PathBuf, ResultError> {
         let json = serde_json::to_string_pretty(report)? + "\n";
         self.save((RESULT, &json), || made_from(report))
     }
 
-    /// Saves files by their names, of which the first holds what the others show, and gives the directory its name. Nothing
-    /// that was measured is removed, whatever fails.
+    /// Saves files by their names, of which the first holds what the others show, and gives the
+    /// directory its name. Nothing that was measured is removed, whatever fails.
     ///
     /// # Errors
     /// As [`ResultDir::finish`].
     pub fn finish_with(self, files: &[(&str, &str)]) -> Result<PathBuf, ResultError> {
-        let Some((first, others)) = files.split_first() else { return self.rename() };
-        self.save(*first, || others.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect())
+        let Some((first, others)) = files.split_first() else {
+            return self.rename();
+        };
+        self.save(*first, || {
+            others
+                .iter()
+                .map(|(name, text)| ((*name).to_owned(), (*text).to_owned()))
+                .collect()
+        })
     }
 
     /// Saves the first file before the others are made of it.
@@ -301,7 +346,11 @@ impl ResultDir {
         self.finished = true;
         match fs::rename(&self.temporary, &self.path) {
             Ok(()) => Ok(self.path.clone()),
-            Err(error) => Err(ResultError::Rename { kept: self.temporary.clone(), path: self.path.clone(), error }),
+            Err(error) => Err(ResultError::Rename {
+                kept: self.temporary.clone(),
+                path: self.path.clone(),
+                error,
+            }),
         }
     }
 
@@ -338,26 +387,45 @@ fn part(file: &str, error: ResultError, place: PathBuf) -> ResultError {
     match error {
         ResultError::Io { error, .. } => {
             let entries = fs::read_dir(&place).into_iter().flatten().flatten();
-            let mut kept: Vec<String> = entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+            let mut kept: Vec<String> = entries
+                .map(|entry| entry.file_name().to_string_lossy().into_owned())
+                .collect();
             kept.sort_unstable();
-            ResultError::Part { file: file.to_owned(), error, place, kept }
+            ResultError::Part {
+                file: file.to_owned(),
+                error,
+                place,
+                kept,
+            }
         }
         other => other,
     }
 }
 
-/// A path in `runs` for a result that has none: UTC time to the second, the run's name, and a number when another run has
-/// that or is about to.
+/// A path in `runs` for a result that has none: UTC time to the second, the run's name, and a
+/// number when another run has that or is about to.
 #[must_use]
 pub fn default_path(runs: &Path, started_at: SystemTime, name: &str) -> PathBuf {
-    let time = humantime::format_rfc3339_seconds(started_at).to_string().replace(':', "-");
-    let names: Vec<_> = fs::read_dir(runs).into_iter().flatten().flatten().map(|entry| entry.file_name()).collect();
+    let time = humantime::format_rfc3339_seconds(started_at)
+        .to_string()
+        .replace(':', "-");
+    let names: Vec<_> = fs::read_dir(runs)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.file_name())
+        .collect();
     let taken = |wanted: &String| {
         let partial = format!(".{wanted}.");
-        names.iter().map(|name| name.to_string_lossy()).any(|name| name == *wanted || name.starts_with(&partial))
+        names
+            .iter()
+            .map(|name| name.to_string_lossy())
+            .any(|name| name == *wanted || name.starts_with(&partial))
     };
     let first = format!("{time}-{name}");
     let numbered = (2..).map(|number| format!("{first}-{number}"));
-    let free = std::iter::once(first.clone()).chain(numbered).find(|wanted| !taken(wanted));
+    let free = std::iter::once(first.clone())
+        .chain(numbered)
+        .find(|wanted| !taken(wanted));
     runs.join(free.unwrap_or(first))
 }

@@ -1,8 +1,10 @@
-//! A run in words: one document, of which the terminal, Markdown, the step summary and the page are layouts.
+//! A run in words: one document, of which the terminal, Markdown, the step summary and the page are
+//! layouts.
 //!
-//! The outcome comes first, then the finding, the figures, and how far they can be relied on; everything else explains them.
-//! The words of an error kind or a status, and its remedy, are in `report/causes.rs`, which the validity needs, too.
-//! Pure functions; printing and saving happen elsewhere.
+//! The outcome comes first, then the finding, the figures, and how far they can be relied on;
+//! everything else explains them. The words of an error kind or a status, and its remedy, are in
+//! `report/causes.rs`, which the validity needs, too. Pure functions; printing and saving happen
+//! elsewhere.
 //!
 //! | room | for |
 //! |---|---|
@@ -57,7 +59,15 @@ use crate::show::plot::{self, Plot};
 use crate::show::text::capital;
 
 /// Rows that have a place of their own on the page.
-const ELSEWHERE: [&str; 7] = ["got", "target", "items", "response", "service", "first byte", "statuses"];
+const ELSEWHERE: [&str; 7] = [
+    "got",
+    "target",
+    "items",
+    "response",
+    "service",
+    "first byte",
+    "statuses",
+];
 
 /// Hosts that the terminal shows at most.
 const TERMINAL_GROUPS: usize = 10;
@@ -71,11 +81,21 @@ pub fn doc(report: &Report, plots: &[Plot]) -> Doc {
         figures: figures::figures(report),
         validity: validity::status(report),
     };
-    let course = format!("{} to {}", moment(&report.started_at), moment(&report.finished_at));
+    let course = format!(
+        "{} to {}",
+        moment(&report.started_at),
+        moment(&report.finished_at)
+    );
     let about = vec![course, format!("crawlmark {}", report.crawlmark_version)];
     Doc::new(heading(report))
         .about(about)
-        .about(report.tags.iter().map(|(key, value)| format!("{key}: {value}")).collect())
+        .about(
+            report
+                .tags
+                .iter()
+                .map(|(key, value)| format!("{key}: {value}"))
+                .collect(),
+        )
         .lead(lead)
         .only(Readers::TERMINAL)
         .facts(rows.clone())
@@ -86,7 +106,11 @@ pub fn doc(report: &Report, plots: &[Plot]) -> Doc {
         .table(saved::sessions(report))
         .table(merged::others(report))
         .only(Readers::ALL)
-        .section("thresholds", "Thresholds", Doc::default().table(gates::table(report)))
+        .section(
+            "thresholds",
+            "Thresholds",
+            Doc::default().table(gates::table(report)),
+        )
         .only(Readers::STEP.and(Readers::SUMMARY))
         .facts(rows.clone())
         .table(failures::table(report))
@@ -97,12 +121,22 @@ pub fn doc(report: &Report, plots: &[Plot]) -> Doc {
         .table(merged::others(report))
         .table(seconds::course(report))
         .only(Readers::FILES)
-        .section("plots", "Plots", Doc::default().plots(plots).list("", plot::left_out(report, plots)))
+        .section(
+            "plots",
+            "Plots",
+            Doc::default()
+                .plots(plots)
+                .list("", plot::left_out(report, plots)),
+        )
         .only(Readers::PAGE)
         .section("counts", "Counts", counts::tables(report))
         .section("times", "Times", times::tables(report))
         .only(Readers::FILES)
-        .section("shards", capital(report.shard_word()) + "s", Doc::default().table(shards::table(report)))
+        .section(
+            "shards",
+            capital(report.shard_word()) + "s",
+            Doc::default().table(shards::table(report)),
+        )
         .only(Readers::PAGE)
         .section("notes", "Notes", Doc::default().table(notes(&rows)))
         .section("seconds", "Second by second", seconds::table(report))
@@ -113,20 +147,33 @@ pub fn doc(report: &Report, plots: &[Plot]) -> Doc {
 
 /// Return the name of the run, its target, and a note when it is partial.
 fn heading(report: &Report) -> String {
-    let name = if report.name.is_empty() { "crawl" } else { &report.name };
+    let name = if report.name.is_empty() {
+        "crawl"
+    } else {
+        &report.name
+    };
     let partial = if report.interrupted { " (partial)" } else { "" };
     format!("{name}: {}{partial}", report.plan.run.target).replace('\n', " ")
 }
 
 /// The rows that have no other place on the page.
 fn notes(rows: &[(&'static str, String)]) -> Table {
-    let explained = rows.iter().filter(|(name, _)| ["response", "service"].contains(name));
+    let explained = rows
+        .iter()
+        .filter(|(name, _)| ["response", "service"].contains(name));
     // The percentiles themselves are in the table of times.
-    let explained = explained.filter_map(|(_, value)| Some(("times", value.split_once('\n')?.1.to_owned())));
-    let others = rows.iter().filter(|(name, _)| !ELSEWHERE.contains(name)).cloned();
+    let explained =
+        explained.filter_map(|(_, value)| Some(("times", value.split_once('\n')?.1.to_owned())));
+    let others = rows
+        .iter()
+        .filter(|(name, _)| !ELSEWHERE.contains(name))
+        .cloned();
     Table {
         columns: vec![Column::words("topic"), Column::sentences("detail")],
-        rows: explained.chain(others).map(|(name, value)| vec![name.to_owned(), value]).collect(),
+        rows: explained
+            .chain(others)
+            .map(|(name, value)| vec![name.to_owned(), value])
+            .collect(),
         ..Table::default()
     }
 }

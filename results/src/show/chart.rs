@@ -1,7 +1,8 @@
-//! Description of a chart as plain data: panels, axes and marks, without a size, a colour value or a pixel.
+//! Description of a chart as plain data: panels, axes and marks, without a size, a colour value or
+//! a pixel.
 //!
-//! The files of [`plot`](super::plot) turn a report or a study into a [`Chart`]; `svg` paints it at any width, and `data` hands it to
-//! the script of a page.
+//! The files of [`plot`](super::plot) turn a report or a study into a [`Chart`]; `svg` paints it at
+//! any width, and `data` hands it to the script of a page.
 
 mod backend;
 mod data;
@@ -246,12 +247,24 @@ pub struct Block {
 impl Axis {
     /// Return an axis with round ticks.
     pub(super) fn new(label: impl Into<String>, range: Range, format: Format) -> Self {
-        Self { label: label.into(), range, format, ticks: Ticks::Round }
+        Self {
+            label: label.into(),
+            range,
+            format,
+            ticks: Ticks::Round,
+        }
     }
 
     /// Return a vertical axis of named rows.
     pub(super) fn rows(label: impl Into<String>, names: Vec<String>) -> Self {
-        Self::new(label, Range::Rows { names, emphasis: None }, Format::Number)
+        Self::new(
+            label,
+            Range::Rows {
+                names,
+                emphasis: None,
+            },
+            Format::Number,
+        )
     }
 
     /// Return the axis with these ticks.
@@ -269,7 +282,12 @@ impl Mark {
     /// Return a mark in the usual pattern of its role.
     pub(super) fn new(role: Role, legend: impl Into<String>, shape: Shape) -> Self {
         let legend = Some(legend.into()).filter(|legend| !legend.is_empty());
-        Self { role, dash: role.dash(), legend, shape }
+        Self {
+            role,
+            dash: role.dash(),
+            legend,
+            shape,
+        }
     }
 
     /// Return the mark in another pattern.
@@ -285,7 +303,9 @@ impl Mark {
     /// True if it shows a value above 0.
     pub(super) fn is_above_zero(&self) -> bool {
         match &self.shape {
-            Shape::Areas { steps, .. } => steps.iter().any(|step| step.value.is_some_and(|value| value > 0.0)),
+            Shape::Areas { steps, .. } => steps
+                .iter()
+                .any(|step| step.value.is_some_and(|value| value > 0.0)),
             shape => shape.ys().any(|y| y > 0.0),
         }
     }
@@ -296,7 +316,9 @@ impl Mark {
         layers.map(|(role, legend, steps)| {
             tops.resize(steps.len(), 0.0);
             let base = tops.clone();
-            tops.iter_mut().zip(&steps).for_each(|(top, step)| *top += step.value.unwrap_or(0.0));
+            tops.iter_mut()
+                .zip(&steps)
+                .for_each(|(top, step)| *top += step.value.unwrap_or(0.0));
             Self::new(role, legend, Shape::Areas { steps, base })
         })
     }
@@ -312,7 +334,10 @@ impl Shape {
     fn extent(&self) -> Vec<(Option<f64>, Option<f64>)> {
         let both = |x: f64, y: f64| (Some(x), Some(y));
         match self {
-            Self::Steps(steps) => steps.iter().filter_map(|step| Some(both(step.to, step.value?))).collect(),
+            Self::Steps(steps) => steps
+                .iter()
+                .filter_map(|step| Some(both(step.to, step.value?)))
+                .collect(),
             Self::Areas { steps, base } => {
                 let top = |(step, base): (&Step, &f64)| Some(both(step.to, base + step.value?));
                 steps.iter().zip(base).filter_map(top).collect()
@@ -320,9 +345,14 @@ impl Shape {
             Self::Line(points) => points.iter().map(|(x, y)| both(*x, *y)).collect(),
             Self::Dots(dots) => {
                 let ends = |dot: &Dot| [dot.at.1, dot.interval.map_or(dot.at.1, |(_, high)| high)];
-                dots.iter().flat_map(|dot| ends(dot).map(|y| both(dot.at.0, y))).collect()
+                dots.iter()
+                    .flat_map(|dot| ends(dot).map(|y| both(dot.at.0, y)))
+                    .collect()
             }
-            Self::Blocks(blocks) => blocks.iter().flat_map(|b| [both(b.x.0, b.y.0), both(b.x.1, b.y.1)]).collect(),
+            Self::Blocks(blocks) => blocks
+                .iter()
+                .flat_map(|b| [both(b.x.0, b.y.0), both(b.x.1, b.y.1)])
+                .collect(),
             Self::Across(y) => vec![(None, Some(*y))],
             Self::Upright(x) => vec![(Some(*x), None)],
             Self::Band(..) => Vec::new(),
@@ -333,7 +363,11 @@ impl Shape {
 impl Block {
     /// Return a bar of a row, from 0, between these parts of the row's height.
     pub(super) fn bar(row: usize, parts: (f64, f64), value: f64, text: impl Into<String>) -> Self {
-        Self { x: (0.0, value), y: (row as f64 + parts.0, row as f64 + parts.1), text: text.into() }
+        Self {
+            x: (0.0, value),
+            y: (row as f64 + parts.0, row as f64 + parts.1),
+            text: text.into(),
+        }
     }
 }
 

@@ -1,9 +1,10 @@
 //! Documents: findings in parts that a terminal, Markdown and a page each lay out in their own way.
 //!
-//! A run and each study describe themselves once, as a [`Doc`]; the writers below know nothing of either. Pure functions.
+//! A run and each study describe themselves once, as a [`Doc`]; the writers below know nothing of
+//! either. Pure functions.
 //!
-//! Narrow screens: `doc/style.css` (30rem, 72rem). `chart/svg.rs` paints each chart twice, and `chart/palette.rs`
-//! (`WIDTHS`) shows one of the two.
+//! Narrow screens: `doc/style.css` (30rem, 72rem). `chart/svg.rs` paints each chart twice, and
+//! `chart/palette.rs` (`WIDTHS`) shows one of the two.
 
 mod html;
 mod lead;
@@ -130,10 +131,14 @@ enum Kind {
 }
 
 impl Table {
-    /// Class of a table of which a page that is too narrow for it writes each cell on a line of its own, under the first of its row: one of
-    /// sentences or of many columns, or on a phone, of some columns. A long one would make a long page and scrolls in its box.
+    /// Class of a table of which a page that is too narrow for it writes each cell on a line of its
+    /// own, under the first of its row: one of sentences or of many columns, or on a phone, of some
+    /// columns. A long one would make a long page and scrolls in its box.
     fn stacks(&self) -> Option<&'static str> {
-        let has_sentences = self.columns.iter().any(|column| matches!(column.kind, Kind::Sentences | Kind::Details));
+        let has_sentences = self
+            .columns
+            .iter()
+            .any(|column| matches!(column.kind, Kind::Sentences | Kind::Details));
         match (self.rows.len(), self.columns.len()) {
             (0..=32, columns) if has_sentences || columns > 8 => Some("stacks"),
             (0..=12, 5..) => Some("folds"),
@@ -144,7 +149,11 @@ impl Table {
 
 impl Column {
     fn new(heading: impl Into<String>, kind: Kind) -> Self {
-        Self { heading: heading.into(), kind, leaves: None }
+        Self {
+            heading: heading.into(),
+            kind,
+            leaves: None,
+        }
     }
 
     /// A column of a few words.
@@ -189,7 +198,10 @@ impl Column {
     /// Return the column, marked as the `order`-th, from 1, that a narrow terminal leaves out.
     #[must_use]
     pub fn leaving(self, order: u8) -> Self {
-        Self { leaves: Some(order), ..self }
+        Self {
+            leaves: Some(order),
+            ..self
+        }
     }
 }
 
@@ -197,7 +209,10 @@ impl Doc {
     /// An empty document with this title, which the terminal leaves out.
     #[must_use]
     pub fn new(title: impl Into<String>) -> Self {
-        Self { title: title.into(), ..Self::default() }
+        Self {
+            title: title.into(),
+            ..Self::default()
+        }
     }
 
     fn with(mut self, part: Part) -> Self {
@@ -205,19 +220,25 @@ impl Doc {
         self
     }
 
-    /// Begin the document with its outcome: the terminal, whose end is what stays in sight, ends with it.
+    /// Begin the document with its outcome: the terminal, whose end is what stays in sight, ends
+    /// with it.
     #[must_use]
     pub fn lead(self, lead: Lead) -> Self {
-        Self { lead: Some(lead), ..self }
+        Self {
+            lead: Some(lead),
+            ..self
+        }
     }
 
-    /// Return the document in a state in which only these readers are shown the parts that are added from here on.
+    /// Return the document in a state in which only these readers are shown the parts that are
+    /// added from here on.
     #[must_use]
     pub fn only(self, readers: Readers) -> Self {
         Self { readers, ..self }
     }
 
-    /// Return the document in a state in which the terminal leaves out the parts that are added from here on.
+    /// Return the document in a state in which the terminal leaves out the parts that are added
+    /// from here on.
     #[must_use]
     pub fn in_files(self) -> Self {
         self.only(Readers::FILES)
@@ -226,7 +247,8 @@ impl Doc {
     /// Add facts about the document, in a line below its title; the terminal leaves them out.
     #[must_use]
     pub fn about(mut self, facts: Vec<String>) -> Self {
-        self.about.extend(Some(facts).filter(|facts| !facts.is_empty()));
+        self.about
+            .extend(Some(facts).filter(|facts| !facts.is_empty()));
         self
     }
 
@@ -234,27 +256,46 @@ impl Doc {
     #[must_use]
     pub fn text(self, text: impl Into<String>) -> Self {
         let text = text.into();
-        if text.is_empty() { self } else { self.with(Part::Text(text)) }
+        if text.is_empty() {
+            self
+        } else {
+            self.with(Part::Text(text))
+        }
     }
 
     /// Add a paragraph that explains what is beside it; nothing if it is empty.
     #[must_use]
     pub fn note(self, text: impl Into<String>) -> Self {
         let text = text.into();
-        if text.is_empty() { self } else { self.with(Part::Note(text)) }
+        if text.is_empty() {
+            self
+        } else {
+            self.with(Part::Note(text))
+        }
     }
 
     /// Add names and values; nothing if there are none.
     #[must_use]
     pub fn facts<N: Into<String>>(self, facts: impl IntoIterator<Item = (N, String)>) -> Self {
-        let facts: Vec<_> = facts.into_iter().map(|(name, value)| (name.into(), value)).collect();
-        if facts.is_empty() { self } else { self.with(Part::Facts(facts)) }
+        let facts: Vec<_> = facts
+            .into_iter()
+            .map(|(name, value)| (name.into(), value))
+            .collect();
+        if facts.is_empty() {
+            self
+        } else {
+            self.with(Part::Facts(facts))
+        }
     }
 
     /// Add a list under a heading; nothing if it is empty.
     #[must_use]
     pub fn list(self, heading: impl Into<String>, sentences: Vec<String>) -> Self {
-        if sentences.is_empty() { self } else { self.with(Part::List(heading.into(), sentences)) }
+        if sentences.is_empty() {
+            self
+        } else {
+            self.with(Part::List(heading.into(), sentences))
+        }
     }
 
     /// Add a table without the columns that are empty in every row; nothing if it has no row.
@@ -266,7 +307,11 @@ impl Doc {
                 table.rows.iter_mut().for_each(|row| drop(row.remove(at)));
             }
         }
-        if table.rows.is_empty() { self } else { self.with(Part::Table(table)) }
+        if table.rows.is_empty() {
+            self
+        } else {
+            self.with(Part::Table(table))
+        }
     }
 
     /// Add shell commands under a heading.
@@ -284,8 +329,19 @@ impl Doc {
     /// Add plots that are saved beside the document; nothing without any.
     #[must_use]
     pub fn plots(self, plots: &[Plot]) -> Self {
-        let listed = plots.iter().map(|Plot { name, title, caption, .. }| (*name, *title, caption.clone()));
-        if plots.is_empty() { self } else { self.with(Part::Plots(listed.collect())) }
+        let listed = plots.iter().map(
+            |Plot {
+                 name,
+                 title,
+                 caption,
+                 ..
+             }| (*name, *title, caption.clone()),
+        );
+        if plots.is_empty() {
+            self
+        } else {
+            self.with(Part::Plots(listed.collect()))
+        }
     }
 
     /// Add a finding in a box.
@@ -299,10 +355,18 @@ impl Doc {
     pub fn headline(self, severity: Severity, sentences: &str) -> Self {
         // An interval has dots, too: `-4.9 .. -4.4`.
         let is_begun = |at: &usize| sentences[at + 2..].starts_with(char::is_uppercase);
-        let end = sentences.match_indices(". ").map(|(at, _)| at).find(is_begun);
-        let (title, text) =
-            end.map_or((sentences.trim_end_matches('.'), ""), |at| (&sentences[..at], &sentences[at + 2..]));
-        self.status(Status { id: Some("outcome"), text: text.to_owned(), ..Status::new(severity, capital(title)) })
+        let end = sentences
+            .match_indices(". ")
+            .map(|(at, _)| at)
+            .find(is_begun);
+        let (title, text) = end.map_or((sentences.trim_end_matches('.'), ""), |at| {
+            (&sentences[..at], &sentences[at + 2..])
+        });
+        self.status(Status {
+            id: Some("outcome"),
+            text: text.to_owned(),
+            ..Status::new(severity, capital(title))
+        })
     }
 
     /// Add a text of another format.
@@ -332,10 +396,16 @@ impl Doc {
     /// Parts that this reader is shown.
     fn parts(&self, reader: Readers) -> impl Iterator<Item = &Part> {
         let is_shown = move |part: &&Part| match part {
-            Part::Section(_, _, parts) | Part::Details(_, parts) | Part::Beside(parts) => !parts.is_empty_for(reader),
+            Part::Section(_, _, parts) | Part::Details(_, parts) | Part::Beside(parts) => {
+                !parts.is_empty_for(reader)
+            }
             _ => true,
         };
-        self.parts.iter().filter(move |(readers, _)| readers.include(reader)).map(|(_, part)| part).filter(is_shown)
+        self.parts
+            .iter()
+            .filter(move |(readers, _)| readers.include(reader))
+            .map(|(_, part)| part)
+            .filter(is_shown)
     }
 
     fn is_empty_for(&self, reader: Readers) -> bool {
@@ -359,9 +429,12 @@ mod tests {
                 Column::details("there"),
             ],
             has_sum: false,
-            rows: [["1. One *star*", "5/s", "a", "waiting", "", "x"], ["2. Two", "1,000/s", "bb", "a_b CPU", "", "y"]]
-                .map(|row| row.map(str::to_owned).to_vec())
-                .to_vec(),
+            rows: [
+                ["1. One *star*", "5/s", "a", "waiting", "", "x"],
+                ["2. Two", "1,000/s", "bb", "a_b CPU", "", "y"],
+            ]
+            .map(|row| row.map(str::to_owned).to_vec())
+            .to_vec(),
         };
         Doc::new("a `title`")
             .text("It is one line of text.")
@@ -379,9 +452,16 @@ mod tests {
                     \n        5/s  a\n      limited by: waiting\n  2. Two\n    1,000/s  bb\n      limited by: a_b CPU\n";
         assert_eq!(doc().terminal(60), wide);
         let narrow = doc().terminal(12);
-        assert!(narrow.contains("It is one\nline of\ntext.\n") && !narrow.contains("who"), "{narrow}");
+        assert!(
+            narrow.contains("It is one\nline of\ntext.\n") && !narrow.contains("who"),
+            "{narrow}"
+        );
         // Too narrow for any table: figures with their names.
-        assert!(doc().terminal(8).contains("rate\n    5/s,\n"), "{}", doc().terminal(8));
+        assert!(
+            doc().terminal(8).contains("rate\n    5/s,\n"),
+            "{}",
+            doc().terminal(8)
+        );
     }
 
     #[test]
@@ -399,19 +479,35 @@ mod tests {
             "crawlmark run -c 2",
             "![The plot](plots/x.svg)",
         ] {
-            assert!(markdown.lines().any(|found| found == line), "{line}\n{markdown}");
+            assert!(
+                markdown.lines().any(|found| found == line),
+                "{line}\n{markdown}"
+            );
         }
     }
 
     #[test]
     fn a_page_holds_everything_and_is_well_formed() {
         let html = doc().html(&[]);
-        let page = roxmltree::Document::parse(html.trim_start_matches("<!DOCTYPE html>\n")).unwrap();
+        let page =
+            roxmltree::Document::parse(html.trim_start_matches("<!DOCTYPE html>\n")).unwrap();
         let text: String = page.descendants().filter_map(|node| node.text()).collect();
-        // A narrow page writes each cell under its row's name, so it names its column; a cell without a heading does not.
-        let named = page.descendants().filter_map(|node| node.attribute("data-column"));
-        assert_eq!(named.collect::<Vec<_>>(), ["rung", "rate", "who|m", "limited by", "there"].repeat(2));
-        for words in ["a `title`", "Of <all>", "1. One *star*", "# one", "crawlmark run -c 2"] {
+        // A narrow page writes each cell under its row's name, so it names its column; a cell
+        // without a heading does not.
+        let named = page
+            .descendants()
+            .filter_map(|node| node.attribute("data-column"));
+        assert_eq!(
+            named.collect::<Vec<_>>(),
+            ["rung", "rate", "who|m", "limited by", "there"].repeat(2)
+        );
+        for words in [
+            "a `title`",
+            "Of <all>",
+            "1. One *star*",
+            "# one",
+            "crawlmark run -c 2",
+        ] {
             assert!(text.contains(words), "{words}\n{html}");
         }
     }

@@ -1,9 +1,9 @@
-//! The charts of a report and of each study, as SVG files that stand alone, follow the reader's light or dark, and need no
-//! font of ours; and as PNG files, for what shows none.
+//! The charts of a report and of each study, as SVG files that stand alone, follow the reader's
+//! light or dark, and need no font of ours; and as PNG files, for what shows none.
 //!
-//! Each file describes one [`Chart`]; pure functions, called when a result is saved and when a page is made of it. What was
-//! not measured is a gap, never a zero, and what is longer than the sheet is wide is gathered into steps that say what they
-//! hold. A chart of nothing is not drawn.
+//! Each file describes one [`Chart`]; pure functions, called when a result is saved and when a page
+//! is made of it. What was not measured is a gap, never a zero, and what is longer than the sheet
+//! is wide is gathered into steps that say what they hold. A chart of nothing is not drawn.
 //!
 //! | room | for |
 //! |---|---|
@@ -53,8 +53,18 @@ use crate::show::visible;
 pub const FOLDER: &str = "plots";
 
 /// Names of the plots that a report can have.
-pub const NAMES: [&str; 10] =
-    ["throughput", "latency", "spectrum", "heat", "in-flight", "shards", "errors", "causes", "connections", "budget"];
+pub const NAMES: [&str; 10] = [
+    "throughput",
+    "latency",
+    "spectrum",
+    "heat",
+    "in-flight",
+    "shards",
+    "errors",
+    "causes",
+    "connections",
+    "budget",
+];
 
 /// A picture and what it says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,8 +77,8 @@ pub struct Plot {
     pub caption: String,
     /// The picture: a whole SVG document, 640 wide.
     pub svg: String,
-    /// The picture alone, in two widths, for a page that has [`style_sheet`], and title and caption as text in elements with
-    /// the IDs `NAME-title` and `NAME-caption`.
+    /// The picture alone, in two widths, for a page that has [`style_sheet`], and title and caption
+    /// as text in elements with the IDs `NAME-title` and `NAME-caption`.
     pub figure: String,
     /// Description for the script of a page, as JSON; none of a picture of bars.
     pub data: Option<String>,
@@ -82,10 +92,19 @@ impl Plot {
         Self::over_time(chart, None)
     }
 
-    /// Paint a chart whose lines have few steps, with the same chart of more steps for the page's script if there are more.
+    /// Paint a chart whose lines have few steps, with the same chart of more steps for the page's
+    /// script if there are more.
     fn over_time(picture: &Chart, page: Option<&Chart>) -> Self {
-        let Chart { name, title, caption, .. } = picture;
-        let (caption, data) = (visible(caption).into_owned(), page.unwrap_or(picture).json());
+        let Chart {
+            name,
+            title,
+            caption,
+            ..
+        } = picture;
+        let (caption, data) = (
+            visible(caption).into_owned(),
+            page.unwrap_or(picture).json(),
+        );
         Self {
             name,
             title,
@@ -98,8 +117,8 @@ impl Plot {
     }
 }
 
-/// Return the style sheet that a page with [figures](Plot::figure) has once: the colours as `--paper`, `--text`, `--quiet`,
-/// `--grid` and by hue, light and dark, and the rules of the plots.
+/// Return the style sheet that a page with [figures](Plot::figure) has once: the colours as
+/// `--paper`, `--text`, `--quiet`, `--grid` and by hue, light and dark, and the rules of the plots.
 #[must_use]
 pub fn style_sheet() -> String {
     palette::variables() + &palette::style_sheet() + palette::WIDTHS
@@ -108,7 +127,12 @@ pub fn style_sheet() -> String {
 /// Every chart that the report has something for, as a picture, in reading order.
 #[must_use]
 pub fn all(report: &Report) -> Vec<Plot> {
-    let is_long = [Seconds::of(report, PICTURE), Seconds::finest(report, PICTURE)].iter().any(|steps| steps.width > 1);
+    let is_long = [
+        Seconds::of(report, PICTURE),
+        Seconds::finest(report, PICTURE),
+    ]
+    .iter()
+    .any(|steps| steps.width > 1);
     let over_time = |chart: fn(&Report, u64) -> Option<Chart>| {
         let page = if is_long { chart(report, PAGE) } else { None };
         Some(Plot::over_time(&chart(report, PICTURE)?, page.as_ref()))
@@ -138,7 +162,11 @@ pub fn left_out(report: &Report, plots: &[Plot]) -> Vec<String> {
         out.push("No second was reported, so there are no plots over time.".to_owned());
     }
     match (has("heat"), has("latency")) {
-        (false, _) => out.push("No request succeeded, so there is no plot of latencies over time.".to_owned()),
+        (false, _) => {
+            out.push(
+                "No request succeeded, so there is no plot of latencies over time.".to_owned(),
+            );
+        }
         (true, false) => {
             out.push(
                 "Fewer than 20 successful responses in every second, so there is no plot of percentiles over time."
@@ -147,12 +175,21 @@ pub fn left_out(report: &Report, plots: &[Plot]) -> Vec<String> {
         }
         (true, true) => {}
     }
-    out.extend(errors::none(report).filter(|_| !has("errors")).map(|none| format!("{none}.")));
+    out.extend(
+        errors::none(report)
+            .filter(|_| !has("errors"))
+            .map(|none| format!("{none}.")),
+    );
     if !has("connections") {
-        out.push("No second with a new connection was reported, so there is no plot of them.".to_owned());
+        out.push(
+            "No second with a new connection was reported, so there is no plot of them.".to_owned(),
+        );
     }
     if report.budget.is_some() && !has("budget") {
-        out.push("No shard reported how much of the rate limit it used, so there is no audit of it.".to_owned());
+        out.push(
+            "No shard reported how much of the rate limit it used, so there is no audit of it."
+                .to_owned(),
+        );
     }
     out
 }

@@ -1,8 +1,10 @@
-//! `MetricVerdict`: is the candidate worse than the base? Judges paired rounds of two arms, metric by metric.
+//! `MetricVerdict`: is the candidate worse than the base? Judges paired rounds of two arms, metric
+//! by metric.
 //!
-//! Called with the pairs of a comparison, all of them each time: by the code that runs pairs, to know whether more are needed, and
-//! by the code that reads them back, which then gets the same verdict. Pure: it runs nothing, reads no clock, draws no number. It
-//! never compares two single runs, and never data that were taken one arm after the other.
+//! Called with the pairs of a comparison, all of them each time: by the code that runs pairs, to
+//! know whether more are needed, and by the code that reads them back, which then gets the same
+//! verdict. Pure: it runs nothing, reads no clock, draws no number. It never compares two single
+//! runs, and never data that were taken one arm after the other.
 //!
 //! | room | for |
 //! |---|---|
@@ -17,22 +19,26 @@
 //!
 //! # Method
 //!
-//! The unit is a [`Pair`] of rounds with fresh processes and the same seed and IDs, one right after the other, in an order
-//! drawn at random in blocks of AB and BA ([`OrderSchedule`]). For each metric and pair `i`
+//! The unit is a [`Pair`] of rounds with fresh processes and the same seed and IDs, one right after
+//! the other, in an order drawn at random in blocks of AB and BA ([`OrderSchedule`]). For each
+//! metric and pair `i`
 //!
 //! ```text
 //! d_i = ln(candidate_i / base_i)          w_i = d_i for a cost, -d_i for a yield: above 0 is worse
 //! ```
 //!
-//! A slow drift is in both readings and drops out of `d_i`; the random order makes either sign equally likely when
-//! the arms are equal, whatever else drifts or repeats between pairs. So the test needs no other assumption. What it does
-//! assume is that a round leaves nothing behind for the next one: hence fresh processes.
+//! A slow drift is in both readings and drops out of `d_i`; the random order makes either sign
+//! equally likely when the arms are equal, whatever else drifts or repeats between pairs. So the
+//! test needs no other assumption. What it does assume is that a round leaves nothing behind for
+//! the next one: hence fresh processes.
 //!
-//! 1. **p**: exact one-sided signed-rank test of the `w_i` (Wilcoxon 1945), corrected over the at most five metrics that
-//!    may decide (Holm 1979).
-//! 2. **Effect**: Hodges and Lehmann's estimate of the centre of the `d_i` (1963), with an exact interval of at least 95 %.
-//! 3. **Looks** after 16, 28 and 44 undisturbed pairs, each with its own share of the error ([`Rule::standard`]). The first
-//!    look at which a metric is a regression, or all pass, ends the comparison; pairs beyond it are not looked at.
+//! 1. **p**: exact one-sided signed-rank test of the `w_i` (Wilcoxon 1945), corrected over the at
+//!    most five metrics that may decide (Holm 1979).
+//! 2. **Effect**: Hodges and Lehmann's estimate of the centre of the `d_i` (1963), with an exact
+//!    interval of at least 95 %.
+//! 3. **Looks** after 16, 28 and 44 undisturbed pairs, each with its own share of the error
+//!    ([`Rule::standard`]). The first look at which a metric is a regression, or all pass, ends the
+//!    comparison; pairs beyond it are not looked at.
 //!
 //! | verdict | when |
 //! |---|---|
@@ -45,18 +51,20 @@
 //!
 //! `Seen::verdict` (`seen.rs`) decides for one metric, `Overall::of` (`finding.rs`) over all.
 //!
-//! A loss of the 99th percentile that is surely between 4 and 5 % stays inconclusive: it is too much to pass, and too
-//! little to be called a regression.
+//! A loss of the 99th percentile that is surely between 4 and 5 % stays inconclusive: it is too
+//! much to pass, and too little to be called a regression.
 //!
-//! Disturbed pairs are not looked at: those whose rounds were disturbed unequally ([`Disturbance::of_pair`]). Each is run again in the same order; when that would be more than a quarter of all
-//! pairs, the comparison is over and inconclusive.
+//! Disturbed pairs are not looked at: those whose rounds were disturbed unequally
+//! ([`Disturbance::of_pair`]). Each is run again in the same order; when that would be more than a
+//! quarter of all pairs, the comparison is over and inconclusive.
 //!
 //! # How often it is wrong
 //!
-//! Simulated, 40,000 comparisons of four metrics each, of which the first is worse by `loss` of the base (a cost times 1.05 or
-//! 1.1; the harder way: a throughput times 0.95 is a greater effect). *Noise* is the standard deviation of a round of one
-//! arm after pairing, `sd(d)/sqrt(2)`, as every [`Evidence`] has it. *Outliers*: one round in ten takes longer by 30 % on
-//! average, beside Gaussian noise. In percent of the comparisons; the rest is inconclusive.
+//! Simulated, 40,000 comparisons of four metrics each, of which the first is worse by `loss` of the
+//! base (a cost times 1.05 or 1.1; the harder way: a throughput times 0.95 is a greater effect).
+//! *Noise* is the standard deviation of a round of one arm after pairing, `sd(d)/sqrt(2)`, as every
+//! [`Evidence`] has it. *Outliers*: one round in ten takes longer by 30 % on average, beside
+//! Gaussian noise. In percent of the comparisons; the rest is inconclusive.
 //!
 //! | noise | loss 0: regression, pass, mean pairs | loss 5 %: regression, pass, mean pairs | loss 10 %: regression |
 //! |---|---|---|---|
@@ -68,18 +76,21 @@
 //! | 3 % and outliers | 0.66, 87.6, 34.2 | 91.8, 0.27, 32.3 | 99.6 |
 //! | 5 % and outliers | 0.82, 34.2, 42.3 | 61.2, 0.24, 39.5 | 98.9 |
 //!
-//! At any noise, a regression is called of any of four equal metrics in at most 0.97 % of comparisons ([`Rule::standard`]);
-//! where items fail there are five, and their p values are a quarter greater: without that it would be 1.05 % (60,000).
-//! The promises, each held by a test of `truth_s` where neighbouring rounds share an autocorrelated, drifting noise and the
-//! second round of a pair is always 2 % slower: at most 1 % false regressions over all metrics; at least 95 % of losses of
-//! 5 % found at 3 % of noise and at least 90 % at 5 %; at most 2 % of them pass. A loss of 5 % of the 99th percentile is
-//! found at most every second time, for its estimate has to reach 5 %, too.
+//! At any noise, a regression is called of any of four equal metrics in at most 0.97 % of
+//! comparisons ([`Rule::standard`]); where items fail there are five, and their p values are a
+//! quarter greater: without that it would be 1.05 % (60,000). The promises, each held by a test of
+//! `truth_s` where neighbouring rounds share an autocorrelated, drifting noise and the second round
+//! of a pair is always 2 % slower: at most 1 % false regressions over all metrics; at least 95 % of
+//! losses of 5 % found at 3 % of noise and at least 90 % at 5 %; at most 2 % of them pass. A loss
+//! of 5 % of the 99th percentile is found at most every second time, for its estimate has to reach
+//! 5 %, too.
 //!
 //! # Sources
 //!
-//! Wilcoxon, F. (1945), Biometrics Bulletin 1, 80-83. Hodges, J. L. and Lehmann, E. L. (1963), Annals of Mathematical
-//! Statistics 34, 598-611. Holm, S. (1979), Scandinavian Journal of Statistics 6, 65-70. Lehmann, E. L. (1975),
-//! *Nonparametrics: Statistical Methods Based on Ranks*. Lan, K. K. G. and `DeMets`, D. L. (1983), Biometrika 70, 659-663.
+//! Wilcoxon, F. (1945), Biometrics Bulletin 1, 80-83. Hodges, J. L. and Lehmann, E. L. (1963),
+//! Annals of Mathematical Statistics 34, 598-611. Holm, S. (1979), Scandinavian Journal of
+//! Statistics 6, 65-70. Lehmann, E. L. (1975), *Nonparametrics: Statistical Methods Based on
+//! Ranks*. Lan, K. K. G. and `DeMets`, D. L. (1983), Biometrika 70, 659-663.
 
 mod design;
 mod differences;
@@ -101,13 +112,19 @@ mod words;
 pub use self::design::{Arm, DesignError, Disturbance, Order, Pair, Round, pair_up};
 pub use self::differences::{Difference, Incomparable, comparable, differences, plan_differences};
 pub use self::estimate::{Interval, LEVEL};
-pub use self::finding::{Comparison, Evidence, FinalLook, Finding, MetricVerdict, Mismatch, Overall, Undecided};
+pub use self::finding::{
+    Comparison, Evidence, FinalLook, Finding, MetricVerdict, Mismatch, Overall, Undecided,
+};
 pub(crate) use self::history::history_headline;
-pub use self::history::{ChangePoint, HISTORY_SCHEMA, History, LONGEST, MetricHistory, PastResult, changes};
+pub use self::history::{
+    ChangePoint, HISTORY_SCHEMA, History, LONGEST, MetricHistory, PastResult, changes,
+};
 pub use self::holm::holm;
 pub use self::metric::{Metric, Reading, Readings, Worse};
 pub use self::rule::{Look, PASSES_BELOW, Rule, STATED_POWER};
-pub use self::saved::{Contest, ContestContext, FILE, Failures, RoundReport, SCHEMA, Side, judge_rounds, round_folder};
+pub use self::saved::{
+    Contest, ContestContext, FILE, Failures, RoundReport, SCHEMA, Side, judge_rounds, round_folder,
+};
 pub use self::schedule::OrderSchedule;
 pub use self::taken::TargetCpu;
 pub use self::words::{change, contest_headline, contest_standing, metric_words, pair_line};
@@ -117,9 +134,10 @@ use self::seen::Seen;
 
 /// Judges the pairs, given in the order in which they ran, disturbed ones included.
 ///
-/// Takes one look after the other, as far as the pairs reach, and returns the finding of the first one that ended the
-/// comparison, or else of the last one; and the number of further pairs that the next look needs. Before the first look, the findings say
-/// what the pairs show so far, and decide nothing.
+/// Takes one look after the other, as far as the pairs reach, and returns the finding of the first
+/// one that ended the comparison, or else of the last one; and the number of further pairs that the
+/// next look needs. Before the first look, the findings say what the pairs show so far, and decide
+/// nothing.
 ///
 /// # Errors
 /// [`DesignError`] when there are no pairs, or when their order does not allow a verdict.
@@ -130,8 +148,15 @@ pub fn judge(pairs: &[Pair], rule: &Rule) -> Result<Comparison, DesignError> {
         let seen = Seen::until(pairs, look.pairs);
         let doubt = seen.doubt(look);
         if let Some(Undecided::TooFewPairs { needed }) = doubt {
-            let so_far = if number == 1 { seen.comparison(look, doubt) } else { standing };
-            return Ok(Comparison { pairs_wanted: needed - seen.pairs(), ..so_far });
+            let so_far = if number == 1 {
+                seen.comparison(look, doubt)
+            } else {
+                standing
+            };
+            return Ok(Comparison {
+                pairs_wanted: needed - seen.pairs(),
+                ..so_far
+            });
         }
         standing = seen.comparison(look, doubt);
         if doubt.is_some() {

@@ -1,8 +1,10 @@
-//! The ladder: a crawl that grows from 6 requests per second to more than 10,000, one change at a time. Each rung is a run of
-//! its own against the bundled target's `article` profile. Its result is shown beside the published one, with the limit of this run.
+//! The ladder: a crawl that grows from 6 requests per second to more than 10,000, one change at a
+//! time. Each rung is a run of its own against the bundled target's `article` profile. Its result
+//! is shown beside the published one, with the limit of this run.
 //!
-//! The published figures are those of one crawl of IDs over the Internet, as its author measured them on a desktop: see
-//! [`RUNGS`]. What limited a rung is computed from its own figures, by [`RungLimit::of`], and never from its number.
+//! The published figures are those of one crawl of IDs over the Internet, as its author measured
+//! them on a desktop: see [`RUNGS`]. What limited a rung is computed from its own figures, by
+//! [`RungLimit::of`], and never from its number.
 //!
 //! | room | for |
 //! |---|---|

@@ -1,4 +1,5 @@
-//! Patterns of crawls side by side: the ways in which field reports limit a crawl, each a run of its own on one target.
+//! Patterns of crawls side by side: the ways in which field reports limit a crawl, each a run of
+//! its own on one target.
 //!
 //! Each row is read from the report of its run. It must not know the flags of a pattern.
 
@@ -56,7 +57,8 @@ pub struct PatternReport {
     pub attempts: u64,
     /// Part of the attempts that the target throttled.
     pub throttled_share: f64,
-    /// 99th percentile of the good answers, from the first byte sent to the last one read; null with too few samples.
+    /// 99th percentile of the good answers, from the first byte sent to the last one read; null
+    /// with too few samples.
     pub service_p99_us: Option<f64>,
     /// Requests in flight at most, over all shards.
     pub peak_in_flight: u64,
@@ -76,10 +78,17 @@ impl PatternReport {
             validity: report.validity.verdict,
             ok_per_s: totals.good_per_s(&report.ledger),
             attempts: totals.attempts,
-            throttled_share: counted.requests.throttled as f64 / counted.requests.attempts.max(1) as f64,
-            service_p99_us: report.latency(Series::ServiceOk).and_then(|service| service.p99_us),
+            throttled_share: counted.requests.throttled as f64
+                / counted.requests.attempts.max(1) as f64,
+            service_p99_us: report
+                .latency(Series::ServiceOk)
+                .and_then(|service| service.p99_us),
             peak_in_flight: totals.peak_in_flight,
-            memory_bytes: report.shards.iter().map(|shard| shard.usage.max_rss_bytes).sum(),
+            memory_bytes: report
+                .shards
+                .iter()
+                .map(|shard| shard.usage.max_rss_bytes)
+                .sum(),
         }
     }
 }
@@ -87,16 +96,31 @@ impl PatternReport {
 impl Patterns {
     /// Build the result of these runs, of which the first began and the last ended at `times`.
     #[must_use]
-    pub fn new(name: String, patterns: Vec<PatternReport>, (times, environment): ([String; 2], Environment)) -> Self {
+    pub fn new(
+        name: String,
+        patterns: Vec<PatternReport>,
+        (times, environment): ([String; 2], Environment),
+    ) -> Self {
         let [started_at, finished_at] = times;
         let crawlmark_version = env!("CARGO_PKG_VERSION").to_owned();
         let (schema, interrupted) = (SCHEMA.to_owned(), false);
-        Self { schema, crawlmark_version, name, started_at, finished_at, interrupted, environment, patterns }
+        Self {
+            schema,
+            crawlmark_version,
+            name,
+            started_at,
+            finished_at,
+            interrupted,
+            environment,
+            patterns,
+        }
     }
 
     /// Return the pattern with most good items per second.
     #[must_use]
     pub fn fastest(&self) -> Option<&PatternReport> {
-        self.patterns.iter().max_by(|a, b| a.ok_per_s.total_cmp(&b.ok_per_s))
+        self.patterns
+            .iter()
+            .max_by(|a, b| a.ok_per_s.total_cmp(&b.ok_per_s))
     }
 }

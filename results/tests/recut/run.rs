@@ -1,4 +1,5 @@
-//! A run whose every attempt is known: drawn from a seed, counted as shards count, saved as runs are.
+//! A run whose every attempt is known: drawn from a seed, counted as shards count, saved as runs
+//! are.
 #![expect(clippy::unwrap_used, reason = "a test without its run is over")]
 
 use std::collections::BTreeMap;
@@ -10,12 +11,17 @@ use crawlmark_harness::machine::HostRecord;
 use crawlmark_harness::plan::{Arrivals, RunPlan, ShardPlan};
 use crawlmark_harness::process::ShardExit;
 use crawlmark_harness::sample::{Advice, Attempt, ErrorKind, Fate, Outcome, Permit, Sample};
-use crawlmark_harness::stats::{AnswerBins, Bins, Bounds, Counters, Failures, Groups, Series, ShardStats, Unfinished};
+use crawlmark_harness::stats::{
+    AnswerBins, Bins, Bounds, Counters, Failures, Groups, Series, ShardStats, Unfinished,
+};
 use crawlmark_harness::supervisor::{
-    Interval, Moved, ReceivedStats, RunRecord, ShardRecord, ShardSecond, ShardTimes, Stopped, SupervisorCpu,
+    Interval, Moved, ReceivedStats, RunRecord, ShardRecord, ShardSecond, ShardTimes, Stopped,
+    SupervisorCpu,
 };
 use crawlmark_harness::units::{IdRange, Rate};
-use crawlmark_harness::wire::{BindingTimes, CpuHealth, Scheduled, SecondFigures, ThrottlingCounts, Usage};
+use crawlmark_harness::wire::{
+    BindingTimes, CpuHealth, Scheduled, SecondFigures, ThrottlingCounts, Usage,
+};
 use crawlmark_harness::workload::InFlight;
 use crawlmark_results::run::report::{Environment, IntervalRow, Labels, Report, Source};
 use crawlmark_results::run::result_dir::ResultDir;
@@ -47,11 +53,17 @@ impl Saved {
 }
 
 pub(crate) fn plan(size: Size) -> RunPlan {
-    let ids = IdRange { start: 0, end: u64::from(size.shards) * size.seconds * size.attempts };
+    let ids = IdRange {
+        start: 0,
+        end: u64::from(size.shards) * size.seconds * size.attempts,
+    };
     RunPlan {
         shards: size.shards,
         connections: size.shards * 4,
-        rate: Some(Rate { permits: u64::from(size.shards) * size.attempts, period_ns: S }),
+        rate: Some(Rate {
+            permits: u64::from(size.shards) * size.attempts,
+            period_ns: S,
+        }),
         arrivals: Arrivals::Constant,
         warmup: size.warmup,
         grace: Duration::from_secs(1),
@@ -71,9 +83,20 @@ pub(crate) fn sample(id: u64, second: u64, random: &mut fastrand::Rng) -> Sample
     };
     let intended = Nanos(second * S + random.u64(0..S));
     let sent = Nanos(intended.0 + random.u64(0..50 * MS));
-    let took = if status.is_none() { 1_000 * MS } else { random.u64(50_000..900 * MS) };
+    let took = if status.is_none() {
+        1_000 * MS
+    } else {
+        random.u64(50_000..900 * MS)
+    };
     Sample {
-        permit: Permit { id, attempt: 0, first_intended: intended, intended, ready: intended, admitted: intended },
+        permit: Permit {
+            id,
+            attempt: 0,
+            first_intended: intended,
+            intended,
+            ready: intended,
+            admitted: intended,
+        },
         attempt: Attempt {
             sent: Some(sent),
             first_byte: status.map(|_| Nanos(sent.0 + took / 2)),
@@ -90,7 +113,11 @@ pub(crate) fn sample(id: u64, second: u64, random: &mut fastrand::Rng) -> Sample
 
 /// A second of some shards, merged.
 pub(crate) fn interval(index: u64, shards: &[(u32, ShardStats)]) -> Interval {
-    let bounds = shards.first().map_or(Bounds::for_timeout(Duration::from_secs(1)), |(_, stats)| stats.bounds());
+    let bounds = shards
+        .first()
+        .map_or(Bounds::for_timeout(Duration::from_secs(1)), |(_, stats)| {
+            stats.bounds()
+        });
     let mut merged = ShardStats::new(bounds);
     for (_, stats) in shards {
         merged.merge(stats);
@@ -107,16 +134,26 @@ pub(crate) fn interval(index: u64, shards: &[(u32, ShardStats)]) -> Interval {
             in_flight: 3,
             cpu_us: 20 * merged.counters.requests.attempts,
             max_sched_lag_ns: 700_000,
-            binding: BindingTimes { rate_ns: 3 * S, concurrency_ns: S, ..BindingTimes::default() },
+            binding: BindingTimes {
+                rate_ns: 3 * S,
+                concurrency_ns: S,
+                ..BindingTimes::default()
+            },
             standing: None,
         },
-        scheduled: Scheduled { requests: merged.counters.requests.attempts, ..Scheduled::default() },
+        scheduled: Scheduled {
+            requests: merged.counters.requests.attempts,
+            ..Scheduled::default()
+        },
         answers: AnswerBins::default(),
         bins: Bins::default(),
         warmup: Counters::default(),
         seconds: shards.iter().map(of).collect(),
         merged,
-        shards: shards.iter().map(|(shard, stats)| (*shard, ShardTimes::of(stats).unwrap())).collect(),
+        shards: shards
+            .iter()
+            .map(|(shard, stats)| (*shard, ShardTimes::of(stats).unwrap()))
+            .collect(),
     }
 }
 
@@ -139,17 +176,34 @@ pub(crate) fn record(plan: ShardPlan, stats: &ShardStats, seconds: u64) -> Shard
         templates: Groups::default(),
         sources: Groups::default(),
         budgets: Vec::new(),
-        usage: Some(Usage { cpu_user_us: 9_000, cpu_system_us: 1_000, ..Usage::default() }),
-        cpu: Some(CpuHealth { measured_ns: seconds * S, ticks: None, speed_before_ns: None, speed_after_ns: None }),
+        usage: Some(Usage {
+            cpu_user_us: 9_000,
+            cpu_system_us: 1_000,
+            ..Usage::default()
+        }),
+        cpu: Some(CpuHealth {
+            measured_ns: seconds * S,
+            ticks: None,
+            speed_before_ns: None,
+            speed_after_ns: None,
+        }),
         ids: plan.ids.clone(),
         past: Vec::new(),
-        binding: BindingTimes { rate_ns: 3 * S, concurrency_ns: S, ..BindingTimes::default() },
+        binding: BindingTimes {
+            rate_ns: 3 * S,
+            concurrency_ns: S,
+            ..BindingTimes::default()
+        },
         courtesy: ThrottlingCounts::default(),
         plan,
     }
 }
 
-pub(crate) fn report(plan: &RunPlan, shards: Vec<ShardRecord>, intervals: Vec<IntervalRow>) -> Report {
+pub(crate) fn report(
+    plan: &RunPlan,
+    shards: Vec<ShardRecord>,
+    intervals: Vec<IntervalRow>,
+) -> Report {
     let started_at = SystemTime::UNIX_EPOCH + Duration::from_hours(500_000);
     let record = RunRecord {
         started_at,
@@ -166,7 +220,10 @@ pub(crate) fn report(plan: &RunPlan, shards: Vec<ShardRecord>, intervals: Vec<In
         shards,
         supervisor: Usage::default(),
         effort: SupervisorCpu::default(),
-        host: HostRecord { watched_ns: S, ..HostRecord::default() },
+        host: HostRecord {
+            watched_ns: S,
+            ..HostRecord::default()
+        },
     };
     let environment = Environment {
         cpu_model: None,
@@ -179,7 +236,13 @@ pub(crate) fn report(plan: &RunPlan, shards: Vec<ShardRecord>, intervals: Vec<In
         colocated: false,
         git_revision: None,
     };
-    Report::new(Source { plan, labels: &Labels::default(), record: &record, intervals, environment })
+    Report::new(Source {
+        plan,
+        labels: &Labels::default(),
+        record: &record,
+        intervals,
+        environment,
+    })
 }
 
 /// A run of this size, drawn from `seed`, saved with its log.
@@ -209,8 +272,18 @@ pub(crate) fn saved(size: Size, seed: u64) -> Saved {
             for response_ns in [random.u64(0..S), 5 * S] {
                 let now = Nanos(10 * S);
                 let intended = Some(Nanos(now.0 - response_ns));
-                let in_flight = Some(InFlight { sent: now, first_byte: None, bytes_sent: 0, bytes_received: 0 });
-                let rest = Unfinished { now, intended, in_flight, ..Unfinished::default() };
+                let in_flight = Some(InFlight {
+                    sent: now,
+                    first_byte: None,
+                    bytes_sent: 0,
+                    bytes_received: 0,
+                });
+                let rest = Unfinished {
+                    now,
+                    intended,
+                    in_flight,
+                    ..Unfinished::default()
+                };
                 stats.cut_off(per_interval, &rest);
                 total.cut_off(if timed { kept } else { &[] }, &rest);
             }
@@ -223,7 +296,9 @@ pub(crate) fn saved(size: Size, seed: u64) -> Saved {
     log.end().unwrap();
     file.close().unwrap();
     let shards = plan.split(&[]).into_iter().zip(totals);
-    let shards = shards.map(|(plan, stats)| record(plan, &stats, size.seconds)).collect();
+    let shards = shards
+        .map(|(plan, stats)| record(plan, &stats, size.seconds))
+        .collect();
     let report = report(&plan, shards, rows);
     directory.finish(&report).unwrap();
     Saved { report, place }

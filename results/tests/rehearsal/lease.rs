@@ -1,10 +1,13 @@
-//! A budget that is the run's for as long as its lease: nothing is sent at or after its end, whatever is due.
+//! A budget that is the run's for as long as its lease: nothing is sent at or after its end,
+//! whatever is due.
 
 use super::*;
 
-/// Tells leases at set times, and keeps when it told which. After the last, the budget is the run's own.
+/// Tells leases at set times, and keeps when it told which. After the last, the budget is the run's
+/// own.
 struct Lessor {
-    /// Times from which on a lease is told, and its end, both ms after the start; sorted by the former.
+    /// Times from which on a lease is told, and its end, both ms after the start; sorted by the
+    /// former.
     leases: Vec<(u64, u64)>,
     told: Vec<(Nanos, Nanos)>,
 }
@@ -13,7 +16,12 @@ struct Lessor {
 struct SlowToConnect(Target);
 
 impl Workload for SlowToConnect {
-    async fn perform(&self, id: u64, flight: &Flight, clear_to_send: impl AsyncFn() -> Nanos) -> Attempt {
+    async fn perform(
+        &self,
+        id: u64,
+        flight: &Flight,
+        clear_to_send: impl AsyncFn() -> Nanos,
+    ) -> Attempt {
         tokio::time::sleep((self.0.takes)(self.0.shard, Nanos::default())).await;
         self.0.perform(id, flight, clear_to_send).await
     }
@@ -29,7 +37,11 @@ impl Observer for Lessor {
     fn interval(&mut self, _: &Interval) {}
 
     fn lease(&mut self, now: Nanos) -> Option<Nanos> {
-        let next = self.leases.iter().position(|(from, _)| ms(*from) > now).unwrap_or(self.leases.len());
+        let next = self
+            .leases
+            .iter()
+            .position(|(from, _)| ms(*from) > now)
+            .unwrap_or(self.leases.len());
         let lease = match (next, self.leases.get(next)) {
             (_, None) => None,
             (0, _) => Some(Nanos::default()),
@@ -43,8 +55,8 @@ impl Observer for Lessor {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// Leases that grow, end and come back: each request goes within one that had been told; in a closed loop every item is crawled once
-    /// the budget is the run's own.
+    /// Leases that grow, end and come back: each request goes within one that had been told; in a
+    /// closed loop every item is crawled once the budget is the run's own.
     #[test]
     fn nothing_is_sent_beyond_the_lease(
         steps in prop::collection::vec((1..700_u64, 0..900_u64), 1..8), shards in 1..4_u32, rate in prop::option::of(500..4_000_u64),

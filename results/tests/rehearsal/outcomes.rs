@@ -1,4 +1,5 @@
-//! Twelve situations, and four more: the last two lines of the terminal, and the first screen of the page as text.
+//! Twelve situations, and four more: the last two lines of the terminal, and the first screen of
+//! the page as text.
 //!
 //! The golden file is `tests/golden/outcomes.txt.snap`.
 
@@ -21,8 +22,12 @@ struct Situation {
 
 /// The result of a run that conditions judge in the end.
 pub(super) fn judged(mut report: Report, plan: &RunPlan, conditions: &[&str]) -> Report {
-    let objective = |text: &&str| Objective { condition: text.parse().unwrap(), breach: Breach::Fails };
-    LiveThresholds::new(&conditions.iter().map(objective).collect::<Vec<_>>(), plan).close(&mut report);
+    let objective = |text: &&str| Objective {
+        condition: text.parse().unwrap(),
+        breach: Breach::Fails,
+    };
+    LiveThresholds::new(&conditions.iter().map(objective).collect::<Vec<_>>(), plan)
+        .close(&mut report);
     report
 }
 
@@ -35,20 +40,33 @@ fn takes_20_ms(_: u32, _: Nanos) -> Duration {
 
 /// Two stalls, at 4 s and at 9 s: what is sent in them waits for their end.
 fn stalls(_: u32, sent: Nanos) -> Duration {
-    let stall = [4, 9].map(|s| Nanos::default().plus(s * S)).into_iter().find(|from| {
-        let end = from.plus(800 * MS);
-        (*from..end).contains(&sent)
-    });
-    stall.map_or(20 * MS, |from| Duration::from_nanos(from.plus(820 * MS).since(sent)))
+    let stall = [4, 9]
+        .map(|s| Nanos::default().plus(s * S))
+        .into_iter()
+        .find(|from| {
+            let end = from.plus(800 * MS);
+            (*from..end).contains(&sent)
+        });
+    stall.map_or(20 * MS, |from| {
+        Duration::from_nanos(from.plus(820 * MS).since(sent))
+    })
 }
 
 fn dies_after<const SECONDS: u64>(_: u32, sent: Nanos) -> (Outcome, Advice) {
-    if sent < Nanos::default().plus(Duration::from_secs(SECONDS)) { GOOD } else { REFUSED }
+    if sent < Nanos::default().plus(Duration::from_secs(SECONDS)) {
+        GOOD
+    } else {
+        REFUSED
+    }
 }
 
 /// One of ten milliseconds rejects.
 fn rejects_some(_: u32, sent: Nanos) -> (Outcome, Advice) {
-    if sent.0 / 1_000_000 % 100 < 10 { REJECTED } else { GOOD }
+    if sent.0 / 1_000_000 % 100 < 10 {
+        REJECTED
+    } else {
+        GOOD
+    }
 }
 
 /// A quota of 50 requests in each second.
@@ -56,21 +74,41 @@ fn by_quota(_: u32, sent: Nanos) -> (Outcome, Advice) {
     let (second, into) = (sent.0 / 1_000_000_000, sent.0 % 1_000_000_000);
     let resets_in = Duration::from_nanos((second + 1) * 1_000_000_000 - sent.0);
     let wait = Some(resets_in);
-    let quota = Some(Box::new(Quota { remaining: 0, limit: Some(50), resets_in: wait }));
-    let asks = Advice { repeat: Repeat::MayHelp, wait, quota, held_ns: None };
-    if into < 100_000_000 { GOOD } else { (Outcome::Throttled, asks) }
+    let quota = Some(Box::new(Quota {
+        remaining: 0,
+        limit: Some(50),
+        resets_in: wait,
+    }));
+    let asks = Advice {
+        repeat: Repeat::MayHelp,
+        wait,
+        quota,
+        held_ns: None,
+    };
+    if into < 100_000_000 {
+        GOOD
+    } else {
+        (Outcome::Throttled, asks)
+    }
 }
 
 /// A quota of 50 requests in each second, and one rejected millisecond of each hundred.
 fn by_quota_with_failures(shard: u32, sent: Nanos) -> (Outcome, Advice) {
-    if (sent.0 / 1_000_000).is_multiple_of(100) { REJECTED } else { by_quota(shard, sent) }
+    if (sent.0 / 1_000_000).is_multiple_of(100) {
+        REJECTED
+    } else {
+        by_quota(shard, sent)
+    }
 }
 
 /// The result of a run whose second shard died after as many good answers.
 fn killed(plan: &RunPlan, good: u64) -> Report {
     let mut killed = run(plan, &[], takes_20_ms);
     let dead = &mut killed.record.shards[1];
-    (dead.fault, dead.exit) = (Some(crawlmark_harness::supervisor::ShardFault::Died), ShardExit::Signal(9));
+    (dead.fault, dead.exit) = (
+        Some(crawlmark_harness::supervisor::ShardFault::Died),
+        ShardExit::Signal(9),
+    );
     // What it reported until then are counts alone: its times were to come with its final frame.
     let mut told = ShardStats::new(Bounds::for_timeout(plan.timeout));
     told.counters = dead.stats.counters.clone();
@@ -81,12 +119,26 @@ fn killed(plan: &RunPlan, good: u64) -> Report {
 
 fn situations() -> Vec<Situation> {
     let open = timed(1_000, 500, 12 * S);
-    let closed = RunPlan { rate: None, arrivals: Arrivals::Asap, duration: Some(10 * S), ..run_of(2, 64, 1 << 40) };
-    let budgeted = RunPlan { rate: Some(per_s(500)), ..closed.clone() };
-    let warm = RunPlan { warmup: 9 * S, ..budgeted.clone() };
+    let closed = RunPlan {
+        rate: None,
+        arrivals: Arrivals::Asap,
+        duration: Some(10 * S),
+        ..run_of(2, 64, 1 << 40)
+    };
+    let budgeted = RunPlan {
+        rate: Some(per_s(500)),
+        ..closed.clone()
+    };
+    let warm = RunPlan {
+        warmup: 9 * S,
+        ..budgeted.clone()
+    };
     let healthy = || run(&budgeted, &[], takes_20_ms).report(&budgeted);
     let against = |plan: &RunPlan, answer| run_against(plan, &[], takes_20_ms, answer).report(plan);
-    let twelve_thousand = RunPlan { duration: None, ..run_of(2, 64, 12_000) };
+    let twelve_thousand = RunPlan {
+        duration: None,
+        ..run_of(2, 64, 12_000)
+    };
     let of = |name, report| Situation { name, report };
     vec![
         of("healthy", healthy()),
@@ -95,18 +147,56 @@ fn situations() -> Vec<Situation> {
         of("10 % 503", against(&budgeted, rejects_some)),
         of("target died", against(&budgeted, dies_after::<7>)),
         of("throttled by a quota", against(&budgeted, by_quota)),
-        of("threshold failed", judged(healthy(), &budgeted, &["service_p90 < 5ms", "rate > 400", "errors < 1"])),
-        of("stopped by a threshold", stopped_by_answers("error_rate[1s] < 1%", &budgeted, takes_20_ms, rejects_some)),
-        of("interrupted", run(&budgeted, &[Incident::Signal { at: 4 * S, number: 2 }], takes_20_ms).report(&budgeted)),
+        of(
+            "threshold failed",
+            judged(
+                healthy(),
+                &budgeted,
+                &["service_p90 < 5ms", "rate > 400", "errors < 1"],
+            ),
+        ),
+        of(
+            "stopped by a threshold",
+            stopped_by_answers("error_rate[1s] < 1%", &budgeted, takes_20_ms, rejects_some),
+        ),
+        of(
+            "interrupted",
+            run(
+                &budgeted,
+                &[Incident::Signal {
+                    at: 4 * S,
+                    number: 2,
+                }],
+                takes_20_ms,
+            )
+            .report(&budgeted),
+        ),
         of(
             "client too slow",
-            run(&budgeted, &[Incident::Block { at: 3 * S, lasts: 300 * MS }], takes_20_ms).report(&budgeted),
+            run(
+                &budgeted,
+                &[Incident::Block {
+                    at: 3 * S,
+                    lasts: 300 * MS,
+                }],
+                takes_20_ms,
+            )
+            .report(&budgeted),
         ),
         of("shard killed", killed(&twelve_thousand, 5_500)),
         of("nothing listens", against(&budgeted, |_, _| REFUSED)),
-        of("throttled by a quota, some 503", against(&budgeted, by_quota_with_failures)),
-        of("threshold undecided", judged(healthy(), &budgeted, &["service_p99 < 50ms", "rate > 400"])),
-        of("shard killed before its first report", killed(&twelve_thousand, 0)),
+        of(
+            "throttled by a quota, some 503",
+            against(&budgeted, by_quota_with_failures),
+        ),
+        of(
+            "threshold undecided",
+            judged(healthy(), &budgeted, &["service_p99 < 50ms", "rate > 400"]),
+        ),
+        of(
+            "shard killed before its first report",
+            killed(&twelve_thousand, 0),
+        ),
         of("mostly warm-up", run(&warm, &[], takes_20_ms).report(&warm)),
     ]
 }
@@ -115,7 +205,10 @@ fn situations() -> Vec<Situation> {
 fn lines_of(node: Node<'_, '_>, out: &mut Vec<String>) {
     let is_block = ["h2", "p", "li", "dt", "dd"].contains(&node.tag_name().name());
     if is_block {
-        let text: String = node.descendants().filter_map(|node| node.text().filter(|_| node.is_text())).collect();
+        let text: String = node
+            .descendants()
+            .filter_map(|node| node.text().filter(|_| node.is_text()))
+            .collect();
         out.extend(Some(text.trim().to_owned()).filter(|text| !text.is_empty()));
     } else if !node.has_tag_name("details") {
         node.children().for_each(|child| lines_of(child, out));
@@ -127,7 +220,13 @@ pub(super) fn shown(report: &Report, id: &str) -> String {
     let page = words::doc(report, &[]).html(&[]);
     let document = Document::parse(page.split_once('\n').unwrap().1).unwrap();
     let mut lines = Vec::new();
-    lines_of(document.descendants().find(|node| node.attribute("id") == Some(id)).unwrap(), &mut lines);
+    lines_of(
+        document
+            .descendants()
+            .find(|node| node.attribute("id") == Some(id))
+            .unwrap(),
+        &mut lines,
+    );
     lines.join(" | ")
 }
 
@@ -145,7 +244,12 @@ fn a_run_says_first_on_the_page_and_last_at_the_terminal_what_it_came_to() {
         let _ = writeln!(out, "# {name}\n\n{figures}\n{outcome}\n");
         let page = doc.html(&[]);
         let document = Document::parse(page.split_once('\n').unwrap().1).unwrap();
-        let by_id = |id: &str| document.descendants().find(|node| node.attribute("id") == Some(id)).unwrap();
+        let by_id = |id: &str| {
+            document
+                .descendants()
+                .find(|node| node.attribute("id") == Some(id))
+                .unwrap()
+        };
         for id in ["outcome", "figures", "validity"] {
             let mut lines = Vec::new();
             lines_of(by_id(id), &mut lines);
@@ -156,8 +260,12 @@ fn a_run_says_first_on_the_page_and_last_at_the_terminal_what_it_came_to() {
             report.plan.run.duration.is_none() || !page.contains("not attempted"),
             "{name}: the range that was left"
         );
-        let has_failed = report.gates.iter().any(|gate| gate.ok == Some(false)) || report.ledger.ok == 0;
-        assert!(!has_failed || !page.contains("status good"), "{name}: a failure under a green box");
+        let has_failed =
+            report.gates.iter().any(|gate| gate.ok == Some(false)) || report.ledger.ok == 0;
+        assert!(
+            !has_failed || !page.contains("status good"),
+            "{name}: a failure under a green box"
+        );
         out.push('\n');
     }
     insta::with_settings!({ snapshot_path => "../golden", prepend_module_to_snapshot => false, omit_expression => true }, {
@@ -167,14 +275,37 @@ fn a_run_says_first_on_the_page_and_last_at_the_terminal_what_it_came_to() {
 
 #[test]
 fn a_dead_target_has_one_verdict_whenever_it_died_and_however_slow_the_client_was() {
-    let plan = RunPlan { rate: Some(per_s(500)), duration: Some(10 * S), ..run_of(2, 64, 1 << 40) };
-    let stops = [Incident::Block { at: S, lasts: 300 * MS }];
-    let dies: [Answer; 4] = [|_, _| REFUSED, dies_after::<2>, dies_after::<5>, dies_after::<8>];
-    for (dies, incidents) in dies.iter().flat_map(|dies| [(dies, &[][..]), (dies, &stops)]) {
+    let plan = RunPlan {
+        rate: Some(per_s(500)),
+        duration: Some(10 * S),
+        ..run_of(2, 64, 1 << 40)
+    };
+    let stops = [Incident::Block {
+        at: S,
+        lasts: 300 * MS,
+    }];
+    let dies: [Answer; 4] = [
+        |_, _| REFUSED,
+        dies_after::<2>,
+        dies_after::<5>,
+        dies_after::<8>,
+    ];
+    for (dies, incidents) in dies
+        .iter()
+        .flat_map(|dies| [(dies, &[][..]), (dies, &stops)])
+    {
         let report = run_against(&plan, incidents, takes_20_ms, *dies).report(&plan);
         let title = shown(&report, "outcome");
-        assert_eq!(report.validity.verdict, Verdict::TargetLimited, "{title}: {:?}", report.validity.reasons);
-        assert!(title.contains("connection refused by the target") && !title.contains("this client"), "{title}");
+        assert_eq!(
+            report.validity.verdict,
+            Verdict::TargetLimited,
+            "{title}: {:?}",
+            report.validity.reasons
+        );
+        assert!(
+            title.contains("connection refused by the target") && !title.contains("this client"),
+            "{title}"
+        );
     }
 }
 
@@ -182,21 +313,41 @@ fn a_dead_target_has_one_verdict_whenever_it_died_and_however_slow_the_client_wa
 fn behind_a_proxy_nobody_says_that_the_target_failed() {
     let plan = timed(1_000, 500, 12 * S);
     let proxied = |mut report: Report| {
-        report.plan.run.workload.insert(PROXY.to_owned(), "http://proxy.test:3128".to_owned());
+        report
+            .plan
+            .run
+            .workload
+            .insert(PROXY.to_owned(), "http://proxy.test:3128".to_owned());
         shown(&report, "outcome")
     };
     let title = proxied(run(&plan, &[], stalls).report(&plan));
-    assert!(title.starts_with("!Responses stalled twice, for up to 820 ms; "), "{title}");
+    assert!(
+        title.starts_with("!Responses stalled twice, for up to 820 ms; "),
+        "{title}"
+    );
     let title = proxied(run_against(&plan, &[], takes_20_ms, |_, _| REJECTED).report(&plan));
     assert!(title.contains("requests failed: status 503; "), "{title}");
 }
 
 #[test]
 fn what_a_dead_shard_left_of_its_range_is_lost_only_where_the_time_would_not_have_left_it() {
-    let counted = RunPlan { duration: None, ..run_of(2, 64, 12_000) };
-    let timed = RunPlan { duration: Some(4 * S), ..run_of(2, 64, 1 << 40) };
+    let counted = RunPlan {
+        duration: None,
+        ..run_of(2, 64, 12_000)
+    };
+    let timed = RunPlan {
+        duration: Some(4 * S),
+        ..run_of(2, 64, 1 << 40)
+    };
     let reasons = |plan: &RunPlan| killed(plan, 5_500).validity.reasons.join("; ");
-    assert!(reasons(&counted).contains("up to 500 of its items are lost"), "{}", reasons(&counted));
+    assert!(
+        reasons(&counted).contains("up to 500 of its items are lost"),
+        "{}",
+        reasons(&counted)
+    );
     let timed = reasons(&timed);
-    assert!(timed.contains("900 of its items are lost, its times") && !timed.contains("not attempted"), "{timed}");
+    assert!(
+        timed.contains("900 of its items are lost, its times") && !timed.contains("not attempted"),
+        "{timed}"
+    );
 }

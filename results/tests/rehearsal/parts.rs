@@ -8,8 +8,8 @@ use crawlmark_harness::supervisor::parts::{PartError, PartStart, PartWriter, mer
 
 use super::*;
 
-/// Length of the pattern of times and answers; the IDs of each part begin with a whole one, so that all parts end together and no
-/// shard of the run of one machine helps another.
+/// Length of the pattern of times and answers; the IDs of each part begin with a whole one, so that
+/// all parts end together and no shard of the run of one machine helps another.
 const PATTERN: usize = 6;
 
 /// A target whose times and answers are those of the ID.
@@ -19,9 +19,19 @@ struct Patterned {
 }
 
 impl Workload for Patterned {
-    async fn perform(&self, id: u64, flight: &Flight, clear_to_send: impl AsyncFn() -> Nanos) -> Attempt {
+    async fn perform(
+        &self,
+        id: u64,
+        flight: &Flight,
+        clear_to_send: impl AsyncFn() -> Nanos,
+    ) -> Attempt {
         let sent = clear_to_send().await;
-        flight.note(InFlight { sent, first_byte: None, bytes_sent: 10, bytes_received: 0 });
+        flight.note(InFlight {
+            sent,
+            first_byte: None,
+            bytes_sent: 10,
+            bytes_received: 0,
+        });
         let (ms, answer) = self.pattern[usize::try_from(id).unwrap() % PATTERN];
         tokio::time::sleep(MS * u32::try_from(ms).unwrap()).await;
         let (outcome, status) = match answer {
@@ -45,7 +55,10 @@ impl Workload for Patterned {
 
 /// Rehearse a run over these IDs, and return it with its frames.
 fn part(pattern: &[(u64, u8)], plan: &RunPlan) -> (Rehearsal, Vec<u8>) {
-    let target = |_: &ShardPlan, clock| Patterned { clock, pattern: pattern.to_vec() };
+    let target = |_: &ShardPlan, clock| Patterned {
+        clock,
+        pattern: pattern.to_vec(),
+    };
     let rehearsal = rehearse(plan, &[], target).unwrap();
     let frames = frames(&rehearsal.intervals, &rehearsal.record);
     (rehearsal, frames)
@@ -70,18 +83,41 @@ impl Observer for Seconds {
 }
 
 /// Merge streams that start so many seconds after the common start.
-fn merged(plan: &RunPlan, parts: &[(u64, &[u8])]) -> Result<(RunRecord, Vec<Interval>), (u32, PartError)> {
-    let starts: Vec<PartStart> =
-        (0..).zip(parts).map(|(part, (s, _))| PartStart { part, offset: Duration::from_secs(*s) }).collect();
+fn merged(
+    plan: &RunPlan,
+    parts: &[(u64, &[u8])],
+) -> Result<(RunRecord, Vec<Interval>), (u32, PartError)> {
+    let starts: Vec<PartStart> = (0..)
+        .zip(parts)
+        .map(|(part, (s, _))| PartStart {
+            part,
+            offset: Duration::from_secs(*s),
+        })
+        .collect();
     let mut seconds = Seconds::default();
-    let record = merge(plan, &starts, |part| Ok::<_, io::Error>(parts[part as usize].1), &mut seconds)?;
+    let record = merge(
+        plan,
+        &starts,
+        |part| Ok::<_, io::Error>(parts[part as usize].1),
+        &mut seconds,
+    )?;
     Ok((record, seconds.0))
 }
 
 /// The report of a record, without what belongs to processes and the calendar.
 fn figures(plan: &RunPlan, record: RunRecord, intervals: Vec<Interval>) -> Report {
-    let report = Rehearsal { record, intervals, samples: Vec::new() }.report(plan);
-    let mut bare = Report { run_id: String::new(), started_at: String::new(), finished_at: String::new(), ..report };
+    let report = Rehearsal {
+        record,
+        intervals,
+        samples: Vec::new(),
+    }
+    .report(plan);
+    let mut bare = Report {
+        run_id: String::new(),
+        started_at: String::new(),
+        finished_at: String::new(),
+        ..report
+    };
     for shard in &mut bare.shards {
         (shard.pid, shard.exits, shard.connections) = (0, Vec::new(), 0);
     }
@@ -188,13 +224,30 @@ proptest! {
 
 #[test]
 fn a_missing_part_has_all_of_its_items_not_attempted() {
-    let plan = RunPlan { shards: 2, connections: 4, ids: IdRange { start: 0, end: 60 }, ..plan() };
+    let plan = RunPlan {
+        shards: 2,
+        connections: 4,
+        ids: IdRange { start: 0, end: 60 },
+        ..plan()
+    };
     let (_, stream) = part(
         &[(10, 5); PATTERN],
-        &RunPlan { shards: 1, connections: 2, ids: IdRange { start: 0, end: 30 }, ..plan.clone() },
+        &RunPlan {
+            shards: 1,
+            connections: 2,
+            ids: IdRange { start: 0, end: 30 },
+            ..plan.clone()
+        },
     );
     let (record, seconds) = merged(&plan, &[(0, &stream)]).unwrap();
     let report = figures(&plan, record, seconds);
-    assert_eq!((report.ledger.planned, report.ledger.ok, report.ledger.not_attempted), (60, 30, 30));
+    assert_eq!(
+        (
+            report.ledger.planned,
+            report.ledger.ok,
+            report.ledger.not_attempted
+        ),
+        (60, 30, 30)
+    );
     assert_eq!(report.validity.verdict, Verdict::Incomplete);
 }

@@ -1,4 +1,5 @@
-//! Runs in virtual time whose shards die and are replaced, from what a workload had stored until then.
+//! Runs in virtual time whose shards die and are replaced, from what a workload had stored until
+//! then.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -55,7 +56,12 @@ impl Storing {
 }
 
 impl Workload for Storing {
-    async fn perform(&self, id: u64, flight: &Flight, clear_to_send: impl AsyncFn() -> Nanos) -> Attempt {
+    async fn perform(
+        &self,
+        id: u64,
+        flight: &Flight,
+        clear_to_send: impl AsyncFn() -> Nanos,
+    ) -> Attempt {
         let noted = async || {
             let sent = clear_to_send().await;
             self.committed.sent.borrow_mut().push(sent.0);
@@ -81,15 +87,40 @@ impl Workload for Storing {
 fn saved_report(rehearsal: &Rehearsal, plan: &RunPlan, committed: &Committed) -> Report {
     let items = committed.times.borrow().len() as u64;
     let (from, to, sent, p50_us, p99_us) = Default::default();
-    let session =
-        SavedSession { session: 1, from, to, active_s: 0.0, items, requests: items, sent, bytes: 0, p50_us, p99_us };
+    let session = SavedSession {
+        session: 1,
+        from,
+        to,
+        active_s: 0.0,
+        items,
+        requests: items,
+        sent,
+        bytes: 0,
+        p50_us,
+        p99_us,
+    };
     let (directory, durability) = ("items".to_owned(), "process".to_owned());
-    let saved = SavedReport { directory, items: plan.ids.len(), saved: items, durability, sessions: vec![session] };
-    read_back(Report { saved: Some(saved), ..rehearsal.as_it_is(plan) })
+    let saved = SavedReport {
+        directory,
+        items: plan.ids.len(),
+        saved: items,
+        durability,
+        sessions: vec![session],
+    };
+    read_back(Report {
+        saved: Some(saved),
+        ..rehearsal.as_it_is(plan)
+    })
 }
 
 fn deaths(deaths: &[(Duration, u32)]) -> Vec<Incident> {
-    deaths.iter().map(|(at, shard)| Incident::Death { at: *at, shard: *shard }).collect()
+    deaths
+        .iter()
+        .map(|(at, shard)| Incident::Death {
+            at: *at,
+            shard: *shard,
+        })
+        .collect()
 }
 
 /// Runs `plan` while shards die, and replaces them.
@@ -104,49 +135,104 @@ fn run_dying_against(
     answer: fn(u32, Nanos) -> (Outcome, Advice),
 ) -> Rehearsal {
     let storing = |shard: &ShardPlan, clock| Storing {
-        target: Target { clock, shard: shard.shard, takes: |_, _| MS, answer },
+        target: Target {
+            clock,
+            shard: shard.shard,
+            takes: |_, _| MS,
+            answer,
+        },
         committed: committed.clone(),
         uncommitted: RefCell::default(),
     };
-    rehearse_replacing(plan, incidents, storing, |_, held| Some(committed.left(held))).unwrap()
+    rehearse_replacing(plan, incidents, storing, |_, held| {
+        Some(committed.left(held))
+    })
+    .unwrap()
 }
 
 #[test]
 fn a_shard_that_dies_is_replaced_and_every_item_is_committed_once() {
     let plan = run_of(3, 6, 12_000);
     let committed = Committed::default();
-    let rehearsal = run_dying(&plan, &[(510 * MS, 1), (1_240 * MS, 1), (1_700 * MS, 2)], &committed);
-    assert_eq!(committed.times.take(), (0..12_000).map(|id| (id, 1)).collect());
+    let rehearsal = run_dying(
+        &plan,
+        &[(510 * MS, 1), (1_240 * MS, 1), (1_700 * MS, 2)],
+        &committed,
+    );
+    assert_eq!(
+        committed.times.take(),
+        (0..12_000).map(|id| (id, 1)).collect()
+    );
     let shards = &rehearsal.record.shards;
-    assert!(shards.iter().all(|shard| shard.fault.is_none() && shard.exit == ShardExit::Clean));
-    assert_eq!(shards.iter().map(|shard| shard.past.len()).collect::<Vec<_>>(), [0, 2, 1]);
-    assert!(shards[1].past.iter().all(|life| life.fault == ShardFault::Died));
+    assert!(
+        shards
+            .iter()
+            .all(|shard| shard.fault.is_none() && shard.exit == ShardExit::Clean)
+    );
+    assert_eq!(
+        shards
+            .iter()
+            .map(|shard| shard.past.len())
+            .collect::<Vec<_>>(),
+        [0, 2, 1]
+    );
+    assert!(
+        shards[1]
+            .past
+            .iter()
+            .all(|life| life.fault == ShardFault::Died)
+    );
     let report = rehearsal.report(&plan);
-    assert_eq!((report.ledger.ok, report.ledger.lost, report.ledger.not_attempted), (12_000, 0, 0));
-    assert_eq!(report.shards[1].exits, ["is gone", "is gone", "exited cleanly"]);
+    assert_eq!(
+        (
+            report.ledger.ok,
+            report.ledger.lost,
+            report.ledger.not_attempted
+        ),
+        (12_000, 0, 0)
+    );
+    assert_eq!(
+        report.shards[1].exits,
+        ["is gone", "is gone", "exited cleanly"]
+    );
     assert_eq!(report.validity.verdict, Verdict::Disturbed);
     let reasons = report.validity.reasons.join("; ");
     assert!(
-        reasons.starts_with("shard 1 died and was replaced 2 times (its process is gone, then is gone): "),
+        reasons.starts_with(
+            "shard 1 died and was replaced 2 times (its process is gone, then is gone): "
+        ),
         "{reasons}"
     );
     // Its seconds go on, each once and in order.
     let seconds: Vec<u64> = report.intervals.iter().map(|row| row.start_s).collect();
     assert_eq!(seconds, (0..seconds.len() as u64).collect::<Vec<_>>());
-    // What was not committed was asked for again; what was sent after the last report of a process is not counted.
+    // What was not committed was asked for again; what was sent after the last report of a process
+    // is not counted.
     let (counted, ended) = (report.totals.attempts, rehearsal.samples.len() as u64);
-    assert!(ended > 12_000 && counted < ended && counted + 3 * 600 > ended, "{counted} of {ended}");
+    assert!(
+        ended > 12_000 && counted < ended && counted + 3 * 600 > ended,
+        "{counted} of {ended}"
+    );
 }
 
 #[test]
 fn a_second_is_told_once_though_all_other_shards_have_ended_when_one_returns_in_it() {
-    // Each shard takes half a second for its items, and the one that dies is back before the first second is over.
+    // Each shard takes half a second for its items, and the one that dies is back before the first
+    // second is over.
     let plan = run_of(2, 4, 2_000);
     for death in 495..505 {
         let committed = Committed::default();
         let rehearsal = run_dying(&plan, &[(death * MS, 0)], &committed);
-        let seconds: Vec<u64> = rehearsal.intervals.iter().map(|interval| interval.index).collect();
-        assert_eq!((seconds, committed.times.take().len()), (vec![0], 2_000), "a death at {death} ms");
+        let seconds: Vec<u64> = rehearsal
+            .intervals
+            .iter()
+            .map(|interval| interval.index)
+            .collect();
+        assert_eq!(
+            (seconds, committed.times.take().len()),
+            (vec![0], 2_000),
+            "a death at {death} ms"
+        );
     }
 }
 
@@ -163,12 +249,26 @@ fn a_replacement_earns_no_budget_for_the_time_before_it() {
         let mut sent = committed.sent.take();
         sent.sort_unstable();
         assert!(conforms(&sent, rate, 80), "a death at {death} ms");
-        // It is back after a tenth of a second and not at once, or when the others have given its share back.
-        let back = rehearsal.samples.iter().filter(|sample| sample.permit.admitted.0 > u64::from(death) * 1_000_000);
-        let first =
-            back.filter(|sample| sample.permit.id < 3_000).map(|sample| sample.permit.admitted.0).min().unwrap();
-        assert!((u64::from(death) + 100..u64::from(death) + 1_000).contains(&(first / 1_000_000)), "{death}: {first}");
-        assert!(most_in(&sent, 1_000_000) <= 4, "no burst: {}", most_in(&sent, 1_000_000));
+        // It is back after a tenth of a second and not at once, or when the others have given its
+        // share back.
+        let back = rehearsal
+            .samples
+            .iter()
+            .filter(|sample| sample.permit.admitted.0 > u64::from(death) * 1_000_000);
+        let first = back
+            .filter(|sample| sample.permit.id < 3_000)
+            .map(|sample| sample.permit.admitted.0)
+            .min()
+            .unwrap();
+        assert!(
+            (u64::from(death) + 100..u64::from(death) + 1_000).contains(&(first / 1_000_000)),
+            "{death}: {first}"
+        );
+        assert!(
+            most_in(&sent, 1_000_000) <= 4,
+            "no burst: {}",
+            most_in(&sent, 1_000_000)
+        );
         assert!(rehearsal.report(&plan).budget.unwrap().kept);
     }
 }
@@ -178,14 +278,29 @@ fn a_replacement_keeps_the_pause_and_the_distance_that_the_others_were_told() {
     // Everything is throttled for 3 s from the first second on; shard 0 dies in between.
     let refused = |_, sent: Nanos| {
         let wait = Duration::from_nanos(4_000_000_000_u64.saturating_sub(sent.0));
-        let advice = Advice { repeat: Repeat::MayHelp, wait: Some(wait), quota: None, held_ns: None };
-        if (1_000_000_000..4_000_000_000).contains(&sent.0) { (Outcome::Throttled, advice) } else { GOOD }
+        let advice = Advice {
+            repeat: Repeat::MayHelp,
+            wait: Some(wait),
+            quota: None,
+            held_ns: None,
+        };
+        if (1_000_000_000..4_000_000_000).contains(&sent.0) {
+            (Outcome::Throttled, advice)
+        } else {
+            GOOD
+        }
     };
-    let mut paused = RunPlan { duration: Some(6 * S), ..run_of(2, 8, 1 << 40) };
+    let mut paused = RunPlan {
+        duration: Some(6 * S),
+        ..run_of(2, 8, 1 << 40)
+    };
     let committed = Committed::default();
     run_dying_against(&paused, &deaths(&[(1_500 * MS, 0)]), &committed, refused);
     let sent = committed.sent.take();
-    let in_pause = sent.iter().filter(|at| (1_010_000_000..4_000_000_000).contains(*at)).count();
+    let in_pause = sent
+        .iter()
+        .filter(|at| (1_010_000_000..4_000_000_000).contains(*at))
+        .count();
     assert_eq!(in_pause, 0);
     assert!(sent.iter().filter(|at| **at >= 4_000_000_000).count() > 1_000);
     // Two requests a second, kept half a second apart over both shards.
@@ -196,7 +311,10 @@ fn a_replacement_keeps_the_pause_and_the_distance_that_the_others_were_told() {
         run_dying(&paused, &[(death * MS, 1), (2 * death * MS, 0)], &committed);
         let mut sent = committed.sent.take();
         sent.sort_unstable();
-        assert!(sent.windows(2).all(|two| two[1] - two[0] >= 500_000_000), "{death}: {sent:?}");
+        assert!(
+            sent.windows(2).all(|two| two[1] - two[0] >= 500_000_000),
+            "{death}: {sent:?}"
+        );
         assert!(sent.len() > 45, "{}", sent.len());
     }
 }
@@ -208,51 +326,96 @@ fn a_shard_that_keeps_dying_is_replaced_three_times_and_then_gone_without() {
     let committed = Committed::default();
     let rehearsal = run_dying(&plan, &deaths, &committed);
     let shard = &rehearsal.record.shards[0];
-    assert_eq!((shard.past.len(), &shard.fault), (3, &Some(ShardFault::Died)));
+    assert_eq!(
+        (shard.past.len(), &shard.fault),
+        (3, &Some(ShardFault::Died))
+    );
     let report = saved_report(&rehearsal, &plan, &committed);
     assert_eq!(report.validity.verdict, Verdict::Incomplete);
-    assert_eq!((report.ledger.planned, report.ledger.ok), (40_000, report.saved.unwrap().saved));
+    assert_eq!(
+        (report.ledger.planned, report.ledger.ok),
+        (40_000, report.saved.unwrap().saved)
+    );
     assert!(report.ledger.lost > 0 && report.ledger.lost + report.ledger.not_attempted < 20_000);
 }
 
 #[test]
 fn a_shard_is_not_replaced_by_an_answer_that_does_not_fit_or_in_an_open_loop() {
-    let death = [Incident::Death { at: 500 * MS, shard: 0 }];
+    let death = [Incident::Death {
+        at: 500 * MS,
+        shard: 0,
+    }];
     let plan = run_of(2, 4, 12_000);
     let asked = Cell::new(0);
     let wrong: [fn(&[IdRange]) -> Left; 3] = [
         // IDs of the other shard; too many finished items; one ID twice.
         |_| Left {
-            ids: vec![IdRange { start: 5_999, end: 6_001 }],
-            items: ItemCounts { ok: 5_999, ..ItemCounts::default() },
+            ids: vec![IdRange {
+                start: 5_999,
+                end: 6_001,
+            }],
+            items: ItemCounts {
+                ok: 5_999,
+                ..ItemCounts::default()
+            },
         },
-        |_| Left { ids: Vec::new(), items: ItemCounts { ok: 6_001, ..ItemCounts::default() } },
+        |_| Left {
+            ids: Vec::new(),
+            items: ItemCounts {
+                ok: 6_001,
+                ..ItemCounts::default()
+            },
+        },
         |_| Left {
             ids: vec![IdRange { start: 5, end: 10 }, IdRange { start: 9, end: 11 }],
-            items: ItemCounts { ok: 5_994, ..ItemCounts::default() },
+            items: ItemCounts {
+                ok: 5_994,
+                ..ItemCounts::default()
+            },
         },
     ];
-    let target = |shard: &ShardPlan, clock| Target { clock, shard: shard.shard, takes: |_, _| MS, answer: |_, _| GOOD };
+    let target = |shard: &ShardPlan, clock| Target {
+        clock,
+        shard: shard.shard,
+        takes: |_, _| MS,
+        answer: |_, _| GOOD,
+    };
     for wrong in wrong {
         let left = |_: &ShardPlan, held: &[IdRange]| {
             asked.set(asked.get() + 1);
             Some(wrong(held))
         };
         let rehearsal = rehearse_replacing(&plan, &death, target, left).unwrap();
-        assert_eq!((rehearsal.record.shards[0].past.len(), rehearsal.record.shards[0].fault.is_some()), (0, true));
+        assert_eq!(
+            (
+                rehearsal.record.shards[0].past.len(),
+                rehearsal.record.shards[0].fault.is_some()
+            ),
+            (0, true)
+        );
     }
     assert_eq!(asked.take(), 3, "nobody is asked twice");
     let open = timed(4, 100, 2 * S);
     let committed = Committed::default();
     let rehearsal = run_dying_against(&open, &death, &committed, |_, _| GOOD);
-    assert_eq!((rehearsal.record.shards[0].past.len(), rehearsal.record.shards[0].fault.is_some()), (0, true));
-    assert_eq!(saved_report(&rehearsal, &open, &committed).ledger.ok, committed.times.take().len() as u64);
+    assert_eq!(
+        (
+            rehearsal.record.shards[0].past.len(),
+            rehearsal.record.shards[0].fault.is_some()
+        ),
+        (0, true)
+    );
+    assert_eq!(
+        saved_report(&rehearsal, &open, &committed).ledger.ok,
+        committed.times.take().len() as u64
+    );
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// Shards die at any times, paced or not, and some are slow: nothing is lost, nothing is committed twice, and the report adds up.
+    /// Shards die at any times, paced or not, and some are slow: nothing is lost, nothing is
+    /// committed twice, and the report adds up.
     #[test]
     fn whoever_dies_when_every_item_is_committed_once(
         shards in 1..4_u32, deaths in prop::collection::vec((1..4_000_u32, 0..4_u32), 0..4),
@@ -283,7 +446,8 @@ proptest! {
         }
     }
 
-    /// A run is stopped while shards die, live again, wait for their turn to, or are gone for good: its items are those that are committed.
+    /// A run is stopped while shards die, live again, wait for their turn to, or are gone for good:
+    /// its items are those that are committed.
     #[test]
     fn whenever_a_run_is_stopped_its_ledger_counts_what_is_committed(
         stop in 1..3_000_u32, is_signal: bool, deaths in prop::collection::vec((1..600_u32, 0..2_u32), 1..9),

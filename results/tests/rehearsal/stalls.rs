@@ -7,7 +7,8 @@ use super::*;
 /// Time of an answer outside of stalls.
 const FAST: Duration = Duration::from_millis(20);
 
-/// Answers wait for the end of the first `SILENT` of each `PERIOD` ms; the first period has no stall.
+/// Answers wait for the end of the first `SILENT` of each `PERIOD` ms; the first period has no
+/// stall.
 fn periodic<const PERIOD: u64, const SILENT: u64>(_: u32, sent: Nanos) -> Duration {
     let (ms, of) = (sent.0 / 1_000_000, sent.0 % (PERIOD * 1_000_000));
     let left = Duration::from_nanos((SILENT * 1_000_000).saturating_sub(of));
@@ -17,7 +18,11 @@ fn periodic<const PERIOD: u64, const SILENT: u64>(_: u32, sent: Nanos) -> Durati
 /// Answers wait from `FROM` to `TO` ms.
 fn once<const FROM: u64, const TO: u64>(_: u32, sent: Nanos) -> Duration {
     let end = Nanos(TO * 1_000_000);
-    if sent.0 >= FROM * 1_000_000 && sent < end { Duration::from_nanos(end.since(sent)) + FAST } else { FAST }
+    if sent.0 >= FROM * 1_000_000 && sent < end {
+        Duration::from_nanos(end.since(sent)) + FAST
+    } else {
+        FAST
+    }
 }
 
 /// Clients give up after 300 ms.
@@ -27,16 +32,26 @@ fn timed_out(shard: u32, sent: Nanos) -> Duration {
 
 fn times_out(shard: u32, sent: Nanos) -> (Outcome, Advice) {
     let is_late = periodic::<2_000, 1_000>(shard, sent) > 300 * MS;
-    if is_late { (Outcome::Error(ErrorKind::Timeout), GOOD.1) } else { GOOD }
+    if is_late {
+        (Outcome::Error(ErrorKind::Timeout), GOOD.1)
+    } else {
+        GOOD
+    }
 }
 
 /// `PERCENT` of the answers take `SLOW` ms, at random.
 fn mixed<const PERCENT: u64, const SLOW: u64>(_: u32, _: Nanos) -> Duration {
     thread_local!(static ANSWERS: Cell<u64> = const { Cell::new(0) });
     // Requests that are sent at one time take different ones.
-    let random = ANSWERS.replace(ANSWERS.get() + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let random = ANSWERS
+        .replace(ANSWERS.get() + 1)
+        .wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let random = (random ^ (random >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 32;
-    if random % 100 < PERCENT { Duration::from_millis(SLOW) } else { Duration::from_millis(15 + random % 10) }
+    if random % 100 < PERCENT {
+        Duration::from_millis(SLOW)
+    } else {
+        Duration::from_millis(15 + random % 10)
+    }
 }
 
 /// Every answer takes a second.
@@ -47,8 +62,17 @@ fn slow(_: u32, _: Nanos) -> Duration {
 /// A quota of ten requests in every two seconds.
 fn by_quota(_: u32, sent: Nanos) -> (Outcome, Advice) {
     let wait = Some(Duration::from_nanos(2_000_000_000 - sent.0 % 2_000_000_000));
-    let asks = Advice { repeat: Repeat::MayHelp, wait, quota: None, held_ns: None };
-    if sent.0 % 2_000_000_000 < 100_000_000 { GOOD } else { (Outcome::Throttled, asks) }
+    let asks = Advice {
+        repeat: Repeat::MayHelp,
+        wait,
+        quota: None,
+        held_ns: None,
+    };
+    if sent.0 % 2_000_000_000 < 100_000_000 {
+        GOOD
+    } else {
+        (Outcome::Throttled, asks)
+    }
 }
 
 /// Two requests of half a second at 3 s, and one of two seconds at 7 s, that others overtake.
@@ -63,18 +87,35 @@ fn three_slow(_: u32, sent: Nanos) -> Duration {
 /// Requests of the second shard that are sent just before the end of 8 s time out.
 fn last_ones_time_out(shard: u32, sent: Nanos) -> (Outcome, Advice) {
     let is_last = shard == 1 && sent >= Nanos::default().plus(7_980 * MS);
-    if is_last { (Outcome::Error(ErrorKind::Timeout), GOOD.1) } else { GOOD }
+    if is_last {
+        (Outcome::Error(ErrorKind::Timeout), GOOD.1)
+    } else {
+        GOOD
+    }
 }
 
 fn last_ones_take_3_s(shard: u32, sent: Nanos) -> Duration {
-    if matches!(last_ones_time_out(shard, sent).0, Outcome::Error(_)) { 3 * S } else { FAST }
+    if matches!(last_ones_time_out(shard, sent).0, Outcome::Error(_)) {
+        3 * S
+    } else {
+        FAST
+    }
 }
 
 /// The outcome of a run with its finding, as its page shows them.
 pub(super) fn finding(report: &Report) -> String {
     let page = words::doc(report, &[]).html(&[]);
-    let outcome = page.split_once("id=\"outcome\"").unwrap().1.split_once("</section>").unwrap().0;
-    let texts = outcome.split('<').filter_map(|tag| tag.split_once('>')).map(|(_, text)| text);
+    let outcome = page
+        .split_once("id=\"outcome\"")
+        .unwrap()
+        .1
+        .split_once("</section>")
+        .unwrap()
+        .0;
+    let texts = outcome
+        .split('<')
+        .filter_map(|tag| tag.split_once('>'))
+        .map(|(_, text)| text);
     texts.collect()
 }
 
@@ -84,7 +125,12 @@ pub(super) type Answer = fn(u32, Nanos) -> (Outcome, Advice);
 const ALWAYS: Answer = |_, _| GOOD;
 
 pub(super) fn closed(connections: u32, s: u32) -> RunPlan {
-    RunPlan { rate: None, arrivals: Arrivals::Asap, duration: Some(s * S), ..run_of(2, connections, 1 << 40) }
+    RunPlan {
+        rate: None,
+        arrivals: Arrivals::Asap,
+        duration: Some(s * S),
+        ..run_of(2, connections, 1 << 40)
+    }
 }
 
 pub(super) fn open(connections: u32, rate: u64, s: u32) -> RunPlan {
@@ -93,7 +139,10 @@ pub(super) fn open(connections: u32, rate: u64, s: u32) -> RunPlan {
 
 #[test]
 fn stalls_are_counted_with_their_time_and_share() {
-    let poisson = RunPlan { arrivals: Arrivals::Poisson, ..open(1_000, 100, 20) };
+    let poisson = RunPlan {
+        arrivals: Arrivals::Poisson,
+        ..open(1_000, 100, 20)
+    };
     let cases: [(&str, RunPlan, Takes, Answer, &str); 10] = [
         (
             "one",
@@ -116,7 +165,13 @@ fn stalls_are_counted_with_their_time_and_share() {
             ALWAYS,
             "11 stalls, one every 2.00 s: 11.2 s of 24.0 s without a response (47 %), longest 1.02 s at 2 s",
         ),
-        ("half of the time, Poisson", poisson, periodic::<2_000, 1_000>, ALWAYS, "9 stalls, one every 2.00 s: 9."),
+        (
+            "half of the time, Poisson",
+            poisson,
+            periodic::<2_000, 1_000>,
+            ALWAYS,
+            "9 stalls, one every 2.00 s: 9.",
+        ),
         (
             "half of each half second",
             closed(64, 8),
@@ -124,8 +179,20 @@ fn stalls_are_counted_with_their_time_and_share() {
             ALWAYS,
             "15 stalls, one every 500 ms: 3.90 s of 8.00 s",
         ),
-        ("a tenth", closed(64, 12), periodic::<2_000, 200>, ALWAYS, "5 stalls, one every 2.00 s: 1.10 s of 12.0 s"),
-        ("nine tenths", closed(64, 22), periodic::<2_000, 1_800>, ALWAYS, "10 stalls, one every 2.00 s: 18."),
+        (
+            "a tenth",
+            closed(64, 12),
+            periodic::<2_000, 200>,
+            ALWAYS,
+            "5 stalls, one every 2.00 s: 1.10 s of 12.0 s",
+        ),
+        (
+            "nine tenths",
+            closed(64, 22),
+            periodic::<2_000, 1_800>,
+            ALWAYS,
+            "10 stalls, one every 2.00 s: 18.",
+        ),
         (
             "nine tenths, open loop",
             open(2_000, 500, 22),
@@ -135,39 +202,102 @@ fn stalls_are_counted_with_their_time_and_share() {
         ),
         (
             "timeouts",
-            RunPlan { timeout: 300 * MS, ..closed(64, 12) },
+            RunPlan {
+                timeout: 300 * MS,
+                ..closed(64, 12)
+            },
             timed_out,
             times_out,
             "5 stalls, one every 2.00 s: 5.",
         ),
-        ("until the end", closed(64, 12), once::<8_000, 60_000>, ALWAYS, "No good response from 8.00 s on (64 cut off"),
+        (
+            "until the end",
+            closed(64, 12),
+            once::<8_000, 60_000>,
+            ALWAYS,
+            "No good response from 8.00 s on (64 cut off",
+        ),
     ];
-    let wrong = cases.into_iter().filter_map(|(name, plan, takes, answer, expected)| {
-        let said = finding(&run_against(&plan, &[], takes, answer).report(&plan));
-        (!said.contains(expected)).then(|| format!("{name}: {said}"))
-    });
+    let wrong = cases
+        .into_iter()
+        .filter_map(|(name, plan, takes, answer, expected)| {
+            let said = finding(&run_against(&plan, &[], takes, answer).report(&plan));
+            (!said.contains(expected)).then(|| format!("{name}: {said}"))
+        });
     assert_eq!(wrong.collect::<Vec<_>>(), [""; 0]);
 }
 
 #[test]
 fn slow_idle_and_throttled_targets_do_not_stall() {
-    let warm_up = RunPlan { warmup: 5 * S, ..open(1_000, 500, 12) };
-    let poisson = |rate, s| RunPlan { arrivals: Arrivals::Poisson, ..open(1_000, rate, s) };
-    let paced = RunPlan { rate: Some(per_s(2)), ..closed(64, 20) };
+    let warm_up = RunPlan {
+        warmup: 5 * S,
+        ..open(1_000, 500, 12)
+    };
+    let poisson = |rate, s| RunPlan {
+        arrivals: Arrivals::Poisson,
+        ..open(1_000, rate, s)
+    };
+    let paced = RunPlan {
+        rate: Some(per_s(2)),
+        ..closed(64, 20)
+    };
     let cases: [(&str, RunPlan, Takes, Answer); 14] = [
         ("fast", closed(64, 8), |_, _| FAST, ALWAYS),
         ("slow throughout", closed(64, 20), slow, ALWAYS),
-        ("slow throughout, open loop", open(1_000, 50, 20), slow, ALWAYS),
-        ("a tenth slow, eight connections", closed(8, 60), mixed::<10, 2_000>, ALWAYS),
-        ("half slow, two connections", closed(2, 60), mixed::<50, 1_000>, ALWAYS),
-        ("a tenth slow, open loop", open(1_000, 500, 20), mixed::<10, 1_000>, ALWAYS),
-        ("three slow answers that others overtake", open(50, 30, 10), three_slow, ALWAYS),
+        (
+            "slow throughout, open loop",
+            open(1_000, 50, 20),
+            slow,
+            ALWAYS,
+        ),
+        (
+            "a tenth slow, eight connections",
+            closed(8, 60),
+            mixed::<10, 2_000>,
+            ALWAYS,
+        ),
+        (
+            "half slow, two connections",
+            closed(2, 60),
+            mixed::<50, 1_000>,
+            ALWAYS,
+        ),
+        (
+            "a tenth slow, open loop",
+            open(1_000, 500, 20),
+            mixed::<10, 1_000>,
+            ALWAYS,
+        ),
+        (
+            "three slow answers that others overtake",
+            open(50, 30, 10),
+            three_slow,
+            ALWAYS,
+        ),
         ("idle by rate", paced, |_, _| FAST, ALWAYS),
         ("Poisson at a low rate", poisson(2, 60), |_, _| FAST, ALWAYS),
-        ("Poisson at a low rate, a tenth slow", poisson(5, 120), mixed::<10, 1_000>, ALWAYS),
-        ("one connection, one slow answer", RunPlan { shards: 1, ..closed(1, 12) }, once::<4_000, 4_800>, ALWAYS),
+        (
+            "Poisson at a low rate, a tenth slow",
+            poisson(5, 120),
+            mixed::<10, 1_000>,
+            ALWAYS,
+        ),
+        (
+            "one connection, one slow answer",
+            RunPlan {
+                shards: 1,
+                ..closed(1, 12)
+            },
+            once::<4_000, 4_800>,
+            ALWAYS,
+        ),
         ("throttled", closed(64, 12), |_, _| FAST, by_quota),
-        ("timeouts alone after the end", closed(64, 8), last_ones_take_3_s, last_ones_time_out),
+        (
+            "timeouts alone after the end",
+            closed(64, 8),
+            last_ones_take_3_s,
+            last_ones_time_out,
+        ),
         ("in the warm-up", warm_up, once::<3_000, 4_000>, ALWAYS),
     ];
     let wrong = cases.into_iter().filter_map(|(name, plan, takes, answer)| {
@@ -175,7 +305,22 @@ fn slow_idle_and_throttled_targets_do_not_stall() {
         said.contains("stall").then(|| format!("{name}: {said}"))
     });
     assert_eq!(wrong.collect::<Vec<_>>(), [""; 0]);
-    let plan = RunPlan { rate: Some(per_s(500)), ..closed(64, 10) };
-    let blocked = run(&plan, &[Incident::Block { at: 3 * S, lasts: 600 * MS }], |_, _| FAST).report(&plan);
-    assert!(!finding(&blocked).contains("stall"), "it was this client: {}", finding(&blocked));
+    let plan = RunPlan {
+        rate: Some(per_s(500)),
+        ..closed(64, 10)
+    };
+    let blocked = run(
+        &plan,
+        &[Incident::Block {
+            at: 3 * S,
+            lasts: 600 * MS,
+        }],
+        |_, _| FAST,
+    )
+    .report(&plan);
+    assert!(
+        !finding(&blocked).contains("stall"),
+        "it was this client: {}",
+        finding(&blocked)
+    );
 }

@@ -1,4 +1,5 @@
-//! Runs whose workload stores its results, in virtual time: slowly, long after the last request, or not at all.
+//! Runs whose workload stores its results, in virtual time: slowly, long after the last request, or
+//! not at all.
 
 use std::cell::Cell;
 
@@ -10,7 +11,8 @@ use super::*;
 /// Results that may wait to be stored.
 const MOST: u64 = 10;
 
-/// A target that answers after a millisecond, and a store that takes its time for each result, one after another.
+/// A target that answers after a millisecond, and a store that takes its time for each result, one
+/// after another.
 #[derive(Clone)]
 struct Storing {
     clock: Clock,
@@ -29,7 +31,15 @@ struct Storing {
 impl Storing {
     fn new(clock: Clock, takes: Duration) -> Self {
         let (stored, most, finished) = Default::default();
-        Self { clock, takes, stored, most, fails: None, finish: (Duration::ZERO, Ok(())), finished }
+        Self {
+            clock,
+            takes,
+            stored,
+            most,
+            fails: None,
+            finish: (Duration::ZERO, Ok(())),
+            finished,
+        }
     }
 
     fn waiting(&self) -> u64 {
@@ -43,14 +53,25 @@ impl Storing {
 }
 
 impl Workload for Storing {
-    async fn perform(&self, id: u64, flight: &Flight, clear_to_send: impl AsyncFn() -> Nanos) -> Attempt {
-        let target = Target { clock: self.clock, shard: 0, takes: |_, _| MS, answer: |_, _| GOOD };
+    async fn perform(
+        &self,
+        id: u64,
+        flight: &Flight,
+        clear_to_send: impl AsyncFn() -> Nanos,
+    ) -> Attempt {
+        let target = Target {
+            clock: self.clock,
+            shard: 0,
+            takes: |_, _| MS,
+            answer: |_, _| GOOD,
+        };
         target.perform(id, flight, clear_to_send).await
     }
 
     fn booked(&self, _: &Sample) {
         assert_eq!(self.finished.get(), 0, "a result after the end");
-        self.stored.set(self.stored.get().max(self.clock.now()).plus(self.takes));
+        self.stored
+            .set(self.stored.get().max(self.clock.now()).plus(self.takes));
         self.most.set(self.most.get().max(self.waiting()));
     }
 
@@ -100,19 +121,39 @@ fn store(
 fn a_run_whose_results_are_stored_slowly_goes_at_that_pace_and_says_so() {
     // Two lanes of a millisecond would do 2,000/s, and a store 500/s.
     for rate in [None, Some(per_s(3_000))] {
-        let mut plan = RunPlan { duration: Some(10 * S), ..run_of(2, 4, 1 << 40) };
-        (plan.rate, plan.burst, plan.at_start) = (rate, rate.map_or(0, |_| 20), rate.map_or(0, |_| 2));
+        let mut plan = RunPlan {
+            duration: Some(10 * S),
+            ..run_of(2, 4, 1 << 40)
+        };
+        (plan.rate, plan.burst, plan.at_start) =
+            (rate, rate.map_or(0, |_| 20), rate.map_or(0, |_| 2));
         let (rehearsal, stores) = store(&plan, &[], 2 * MS, |_, _| {});
         let ok = ok(&rehearsal);
         assert!((9_900..=10_030).contains(&ok), "{ok}");
         // What was under way when there was no more room is the most beyond it.
-        assert!(stores.iter().all(|store| store.most.get() <= MOST + 1 && store.finished.get() == 1));
+        assert!(
+            stores
+                .iter()
+                .all(|store| store.most.get() <= MOST + 1 && store.finished.get() == 1)
+        );
         let report = rehearsal.report(&plan);
         assert!(report.binding.storage > 0.5, "{:?}", report.binding);
-        assert!(report.intervals[1..9].iter().all(|row| row.binding.storage > 0.5));
+        assert!(
+            report.intervals[1..9]
+                .iter()
+                .all(|row| row.binding.storage > 0.5)
+        );
         assert_eq!(report.validity.verdict, Verdict::ClientLimited);
-        assert_eq!(report.validity.reasons.len(), 1, "{:?}", report.validity.reasons);
-        assert!(report.validity.reasons[0].starts_with("storing results took longer than crawling: the shards waited"));
+        assert_eq!(
+            report.validity.reasons.len(),
+            1,
+            "{:?}",
+            report.validity.reasons
+        );
+        assert!(
+            report.validity.reasons[0]
+                .starts_with("storing results took longer than crawling: the shards waited")
+        );
         let text = said(&report);
         assert!(text.contains("limited by  storing results "), "{text}");
     }
@@ -120,42 +161,84 @@ fn a_run_whose_results_are_stored_slowly_goes_at_that_pace_and_says_so() {
 
 #[test]
 fn waits_to_store_results_are_the_waits_for_a_limit_of_an_open_loop() {
-    let plan = RunPlan { queue: Some(100), ..timed(40, 2_000, 10 * S) };
+    let plan = RunPlan {
+        queue: Some(100),
+        ..timed(40, 2_000, 10 * S)
+    };
     let (rehearsal, _) = store(&plan, &[], 2 * MS, |_, _| {});
     let report = rehearsal.report(&plan);
-    let dropped: Vec<_> = report.schedule.as_ref().unwrap().dropped_by.keys().copied().collect();
+    let dropped: Vec<_> = report
+        .schedule
+        .as_ref()
+        .unwrap()
+        .dropped_by
+        .keys()
+        .copied()
+        .collect();
     assert_eq!(dropped, [crawlmark_harness::wire::Binding::Storage]);
-    assert!(report.latency["sched_lag"].max_us.unwrap() < 2_000.0, "{:?}", report.latency["sched_lag"]);
+    assert!(
+        report.latency["sched_lag"].max_us.unwrap() < 2_000.0,
+        "{:?}",
+        report.latency["sched_lag"]
+    );
     let reasons = report.validity.reasons.join("; ");
-    assert!(reasons.contains("because there was no room to store results; "), "{reasons}");
+    assert!(
+        reasons.contains("because there was no room to store results; "),
+        "{reasons}"
+    );
 }
 
 #[test]
 fn results_that_cannot_be_stored_stop_the_run_and_the_report_says_why() {
     let plan = run_of(2, 4, 1 << 40);
     let fails = Nanos::default().plus(3 * S);
-    let (rehearsal, stores) =
-        store(&plan, &[], MS / 10, |shard, store| store.fails = Some(fails).filter(|_| shard == 1));
+    let (rehearsal, stores) = store(&plan, &[], MS / 10, |shard, store| {
+        store.fails = Some(fails).filter(|_| shard == 1);
+    });
     let failure = rehearsal.record.failure.clone().unwrap();
-    assert_eq!((rehearsal.record.stopped, failure.shard), (Stopped::ByWorkload, 1));
+    assert_eq!(
+        (rehearsal.record.stopped, failure.shard),
+        (Stopped::ByWorkload, 1)
+    );
     for (shard, store) in rehearsal.record.shards.iter().zip(&stores) {
-        assert_eq!((&shard.fault, shard.exit, store.finished.get()), (&None, ShardExit::Clean, 1));
-        assert!(shard.last_done < fails.plus(10 * MS), "{:?}", shard.last_done);
+        assert_eq!(
+            (&shard.fault, shard.exit, store.finished.get()),
+            (&None, ShardExit::Clean, 1)
+        );
+        assert!(
+            shard.last_done < fails.plus(10 * MS),
+            "{:?}",
+            shard.last_done
+        );
     }
     let report = rehearsal.report(&plan);
-    assert_eq!((report.interrupted, report.validity.verdict), (true, Verdict::Incomplete));
+    assert_eq!(
+        (report.interrupted, report.validity.verdict),
+        (true, Verdict::Incomplete)
+    );
     let why = format!("shard 1 could not store its results: {}", failure.why);
     assert_eq!(report.storage_failure.as_ref(), Some(&why));
     assert_eq!(report.validity.reasons, [why]);
     let text = said(&report);
-    assert!(text.contains("tored results") || text.contains("no space left"), "{text}");
-    assert!(text.contains("stopped by a failure to store results after 3.00 s"), "{text}");
+    assert!(
+        text.contains("tored results") || text.contains("no space left"),
+        "{text}"
+    );
+    assert!(
+        text.contains("stopped by a failure to store results after 3.00 s"),
+        "{text}"
+    );
 }
 
 #[test]
 fn a_shard_that_could_not_finish_its_results_says_so_when_all_is_done() {
     let plan = run_of(2, 4, 1_000);
-    let lost = || (Duration::ZERO, Err("sync DIR: input/output error. Check the disk".to_owned()));
+    let lost = || {
+        (
+            Duration::ZERO,
+            Err("sync DIR: input/output error. Check the disk".to_owned()),
+        )
+    };
     let (rehearsal, _) = store(&plan, &[], MS / 10, |shard, store| {
         if shard == 0 {
             store.finish = lost();
@@ -164,26 +247,61 @@ fn a_shard_that_could_not_finish_its_results_says_so_when_all_is_done() {
     assert_eq!(ok(&rehearsal), 1_000);
     let report = rehearsal.report(&plan);
     assert_eq!(report.validity.verdict, Verdict::Incomplete);
-    assert!(report.storage_failure.unwrap().ends_with("results: sync DIR: input/output error. Check the disk"));
+    assert!(
+        report
+            .storage_failure
+            .unwrap()
+            .ends_with("results: sync DIR: input/output error. Check the disk")
+    );
 }
 
 #[test]
 fn a_shard_that_takes_long_to_finish_its_results_is_waited_for() {
     let mut plan = run_of(2, 4, 10_000);
     plan.shard_deadline = S;
-    let signal = |ms: u32| Incident::Signal { at: ms * MS, number: 2 };
+    let signal = |ms: u32| Incident::Signal {
+        at: ms * MS,
+        number: 2,
+    };
     let finish = |_, store: &mut Storing| store.finish.0 = 30 * S;
     for incidents in [&[][..], &[signal(1_000)], &[signal(1_000), signal(1_500)]] {
         let (rehearsal, stores) = store(&plan, incidents, MS / 10, finish);
         for (shard, store) in rehearsal.record.shards.iter().zip(&stores) {
-            assert_eq!((&shard.fault, shard.exit, store.finished.get()), (&None, ShardExit::Clean, 1), "{incidents:?}");
-            assert!(shard.last_done <= Nanos::default().plus(2_500 * MS), "the time to finish is no part of the run");
+            assert_eq!(
+                (&shard.fault, shard.exit, store.finished.get()),
+                (&None, ShardExit::Clean, 1),
+                "{incidents:?}"
+            );
+            assert!(
+                shard.last_done <= Nanos::default().plus(2_500 * MS),
+                "the time to finish is no part of the run"
+            );
         }
         let report = rehearsal.report(&plan);
-        assert_eq!(report.validity.verdict, Verdict::Valid, "{:?}", report.validity.reasons);
-        assert!(report.totals.duration_s < 2.6, "{}", report.totals.duration_s);
+        assert_eq!(
+            report.validity.verdict,
+            Verdict::Valid,
+            "{:?}",
+            report.validity.reasons
+        );
+        assert!(
+            report.totals.duration_s < 2.6,
+            "{}",
+            report.totals.duration_s
+        );
     }
     // A third Ctrl-C waits for nothing.
-    let (rehearsal, _) = store(&plan, &[signal(1_000), signal(1_500), signal(2_000)], MS / 10, finish);
-    assert!(rehearsal.record.shards.iter().all(|shard| shard.fault == Some(ShardFault::Overdue)));
+    let (rehearsal, _) = store(
+        &plan,
+        &[signal(1_000), signal(1_500), signal(2_000)],
+        MS / 10,
+        finish,
+    );
+    assert!(
+        rehearsal
+            .record
+            .shards
+            .iter()
+            .all(|shard| shard.fault == Some(ShardFault::Overdue))
+    );
 }

@@ -1,8 +1,12 @@
-//! Synthetic rounds: what a noisy, drifting machine would read. Seeded, so that every trial is the same for good.
+//! Synthetic rounds: what a noisy, drifting machine would read. Seeded, so that every trial is the
+//! same for good.
 
-use crawlmark_results::studies::compare::{Disturbance, Metric, Order, OrderSchedule, Pair, Reading, Readings};
+use crawlmark_results::studies::compare::{
+    Disturbance, Metric, Order, OrderSchedule, Pair, Reading, Readings,
+};
 
-/// Neighbouring rounds share the machine's mood: an autoregressive process of this coefficient and standard deviation.
+/// Neighbouring rounds share the machine's mood: an autoregressive process of this coefficient and
+/// standard deviation.
 const MOOD_COEFFICIENT: f64 = 0.9;
 const MOOD_SD: f64 = 0.06;
 
@@ -22,9 +26,9 @@ pub(crate) enum Noise {
     Gaussian(f64),
     /// The same, and one round in ten takes longer by 30 % on average, exponentially.
     Contaminated(f64),
-    /// A drift, a shared mood and a slower second round. All that pairing leaves of them, and independent Gaussian noise,
-    /// come to this standard deviation per round of one arm: that of the pairs' log ratios over the square root of 2,
-    /// which is what a comparison can measure.
+    /// A drift, a shared mood and a slower second round. All that pairing leaves of them, and
+    /// independent Gaussian noise, come to this standard deviation per round of one arm: that of
+    /// the pairs' log ratios over the square root of 2, which is what a comparison can measure.
     Drifting(f64),
 }
 
@@ -37,10 +41,15 @@ pub(crate) struct Machine {
 
 impl Machine {
     pub(crate) fn new(seed: u64, noise: Noise) -> Self {
-        Self { draw: fastrand::Rng::with_seed(seed), noise, spare: None }
+        Self {
+            draw: fastrand::Rng::with_seed(seed),
+            noise,
+            spare: None,
+        }
     }
 
-    /// The pairs of one comparison of `metrics`, of which the candidate is worse in the first, by `loss` of the base.
+    /// The pairs of one comparison of `metrics`, of which the candidate is worse in the first, by
+    /// `loss` of the base.
     pub(crate) fn pairs(&mut self, metrics: &[Metric], loss: f64) -> Vec<Pair> {
         let blank = |order| Pair {
             order,
@@ -79,11 +88,19 @@ impl Machine {
         match self.noise {
             Noise::Gaussian(sd) => sd * self.gaussian(),
             Noise::Contaminated(sd) => {
-                let outlier = if self.draw.f64() < 0.1 { -(1.0 - self.draw.f64()).ln() * 0.3 } else { 0.0 };
+                let outlier = if self.draw.f64() < 0.1 {
+                    -(1.0 - self.draw.f64()).ln() * 0.3
+                } else {
+                    0.0
+                };
                 sd * self.gaussian() + outlier.ln_1p()
             }
             Noise::Drifting(sd) => {
-                let slower = if index % 2 == 1 { SECOND_IS_SLOWER } else { 0.0 };
+                let slower = if index % 2 == 1 {
+                    SECOND_IS_SLOWER
+                } else {
+                    0.0
+                };
                 let drift = DRIFT * index as f64 / (2 * PAIRS) as f64;
                 mood + drift + slower + own_sd(sd) * self.gaussian()
             }
@@ -107,10 +124,12 @@ fn innovation() -> f64 {
     (1.0 - MOOD_COEFFICIENT.powi(2)).sqrt()
 }
 
-/// What is left for independent noise: two neighbours' moods differ by a variance of `2 (1 - coefficient)` of the mood's,
-/// and a slower second round is either added to a log ratio or taken from it.
+/// What is left for independent noise: two neighbours' moods differ by a variance of
+/// `2 (1 - coefficient)` of the mood's, and a slower second round is either added to a log ratio or
+/// taken from it.
 fn own_sd(sd: f64) -> f64 {
-    (sd.powi(2) - MOOD_SD.powi(2) * (1.0 - MOOD_COEFFICIENT) - SECOND_IS_SLOWER.powi(2) / 2.0).sqrt()
+    (sd.powi(2) - MOOD_SD.powi(2) * (1.0 - MOOD_COEFFICIENT) - SECOND_IS_SLOWER.powi(2) / 2.0)
+        .sqrt()
 }
 
 fn slot(readings: &mut Readings, metric: Metric) -> &mut Reading {

@@ -7,8 +7,10 @@ use super::*;
 const MS: u64 = 1_000_000;
 
 fn files(place: &Path) -> Vec<String> {
-    let mut names: Vec<String> =
-        fs::read_dir(place).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    let mut names: Vec<String> = fs::read_dir(place)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
     names.sort_unstable();
     names
 }
@@ -24,17 +26,24 @@ fn a_slot_is_taken_renewed_freed_and_taken_over() {
     let slots = |attempt: &str| Slots::new(&place, 2, attempt);
     let (mut a, mut b, mut c) = (slots("a"), slots("b"), slots("c"));
     let mut held = a.take(1, || at(0)).unwrap().unwrap();
-    assert_eq!((held.slot(), held.was_used(), held.end), (1, false, at(10_000)));
+    assert_eq!(
+        (held.slot(), held.was_used(), held.end),
+        (1, false, at(10_000))
+    );
     let other = b.take(1, || at(0)).unwrap().unwrap();
     assert_eq!(other.slot(), 0);
     assert!(c.take(0, || at(50)).unwrap().is_none());
     assert_eq!(held.renew(at(1_999)), at(10_000));
     assert_eq!(held.renew(at(2_000)), at(12_000));
-    assert_eq!(files(&place), ["slot-00000.0000000001.b", "slot-00001.0000000002.a"]);
+    assert_eq!(
+        files(&place),
+        ["slot-00000.0000000001.b", "slot-00001.0000000002.a"]
+    );
     drop(other);
     let mut third = c.take(1, || at(100)).unwrap().unwrap();
     assert_eq!((third.slot(), third.was_used()), (0, true));
-    // Seen since 0 and renewed at 2 s: the change is noticed at the next look, and 12 s count from there.
+    // Seen since 0 and renewed at 2 s: the change is noticed at the next look, and 12 s count from
+    // there.
     assert!(b.take(1, || at(3_000)).unwrap().is_none());
     assert_eq!(third.renew(at(10_000)), at(20_000));
     assert!(b.take(1, || at(14_999)).unwrap().is_none());
@@ -43,14 +52,20 @@ fn a_slot_is_taken_renewed_freed_and_taken_over() {
     assert_eq!(held.renew(at(15_000)), at(0));
     assert!(held.is_lost());
     drop(held);
-    assert_eq!(files(&place), ["slot-00000.0000000004.c", "slot-00001.0000000003.b"]);
+    assert_eq!(
+        files(&place),
+        ["slot-00000.0000000004.c", "slot-00001.0000000003.b"]
+    );
 }
 
 #[test]
 fn a_renewal_without_an_answer_counts_from_its_first_try() {
     let home = tempfile::tempdir().unwrap();
     let place = home.path().join("slots");
-    let mut held = Slots::new(&place, 1, "a").take(0, || at(0)).unwrap().unwrap();
+    let mut held = Slots::new(&place, 1, "a")
+        .take(0, || at(0))
+        .unwrap()
+        .unwrap();
     // The directory does not answer: another name stands for it.
     let gone = home.path().join("gone");
     held.place = home.path().join("file").join("slots");
@@ -64,35 +79,64 @@ fn a_renewal_without_an_answer_counts_from_its_first_try() {
     fs::remove_file(home.path().join("file")).unwrap();
     held.place = home.path().join("file").join("slots");
     assert_eq!(held.renew(at(13_000)), at(12_000));
-    assert_eq!((held.is_lost(), held.lapsed()), (false, Duration::from_secs(2)), "the whole share is away");
+    assert_eq!(
+        (held.is_lost(), held.lapsed()),
+        (false, Duration::from_secs(2)),
+        "the whole share is away"
+    );
     held.place = place.clone();
     fs::rename(&place, &gone).unwrap();
     assert_eq!(held.renew(at(14_000)), at(0));
-    assert!(held.is_lost(), "a directory that is gone may be given to others");
+    assert!(
+        held.is_lost(),
+        "a directory that is gone may be given to others"
+    );
 }
 
 #[test]
 fn slots_that_were_made_again_are_taken_after_a_takeover() {
     let home = tempfile::tempdir().unwrap();
     let place = home.path().join("slots");
-    let mut held = Slots::new(&place, 1, "a").take(0, || at(0)).unwrap().unwrap();
+    let mut held = Slots::new(&place, 1, "a")
+        .take(0, || at(0))
+        .unwrap()
+        .unwrap();
     assert_eq!(held.renew(at(2_000)), at(12_000));
     let mut waiting = Slots::new(&place, 1, "b");
     assert!(waiting.take(0, || at(3_000)).unwrap().is_none());
-    fs::rename(place.join("slot-00000.0000000002.a"), place.join("slot-00000.0000000000.free")).unwrap();
+    fs::rename(
+        place.join("slot-00000.0000000002.a"),
+        place.join("slot-00000.0000000000.free"),
+    )
+    .unwrap();
     // The name that is gone may only be missing in a listing.
     assert!(waiting.take(0, || at(4_000)).unwrap().is_none());
     assert!(waiting.take(0, || at(15_000)).unwrap().is_none());
-    assert_eq!(waiting.take(0, || at(15_001)).unwrap().unwrap().state.generation, 1);
+    assert_eq!(
+        waiting
+            .take(0, || at(15_001))
+            .unwrap()
+            .unwrap()
+            .state
+            .generation,
+        1
+    );
 }
 
 #[test]
 fn a_slot_is_free_when_its_renewal_had_no_answer() {
     let home = tempfile::tempdir().unwrap();
     let place = home.path().join("slots");
-    let mut held = Slots::new(&place, 1, "a").take(0, || at(0)).unwrap().unwrap();
+    let mut held = Slots::new(&place, 1, "a")
+        .take(0, || at(0))
+        .unwrap()
+        .unwrap();
     held.tried = Some(at(2_000));
-    fs::rename(place.join("slot-00000.0000000001.a"), place.join("slot-00000.0000000002.a")).unwrap();
+    fs::rename(
+        place.join("slot-00000.0000000001.a"),
+        place.join("slot-00000.0000000002.a"),
+    )
+    .unwrap();
     drop(held);
     assert_eq!(files(&place), ["slot-00000.0000000003.free"]);
 }
@@ -108,7 +152,12 @@ fn a_directory_that_fails_is_tried_again_for_a_minute() {
     assert!(slots.take(0, || at(5)).unwrap().is_none());
     assert!(slots.take(0, || at(60_004)).unwrap().is_none());
     let error = slots.take(0, || at(65_005)).unwrap_err();
-    assert!(error.to_string().contains("tried for 1m 5s. Check the file system"), "{error}");
+    assert!(
+        error
+            .to_string()
+            .contains("tried for 1m 5s. Check the file system"),
+        "{error}"
+    );
     fs::remove_file(&place).unwrap();
     fs::create_dir(&place).unwrap();
     file("slot-00000.0000000007.b");
@@ -116,7 +165,13 @@ fn a_directory_that_fails_is_tried_again_for_a_minute() {
     file("slot-00002.0000000007.free");
     assert!(slots.take(0, || at(70_000)).unwrap().is_none());
     assert!(slots.failing().is_none());
-    assert_eq!(slots.counts(at(70_000)), SlotCounts { held: 1, missing: 1 });
+    assert_eq!(
+        slots.counts(at(70_000)),
+        SlotCounts {
+            held: 1,
+            missing: 1
+        }
+    );
 
     // Away for a moment: the slot is taken over as if nothing had been.
     fs::rename(&place, &away).unwrap();
@@ -134,10 +189,17 @@ fn a_directory_that_fails_is_tried_again_for_a_minute() {
     fs::remove_file(place.join("slot-00002.0000000007.free")).unwrap();
     assert!(slots.take(0, || at(90_000)).unwrap().is_none());
     assert!(slots.take(0, || at(149_999)).unwrap().is_none());
-    assert_eq!(slots.counts(at(149_999)), SlotCounts { held: 0, missing: 2 });
+    assert_eq!(
+        slots.counts(at(149_999)),
+        SlotCounts {
+            held: 0,
+            missing: 2
+        }
+    );
     let error = slots.take(0, || at(150_000)).unwrap_err();
     assert!(
-        matches!(error, SlotsError::Gone { .. }) && error.to_string().contains("running or waiting, remove "),
+        matches!(error, SlotsError::Gone { .. })
+            && error.to_string().contains("running or waiting, remove "),
         "{error}"
     );
 }
@@ -158,7 +220,8 @@ impl Machine {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Attempts on machines with clocks of their own that look, renew, free, pause and die at any time: in each slot, one may send.
+    /// Attempts on machines with clocks of their own that look, renew, free, pause and die at any
+    /// time: in each slot, one may send.
     #[test]
     fn no_two_attempts_may_send_in_a_slot(
         slots in 1..4_u32,

@@ -1,4 +1,5 @@
-//! Decoder of chunked content: RFC 9112, 7.1, with CRLF as the only line end, and limits on everything but the content.
+//! Decoder of chunked content: RFC 9112, 7.1, with CRLF as the only line end, and limits on
+//! everything but the content.
 
 use httparse::{EMPTY_HEADER, Status, parse_headers};
 
@@ -57,8 +58,14 @@ impl Chunked {
         self.content
     }
 
-    /// Decode some of `input`, which is not empty, and return the number of bytes used: none when more are needed.
-    pub(super) fn decode(&mut self, input: &[u8], seen: &mut usize, sink: &mut impl Sink) -> Result<usize, Malformed> {
+    /// Decode some of `input`, which is not empty, and return the number of bytes used: none when
+    /// more are needed.
+    pub(super) fn decode(
+        &mut self,
+        input: &[u8],
+        seen: &mut usize,
+        sink: &mut impl Sink,
+    ) -> Result<usize, Malformed> {
         match self.part {
             ChunkPart::Data => Ok(self.pass_data(input, sink)),
             ChunkPart::Trailers => self.pass_trailers(input, seen),
@@ -84,7 +91,9 @@ impl Chunked {
             self.part = self.next(*byte)?;
             used += 1;
             self.framing += 1;
-            if self.framing > FRAMING_BYTES.saturating_add(self.content.saturating_mul(FRAMING_PER_BYTE)) {
+            if self.framing
+                > FRAMING_BYTES.saturating_add(self.content.saturating_mul(FRAMING_PER_BYTE))
+            {
                 return Err(Malformed::Padding);
             }
             if matches!(self.part, ChunkPart::Data | ChunkPart::Trailers) {
@@ -97,7 +106,9 @@ impl Chunked {
     fn next(&mut self, byte: u8) -> Result<ChunkPart, Malformed> {
         let is_sized = self.digits > 0;
         Ok(match (self.part, byte) {
-            (ChunkPart::Size, b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F') if self.digits < MOST_DIGITS => {
+            (ChunkPart::Size, b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F')
+                if self.digits < MOST_DIGITS =>
+            {
                 let digit = (byte as char).to_digit(16).map_or(0, u64::from);
                 (self.digits, self.left) = (self.digits + 1, self.left << 4 | digit);
                 ChunkPart::Size
@@ -115,15 +126,24 @@ impl Chunked {
             }
             (ChunkPart::SizeLf, b'\n') => {
                 self.digits = 0;
-                if self.left == 0 { ChunkPart::Trailers } else { ChunkPart::Data }
+                if self.left == 0 {
+                    ChunkPart::Trailers
+                } else {
+                    ChunkPart::Data
+                }
             }
             (ChunkPart::DataCr, b'\r') => ChunkPart::DataLf,
             (ChunkPart::DataLf, b'\n') => ChunkPart::Size,
-            (ChunkPart::Size, b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F') => return Err(Malformed::LongChunkSize),
-            (ChunkPart::SizeLf | ChunkPart::DataCr | ChunkPart::DataLf, _) | (ChunkPart::Extension, b'\n') => {
+            (ChunkPart::Size, b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F') => {
+                return Err(Malformed::LongChunkSize);
+            }
+            (ChunkPart::SizeLf | ChunkPart::DataCr | ChunkPart::DataLf, _)
+            | (ChunkPart::Extension, b'\n') => {
                 return Err(Malformed::ChunkEnd);
             }
-            (ChunkPart::Size | ChunkPart::Space, b'\n') if is_sized => return Err(Malformed::ChunkEnd),
+            (ChunkPart::Size | ChunkPart::Space, b'\n') if is_sized => {
+                return Err(Malformed::ChunkEnd);
+            }
             (ChunkPart::Extension, _) => return Err(Malformed::ChunkExtensions),
             _ => return Err(Malformed::ChunkSize),
         })
@@ -144,7 +164,11 @@ impl Chunked {
                 }
             }
         };
-        let has_bare_lf = |section: &[u8]| section.windows(2).any(|pair| pair[0] != b'\r' && pair[1] == b'\n');
+        let has_bare_lf = |section: &[u8]| {
+            section
+                .windows(2)
+                .any(|pair| pair[0] != b'\r' && pair[1] == b'\n')
+        };
         if bytes > MOST_TRAILER_BYTES || input[0] == b'\n' || has_bare_lf(&input[..bytes]) {
             return Err(Malformed::Trailers);
         }
@@ -154,5 +178,9 @@ impl Chunked {
 }
 
 fn wait_for_trailers(input: &[u8]) -> Result<usize, Malformed> {
-    if input.len() >= MOST_TRAILER_BYTES { Err(Malformed::Trailers) } else { Ok(0) }
+    if input.len() >= MOST_TRAILER_BYTES {
+        Err(Malformed::Trailers)
+    } else {
+        Ok(0)
+    }
 }

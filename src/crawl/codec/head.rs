@@ -1,4 +1,5 @@
-//! Framing of a response, read from its head: RFC 9112, 6.3, and the strict reading where that leaves a choice.
+//! Framing of a response, read from its head: RFC 9112, 6.3, and the strict reading where that
+//! leaves a choice.
 
 use http::Method;
 
@@ -23,8 +24,8 @@ pub(super) struct Facts {
     pub(super) keeps_alive: bool,
 }
 
-/// Read the framing of a final response, and return the digits that it depends on, if they are all that it depends on: the value of the
-/// only content length.
+/// Read the framing of a final response, and return the digits that it depends on, if they are all
+/// that it depends on: the value of the only content length.
 pub(super) fn read(
     status: u16,
     version: u8,
@@ -45,7 +46,9 @@ pub(super) fn read(
                 only_length = length.is_none().then_some(value);
                 length = Some(add_lengths(length, value));
             }
-            17 if name.eq_ignore_ascii_case("transfer-encoding") => coding = Some(add_codings(coding, value)),
+            17 if name.eq_ignore_ascii_case("transfer-encoding") => {
+                coding = Some(add_codings(coding, value));
+            }
             _ => {}
         }
     }
@@ -58,9 +61,15 @@ pub(super) fn read(
         (Some(length), None) => Framing::Length(length.ok_or(Malformed::Length)?),
         (None, None) => Framing::UntilClose,
     };
-    let facts = Facts { framing, keeps_alive: keeps && !closes && framing != Framing::UntilClose };
+    let facts = Facts {
+        framing,
+        keeps_alive: keeps && !closes && framing != Framing::UntilClose,
+    };
     let is_by_length = has_content && matches!(framing, Framing::Length(_));
-    Ok((facts, only_length.filter(|value| is_by_length && digits(value).is_some())))
+    Ok((
+        facts,
+        only_length.filter(|value| is_by_length && digits(value).is_some()),
+    ))
 }
 
 /// Last of the transfer codings so far.
@@ -75,22 +84,32 @@ enum Coding {
 }
 
 fn add_codings(before: Option<Coding>, value: &[u8]) -> Coding {
-    list(value).fold(before.unwrap_or(Coding::Other), |before, token| match before {
-        Coding::Other if token.eq_ignore_ascii_case(b"chunked") => Coding::Chunked,
-        Coding::Other if is_coding(token) => Coding::Other,
-        Coding::Chunked | Coding::Other | Coding::Invalid => Coding::Invalid,
-    })
+    list(value).fold(
+        before.unwrap_or(Coding::Other),
+        |before, token| match before {
+            Coding::Other if token.eq_ignore_ascii_case(b"chunked") => Coding::Chunked,
+            Coding::Other if is_coding(token) => Coding::Other,
+            Coding::Chunked | Coding::Other | Coding::Invalid => Coding::Invalid,
+        },
+    )
 }
 
 /// True if an element of the list is a name, perhaps with parameters, in ASCII: RFC 9112, 7.
 fn is_coding(text: &[u8]) -> bool {
-    let name = text.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii_end();
+    let name = text
+        .split(|byte| *byte == b';')
+        .next()
+        .unwrap_or_default()
+        .trim_ascii_end();
     // A method is a token, too.
     Method::from_bytes(name).is_ok() && text.is_ascii()
 }
 
 /// The length that all fields so far agree on; none when they differ or are no numbers.
-#[expect(clippy::option_option, reason = "no field, and fields that cannot be read")]
+#[expect(
+    clippy::option_option,
+    reason = "no field, and fields that cannot be read"
+)]
 fn add_lengths(before: Option<Option<u64>>, value: &[u8]) -> Option<u64> {
     if before.is_none()
         && let Some(length) = digits(value)
@@ -109,9 +128,17 @@ fn add_lengths(before: Option<Option<u64>>, value: &[u8]) -> Option<u64> {
 }
 
 fn digits(text: &[u8]) -> Option<u64> {
-    let add = |number: u64, byte: &u8| number.checked_mul(10)?.checked_add(u64::from(byte.checked_sub(b'0')?));
+    let add = |number: u64, byte: &u8| {
+        number
+            .checked_mul(10)?
+            .checked_add(u64::from(byte.checked_sub(b'0')?))
+    };
     let is_number = !text.is_empty() && text.iter().all(u8::is_ascii_digit);
-    if is_number { text.iter().try_fold(0, add) } else { None }
+    if is_number {
+        text.iter().try_fold(0, add)
+    } else {
+        None
+    }
 }
 
 fn list(value: &[u8]) -> impl Iterator<Item = &[u8]> {

@@ -1,5 +1,5 @@
-//! Comparison of the decoder with hyper's client on the same bytes: it accepts nothing that hyper refuses, and each response that
-//! only hyper accepts is listed.
+//! Comparison of the decoder with hyper's client on the same bytes: it accepts nothing that hyper
+//! refuses, and each response that only hyper accepts is listed.
 
 use std::time::Duration;
 
@@ -21,27 +21,64 @@ use super::*;
 /// A response that was read to its end: its status and content.
 type OracleResponse = Option<(u16, Vec<u8>)>;
 
-/// Responses that hyper accepts and the decoder refuses: a part of their bytes, hyper's reading of their content, and the reason.
+/// Responses that hyper accepts and the decoder refuses: a part of their bytes, hyper's reading of
+/// their content, and the reason.
 const STRICTER: [(&str, &str, &str); 15] = [
-    ("content-length: 2\r\ntransfer-encoding: chunked", "ok", "both lengths: the mark of a smuggled response"),
-    ("transfer-encoding: gzip\r\n\r\nok", "ok", "nothing asked for a coding, and the end is a guess"),
+    (
+        "content-length: 2\r\ntransfer-encoding: chunked",
+        "ok",
+        "both lengths: the mark of a smuggled response",
+    ),
+    (
+        "transfer-encoding: gzip\r\n\r\nok",
+        "ok",
+        "nothing asked for a coding, and the end is a guess",
+    ),
     ("transfer-encoding: identity", "ok", "as above"),
     ("transfer-encoding:\r\n", "ok", "as above"),
     ("transfer-encoding: xchunked", "0\r\n\r\n", "as above"),
     ("transfer-encoding: chunked, gzip", "ok", "as above"),
-    ("transfer-encoding: chunked, chunked", "", "chunked twice, or read twice"),
-    ("transfer-encoding: chunked\r\ntransfer-encoding: chunked", "", "as above"),
-    ("transfer-encoding: , chunked", "", "an empty element is no coding"),
-    ("transfer-encoding: \u{a1} chunked", "0\r\n\r\n", "no coding has such a name, and the end is a guess"),
+    (
+        "transfer-encoding: chunked, chunked",
+        "",
+        "chunked twice, or read twice",
+    ),
+    (
+        "transfer-encoding: chunked\r\ntransfer-encoding: chunked",
+        "",
+        "as above",
+    ),
+    (
+        "transfer-encoding: , chunked",
+        "",
+        "an empty element is no coding",
+    ),
+    (
+        "transfer-encoding: \u{a1} chunked",
+        "0\r\n\r\n",
+        "no coding has such a name, and the end is a guess",
+    ),
     ("transfer-encoding: x;a=\u{a1}", "0\r\n\r\n", "as above"),
-    ("transfer-encoding: a b, chunked", "", "no coding has such a name"),
+    (
+        "transfer-encoding: a b, chunked",
+        "",
+        "no coding has such a name",
+    ),
     ("2;a\0\r\n", "ok", "no extension has control characters"),
-    ("00000000000000002\r\n", "ok", "more digits than a size has: padding without end"),
+    (
+        "00000000000000002\r\n",
+        "ok",
+        "more digits than a size has: padding without end",
+    ),
     ("101 Switching", "", "nothing asked for another protocol"),
 ];
 
 fn runtime() -> LocalRuntime {
-    Builder::new_current_thread().enable_time().start_paused(true).build_local(LocalOptions::default()).unwrap()
+    Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build_local(LocalOptions::default())
+        .unwrap()
 }
 
 /// Read `bytes`, after which the connection ends, with hyper's client.
@@ -54,17 +91,38 @@ fn by_hyper(runtime: &LocalRuntime, request: RequestKind, bytes: &[u8]) -> Oracl
             let _ = far.write_all(&bytes).await;
         });
         let mut builder = http1::Builder::new();
-        builder.allow_obsolete_multiline_headers_in_responses(true).max_headers(MOST_FIELDS);
+        builder
+            .allow_obsolete_multiline_headers_in_responses(true)
+            .max_headers(MOST_FIELDS);
         let (mut sender, connection) = builder.handshake(TokioIo::new(near)).await.unwrap();
         let client = spawn_local(connection);
-        let method = if request == RequestKind::Head { Method::HEAD } else { Method::GET };
-        let request = Request::builder().method(method).uri("/").body(Empty::<Bytes>::new()).unwrap();
+        let method = if request == RequestKind::Head {
+            Method::HEAD
+        } else {
+            Method::GET
+        };
+        let request = Request::builder()
+            .method(method)
+            .uri("/")
+            .body(Empty::<Bytes>::new())
+            .unwrap();
         let response = async {
             let response = sender.send_request(request).await.ok()?;
             let status = response.status().as_u16();
-            Some((status, response.into_body().collect().await.ok()?.to_bytes().to_vec()))
+            Some((
+                status,
+                response
+                    .into_body()
+                    .collect()
+                    .await
+                    .ok()?
+                    .to_bytes()
+                    .to_vec(),
+            ))
         };
-        let reading = tokio::time::timeout(Duration::from_secs(10), response).await.expect("hyper waits for ever");
+        let reading = tokio::time::timeout(Duration::from_secs(10), response)
+            .await
+            .expect("hyper waits for ever");
         drop(sender);
         let _ = (server.await, client.await);
         reading
@@ -81,20 +139,33 @@ fn by_this(request: RequestKind, bytes: &[u8]) -> OracleResponse {
 fn responses_are_read_as_hyper_reads_them_but_for_those_listed() {
     let (runtime, mut listed) = (runtime(), Vec::new());
     for case in CORPUS {
-        let (this, hyper) =
-            (by_this(case.request, case.bytes.as_bytes()), by_hyper(&runtime, case.request, case.bytes.as_bytes()));
+        let (this, hyper) = (
+            by_this(case.request, case.bytes.as_bytes()),
+            by_hyper(&runtime, case.request, case.bytes.as_bytes()),
+        );
         if this == hyper {
             continue;
         }
-        let row = STRICTER.iter().position(|(part, ..)| case.bytes.contains(part));
+        let row = STRICTER
+            .iter()
+            .position(|(part, ..)| case.bytes.contains(part));
         let row = row.unwrap_or_else(|| panic!("{:?} is {this:?}, to hyper {hyper:?}", case.bytes));
         let content = hyper.map(|(_, content)| String::from_utf8(content).unwrap());
-        assert_eq!((this, content.as_deref()), (None, Some(STRICTER[row].1)), "{:?}", case.bytes);
+        assert_eq!(
+            (this, content.as_deref()),
+            (None, Some(STRICTER[row].1)),
+            "{:?}",
+            case.bytes
+        );
         listed.push(row);
     }
     listed.sort_unstable();
     listed.dedup();
-    assert_eq!(listed, (0..STRICTER.len()).collect::<Vec<_>>(), "rows that hyper refuses, too");
+    assert_eq!(
+        listed,
+        (0..STRICTER.len()).collect::<Vec<_>>(),
+        "rows that hyper refuses, too"
+    );
 }
 
 proptest! {

@@ -16,7 +16,12 @@ fn each_response_is_read_as_listed() {
         let heard = heard(case);
         let status = heard.head.as_ref().map_or(0, |(status, _)| *status);
         let content = String::from_utf8_lossy(&heard.content);
-        assert_eq!((status, &*content, heard.end), (case.status, case.content, case.end), "{:?}", case.bytes);
+        assert_eq!(
+            (status, &*content, heard.end),
+            (case.status, case.content, case.end),
+            "{:?}",
+            case.bytes
+        );
     }
 }
 
@@ -27,10 +32,20 @@ fn every_cut_of_every_response_gives_the_same_events() {
         for first in 0..=bytes.len() {
             for second in first..=bytes.len() {
                 let parts = [&bytes[..first], &bytes[first..second], &bytes[second..]];
-                assert_eq!(decode(case.request, parts), whole, "{:?} cut at {first} and {second}", case.bytes);
+                assert_eq!(
+                    decode(case.request, parts),
+                    whole,
+                    "{:?} cut at {first} and {second}",
+                    case.bytes
+                );
             }
         }
-        assert_eq!(decode(case.request, bytes.chunks(1)), whole, "{:?} byte by byte", case.bytes);
+        assert_eq!(
+            decode(case.request, bytes.chunks(1)),
+            whole,
+            "{:?} byte by byte",
+            case.bytes
+        );
     }
 }
 
@@ -46,17 +61,29 @@ fn a_head_that_repeats_is_framed_by_its_own_request() {
     }
     let head = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n";
     let mut decoder = Decoder::new(RequestKind::Other);
-    for request in [RequestKind::Other, RequestKind::Other, RequestKind::Head, RequestKind::Head, RequestKind::Other] {
+    for request in [
+        RequestKind::Other,
+        RequestKind::Other,
+        RequestKind::Head,
+        RequestKind::Head,
+        RequestKind::Other,
+    ] {
         decoder.restart_for(request);
         let used = decoder.decode(head, &mut Repeats).unwrap();
-        assert_eq!((used, decoder.is_done()), (head.len(), request == RequestKind::Head), "{request:?}");
+        assert_eq!(
+            (used, decoder.is_done()),
+            (head.len(), request == RequestKind::Head),
+            "{request:?}"
+        );
     }
 }
 
 #[test]
 fn a_malformed_line_is_reported_at_its_end_though_the_connection_goes_on() {
     for case in CORPUS {
-        let ResponseEnd::Malformed(why) = case.end else { continue };
+        let ResponseEnd::Malformed(why) = case.end else {
+            continue;
+        };
         // Up to the end of a line, or all of it: nothing has to follow.
         let (mut decoder, mut sink, mut kept) = (Decoder::new(case.request), Ignore, Vec::new());
         let lines = case.bytes.split_inclusive('\n').chain(["\n"]);
@@ -84,9 +111,14 @@ impl Sink for Ignore {
     fn content(&mut self, _: &[u8]) {}
 }
 
-/// Read `start` and then `part` as often as it takes until the decoder refuses, and return the reason and the bytes read.
+/// Read `start` and then `part` as often as it takes until the decoder refuses, and return the
+/// reason and the bytes read.
 fn refused(start: &str, part: &str) -> (Malformed, usize) {
-    let (mut decoder, mut kept, mut read) = (Decoder::new(RequestKind::Other), start.as_bytes().to_vec(), start.len());
+    let (mut decoder, mut kept, mut read) = (
+        Decoder::new(RequestKind::Other),
+        start.as_bytes().to_vec(),
+        start.len(),
+    );
     while read < 1 << 20 {
         match decoder.decode(&kept, &mut Ignore) {
             Ok(used) => drop(kept.drain(..used)),
@@ -110,29 +142,79 @@ fn what_is_no_content_has_bounds() {
         ("", INTERIM, Malformed::TooManyInterim, 65 * INTERIM.len()),
         ("", "\r\n", Malformed::TooManyInterim, 65 * 2),
         ("", "\n", Malformed::TooManyInterim, 65),
-        (HEAD, "a: b\r\n", Malformed::Head(httparse::Error::TooManyHeaders), HEAD.len() + (MOST_FIELDS + 1) * 6),
+        (
+            HEAD,
+            "a: b\r\n",
+            Malformed::Head(httparse::Error::TooManyHeaders),
+            HEAD.len() + (MOST_FIELDS + 1) * 6,
+        ),
         (HEAD, "a", Malformed::HeadTooLong, MOST_HEAD_BYTES),
-        (HEAD, &long_line, Malformed::HeadTooLong, MOST_HEAD_BYTES + long_line.len()),
-        ("", &long_interim, Malformed::HeadTooLong, MOST_HEAD_BYTES + long_interim.len()),
+        (
+            HEAD,
+            &long_line,
+            Malformed::HeadTooLong,
+            MOST_HEAD_BYTES + long_line.len(),
+        ),
+        (
+            "",
+            &long_interim,
+            Malformed::HeadTooLong,
+            MOST_HEAD_BYTES + long_interim.len(),
+        ),
         (CHUNKED, "0", Malformed::LongChunkSize, CHUNKED.len() + 17),
-        (&chunk("1;"), "x", Malformed::ChunkExtensions, CHUNKED.len() + (16 << 10) + 2),
-        (CHUNKED, "1;a=b\r\nx\r\n", Malformed::ChunkExtensions, CHUNKED.len() + (16 << 10) * 10 / 3 + 10),
-        (CHUNKED, "000000000000001   \t  \r\nx\r\n", Malformed::Padding, CHUNKED.len() + (128 << 10) * 26 / 17 + 26),
-        (&chunk("0\r\n"), "a: b\r\n", Malformed::Trailers, CHUNKED.len() + 3 + (MOST_FIELDS + 1) * 6),
-        (&chunk("0\r\n"), "a", Malformed::Trailers, CHUNKED.len() + 3 + (16 << 10)),
+        (
+            &chunk("1;"),
+            "x",
+            Malformed::ChunkExtensions,
+            CHUNKED.len() + (16 << 10) + 2,
+        ),
+        (
+            CHUNKED,
+            "1;a=b\r\nx\r\n",
+            Malformed::ChunkExtensions,
+            CHUNKED.len() + (16 << 10) * 10 / 3 + 10,
+        ),
+        (
+            CHUNKED,
+            "000000000000001   \t  \r\nx\r\n",
+            Malformed::Padding,
+            CHUNKED.len() + (128 << 10) * 26 / 17 + 26,
+        ),
+        (
+            &chunk("0\r\n"),
+            "a: b\r\n",
+            Malformed::Trailers,
+            CHUNKED.len() + 3 + (MOST_FIELDS + 1) * 6,
+        ),
+        (
+            &chunk("0\r\n"),
+            "a",
+            Malformed::Trailers,
+            CHUNKED.len() + 3 + (16 << 10),
+        ),
     ] {
         let (found, read) = refused(start, part);
         assert_eq!(found, why, "{part:.20?}");
-        assert!(read <= bytes && read + 2 * part.len() + 1 > bytes, "{part:.20?}: {read} of {bytes} bytes");
+        assert!(
+            read <= bytes && read + 2 * part.len() + 1 > bytes,
+            "{part:.20?}: {read} of {bytes} bytes"
+        );
     }
 }
 
 #[test]
 fn a_long_response_in_single_bytes_of_content_is_read() {
-    let body =
-        ["HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n", &"1\r\nx\r\n".repeat(100_000), "0\r\n\r\n"].concat();
+    let body = [
+        "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n",
+        &"1\r\nx\r\n".repeat(100_000),
+        "0\r\n\r\n",
+    ]
+    .concat();
     let heard = decode(RequestKind::Other, body.as_bytes().chunks(1_000));
-    assert_eq!((heard.content.len(), heard.end), (100_000, ResponseEnd::Kept(0)));
+    assert_eq!(
+        (heard.content.len(), heard.end),
+        (100_000, ResponseEnd::Kept(0))
+    );
 }
 
 #[test]
@@ -140,7 +222,11 @@ fn a_repeated_head_is_recognised_and_any_other_parsed() {
     struct Count(u32);
     impl Sink for Count {
         fn head(&mut self, status: u16, _: HeaderFields<'_>) -> Repetition {
-            if status == 429 { Repetition::Refused } else { Repetition::Allowed }
+            if status == 429 {
+                Repetition::Refused
+            } else {
+                Repetition::Allowed
+            }
         }
         fn repeated_head(&mut self) {
             self.0 += 1;
@@ -151,23 +237,44 @@ fn a_repeated_head_is_recognised_and_any_other_parsed() {
         let (mut decoder, mut count) = (Decoder::new(RequestKind::Other), Count(0));
         for response in responses {
             decoder.restart();
-            assert_eq!(decoder.decode(response.as_bytes(), &mut count), Ok(response.len()), "{response:?}");
+            assert_eq!(
+                decoder.decode(response.as_bytes(), &mut count),
+                Ok(response.len()),
+                "{response:?}"
+            );
         }
         count.0
     };
     let repeated = |first: &str, next: &str| recognised(&[first, next]) == 1;
-    let sized =
-        |fields: &str, body: &str| format!("HTTP/1.1 200 OK\r\ncontent-length: {}{fields}\r\n\r\n{body}", body.len());
+    let sized = |fields: &str, body: &str| {
+        format!(
+            "HTTP/1.1 200 OK\r\ncontent-length: {}{fields}\r\n\r\n{body}",
+            body.len()
+        )
+    };
     let chunked = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n";
-    assert!(repeated(&sized("\r\na: b", "ok"), &sized("\r\na: b", "longer than before")));
+    assert!(repeated(
+        &sized("\r\na: b", "ok"),
+        &sized("\r\na: b", "longer than before")
+    ));
     assert!(repeated(&sized("", ""), &sized("", "")) && repeated(chunked, chunked));
-    assert!(!repeated(&sized("\r\na: b", "ok"), &sized("\r\na: c", "ok")));
+    assert!(!repeated(
+        &sized("\r\na: b", "ok"),
+        &sized("\r\na: c", "ok")
+    ));
     let refused = "HTTP/1.1 429 \r\ncontent-length: 0\r\n\r\n";
     assert!(!repeated(refused, refused));
     // A head that is not kept leaves none of the one before it.
-    let (kept, long) = (sized("", "ok"), sized(&format!("\r\na: {}", "b".repeat(2_000)), ""));
+    let (kept, long) = (
+        sized("", "ok"),
+        sized(&format!("\r\na: {}", "b".repeat(2_000)), ""),
+    );
     for other in [refused, &long] {
-        assert_eq!(recognised(&[&kept, other, &kept, &kept, other, other, &kept]), 1, "{other:.40?}");
+        assert_eq!(
+            recognised(&[&kept, other, &kept, &kept, other, other, &kept]),
+            1,
+            "{other:.40?}"
+        );
     }
 }
 
@@ -180,17 +287,27 @@ fn a_field_that_is_folded_at_any_space_is_read_as_the_whole_line() {
         for fold in ["\r\n ", "\r\n\t", "\n ", "\r\n \r\n "] {
             let folded = [&whole[..at], fold, &whole[at + 1..]].concat();
             let (mut heard, mut expected) = (read(&folded), read(whole));
-            for head in [&mut heard, &mut expected].into_iter().filter_map(|heard| heard.head.as_mut()) {
+            for head in [&mut heard, &mut expected]
+                .into_iter()
+                .filter_map(|heard| heard.head.as_mut())
+            {
                 // One or more spaces, or a tab, stand for each fold.
                 for (_, value) in &mut head.1 {
-                    let words = value.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+                    let words = value
+                        .split(u8::is_ascii_whitespace)
+                        .filter(|word| !word.is_empty());
                     *value = words.collect::<Vec<_>>().join(&b' ');
                 }
             }
             assert_eq!(heard, expected, "{folded:?}");
             check_sequence(
                 RequestKind::Other,
-                &[folded.as_bytes(), whole.as_bytes(), folded.as_bytes(), folded.as_bytes()],
+                &[
+                    folded.as_bytes(),
+                    whole.as_bytes(),
+                    folded.as_bytes(),
+                    folded.as_bytes(),
+                ],
             );
         }
     }
@@ -198,8 +315,15 @@ fn a_field_that_is_folded_at_any_space_is_read_as_the_whole_line() {
 
 #[test]
 fn interim_answers_up_to_the_bound_are_passed_over() {
-    let answer = ["HTTP/1.1 103\r\n\r\n".repeat(64), "HTTP/1.1 204\r\n\r\n".to_owned()].concat();
-    assert_eq!(decode(RequestKind::Other, [answer.as_bytes()]).end, ResponseEnd::Kept(0));
+    let answer = [
+        "HTTP/1.1 103\r\n\r\n".repeat(64),
+        "HTTP/1.1 204\r\n\r\n".to_owned(),
+    ]
+    .concat();
+    assert_eq!(
+        decode(RequestKind::Other, [answer.as_bytes()]).end,
+        ResponseEnd::Kept(0)
+    );
 }
 
 /// A response of the corpus with some of its bytes replaced by others that matter.
@@ -209,7 +333,13 @@ pub(super) fn near_responses() -> impl Strategy<Value = (RequestKind, Vec<u8>)> 
 
 /// A response of the corpus, the same with some bytes replaced, and once more with others.
 fn near_pairs() -> impl Strategy<Value = (RequestKind, Vec<u8>, Vec<u8>)> {
-    let one = || (any::<prop::sample::Index>(), 0..3_usize, "(\r\n|[\r\n\0 :;,]|[0-9a-f]|.){0,2}");
+    let one = || {
+        (
+            any::<prop::sample::Index>(),
+            0..3_usize,
+            "(\r\n|[\r\n\0 :;,]|[0-9a-f]|.){0,2}",
+        )
+    };
     let edits = || prop::collection::vec(one(), 0..4);
     (prop::sample::select(CORPUS), edits(), edits()).prop_map(|(case, first, second)| {
         let changed = |mut bytes: Vec<u8>, list: Vec<(prop::sample::Index, usize, String)>| {

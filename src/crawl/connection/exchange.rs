@@ -17,11 +17,12 @@ use crate::crawl::header_fields::HeaderFields;
 use crate::crawl::redirects;
 use crate::crawl::{Content, HoldHeader};
 
-/// Bytes that one turn of a task may read and write: two milliseconds at the worst case of some 30 ns each.
+/// Bytes that one turn of a task may read and write: two milliseconds at the worst case of some 30
+/// ns each.
 pub(super) const TURN_BYTES: usize = 64 << 10;
 
-/// Bytes that a read or a write counts for at least, so that a turn has at most 64 of them. Tokio's budget is 128, so the timer of
-/// the deadline is always polled.
+/// Bytes that a read or a write counts for at least, so that a turn has at most 64 of them. Tokio's
+/// budget is 128, so the timer of the deadline is always polled.
 const STEP_BYTES: usize = 1 << 10;
 
 /// The times of an exchange.
@@ -127,7 +128,11 @@ impl Sink for Response<'_, '_> {
         if let Some((jar, request)) = self.cookies {
             is_repeatable &= !jar.borrow_mut().store(fields, request, wall_time());
         }
-        if is_repeatable { Repetition::Allowed } else { Repetition::Refused }
+        if is_repeatable {
+            Repetition::Allowed
+        } else {
+            Repetition::Refused
+        }
     }
 
     fn repeated_head(&mut self) {
@@ -150,16 +155,32 @@ impl Exchange<'_, '_> {
         self.left = self.left.saturating_sub(bytes.max(STEP_BYTES));
     }
 
-    /// Return a failure of this kind, or of the write error if the connection closed before a response. Notes its details: the rule that
-    /// the response broke, or the content that arrived.
-    pub(super) fn broken(&self, kind: ErrorKind, status: Option<u16>, received: Option<Received>) -> ExchangeFailure {
+    /// Return a failure of this kind, or of the write error if the connection closed before a
+    /// response. Notes its details: the rule that the response broke, or the content that arrived.
+    pub(super) fn broken(
+        &self,
+        kind: ErrorKind,
+        status: Option<u16>,
+        received: Option<Received>,
+    ) -> ExchangeFailure {
         let kind = match self.writing {
             Writing::Failed(failed) if kind == ErrorKind::Closed => failed,
             _ => kind,
         };
-        let is_cut = matches!(kind, ErrorKind::Incomplete | ErrorKind::Reset | ErrorKind::Timeout);
-        let of_content = || received.filter(|_| is_cut).map(|received| received.to_string());
-        if let Some(details) = self.malformed.map(|rule| rule.to_string()).or_else(of_content) {
+        let is_cut = matches!(
+            kind,
+            ErrorKind::Incomplete | ErrorKind::Reset | ErrorKind::Timeout
+        );
+        let of_content = || {
+            received
+                .filter(|_| is_cut)
+                .map(|received| received.to_string())
+        };
+        if let Some(details) = self
+            .malformed
+            .map(|rule| rule.to_string())
+            .or_else(of_content)
+        {
             self.watch.flight.explain(kind, details);
         }
         ExchangeFailure::Broken(Broken { kind, status })

@@ -1,6 +1,7 @@
 //! Read buffer of a connection: bytes that are not decoded yet.
 //!
-//! It grows only for a long head, which the decoder refuses at [`MOST_HEAD_BYTES`](crate::crawl::codec::MOST_HEAD_BYTES).
+//! It grows only for a long head, which the decoder refuses at
+//! [`MOST_HEAD_BYTES`](crate::crawl::codec::MOST_HEAD_BYTES).
 
 use std::io;
 use std::pin::Pin;
@@ -26,7 +27,11 @@ pub(super) struct Input {
 
 impl Input {
     pub(super) fn new() -> Self {
-        Self { bytes: vec![0; FIRST_BYTES], start: 0, end: 0 }
+        Self {
+            bytes: vec![0; FIRST_BYTES],
+            start: 0,
+            end: 0,
+        }
     }
 
     /// Bytes that are not decoded yet.
@@ -46,10 +51,12 @@ impl Input {
         cx: &mut Context<'_>,
         most: usize,
     ) -> Poll<io::Result<usize>> {
-        self.poll_fill(most, |part| Pin::new(&mut *stream).poll_read(cx, part)).map_ok(|(read, ())| read)
+        self.poll_fill(most, |part| Pin::new(&mut *stream).poll_read(cx, part))
+            .map_ok(|(read, ())| read)
     }
 
-    /// As [`poll_read`](Self::poll_read), and return how long the last of these bytes lay unread in the kernel, ns, if that is known.
+    /// As [`poll_read`](Self::poll_read), and return how long the last of these bytes lay unread in
+    /// the kernel, ns, if that is known.
     pub(super) fn poll_read_stamped<S: Stream>(
         &mut self,
         stream: &mut S,

@@ -7,12 +7,16 @@ use std::time::Duration;
 use bytes::Bytes;
 use crawlmark_harness::clock::Clock;
 use crawlmark_harness::workload::Flight;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, ReadBuf, duplex};
+use tokio::io::{
+    AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, ReadBuf, duplex,
+};
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::task::spawn_local;
 
 use super::super::expect::Checker;
-use super::super::{CrawlOptions, Expectations, HttpSettings, RequestShape, Reuse, Targets, Template};
+use super::super::{
+    CrawlOptions, Expectations, HttpSettings, RequestShape, Reuse, Targets, Template,
+};
 use super::*;
 
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
@@ -47,7 +51,12 @@ impl<S: Stream> Pair<S> {
             options: CrawlOptions::default(),
         };
         let connection = Connection::new(near, &spec);
-        Self { connection, far, clock: Clock::start(), flight: Flight::default() }
+        Self {
+            connection,
+            far,
+            clock: Clock::start(),
+            flight: Flight::default(),
+        }
     }
 
     /// Send a request with `body`, within a second.
@@ -55,9 +64,17 @@ impl<S: Stream> Pair<S> {
         let checker = Checker::new(Expectations::default());
         let sent = self.clock.now();
         let deadline = sent.plus(Duration::from_secs(1));
-        let watch = Watch { clock: self.clock, sent, deadline, flight: &self.flight, is_sampled: true };
+        let watch = Watch {
+            clock: self.clock,
+            sent,
+            deadline,
+            flight: &self.flight,
+            is_sampled: true,
+        };
         *self.connection.output().0 = REQUEST.to_vec();
-        self.connection.exchange(body, &mut checker.for_item(1), &watch).await
+        self.connection
+            .exchange(body, &mut checker.for_item(1), &watch)
+            .await
     }
 
     /// True if the connection may carry another request.
@@ -88,8 +105,8 @@ impl Pair {
     }
 }
 
-/// A stream in memory whose target answers once it has received `after` bytes of the request, and accepts no more before that: `first`
-/// bytes of the answer, and the rest when it is read again.
+/// A stream in memory whose target answers once it has received `after` bytes of the request, and
+/// accepts no more before that: `first` bytes of the answer, and the rest when it is read again.
 #[derive(Debug)]
 struct Split {
     after: usize,
@@ -103,11 +120,19 @@ struct Split {
 impl Stream for Split {}
 
 impl AsyncRead for Split {
-    fn poll_read(mut self: Pin<&mut Self>, _: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         if self.received < self.after || self.sent == self.answer.len() {
             return Poll::Pending;
         }
-        let end = if self.sent < self.first { self.first } else { self.answer.len() };
+        let end = if self.sent < self.first {
+            self.first
+        } else {
+            self.answer.len()
+        };
         buffer.put_slice(&self.answer[self.sent..end]);
         self.sent = end;
         Poll::Ready(Ok(()))
@@ -115,14 +140,26 @@ impl AsyncRead for Split {
 }
 
 impl AsyncWrite for Split {
-    fn poll_write(mut self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
         let room = (self.after - self.received).min(bytes.len());
         self.received += room;
-        if room == 0 { Poll::Pending } else { Poll::Ready(Ok(room)) }
+        if room == 0 {
+            Poll::Pending
+        } else {
+            Poll::Ready(Ok(room))
+        }
     }
 
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.received == self.request { Poll::Ready(Ok(())) } else { Poll::Pending }
+        if self.received == self.request {
+            Poll::Ready(Ok(()))
+        } else {
+            Poll::Pending
+        }
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -133,7 +170,12 @@ impl AsyncWrite for Split {
 /// Run `test` in virtual time.
 fn run(test: impl Future<Output = ()>) {
     let mut builder = Builder::new_current_thread();
-    builder.enable_time().start_paused(true).build_local(LocalOptions::default()).unwrap().block_on(test);
+    builder
+        .enable_time()
+        .start_paused(true)
+        .build_local(LocalOptions::default())
+        .unwrap()
+        .block_on(test);
 }
 
 fn broken(kind: ErrorKind, status: Option<u16>) -> ExchangeFailure {
@@ -155,11 +197,22 @@ fn a_connection_that_ended_or_spoke_at_rest_is_not_used_again() {
                 pair.far.write_all(unasked).await.unwrap();
             }
             let spoke = u64::from(!unasked.is_empty());
-            let why = if unasked.is_empty() { Unusable::Ended(ErrorKind::Closed) } else { Unusable::Spoke };
+            let why = if unasked.is_empty() {
+                Unusable::Ended(ErrorKind::Closed)
+            } else {
+                Unusable::Spoke
+            };
             pair.connection.recheck();
-            assert_eq!(pair.exchange(b"").await.unwrap_err(), ExchangeFailure::NotSent(why));
             assert_eq!(
-                (pair.flight.take_asides().unsolicited, pair.connection.traffic().sent, pair.is_open()),
+                pair.exchange(b"").await.unwrap_err(),
+                ExchangeFailure::NotSent(why)
+            );
+            assert_eq!(
+                (
+                    pair.flight.take_asides().unsolicited,
+                    pair.connection.traffic().sent,
+                    pair.is_open()
+                ),
                 (spoke, 0, false)
             );
         }
@@ -171,14 +224,35 @@ fn an_answer_counts_from_the_first_byte_of_its_request_on_however_both_are_split
     const BODY: &[u8] = b"a body";
     run(async {
         let request = REQUEST.len() + BODY.len();
-        for (after, first) in (0..=request).flat_map(|after| (1..=OK.len()).map(move |first| (after, first))) {
-            let near = Split { after, request, received: 0, answer: OK, first, sent: 0 };
+        for (after, first) in
+            (0..=request).flat_map(|after| (1..=OK.len()).map(move |first| (after, first)))
+        {
+            let near = Split {
+                after,
+                request,
+                received: 0,
+                answer: OK,
+                first,
+                sent: 0,
+            };
             let mut pair = Pair::over(near, duplex(1).1);
             let answer = pair.exchange(BODY).await.map(|attempt| attempt.status);
-            let expected = if after == 0 { Err(ExchangeFailure::NotSent(Unusable::Spoke)) } else { Ok(Some(200)) };
-            assert_eq!(answer, expected, "{after} of {request} bytes, {first} of {}", OK.len());
+            let expected = if after == 0 {
+                Err(ExchangeFailure::NotSent(Unusable::Spoke))
+            } else {
+                Ok(Some(200))
+            };
+            assert_eq!(
+                answer,
+                expected,
+                "{after} of {request} bytes, {first} of {}",
+                OK.len()
+            );
             assert_eq!(pair.flight.take_asides().unsolicited, u64::from(after == 0));
-            assert_eq!((pair.connection.traffic().sent, pair.is_open()), (after as u64, after == request));
+            assert_eq!(
+                (pair.connection.traffic().sent, pair.is_open()),
+                (after as u64, after == request)
+            );
         }
     });
 }
@@ -189,7 +263,9 @@ fn an_answer_too_many_ends_its_connection_and_is_counted_once_however_it_is_spli
         for at in 0..=OK.len() {
             let mut pair = Pair::open(4_096);
             let both = [OK, &OK[..at]].concat();
-            pair.exchange_for(Box::leak(both.into_boxed_slice())).await.unwrap();
+            pair.exchange_for(Box::leak(both.into_boxed_slice()))
+                .await
+                .unwrap();
             pair.far.write_all(&OK[at..]).await.unwrap();
             assert!(!pair.is_open(), "{at}");
             assert_eq!(pair.flight.take_asides().unsolicited, 1, "{at}");
@@ -201,8 +277,18 @@ fn an_answer_too_many_ends_its_connection_and_is_counted_once_however_it_is_spli
 fn a_failure_says_which_rule_was_broken_or_how_much_of_the_body_arrived() {
     run(async {
         for (answer, kind, status, details) in [
-            ("HTTP/1.1 200 OK\r\ncontent-length: 300\r\n\r\nabc", ErrorKind::Incomplete, Some(200), "3 of 300 bytes"),
-            ("HTTP/1.1 200 OK\r\ncontent-length: 300\r\n\r\n", ErrorKind::Incomplete, Some(200), "0 of 300 bytes"),
+            (
+                "HTTP/1.1 200 OK\r\ncontent-length: 300\r\n\r\nabc",
+                ErrorKind::Incomplete,
+                Some(200),
+                "3 of 300 bytes",
+            ),
+            (
+                "HTTP/1.1 200 OK\r\ncontent-length: 300\r\n\r\n",
+                ErrorKind::Incomplete,
+                Some(200),
+                "0 of 300 bytes",
+            ),
             (
                 "HTTP/1.1 404 No\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n",
                 ErrorKind::Incomplete,
@@ -215,7 +301,12 @@ fn a_failure_says_which_rule_was_broken_or_how_much_of_the_body_arrived() {
                 Some(200),
                 "the chunk size is not hexadecimal",
             ),
-            ("SSH-2.0-OpenSSH_9.6\r\n", ErrorKind::Malformed, None, "the head cannot be read: invalid HTTP version"),
+            (
+                "SSH-2.0-OpenSSH_9.6\r\n",
+                ErrorKind::Malformed,
+                None,
+                "the head cannot be read: invalid HTTP version",
+            ),
             ("HTTP/1.1 200 OK", ErrorKind::Closed, None, ""),
         ] {
             let mut pair = Pair::open(4_096);
@@ -225,9 +316,17 @@ fn a_failure_says_which_rule_was_broken_or_how_much_of_the_body_arrived() {
                 assert!(far.read(&mut [0; 4_096]).await.unwrap() > 0);
                 far.write_all(answer.as_bytes()).await.unwrap();
             });
-            assert_eq!(pair.exchange(b"").await.unwrap_err(), broken(kind, status), "{answer:?}");
+            assert_eq!(
+                pair.exchange(b"").await.unwrap_err(),
+                broken(kind, status),
+                "{answer:?}"
+            );
             let explained = pair.flight.take_explanation();
-            assert_eq!(explained, (!details.is_empty()).then(|| (kind, details.to_owned())), "{answer:?}");
+            assert_eq!(
+                explained,
+                (!details.is_empty()).then(|| (kind, details.to_owned())),
+                "{answer:?}"
+            );
         }
     });
 }
@@ -239,13 +338,24 @@ fn what_is_behind_an_answer_ends_its_connection() {
             (OK, true),
             (b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok\n", false),
             (b"HTTP/1.1 204 No Content\r\n\r\n", true),
-            (b"HTTP/1.1 204 No Content\r\n\r\nHTTP/1.1 204 No Content\r\n\r\n", false),
-            (b"HTTP/1.1 204 No Content\r\nconnection: close\r\n\r\n", false),
+            (
+                b"HTTP/1.1 204 No Content\r\n\r\nHTTP/1.1 204 No Content\r\n\r\n",
+                false,
+            ),
+            (
+                b"HTTP/1.1 204 No Content\r\nconnection: close\r\n\r\n",
+                false,
+            ),
             (b"HTTP/1.0 204 No Content\r\n\r\n", false),
         ] {
             let mut pair = Pair::open(4_096);
             pair.exchange_for(answer).await.unwrap();
-            assert_eq!(pair.is_open(), is_open, "{}", String::from_utf8_lossy(answer));
+            assert_eq!(
+                pair.is_open(),
+                is_open,
+                "{}",
+                String::from_utf8_lossy(answer)
+            );
             assert_eq!(pair.connection.traffic().received, answer.len() as u64);
         }
     });
@@ -258,7 +368,11 @@ fn a_long_body_meets_an_early_answer_without_waiting_for_each_other() {
         let mut pair = Pair::open(64);
         let (_, mut far) = duplex(1);
         std::mem::swap(&mut pair.far, &mut far);
-        let answer = [&b"HTTP/1.1 200 OK\r\ncontent-length: 5000\r\n\r\n"[..], &[b'x'; 5_000]].concat();
+        let answer = [
+            &b"HTTP/1.1 200 OK\r\ncontent-length: 5000\r\n\r\n"[..],
+            &[b'x'; 5_000],
+        ]
+        .concat();
         let server = spawn_local(async move {
             far.read_exact(&mut [0; 10]).await.unwrap();
             far.write_all(&answer).await.unwrap();
@@ -279,8 +393,14 @@ fn a_long_body_meets_an_early_answer_without_waiting_for_each_other() {
 fn a_request_that_cannot_be_written_whole_may_have_an_answer_all_the_same() {
     run(async {
         for (answer, expected) in [
-            (&b"HTTP/1.1 413 Too Large\r\ncontent-length: 0\r\n\r\n"[..], None),
-            (b"HTTP/1.1 413 Too Large\r\ncontent-length: 9\r\n\r\n", Some(broken(ErrorKind::Incomplete, Some(413)))),
+            (
+                &b"HTTP/1.1 413 Too Large\r\ncontent-length: 0\r\n\r\n"[..],
+                None,
+            ),
+            (
+                b"HTTP/1.1 413 Too Large\r\ncontent-length: 9\r\n\r\n",
+                Some(broken(ErrorKind::Incomplete, Some(413))),
+            ),
             (b"HTTP/1.1 413 Too", Some(broken(ErrorKind::Reset, None))),
         ] {
             let mut pair = Pair::open(64);
@@ -314,10 +434,22 @@ fn an_answer_that_never_ends_is_a_timeout_however_much_of_it_there_is() {
                 }
             });
             let began = pair.clock.now();
-            assert_eq!(pair.exchange(b"").await.unwrap_err(), broken(ErrorKind::Timeout, Some(200)));
-            assert!(pair.flight.take_explanation().unwrap().1.ends_with("bytes of an undeclared length"));
+            assert_eq!(
+                pair.exchange(b"").await.unwrap_err(),
+                broken(ErrorKind::Timeout, Some(200))
+            );
+            assert!(
+                pair.flight
+                    .take_explanation()
+                    .unwrap()
+                    .1
+                    .ends_with("bytes of an undeclared length")
+            );
             let took = Duration::from_nanos(pair.clock.now().since(began));
-            assert!(took >= Duration::from_secs(1) && took < Duration::from_millis(1_020), "{took:?}");
+            assert!(
+                took >= Duration::from_secs(1) && took < Duration::from_millis(1_020),
+                "{took:?}"
+            );
         }
     });
 }
@@ -333,11 +465,15 @@ fn each_exchange_of_a_connection_has_its_own_deadline() {
                 tokio::time::sleep(Duration::from_millis(rest)).await;
             }
             let began = pair.clock.now();
-            let ended =
-                tokio::time::timeout(Duration::from_secs(5), pair.exchange(b"")).await.expect("it has a deadline");
+            let ended = tokio::time::timeout(Duration::from_secs(5), pair.exchange(b""))
+                .await
+                .expect("it has a deadline");
             assert_eq!(ended.unwrap_err(), broken(ErrorKind::Timeout, None));
             let took = Duration::from_nanos(pair.clock.now().since(began));
-            assert!(took >= Duration::from_secs(1) && took < Duration::from_millis(1_003), "{took:?} after {rests:?}");
+            assert!(
+                took >= Duration::from_secs(1) && took < Duration::from_millis(1_003),
+                "{took:?} after {rests:?}"
+            );
         }
     });
 }

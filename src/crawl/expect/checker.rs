@@ -1,5 +1,6 @@
-//! Bodies, checked as they are read, without allocating per item. The connection feeds it. The hot path, as long as any
-//! whole body or an item is all that is expected; for anything else the body is kept until its end.
+//! Bodies, checked as they are read, without allocating per item. The connection feeds it. The hot
+//! path, as long as any whole body or an item is all that is expected; for anything else the body
+//! is kept until its end.
 
 use std::cell::RefCell;
 
@@ -13,7 +14,8 @@ use crate::crawl::head::HeadFacts;
 use crate::crawl::header_fields::HeaderFields;
 use crate::dataset::manifest::{Bodies, Saved};
 
-/// Memory for bodies longer than this is given back after use: what one answer needed, the next hardly will.
+/// Memory for bodies longer than this is given back after use: what one answer needed, the next
+/// hardly will.
 const KEPT_BYTES: usize = 1 << 20;
 
 /// Checks answers by what is expected.
@@ -29,7 +31,8 @@ pub(in crate::crawl) struct Checker {
     saver: Option<Saver>,
 }
 
-/// Different content types that a shard tells apart; those of later responses are left out of their records.
+/// Different content types that a shard tells apart; those of later responses are left out of their
+/// records.
 const MOST_CONTENT_TYPES: usize = 1_000;
 
 /// Bodies and content types for records.
@@ -67,7 +70,8 @@ enum Means {
     None,
     /// Against the item of this seed, part by part.
     Comparison(u64),
-    /// By what they were once they have ended: their length and start, and perhaps all of their bytes.
+    /// By what they were once they have ended: their length and start, and perhaps all of their
+    /// bytes.
     Examination(Keep),
 }
 
@@ -161,27 +165,54 @@ impl Checker {
         let means = match expectations.as_slice() {
             [] => Means::None,
             [Expect::Items(seed)] => Means::Comparison(*seed),
-            list if list.iter().all(|expect| matches!(expect, Expect::Status(_) | Expect::Length(_))) => {
+            list if list
+                .iter()
+                .all(|expect| matches!(expect, Expect::Status(_) | Expect::Length(_))) =>
+            {
                 Means::Examination(Keep::Length)
             }
             _ => Means::Examination(Keep::Bytes),
         };
-        Self { expectations, means, spare: RefCell::default(), last_bad: RefCell::default(), saver: None }
+        Self {
+            expectations,
+            means,
+            spare: RefCell::default(),
+            last_bad: RefCell::default(),
+            saver: None,
+        }
     }
 
     /// Keep each complete response until it is taken.
     pub(in crate::crawl) fn saving(self, saved: &Saved) -> Self {
         let max_body = usize::try_from(saved.max_body).unwrap_or(usize::MAX);
         let (content_types, last) = (RefCell::default(), RefCell::default());
-        Self { saver: Some(Saver { bodies: saved.bodies, max_body, content_types, last }), ..self }
+        Self {
+            saver: Some(Saver {
+                bodies: saved.bodies,
+                max_body,
+                content_types,
+                last,
+            }),
+            ..self
+        }
     }
 
-    /// Lend the last complete response to `use_it`, with its content type; none if there was none since the last call.
-    pub(in crate::crawl) fn with_last<T>(&self, use_it: impl FnOnce(Option<(&SavedResponse, &[u8])>) -> T) -> T {
-        let Some(saver) = &self.saver else { return use_it(None) };
-        let Some(last) = saver.last.borrow_mut().take() else { return use_it(None) };
+    /// Lend the last complete response to `use_it`, with its content type; none if there was none
+    /// since the last call.
+    pub(in crate::crawl) fn with_last<T>(
+        &self,
+        use_it: impl FnOnce(Option<(&SavedResponse, &[u8])>) -> T,
+    ) -> T {
+        let Some(saver) = &self.saver else {
+            return use_it(None);
+        };
+        let Some(last) = saver.last.borrow_mut().take() else {
+            return use_it(None);
+        };
         let types = saver.content_types.borrow();
-        let content_type = usize::from(last.content_type).checked_sub(1).and_then(|at| types.get(at));
+        let content_type = usize::from(last.content_type)
+            .checked_sub(1)
+            .and_then(|at| types.get(at));
         let used = use_it(Some((&last, content_type.map_or(&[], Vec::as_slice))));
         self.take_back(last.body);
         used
@@ -202,13 +233,36 @@ impl Checker {
             Means::Comparison(seed) => {
                 let mut bytes = self.lend();
                 items::write_body(seed, id, &mut bytes);
-                ExpectedBody::Bytes(Comparison { lender: self, bytes, compared: 0, same: true })
+                ExpectedBody::Bytes(Comparison {
+                    lender: self,
+                    bytes,
+                    compared: 0,
+                    same: true,
+                })
             }
-            Means::Examination(_) => ExpectedBody::All(Examination { lender: self, id, bytes: self.lend(), length: 0 }),
+            Means::Examination(_) => ExpectedBody::All(Examination {
+                lender: self,
+                id,
+                bytes: self.lend(),
+                length: 0,
+            }),
         };
-        let saves_bodies = self.saver.as_ref().is_some_and(|saver| saver.bodies != Bodies::None);
-        let saved = saves_bodies.then(|| KeptBody { bytes: self.lend(), length: 0 });
-        Expected { lender: self, body, is_bad: false, begin: Vec::new(), compressed: None, saved }
+        let saves_bodies = self
+            .saver
+            .as_ref()
+            .is_some_and(|saver| saver.bodies != Bodies::None);
+        let saved = saves_bodies.then(|| KeptBody {
+            bytes: self.lend(),
+            length: 0,
+        });
+        Expected {
+            lender: self,
+            body,
+            is_bad: false,
+            begin: Vec::new(),
+            compressed: None,
+            saved,
+        }
     }
 
     /// Take the start of the body of the last complete answer, if that was not good.
@@ -218,7 +272,11 @@ impl Checker {
 
     /// True if an answer of this status may be good.
     fn is_expected(&self, status: u16) -> bool {
-        self.expectations.statuses().map_or((200..=299).contains(&status), |statuses| statuses.contains(status))
+        self.expectations
+            .statuses()
+            .map_or((200..=299).contains(&status), |statuses| {
+                statuses.contains(status)
+            })
     }
 
     /// An empty buffer, with memory where an earlier body left some.
@@ -233,15 +291,26 @@ impl Expected<'_> {
     /// Note the status of the answer, before its body: the start of a bad answer's body is kept.
     pub(in crate::crawl) fn begin(&mut self, status: u16) {
         self.is_bad = !self.lender.is_expected(status);
-        if self.is_bad && self.lender.saver.as_ref().is_some_and(|saver| saver.bodies == Bodies::Good) {
+        if self.is_bad
+            && self
+                .lender
+                .saver
+                .as_ref()
+                .is_some_and(|saver| saver.bodies == Bodies::Good)
+        {
             self.lender.take_back(self.saved.take());
         }
     }
 
-    /// Return the number of the content type of a response that is saved; 0 if it has none, or is not saved.
+    /// Return the number of the content type of a response that is saved; 0 if it has none, or is
+    /// not saved.
     pub(in crate::crawl) fn content_type(&self, fields: HeaderFields<'_>) -> u16 {
-        let Some(saver) = &self.lender.saver else { return 0 };
-        let Some(value) = fields.all("content-type").next() else { return 0 };
+        let Some(saver) = &self.lender.saver else {
+            return 0;
+        };
+        let Some(value) = fields.all("content-type").next() else {
+            return 0;
+        };
         let mut types = saver.content_types.borrow_mut();
         let at = types.iter().position(|known| known == value).or_else(|| {
             (types.len() < MOST_CONTENT_TYPES).then(|| {
@@ -254,7 +323,10 @@ impl Expected<'_> {
 
     /// Have the body decoded. Call before its first part.
     pub(in crate::crawl) fn decode(&mut self, coding: Coding) {
-        self.compressed = (coding != Coding::Identity).then(|| Compressed { coding, bytes: self.lender.lend() });
+        self.compressed = (coding != Coding::Identity).then(|| Compressed {
+            coding,
+            bytes: self.lender.lend(),
+        });
     }
 
     /// Takes the next part of the body.
@@ -270,9 +342,13 @@ impl Expected<'_> {
     }
 
     /// Decode the body that was taken.
-    // Out of line: the decoders take 50 KiB of stack, every page of which would be touched for each answer, compressed or not.
+    // Out of line: the decoders take 50 KiB of stack, every page of which would be touched for each
+    // answer, compressed or not.
     #[inline(never)]
-    fn take_compressed(&mut self, Compressed { coding, bytes }: Compressed) -> Result<(), Unreadable> {
+    fn take_compressed(
+        &mut self,
+        Compressed { coding, bytes }: Compressed,
+    ) -> Result<(), Unreadable> {
         let length = bytes.len() as u64;
         let decoded = match length {
             // Without content, as in the answer to HEAD, a coding says nothing.
@@ -310,18 +386,25 @@ impl Expected<'_> {
 
     /// The verdict once the body has ended.
     pub(in crate::crawl) fn verdict(&mut self, head: &HeadFacts) -> CheckResult {
-        let unreadable = self.compressed.take().and_then(|body| self.take_compressed(body).err());
+        let unreadable = self
+            .compressed
+            .take()
+            .and_then(|body| self.take_compressed(body).err());
         let is_good = self.lender.is_expected(head.status);
         let is_met = match &self.body {
             ExpectedBody::Whole => true,
-            ExpectedBody::Bytes(comparison) => comparison.same && comparison.compared == comparison.bytes.len(),
+            ExpectedBody::Bytes(comparison) => {
+                comparison.same && comparison.compared == comparison.bytes.len()
+            }
             ExpectedBody::All(examination) => examination.is_body_met(head),
         };
         if self.begin.is_empty() && !is_met {
             let came = match &self.body {
                 ExpectedBody::Whole => &[],
                 // As far as it came, it was as expected.
-                ExpectedBody::Bytes(comparison) => &comparison.bytes[..comparison.compared.min(comparison.bytes.len())],
+                ExpectedBody::Bytes(comparison) => {
+                    &comparison.bytes[..comparison.compared.min(comparison.bytes.len())]
+                }
                 ExpectedBody::All(examination) => examination.bytes.as_slice(),
             };
             self.begin.extend_from_slice(&came[..came.len().min(KEPT)]);
@@ -332,11 +415,18 @@ impl Expected<'_> {
             *last_bad = std::mem::take(&mut self.begin);
         }
         if let Some(saver) = &self.lender.saver {
-            let last = SavedResponse { content_type: head.content_type, body: self.saved.take() };
+            let last = SavedResponse {
+                content_type: head.content_type,
+                body: self.saved.take(),
+            };
             *saver.last.borrow_mut() = Some(last);
         }
         CheckResult {
-            status: if is_good { Status::AsExpected } else { Status::Other },
+            status: if is_good {
+                Status::AsExpected
+            } else {
+                Status::Other
+            },
             body: match unreadable {
                 Some(why) => BodyCheck::Unreadable(why),
                 None if is_met => BodyCheck::AsExpected,
@@ -361,13 +451,17 @@ impl Examination<'_> {
     }
 
     fn is_body_met(&self, head: &HeadFacts) -> bool {
-        self.lender.expectations.as_slice().iter().all(|expect| match expect {
-            Expect::Whole | Expect::Status(_) => true,
-            Expect::Items(seed) => self.is_item(*seed),
-            Expect::Json => head.is_json && self.kept().is_some_and(is_json),
-            Expect::Matching(pattern) => self.kept().is_some_and(|body| pattern.is_in(body)),
-            Expect::Length(lengths) => lengths.contains(self.length),
-        })
+        self.lender
+            .expectations
+            .as_slice()
+            .iter()
+            .all(|expect| match expect {
+                Expect::Whole | Expect::Status(_) => true,
+                Expect::Items(seed) => self.is_item(*seed),
+                Expect::Json => head.is_json && self.kept().is_some_and(is_json),
+                Expect::Matching(pattern) => self.kept().is_some_and(|body| pattern.is_in(body)),
+                Expect::Length(lengths) => lengths.contains(self.length),
+            })
     }
 
     /// The whole body, unless it was too long to be kept.
@@ -392,14 +486,20 @@ fn is_json(body: &[u8]) -> bool {
 
 impl Drop for Comparison<'_> {
     fn drop(&mut self) {
-        self.lender.spare.borrow_mut().push(std::mem::take(&mut self.bytes));
+        self.lender
+            .spare
+            .borrow_mut()
+            .push(std::mem::take(&mut self.bytes));
     }
 }
 
 impl Drop for Examination<'_> {
     fn drop(&mut self) {
         if (1..=KEPT_BYTES).contains(&self.bytes.capacity()) {
-            self.lender.spare.borrow_mut().push(std::mem::take(&mut self.bytes));
+            self.lender
+                .spare
+                .borrow_mut()
+                .push(std::mem::take(&mut self.bytes));
         }
     }
 }

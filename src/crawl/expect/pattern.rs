@@ -6,7 +6,8 @@ use std::fmt;
 
 use regex::bytes::Regex;
 
-/// A regular expression over bytes, in the syntax of the crate `regex`. Two are the same when they are written the same.
+/// A regular expression over bytes, in the syntax of the crate `regex`. Two are the same when they
+/// are written the same.
 #[derive(Debug, Clone)]
 pub struct BodyRegex(Regex);
 
@@ -15,7 +16,9 @@ impl BodyRegex {
     pub(super) fn read(text: &str) -> Result<Self, String> {
         if text.is_empty() {
             // It would be found everywhere.
-            return Err("it is empty: write what is to be found, as in `regex:\"id\":\\d+`".to_owned());
+            return Err(
+                "it is empty: write what is to be found, as in `regex:\"id\":\\d+`".to_owned(),
+            );
         }
         Regex::new(text).map(Self).map_err(|error| {
             let said = error.to_string();

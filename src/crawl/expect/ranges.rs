@@ -4,8 +4,8 @@
 
 use std::fmt;
 
-/// Statuses, as in `200-299` or `200,404`: never an empty list, and all from 200 to 999. Those below are never an answer's
-/// last.
+/// Statuses, as in `200-299` or `200,404`: never an empty list, and all from 200 to 999. Those
+/// below are never an answer's last.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Statuses(Vec<(u16, u16)>);
 
@@ -21,7 +21,12 @@ impl Statuses {
     pub(super) const TOO_MANY_REQUESTS: u16 = 429;
 
     pub(in crate::crawl) fn read(text: &str) -> Option<Self> {
-        let status = |text: &str| number(text)?.try_into().ok().filter(|status| (200..=999).contains(status));
+        let status = |text: &str| {
+            number(text)?
+                .try_into()
+                .ok()
+                .filter(|status| (200..=999).contains(status))
+        };
         let range = |text: &str| {
             let (first, last) = text.split_once('-').unwrap_or((text, text));
             Some((status(first)?, status(last)?)).filter(|(first, last)| first <= last)
@@ -32,7 +37,9 @@ impl Statuses {
     /// True if `status` is one of them.
     #[must_use]
     pub fn contains(&self, status: u16) -> bool {
-        self.0.iter().any(|(first, last)| (*first..=*last).contains(&status))
+        self.0
+            .iter()
+            .any(|(first, last)| (*first..=*last).contains(&status))
     }
 
     /// True if `status` is listed by itself, and not only within a range.
@@ -61,7 +68,11 @@ impl Lengths {
 
 /// Digits and nothing else: no sign.
 fn number(text: &str) -> Option<u64> {
-    text.bytes().all(|byte| byte.is_ascii_digit()).then_some(text)?.parse().ok()
+    text.bytes()
+        .all(|byte| byte.is_ascii_digit())
+        .then_some(text)?
+        .parse()
+        .ok()
 }
 
 impl fmt::Display for Statuses {
@@ -95,7 +106,9 @@ mod tests {
     #[test]
     fn both_ends_are_included() {
         let statuses = Statuses::read("200-204,404").unwrap();
-        let good: Vec<u16> = (0..=u16::MAX).filter(|status| statuses.contains(*status)).collect();
+        let good: Vec<u16> = (0..=u16::MAX)
+            .filter(|status| statuses.contains(*status))
+            .collect();
         assert_eq!(good, [200, 201, 202, 203, 204, 404]);
         for (text, inside, outside) in [
             ("5", [5, 5], [4, 6]),
@@ -104,8 +117,14 @@ mod tests {
             ("1-", [1, u64::MAX], [0, 0]),
         ] {
             let lengths = Lengths::read(text).unwrap();
-            assert!(inside.iter().all(|length| lengths.contains(*length)), "{text}");
-            assert!(!outside.iter().any(|length| lengths.contains(*length)), "{text}");
+            assert!(
+                inside.iter().all(|length| lengths.contains(*length)),
+                "{text}"
+            );
+            assert!(
+                !outside.iter().any(|length| lengths.contains(*length)),
+                "{text}"
+            );
         }
     }
 }

@@ -1,7 +1,7 @@
 //! One request and its response on a stream of a connection. The hot path.
 //!
-//! Times: a request is sent when it is handed over, and its response arrives when the connection reads it, however long its task then
-//! waits for its turn.
+//! Times: a request is sent when it is handed over, and its response arrives when the connection
+//! reads it, however long its task then waits for its turn.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -57,12 +57,19 @@ enum ResponsePart {
 
 impl StreamSlot {
     pub(super) fn new(sender: SendRequest<Bytes>, shared: Rc<Shared>) -> Self {
-        Self { sender, shared, deadline: Deadline::new(), traffic: Traffic::default(), location: None }
+        Self {
+            sender,
+            shared,
+            deadline: Deadline::new(),
+            traffic: Traffic::default(),
+            location: None,
+        }
     }
 
     /// Return the reason why no further request may begin on it; none if one may.
     pub(in crate::crawl) fn unusable(&mut self, cx: &mut Context<'_>) -> Option<Unusable> {
-        let is_gone = self.shared.is_closing() || matches!(self.sender.poll_ready(cx), Poll::Ready(Err(_)));
+        let is_gone =
+            self.shared.is_closing() || matches!(self.sender.poll_ready(cx), Poll::Ready(Err(_)));
         is_gone.then(|| {
             self.shared.retire();
             Unusable::Ended(ErrorKind::Closed)
@@ -125,12 +132,19 @@ impl StreamSlot {
             }
             Err(error) => {
                 self.shared.retire();
-                return Err(ExchangeFailure::NotSent(Unusable::Ended(self.explained(&error, watch.flight))));
+                return Err(ExchangeFailure::NotSent(Unusable::Ended(
+                    self.explained(&error, watch.flight),
+                )));
             }
         };
         self.note(watch);
-        let mut incoming =
-            Incoming { part: ResponsePart::Head(response), head: None, content_bytes: 0, declared: None, expected };
+        let mut incoming = Incoming {
+            part: ResponsePart::Head(response),
+            head: None,
+            content_bytes: 0,
+            declared: None,
+            expected,
+        };
         let ended = std::future::poll_fn(|cx| match self.read(cx, &mut incoming, watch) {
             Poll::Pending if self.deadline.poll(cx, watch.clock) => Poll::Ready(Err(None)),
             polled => polled.map_err(Some),
@@ -140,12 +154,20 @@ impl StreamSlot {
         match (ended, incoming.head) {
             (Ok(()), Some(head)) => {
                 let attempt = answer::judge(&head, incoming.expected.verdict(&head), watch.flight);
-                Ok(Attempt { done: self.last_read(watch), ..attempt })
+                Ok(Attempt {
+                    done: self.last_read(watch),
+                    ..attempt
+                })
             }
-            (Ok(()), None) => Err(ExchangeFailure::Broken(Broken { kind: ErrorKind::Http2Protocol, status: None })),
-            (Err(error), head) => {
-                Err(self.failed((error, before), (head, incoming.content_bytes, incoming.declared), watch.flight))
-            }
+            (Ok(()), None) => Err(ExchangeFailure::Broken(Broken {
+                kind: ErrorKind::Http2Protocol,
+                status: None,
+            })),
+            (Err(error), head) => Err(self.failed(
+                (error, before),
+                (head, incoming.content_bytes, incoming.declared),
+                watch.flight,
+            )),
         }
     }
 
@@ -165,14 +187,28 @@ impl StreamSlot {
                     let status = response.status().as_u16();
                     let (held, content) = (self.shared.held, self.shared.content);
                     let facts = lent(response.headers(), |fields| {
-                        let coding = if content == Content::Decoded { Coding::of(fields) } else { Coding::Identity };
+                        let coding = if content == Content::Decoded {
+                            Coding::of(fields)
+                        } else {
+                            Coding::Identity
+                        };
                         let content_type = incoming.expected.content_type(fields);
-                        HeadFacts { content_type, coding, ..HeadFacts::read(status, fields, held) }
+                        HeadFacts {
+                            content_type,
+                            coding,
+                            ..HeadFacts::read(status, fields, held)
+                        }
                     });
                     if self.shared.is_following && redirects::is_redirect(status) {
-                        self.location = response.headers().get(LOCATION).map(|location| location.as_bytes().to_vec());
+                        self.location = response
+                            .headers()
+                            .get(LOCATION)
+                            .map(|location| location.as_bytes().to_vec());
                     }
-                    let declared = response.headers().get(CONTENT_LENGTH).and_then(|value| value.to_str().ok());
+                    let declared = response
+                        .headers()
+                        .get(CONTENT_LENGTH)
+                        .and_then(|value| value.to_str().ok());
                     incoming.declared = declared.and_then(|value| value.parse().ok());
                     incoming.expected.begin(status);
                     if content == Content::Decoded {
@@ -203,7 +239,12 @@ impl StreamSlot {
 
     fn note(&self, watch: &Watch<'_>) {
         let first_byte = self.traffic.first_byte;
-        watch.flight.note(InFlight { sent: watch.sent, first_byte, bytes_sent: 0, bytes_received: 0 });
+        watch.flight.note(InFlight {
+            sent: watch.sent,
+            first_byte,
+            bytes_sent: 0,
+            bytes_received: 0,
+        });
     }
 
     /// Return the kind of an error, and note its details.
@@ -215,7 +256,8 @@ impl StreamSlot {
         failure.kind
     }
 
-    /// Return the failure of a request; without an error, its time is over. `before` are the bytes that had passed before it.
+    /// Return the failure of a request; without an error, its time is over. `before` are the bytes
+    /// that had passed before it.
     fn failed(
         &self,
         (error, before): (Option<h2::Error>, [u64; 2]),
@@ -223,8 +265,12 @@ impl StreamSlot {
         flight: &Flight,
     ) -> ExchangeFailure {
         let ([written, read], [written_before, read_before]) = (self.shared.meter.passed(), before);
-        let kind = error.as_ref().map_or(ErrorKind::Timeout, |error| self.explained(error, flight));
-        let is_of_connection = error.as_ref().map_or(read == read_before, |error| error.is_io() || error.is_go_away());
+        let kind = error
+            .as_ref()
+            .map_or(ErrorKind::Timeout, |error| self.explained(error, flight));
+        let is_of_connection = error.as_ref().map_or(read == read_before, |error| {
+            error.is_io() || error.is_go_away()
+        });
         if is_of_connection {
             self.shared.retire();
         }
@@ -235,16 +281,29 @@ impl StreamSlot {
         if is_end && written == written_before {
             return ExchangeFailure::NotSent(Unusable::Ended(kind));
         }
-        let kind = if kind == ErrorKind::Closed && head.is_some() { ErrorKind::Incomplete } else { kind };
-        if head.is_some() && matches!(kind, ErrorKind::Incomplete | ErrorKind::Reset | ErrorKind::Timeout) {
+        let kind = if kind == ErrorKind::Closed && head.is_some() {
+            ErrorKind::Incomplete
+        } else {
+            kind
+        };
+        if head.is_some()
+            && matches!(
+                kind,
+                ErrorKind::Incomplete | ErrorKind::Reset | ErrorKind::Timeout
+            )
+        {
             flight.explain(kind, format!("{content_bytes} bytes of content"));
         }
         // The library does not say that the length is what is wrong.
         if let (ErrorKind::Http2Protocol, Some(error), Some(declared)) = (kind, &error, declared) {
-            let details =
-                format!("{error}; at least {content_bytes} bytes of content, of a content-length of {declared}");
+            let details = format!(
+                "{error}; at least {content_bytes} bytes of content, of a content-length of {declared}"
+            );
             flight.explain(kind, details);
         }
-        ExchangeFailure::Broken(Broken { kind, status: head.map(|head| head.status) })
+        ExchangeFailure::Broken(Broken {
+            kind,
+            status: head.map(|head| head.status),
+        })
     }
 }

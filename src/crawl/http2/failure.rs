@@ -1,4 +1,5 @@
-//! Errors of HTTP/2 by [`ErrorKind`], with details for people. The remedy for each kind is in `results/src/run/report/causes.rs`.
+//! Errors of HTTP/2 by [`ErrorKind`], with details for people. The remedy for each kind is in
+//! `results/src/run/report/causes.rs`.
 
 use std::io;
 
@@ -8,10 +9,12 @@ use h2::Reason;
 use super::meter::Meter;
 use crate::crawl::failure::Failure;
 
-/// Most times that a request goes again after GOAWAY. Each connection of a host may close while the request is on its way to it.
+/// Most times that a request goes again after GOAWAY. Each connection of a host may close while the
+/// request is on its way to it.
 const MOST_AFTER_GOAWAY: u32 = 16;
 
-/// Most times that a request goes again after its stream was refused: a target that goes on refusing is to be left alone.
+/// Most times that a request goes again after its stream was refused: a target that goes on
+/// refusing is to be left alone.
 const MOST_AFTER_REFUSAL: u32 = 2;
 
 /// True if the target had not begun the request (RFC 9113, 8.7).
@@ -37,22 +40,29 @@ pub(super) fn classify(error: &h2::Error, meter: &Meter) -> Failure {
     let (code, reason) = (u32::from(reason), reason.description());
     if let Some(error) = error.get_io() {
         return match error.kind() {
-            io::ErrorKind::ConnectionReset | io::ErrorKind::ConnectionAborted => Failure::new(ErrorKind::Reset, ""),
+            io::ErrorKind::ConnectionReset | io::ErrorKind::ConnectionAborted => {
+                Failure::new(ErrorKind::Reset, "")
+            }
             // How the library reports the end of a connection, and TLS one without `close_notify`.
-            io::ErrorKind::BrokenPipe | io::ErrorKind::UnexpectedEof => Failure::new(ErrorKind::Closed, ""),
+            io::ErrorKind::BrokenPipe | io::ErrorKind::UnexpectedEof => {
+                Failure::new(ErrorKind::Closed, "")
+            }
             _ => Failure::new(ErrorKind::Io, &error.to_string()),
         };
     }
     match (error.is_remote(), error.is_go_away(), error.reason()) {
-        (true, true, _) => {
-            Failure::new(ErrorKind::Http2GoAway, &format!("the target sent GOAWAY with code {code} ({reason})"))
-        }
-        (true, false, Some(Reason::REFUSED_STREAM)) => {
-            Failure::new(ErrorKind::Http2Refused, "the target refused the stream (REFUSED_STREAM)")
-        }
-        (true, false, _) => {
-            Failure::new(ErrorKind::Http2Reset, &format!("the target reset the stream with code {code} ({reason})"))
-        }
+        (true, true, _) => Failure::new(
+            ErrorKind::Http2GoAway,
+            &format!("the target sent GOAWAY with code {code} ({reason})"),
+        ),
+        (true, false, Some(Reason::REFUSED_STREAM)) => Failure::new(
+            ErrorKind::Http2Refused,
+            "the target refused the stream (REFUSED_STREAM)",
+        ),
+        (true, false, _) => Failure::new(
+            ErrorKind::Http2Reset,
+            &format!("the target reset the stream with code {code} ({reason})"),
+        ),
         (false, ..) => Failure::new(ErrorKind::Http2Protocol, &error.to_string()),
     }
 }
@@ -68,5 +78,8 @@ pub(super) fn of_greeting(error: &h2::Error, meter: &Meter) -> Failure {
 
 /// Failure of a connection that ended before the target's settings.
 pub(super) fn of_silence() -> Failure {
-    Failure::new(ErrorKind::Http2Protocol, "the target closed the connection before its HTTP/2 settings")
+    Failure::new(
+        ErrorKind::Http2Protocol,
+        "the target closed the connection before its HTTP/2 settings",
+    )
 }

@@ -1,5 +1,5 @@
-//! Byte stream of a connection that counts what passes, and notes when. It must not know what the bytes mean, but for the start of an
-//! answer of HTTP/1.
+//! Byte stream of a connection that counts what passes, and notes when. It must not know what the
+//! bytes mean, but for the start of an answer of HTTP/1.
 
 use std::cell::{Cell, RefCell};
 use std::io::{self, IoSlice};
@@ -52,7 +52,8 @@ impl Meter {
         [self.written.all.get(), self.read.all.get()]
     }
 
-    /// Take the bytes written and read that belong to no request yet: those of a connection are those of its requests, as they end.
+    /// Take the bytes written and read that belong to no request yet: those of a connection are
+    /// those of its requests, as they end.
     pub(super) fn take(&self) -> [u64; 2] {
         [self.written.take(), self.read.take()]
     }
@@ -93,7 +94,11 @@ pub(super) struct Metered<S> {
 
 impl<S> Metered<S> {
     pub(super) fn new(stream: S, meter: &Rc<Meter>, clock: Clock) -> Self {
-        Self { stream, meter: Rc::clone(meter), clock }
+        Self {
+            stream,
+            meter: Rc::clone(meter),
+            clock,
+        }
     }
 
     fn wrote(&self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
@@ -105,7 +110,11 @@ impl<S> Metered<S> {
 }
 
 impl<S: Stream> AsyncRead for Metered<S> {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         let before = buf.filled().len();
         let read = ready!(Pin::new(&mut self.stream).poll_read(cx, buf));
         read.map_err(|error| self.meter.fail(error))?;
@@ -113,9 +122,12 @@ impl<S: Stream> AsyncRead for Metered<S> {
         if new.is_empty() {
             return Poll::Ready(Ok(()));
         }
-        if self.meter.read.all.get() == 0 && new.starts_with(&HTTP_1[..HTTP_1.len().min(new.len())]) {
+        if self.meter.read.all.get() == 0 && new.starts_with(&HTTP_1[..HTTP_1.len().min(new.len())])
+        {
             let details = "the target answered with HTTP/1";
-            return Poll::Ready(Err(self.meter.fail(Failure::new(ErrorKind::Http2NotOffered, details).into())));
+            return Poll::Ready(Err(self
+                .meter
+                .fail(Failure::new(ErrorKind::Http2NotOffered, details).into())));
         }
         self.meter.read.add(new.len());
         self.meter.last_read.set(self.clock.now());
@@ -124,7 +136,11 @@ impl<S: Stream> AsyncRead for Metered<S> {
 }
 
 impl<S: Stream> AsyncWrite for Metered<S> {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(cx, buf);
         self.wrote(written)
     }
@@ -143,7 +159,9 @@ impl<S: Stream> AsyncWrite for Metered<S> {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx).map_err(|error| self.meter.fail(error))
+        Pin::new(&mut self.stream)
+            .poll_flush(cx)
+            .map_err(|error| self.meter.fail(error))
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

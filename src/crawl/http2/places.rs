@@ -1,7 +1,8 @@
 //! Limit on the connections to a host, and the requests that wait for one of its streams.
 //!
-//! A request without a stream takes a [`Place`] and opens a connection, or waits until a stream, a place or a failure is passed to it: of
-//! those that wait for the streams of one connection, one opens it. It opens nothing itself.
+//! A request without a stream takes a [`Place`] and opens a connection, or waits until a stream, a
+//! place or a failure is passed to it: of those that wait for the streams of one connection, one
+//! opens it. It opens nothing itself.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -39,7 +40,11 @@ struct Waiter {
 impl Places {
     /// Places for so many connections.
     pub(in crate::crawl) fn new(most: u32) -> Rc<Self> {
-        Rc::new(Self { most: most.max(1), taken: Cell::new(0), waiting: RefCell::default() })
+        Rc::new(Self {
+            most: most.max(1),
+            taken: Cell::new(0),
+            waiting: RefCell::default(),
+        })
     }
 
     /// Take a place, if there is one.
@@ -69,7 +74,8 @@ impl Places {
     pub(in crate::crawl) fn signal(&self, signal: Signal) -> bool {
         let mut waiting = self.waiting.borrow_mut();
         // One that stopped waiting has left its entry behind.
-        let next = std::iter::from_fn(|| waiting.pop_front()).find(|waiter| Rc::strong_count(waiter) > 1);
+        let next =
+            std::iter::from_fn(|| waiting.pop_front()).find(|waiter| Rc::strong_count(waiter) > 1);
         let Some(waiter) = next else { return false };
         waiter.signal.set(Some(signal));
         let waker = waiter.waker.take();
@@ -104,7 +110,10 @@ mod tests {
         let places = Places::new(2);
         let mut cx = Context::from_waker(Waker::noop());
         let taken = [places.take().unwrap(), places.take().unwrap()];
-        assert!(places.take().is_none() && !places.signal(Signal::Reserved), "nobody waits");
+        assert!(
+            places.take().is_none() && !places.signal(Signal::Reserved),
+            "nobody waits"
+        );
         let (mut first, mut last) = (pin!(places.wait()), pin!(places.wait()));
         assert!(first.as_mut().poll(&mut cx).is_pending());
         {

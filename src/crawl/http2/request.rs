@@ -32,35 +32,64 @@ impl Requests {
                 Scheme::Http => http::uri::Scheme::HTTP,
                 Scheme::Https => http::uri::Scheme::HTTPS,
             };
-            Some((scheme, Authority::try_from(of_url.header().as_bytes()).ok()?))
+            Some((
+                scheme,
+                Authority::try_from(of_url.header().as_bytes()).ok()?,
+            ))
         });
         let origins = origins.collect();
         let host = host.and_then(|host| Authority::try_from(host.as_bytes()).ok());
-        Self { targets: Arc::clone(targets), shape: shape.clone(), headers, host, origins }
+        Self {
+            targets: Arc::clone(targets),
+            shape: shape.clone(),
+            headers,
+            host,
+            origins,
+        }
     }
 
-    /// Return the request for item `id`, or that of its chain of redirects, and its body; none if its URL cannot be written.
-    pub(in crate::crawl) fn request(&self, id: u64, chain: Option<&Chain>) -> Option<(Request<()>, Bytes)> {
+    /// Return the request for item `id`, or that of its chain of redirects, and its body; none if
+    /// its URL cannot be written.
+    pub(in crate::crawl) fn request(
+        &self,
+        id: u64,
+        chain: Option<&Chain>,
+    ) -> Option<(Request<()>, Bytes)> {
         let target = self.targets.of(id);
         let shape = target.shape.unwrap_or(&self.shape);
         let is_sent = |name: &HeaderName| chain.is_none_or(|chain| chain.sends(name));
-        let mut path = Vec::with_capacity(target.before.len() + target.after.map_or(0, |after| after.len() + 20));
+        let mut path = Vec::with_capacity(
+            target.before.len() + target.after.map_or(0, |after| after.len() + 20),
+        );
         match chain {
             Some(chain) => path.extend_from_slice(chain.path.as_bytes()),
             None => shape.write_path(&target, id, &mut path),
         }
-        let (scheme, of_url) = self.origins.get(chain.map_or(target.host, |chain| chain.host))?.clone()?;
-        let (headers, host) = if chain.is_some() || target.shape.is_some() || shape.has_id_in_headers() {
-            let (headers, host) = shape.fields(id, is_sent);
-            (headers, host.map(|host| Authority::try_from(host.as_bytes())).transpose().ok()?)
-        } else {
-            (self.headers.clone(), self.host.clone())
-        };
+        let (scheme, of_url) = self
+            .origins
+            .get(chain.map_or(target.host, |chain| chain.host))?
+            .clone()?;
+        let (headers, host) =
+            if chain.is_some() || target.shape.is_some() || shape.has_id_in_headers() {
+                let (headers, host) = shape.fields(id, is_sent);
+                (
+                    headers,
+                    host.map(|host| Authority::try_from(host.as_bytes()))
+                        .transpose()
+                        .ok()?,
+                )
+            } else {
+                (self.headers.clone(), self.host.clone())
+            };
         let mut parts = Parts::default();
         (parts.scheme, parts.authority) = (Some(scheme), host.or(Some(of_url)));
         parts.path_and_query = Some(PathAndQuery::from_maybe_shared(Bytes::from(path)).ok()?);
         let mut request = Request::new(());
-        let body = if is_sent(&CONTENT_LENGTH) { shape.body(id) } else { Bytes::new() };
+        let body = if is_sent(&CONTENT_LENGTH) {
+            shape.body(id)
+        } else {
+            Bytes::new()
+        };
         *request.method_mut() = chain.map_or(shape.method(), |chain| &chain.method).clone();
         *request.uri_mut() = Uri::from_parts(parts).ok()?;
         *request.version_mut() = Version::HTTP_2;

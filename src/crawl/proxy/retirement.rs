@@ -1,7 +1,8 @@
-//! Retirement of proxy sessions: one that was used often enough, failed too often or was blocked gives way to a new one.
+//! Retirement of proxy sessions: one that was used often enough, failed too often or was blocked
+//! gives way to a new one.
 //!
-//! Each shard counts for its own connections. A session with a connection of its own ends with it; sticky ones are numbered anew,
-//! so that their label, cookies and proxy change.
+//! Each shard counts for its own connections. A session with a connection of its own ends with it;
+//! sticky ones are numbered anew, so that their label, cookies and proxy change.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -19,7 +20,8 @@ use crate::crawl::expect::Statuses;
 pub enum RetireAfter {
     /// Number of requests.
     Uses(NonZeroU32),
-    /// Number of failed requests: without a response, with a rejected one, or with a connection that did not open.
+    /// Number of failed requests: without a response, with a rejected one, or with a connection
+    /// that did not open.
     Errors(NonZeroU32),
     /// A response with one of these statuses.
     Status(Statuses),
@@ -60,7 +62,9 @@ impl FromStr for RetireAfter {
             Some(("status", statuses)) => Statuses::read(statuses).map(Self::Status),
             _ => None,
         };
-        parsed.ok_or_else(|| format!("`{text}` is none of uses=N, errors=N, status=403,429 and block"))
+        parsed.ok_or_else(|| {
+            format!("`{text}` is none of uses=N, errors=N, status=403,429 and block")
+        })
     }
 }
 
@@ -76,7 +80,12 @@ pub(in crate::crawl) struct SessionUse {
 
 impl SessionUse {
     fn new(number: u64) -> Rc<Self> {
-        Rc::new(Self { number, uses: Cell::default(), errors: Cell::default(), is_retired: Cell::default() })
+        Rc::new(Self {
+            number,
+            uses: Cell::default(),
+            errors: Cell::default(),
+            is_retired: Cell::default(),
+        })
     }
 
     pub(in crate::crawl) const fn number(&self) -> u64 {
@@ -89,11 +98,18 @@ impl SessionUse {
     }
 
     /// Count an attempt that ended, and return true if the session is retired because of it.
-    pub(in crate::crawl) fn ended(&self, rules: &[RetireAfter], ended: (Option<u16>, Outcome)) -> bool {
+    pub(in crate::crawl) fn ended(
+        &self,
+        rules: &[RetireAfter],
+        ended: (Option<u16>, Outcome),
+    ) -> bool {
         self.uses.set(self.uses.get().saturating_add(1));
         let is_failed = matches!(ended.1, Outcome::Rejected | Outcome::Error(_));
-        self.errors.set(self.errors.get().saturating_add(u32::from(is_failed)));
-        !self.is_retired.replace(self.is_retired.get() || rules.iter().any(|rule| rule.is_met(self, ended)))
+        self.errors
+            .set(self.errors.get().saturating_add(u32::from(is_failed)));
+        !self
+            .is_retired
+            .replace(self.is_retired.get() || rules.iter().any(|rule| rule.is_met(self, ended)))
             && self.is_retired.get()
     }
 }
@@ -106,9 +122,11 @@ pub(in crate::crawl) struct Sessions {
 }
 
 impl Sessions {
-    /// Return the session of connection number `turn` of the run, which is opened by shard `shard` of `shards`.
+    /// Return the session of connection number `turn` of the run, which is opened by shard `shard`
+    /// of `shards`.
     ///
-    /// Where sessions are retired, each shard has its share of the sticky ones, or one of them if there are fewer than shards.
+    /// Where sessions are retired, each shard has its share of the sticky ones, or one of them if
+    /// there are fewer than shards.
     pub(in crate::crawl) fn at(
         &self,
         (session, rules): (Session, &[RetireAfter]),
@@ -150,7 +168,10 @@ mod tests {
     /// Number of attempts after which a session is retired, if it is.
     fn retired_after(texts: &[&str], attempts: &[(Option<u16>, Outcome)]) -> Option<usize> {
         let (rules, session) = (rules(texts), SessionUse::new(0));
-        let after = attempts.iter().position(|ended| session.ended(&rules, *ended)).map(|at| at + 1);
+        let after = attempts
+            .iter()
+            .position(|ended| session.ended(&rules, *ended))
+            .map(|at| at + 1);
         assert_eq!(after.is_some(), session.is_retired());
         after
     }
@@ -158,15 +179,47 @@ mod tests {
     #[test]
     fn a_session_is_retired_once_by_the_first_rule_that_is_met() {
         let failed = (None, Outcome::Error(ErrorKind::Timeout));
-        let (forbidden, throttled) = ((Some(403), Outcome::Rejected), (Some(429), Outcome::Throttled));
+        let (forbidden, throttled) = (
+            (Some(403), Outcome::Rejected),
+            (Some(429), Outcome::Throttled),
+        );
         assert_eq!(retired_after(&["uses=3"], &[GOOD; 5]), Some(3));
-        assert_eq!(retired_after(&["uses=6", "errors=2"], &[failed, GOOD, forbidden, GOOD]), Some(3));
-        assert_eq!(retired_after(&["status=403"], &[throttled, failed, forbidden]), Some(3));
-        assert_eq!(retired_after(&["block"], &[GOOD, forbidden, throttled]), Some(3));
-        assert_eq!(retired_after(&["block"], &[(Some(200), Outcome::SoftBlocked)]), Some(1));
-        assert_eq!(retired_after(&["uses=6", "errors=2", "status=403", "block"], &[GOOD; 5]), None);
-        for text in ["", "uses", "uses=0", "errors=-1", "status=", "status=99", "block=1", "age=3"] {
-            assert!(text.parse::<RetireAfter>().unwrap_err().contains("uses=N, errors=N"), "{text}");
+        assert_eq!(
+            retired_after(&["uses=6", "errors=2"], &[failed, GOOD, forbidden, GOOD]),
+            Some(3)
+        );
+        assert_eq!(
+            retired_after(&["status=403"], &[throttled, failed, forbidden]),
+            Some(3)
+        );
+        assert_eq!(
+            retired_after(&["block"], &[GOOD, forbidden, throttled]),
+            Some(3)
+        );
+        assert_eq!(
+            retired_after(&["block"], &[(Some(200), Outcome::SoftBlocked)]),
+            Some(1)
+        );
+        assert_eq!(
+            retired_after(&["uses=6", "errors=2", "status=403", "block"], &[GOOD; 5]),
+            None
+        );
+        for text in [
+            "",
+            "uses",
+            "uses=0",
+            "errors=-1",
+            "status=",
+            "status=99",
+            "block=1",
+            "age=3",
+        ] {
+            assert!(
+                text.parse::<RetireAfter>()
+                    .unwrap_err()
+                    .contains("uses=N, errors=N"),
+                "{text}"
+            );
         }
         for text in ["uses=3", "errors=2", "status=403,429", "block"] {
             assert_eq!(text.parse::<RetireAfter>().unwrap().to_string(), text);

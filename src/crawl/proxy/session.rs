@@ -1,4 +1,5 @@
-//! Sessions of a rotating proxy: `{session}` in its user name or password, and the label that replaces it for each connection.
+//! Sessions of a rotating proxy: `{session}` in its user name or password, and the label that
+//! replaces it for each connection.
 
 use std::fmt;
 use std::num::NonZeroU32;
@@ -59,12 +60,16 @@ const PLACE: &str = "{session";
 /// Alphabets of labels, by name; the first is the default.
 const ALPHABETS: [(&str, &[u8]); 4] = [
     ("lower", b"abcdefghijklmnopqrstuvwxyz0123456789"),
-    ("mixed", b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"),
+    (
+        "mixed",
+        b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789",
+    ),
     ("hex", b"0123456789abcdef"),
     ("digits", b"0123456789"),
 ];
 
-/// Default and greatest length of a label: with it, labels of each alphabet can be counted in 64 bits.
+/// Default and greatest length of a label: with it, labels of each alphabet can be counted in 64
+/// bits.
 const LENGTH: u32 = 10;
 
 /// A text with places for session labels.
@@ -74,7 +79,10 @@ pub(super) struct SessionTemplate(Vec<SessionTemplatePart>);
 #[derive(Clone, PartialEq, Eq)]
 enum SessionTemplatePart {
     Text(String),
-    Label { length: u32, alphabet: &'static [u8] },
+    Label {
+        length: u32,
+        alphabet: &'static [u8],
+    },
 }
 
 impl SessionTemplate {
@@ -83,7 +91,10 @@ impl SessionTemplate {
         let mut parts = Vec::new();
         while let Some((before, rest)) = text.split_once(PLACE) {
             let (form, after) = rest.split_once('}')?;
-            parts.extend([SessionTemplatePart::Text(before.to_owned()), label_form(form)?]);
+            parts.extend([
+                SessionTemplatePart::Text(before.to_owned()),
+                label_form(form)?,
+            ]);
             text = after;
         }
         parts.push(SessionTemplatePart::Text(text.to_owned()));
@@ -92,7 +103,9 @@ impl SessionTemplate {
 
     /// True if it has a place for a label.
     pub(super) fn has_label(&self) -> bool {
-        self.0.iter().any(|part| matches!(part, SessionTemplatePart::Label { .. }))
+        self.0
+            .iter()
+            .any(|part| matches!(part, SessionTemplatePart::Label { .. }))
     }
 
     /// Parts that are no label.
@@ -124,18 +137,25 @@ fn label_form(form: &str) -> Option<SessionTemplatePart> {
     if !words.next()?.is_empty() {
         return None;
     }
-    let length = words.next().map_or(Some(LENGTH), |word| word.parse().ok().filter(|n| (1..=LENGTH).contains(n)))?;
+    let length = words.next().map_or(Some(LENGTH), |word| {
+        word.parse().ok().filter(|n| (1..=LENGTH).contains(n))
+    })?;
     let named = |word| ALPHABETS.iter().find(|(name, _)| *name == word);
     let (_, alphabet) = words.next().map_or(ALPHABETS.first(), named)?;
-    words.next().is_none().then_some(SessionTemplatePart::Label { length, alphabet })
+    words
+        .next()
+        .is_none()
+        .then_some(SessionTemplatePart::Label { length, alphabet })
 }
 
-/// Append the label of a session. Labels differ until there is no other one left; those of neighbours do not look alike.
+/// Append the label of a session. Labels differ until there is no other one left; those of
+/// neighbours do not look alike.
 fn push_label(text: &mut String, (length, alphabet): (u32, &[u8]), seed: u64, session: u64) {
     let base = alphabet.len() as u64;
     let all = base.pow(length);
-    // The labels are numbered; a step without a common factor with their number reaches all of them, and one by about the golden ratio
-    // takes neighbours far apart (Knuth, The Art of Computer Programming, volume 3, 6.4).
+    // The labels are numbered; a step without a common factor with their number reaches all of
+    // them, and one by about the golden ratio takes neighbours far apart (Knuth, The Art of
+    // Computer Programming, volume 3, 6.4).
     let mut step = all / 1000 * 618 + 7;
     while gcd(step, all) != 1 {
         step += 1;
@@ -186,15 +206,28 @@ mod tests {
 
     #[test]
     fn a_session_is_of_a_connection_or_shared_by_turns() {
-        let numbers = |text: &str| (5..8).map(|turn| text.parse::<Session>().unwrap().number(turn)).collect::<Vec<_>>();
+        let numbers = |text: &str| {
+            (5..8)
+                .map(|turn| text.parse::<Session>().unwrap().number(turn))
+                .collect::<Vec<_>>()
+        };
         assert_eq!(numbers("per-connection"), [5, 6, 7]);
         assert_eq!(numbers("per-request"), [5, 6, 7]);
         assert_eq!(numbers("sticky=3"), [2, 0, 1]);
         for text in ["", "sticky", "sticky=0", "sticky=-1", "request"] {
-            assert!(text.parse::<Session>().unwrap_err().contains("sticky=N"), "{text}");
+            assert!(
+                text.parse::<Session>().unwrap_err().contains("sticky=N"),
+                "{text}"
+            );
         }
-        for text in ["{session", "{session:0}", "{session:11}", "{session:8:greek}", "{session:8:hex:1}", "{sessions}"]
-        {
+        for text in [
+            "{session",
+            "{session:0}",
+            "{session:11}",
+            "{session:8:greek}",
+            "{session:8:hex:1}",
+            "{sessions}",
+        ] {
             assert!(SessionTemplate::parse(text).is_none(), "{text}");
         }
     }

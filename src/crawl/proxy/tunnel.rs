@@ -1,8 +1,9 @@
-//! Handshakes by which a proxy connects to the target: CONNECT (RFC 9110, 9.3.6) and SOCKS5 (RFC 1928, RFC 1929).
+//! Handshakes by which a proxy connects to the target: CONNECT (RFC 9110, 9.3.6) and SOCKS5 (RFC
+//! 1928, RFC 1929).
 //!
-//! The bytes to send are prepared when the way of a connection is chosen; [`open`] sends them over any stream. It must not read
-//! what the target sends. Written here rather than taken from hyper-util, whose tunnels do not tell refusals apart and read
-//! through hyper's own traits.
+//! The bytes to send are prepared when the way of a connection is chosen; [`open`] sends them over
+//! any stream. It must not read what the target sends. Written here rather than taken from
+//! hyper-util, whose tunnels do not tell refusals apart and read through hyper's own traits.
 
 use std::fmt;
 use std::io;
@@ -22,7 +23,10 @@ use super::url::Credentials;
 /// Bytes to send to a proxy.
 pub(in crate::crawl) enum Handshake {
     Connect(Vec<u8>),
-    Socks { credentials: Option<Credentials>, request: Vec<u8> },
+    Socks {
+        credentials: Option<Credentials>,
+        request: Vec<u8>,
+    },
 }
 
 /// Without credentials.
@@ -35,23 +39,44 @@ impl fmt::Debug for Handshake {
     }
 }
 
-/// Return the `Proxy-Authorization` of these credentials (RFC 7617), after the end of another line; empty without any.
+/// Return the `Proxy-Authorization` of these credentials (RFC 7617), after the end of another line;
+/// empty without any.
 pub(super) fn authorization(credentials: Option<&Credentials>) -> Vec<u8> {
     credentials.map_or_else(Vec::new, |Credentials { user, password }| {
-        format!("\r\nproxy-authorization: Basic {}", STANDARD.encode(format!("{user}:{password}"))).into_bytes()
+        format!(
+            "\r\nproxy-authorization: Basic {}",
+            STANDARD.encode(format!("{user}:{password}"))
+        )
+        .into_bytes()
     })
 }
 
 /// Return the request to an HTTP proxy for a tunnel to `host`.
 pub(super) fn connect(host: &Host, credentials: Option<&Credentials>) -> Handshake {
-    let name = if host.name().contains(':') { format!("[{}]", host.name()) } else { host.name().to_owned() };
-    let head = format!("CONNECT {name}:{port} HTTP/1.1\r\nhost: {name}:{port}", port = host.port());
+    let name = if host.name().contains(':') {
+        format!("[{}]", host.name())
+    } else {
+        host.name().to_owned()
+    };
+    let head = format!(
+        "CONNECT {name}:{port} HTTP/1.1\r\nhost: {name}:{port}",
+        port = host.port()
+    );
     Handshake::Connect([head.as_bytes(), &authorization(credentials), b"\r\n\r\n"].concat())
 }
 
-/// Return the request to a SOCKS5 proxy for a tunnel to `address`, or to the name of `host`, which has at most 255 bytes.
-pub(super) fn socks(host: &Host, address: Option<SocketAddr>, credentials: Option<Credentials>) -> Handshake {
-    let literal = host.name().parse().ok().map(|ip: IpAddr| SocketAddr::new(ip, host.port()));
+/// Return the request to a SOCKS5 proxy for a tunnel to `address`, or to the name of `host`, which
+/// has at most 255 bytes.
+pub(super) fn socks(
+    host: &Host,
+    address: Option<SocketAddr>,
+    credentials: Option<Credentials>,
+) -> Handshake {
+    let literal = host
+        .name()
+        .parse()
+        .ok()
+        .map(|ip: IpAddr| SocketAddr::new(ip, host.port()));
     let address = address.or(literal);
     let mut request = vec![5, 1, 0];
     match address.map(|address| address.ip()) {
@@ -59,16 +84,28 @@ pub(super) fn socks(host: &Host, address: Option<SocketAddr>, credentials: Optio
         Some(IpAddr::V6(ip)) => request.extend([&[4][..], &ip.octets()].concat()),
         None => request.extend([&[3][..], &with_length(host.name())].concat()),
     }
-    request.extend(address.map_or(host.port(), |address| address.port()).to_be_bytes());
-    Handshake::Socks { credentials, request }
+    request.extend(
+        address
+            .map_or(host.port(), |address| address.port())
+            .to_be_bytes(),
+    );
+    Handshake::Socks {
+        credentials,
+        request,
+    }
 }
 
 /// A text of at most 255 bytes after its length.
 fn with_length(text: &str) -> Vec<u8> {
-    [&[u8::try_from(text.len()).unwrap_or(u8::MAX)], text.as_bytes()].concat()
+    [
+        &[u8::try_from(text.len()).unwrap_or(u8::MAX)],
+        text.as_bytes(),
+    ]
+    .concat()
 }
 
-/// Have the proxy at the other end of `stream` connect to the target. The next bytes read are the target's.
+/// Have the proxy at the other end of `stream` connect to the target. The next bytes read are the
+/// target's.
 ///
 /// # Errors
 /// When it does not; the details hold no credentials.
@@ -81,18 +118,26 @@ where
             send(stream, request).await?;
             connected(stream).await
         }
-        Handshake::Socks { credentials, request } => {
+        Handshake::Socks {
+            credentials,
+            request,
+        } => {
             let method = if credentials.is_some() { 2 } else { 0 };
             send(stream, &[5, 1, method]).await?;
             match (read::<2, S>(stream).await?, credentials) {
                 ([5, chosen], _) if chosen != method => Err(refused_method(chosen, method)),
                 ([5, _], None) => Ok(()),
                 ([5, _], Some(Credentials { user, password })) => {
-                    send(stream, &[&[1][..], &with_length(user), &with_length(password)].concat()).await?;
+                    send(
+                        stream,
+                        &[&[1][..], &with_length(user), &with_length(password)].concat(),
+                    )
+                    .await?;
                     match read::<2, S>(stream).await? {
                         [_, 0] => Ok(()),
                         [_, status] => {
-                            let details = format!("it refused user name and password (status {status})");
+                            let details =
+                                format!("it refused user name and password (status {status})");
                             Err(Failure::new(ErrorKind::ProxyAuth, &details))
                         }
                     }
@@ -108,11 +153,24 @@ where
 /// Read the answer to CONNECT.
 async fn connected(stream: &mut (impl AsyncRead + Unpin)) -> Result<(), Failure> {
     // As after HEAD, no content follows that has to be read.
-    let (mut decoder, mut answer, mut input) = (Decoder::new(RequestKind::Head), Answer::default(), Vec::new());
-    let malformed =
-        |rule: Malformed| Failure::new(ErrorKind::ProxyNotSpoken, &format!("its answer to CONNECT: {rule}"));
+    let (mut decoder, mut answer, mut input) = (
+        Decoder::new(RequestKind::Head),
+        Answer::default(),
+        Vec::new(),
+    );
+    let malformed = |rule: Malformed| {
+        Failure::new(
+            ErrorKind::ProxyNotSpoken,
+            &format!("its answer to CONNECT: {rule}"),
+        )
+    };
     while !decoder.is_done() {
-        if stream.read_buf(&mut input).await.map_err(|error| closed(&error))? == 0 {
+        if stream
+            .read_buf(&mut input)
+            .await
+            .map_err(|error| closed(&error))?
+            == 0
+        {
             return Err(match decoder.end(&input, &mut answer) {
                 Err(Cut::Malformed(rule)) => malformed(rule),
                 _ => closed(&io::ErrorKind::UnexpectedEof.into()),
@@ -121,11 +179,17 @@ async fn connected(stream: &mut (impl AsyncRead + Unpin)) -> Result<(), Failure>
         let used = decoder.decode(&input, &mut answer).map_err(malformed)?;
         input.drain(..used);
     }
-    let details = format!("it answered CONNECT with status {}{}", answer.status, answer.challenge);
+    let details = format!(
+        "it answered CONNECT with status {}{}",
+        answer.status, answer.challenge
+    );
     match answer.status {
         // The target of a tunnel does not send first.
         200..300 if input.is_empty() => Ok(()),
-        200..300 => Err(Failure::new(ErrorKind::ProxyNotSpoken, "it sent more than its answer to CONNECT")),
+        200..300 => Err(Failure::new(
+            ErrorKind::ProxyNotSpoken,
+            "it sent more than its answer to CONNECT",
+        )),
         // Some proxies answer 401, which is for origin servers (RFC 9110, 15.5.2).
         401 | 407 => Err(Failure::new(ErrorKind::ProxyAuth, &details)),
         502..505 => Err(Failure::new(ErrorKind::ProxyTargetUnreachable, &details)),
@@ -144,9 +208,16 @@ struct Answer {
 impl Sink for Answer {
     fn head(&mut self, status: u16, fields: HeaderFields<'_>) -> Repetition {
         self.status = status;
-        let challenge = fields.all("proxy-authenticate").next().map(String::from_utf8_lossy);
-        let scheme = challenge.as_ref().and_then(|challenge| challenge.split(' ').next());
-        self.challenge = scheme.map_or_else(String::new, |scheme| format!(" and asks for {scheme} credentials"));
+        let challenge = fields
+            .all("proxy-authenticate")
+            .next()
+            .map(String::from_utf8_lossy);
+        let scheme = challenge
+            .as_ref()
+            .and_then(|challenge| challenge.split(' ').next());
+        self.challenge = scheme.map_or_else(String::new, |scheme| {
+            format!(" and asks for {scheme} credentials")
+        });
         Repetition::Refused
     }
 
@@ -169,11 +240,18 @@ async fn answered(stream: &mut (impl AsyncRead + Unpin)) -> Result<(), Failure> 
         [_, 4] => 16,
         [_, 3] => usize::from(read::<1, _>(stream).await?[0]),
         [_, kind] => {
-            return Err(Failure::new(ErrorKind::ProxyNotSpoken, &format!("address type {kind} in its SOCKS reply")));
+            return Err(Failure::new(
+                ErrorKind::ProxyNotSpoken,
+                &format!("address type {kind} in its SOCKS reply"),
+            ));
         }
     };
     // The address from which the proxy connects, and its port.
-    stream.read_exact(&mut vec![0; length + 2]).await.map(drop).map_err(|error| closed(&error))
+    stream
+        .read_exact(&mut vec![0; length + 2])
+        .await
+        .map(drop)
+        .map_err(|error| closed(&error))
 }
 
 /// Classify a reply of SOCKS5 (RFC 1928, 6); none for success.
@@ -196,30 +274,50 @@ const fn refusal(reply: u8) -> Option<(ErrorKind, &'static str)> {
 fn refused_method(chosen: u8, method: u8) -> Failure {
     match (chosen, method) {
         (u8::MAX, 0) => Failure::new(ErrorKind::ProxyAuth, "it asks for user name and password"),
-        (u8::MAX, _) => Failure::new(ErrorKind::ProxyAuth, "it accepts no user name and password: remove them"),
-        _ => Failure::new(ErrorKind::ProxyNotSpoken, &format!("it chose method {chosen}, which was not offered")),
+        (u8::MAX, _) => Failure::new(
+            ErrorKind::ProxyAuth,
+            "it accepts no user name and password: remove them",
+        ),
+        _ => Failure::new(
+            ErrorKind::ProxyNotSpoken,
+            &format!("it chose method {chosen}, which was not offered"),
+        ),
     }
 }
 
 fn other_version(version: u8) -> Failure {
-    Failure::new(ErrorKind::ProxyNotSpoken, &format!("its answer is not of SOCKS 5: it begins with byte {version}"))
+    Failure::new(
+        ErrorKind::ProxyNotSpoken,
+        &format!("its answer is not of SOCKS 5: it begins with byte {version}"),
+    )
 }
 
 async fn send(stream: &mut (impl AsyncWrite + Unpin), bytes: &[u8]) -> Result<(), Failure> {
-    stream.write_all(bytes).await.map_err(|error| closed(&error))?;
+    stream
+        .write_all(bytes)
+        .await
+        .map_err(|error| closed(&error))?;
     stream.flush().await.map_err(|error| closed(&error))
 }
 
 async fn read<const N: usize, S: AsyncRead + Unpin>(stream: &mut S) -> Result<[u8; N], Failure> {
     let mut bytes = [0; N];
-    stream.read_exact(&mut bytes).await.map_err(|error| closed(&error))?;
+    stream
+        .read_exact(&mut bytes)
+        .await
+        .map_err(|error| closed(&error))?;
     Ok(bytes)
 }
 
 fn closed(error: &io::Error) -> Failure {
     match error.kind() {
-        io::ErrorKind::UnexpectedEof => Failure::new(ErrorKind::ProxyClosed, "it closed the connection"),
-        _ => Failure::new(ErrorKind::ProxyClosed, &format!("the connection to it ended: {error}")),
+        io::ErrorKind::UnexpectedEof => {
+            Failure::new(ErrorKind::ProxyClosed, "it closed the connection")
+        }
+        _ => Failure::new(
+            ErrorKind::ProxyClosed,
+            &format!("the connection to it ended: {error}"),
+        ),
     }
 }
 
@@ -234,17 +332,30 @@ mod tests {
     use super::*;
 
     fn host(url: &str) -> Host {
-        Targets::one(&url.parse::<Template>().unwrap()).unwrap().hosts()[0].clone()
+        Targets::one(&url.parse::<Template>().unwrap())
+            .unwrap()
+            .hosts()[0]
+            .clone()
     }
 
     fn credentials() -> Credentials {
-        Credentials { user: "user".to_owned(), password: "pass".to_owned() }
+        Credentials {
+            user: "user".to_owned(),
+            password: "pass".to_owned(),
+        }
     }
 
-    /// Pass `bytes` to the handshake, at most `step` at a time, and return what became of it, and the bytes that it sent. Bytes of the
-    /// target follow the handshake, or the end of the connection.
-    fn exchange(handshake: &Handshake, bytes: &[u8], step: usize) -> (Result<(), Failure>, Vec<u8>) {
-        let runtime = Builder::new_current_thread().build_local(LocalOptions::default()).unwrap();
+    /// Pass `bytes` to the handshake, at most `step` at a time, and return what became of it, and
+    /// the bytes that it sent. Bytes of the target follow the handshake, or the end of the
+    /// connection.
+    fn exchange(
+        handshake: &Handshake,
+        bytes: &[u8],
+        step: usize,
+    ) -> (Result<(), Failure>, Vec<u8>) {
+        let runtime = Builder::new_current_thread()
+            .build_local(LocalOptions::default())
+            .unwrap();
         let bytes = bytes.to_vec();
         runtime.block_on(async {
             let (mut near, far) = duplex(step);
@@ -268,37 +379,58 @@ mod tests {
 
     /// Check the result and the bytes sent, however the bytes of the proxy are split.
     #[track_caller]
-    fn assert_leads_to(handshake: &Handshake, bytes: &[u8], expected: Result<(), (ErrorKind, &str)>) {
+    fn assert_leads_to(
+        handshake: &Handshake,
+        bytes: &[u8],
+        expected: Result<(), (ErrorKind, &str)>,
+    ) {
         for step in 1..=bytes.len().max(1) {
             let (done, _) = exchange(handshake, bytes, step);
             match (&done, expected) {
                 (Ok(()), Ok(())) => {}
-                (Err(failure), Err((kind, says))) if failure.kind == kind && failure.details.contains(says) => {}
-                _ => panic!("{done:?} in steps of {step}: {:?}", String::from_utf8_lossy(bytes)),
+                (Err(failure), Err((kind, says)))
+                    if failure.kind == kind && failure.details.contains(says) => {}
+                _ => panic!(
+                    "{done:?} in steps of {step}: {:?}",
+                    String::from_utf8_lossy(bytes)
+                ),
             }
         }
     }
 
     #[test]
     fn connect_is_answered_by_status() {
-        use ErrorKind::{ProxyAuth, ProxyClosed, ProxyNotSpoken, ProxyRefused, ProxyTargetUnreachable};
+        use ErrorKind::{
+            ProxyAuth, ProxyClosed, ProxyNotSpoken, ProxyRefused, ProxyTargetUnreachable,
+        };
         let handshake = connect(&host("https://[::1]:8443/"), Some(&credentials()));
         let (_, sent) = exchange(&handshake, b"HTTP/1.1 200 OK\r\n\r\n", 4096);
-        let request =
-            "CONNECT [::1]:8443 HTTP/1.1\r\nhost: [::1]:8443\r\nproxy-authorization: Basic dXNlcjpwYXNz\r\n\r\n";
+        let request = "CONNECT [::1]:8443 HTTP/1.1\r\nhost: [::1]:8443\r\nproxy-authorization: Basic dXNlcjpwYXNz\r\n\r\n";
         assert_eq!(String::from_utf8(sent).unwrap(), request);
         for (answer, expected) in [
             ("HTTP/1.1 200 OK\r\n\r\n", Ok(())),
-            ("HTTP/1.0 200 Connection established\r\nproxy-agent: x\r\ncontent-length: 9\r\n\r\n", Ok(())),
-            ("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 204 Fine\r\n\r\n", Ok(())),
+            (
+                "HTTP/1.0 200 Connection established\r\nproxy-agent: x\r\ncontent-length: 9\r\n\r\n",
+                Ok(()),
+            ),
+            (
+                "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 204 Fine\r\n\r\n",
+                Ok(()),
+            ),
             (
                 "HTTP/1.1 407 No\r\nproxy-authenticate: Basic realm=\"x\"\r\ncontent-length: 2\r\n\r\n",
                 Err((ProxyAuth, "status 407 and asks for Basic credentials")),
             ),
             ("HTTP/1.1 403 No\r\n\r\n", Err((ProxyRefused, "status 403"))),
             ("HTTP/1.1 429 No\r\n\r\n", Err((ProxyRefused, "status 429"))),
-            ("HTTP/1.1 502 No\r\ncontent-length: 5\r\n\r\n", Err((ProxyTargetUnreachable, "status 502"))),
-            ("HTTP/1.1 504 No\r\n\r\n", Err((ProxyTargetUnreachable, "status 504"))),
+            (
+                "HTTP/1.1 502 No\r\ncontent-length: 5\r\n\r\n",
+                Err((ProxyTargetUnreachable, "status 502")),
+            ),
+            (
+                "HTTP/1.1 504 No\r\n\r\n",
+                Err((ProxyTargetUnreachable, "status 504")),
+            ),
             ("", Err((ProxyClosed, "closed"))),
             ("HTTP/1.1 200 OK\r\n", Err((ProxyClosed, "closed"))),
             ("SSH-2.0-x\r\n", Err((ProxyNotSpoken, "cannot be read"))),
@@ -312,41 +444,107 @@ mod tests {
 
     #[test]
     fn socks_is_answered_by_reply() {
-        use ErrorKind::{ProxyAuth, ProxyClosed, ProxyNotSpoken, ProxyRefused, ProxyTargetUnreachable};
+        use ErrorKind::{
+            ProxyAuth, ProxyClosed, ProxyNotSpoken, ProxyRefused, ProxyTargetUnreachable,
+        };
         let address: SocketAddr = "192.0.2.7:81".parse().unwrap();
         let a_name = host("https://a.example/");
-        let [open_to_all, closed] = [None, Some(credentials())].map(|credentials| socks(&a_name, None, credentials));
+        let [open_to_all, closed] =
+            [None, Some(credentials())].map(|credentials| socks(&a_name, None, credentials));
         let done = [5, 0, 0, 1, 127, 0, 0, 1, 1, 0];
         for (handshake, bytes, expected) in [
             (&open_to_all, [&[5, 0][..], &done].concat(), Ok(())),
-            (&open_to_all, [&[5, 0, 5, 0, 0, 4][..], &[0; 18]].concat(), Ok(())),
-            (&open_to_all, [&[5, 0, 5, 0, 0, 3, 2][..], b"ab", &[0; 2]].concat(), Ok(())),
+            (
+                &open_to_all,
+                [&[5, 0, 5, 0, 0, 4][..], &[0; 18]].concat(),
+                Ok(()),
+            ),
+            (
+                &open_to_all,
+                [&[5, 0, 5, 0, 0, 3, 2][..], b"ab", &[0; 2]].concat(),
+                Ok(()),
+            ),
             (&closed, [&[5, 2, 1, 0][..], &done].concat(), Ok(())),
-            (&closed, vec![5, 2, 1, 1], Err((ProxyAuth, "refused user name and password"))),
+            (
+                &closed,
+                vec![5, 2, 1, 1],
+                Err((ProxyAuth, "refused user name and password")),
+            ),
             (&closed, vec![5, 255], Err((ProxyAuth, "remove them"))),
             (&closed, vec![5, 0], Err((ProxyNotSpoken, "method 0"))),
-            (&open_to_all, vec![5, 255], Err((ProxyAuth, "asks for user name and password"))),
-            (&open_to_all, vec![5, 0, 5, 1], Err((ProxyTargetUnreachable, "SOCKS reply 1"))),
+            (
+                &open_to_all,
+                vec![5, 255],
+                Err((ProxyAuth, "asks for user name and password")),
+            ),
+            (
+                &open_to_all,
+                vec![5, 0, 5, 1],
+                Err((ProxyTargetUnreachable, "SOCKS reply 1")),
+            ),
             (&open_to_all, vec![5, 0, 5, 2], Err((ProxyRefused, "rules"))),
-            (&open_to_all, vec![5, 0, 5, 5, 0, 1, 0, 0, 0, 0, 0, 0], Err((ProxyTargetUnreachable, "refused"))),
-            (&open_to_all, vec![5, 0, 5, 8], Err((ProxyRefused, "address type"))),
-            (&open_to_all, vec![5, 0, 5, 9], Err((ProxyNotSpoken, "SOCKS reply 9"))),
-            (&open_to_all, vec![5, 0, 4, 0], Err((ProxyNotSpoken, "byte 4"))),
-            (&open_to_all, vec![5, 0, 5, 0, 0, 2], Err((ProxyNotSpoken, "address type 2"))),
-            (&open_to_all, b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec(), Err((ProxyNotSpoken, "byte 72"))),
-            (&open_to_all, vec![5, 0, 5, 0, 0, 1, 127], Err((ProxyClosed, "closed"))),
+            (
+                &open_to_all,
+                vec![5, 0, 5, 5, 0, 1, 0, 0, 0, 0, 0, 0],
+                Err((ProxyTargetUnreachable, "refused")),
+            ),
+            (
+                &open_to_all,
+                vec![5, 0, 5, 8],
+                Err((ProxyRefused, "address type")),
+            ),
+            (
+                &open_to_all,
+                vec![5, 0, 5, 9],
+                Err((ProxyNotSpoken, "SOCKS reply 9")),
+            ),
+            (
+                &open_to_all,
+                vec![5, 0, 4, 0],
+                Err((ProxyNotSpoken, "byte 4")),
+            ),
+            (
+                &open_to_all,
+                vec![5, 0, 5, 0, 0, 2],
+                Err((ProxyNotSpoken, "address type 2")),
+            ),
+            (
+                &open_to_all,
+                b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec(),
+                Err((ProxyNotSpoken, "byte 72")),
+            ),
+            (
+                &open_to_all,
+                vec![5, 0, 5, 0, 0, 1, 127],
+                Err((ProxyClosed, "closed")),
+            ),
             (&open_to_all, vec![5], Err((ProxyClosed, "closed"))),
         ] {
             assert_leads_to(handshake, &bytes, expected);
         }
         let sent = |handshake: &Handshake, bytes: &[u8]| exchange(handshake, bytes, 4096).1;
         let bytes = [&[5, 2, 1, 0][..], &done].concat();
-        let name = [&[5, 1, 2, 1, 4][..], b"user", &[4], b"pass", &[5, 1, 0, 3, 9], b"a.example", &[1, 187]].concat();
+        let name = [
+            &[5, 1, 2, 1, 4][..],
+            b"user",
+            &[4],
+            b"pass",
+            &[5, 1, 0, 3, 9],
+            b"a.example",
+            &[1, 187],
+        ]
+        .concat();
         assert_eq!(sent(&closed, &bytes), name);
         let bytes = [&[5, 0][..], &done].concat();
-        assert_eq!(sent(&socks(&a_name, Some(address), None), &bytes), [5, 1, 0, 5, 1, 0, 1, 192, 0, 2, 7, 0, 81]);
+        assert_eq!(
+            sent(&socks(&a_name, Some(address), None), &bytes),
+            [5, 1, 0, 5, 1, 0, 1, 192, 0, 2, 7, 0, 81]
+        );
         let literal = [&[5, 1, 0, 5, 1, 0, 4][..], &[0; 15], &[1, 0, 80]].concat();
-        assert_eq!(sent(&socks(&host("http://[::1]/"), None, None), &bytes), literal);
+        assert_eq!(
+            sent(&socks(&host("http://[::1]/"), None, None), &bytes),
+            literal
+        );
     }
 
     proptest! {

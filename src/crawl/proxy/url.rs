@@ -1,6 +1,8 @@
-//! URL of a proxy as typed: `http://USER:PASS@HOST:PORT`, with `{session}` in user name or password, and `,weight=N` at its end.
+//! URL of a proxy as typed: `http://USER:PASS@HOST:PORT`, with `{session}` in user name or
+//! password, and `,weight=N` at its end.
 //!
-//! It must not resolve a name, and no text or error may repeat credentials: what cannot be read is not quoted.
+//! It must not resolve a name, and no text or error may repeat credentials: what cannot be read is
+//! not quoted.
 
 use std::fmt;
 use std::str::FromStr;
@@ -58,10 +60,14 @@ pub(in crate::crawl) struct Credentials {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ProxyUrlError {
     /// No scheme.
-    #[error("the URL of a proxy begins with http://, socks5:// or socks5h://, as in http://127.0.0.1:3128")]
+    #[error(
+        "the URL of a proxy begins with http://, socks5:// or socks5h://, as in http://127.0.0.1:3128"
+    )]
     NoScheme,
     /// TLS to the proxy.
-    #[error("https:// proxies are not supported: use http://, which opens a tunnel (CONNECT) to https:// targets")]
+    #[error(
+        "https:// proxies are not supported: use http://, which opens a tunnel (CONNECT) to https:// targets"
+    )]
     Https,
     /// Another scheme.
     #[error("no proxy of this scheme is supported: use http://, socks5:// or socks5h://")]
@@ -70,10 +76,14 @@ pub enum ProxyUrlError {
     #[error("the URL of the proxy has no host: write it as in http://127.0.0.1:3128")]
     Host,
     /// No port.
-    #[error("the URL of the proxy has no port from 1 to 65535: add it, as in http://127.0.0.1:3128")]
+    #[error(
+        "the URL of the proxy has no port from 1 to 65535: add it, as in http://127.0.0.1:3128"
+    )]
     Port,
     /// Something after the port.
-    #[error("the URL of the proxy goes on after its port: only ,weight=N may follow, with N from 1 to {MOST_WEIGHT}")]
+    #[error(
+        "the URL of the proxy goes on after its port: only ,weight=N may follow, with N from 1 to {MOST_WEIGHT}"
+    )]
     Rest,
     /// A placeholder that cannot be read.
     #[error(
@@ -117,7 +127,10 @@ impl ProxyUrl {
     /// True if the credentials have a place for a session label.
     #[must_use]
     pub fn has_session(&self) -> bool {
-        self.credentials.iter().flatten().any(SessionTemplate::has_label)
+        self.credentials
+            .iter()
+            .flatten()
+            .any(SessionTemplate::has_label)
     }
 
     /// True if the proxy is given names of targets rather than addresses.
@@ -128,13 +141,19 @@ impl ProxyUrl {
 
     /// Parts of user name and password, which nothing that is saved or shown may repeat.
     pub fn secrets(&self) -> impl Iterator<Item = &str> {
-        self.credentials.iter().flatten().flat_map(SessionTemplate::texts)
+        self.credentials
+            .iter()
+            .flatten()
+            .flat_map(SessionTemplate::texts)
     }
 
     /// Return user name and password of a session.
     pub(super) fn credentials(&self, seed: u64, session: u64) -> Option<Credentials> {
         let [user, password] = self.credentials.as_ref()?;
-        Some(Credentials { user: user.expand(seed, session), password: password.expand(seed, session) })
+        Some(Credentials {
+            user: user.expand(seed, session),
+            password: password.expand(seed, session),
+        })
     }
 }
 
@@ -144,7 +163,11 @@ impl FromStr for ProxyUrl {
     fn from_str(text: &str) -> Result<Self, ProxyUrlError> {
         let (scheme, rest) = text.split_once("://").ok_or(ProxyUrlError::NoScheme)?;
         let named = |protocol: &Protocol| protocol.scheme().eq_ignore_ascii_case(scheme);
-        let wrong = if scheme.eq_ignore_ascii_case("https") { ProxyUrlError::Https } else { ProxyUrlError::Scheme };
+        let wrong = if scheme.eq_ignore_ascii_case("https") {
+            ProxyUrlError::Https
+        } else {
+            ProxyUrlError::Scheme
+        };
         let protocol = Protocol::ALL.into_iter().find(named).ok_or(wrong)?;
         let (credentials, rest) = match rest.rsplit_once('@') {
             None => (None, rest),
@@ -153,7 +176,10 @@ impl FromStr for ProxyUrl {
         let (place, weight) = match rest.split_once(",weight=") {
             None => (rest, 1),
             Some((place, weight)) => {
-                let weight = weight.parse().ok().filter(|weight| (1..=MOST_WEIGHT).contains(weight));
+                let weight = weight
+                    .parse()
+                    .ok()
+                    .filter(|weight| (1..=MOST_WEIGHT).contains(weight));
                 (place, weight.ok_or(ProxyUrlError::Rest)?)
             }
         };
@@ -161,15 +187,27 @@ impl FromStr for ProxyUrl {
         if place.contains(['/', ',', '?', '#']) {
             return Err(ProxyUrlError::Rest);
         }
-        let (host, port) = match place.strip_prefix('[').map(|address| address.split_once(']')) {
+        let (host, port) = match place
+            .strip_prefix('[')
+            .map(|address| address.split_once(']'))
+        {
             Some(address) => address.ok_or(ProxyUrlError::Host)?,
             None => place.split_at(place.find(':').unwrap_or(place.len())),
         };
         if host.is_empty() || !host.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err(ProxyUrlError::Host);
         }
-        let port = port.strip_prefix(':').and_then(|port| port.parse().ok()).filter(|port| *port > 0);
-        Ok(Self { protocol, host: host.to_owned(), port: port.ok_or(ProxyUrlError::Port)?, credentials, weight })
+        let port = port
+            .strip_prefix(':')
+            .and_then(|port| port.parse().ok())
+            .filter(|port| *port > 0);
+        Ok(Self {
+            protocol,
+            host: host.to_owned(),
+            port: port.ok_or(ProxyUrlError::Port)?,
+            credentials,
+            weight,
+        })
     }
 }
 
@@ -184,11 +222,13 @@ fn patterns(text: &str, protocol: Protocol) -> Result<[SessionTemplate; 2], Prox
         is_within = c == '{' || (is_within && c != '}');
         c == ':' && !is_within
     };
-    let (user, password) = text.find(is_end).map_or((text, ""), |at| (&text[..at], &text[at + 1..]));
+    let (user, password) = text
+        .find(is_end)
+        .map_or((text, ""), |at| (&text[..at], &text[at + 1..]));
     let decoded = |text: &str| decode(text).ok_or(ProxyUrlError::Credentials);
     let (user, password) = (decoded(user)?, decoded(password)?);
-    let [user, password] =
-        [&user, &password].map(|text| SessionTemplate::parse(text).ok_or(ProxyUrlError::Placeholder));
+    let [user, password] = [&user, &password]
+        .map(|text| SessionTemplate::parse(text).ok_or(ProxyUrlError::Placeholder));
     let patterns = [user?, password?];
     let [user, password] = [0, 1].map(|at: usize| patterns[at].expand(0, 0));
     let is_bad = |text: &str| text.len() > MOST_BYTES || text.contains(char::is_control);
@@ -220,10 +260,27 @@ fn decode(text: &str) -> Option<String> {
 /// As it may be shown and saved: without credentials.
 impl fmt::Display for ProxyUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let credentials = if self.credentials.is_some() { "...@" } else { "" };
-        let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
-        write!(f, "{}://{credentials}{host}:{}", self.protocol.scheme(), self.port)?;
-        if self.weight == 1 { Ok(()) } else { write!(f, ",weight={}", self.weight) }
+        let credentials = if self.credentials.is_some() {
+            "...@"
+        } else {
+            ""
+        };
+        let host = if self.host.contains(':') {
+            format!("[{}]", self.host)
+        } else {
+            self.host.clone()
+        };
+        write!(
+            f,
+            "{}://{credentials}{host}:{}",
+            self.protocol.scheme(),
+            self.port
+        )?;
+        if self.weight == 1 {
+            Ok(())
+        } else {
+            write!(f, ",weight={}", self.weight)
+        }
     }
 }
 
@@ -244,22 +301,49 @@ mod tests {
         for (text, shown, credentials) in [
             ("http://127.0.0.1:3128", "http://127.0.0.1:3128", None),
             ("HTTP://a.example:80/", "http://a.example:80", None),
-            ("socks5://[::1]:1080,weight=3", "socks5://[::1]:1080,weight=3", None),
+            (
+                "socks5://[::1]:1080,weight=3",
+                "socks5://[::1]:1080,weight=3",
+                None,
+            ),
             ("socks5h://u:p@h:1", "socks5h://...@h:1", Some(("u", "p"))),
-            ("http://u@h:1/,weight=2", "http://...@h:1,weight=2", Some(("u", ""))),
+            (
+                "http://u@h:1/,weight=2",
+                "http://...@h:1,weight=2",
+                Some(("u", "")),
+            ),
             ("http://u:p:a@b@h:1", "http://...@h:1", Some(("u", "p:a@b"))),
-            ("http://u%2dx:%40%3a%25@h:1", "http://...@h:1", Some(("u-x", "@:%"))),
-            ("socks5://a%3Ab:p@h:1", "socks5://...@h:1", Some(("a:b", "p"))),
+            (
+                "http://u%2dx:%40%3a%25@h:1",
+                "http://...@h:1",
+                Some(("u-x", "@:%")),
+            ),
+            (
+                "socks5://a%3Ab:p@h:1",
+                "socks5://...@h:1",
+                Some(("a:b", "p")),
+            ),
         ] {
             let url: ProxyUrl = text.parse().unwrap();
-            assert_eq!((url.to_string(), format!("{url:?}")), (shown.to_owned(), shown.to_owned()));
+            assert_eq!(
+                (url.to_string(), format!("{url:?}")),
+                (shown.to_owned(), shown.to_owned())
+            );
             let found = url.credentials(0, 0).map(|both| (both.user, both.password));
-            assert_eq!(found, credentials.map(|(user, password)| (user.to_owned(), password.to_owned())), "{text}");
+            assert_eq!(
+                found,
+                credentials.map(|(user, password)| (user.to_owned(), password.to_owned())),
+                "{text}"
+            );
             assert!(!url.has_session());
         }
-        let url: ProxyUrl = "http://u-{session:4:digits}:p{session:2:hex}@h:1".parse().unwrap();
+        let url: ProxyUrl = "http://u-{session:4:digits}:p{session:2:hex}@h:1"
+            .parse()
+            .unwrap();
         let credentials = url.credentials(1, 7).unwrap();
-        assert!(url.has_session() && credentials.user.starts_with("u-") && credentials.user.len() == 6);
+        assert!(
+            url.has_session() && credentials.user.starts_with("u-") && credentials.user.len() == 6
+        );
         assert!(credentials.password.starts_with('p') && credentials.password.len() == 3);
         assert_eq!(url.secrets().collect::<Vec<_>>(), ["u-", "", "p", ""]);
     }

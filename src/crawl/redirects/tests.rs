@@ -1,4 +1,5 @@
-//! Laws of redirects: what a crawl sends over connections in memory is what a browser would send (Fetch), and retries repeat it.
+//! Laws of redirects: what a crawl sends over connections in memory is what a browser would send
+//! (Fetch), and retries repeat it.
 
 use std::collections::VecDeque;
 use std::io;
@@ -19,8 +20,8 @@ use tokio::task::spawn_local;
 use super::super::targets::Targets;
 use super::super::template::Template;
 use super::super::{
-    Crawl, CrawlOptions, CrawlSpec, Dial, Expectations, HoldHeader, HttpSettings, HttpVersion, RequestShape, Reuse,
-    Route,
+    Crawl, CrawlOptions, CrawlSpec, Dial, Expectations, HoldHeader, HttpSettings, HttpVersion,
+    RequestShape, Reuse, Route,
 };
 use super::*;
 
@@ -31,7 +32,12 @@ const LINES: [(&str, &str); 3] = [
     ("http://[::1]:82/x{id}?", "/x8?"),
 ];
 const AUTHORITIES: [&str; 3] = ["a.test", "b.test:81", "[::1]:82"];
-const CREDENTIALS: [&str; 4] = ["authorization", "proxy-authorization", "cookie", "x-api-key"];
+const CREDENTIALS: [&str; 4] = [
+    "authorization",
+    "proxy-authorization",
+    "cookie",
+    "x-api-key",
+];
 const FOLLOW: u32 = 4;
 
 /// A request as the target receives it.
@@ -49,11 +55,24 @@ struct Received {
 }
 
 impl Received {
-    fn new(host: usize, (method, path): (&str, &str), body: &[u8], fields: &[(String, String)]) -> Self {
-        let value = |name: &str| fields.iter().find(|(found, _)| found == name).map(|(_, value)| value.as_str());
+    fn new(
+        host: usize,
+        (method, path): (&str, &str),
+        body: &[u8],
+        fields: &[(String, String)],
+    ) -> Self {
+        let value = |name: &str| {
+            fields
+                .iter()
+                .find(|(found, _)| found == name)
+                .map(|(_, value)| value.as_str())
+        };
         let number = |names: &[&str]| names.iter().filter(|name| value(name).is_some()).count();
         assert_eq!(value("host"), Some(AUTHORITIES[host]), "{fields:?}");
-        assert!(value("content-length").is_none_or(|length| length == body.len().to_string()), "{fields:?}");
+        assert!(
+            value("content-length").is_none_or(|length| length == body.len().to_string()),
+            "{fields:?}"
+        );
         Self {
             host,
             method: method.to_owned(),
@@ -114,8 +133,16 @@ impl Browser {
             host: self.host,
             method: self.method.to_owned(),
             path: self.path.clone(),
-            body: if self.has_body { body.as_bytes().to_vec() } else { Vec::new() },
-            credentials: if self.has_credentials { CREDENTIALS.len() } else { 0 },
+            body: if self.has_body {
+                body.as_bytes().to_vec()
+            } else {
+                Vec::new()
+            },
+            credentials: if self.has_credentials {
+                CREDENTIALS.len()
+            } else {
+                0
+            },
             descriptions: if self.has_body { 2 } else { 0 },
             id: format!("<{id}>"),
         }
@@ -126,13 +153,27 @@ impl Browser {
         let (path, _) = self.path.split_once('?').unwrap_or((&self.path, ""));
         let directory = &path[..=path.rfind('/').unwrap()];
         let parent = &directory[..=directory.trim_end_matches('/').rfind('/').unwrap_or(0)];
-        let here = |location: &[u8], path: String| (Some(location.to_vec()), Some((self.host, path)));
-        let at =
-            |host: usize, location: String, path: &str| (Some(location.into_bytes()), Some((host, path.to_owned())));
+        let here =
+            |location: &[u8], path: String| (Some(location.to_vec()), Some((self.host, path)));
+        let at = |host: usize, location: String, path: &str| {
+            (Some(location.into_bytes()), Some((host, path.to_owned())))
+        };
         match form {
-            Form::Absolute(to) => at(to, format!("http://{}/abs?x=1#f", AUTHORITIES[to]), "/abs?x=1"),
-            Form::Mixed(to) => at(to, format!("HTTP://u:p@{}", AUTHORITIES[to].to_uppercase()), "/"),
-            Form::Network(to) => at(to, format!("//{}/n/{{id}}/", AUTHORITIES[to]), "/n/%7Bid%7D/"),
+            Form::Absolute(to) => at(
+                to,
+                format!("http://{}/abs?x=1#f", AUTHORITIES[to]),
+                "/abs?x=1",
+            ),
+            Form::Mixed(to) => at(
+                to,
+                format!("HTTP://u:p@{}", AUTHORITIES[to].to_uppercase()),
+                "/",
+            ),
+            Form::Network(to) => at(
+                to,
+                format!("//{}/n/{{id}}/", AUTHORITIES[to]),
+                "/n/%7Bid%7D/",
+            ),
             Form::Path => here(b"/p/q/r", "/p/q/r".to_owned()),
             Form::Relative => here(b"rel/", format!("{directory}rel/")),
             Form::Up => here(b"../up?a", format!("{parent}up?a")),
@@ -158,11 +199,14 @@ impl Browser {
             Answer::Status(_) => false,
             Answer::Cut => is_idempotent,
             Answer::Redirect(status, form) => {
-                let Some((host, path)) = self.location(form).1 else { return false };
+                let Some((host, path)) = self.location(form).1 else {
+                    return false;
+                };
                 if self.redirects == FOLLOW {
                     return false;
                 }
-                let becomes_get = (status <= 302 && self.method == "POST") || (status == 303 && self.method != "HEAD");
+                let becomes_get = (status <= 302 && self.method == "POST")
+                    || (status == 303 && self.method != "HEAD");
                 if becomes_get {
                     (self.method, self.has_body) = ("GET", false);
                 }
@@ -211,14 +255,24 @@ impl Dial for Target {
 impl Target {
     /// Return the answer to a request; none if the connection is cut.
     fn answer(&self, request: Received) -> Reply {
-        let State { answers, browser, received } = &mut *self.state.borrow_mut();
+        let State {
+            answers,
+            browser,
+            received,
+        } = &mut *self.state.borrow_mut();
         received.push(request);
         let answer = answers.pop_front().unwrap_or(Answer::Status(200));
         let reply = match answer {
-            Answer::Redirect(status, form) => {
-                Some((status, browser.location(form).0.map(|location| ("location", location))))
+            Answer::Redirect(status, form) => Some((
+                status,
+                browser
+                    .location(form)
+                    .0
+                    .map(|location| ("location", location)),
+            )),
+            Answer::Status(status @ (429 | 503)) => {
+                Some((status, Some(("retry-after", b"1".to_vec()))))
             }
-            Answer::Status(status @ (429 | 503)) => Some((status, Some(("retry-after", b"1".to_vec())))),
             Answer::Status(status) => Some((status, None)),
             Answer::Cut => None,
         };
@@ -236,22 +290,41 @@ impl Target {
                 }
             };
             let head = String::from_utf8(input[..end].to_vec()).unwrap();
-            let fields: Vec<_> = head.lines().skip(1).filter_map(|line| line.split_once(": ")).collect();
-            let fields: Vec<_> = fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-            let length =
-                fields.iter().find(|(name, _)| name == "content-length").map_or(0, |(_, n)| n.parse().unwrap());
+            let fields: Vec<_> = head
+                .lines()
+                .skip(1)
+                .filter_map(|line| line.split_once(": "))
+                .collect();
+            let fields: Vec<_> = fields
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+                .collect();
+            let length = fields
+                .iter()
+                .find(|(name, _)| name == "content-length")
+                .map_or(0, |(_, n)| n.parse().unwrap());
             while input.len() < end + 4 + length {
                 assert!(stream.read_buf(&mut input).await.unwrap() > 0);
             }
             let line: Vec<_> = head.split(' ').collect();
-            let received = Received::new(host, (line[0], line[1]), &input[end + 4..end + 4 + length], &fields);
+            let received = Received::new(
+                host,
+                (line[0], line[1]),
+                &input[end + 4..end + 4 + length],
+                &fields,
+            );
             input.drain(..end + 4 + length);
-            let Some((status, field)) = self.answer(received) else { return };
+            let Some((status, field)) = self.answer(received) else {
+                return;
+            };
             let mut reply = format!("HTTP/1.1 {status} X\r\ncontent-length: 0\r\n").into_bytes();
             if let Some((name, value)) = field {
                 reply.extend([name.as_bytes(), b": ", &value, b"\r\n"].concat());
             }
-            stream.write_all(&[&reply[..], b"\r\n"].concat()).await.unwrap();
+            stream
+                .write_all(&[&reply[..], b"\r\n"].concat())
+                .await
+                .unwrap();
         }
     }
 
@@ -264,16 +337,33 @@ impl Target {
                 while let Some(part) = request.body_mut().data().await {
                     body.extend(part.unwrap());
                 }
-                let mut fields = vec![("host".to_owned(), request.uri().authority().unwrap().to_string())];
+                let mut fields = vec![(
+                    "host".to_owned(),
+                    request.uri().authority().unwrap().to_string(),
+                )];
                 let text = |value: &http::HeaderValue| value.to_str().unwrap().to_owned();
-                fields.extend(request.headers().iter().map(|(name, value)| (name.to_string(), text(value))));
+                fields.extend(
+                    request
+                        .headers()
+                        .iter()
+                        .map(|(name, value)| (name.to_string(), text(value))),
+                );
                 let path = request.uri().path_and_query().unwrap().as_str();
-                match target.answer(Received::new(host, (request.method().as_str(), path), &body, &fields)) {
+                match target.answer(Received::new(
+                    host,
+                    (request.method().as_str(), path),
+                    &body,
+                    &fields,
+                )) {
                     None => respond.send_reset(h2::Reason::INTERNAL_ERROR),
                     Some((status, field)) => {
                         let response = http::Response::builder().status(status);
-                        let response = field.into_iter().fold(response, |all, (name, value)| all.header(name, value));
-                        respond.send_response(response.body(()).unwrap(), true).unwrap();
+                        let response = field
+                            .into_iter()
+                            .fold(response, |all, (name, value)| all.header(name, value));
+                        respond
+                            .send_response(response.body(()).unwrap(), true)
+                            .unwrap();
                     }
                 }
             });
@@ -281,8 +371,8 @@ impl Target {
     }
 }
 
-/// Crawl the item of a line, whose requests are answered so. Return its outcome, the requests that the target received, and those of a
-/// browser.
+/// Crawl the item of a line, whose requests are answered so. Return its outcome, the requests that
+/// the target received, and those of a browser.
 fn crawl(
     (line, method, has_body): (usize, &'static str, bool),
     answers: &[Answer],
@@ -291,7 +381,10 @@ fn crawl(
     let id = 6 + line as u64;
     let mut headers = vec!["x-id: <{id}>".to_owned()];
     headers.extend(CREDENTIALS.map(|name| format!("{name}: hidden")));
-    headers.extend(["content-type: text/plain".to_owned(), "content-language: en".to_owned()]);
+    headers.extend([
+        "content-type: text/plain".to_owned(),
+        "content-language: en".to_owned(),
+    ]);
     let body = if has_body { "item={id}" } else { "" };
     let rules = AccessResult::Successful(b"user-agent: *\ndisallow: /no/");
     let rules = vec![Some(Robots::from_access(rules, Agent::Exact("x"))); LINES.len()];
@@ -307,34 +400,80 @@ fn crawl(
         held: HoldHeader::Ignored,
         tls: None,
         proxies: None,
-        http: HttpSettings { version, streams: 1 },
-        options: CrawlOptions { follow: FOLLOW, robots: Some(Arc::new(rules)), ..CrawlOptions::default() },
+        http: HttpSettings {
+            version,
+            streams: 1,
+        },
+        options: CrawlOptions {
+            follow: FOLLOW,
+            robots: Some(Arc::new(rules)),
+            ..CrawlOptions::default()
+        },
     };
     let path = LINES[line].1.to_owned();
-    let first = Browser { host: line, path, method, has_body: true, has_credentials: true, redirects: 0 };
-    let (mut browser, mut expected, sent_body) = (first.clone(), Vec::new(), body.replace("{id}", &id.to_string()));
+    let first = Browser {
+        host: line,
+        path,
+        method,
+        has_body: true,
+        has_credentials: true,
+        redirects: 0,
+    };
+    let (mut browser, mut expected, sent_body) = (
+        first.clone(),
+        Vec::new(),
+        body.replace("{id}", &id.to_string()),
+    );
     for answer in answers.iter().copied().chain([Answer::Status(200)]) {
         expected.push(browser.request((id, &sent_body)));
         if !browser.receive(answer) {
             break;
         }
     }
-    let state = State { answers: answers.iter().copied().collect(), browser: first, received: Vec::new() };
-    let target = Target { state: Rc::new(RefCell::new(state)), version };
+    let state = State {
+        answers: answers.iter().copied().collect(),
+        browser: first,
+        received: Vec::new(),
+    };
+    let target = Target {
+        state: Rc::new(RefCell::new(state)),
+        version,
+    };
     let mut builder = Builder::new_current_thread();
-    let runtime = builder.enable_time().start_paused(true).build_local(LocalOptions::default()).unwrap();
+    let runtime = builder
+        .enable_time()
+        .start_paused(true)
+        .build_local(LocalOptions::default())
+        .unwrap();
     let outcome = runtime.block_on(async {
         let clock = Clock::start();
-        let (crawl, flight) = (Crawl::over(target.clone(), spec, 1, clock), Flight::default());
+        let (crawl, flight) = (
+            Crawl::over(target.clone(), spec, 1, clock),
+            Flight::default(),
+        );
         let now = clock.now();
-        let permit = Permit { id, attempt: 0, first_intended: now, intended: now, ready: now, admitted: now };
+        let permit = Permit {
+            id,
+            attempt: 0,
+            first_intended: now,
+            intended: now,
+            ready: now,
+            admitted: now,
+        };
         for _ in 0..=answers.len() {
             let attempt = crawl.perform(id, &flight, async || clock.now()).await;
             let (outcome, is_again) = (attempt.outcome, attempt.advice.repeat != Repeat::Never);
             let fate = if is_again { Fate::Again } else { Fate::Ended };
-            crawl.booked(&Sample { permit, attempt, fate });
+            crawl.booked(&Sample {
+                permit,
+                attempt,
+                fate,
+            });
             if !is_again {
-                assert!(crawl.redirects.of(id).is_none(), "an item that ended is forgotten");
+                assert!(
+                    crawl.redirects.of(id).is_none(),
+                    "an item that ended is forgotten"
+                );
                 return outcome;
             }
         }
@@ -349,7 +488,9 @@ const STATUSES: [u16; 5] = [301, 302, 303, 307, 308];
 
 fn any_form() -> impl Strategy<Value = Form> {
     use Form::*;
-    let within = [Path, Relative, Up, Here, Query, Fragment, Empty, Bytes, Space];
+    let within = [
+        Path, Relative, Up, Here, Query, Fragment, Empty, Bytes, Space,
+    ];
     let last = [Elsewhere, Forbidden, Unreadable, Missing];
     prop_oneof![
         10 => prop::sample::select(within.to_vec()),
@@ -399,22 +540,33 @@ fn a_redirect_that_is_not_followed_has_a_reason() {
         (Form::Unreadable, Outcome::Rejected),
         (Form::Missing, Outcome::Rejected),
     ] {
-        let (found, received, _) = crawl((0, "GET", false), &[Answer::Redirect(302, form)], HttpVersion::Http1);
+        let (found, received, _) = crawl(
+            (0, "GET", false),
+            &[Answer::Redirect(302, form)],
+            HttpVersion::Http1,
+        );
         assert_eq!((found, received.len()), (outcome, 1), "{form:?}");
     }
     let chain = [Answer::Redirect(307, Form::Path); FOLLOW as usize + 1];
     let (found, received, _) = crawl((0, "GET", false), &chain, HttpVersion::Http2);
-    assert_eq!((found, received.len()), (Outcome::Error(ErrorKind::TooManyRedirects), chain.len()));
+    assert_eq!(
+        (found, received.len()),
+        (Outcome::Error(ErrorKind::TooManyRedirects), chain.len())
+    );
 }
 
 #[test]
-fn a_host_that_is_refused_is_named_without_secrets_and_one_of_the_plan_is_found_however_it_is_written() {
+fn a_host_that_is_refused_is_named_without_secrets_and_one_of_the_plan_is_found_however_it_is_written()
+ {
     let urls = ["http://a.test/", "https://127.1/", "http://[0:0::1]:81/"];
     let targets = Targets::collect(urls.map(str::parse::<Template>)).unwrap();
     let redirects = Redirects::among(targets.hosts());
     let refused = |name: &str| Err(RedirectRefusal::OtherHost(name.to_owned()));
     for (location, resolved) in [
-        ("https://user:hidden@b.test:8443/x?token=1", refused("https://b.test:8443")),
+        (
+            "https://user:hidden@b.test:8443/x?token=1",
+            refused("https://b.test:8443"),
+        ),
         ("//[::1]/", refused("http://[::1]")),
         ("mailto:x@a.test?x", refused("mailto:")),
         ("HTTP://A.TEST:80", Ok((0, "/".to_owned()))),
@@ -422,6 +574,10 @@ fn a_host_that_is_refused_is_named_without_secrets_and_one_of_the_plan_is_found_
         ("http://[::1]:81?z", Ok((2, "/?z".to_owned()))),
         (&"a".repeat(MOST_BYTES), Err(RedirectRefusal::NoUrl)),
     ] {
-        assert_eq!(redirects.resolve(location.as_bytes(), (0, "/")), resolved, "{location}");
+        assert_eq!(
+            redirects.resolve(location.as_bytes(), (0, "/")),
+            resolved,
+            "{location}"
+        );
     }
 }

@@ -1,5 +1,6 @@
-//! The header fields about limits, gathered in one pass over an answer's head. `read` calls it for every answer it is
-//! asked about; an answer without such fields costs the comparison of their names.
+//! The header fields about limits, gathered in one pass over an answer's head. `read` calls it for
+//! every answer it is asked about; an answer without such fields costs the comparison of their
+//! names.
 //!
 //! It must not know what a status makes of them.
 
@@ -68,12 +69,18 @@ impl Fields {
     }
 
     fn families(&self) -> [&QuotaFields; 4] {
-        [&self.rate_limit.draft_07, &self.draft_03, &self.x, &self.x_rate]
+        [
+            &self.rate_limit.draft_07,
+            &self.draft_03,
+            &self.x,
+            &self.x_rate,
+        ]
     }
 
     /// True if something says that nothing is left.
     pub(super) fn is_used_up(&self) -> bool {
-        self.rate_limit.used_up.is_some() || self.families().iter().any(|told| told.remaining == Some(0))
+        self.rate_limit.used_up.is_some()
+            || self.families().iter().any(|told| told.remaining == Some(0))
     }
 
     pub(super) fn is_github(&self) -> bool {
@@ -86,7 +93,8 @@ impl Fields {
         self.rate_limit.used_up.max(older)
     }
 
-    /// Return the time until there is more by the `X-` fields that came before the drafts, if nothing is left.
+    /// Return the time until there is more by the `X-` fields that came before the drafts, if
+    /// nothing is left.
     pub(super) fn x_rate_limit_wait(&self) -> Option<Duration> {
         self.x.wait().max(self.x_rate.wait())
     }
@@ -115,7 +123,11 @@ impl QuotaFields {
 
     /// Takes in what another line says; of two values, the one that asks for more patience.
     pub(super) fn take(&mut self, other: &Self) {
-        let Self { remaining, limit, reset } = other;
+        let Self {
+            remaining,
+            limit,
+            reset,
+        } = other;
         self.remaining = lower(self.remaining, *remaining);
         self.limit = lower(self.limit, *limit);
         self.reset = self.reset.max(*reset);
@@ -127,7 +139,11 @@ impl QuotaFields {
     }
 
     fn quota(&self) -> Option<Quota> {
-        Some(Quota { remaining: self.remaining?, limit: self.limit, resets_in: self.reset })
+        Some(Quota {
+            remaining: self.remaining?,
+            limit: self.limit,
+            resets_in: self.reset,
+        })
     }
 }
 

@@ -1,5 +1,5 @@
-//! Laws that hold for any response: a header that is malformed, absurd or contradictory neither stops a crawl nor
-//! speeds it up. Called by fuzzing and by a test.
+//! Laws that hold for any response: a header that is malformed, absurd or contradictory neither
+//! stops a crawl nor speeds it up. Called by fuzzing and by a test.
 //!
 //! It must not know how a header is read: it compares the readings of different responses.
 
@@ -14,7 +14,8 @@ use crate::crawl::header_fields::lent;
 /// The longest wait that may be believed: a leap year, beyond which no quota is counted.
 const LONGEST: Duration = Duration::from_hours(24 * 366);
 
-/// Lines beyond these are left out: what two dozen cannot do, more cannot, and each is held against all of them.
+/// Lines beyond these are left out: what two dozen cannot do, more cannot, and each is held against
+/// all of them.
 const MAX_LINES: usize = 24;
 
 const GITHUB: &str = "x-github-request-id";
@@ -31,8 +32,8 @@ struct TimedAnswer {
 
 type HeaderLine = (HeaderName, HeaderValue);
 
-/// Checks all laws on any bytes, read as text in this form, where what cannot be read counts as a default and lines that
-/// are no header field are left out:
+/// Checks all laws on any bytes, read as text in this form, where what cannot be read counts as a
+/// default and lines that are no header field are left out:
 ///
 /// ```text
 /// 429 1691591063
@@ -52,9 +53,19 @@ pub fn check(text: &[u8]) {
         signals.quota.is_none() || lent(&map(&answer.lines), tells_of_quota),
         "a quota is overlooked in {answer:?}"
     );
-    if answer.lines.iter().filter(|(name, _)| name == POLICY).count() < 2 {
+    if answer
+        .lines
+        .iter()
+        .filter(|(name, _)| name == POLICY)
+        .count()
+        < 2
+    {
         // Of two policies of one name the first counts.
-        assert_eq!(answer.reversed().read(), signals, "the order of lines counts in {answer:?}");
+        assert_eq!(
+            answer.reversed().read(),
+            signals,
+            "the order of lines counts in {answer:?}"
+        );
     }
     for at in 0..answer.lines.len() {
         check_junk(&answer, at, &signals);
@@ -68,10 +79,16 @@ impl TimedAnswer {
         let first = String::from_utf8_lossy(lines.next().unwrap_or_default());
         let mut first = first.split_ascii_whitespace();
         let mut number = || first.next().and_then(|word| word.parse::<u64>().ok());
-        let status = number().and_then(|status| status.try_into().ok()).filter(|status| (100..1000).contains(status));
+        let status = number()
+            .and_then(|status| status.try_into().ok())
+            .filter(|status| (100..1000).contains(status));
         let received = Duration::from_secs(number().unwrap_or(0));
         let lines = lines.filter_map(line).take(MAX_LINES).collect();
-        Self { status: status.unwrap_or(429), received, lines }
+        Self {
+            status: status.unwrap_or(429),
+            received,
+            lines,
+        }
     }
 
     fn read(&self) -> Signals {
@@ -84,7 +101,11 @@ impl TimedAnswer {
 
     fn reversed(&self) -> Self {
         let lines = self.lines.iter().rev().cloned().collect();
-        Self { status: self.status, received: self.received, lines }
+        Self {
+            status: self.status,
+            received: self.received,
+            lines,
+        }
     }
 }
 
@@ -103,13 +124,19 @@ fn map<'a>(lines: impl IntoIterator<Item = &'a HeaderLine>) -> HeaderMap {
 fn line(text: &[u8]) -> Option<HeaderLine> {
     let at = text.iter().position(|&byte| byte == b':')?;
     let value = text[at + 1..].strip_prefix(b" ").unwrap_or(&text[at + 1..]);
-    Some((HeaderName::from_bytes(&text[..at]).ok()?, HeaderValue::from_bytes(value).ok()?))
+    Some((
+        HeaderName::from_bytes(&text[..at]).ok()?,
+        HeaderValue::from_bytes(value).ok()?,
+    ))
 }
 
 /// A wait is never nothing, nor longer than anybody may mean, and only a refusal asks for one.
 fn check_wait(answer: &TimedAnswer, signals: &Signals) {
     if let Some(wait) = signals.wait {
-        assert!(!wait.promised.is_zero() && wait.promised <= LONGEST, "{wait:?} in {answer:?}");
+        assert!(
+            !wait.promised.is_zero() && wait.promised <= LONGEST,
+            "{wait:?} in {answer:?}"
+        );
     }
     let asks = signals.throttle.is_some() || signals.wait.is_some();
     assert!(answer.status >= 400 || !asks, "{signals:?} in {answer:?}");
@@ -122,12 +149,27 @@ fn check_junk(answer: &TimedAnswer, at: usize, signals: &Signals) {
     for value in malformed(name, value.as_bytes()) {
         let junk = (name.clone(), value);
         assert_eq!(answer.read_of([&junk]), nothing, "{junk:?} says something");
-        let (before, after) = ([&junk].into_iter().chain(&answer.lines), answer.lines.iter().chain([&junk]));
-        assert_eq!(answer.read_of(before), *signals, "{junk:?} changes {answer:?}");
-        assert_eq!(answer.read_of(after), *signals, "{junk:?} changes {answer:?}");
+        let (before, after) = (
+            [&junk].into_iter().chain(&answer.lines),
+            answer.lines.iter().chain([&junk]),
+        );
+        assert_eq!(
+            answer.read_of(before),
+            *signals,
+            "{junk:?} changes {answer:?}"
+        );
+        assert_eq!(
+            answer.read_of(after),
+            *signals,
+            "{junk:?} changes {answer:?}"
+        );
     }
     let unknown = (HeaderName::from_static("x-ratelimit-used"), value.clone());
-    assert_eq!(answer.read_of(answer.lines.iter().chain([&unknown])), *signals, "{unknown:?} changes {answer:?}");
+    assert_eq!(
+        answer.read_of(answer.lines.iter().chain([&unknown])),
+        *signals,
+        "{unknown:?} changes {answer:?}"
+    );
 }
 
 /// Values near to `value` from which this field cannot be read.
@@ -138,44 +180,77 @@ fn malformed(name: &HeaderName, value: &[u8]) -> Vec<HeaderValue> {
     }
     let mut values = vec![[value, b"\xe9"].concat(), [b"\xe9", value].concat()];
     if name != POLICY && name != RATE_LIMIT && value.first().is_some_and(u8::is_ascii_digit) {
-        // In those a number may stand beside what is meant; before a name, as that of a weekday, it is no sign.
+        // In those a number may stand beside what is meant; before a name, as that of a weekday, it
+        // is no sign.
         values.push([b"-", value].concat());
     }
     if name != POLICY {
         // What a quota is counted in needs no number. Everything else is one, or holds one.
-        values.push(value.iter().copied().filter(|byte| !byte.is_ascii_digit()).collect());
+        values.push(
+            value
+                .iter()
+                .copied()
+                .filter(|byte| !byte.is_ascii_digit())
+                .collect(),
+        );
     }
-    values.into_iter().filter_map(|value| HeaderValue::from_bytes(&value).ok()).collect()
+    values
+        .into_iter()
+        .filter_map(|value| HeaderValue::from_bytes(&value).ok())
+        .collect()
 }
 
-/// Another line never makes a client less patient, save where it says what is left, by whose clock, or what is counted.
+/// Another line never makes a client less patient, save where it says what is left, by whose clock,
+/// or what is counted.
 fn check_contradiction(answer: &TimedAnswer, at: usize, after: &Signals) {
     let line = &answer.lines[at];
     let again = answer.lines.iter().chain([line]);
-    assert_eq!(answer.read_of(again), *after, "{line:?} changes what it says when it says it twice, in {answer:?}");
+    assert_eq!(
+        answer.read_of(again),
+        *after,
+        "{line:?} changes what it says when it says it twice, in {answer:?}"
+    );
     if line.0 == DATE || line.0 == POLICY {
         return;
     }
-    let others = answer.lines.iter().enumerate().filter(|(index, _)| *index != at).map(|(_, line)| line);
+    let others = answer
+        .lines
+        .iter()
+        .enumerate()
+        .filter(|(index, _)| *index != at)
+        .map(|(_, line)| line);
     let before = answer.read_of(others);
     let case = || format!("{line:?} turns {before:?} into {after:?}, in {answer:?}");
-    assert!(before.throttle.is_none() || after.throttle.is_some(), "{}", case());
+    assert!(
+        before.throttle.is_none() || after.throttle.is_some(),
+        "{}",
+        case()
+    );
     assert!(pace(after) <= pace(&before), "{}", case());
     let Some(wait) = before.wait else { return };
-    // A time to come back holds, whatever else is said. Any other counts only as long as nothing is left, and one that is
-    // trusted more may be shorter: that is what precedence is.
+    // A time to come back holds, whatever else is said. Any other counts only as long as nothing is
+    // left, and one that is trusted more may be shorter: that is what precedence is.
     let is_about_what_is_left = read(200, &HeaderMap::from_iter([line.clone()]), answer.received)
         .quota
         .is_some_and(|quota| quota.remaining > 0);
     if wait.source != Source::RetryAfter && is_about_what_is_left {
         return;
     }
-    let now = after.wait.filter(|now| now.source != wait.source || now.promised >= wait.promised);
-    assert!(now.is_some_and(|now| rank(now.source) <= rank(wait.source)), "{}", case());
+    let now = after
+        .wait
+        .filter(|now| now.source != wait.source || now.promised >= wait.promised);
+    assert!(
+        now.is_some_and(|now| rank(now.source) <= rank(wait.source)),
+        "{}",
+        case()
+    );
 }
 
 fn pace(signals: &Signals) -> f64 {
-    signals.quota.and_then(|quota| quota.pace_per_s()).unwrap_or(f64::INFINITY)
+    signals
+        .quota
+        .and_then(|quota| quota.pace_per_s())
+        .unwrap_or(f64::INFINITY)
 }
 
 /// The lower, the more a source is trusted.

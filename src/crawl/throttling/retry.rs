@@ -1,6 +1,8 @@
-//! Rules for retries over HTTP: decide by method, status and error whether another attempt is safe and may help.
+//! Rules for retries over HTTP: decide by method, status and error whether another attempt is safe
+//! and may help.
 //!
-//! It must not count: the harness decides if there is one, and when, by its retry budget and backoff (`harness/src/shard/retry.rs`).
+//! It must not count: the harness decides if there is one, and when, by its retry budget and
+//! backoff (`harness/src/shard/retry.rs`).
 
 use crawlmark_harness::sample::{Attempt, ErrorKind, Outcome};
 use http::Method;
@@ -14,8 +16,9 @@ pub(super) const fn is_final(status: u16) -> bool {
 
 /// True if the same request may be sent again after this attempt.
 ///
-/// Never after a good answer, a missing item, a challenge or a wrong body, nor after a status that will not change. A
-/// request that is not idempotent (RFC 9110, 9.2.2) is sent again only if it cannot have been performed.
+/// Never after a good answer, a missing item, a challenge or a wrong body, nor after a status that
+/// will not change. A request that is not idempotent (RFC 9110, 9.2.2) is sent again only if it
+/// cannot have been performed.
 #[must_use]
 pub fn may_retry(method: &Method, attempt: &Attempt) -> bool {
     let may_differ = match (attempt.outcome, attempt.status) {
@@ -32,7 +35,9 @@ pub fn may_retry(method: &Method, attempt: &Attempt) -> bool {
         (Outcome::Throttled, _) => true,
         (Outcome::Rejected, status) => status.is_some_and(is_passing),
         // An answer that broke off: its status tells what would have come.
-        (Outcome::Error(_), status) => status.is_none_or(|status| status < 300 || is_passing(status)),
+        (Outcome::Error(_), status) => {
+            status.is_none_or(|status| status < 300 || is_passing(status))
+        }
     };
     may_differ && (method.is_idempotent() || was_not_performed(attempt))
 }
@@ -45,7 +50,10 @@ const fn is_passing(status: u16) -> bool {
 /// True if the target certainly did nothing: it was never asked, or it says so.
 fn was_not_performed(attempt: &Attempt) -> bool {
     match attempt.status {
-        None => attempt.sent.is_none() || matches!(attempt.outcome, Outcome::Error(kind) if was_not_begun(kind)),
+        None => {
+            attempt.sent.is_none()
+                || matches!(attempt.outcome, Outcome::Error(kind) if was_not_begun(kind))
+        }
         Some(408 | 425 | 429) => true,
         Some(403 | 503) => attempt.outcome == Outcome::Throttled,
         Some(_) => false,
@@ -108,11 +116,17 @@ mod tests {
             (incomplete, Some(403), false, false),
         ] {
             let attempt = attempt(outcome, status);
-            let may = (may_retry(&Method::GET, &attempt), may_retry(&Method::POST, &attempt));
+            let may = (
+                may_retry(&Method::GET, &attempt),
+                may_retry(&Method::POST, &attempt),
+            );
             assert_eq!(may, (get, post), "{outcome:?} {status:?}");
         }
         // What never went out may go out, whatever it is.
-        let unsent = Attempt { sent: None, ..attempt(Error(ErrorKind::ConnectRefused), None) };
+        let unsent = Attempt {
+            sent: None,
+            ..attempt(Error(ErrorKind::ConnectRefused), None)
+        };
         assert!(may_retry(&Method::POST, &unsent));
     }
 

@@ -1,8 +1,9 @@
-//! `RateLimit` and `RateLimit-Policy` of draft-ietf-httpapi-ratelimit-headers, which are structured fields (RFC 9651).
-//! `fields` calls it for answers that have them.
+//! `RateLimit` and `RateLimit-Policy` of draft-ietf-httpapi-ratelimit-headers, which are structured
+//! fields (RFC 9651). `fields` calls it for answers that have them.
 //!
-//! Each line is read on its own, so that one that is malformed does not spoil the others; a list that was cut into lines
-//! within a member is malformed then. It must not know what a status makes of it.
+//! Each line is read on its own, so that one that is malformed does not spoil the others; a list
+//! that was cut into lines within a member is malformed then. It must not know what a status makes
+//! of it.
 
 use std::time::Duration;
 
@@ -17,14 +18,15 @@ use crate::crawl::header_fields::HeaderFields;
 pub(super) const FIELD: &str = "ratelimit";
 const POLICY: &str = "ratelimit-policy";
 
-/// Policies beyond these are not looked at: no target describes as many, and each member is held against all of them.
+/// Policies beyond these are not looked at: no target describes as many, and each member is held
+/// against all of them.
 const MAX_POLICIES: usize = 16;
 
 /// Values of the field, in the present draft and in older ones.
 #[derive(Debug, Default)]
 pub(super) struct RateLimit {
-    /// Longest time until more is allowed, among the members that have nothing left: zero if they do not say, none if there
-    /// is no such member.
+    /// Longest time until more is allowed, among the members that have nothing left: zero if they
+    /// do not say, none if there is no such member.
     pub(super) used_up: Option<Duration>,
     /// The strictest of the quotas that are counted in requests.
     pub(super) quota: Option<Quota>,
@@ -50,8 +52,14 @@ enum Counts {
 impl RateLimit {
     /// Reads all lines of the field.
     pub(super) fn read(headers: HeaderFields<'_>) -> Self {
-        let lines = headers.all(POLICY).filter_map(|line| Parser::new(line).parse::<List>().ok());
-        let policies: Vec<Policy> = lines.flatten().filter_map(policy).take(MAX_POLICIES).collect();
+        let lines = headers
+            .all(POLICY)
+            .filter_map(|line| Parser::new(line).parse::<List>().ok());
+        let policies: Vec<Policy> = lines
+            .flatten()
+            .filter_map(policy)
+            .take(MAX_POLICIES)
+            .collect();
         let mut read = Self::default();
         for line in headers.all(FIELD) {
             if let Ok(members) = Parser::new(line).parse::<List>() {
@@ -66,8 +74,12 @@ impl RateLimit {
     }
 
     fn take(&mut self, member: &ListEntry, policies: &[Policy]) {
-        let ListEntry::Item(item) = member else { return };
-        let (Some(name), Some(remaining)) = (name(item), parameter(item, "r")) else { return };
+        let ListEntry::Item(item) = member else {
+            return;
+        };
+        let (Some(name), Some(remaining)) = (name(item), parameter(item, "r")) else {
+            return;
+        };
         let resets_in = match item.params.get("t").map(span) {
             None => None,
             Some(Some(span)) => Some(span),
@@ -79,20 +91,30 @@ impl RateLimit {
             self.used_up = self.used_up.max(Some(resets_in.unwrap_or_default()));
         }
         if policy.is_none_or(|policy| policy.counts == Counts::Requests) {
-            let quota = Quota { remaining, limit: policy.and_then(|policy| policy.limit), resets_in };
+            let quota = Quota {
+                remaining,
+                limit: policy.and_then(|policy| policy.limit),
+                resets_in,
+            };
             self.quota = strictest(self.quota.into_iter().chain([quota]));
         }
     }
 }
 
 fn policy(member: ListEntry) -> Option<Policy> {
-    let ListEntry::Item(item) = member else { return None };
+    let ListEntry::Item(item) = member else {
+        return None;
+    };
     let counts = match item.params.get("qu") {
         None => Counts::Requests,
         Some(BareItem::String(unit)) if unit.as_str() == "requests" => Counts::Requests,
         Some(_) => Counts::Otherwise,
     };
-    Some(Policy { name: name(&item)?.to_owned(), limit: parameter(&item, "q"), counts })
+    Some(Policy {
+        name: name(&item)?.to_owned(),
+        limit: parameter(&item, "q"),
+        counts,
+    })
 }
 
 /// The name of a member: a string, or a token as between drafts 07 and 08.
@@ -133,13 +155,20 @@ mod tests {
     use super::*;
 
     fn read(lines: &[(&str, &str)]) -> RateLimit {
-        let fields = lines.iter().map(|(name, value)| httparse::Header { name, value: value.as_bytes() });
+        let fields = lines.iter().map(|(name, value)| httparse::Header {
+            name,
+            value: value.as_bytes(),
+        });
         RateLimit::read(HeaderFields::new(&fields.collect::<Vec<_>>()))
     }
 
     #[expect(clippy::unnecessary_wraps, reason = "as it is compared")]
     fn quota(remaining: u64, limit: Option<u64>, resets_in: Option<u64>) -> Option<Quota> {
-        Some(Quota { remaining, limit, resets_in: resets_in.map(Duration::from_secs) })
+        Some(Quota {
+            remaining,
+            limit,
+            resets_in: resets_in.map(Duration::from_secs),
+        })
     }
 
     #[test]
@@ -147,9 +176,15 @@ mod tests {
         for (field, expected) in [
             (r#""default";r=50;t=30"#, quota(50, None, Some(30))),
             (r#""default"; r=50; t=30"#, quota(50, None, Some(30))),
-            (r#""default";r=999;pk=:dHJpYWwxMjEzMjM=:"#, quota(999, None, None)),
+            (
+                r#""default";r=999;pk=:dHJpYWwxMjEzMjM=:"#,
+                quota(999, None, None),
+            ),
             ("default;r=50;t=30", quota(50, None, Some(30))),
-            (r#""protected";r=50;t=30, "daily";r=1;t=86400"#, quota(1, None, Some(86_400))),
+            (
+                r#""protected";r=50;t=30, "daily";r=1;t=86400"#,
+                quota(1, None, Some(86_400)),
+            ),
             // What is malformed, or not by the draft, is ignored: a member, or all of the line.
             (r#""default";r=-1;t=30"#, None),
             (r#""default";r=0;t=-1"#, None),
@@ -172,7 +207,11 @@ mod tests {
 
     #[test]
     fn a_line_that_is_malformed_does_not_spoil_the_others() {
-        let rate_limit = read(&[(FIELD, r#""a";r=0;t=9"#), (FIELD, r#""b";r="#), (FIELD, r#""c";r=0;t=3, "d";r=0"#)]);
+        let rate_limit = read(&[
+            (FIELD, r#""a";r=0;t=9"#),
+            (FIELD, r#""b";r="#),
+            (FIELD, r#""c";r=0;t=3, "d";r=0"#),
+        ]);
         assert_eq!(rate_limit.used_up, Some(Duration::from_secs(9)));
         assert_eq!(rate_limit.quota, quota(0, None, Some(9)));
     }
@@ -181,19 +220,38 @@ mod tests {
     fn a_policy_tells_the_limit_and_what_is_counted() {
         let policy = r#""burst";q=100;w=60,"bytes";q=65535;qu="content-bytes";w=10, "many";q=5;qu="requests";w=1"#;
         let of = |field| read(&[(POLICY, policy), (FIELD, field)]);
-        assert_eq!(of(r#""burst";r=50;t=30"#).quota, quota(50, Some(100), Some(30)));
+        assert_eq!(
+            of(r#""burst";r=50;t=30"#).quota,
+            quota(50, Some(100), Some(30))
+        );
         assert_eq!(of(r#""many";r=4;t=1"#).quota, quota(4, Some(5), Some(1)));
         // Bytes are no requests to pace by; without any left, nothing goes all the same.
-        assert_eq!(of(r#""bytes";r=7;t=10, "burst";r=50;t=30"#).quota, quota(50, Some(100), Some(30)));
+        assert_eq!(
+            of(r#""bytes";r=7;t=10, "burst";r=50;t=30"#).quota,
+            quota(50, Some(100), Some(30))
+        );
         let bytes = of(r#""bytes";r=0;t=10"#);
-        assert_eq!((bytes.quota, bytes.used_up), (None, Some(Duration::from_secs(10))));
+        assert_eq!(
+            (bytes.quota, bytes.used_up),
+            (None, Some(Duration::from_secs(10)))
+        );
     }
 
     #[test]
     fn the_dictionary_of_draft_07_is_read() {
-        let told = read(&[(FIELD, "limit=100, remaining=0, reset=50"), (POLICY, "100;w=60")]).draft_07;
-        assert_eq!((told.limit, told.remaining, told.reset), (Some(100), Some(0), Some(Duration::from_secs(50))));
+        let told = read(&[
+            (FIELD, "limit=100, remaining=0, reset=50"),
+            (POLICY, "100;w=60"),
+        ])
+        .draft_07;
+        assert_eq!(
+            (told.limit, told.remaining, told.reset),
+            (Some(100), Some(0), Some(Duration::from_secs(50)))
+        );
         let told = read(&[(FIELD, "limit=100, remaining=-3, reset=(5)")]).draft_07;
-        assert_eq!((told.limit, told.remaining, told.reset), (Some(100), None, None));
+        assert_eq!(
+            (told.limit, told.remaining, told.reset),
+            (Some(100), None, None)
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! Whole answers: those that real targets give, laws that hold for any answer, and those of the bundled target.
+//! Whole answers: those that real targets give, laws that hold for any answer, and those of the
+//! bundled target.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -18,7 +19,10 @@ const DATE: (&str, &str) = ("date", "Wed, 09 Aug 2023 14:24:23 GMT");
 fn headers<'a>(lines: impl IntoIterator<Item = (&'a str, &'a [u8])>) -> HeaderMap {
     let mut headers = HeaderMap::new();
     for (name, value) in lines {
-        headers.append(HeaderName::from_bytes(name.as_bytes()).unwrap(), HeaderValue::from_bytes(value).unwrap());
+        headers.append(
+            HeaderName::from_bytes(name.as_bytes()).unwrap(),
+            HeaderValue::from_bytes(value).unwrap(),
+        );
     }
     headers
 }
@@ -28,46 +32,105 @@ fn read(status: u16, headers: &HeaderMap, received: Duration) -> Signals {
 }
 
 fn of(status: u16, lines: &[(&str, &str)]) -> Signals {
-    read(status, &headers(lines.iter().map(|(name, value)| (*name, value.as_bytes()))), RECEIVED)
+    read(
+        status,
+        &headers(lines.iter().map(|(name, value)| (*name, value.as_bytes()))),
+        RECEIVED,
+    )
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "as it is compared")]
 fn quota(remaining: u64, limit: Option<u64>, resets_in_s: Option<u64>) -> Option<Quota> {
-    Some(Quota { remaining, limit, resets_in: resets_in_s.map(Duration::from_secs) })
+    Some(Quota {
+        remaining,
+        limit,
+        resets_in: resets_in_s.map(Duration::from_secs),
+    })
 }
 
 /// Source and seconds.
 type ExpectedWait = Option<(Source, f64)>;
 
-fn check(status: u16, lines: &[(&str, &str)], expected: (Option<Throttle>, ExpectedWait, Option<Quota>)) {
-    let Signals { throttle, wait, quota } = of(status, lines);
+fn check(
+    status: u16,
+    lines: &[(&str, &str)],
+    expected: (Option<Throttle>, ExpectedWait, Option<Quota>),
+) {
+    let Signals {
+        throttle,
+        wait,
+        quota,
+    } = of(status, lines);
     let wait = wait.map(|wait| (wait.source, wait.promised.as_secs_f64()));
     assert_eq!((throttle, wait, quota), expected, "{status} {lines:?}");
 }
 
 #[test]
 fn github_is_read_by_its_rules() {
-    let of = |remaining| [DATE, ("x-ratelimit-limit", "60"), remaining, ("x-ratelimit-reset", "1691591363")];
+    let of = |remaining| {
+        [
+            DATE,
+            ("x-ratelimit-limit", "60"),
+            remaining,
+            ("x-ratelimit-reset", "1691591363"),
+        ]
+    };
     let used_up = of(("x-ratelimit-remaining", "0"));
     let minutes = Some((Source::XRateLimit, 300.0));
     for status in [403, 429] {
-        check(status, &used_up, (Some(Throttle::QuotaUsedUp), minutes, quota(0, Some(60), Some(300))));
+        check(
+            status,
+            &used_up,
+            (
+                Some(Throttle::QuotaUsedUp),
+                minutes,
+                quota(0, Some(60), Some(300)),
+            ),
+        );
     }
     // The last request that was let through, and one that is forbidden.
     check(200, &used_up, (None, None, quota(0, Some(60), Some(300))));
     check(404, &used_up, (None, None, quota(0, Some(60), Some(300))));
-    check(403, &of(("x-ratelimit-remaining", "42")), (None, None, quota(42, Some(60), Some(300))));
+    check(
+        403,
+        &of(("x-ratelimit-remaining", "42")),
+        (None, None, quota(42, Some(60), Some(300))),
+    );
     // Secondary limits: the quota is not what was exceeded.
     let id = ("x-github-request-id", "C0DE:1234:5678");
     let left = ("x-ratelimit-remaining", "4990");
     let told = Some((Source::RetryAfter, 60.0));
-    check(403, &[id, left, ("retry-after", "60")], (Some(Throttle::Secondary), told, quota(4_990, None, None)));
-    check(429, &[id, left, ("retry-after", "60")], (Some(Throttle::Secondary), told, quota(4_990, None, None)));
+    check(
+        403,
+        &[id, left, ("retry-after", "60")],
+        (Some(Throttle::Secondary), told, quota(4_990, None, None)),
+    );
+    check(
+        429,
+        &[id, left, ("retry-after", "60")],
+        (Some(Throttle::Secondary), told, quota(4_990, None, None)),
+    );
     let minute = Some((Source::GitHubMinimum, 60.0));
     let soon = ("x-ratelimit-reset", "5");
-    check(429, &[id, left, soon], (Some(Throttle::Secondary), minute, quota(4_990, None, Some(5))));
-    check(429, &[id, left], (Some(Throttle::Secondary), minute, quota(4_990, None, None)));
-    check(403, &[id, ("x-ratelimit-remaining", "0")], (Some(Throttle::QuotaUsedUp), minute, quota(0, None, None)));
+    check(
+        429,
+        &[id, left, soon],
+        (
+            Some(Throttle::Secondary),
+            minute,
+            quota(4_990, None, Some(5)),
+        ),
+    );
+    check(
+        429,
+        &[id, left],
+        (Some(Throttle::Secondary), minute, quota(4_990, None, None)),
+    );
+    check(
+        403,
+        &[id, ("x-ratelimit-remaining", "0")],
+        (Some(Throttle::QuotaUsedUp), minute, quota(0, None, None)),
+    );
     check(403, &[id, left], (None, None, quota(4_990, None, None)));
 }
 
@@ -75,14 +138,30 @@ fn github_is_read_by_its_rules() {
 fn the_examples_of_the_ietf_draft_are_read() {
     let policy = ("ratelimit-policy", r#""default";q=100;w=10"#);
     let fifty = quota(50, Some(100), Some(5));
-    check(200, &[policy, ("ratelimit", r#""default";r=50;t=5"#)], (None, None, fifty));
+    check(
+        200,
+        &[policy, ("ratelimit", r#""default";r=50;t=5"#)],
+        (None, None, fifty),
+    );
     let used_up = ("ratelimit", r#""default";r=0;t=5"#);
     let five = Some((Source::RateLimit, 5.0));
     for status in [403, 420, 429, 500, 503] {
-        check(status, &[policy, used_up], (Some(Throttle::QuotaUsedUp), five, quota(0, Some(100), Some(5))));
+        check(
+            status,
+            &[policy, used_up],
+            (
+                Some(Throttle::QuotaUsedUp),
+                five,
+                quota(0, Some(100), Some(5)),
+            ),
+        );
     }
     for status in [204, 302, 400, 401, 404, 410] {
-        check(status, &[policy, used_up], (None, None, quota(0, Some(100), Some(5))));
+        check(
+            status,
+            &[policy, used_up],
+            (None, None, quota(0, Some(100), Some(5))),
+        );
     }
     // Retry-After takes precedence, even where it is shorter.
     for seconds in ["20", "1"] {
@@ -105,7 +184,15 @@ fn other_targets_are_read() {
         ("ratelimit-policy", r#""default";q=1200;w=300"#),
     ];
     let half_minute = Some((Source::RetryAfter, 30.0));
-    check(429, &cloudflare, (Some(Throttle::QuotaUsedUp), half_minute, quota(0, Some(1_200), Some(30))));
+    check(
+        429,
+        &cloudflare,
+        (
+            Some(Throttle::QuotaUsedUp),
+            half_minute,
+            quota(0, Some(1_200), Some(30)),
+        ),
+    );
     // Discord: decimals, and the reset twice.
     let discord = [
         ("date", "Tue, 02 Aug 2016 23:02:38 GMT"),
@@ -116,61 +203,153 @@ fn other_targets_are_read() {
     let expected = Some(Duration::from_millis(5_123));
     assert_eq!(of(429, &discord).wait.map(|wait| wait.promised), expected);
     // Drafts 03 and 07.
-    let draft_03 = [("ratelimit-limit", "2, 2;w=1"), ("ratelimit-remaining", "0"), ("ratelimit-reset", "1")];
+    let draft_03 = [
+        ("ratelimit-limit", "2, 2;w=1"),
+        ("ratelimit-remaining", "0"),
+        ("ratelimit-reset", "1"),
+    ];
     let second = Some((Source::RateLimit, 1.0));
-    check(429, &draft_03, (Some(Throttle::QuotaUsedUp), second, quota(0, Some(2), Some(1))));
-    let draft_07 = [("ratelimit", "limit=100, remaining=0, reset=50"), ("ratelimit-policy", "100;w=60")];
+    check(
+        429,
+        &draft_03,
+        (
+            Some(Throttle::QuotaUsedUp),
+            second,
+            quota(0, Some(2), Some(1)),
+        ),
+    );
+    let draft_07 = [
+        ("ratelimit", "limit=100, remaining=0, reset=50"),
+        ("ratelimit-policy", "100;w=60"),
+    ];
     let fifty = Some((Source::RateLimit, 50.0));
-    check(429, &draft_07, (Some(Throttle::QuotaUsedUp), fifty, quota(0, Some(100), Some(50))));
+    check(
+        429,
+        &draft_07,
+        (
+            Some(Throttle::QuotaUsedUp),
+            fifty,
+            quota(0, Some(100), Some(50)),
+        ),
+    );
     // X: the spelling with one more hyphen. And a refusal with a reset and nothing else.
-    let x = [DATE, ("x-rate-limit-remaining", "0"), ("x-rate-limit-reset", "1691591963")];
-    check(429, &x, (Some(Throttle::QuotaUsedUp), Some((Source::XRateLimit, 900.0)), quota(0, None, Some(900))));
-    check(429, &[("x-ratelimit-reset", "7")], (too_many, Some((Source::XRateLimit, 7.0)), None));
+    let x = [
+        DATE,
+        ("x-rate-limit-remaining", "0"),
+        ("x-rate-limit-reset", "1691591963"),
+    ];
+    check(
+        429,
+        &x,
+        (
+            Some(Throttle::QuotaUsedUp),
+            Some((Source::XRateLimit, 900.0)),
+            quota(0, None, Some(900)),
+        ),
+    );
+    check(
+        429,
+        &[("x-ratelimit-reset", "7")],
+        (too_many, Some((Source::XRateLimit, 7.0)), None),
+    );
 }
 
 #[test]
 fn retry_after_is_read_in_seconds_and_as_a_date() {
-    let wait = |status, lines: &[(&str, &str)]| of(status, lines).wait.map(|wait| wait.promised.as_secs());
+    let wait =
+        |status, lines: &[(&str, &str)]| of(status, lines).wait.map(|wait| wait.promised.as_secs());
     let at = |date| ("retry-after", date);
-    for date in ["Wed, 09 Aug 2023 14:26:23 GMT", "Wednesday, 09-Aug-23 14:26:23 GMT", "Wed Aug  9 14:26:23 2023"] {
+    for date in [
+        "Wed, 09 Aug 2023 14:26:23 GMT",
+        "Wednesday, 09-Aug-23 14:26:23 GMT",
+        "Wed Aug  9 14:26:23 2023",
+    ] {
         assert_eq!(wait(503, &[at(date)]), Some(120), "{date}");
     }
     let date = at("Wed, 09 Aug 2023 14:26:23 GMT");
     // By the answer's own clock, which is wrong, as the date is: it is right about the span.
-    assert_eq!(wait(503, &[("date", "Wed, 09 Aug 2023 14:26:13 GMT"), date]), Some(10));
+    assert_eq!(
+        wait(503, &[("date", "Wed, 09 Aug 2023 14:26:13 GMT"), date]),
+        Some(10)
+    );
     assert_eq!(wait(503, &[("date", "yesterday"), date]), Some(120));
     // A time that has passed is a limit's, too, and promises nothing.
     for passed in ["0", "Wed, 09 Aug 2023 14:24:22 GMT"] {
-        assert_eq!(of(503, &[at(passed)]).throttle, Some(Throttle::Unavailable), "{passed}");
+        assert_eq!(
+            of(503, &[at(passed)]).throttle,
+            Some(Throttle::Unavailable),
+            "{passed}"
+        );
         assert_eq!(of(503, &[at(passed)]).wait, None, "{passed}");
-        assert_eq!(wait(429, &[at(passed), ("ratelimit", r#""a";r=0;t=9"#)]), Some(9), "{passed}");
+        assert_eq!(
+            wait(429, &[at(passed), ("ratelimit", r#""a";r=0;t=9"#)]),
+            Some(9),
+            "{passed}"
+        );
     }
     // Lines that contradict each other, and statuses on which it is about something else.
-    assert_eq!(wait(429, &[at("5"), at("120"), at("-1"), at("7")]), Some(120));
-    assert_eq!((wait(500, &[at("5")]), of(500, &[at("5")]).throttle), (Some(5), None));
+    assert_eq!(
+        wait(429, &[at("5"), at("120"), at("-1"), at("7")]),
+        Some(120)
+    );
+    assert_eq!(
+        (wait(500, &[at("5")]), of(500, &[at("5")]).throttle),
+        (Some(5), None)
+    );
     assert_eq!((wait(200, &[at("5")]), wait(301, &[at("5")])), (None, None));
 }
 
 #[test]
 fn what_is_absurd_is_as_good_as_absent() {
-    for value in ["-1", "+1", "1e3", "NaN", "inf", "soon", "", "0x10", "-99999999999"] {
+    for value in [
+        "-1",
+        "+1",
+        "1e3",
+        "NaN",
+        "inf",
+        "soon",
+        "",
+        "0x10",
+        "-99999999999",
+    ] {
         check(503, &[("retry-after", value)], (None, None, None));
-        check(429, &[("retry-after", value)], (Some(Throttle::TooManyRequests), None, None));
+        check(
+            429,
+            &[("retry-after", value)],
+            (Some(Throttle::TooManyRequests), None, None),
+        );
     }
-    check(403, &[("x-ratelimit-remaining", "-1"), ("x-ratelimit-reset", "5")], (None, None, None));
+    check(
+        403,
+        &[("x-ratelimit-remaining", "-1"), ("x-ratelimit-reset", "5")],
+        (None, None, None),
+    );
 }
 
 #[test]
 fn a_time_to_come_back_that_is_too_long_is_cut_and_not_ignored() {
     let year = Some((366 * 24 * 3_600, Source::RetryAfter));
     let digits = "9".repeat(31);
-    for value in ["31708800", "18446744073709551615", &digits, "Fri, 31 Dec 9999 23:59:59 GMT"] {
-        for (status, throttle) in
-            [(503, Throttle::Unavailable), (429, Throttle::TooManyRequests), (403, Throttle::Secondary)]
-        {
+    for value in [
+        "31708800",
+        "18446744073709551615",
+        &digits,
+        "Fri, 31 Dec 9999 23:59:59 GMT",
+    ] {
+        for (status, throttle) in [
+            (503, Throttle::Unavailable),
+            (429, Throttle::TooManyRequests),
+            (403, Throttle::Secondary),
+        ] {
             let signals = of(status, &[("retry-after", value)]);
             assert_eq!(signals.throttle, Some(throttle), "{status} {value}");
-            assert_eq!(signals.wait.map(|wait| (wait.promised.as_secs(), wait.source)), year, "{status} {value}");
+            assert_eq!(
+                signals
+                    .wait
+                    .map(|wait| (wait.promised.as_secs(), wait.source)),
+                year,
+                "{status} {value}"
+            );
         }
     }
 }
@@ -194,8 +373,9 @@ const NAMES: [&str; 16] = [
     "x-github-request-id",
 ];
 
-/// Fields that another line can contradict. The others of [`NAMES`] are left out: a policy says what is counted, so a number
-/// may stop being one of requests, and the first date that can be read replaces this client's.
+/// Fields that another line can contradict. The others of [`NAMES`] are left out: a policy says
+/// what is counted, so a number may stop being one of requests, and the first date that can be read
+/// replaces this client's.
 const CONTRADICTABLE: [&str; 12] = [
     "retry-after",
     "ratelimit",
@@ -212,12 +392,20 @@ const CONTRADICTABLE: [&str; 12] = [
 ];
 
 fn status() -> impl Strategy<Value = u16> {
-    prop_oneof![prop::sample::select(vec![200, 204, 302, 400, 401, 403, 404, 410, 429, 500, 502, 503]), 100..600_u16]
+    prop_oneof![
+        prop::sample::select(vec![
+            200, 204, 302, 400, 401, 403, 404, 410, 429, 500, 502, 503
+        ]),
+        100..600_u16
+    ]
 }
 
 /// Bytes that a field may hold.
 fn any_value() -> impl Strategy<Value = Vec<u8>> {
-    prop::collection::vec(prop_oneof![Just(b'\t'), 0x20..=0x7e_u8, 0x80..=0xff_u8], 0..40)
+    prop::collection::vec(
+        prop_oneof![Just(b'\t'), 0x20..=0x7e_u8, 0x80..=0xff_u8],
+        0..40,
+    )
 }
 
 /// Generate values, most of which mean something in some field.
@@ -256,7 +444,10 @@ fn garbage() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![text.prop_map(String::into_bytes), foreign]
 }
 
-fn lines(value: impl Strategy<Value = Vec<u8>>, most: usize) -> impl Strategy<Value = Vec<(&'static str, Vec<u8>)>> {
+fn lines(
+    value: impl Strategy<Value = Vec<u8>>,
+    most: usize,
+) -> impl Strategy<Value = Vec<(&'static str, Vec<u8>)>> {
     prop::collection::vec((prop::sample::select(NAMES.to_vec()), value), 0..most)
 }
 
@@ -264,14 +455,18 @@ fn lines(value: impl Strategy<Value = Vec<u8>>, most: usize) -> impl Strategy<Va
 fn contradictory_lines() -> impl Strategy<Value = Vec<(&'static str, Vec<u8>)>> {
     let fitting = |name: &str| match name {
         "ratelimit" => "(\"[ab]\";r=[01];t=[1-9][0-9]{0,2}|(remaining=[0-2], )?reset=[1-9][0-9]?)",
-        "retry-after" => "([1-9][0-9]{0,3}|[1-9], ?[1-9][0-9]|Wed, 09 Aug 2023 1[4-6]:[0-5][0-9]:00 GMT)",
+        "retry-after" => {
+            "([1-9][0-9]{0,3}|[1-9], ?[1-9][0-9]|Wed, 09 Aug 2023 1[4-6]:[0-5][0-9]:00 GMT)"
+        }
         _ if name.ends_with("remaining") => "[0-2]",
         _ => "([1-9][0-9]{0,2}|316[0-9]{5}|[1-9]\\.[0-9]|1691591[0-9]{3})",
     };
     let name = || prop::sample::select(CONTRADICTABLE.to_vec());
     let names = (name(), name()).prop_map(|(one, other)| vec![one, other]);
     let line = move |name: &'static str| (Just(name), fitting(name).prop_map(String::into_bytes));
-    names.prop_flat_map(move |names| prop::collection::vec(prop::sample::select(names).prop_flat_map(line), 2..6))
+    names.prop_flat_map(move |names| {
+        prop::collection::vec(prop::sample::select(names).prop_flat_map(line), 2..6)
+    })
 }
 
 fn map(lines: &[(&'static str, Vec<u8>)]) -> HeaderMap {
@@ -349,44 +544,100 @@ proptest! {
 /// Status and head of the next answer of a target.
 fn ask(target: std::net::SocketAddr) -> (u16, HeaderMap) {
     let mut client = TcpStream::connect(target).unwrap();
-    client.write_all(b"GET /items/1 HTTP/1.1\r\nhost: target\r\nconnection: close\r\n\r\n").unwrap();
+    client
+        .write_all(b"GET /items/1 HTTP/1.1\r\nhost: target\r\nconnection: close\r\n\r\n")
+        .unwrap();
     let mut answer = String::new();
     client.read_to_string(&mut answer).unwrap();
     let (head, _) = answer.split_once("\r\n\r\n").unwrap();
     let (first, fields) = head.split_once("\r\n").unwrap();
-    let lines = fields.split("\r\n").map(|line| line.split_once(": ").unwrap());
-    (first[9..12].parse().unwrap(), headers(lines.map(|(name, value)| (name, value.as_bytes()))))
+    let lines = fields
+        .split("\r\n")
+        .map(|line| line.split_once(": ").unwrap());
+    (
+        first[9..12].parse().unwrap(),
+        headers(lines.map(|(name, value)| (name, value.as_bytes()))),
+    )
 }
 
 #[test]
 fn the_bundled_target_is_understood_in_every_dialect() {
-    let dialects = ["x-ratelimit", "x-ratelimit-delta", "ietf", "draft-07", "draft-03", "x-ratelimit+ietf+draft-03"];
-    let refusals = [("429", "seconds"), ("429", "date"), ("503", "seconds"), ("403", "none")];
+    let dialects = [
+        "x-ratelimit",
+        "x-ratelimit-delta",
+        "ietf",
+        "draft-07",
+        "draft-03",
+        "x-ratelimit+ietf+draft-03",
+    ];
+    let refusals = [
+        ("429", "seconds"),
+        ("429", "date"),
+        ("503", "seconds"),
+        ("403", "none"),
+    ];
     for dialect in dialects {
         for (status, retry) in refusals {
             let limit = format!("fixed:2/24h:status={status}:retry={retry}:headers={dialect}");
             let limits = Limits::new(vec![limit.parse().unwrap()]).unwrap();
-            let config = Config { limits, ..Config::default() };
+            let config = Config {
+                limits,
+                ..Config::default()
+            };
             let target = serve(TcpListener::bind("127.0.0.1:0").unwrap(), config).unwrap();
             for left in [1, 0] {
                 let (code, headers) = ask(target.address());
-                let Signals { throttle, wait, quota } = read(code, &headers, Duration::ZERO);
+                let Signals {
+                    throttle,
+                    wait,
+                    quota,
+                } = read(code, &headers, Duration::ZERO);
                 assert_eq!((code, throttle, wait), (200, None, None), "{limit}");
                 let quota = quota.unwrap();
-                assert_eq!((quota.remaining, quota.limit, quota.resets_in.is_some()), (left, Some(2), true), "{limit}");
+                assert_eq!(
+                    (quota.remaining, quota.limit, quota.resets_in.is_some()),
+                    (left, Some(2), true),
+                    "{limit}"
+                );
             }
             let (code, mut headers) = ask(target.address());
             let refused = read(code, &headers, Duration::ZERO);
-            assert_eq!((code.to_string().as_str(), refused.throttle), (status, Some(Throttle::QuotaUsedUp)), "{limit}");
+            assert_eq!(
+                (code.to_string().as_str(), refused.throttle),
+                (status, Some(Throttle::QuotaUsedUp)),
+                "{limit}"
+            );
             headers.remove("retry-after");
             let by_quota = read(code, &headers, Duration::ZERO).wait.unwrap();
             let is_x = dialect == "x-ratelimit" || dialect == "x-ratelimit-delta";
-            assert_eq!(by_quota.source, if is_x { Source::XRateLimit } else { Source::RateLimit }, "{limit}");
+            assert_eq!(
+                by_quota.source,
+                if is_x {
+                    Source::XRateLimit
+                } else {
+                    Source::RateLimit
+                },
+                "{limit}"
+            );
             let wait = refused.wait.unwrap();
-            assert_eq!(wait.source, if retry == "none" { by_quota.source } else { Source::RetryAfter }, "{limit}");
+            assert_eq!(
+                wait.source,
+                if retry == "none" {
+                    by_quota.source
+                } else {
+                    Source::RetryAfter
+                },
+                "{limit}"
+            );
             // All of them round up, by a second of their own and one of the date.
-            assert!(wait.promised.abs_diff(by_quota.promised) <= Duration::from_secs(2), "{limit}");
-            assert!(wait.promised <= Duration::from_secs(24 * 3_600 + 2), "{limit}");
+            assert!(
+                wait.promised.abs_diff(by_quota.promised) <= Duration::from_secs(2),
+                "{limit}"
+            );
+            assert!(
+                wait.promised <= Duration::from_secs(24 * 3_600 + 2),
+                "{limit}"
+            );
         }
     }
 }

@@ -1,14 +1,16 @@
 //! Numbers, spans and instants as header fields write them. `fields` calls it.
 //!
-//! It must not guess what a field means beyond the size of its number: fields that break their standard are not read.
+//! It must not guess what a field means beyond the size of its number: fields that break their
+//! standard are not read.
 
 use std::time::Duration;
 
 use crate::crawl::date;
 use crate::crawl::header_fields::HeaderFields;
 
-/// The longest span that is believed. No quota is counted over more than a year; what says so is in the wrong unit, or
-/// overflowed, and is not read. `Retry-After` has one unit only, and is cut to this.
+/// The longest span that is believed. No quota is counted over more than a year; what says so is in
+/// the wrong unit, or overflowed, and is not read. `Retry-After` has one unit only, and is cut to
+/// this.
 const LONGEST: Duration = Duration::from_hours(24 * 366);
 
 /// A number from here on is no span of seconds (of 31 years) but seconds since 1970, as of GitHub.
@@ -30,25 +32,29 @@ impl<'a> Now<'a> {
 
     /// Return the time until an instant; zero once it has passed.
     ///
-    /// It is held against the answer's own date, and so by one clock. That date is rounded down, so the span is never
-    /// too short; of several dates the earliest counts, for the same reason.
+    /// It is held against the answer's own date, and so by one clock. That date is rounded down, so
+    /// the span is never too short; of several dates the earliest counts, for the same reason.
     fn until(self, instant: Duration) -> Duration {
         let own = self.headers.all("date").filter_map(date).min();
         instant.saturating_sub(own.unwrap_or(self.received))
     }
 }
 
-/// `Retry-After`: seconds, or a date. One that is too long to be believed is cut: a target that asks for a century wants no request
-/// now.
+/// `Retry-After`: seconds, or a date. One that is too long to be believed is cut: a target that
+/// asks for a century wants no request now.
 pub(super) fn delay(value: &[u8], now: Now<'_>) -> Option<Duration> {
     let too_long = |piece: &[u8]| is_digits(piece).then_some(LONGEST);
     let numeric = longest(value, |piece| seconds(piece).or_else(|| too_long(piece)));
-    numeric.or_else(|| date(value).map(|instant| now.until(instant))).map(|delay| delay.min(LONGEST))
+    numeric
+        .or_else(|| date(value).map(|instant| now.until(instant)))
+        .map(|delay| delay.min(LONGEST))
 }
 
-/// A reset: seconds from now, seconds or milliseconds since 1970 (told apart by their size), or a date.
+/// A reset: seconds from now, seconds or milliseconds since 1970 (told apart by their size), or a
+/// date.
 ///
-/// Milliseconds from now look like seconds. They are read as seconds: if that is wrong, the crawl waits too long, not too briefly.
+/// Milliseconds from now look like seconds. They are read as seconds: if that is wrong, the crawl
+/// waits too long, not too briefly.
 pub(super) fn reset(value: &[u8], now: Now<'_>) -> Option<Duration> {
     let numeric = longest(value, |piece| {
         let number = seconds(piece)?;
@@ -58,7 +64,9 @@ pub(super) fn reset(value: &[u8], now: Now<'_>) -> Option<Duration> {
             _ => number,
         })
     });
-    numeric.or_else(|| date(value).map(|instant| now.until(instant))).filter(is_plausible)
+    numeric
+        .or_else(|| date(value).map(|instant| now.until(instant)))
+        .filter(is_plausible)
 }
 
 /// A span of whole or decimal seconds.
@@ -71,7 +79,8 @@ pub(super) fn is_plausible(span: &Duration) -> bool {
     *span <= LONGEST
 }
 
-/// A count; of a list of counts, as several policies in one line, the lowest. What follows a semicolon describes it.
+/// A count; of a list of counts, as several policies in one line, the lowest. What follows a
+/// semicolon describes it.
 pub(super) fn count(value: &[u8]) -> Option<u64> {
     let mut lowest = None;
     for piece in value.split(|&byte| byte == b',') {
@@ -112,14 +121,19 @@ fn seconds(value: &[u8]) -> Option<Duration> {
 
 /// Digits and nothing else: no sign, no exponent.
 fn whole(value: &[u8]) -> Option<u64> {
-    if is_digits(value) { std::str::from_utf8(value).ok()?.parse().ok() } else { None }
+    if is_digits(value) {
+        std::str::from_utf8(value).ok()?.parse().ok()
+    } else {
+        None
+    }
 }
 
 fn is_digits(value: &[u8]) -> bool {
     !value.is_empty() && value.iter().all(u8::is_ascii_digit)
 }
 
-/// A date in UTC, under any of its names, as time since 1970. One in another zone would be hours off: it is not read.
+/// A date in UTC, under any of its names, as time since 1970. One in another zone would be hours
+/// off: it is not read.
 fn date(value: &[u8]) -> Option<Duration> {
     const UTC: [&[u8]; 4] = [b"GMT", b"UTC", b"UT", b"Z"];
     let is_utc = match value.trim_ascii().rsplit(|byte| *byte == b' ').next()? {
@@ -170,7 +184,12 @@ mod tests {
         let now = Now::new(HeaderFields::new(&[]), Duration::ZERO);
         assert_eq!(delay(b"5, 120", now), Some(Duration::from_mins(2)));
         assert_eq!(delay(b"5, soon", now), None);
-        for long in [&b"31622401"[..], b"4000000000", b"99999999999999999999999", b"5, 99999999999999999999999"] {
+        for long in [
+            &b"31622401"[..],
+            b"4000000000",
+            b"99999999999999999999999",
+            b"5, 99999999999999999999999",
+        ] {
             assert_eq!(delay(long, now), Some(LONGEST));
         }
         assert_eq!(delay(b"Fri, 31 Dec 9999 23:59:59 GMT", now), Some(LONGEST));
@@ -184,8 +203,17 @@ mod tests {
     fn a_number_is_a_span_or_an_instant_by_its_size() {
         let received = Duration::from_secs(1_700_000_000);
         let at = |value: &str, dates: &[&str]| {
-            let dates: Vec<_> = dates.iter().map(|date| Header { name: "Date", value: date.as_bytes() }).collect();
-            reset(value.as_bytes(), Now::new(HeaderFields::new(&dates), received))
+            let dates: Vec<_> = dates
+                .iter()
+                .map(|date| Header {
+                    name: "Date",
+                    value: date.as_bytes(),
+                })
+                .collect();
+            reset(
+                value.as_bytes(),
+                Now::new(HeaderFields::new(&dates), received),
+            )
         };
         let minute = Some(Duration::from_mins(1));
         for text in [
@@ -205,7 +233,11 @@ mod tests {
             assert_eq!(at(text, &[]), minute, "{text}");
         }
         for zone in ["+0100", "-0500", "EST", "CET"] {
-            assert_eq!(at(&format!("Tue, 14 Nov 2023 22:14:20 {zone}"), &[]), None, "{zone}");
+            assert_eq!(
+                at(&format!("Tue, 14 Nov 2023 22:14:20 {zone}"), &[]),
+                None,
+                "{zone}"
+            );
         }
         assert_eq!(at("1699999999", &[]), Some(Duration::ZERO));
         assert_eq!(at("999999999", &[]), None);
@@ -213,7 +245,12 @@ mod tests {
         // The answer's own date counts, and of two the earlier one.
         let own = "Tue, 14 Nov 2023 22:14:10 GMT";
         assert_eq!(at("1700000060", &[own]), Some(Duration::from_secs(10)));
-        let several = [own, "Tue, 14 Nov 2023 22:14:00 GMT", "Tue, 14 Nov 2023 22:14:19 GMT", "yesterday"];
+        let several = [
+            own,
+            "Tue, 14 Nov 2023 22:14:00 GMT",
+            "Tue, 14 Nov 2023 22:14:19 GMT",
+            "yesterday",
+        ];
         assert_eq!(at("1700000060", &several), Some(Duration::from_secs(20)));
     }
 

@@ -17,10 +17,14 @@ const MOST_NAMES: usize = 4;
 pub(super) fn of_handshake(error: &io::Error) -> Failure {
     match (tls_error(error), error.kind()) {
         (Some(error), _) => classify(error),
-        (None, io::ErrorKind::UnexpectedEof) => {
-            Failure::new(ErrorKind::TlsClosed, "the target closed the connection during the handshake")
-        }
-        (None, _) => Failure::new(ErrorKind::TlsClosed, &format!("the connection ended during the handshake: {error}")),
+        (None, io::ErrorKind::UnexpectedEof) => Failure::new(
+            ErrorKind::TlsClosed,
+            "the target closed the connection during the handshake",
+        ),
+        (None, _) => Failure::new(
+            ErrorKind::TlsClosed,
+            &format!("the connection ended during the handshake: {error}"),
+        ),
     }
 }
 
@@ -42,11 +46,13 @@ fn classify(error: &Error) -> Failure {
 const fn of_certificate(flaw: &CertificateError) -> ErrorKind {
     use CertificateError as Flaw;
     match flaw {
-        // A trusted authority with the issuer's name and another key, such as one that was created again.
+        // A trusted authority with the issuer's name and another key, such as one that was created
+        // again.
         Flaw::UnknownIssuer | Flaw::BadSignature => ErrorKind::TlsUnknownIssuer,
-        Flaw::Expired | Flaw::ExpiredContext { .. } | Flaw::NotValidYet | Flaw::NotValidYetContext { .. } => {
-            ErrorKind::TlsExpired
-        }
+        Flaw::Expired
+        | Flaw::ExpiredContext { .. }
+        | Flaw::NotValidYet
+        | Flaw::NotValidYetContext { .. } => ErrorKind::TlsExpired,
         Flaw::NotValidForName | Flaw::NotValidForNameContext { .. } => ErrorKind::TlsWrongName,
         _ => ErrorKind::TlsBadCertificate,
     }
@@ -55,26 +61,54 @@ const fn of_certificate(flaw: &CertificateError) -> ErrorKind {
 fn details(error: &Error) -> String {
     use CertificateError as Flaw;
     match error {
-        Error::InvalidCertificate(Flaw::NotValidForNameContext { expected, presented }) => {
-            let names: Vec<&str> = presented.iter().take(MOST_NAMES).map(|name| name_of(name)).collect();
+        Error::InvalidCertificate(Flaw::NotValidForNameContext {
+            expected,
+            presented,
+        }) => {
+            let names: Vec<&str> = presented
+                .iter()
+                .take(MOST_NAMES)
+                .map(|name| name_of(name))
+                .collect();
             let more = presented.len().saturating_sub(MOST_NAMES);
-            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            let more = if more > 0 {
+                format!(" and {more} more")
+            } else {
+                String::new()
+            };
             let host = expected.to_str();
             if names.is_empty() {
-                let kind = if matches!(expected, ServerName::IpAddress(_)) { "IP" } else { "DNS" };
-                return format!("it has no name: openssl req -x509 -addext subjectAltName={kind}:{host} adds one");
+                let kind = if matches!(expected, ServerName::IpAddress(_)) {
+                    "IP"
+                } else {
+                    "DNS"
+                };
+                return format!(
+                    "it has no name: openssl req -x509 -addext subjectAltName={kind}:{host} adds one"
+                );
             }
-            format!("the URL names {host}, the certificate {}{more}", names.join(", "))
+            format!(
+                "the URL names {host}, the certificate {}{more}",
+                names.join(", ")
+            )
         }
-        Error::InvalidCertificate(Flaw::UnknownIssuer) => "no trusted authority issued it".to_owned(),
+        Error::InvalidCertificate(Flaw::UnknownIssuer) => {
+            "no trusted authority issued it".to_owned()
+        }
         Error::InvalidCertificate(Flaw::BadSignature) => {
             "a trusted authority has the name of its issuer and did not sign it".to_owned()
         }
         Error::InvalidCertificate(Flaw::ExpiredContext { time, not_after }) => {
-            format!("it expired {} ago", span(time.as_secs().saturating_sub(not_after.as_secs())))
+            format!(
+                "it expired {} ago",
+                span(time.as_secs().saturating_sub(not_after.as_secs()))
+            )
         }
         Error::InvalidCertificate(Flaw::NotValidYetContext { time, not_before }) => {
-            format!("it is valid in {}", span(not_before.as_secs().saturating_sub(time.as_secs())))
+            format!(
+                "it is valid in {}",
+                span(not_before.as_secs().saturating_sub(time.as_secs()))
+            )
         }
         Error::InvalidCertificate(Flaw::Expired) => "it has expired".to_owned(),
         Error::InvalidCertificate(Flaw::NotValidYet) => "it is not valid yet".to_owned(),
@@ -83,21 +117,32 @@ fn details(error: &Error) -> String {
             "it is an authority's own certificate (CA:TRUE), and not given with --cacert".to_owned()
         }
         Error::InvalidCertificate(flaw) => flaw.to_string(),
-        Error::AlertReceived(alert) => format!("the target sent the alert {}", alert.as_str().unwrap_or("unknown")),
+        Error::AlertReceived(alert) => format!(
+            "the target sent the alert {}",
+            alert.as_str().unwrap_or("unknown")
+        ),
         Error::PeerIncompatible(_) | Error::InvalidMessage(_) => error.to_string(),
         error => format!("the target breaks the protocol: {error}"),
     }
 }
 
-/// Return a name without its type, as rustls lists it: `DnsName("a.example")`, `IpAddress(127.0.0.1)`.
+/// Return a name without its type, as rustls lists it: `DnsName("a.example")`,
+/// `IpAddress(127.0.0.1)`.
 fn name_of(listed: &str) -> &str {
-    let inner = listed.split_once('(').and_then(|(_, rest)| rest.strip_suffix(')')).unwrap_or(listed);
+    let inner = listed
+        .split_once('(')
+        .and_then(|(_, rest)| rest.strip_suffix(')'))
+        .unwrap_or(listed);
     inner.trim_matches('"')
 }
 
 fn span(seconds: u64) -> String {
     const DAY: u64 = 24 * 60 * 60;
-    let whole = if seconds > DAY { seconds - seconds % DAY } else { seconds };
+    let whole = if seconds > DAY {
+        seconds - seconds % DAY
+    } else {
+        seconds
+    };
     humantime::format_duration(std::time::Duration::from_secs(whole)).to_string()
 }
 
@@ -108,7 +153,12 @@ fn tls_error(error: &io::Error) -> Option<&Error> {
 
 /// True if the target sent the alert that it speaks none of the offered protocols.
 pub(super) fn is_no_protocol(error: &io::Error) -> bool {
-    matches!(tls_error(error), Some(Error::AlertReceived(AlertDescription::NoApplicationProtocol)))
+    matches!(
+        tls_error(error),
+        Some(Error::AlertReceived(
+            AlertDescription::NoApplicationProtocol
+        ))
+    )
 }
 
 /// Convert an error of an open TLS stream: to a [`Failure`] where the TLS library found it.
@@ -130,32 +180,89 @@ mod tests {
     fn failures_are_told_apart_and_explained() {
         let certificate = |flaw| Error::InvalidCertificate(flaw);
         let expected = ServerName::try_from("b.example").unwrap();
-        let presented: Vec<String> = ["DnsName(\"a.example\")", "IpAddress(127.0.0.1)"].map(str::to_owned).into();
-        let named = |presented| CertificateError::NotValidForNameContext { expected: expected.clone(), presented };
+        let presented: Vec<String> = ["DnsName(\"a.example\")", "IpAddress(127.0.0.1)"]
+            .map(str::to_owned)
+            .into();
+        let named = |presented| CertificateError::NotValidForNameContext {
+            expected: expected.clone(),
+            presented,
+        };
         for (error, kind, says) in [
-            (certificate(CertificateError::UnknownIssuer), ErrorKind::TlsUnknownIssuer, "no trusted authority"),
-            (certificate(CertificateError::Expired), ErrorKind::TlsExpired, ""),
-            (certificate(CertificateError::NotValidYet), ErrorKind::TlsExpired, ""),
+            (
+                certificate(CertificateError::UnknownIssuer),
+                ErrorKind::TlsUnknownIssuer,
+                "no trusted authority",
+            ),
+            (
+                certificate(CertificateError::Expired),
+                ErrorKind::TlsExpired,
+                "",
+            ),
+            (
+                certificate(CertificateError::NotValidYet),
+                ErrorKind::TlsExpired,
+                "",
+            ),
             (
                 certificate(named(presented)),
                 ErrorKind::TlsWrongName,
                 "the URL names b.example, the certificate a.example, 127.0.0.1",
             ),
-            (certificate(named(vec!["x".to_owned(); 9])), ErrorKind::TlsWrongName, "x, x, x, x and 5 more"),
-            (certificate(named(Vec::new())), ErrorKind::TlsWrongName, "subjectAltName=DNS:b.example"),
-            (certificate(CertificateError::BadSignature), ErrorKind::TlsUnknownIssuer, "did not sign it"),
-            (certificate(CertificateError::BadEncoding), ErrorKind::TlsBadCertificate, ""),
-            (Error::AlertReceived(AlertDescription::HandshakeFailure), ErrorKind::TlsIncompatible, "HandshakeFailure"),
-            (Error::AlertReceived(AlertDescription::ProtocolVersion), ErrorKind::TlsIncompatible, ""),
-            (Error::PeerIncompatible(PeerIncompatible::NoCipherSuitesInCommon), ErrorKind::TlsIncompatible, ""),
-            (Error::AlertReceived(AlertDescription::CertificateRequired), ErrorKind::TlsAlert, "CertificateRequired"),
-            (Error::InvalidMessage(InvalidMessage::InvalidContentType), ErrorKind::TlsNotSpoken, ""),
+            (
+                certificate(named(vec!["x".to_owned(); 9])),
+                ErrorKind::TlsWrongName,
+                "x, x, x, x and 5 more",
+            ),
+            (
+                certificate(named(Vec::new())),
+                ErrorKind::TlsWrongName,
+                "subjectAltName=DNS:b.example",
+            ),
+            (
+                certificate(CertificateError::BadSignature),
+                ErrorKind::TlsUnknownIssuer,
+                "did not sign it",
+            ),
+            (
+                certificate(CertificateError::BadEncoding),
+                ErrorKind::TlsBadCertificate,
+                "",
+            ),
+            (
+                Error::AlertReceived(AlertDescription::HandshakeFailure),
+                ErrorKind::TlsIncompatible,
+                "HandshakeFailure",
+            ),
+            (
+                Error::AlertReceived(AlertDescription::ProtocolVersion),
+                ErrorKind::TlsIncompatible,
+                "",
+            ),
+            (
+                Error::PeerIncompatible(PeerIncompatible::NoCipherSuitesInCommon),
+                ErrorKind::TlsIncompatible,
+                "",
+            ),
+            (
+                Error::AlertReceived(AlertDescription::CertificateRequired),
+                ErrorKind::TlsAlert,
+                "CertificateRequired",
+            ),
+            (
+                Error::InvalidMessage(InvalidMessage::InvalidContentType),
+                ErrorKind::TlsNotSpoken,
+                "",
+            ),
         ] {
             let failure = of_handshake(&io::Error::new(io::ErrorKind::InvalidData, error));
             assert_eq!(failure.kind, kind, "{failure}");
             assert!(failure.details.contains(says), "{failure}");
             let error = failure.into();
-            assert_eq!(failure_of(&error).map(|failure| failure.kind), Some(kind), "it survives the layers above");
+            assert_eq!(
+                failure_of(&error).map(|failure| failure.kind),
+                Some(kind),
+                "it survives the layers above"
+            );
         }
         for kind in [io::ErrorKind::UnexpectedEof, io::ErrorKind::ConnectionReset] {
             assert_eq!(of_handshake(&kind.into()).kind, ErrorKind::TlsClosed);

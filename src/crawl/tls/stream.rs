@@ -14,8 +14,8 @@ use crate::crawl::dial::Stream;
 use crate::crawl::failure::Failure;
 use crate::crawl::receive_stamps::{ReceiveStamps, StampSpace};
 
-/// First bytes of a TLS alert, which a server sends to a client that does not speak TLS: record type and major version (RFC 8446,
-/// 5.1).
+/// First bytes of a TLS alert, which a server sends to a client that does not speak TLS: record
+/// type and major version (RFC 8446, 5.1).
 const ALERT: [u8; 2] = [21, 3];
 
 /// Byte stream of a connection. Written bytes may stay in it until it is flushed.
@@ -38,7 +38,9 @@ pub struct Plain {
 impl Plain {
     /// Check the first bytes that were read, those of `part` from `before` on.
     fn check(&mut self, part: &ReadBuf<'_>, before: usize) -> io::Result<()> {
-        if !std::mem::replace(&mut self.is_read, true) && part.filled()[before..].starts_with(&ALERT) {
+        if !std::mem::replace(&mut self.is_read, true)
+            && part.filled()[before..].starts_with(&ALERT)
+        {
             let details = "the target answered plain HTTP with a TLS alert";
             return Err(Failure::new(ErrorKind::TlsRequired, details).into());
         }
@@ -48,7 +50,11 @@ impl Plain {
 
 impl Wire {
     pub(in crate::crawl) fn plain(stream: TcpStream, stamps: ReceiveStamps) -> Self {
-        Self::Plain(Plain { stamp_space: StampSpace::of(&stream, stamps), stream, is_read: false })
+        Self::Plain(Plain {
+            stamp_space: StampSpace::of(&stream, stamps),
+            stream,
+            is_read: false,
+        })
     }
 }
 
@@ -69,14 +75,21 @@ impl Stream for Wire {
         }
     }
 
-    fn poll_read_stamped(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<Option<u64>>> {
-        let Self::Plain(plain) = self else { return Pin::new(self).poll_read(cx, buf).map_ok(|()| None) };
+    fn poll_read_stamped(
+        &mut self,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<Option<u64>>> {
+        let Self::Plain(plain) = self else {
+            return Pin::new(self).poll_read(cx, buf).map_ok(|()| None);
+        };
         let (before, mut unread_ns) = (buf.filled().len(), None);
         while buf.filled().len() == before {
             ready!(plain.stream.poll_read_ready(cx))?;
             let read = plain.stream.try_io(Interest::READABLE, || {
                 unread_ns = plain.stamp_space.receive(&plain.stream, buf)?;
-                // As the runtime does: less than there is room for was all, so that the next read waits without a system call.
+                // As the runtime does: less than there is room for was all, so that the next read
+                // waits without a system call.
                 if buf.filled().len() == before || buf.remaining() == 0 {
                     Ok(())
                 } else {
@@ -95,7 +108,11 @@ impl Stream for Wire {
 }
 
 impl AsyncRead for Wire {
-    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Self::Plain(plain) => {
                 let before = buf.filled().len();
@@ -108,7 +125,11 @@ impl AsyncRead for Wire {
 }
 
 impl AsyncWrite for Wire {
-    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
         match self.get_mut() {
             // A request hardly ever has to wait, and so needs no waker.
             Self::Plain(plain) => match plain.stream.try_write(buf) {
@@ -128,7 +149,9 @@ impl AsyncWrite for Wire {
     ) -> Poll<io::Result<usize>> {
         match self.get_mut() {
             Self::Plain(plain) => Pin::new(&mut plain.stream).poll_write_vectored(cx, bufs),
-            Self::Tls(stream) => Pin::new(stream).poll_write_vectored(cx, bufs).map_err(classified),
+            Self::Tls(stream) => Pin::new(stream)
+                .poll_write_vectored(cx, bufs)
+                .map_err(classified),
         }
     }
 

@@ -1,4 +1,5 @@
-//! Verifiers of the target's certificate: by authorities and given certificates, or not at all (`--insecure`).
+//! Verifiers of the target's certificate: by authorities and given certificates, or not at all
+//! (`--insecure`).
 
 use std::sync::Arc;
 
@@ -11,8 +12,8 @@ use rustls::{CertificateError as Flaw, DigitallySignedStruct, Error, SignatureSc
 
 /// Verifier that accepts what an authority issued, and the very certificates that it was given.
 ///
-/// `openssl req -x509` makes certificates of authorities (CA:TRUE), which webpki accepts from no server. One that was given is accepted
-/// for its own names, as curl and OpenSSL do.
+/// `openssl req -x509` makes certificates of authorities (CA:TRUE), which webpki accepts from no
+/// server. One that was given is accepted for its own names, as curl and OpenSSL do.
 #[derive(Debug)]
 pub(super) struct Verifier {
     pub(super) authorities: Arc<WebPkiServerVerifier>,
@@ -28,11 +29,22 @@ impl ServerCertVerifier for Verifier {
         ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        let verified = self.authorities.verify_server_cert(certificate, intermediates, name, ocsp_response, now);
+        let verified = self.authorities.verify_server_cert(
+            certificate,
+            intermediates,
+            name,
+            ocsp_response,
+            now,
+        );
         match verified {
-            // webpki checks the time first: nothing but the name is left to check. It has no public type for CA:TRUE.
-            Err(Error::InvalidCertificate(Flaw::UnknownIssuer | Flaw::BadSignature | Flaw::Other(_)))
-                if self.given.iter().any(|given| given.as_ref() == certificate.as_ref()) =>
+            // webpki checks the time first: nothing but the name is left to check. It has no public
+            // type for CA:TRUE.
+            Err(Error::InvalidCertificate(
+                Flaw::UnknownIssuer | Flaw::BadSignature | Flaw::Other(_),
+            )) if self
+                .given
+                .iter()
+                .any(|given| given.as_ref() == certificate.as_ref()) =>
             {
                 verify_server_name(&ParsedCertificate::try_from(certificate)?, name)?;
                 Ok(ServerCertVerified::assertion())
@@ -47,7 +59,8 @@ impl ServerCertVerifier for Verifier {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.authorities.verify_tls12_signature(message, certificate, signed)
+        self.authorities
+            .verify_tls12_signature(message, certificate, signed)
     }
 
     fn verify_tls13_signature(
@@ -56,7 +69,8 @@ impl ServerCertVerifier for Verifier {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.authorities.verify_tls13_signature(message, certificate, signed)
+        self.authorities
+            .verify_tls13_signature(message, certificate, signed)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
@@ -64,8 +78,9 @@ impl ServerCertVerifier for Verifier {
     }
 }
 
-/// Verifier of `--insecure`, which accepts any certificate and any signature by it: that the peer holds the key of a certificate that
-/// nobody vouches for proves nothing, and to verify it would need algorithms that ring does not have (P-521, RSA of 1024 bits).
+/// Verifier of `--insecure`, which accepts any certificate and any signature by it: that the peer
+/// holds the key of a certificate that nobody vouches for proves nothing, and to verify it would
+/// need algorithms that ring does not have (P-521, RSA of 1024 bits).
 #[derive(Debug)]
 pub(super) struct Unverified;
 
@@ -123,7 +138,9 @@ impl ServerCertVerifier for Unverified {
 mod tests {
     use std::time::Duration;
 
-    use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair, date_time_ymd};
+    use rcgen::{
+        BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair, date_time_ymd,
+    };
     use rustls::RootCertStore;
     use rustls::crypto::ring::default_provider;
 
@@ -132,17 +149,24 @@ mod tests {
     const NAME: &str = "a.example";
 
     /// Verify `certificate` for [`NAME`] in the year 2030, with `given` trusted.
-    fn verify(certificate: &CertificateDer<'static>, given: &[&CertificateDer<'static>]) -> Result<(), Error> {
+    fn verify(
+        certificate: &CertificateDer<'static>,
+        given: &[&CertificateDer<'static>],
+    ) -> Result<(), Error> {
         let given: Vec<_> = given.iter().map(|given| (*given).clone()).collect();
         let mut roots = RootCertStore::empty();
         for certificate in &given {
             roots.add(certificate.clone()).unwrap();
         }
         let provider = Arc::new(default_provider());
-        let authorities = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build().unwrap();
+        let authorities = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider)
+            .build()
+            .unwrap();
         let name = ServerName::try_from(NAME).unwrap();
         let now = UnixTime::since_unix_epoch(Duration::from_hours((60 * 365 + 40) * 24));
-        Verifier { authorities, given }.verify_server_cert(certificate, &[], &name, &[], now).map(|_| ())
+        Verifier { authorities, given }
+            .verify_server_cert(certificate, &[], &name, &[], now)
+            .map(|_| ())
     }
 
     #[test]
@@ -153,9 +177,21 @@ mod tests {
             CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap()
         };
         let (authority, other) = (issuer("authority"), issuer(NAME));
-        for is_ca in [IsCa::NoCa, IsCa::ExplicitNoCa, IsCa::Ca(BasicConstraints::Unconstrained)] {
-            for (names, has_name) in [(vec![NAME], true), (vec!["b.example"], false), (vec![], false)] {
-                for (years, is_valid) in [((2020, 2040), true), ((2020, 2025), false), ((2035, 2040), false)] {
+        for is_ca in [
+            IsCa::NoCa,
+            IsCa::ExplicitNoCa,
+            IsCa::Ca(BasicConstraints::Unconstrained),
+        ] {
+            for (names, has_name) in [
+                (vec![NAME], true),
+                (vec!["b.example"], false),
+                (vec![], false),
+            ] {
+                for (years, is_valid) in [
+                    ((2020, 2040), true),
+                    ((2020, 2025), false),
+                    ((2035, 2040), false),
+                ] {
                     for is_self_signed in [true, false] {
                         let names: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
                         let mut params = CertificateParams::new(names).unwrap();
@@ -163,11 +199,18 @@ mod tests {
                             (date_time_ymd(years.0, 1, 1), date_time_ymd(years.1, 1, 1));
                         params.is_ca = is_ca;
                         let key = KeyPair::generate().unwrap();
-                        let made =
-                            if is_self_signed { params.self_signed(&key) } else { params.signed_by(&key, &authority) };
+                        let made = if is_self_signed {
+                            params.self_signed(&key)
+                        } else {
+                            params.signed_by(&key, &authority)
+                        };
                         let made = made.unwrap().der().clone();
                         let what = format!("{is_ca:?} {has_name} {years:?} {is_self_signed}");
-                        assert_eq!(verify(&made, &[&made]).is_ok(), has_name && is_valid, "given, {what}");
+                        assert_eq!(
+                            verify(&made, &[&made]).is_ok(),
+                            has_name && is_valid,
+                            "given, {what}"
+                        );
                         assert_eq!(
                             verify(&made, &[other.der(), &made]).is_ok(),
                             has_name && is_valid,
@@ -176,7 +219,11 @@ mod tests {
                         assert!(verify(&made, &[other.der()]).is_err(), "not given, {what}");
                         let is_issued = !is_self_signed && !matches!(is_ca, IsCa::Ca(_));
                         let by_issuer = verify(&made, &[authority.der()]);
-                        assert_eq!(by_issuer.is_ok(), is_issued && has_name && is_valid, "its issuer is given, {what}");
+                        assert_eq!(
+                            by_issuer.is_ok(),
+                            is_issued && has_name && is_valid,
+                            "its issuer is given, {what}"
+                        );
                     }
                 }
             }

@@ -1,7 +1,8 @@
 //! A disk in memory that fails at any operation, and whose power may be cut then.
 //!
-//! An operation that fails is done in part: of an append, any number of bytes. What a power cut leaves of bytes that were not synced is any
-//! length of them, and any part of that; of names, any state of each since they were last synced.
+//! An operation that fails is done in part: of an append, any number of bytes. What a power cut
+//! leaves of bytes that were not synced is any length of them, and any part of that; of names, any
+//! state of each since they were last synced.
 
 use std::cell::{RefCell, RefMut};
 use std::collections::BTreeMap;
@@ -80,29 +81,45 @@ impl Simulated {
 
     /// Cut the power, and restore it.
     pub(in crate::dataset) fn cut_power(&self) {
-        let State { random, files, names, past, .. } = &mut *self.0.borrow_mut();
+        let State {
+            random,
+            files,
+            names,
+            past,
+            ..
+        } = &mut *self.0.borrow_mut();
         for (name, past) in std::mem::take(past) {
-            let survivor = past.get(random.below(past.len() + 1)).copied().unwrap_or_else(|| names.get(&name).copied());
+            let survivor = past
+                .get(random.below(past.len() + 1))
+                .copied()
+                .unwrap_or_else(|| names.get(&name).copied());
             match survivor {
                 Some(file) => drop(names.insert(name, file)),
                 None => drop(names.remove(&name)),
             }
         }
         for file in files {
-            file.bytes.truncate(file.durable.len() + random.below(file.bytes.len() - file.durable.len() + 1));
+            file.bytes.truncate(
+                file.durable.len() + random.below(file.bytes.len() - file.durable.len() + 1),
+            );
             file.reach_disk(random);
             file.bytes.clone_from(&file.durable);
         }
     }
 
-    /// Count an operation. An error says that it fails, and a number below `parts` how much of it is done nevertheless.
+    /// Count an operation. An error says that it fails, and a number below `parts` how much of it
+    /// is done nevertheless.
     fn begin(&self, parts: usize) -> (RefMut<'_, State>, Result<(), usize>) {
         let mut state = self.0.borrow_mut();
         assert!(!state.has_failed, "an operation after one that failed");
         let fails = state.until_fault == Some(0);
         state.until_fault = state.until_fault.and_then(|left| left.checked_sub(1));
         state.has_failed = fails;
-        let done = if fails { Err(state.random.below(parts)) } else { Ok(()) };
+        let done = if fails {
+            Err(state.random.below(parts))
+        } else {
+            Ok(())
+        };
         (state, done)
     }
 }
@@ -113,7 +130,8 @@ impl SimulatedFile {
         let start = self.durable.len();
         for sector in self.bytes[start..].chunks(SECTOR) {
             let survives = random.below(2) == 0;
-            self.durable.extend(sector.iter().map(|byte| if survives { *byte } else { 0 }));
+            self.durable
+                .extend(sector.iter().map(|byte| if survives { *byte } else { 0 }));
         }
     }
 }
@@ -128,7 +146,10 @@ impl State {
     }
 
     fn file(&mut self, name: &str) -> io::Result<usize> {
-        self.names.get(name).copied().ok_or_else(|| io::ErrorKind::NotFound.into())
+        self.names
+            .get(name)
+            .copied()
+            .ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 }
 
@@ -225,7 +246,11 @@ impl Disk for Simulated {
     fn list(&self) -> io::Result<Vec<(String, u64)>> {
         let (state, done) = self.begin(1);
         failure(done)?;
-        Ok(state.names.iter().map(|(name, file)| (name.clone(), state.files[*file].bytes.len() as u64)).collect())
+        Ok(state
+            .names
+            .iter()
+            .map(|(name, file)| (name.clone(), state.files[*file].bytes.len() as u64))
+            .collect())
     }
 
     fn path(&self, name: &str) -> PathBuf {

@@ -1,4 +1,5 @@
-//! A saved crawl as CSV (RFC 4180): a header line, then a row for each record. An empty field is one that the record does not have.
+//! A saved crawl as CSV (RFC 4180): a header line, then a row for each record. An empty field is
+//! one that the record does not have.
 
 use std::fmt::Display;
 use std::io::{self, Write};
@@ -27,12 +28,21 @@ impl<W: Write> Csv<W> {
     /// When it cannot be written.
     pub(super) fn new(manifest: &Manifest, mut output: W) -> io::Result<Self> {
         let fields = manifest.saved.fields;
-        let columns: Vec<RecordField> =
-            RecordField::ALL.into_iter().map(|(field, _)| field).filter(|field| fields.has(*field)).collect();
-        let of_body = OF_BODY.into_iter().filter(|_| fields.has(RecordField::Body));
+        let columns: Vec<RecordField> = RecordField::ALL
+            .into_iter()
+            .map(|(field, _)| field)
+            .filter(|field| fields.has(*field))
+            .collect();
+        let of_body = OF_BODY
+            .into_iter()
+            .filter(|_| fields.has(RecordField::Body));
         let names: Vec<&str> = fields.keys().chain(of_body).collect();
         write!(output, "{}\r\n", names.join(","))?;
-        Ok(Self { output, columns, row: Vec::new() })
+        Ok(Self {
+            output,
+            columns,
+            row: Vec::new(),
+        })
     }
 }
 
@@ -94,8 +104,8 @@ fn number(value: Option<impl Display>, row: &mut Vec<u8>) -> io::Result<()> {
     value.map_or(Ok(()), |value| write!(row, "{value}"))
 }
 
-/// Append a text, in quotes where it could be taken for more than one field, and where it is empty: a field without quotes is one that
-/// the record does not have.
+/// Append a text, in quotes where it could be taken for more than one field, and where it is empty:
+/// a field without quotes is one that the record does not have.
 fn quote(text: &str, row: &mut Vec<u8>) {
     if !text.is_empty() && !text.contains([',', '"', '\r', '\n']) {
         row.extend_from_slice(text.as_bytes());

@@ -26,15 +26,33 @@ const MOST_BYTES: usize = 64 << 20;
 const COLUMNS: [(RecordField, &str); 11] = [
     (RecordField::Id, "required int64 id (integer(64,false))"),
     (RecordField::Url, "optional binary url (string)"),
-    (RecordField::Status, "optional int32 status (integer(16,false))"),
+    (
+        RecordField::Status,
+        "optional int32 status (integer(16,false))",
+    ),
     (RecordField::Outcome, "optional binary outcome (string)"),
-    (RecordField::Attempts, "optional int32 attempts (integer(32,false))"),
-    (RecordField::At, "optional int64 at (timestamp(micros,true))"),
-    (RecordField::LatencyUs, "optional int64 latency_us (integer(64,false))"),
-    (RecordField::ContentType, "optional binary content_type (string)"),
+    (
+        RecordField::Attempts,
+        "optional int32 attempts (integer(32,false))",
+    ),
+    (
+        RecordField::At,
+        "optional int64 at (timestamp(micros,true))",
+    ),
+    (
+        RecordField::LatencyUs,
+        "optional int64 latency_us (integer(64,false))",
+    ),
+    (
+        RecordField::ContentType,
+        "optional binary content_type (string)",
+    ),
     (RecordField::Digest, "optional binary digest (string)"),
     (RecordField::Body, "optional binary body"),
-    (RecordField::Body, "optional int64 body_bytes (integer(64,false))"),
+    (
+        RecordField::Body,
+        "optional int64 body_bytes (integer(64,false))",
+    ),
 ];
 
 /// Columns whose values hardly ever come twice.
@@ -76,7 +94,8 @@ impl<W: Write + Send> Parquet<W> {
         let fields = manifest.saved.fields;
         let columns = || COLUMNS.into_iter().filter(|(field, _)| fields.has(*field));
         let names: Vec<&str> = columns().map(|(_, column)| column).collect();
-        let schema = parse_message_type(&format!("message crawl {{ {}; }}", names.join(";"))).map_err(io_error)?;
+        let schema = parse_message_type(&format!("message crawl {{ {}; }}", names.join(";")))
+            .map_err(io_error)?;
         let level = ZstdLevel::try_new(3).map_err(io_error)?;
         let mut properties = WriterProperties::builder()
             .set_compression(Compression::ZSTD(level))
@@ -86,16 +105,28 @@ impl<W: Write + Send> Parquet<W> {
             properties = properties.set_column_dictionary_enabled(ColumnPath::from(name), false);
         }
         let output =
-            SerializedFileWriter::new(output, Arc::new(schema), Arc::new(properties.build())).map_err(io_error)?;
+            SerializedFileWriter::new(output, Arc::new(schema), Arc::new(properties.build()))
+                .map_err(io_error)?;
         let empty = |(field, text): (RecordField, &str)| {
             let values = match text {
                 text if text.contains("int32") => Values::Int32(Vec::new()),
                 text if text.contains("int64") => Values::Int64(Vec::new()),
                 _ => Values::Bytes(Vec::new()),
             };
-            (field, ParquetColumn { levels: Vec::new(), values })
+            (
+                field,
+                ParquetColumn {
+                    levels: Vec::new(),
+                    values,
+                },
+            )
         };
-        Ok(Self { output, columns: columns().map(empty).collect(), rows: 0, bytes: 0 })
+        Ok(Self {
+            output,
+            columns: columns().map(empty).collect(),
+            rows: 0,
+            bytes: 0,
+        })
     }
 
     /// Write the rows as a row group.
@@ -105,7 +136,9 @@ impl<W: Write + Send> Parquet<W> {
         }
         let mut group = self.output.next_row_group()?;
         for (field, ParquetColumn { levels, values }) in &mut self.columns {
-            let Some(mut column) = group.next_column()? else { break };
+            let Some(mut column) = group.next_column()? else {
+                break;
+            };
             let levels = (*field != RecordField::Id).then_some(&levels[..]);
             match (column.untyped(), values) {
                 (ColumnWriter::Int32ColumnWriter(column), Values::Int32(values)) => {
@@ -117,7 +150,11 @@ impl<W: Write + Send> Parquet<W> {
                 (ColumnWriter::ByteArrayColumnWriter(column), Values::Bytes(values)) => {
                     column.write_batch(values, levels, None)?;
                 }
-                _ => return Err(ParquetError::General("a column has another type than its values".to_owned())),
+                _ => {
+                    return Err(ParquetError::General(
+                        "a column has another type than its values".to_owned(),
+                    ));
+                }
             }
             column.close()?;
         }
@@ -135,10 +172,17 @@ impl ParquetColumn {
         self.levels.push(i16::from(!matches!(value, Value::Absent)));
         match (&mut self.values, value) {
             // Unsigned numbers are stored as their bits.
-            #[expect(clippy::cast_possible_truncation, reason = "the fields of these columns have 32 bits at most")]
-            (Values::Int32(values), Value::Number(number)) => values.push((*number as u32).cast_signed()),
+            #[expect(
+                clippy::cast_possible_truncation,
+                reason = "the fields of these columns have 32 bits at most"
+            )]
+            (Values::Int32(values), Value::Number(number)) => {
+                values.push((*number as u32).cast_signed());
+            }
             (Values::Int64(values), Value::Number(number)) => values.push(number.cast_signed()),
-            (Values::Bytes(values), Value::Bytes(bytes)) => values.push(ByteArray::from(bytes.to_vec())),
+            (Values::Bytes(values), Value::Bytes(bytes)) => {
+                values.push(ByteArray::from(bytes.to_vec()));
+            }
             _ => {}
         }
     }
@@ -159,7 +203,9 @@ impl<'a> Value<'a> {
     }
 
     fn text(text: Option<&'a RecordText<'_>>) -> Self {
-        text.map_or(Self::Absent, |RecordText(text)| Self::Bytes(text.as_bytes()))
+        text.map_or(Self::Absent, |RecordText(text)| {
+            Self::Bytes(text.as_bytes())
+        })
     }
 }
 
@@ -177,8 +223,12 @@ impl<W: Write + Send> Sink for Parquet<W> {
                 RecordField::LatencyUs => Value::number(record.latency_us),
                 RecordField::ContentType => Value::text(record.content_type.as_ref()),
                 RecordField::Digest => Value::text(record.digest.as_ref()),
-                RecordField::Body if matches!(column.values, Values::Int64(_)) => Value::number(record.body_bytes),
-                RecordField::Body => body.as_ref().map_or(Value::Absent, |body| Value::Bytes(body.bytes())),
+                RecordField::Body if matches!(column.values, Values::Int64(_)) => {
+                    Value::number(record.body_bytes)
+                }
+                RecordField::Body => body
+                    .as_ref()
+                    .map_or(Value::Absent, |body| Value::Bytes(body.bytes())),
             };
             column.push(&value);
         }

@@ -1,6 +1,8 @@
-//! A saved crawl as WARC/1.1 (ISO 28500:2017): a `warcinfo` record, then a `resource` record for each saved body, gzip per record.
+//! A saved crawl as WARC/1.1 (ISO 28500:2017): a `warcinfo` record, then a `resource` record for
+//! each saved body, gzip per record.
 //!
-//! `resource` and not `response`, for the heads of responses are not saved. A record without a body is left out.
+//! `resource` and not `response`, for the heads of responses are not saved. A record without a body
+//! is left out.
 
 use std::io::{self, Write};
 use std::str::FromStr;
@@ -24,7 +26,8 @@ pub(super) struct Warc<W> {
     /// Record, and its gzip member.
     buffers: [Vec<u8>; 2],
     urls: Option<Urls>,
-    /// Start of the first session: date of the `warcinfo` record, and of records whose own was not saved.
+    /// Start of the first session: date of the `warcinfo` record, and of records whose own was not
+    /// saved.
     created: String,
     /// Starts the hash of each record's ID.
     seed: Sha256,
@@ -41,8 +44,14 @@ struct Urls {
 impl Urls {
     fn of(manifest: &Manifest) -> Option<Self> {
         let template = manifest.target.parse().ok()?;
-        let format = manifest.workload.get("id_format").map(|format| IdFormat::from_str(format));
-        Some(Self { template, format: format.transpose().ok()? })
+        let format = manifest
+            .workload
+            .get("id_format")
+            .map(|format| IdFormat::from_str(format));
+        Some(Self {
+            template,
+            format: format.transpose().ok()?,
+        })
     }
 
     fn url(&self, id: u64) -> String {
@@ -62,7 +71,8 @@ impl<W: Write> Warc<W> {
     /// Write the `warcinfo` record.
     ///
     /// # Errors
-    /// When the crawl saved no bodies, or not the URLs of several templates; or when it cannot be written.
+    /// When the crawl saved no bodies, or not the URLs of several templates; or when it cannot be
+    /// written.
     pub(super) fn new(manifest: &Manifest, output: W) -> Result<Self, CrawlExportError> {
         let fields = manifest.saved.fields;
         if !fields.has(RecordField::Body) {
@@ -75,10 +85,23 @@ impl<W: Write> Warc<W> {
                        jsonl";
             return Err(CrawlExportError::Lacking(why.to_owned()));
         }
-        let seed = Sha256::new().chain_update(&manifest.plan).chain_update(&manifest.created);
+        let seed = Sha256::new()
+            .chain_update(&manifest.plan)
+            .chain_update(&manifest.created);
         let info = record_id(&seed, b"warcinfo");
-        let (deflate, buffers) = (Compress::new(Compression::default(), false), Default::default());
-        let mut warc = Self { output, deflate, buffers, urls, created: manifest.created.clone(), seed, info };
+        let (deflate, buffers) = (
+            Compress::new(Compression::default(), false),
+            Default::default(),
+        );
+        let mut warc = Self {
+            output,
+            deflate,
+            buffers,
+            urls,
+            created: manifest.created.clone(),
+            seed,
+            info,
+        };
         let block = format!(
             "software: crawlmark/{}\r\nformat: WARC File Format 1.1\r\nisPartOf: {}\r\n",
             env!("CARGO_PKG_VERSION"),
@@ -112,7 +135,9 @@ impl<W: Write> Warc<W> {
         loop {
             member.reserve(rest.len() / 2 + 1024);
             let before = self.deflate.total_in();
-            let status = self.deflate.compress_vec(rest, member, FlushCompress::Finish)?;
+            let status = self
+                .deflate
+                .compress_vec(rest, member, FlushCompress::Finish)?;
             rest = &rest[usize::try_from(self.deflate.total_in() - before).unwrap_or(rest.len())..];
             if status == Status::StreamEnd {
                 break;
@@ -127,7 +152,9 @@ impl<W: Write> Warc<W> {
 
 impl<W: Write> Sink for Warc<W> {
     fn record(&mut self, record: &SavedRecord<'_>, _: &str) -> Result<Use, SinkError> {
-        let Some(body) = record.body()? else { return Ok(Use::LeftOut) };
+        let Some(body) = record.body()? else {
+            return Ok(Use::LeftOut);
+        };
         let url = match (&record.url, &self.urls) {
             (Some(RecordText(url)), _) => url.to_string(),
             (None, Some(urls)) => urls.url(record.id),
@@ -135,8 +162,12 @@ impl<W: Write> Sink for Warc<W> {
         };
         let id = record_id(&self.seed, &record.id.to_be_bytes());
         let digest = format!("sha256:{}", digits(&Sha256::digest(body.bytes())));
-        let text =
-            |field: &Option<RecordText<'_>>, or: &str| field.as_ref().map_or(or, |RecordText(text)| text).to_owned();
+        let text = |field: &Option<RecordText<'_>>, or: &str| {
+            field
+                .as_ref()
+                .map_or(or, |RecordText(text)| text)
+                .to_owned()
+        };
         let (date, info) = (text(&record.at, &self.created), self.info.clone());
         let content_type = text(&record.content_type, "application/octet-stream");
         let mut named = vec![
@@ -161,7 +192,8 @@ impl<W: Write> Sink for Warc<W> {
     }
 }
 
-/// Return the ID of a record: a UUID of version 8 (RFC 9562) from the crawl and the record, the same in each export.
+/// Return the ID of a record: a UUID of version 8 (RFC 9562) from the crawl and the record, the
+/// same in each export.
 fn record_id(seed: &Sha256, of: &[u8]) -> String {
     let hash = seed.clone().chain_update(of).finalize();
     let mut uuid = [0; 16];
@@ -176,7 +208,11 @@ fn record_id(seed: &Sha256, of: &[u8]) -> String {
 }
 
 fn digits(bytes: &[u8]) -> String {
-    bytes.iter().flat_map(|byte| hex(*byte)).map(char::from).collect()
+    bytes
+        .iter()
+        .flat_map(|byte| hex(*byte))
+        .map(char::from)
+        .collect()
 }
 
 /// Value of a named field without what would end it.

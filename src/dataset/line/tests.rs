@@ -18,7 +18,10 @@ fn item<'a>(content_type: Option<&'a [u8]>, body: Option<&'a [u8]>) -> Item<'a> 
         at_us: 1_764_000_765_123_456,
         latency_us: Some(812),
         content_type,
-        body: body.map(|bytes| ReceivedBody { bytes, whole: bytes.len() as u64 }),
+        body: body.map(|bytes| ReceivedBody {
+            bytes,
+            whole: bytes.len() as u64,
+        }),
     }
 }
 
@@ -31,15 +34,26 @@ fn line(fields: &str, item: &Item<'_>) -> String {
 #[test]
 fn a_line_has_the_fields_that_are_asked_for_in_their_order() {
     let body = Some(&b"{\"a\":\r\n[1]}\n"[..]);
-    let whole = Item { url: Some("http://h/\"7"), ..item(Some(b"application/json; charset=utf-8"), body) };
+    let whole = Item {
+        url: Some("http://h/\"7"),
+        ..item(Some(b"application/json; charset=utf-8"), body)
+    };
     assert_eq!(
         line(ALL, &whole),
         "{\"id\":7,\"url\":\"http://h/\\\"7\",\"status\":200,\"outcome\":\"ok\",\"attempts\":1,\"at\":\"2025-11-24T16:12:45.123456Z\",\
          \"latency_us\":812,\"content_type\":\"application/json; charset=utf-8\",\"digest\":\"cb21e9097a98d757a2627ac22451534f\",\
          \"body\":{\"a\":  [1]} }\n"
     );
-    assert_eq!(line("body,status", &whole), "{\"id\":7,\"status\":200,\"outcome\":\"ok\",\"body\":{\"a\":  [1]} }\n");
-    let none = Item { status: None, latency_us: None, outcome: Some(Outcome::SoftBlocked), ..item(None, None) };
+    assert_eq!(
+        line("body,status", &whole),
+        "{\"id\":7,\"status\":200,\"outcome\":\"ok\",\"body\":{\"a\":  [1]} }\n"
+    );
+    let none = Item {
+        status: None,
+        latency_us: None,
+        outcome: Some(Outcome::SoftBlocked),
+        ..item(None, None)
+    };
     assert_eq!(
         line(ALL, &none),
         "{\"id\":7,\"outcome\":\"soft_blocked\",\"attempts\":1,\"at\":\"2025-11-24T16:12:45.123456Z\"}\n"
@@ -48,7 +62,12 @@ fn a_line_has_the_fields_that_are_asked_for_in_their_order() {
 
 #[test]
 fn a_body_is_embedded_only_if_any_reader_takes_it() {
-    let json = |body: &str| line("body", &item(Some(b"application/problem+JSON"), Some(body.as_bytes())));
+    let json = |body: &str| {
+        line(
+            "body",
+            &item(Some(b"application/problem+JSON"), Some(body.as_bytes())),
+        )
+    };
     for body in [
         "1",
         "null",
@@ -56,16 +75,36 @@ fn a_body_is_embedded_only_if_any_reader_takes_it() {
         "{\"a\":{\"a\":\"\\u00e9\\ud83d\\ude00\"}}",
         &("[".repeat(127) + &"]".repeat(127)),
     ] {
-        assert_eq!(json(body), format!("{{\"id\":7,\"outcome\":\"ok\",\"body\":{body}}}\n"));
-    }
-    let deep = "[".repeat(128) + &"]".repeat(128);
-    for body in ["", "{", "1 2", "\u{feff}1", "[1e999]", "\"\\ud83d\"", "{\"\\udc00\":1}", "\"\u{1}\"", "NaN", &deep] {
         assert_eq!(
             json(body),
-            format!("{{\"id\":7,\"outcome\":\"ok\",\"body\":{}}}\n", serde_json::to_string(body).unwrap())
+            format!("{{\"id\":7,\"outcome\":\"ok\",\"body\":{body}}}\n")
         );
     }
-    assert_eq!(line("body", &item(Some(b"text/html"), Some(b"1"))), "{\"id\":7,\"outcome\":\"ok\",\"body\":\"1\"}\n");
+    let deep = "[".repeat(128) + &"]".repeat(128);
+    for body in [
+        "",
+        "{",
+        "1 2",
+        "\u{feff}1",
+        "[1e999]",
+        "\"\\ud83d\"",
+        "{\"\\udc00\":1}",
+        "\"\u{1}\"",
+        "NaN",
+        &deep,
+    ] {
+        assert_eq!(
+            json(body),
+            format!(
+                "{{\"id\":7,\"outcome\":\"ok\",\"body\":{}}}\n",
+                serde_json::to_string(body).unwrap()
+            )
+        );
+    }
+    assert_eq!(
+        line("body", &item(Some(b"text/html"), Some(b"1"))),
+        "{\"id\":7,\"outcome\":\"ok\",\"body\":\"1\"}\n"
+    );
     assert_eq!(
         line("body", &item(None, Some(b"\xff"))),
         "{\"id\":7,\"outcome\":\"ok\",\"body\":\"/w==\",\"body_encoding\":\"base64\"}\n"
@@ -79,9 +118,18 @@ fn a_body_that_was_cut_is_a_string_or_base64_with_its_whole_length() {
         batch.push(&item(Some(b"application/json"), Some(bytes)), most);
         line("body", &batch.items().next().unwrap())
     };
-    assert_eq!(cut(b"[1]", 3), "{\"id\":7,\"outcome\":\"ok\",\"body\":[1]}\n");
-    assert_eq!(cut(b"12", 1), "{\"id\":7,\"outcome\":\"ok\",\"body\":\"1\",\"body_bytes\":2}\n");
-    assert_eq!(cut("1é".as_bytes(), 2), "{\"id\":7,\"outcome\":\"ok\",\"body\":\"1\",\"body_bytes\":3}\n");
+    assert_eq!(
+        cut(b"[1]", 3),
+        "{\"id\":7,\"outcome\":\"ok\",\"body\":[1]}\n"
+    );
+    assert_eq!(
+        cut(b"12", 1),
+        "{\"id\":7,\"outcome\":\"ok\",\"body\":\"1\",\"body_bytes\":2}\n"
+    );
+    assert_eq!(
+        cut("1é".as_bytes(), 2),
+        "{\"id\":7,\"outcome\":\"ok\",\"body\":\"1\",\"body_bytes\":3}\n"
+    );
     assert_eq!(
         cut(b"\xff\xff", 1),
         "{\"id\":7,\"outcome\":\"ok\",\"body\":\"/w==\",\"body_encoding\":\"base64\",\"body_bytes\":2}\n"
@@ -89,8 +137,7 @@ fn a_body_that_was_cut_is_a_string_or_base64_with_its_whole_length() {
 }
 
 fn any_body() -> impl Strategy<Value = Vec<u8>> {
-    let json =
-        "[ \\[\\]{}\",:a0e\\\\u\n\r.-]{0,12}|\\{\"a\":[ \n]?\"[a-z\\\\\"é]{0,9}\"[\r\n]*\\}|\\[[0-9e.,\n -]{0,9}\\]";
+    let json = "[ \\[\\]{}\",:a0e\\\\u\n\r.-]{0,12}|\\{\"a\":[ \n]?\"[a-z\\\\\"é]{0,9}\"[\r\n]*\\}|\\[[0-9e.,\n -]{0,9}\\]";
     prop_oneof![
         json.prop_map(String::into_bytes),
         any::<String>().prop_map(String::into_bytes),

@@ -1,4 +1,5 @@
-//! Laws of a saved crawl on a disk that fails anywhere: nothing that was committed is lost, nothing is doubled, every record is whole.
+//! Laws of a saved crawl on a disk that fails anywhere: nothing that was committed is lost, nothing
+//! is doubled, every record is whole.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +11,9 @@ use super::*;
 use crate::dataset::batch::ReceivedBody;
 use crate::dataset::disk::simulated::{Random, Simulated};
 use crate::dataset::manifest::Bodies;
-use crate::dataset::recover::{RecoverError, Recovered, Retry, last_checkpoint, recover, recover_earlier_lives};
+use crate::dataset::recover::{
+    RecoverError, Recovered, Retry, last_checkpoint, recover, recover_earlier_lives,
+};
 use crate::dataset::segment::Frames;
 
 /// Items of the crawl.
@@ -22,11 +25,20 @@ const SHARDS: u32 = 2;
 /// Sessions with failures, before one without.
 const SESSIONS: u32 = 3;
 
-const STEPS: Steps = Steps { frame: 250, commit: 500, every: Duration::from_secs(1) };
+const STEPS: Steps = Steps {
+    frame: 250,
+    commit: 500,
+    every: Duration::from_secs(1),
+};
 
 /// Outcomes of items.
-const MIXED: [Outcome; 5] =
-    [Outcome::Ok, Outcome::NotFound, Outcome::Throttled, Outcome::Rejected, Outcome::Error(ErrorKind::Reset)];
+const MIXED: [Outcome; 5] = [
+    Outcome::Ok,
+    Outcome::NotFound,
+    Outcome::Throttled,
+    Outcome::Rejected,
+    Outcome::Error(ErrorKind::Reset),
+];
 
 /// A crawl that is saved to a disk that fails.
 struct Crawl {
@@ -62,27 +74,60 @@ impl Crawl {
         };
         let (disk, random) = (Simulated::new(seed), Random::new(!seed));
         let draws = Random::new(seed.rotate_left(17));
-        Self { disk, random, saved, now: Nanos(0), told: BTreeSet::new(), is_lossy: false, outcomes, draws }
+        Self {
+            disk,
+            random,
+            saved,
+            now: Nanos(0),
+            told: BTreeSet::new(),
+            is_lossy: false,
+            outcomes,
+            draws,
+        }
     }
 
-    /// Crawl for a session. Operations fail and the power is cut as the random numbers say, unless it is the last one.
+    /// Crawl for a session. Operations fail and the power is cut as the random numbers say, unless
+    /// it is the last one.
     fn session(&mut self, is_last: bool) {
         let recovered = self.recovered(!is_last);
         if is_last {
             self.outcomes = &[Outcome::Ok];
         }
-        let items: Vec<u64> = recovered.finished.gaps(IDS).into_iter().flat_map(|gap| gap.start..gap.end).collect();
+        let items: Vec<u64> = recovered
+            .finished
+            .gaps(IDS)
+            .into_iter()
+            .flat_map(|gap| gap.start..gap.end)
+            .collect();
         let mut shards: Vec<Shard> = (0..SHARDS)
             .map(|shard| {
-                let (mut left, name) = (Vec::new(), SegmentName { session: recovered.sessions + 1, shard, life: 0 });
-                for item in items.iter().filter(|item| *item % u64::from(SHARDS) == u64::from(shard)) {
+                let (mut left, name) = (
+                    Vec::new(),
+                    SegmentName {
+                        session: recovered.sessions + 1,
+                        shard,
+                        life: 0,
+                    },
+                );
+                for item in items
+                    .iter()
+                    .filter(|item| *item % u64::from(SHARDS) == u64::from(shard))
+                {
                     left.insert(self.random.below(left.len() + 1), *item);
                 }
-                Shard { name, left, log: None }
+                Shard {
+                    name,
+                    left,
+                    log: None,
+                }
             })
             .collect();
         // Between one and all items end, unless it is the last session.
-        for _ in 0..if is_last { 1_000 } else { self.random.below(60) } {
+        for _ in 0..if is_last {
+            1_000
+        } else {
+            self.random.below(60)
+        } {
             self.fail_sometimes(!is_last, 12);
             let shard = &mut shards[self.random.below(SHARDS as usize)];
             if let Err(error) = self.step(shard) {
@@ -94,11 +139,15 @@ impl Crawl {
             }
         }
         self.disk.fail_after(None);
-        for shard in shards.iter_mut().filter(|shard| is_last || shard.left.is_empty()) {
+        for shard in shards
+            .iter_mut()
+            .filter(|shard| is_last || shard.left.is_empty())
+        {
             if let Some(log) = shard.log.take() {
                 let finished = log.next.finished.clone();
                 log.close().unwrap();
-                self.told.extend(finished.ranges().flat_map(|range| range.start..range.end));
+                self.told
+                    .extend(finished.ranges().flat_map(|range| range.start..range.end));
             }
         }
         if !is_last && self.random.below(2) == 0 {
@@ -126,12 +175,23 @@ impl Crawl {
             none => {
                 let header = Header::new(shard.name, "crawlmark", "plan", self.saved.fields);
                 recover_earlier_lives(&self.disk, shard.name)?;
-                none.insert(SegmentLog::create(self.disk.clone(), &header, &self.saved, STEPS)?)
+                none.insert(SegmentLog::create(
+                    self.disk.clone(),
+                    &header,
+                    &self.saved,
+                    STEPS,
+                )?)
             }
         };
         if let Some(item) = shard.left.pop() {
-            let (body, outcome) = (content(item), self.outcomes[self.draws.below(self.outcomes.len())]);
-            let body = ReceivedBody { bytes: body.as_bytes(), whole: body.len() as u64 };
+            let (body, outcome) = (
+                content(item),
+                self.outcomes[self.draws.below(self.outcomes.len())],
+            );
+            let body = ReceivedBody {
+                bytes: body.as_bytes(),
+                whole: body.len() as u64,
+            };
             log.push(&Item {
                 number: item,
                 id: item,
@@ -145,21 +205,40 @@ impl Crawl {
                 body: Some(body),
             })?;
         }
-        self.now = self.now.plus(Duration::from_millis(self.random.below(400) as u64));
+        self.now = self
+            .now
+            .plus(Duration::from_millis(self.random.below(400) as u64));
         log.commit_if_due(self.now)?;
         if log.committed.0 == log.next.records() {
-            self.told.extend(log.next.finished.ranges().flat_map(|range| range.start..range.end));
+            self.told.extend(
+                log.next
+                    .finished
+                    .ranges()
+                    .flat_map(|range| range.start..range.end),
+            );
         }
         Ok(())
     }
 
-    /// Replace a shard that died, as the supervisor does: what its segment does not hold is crawled again.
+    /// Replace a shard that died, as the supervisor does: what its segment does not hold is crawled
+    /// again.
     fn replace(&mut self, shard: &mut Shard) {
         self.disk.fail_after(None);
-        let dead = shard.log.take().map(|log| log.next.finished).unwrap_or_default();
+        let dead = shard
+            .log
+            .take()
+            .map(|log| log.next.finished)
+            .unwrap_or_default();
         let kept = last_checkpoint(&self.disk, shard.name);
-        let kept = kept.unwrap_or_else(|error| panic!("{error}")).unwrap_or_default().finished;
-        shard.left.extend(dead.ranges().flat_map(|range| kept.gaps(range)).flat_map(|gap| gap.start..gap.end));
+        let kept = kept
+            .unwrap_or_else(|error| panic!("{error}"))
+            .unwrap_or_default()
+            .finished;
+        shard.left.extend(
+            dead.ranges()
+                .flat_map(|range| kept.gaps(range))
+                .flat_map(|gap| gap.start..gap.end),
+        );
         shard.name.life += 1;
     }
 
@@ -175,7 +254,12 @@ impl Crawl {
             match result {
                 Ok(recovered) => {
                     self.check(&recovered);
-                    self.told.extend(recovered.finished.ranges().flat_map(|range| range.start..range.end));
+                    self.told.extend(
+                        recovered
+                            .finished
+                            .ranges()
+                            .flat_map(|range| range.start..range.end),
+                    );
                     return recovered;
                 }
                 Err(_) if self.disk.take_failure() => {
@@ -194,9 +278,17 @@ impl Crawl {
 
     /// Remove a checkpoint, as a user may.
     fn remove_a_checkpoint(&mut self) {
-        let files: Vec<String> = self.disk.list().unwrap().into_iter().map(|(file, _)| file).collect();
-        let checkpoints: Vec<&String> =
-            files.iter().filter(|file| SegmentName::of_checkpoint(file).is_some()).collect();
+        let files: Vec<String> = self
+            .disk
+            .list()
+            .unwrap()
+            .into_iter()
+            .map(|(file, _)| file)
+            .collect();
+        let checkpoints: Vec<&String> = files
+            .iter()
+            .filter(|file| SegmentName::of_checkpoint(file).is_some())
+            .collect();
         if let Some(file) = checkpoints.get(self.random.below(checkpoints.len())) {
             self.disk.remove(file).unwrap();
         }
@@ -208,7 +300,11 @@ impl Crawl {
         match error {
             RecoverError::Checkpoint { path, .. } => remove(path.to_str().unwrap()),
             RecoverError::Segment { path, .. } => {
-                remove(&SegmentName::of_segment(path.to_str().unwrap()).unwrap().checkpoint());
+                remove(
+                    &SegmentName::of_segment(path.to_str().unwrap())
+                        .unwrap()
+                        .checkpoint(),
+                );
             }
             RecoverError::Foreign { path, .. } | RecoverError::Twice { path, .. } => {
                 let name = SegmentName::of_segment(path.to_str().unwrap()).unwrap();
@@ -219,15 +315,24 @@ impl Crawl {
         }
     }
 
-    /// Check that the records on the disk are those that were recovered, whole and once each in a session, that an item is finished by its
-    /// last record or asked for again, and that none is lost.
+    /// Check that the records on the disk are those that were recovered, whole and once each in a
+    /// session, that an item is finished by its last record or asked for again, and that none is
+    /// lost.
     fn check(&self, recovered: &Recovered) {
         let mut records: BTreeMap<u64, (u32, bool)> = BTreeMap::new();
         let (mut all, mut closed) = (0, 0);
-        let files: BTreeSet<String> = self.disk.list().unwrap().into_iter().map(|(file, _)| file).collect();
+        let files: BTreeSet<String> = self
+            .disk
+            .list()
+            .unwrap()
+            .into_iter()
+            .map(|(file, _)| file)
+            .collect();
         for file in files {
             assert!(!file.ends_with(SegmentName::NEW), "{file} is left");
-            let Some(name) = SegmentName::of_segment(&file) else { continue };
+            let Some(name) = SegmentName::of_segment(&file) else {
+                continue;
+            };
             let mut frames = Frames::open(self.disk.open(&file).unwrap()).unwrap();
             assert_eq!(frames.header().name, name);
             while let Some(frame) = frames.next_frame().unwrap() {
@@ -235,20 +340,39 @@ impl Crawl {
                     let record: serde_json::Value = serde_json::from_str(line).unwrap();
                     let item = record["id"].as_u64().unwrap();
                     assert_eq!(record["body"], content(item));
-                    let is_finished = ["ok", "not_found"].contains(&record["outcome"].as_str().unwrap());
+                    let is_finished =
+                        ["ok", "not_found"].contains(&record["outcome"].as_str().unwrap());
                     let before = records.insert(item, (name.session, is_finished));
-                    let may_follow = |(session, is_finished): (u32, bool)| session < name.session && !is_finished;
+                    let may_follow = |(session, is_finished): (u32, bool)| {
+                        session < name.session && !is_finished
+                    };
                     assert!(before.is_none_or(may_follow), "{item} is doubled");
                     all += 1;
                 }
             }
             closed += usize::from(frames.is_closed());
         }
-        let finished = recovered.finished.ranges().flat_map(|range| range.start..range.end);
-        let ended = records.iter().filter(|(_, (_, is_finished))| *is_finished).map(|(item, _)| *item);
+        let finished = recovered
+            .finished
+            .ranges()
+            .flat_map(|range| range.start..range.end);
+        let ended = records
+            .iter()
+            .filter(|(_, (_, is_finished))| *is_finished)
+            .map(|(item, _)| *item);
         assert!(finished.eq(ended), "{recovered:?} {records:?} {closed}");
-        assert_eq!((recovered.tally.outcomes.values().sum::<u64>(), recovered.tally.attempts), (all, all));
-        let lost: Vec<&u64> = self.told.iter().filter(|item| !records.contains_key(item)).collect();
+        assert_eq!(
+            (
+                recovered.tally.outcomes.values().sum::<u64>(),
+                recovered.tally.attempts
+            ),
+            (all, all)
+        );
+        let lost: Vec<&u64> = self
+            .told
+            .iter()
+            .filter(|item| !records.contains_key(item))
+            .collect();
         assert!(lost.is_empty(), "{lost:?} are lost");
     }
 }

@@ -1,16 +1,19 @@
 //! Reads a segment frame by frame, from any source: it may be cut anywhere, damaged or made up.
 //!
-//! No number in it makes this take more memory than the bytes that are there can decompress to, and never more than
-//! [`MOST_LINE_BYTES`] and as much again for the frame.
+//! No number in it makes this take more memory than the bytes that are there can decompress to, and
+//! never more than [`MOST_LINE_BYTES`] and as much again for the frame.
 
 use std::io::{self, Read};
 use std::ops::Range;
 
 use zstd::zstd_safe::zstd_sys::ZSTD_ErrorCode;
-use zstd::zstd_safe::{DCtx, compress_bound, find_frame_compressed_size, get_error_name, get_frame_content_size};
+use zstd::zstd_safe::{
+    DCtx, compress_bound, find_frame_compressed_size, get_error_name, get_frame_content_size,
+};
 
 use super::{
-    FORMAT, HEADER_MAGIC, Header, MOST_LINE_BYTES, SEEK_TABLE_MAGIC, SKIPPABLE_HEAD, Sizes, VERSION, seek_table, sized,
+    FORMAT, HEADER_MAGIC, Header, MOST_LINE_BYTES, SEEK_TABLE_MAGIC, SKIPPABLE_HEAD, Sizes,
+    VERSION, seek_table, sized,
 };
 
 /// Bytes that are read at a time.
@@ -19,7 +22,8 @@ const CHUNK: u64 = 256 << 10;
 /// The error of a frame that is not whole yet, as zstd returns it.
 const SHORT: usize = (ZSTD_ErrorCode::ZSTD_error_srcSize_wrong as usize).wrapping_neg();
 
-/// Most bytes that a block decompresses to, and fewest that it takes: a header and one byte (RFC 8878, 3.1.1.2).
+/// Most bytes that a block decompresses to, and fewest that it takes: a header and one byte (RFC
+/// 8878, 3.1.1.2).
 const BLOCK: (usize, usize) = (128 << 10, 4);
 
 /// Reason why a frame cannot be read.
@@ -74,16 +78,28 @@ impl<R: Read> Frames<R> {
     /// # Errors
     /// When the source cannot be read, or does not begin as a segment of this version.
     pub fn open(input: R) -> Result<Self, FrameError> {
-        let name = super::SegmentName { session: 0, shard: 0, life: 0 };
+        let name = super::SegmentName {
+            session: 0,
+            shard: 0,
+            life: 0,
+        };
         let [format, tool, plan] = [const { String::new() }; 3];
         let mut frames = Self {
             input,
             buffer: Vec::new(),
             start: 0,
             at: 0,
-            context: DCtx::try_create().ok_or_else(|| io::Error::from(io::ErrorKind::OutOfMemory))?,
+            context: DCtx::try_create()
+                .ok_or_else(|| io::Error::from(io::ErrorKind::OutOfMemory))?,
             lines: Vec::new(),
-            header: Header { format, version: 0, tool, plan, name, fields: Vec::new() },
+            header: Header {
+                format,
+                version: 0,
+                tool,
+                plan,
+                name,
+                fields: Vec::new(),
+            },
             sizes: Vec::new(),
             is_closed: false,
         };
@@ -93,8 +109,12 @@ impl<R: Read> Frames<R> {
             return Err(frames.damaged("it is not the empty frame of a segment"));
         }
         frames.pass(length)?;
-        let length = frames.whole_frame()?.ok_or(FrameError::Cut { at: frames.at })?;
-        frames.header = frames.read_header(length).map_err(|why| frames.damaged(why))?;
+        let length = frames
+            .whole_frame()?
+            .ok_or(FrameError::Cut { at: frames.at })?;
+        frames.header = frames
+            .read_header(length)
+            .map_err(|why| frames.damaged(why))?;
         frames.pass(length)?;
         Ok(frames)
     }
@@ -119,7 +139,9 @@ impl<R: Read> Frames<R> {
     /// # Errors
     /// When the source cannot be read, or is cut or damaged here. The same error comes again.
     pub fn next_frame(&mut self) -> Result<Option<Frame<'_>>, FrameError> {
-        let Some(length) = self.whole_frame()? else { return Ok(None) };
+        let Some(length) = self.whole_frame()? else {
+            return Ok(None);
+        };
         if self.is_closed {
             return Err(self.damaged("it follows the seek table"));
         }
@@ -140,7 +162,10 @@ impl<R: Read> Frames<R> {
         }
         let at = self.at;
         self.pass(length)?;
-        Ok(Some(Frame { bytes: at..self.at, lines: &self.lines }))
+        Ok(Some(Frame {
+            bytes: at..self.at,
+            lines: &self.lines,
+        }))
     }
 
     /// Read until the next frame is in the buffer, and return its length; none at the end.
@@ -150,7 +175,8 @@ impl<R: Read> Frames<R> {
             let most = compress_bound(MOST_LINE_BYTES);
             let is_too_long = rest.len() > most
                 || word(rest).is_some_and(|magic| magic & !0xF == HEADER_MAGIC)
-                    && word(rest.get(4..).unwrap_or_default()).is_some_and(|length| length as usize > most);
+                    && word(rest.get(4..).unwrap_or_default())
+                        .is_some_and(|length| length as usize > most);
             match find_frame_compressed_size(rest) {
                 _ if rest.is_empty() => {}
                 _ if is_too_long => return Err(self.damaged("it is longer than any frame")),
@@ -160,8 +186,16 @@ impl<R: Read> Frames<R> {
             }
             self.buffer.drain(..self.start);
             self.start = 0;
-            if (&mut self.input).take(CHUNK).read_to_end(&mut self.buffer)? == 0 {
-                return if self.buffer.is_empty() { Ok(None) } else { Err(FrameError::Cut { at: self.at }) };
+            if (&mut self.input)
+                .take(CHUNK)
+                .read_to_end(&mut self.buffer)?
+                == 0
+            {
+                return if self.buffer.is_empty() {
+                    Ok(None)
+                } else {
+                    Err(FrameError::Cut { at: self.at })
+                };
             }
         }
     }
@@ -171,12 +205,17 @@ impl<R: Read> Frames<R> {
         const CHECKSUM_FLAG: u8 = 4;
         let frame = &self.buffer[self.start..][..length];
         let (most, fewest) = BLOCK;
-        let claimed = get_frame_content_size(frame).ok().flatten().and_then(|size| usize::try_from(size).ok());
+        let claimed = get_frame_content_size(frame)
+            .ok()
+            .flatten()
+            .and_then(|size| usize::try_from(size).ok());
         let most = (length / fewest).saturating_mul(most).min(MOST_LINE_BYTES);
         let Some(size) = claimed.filter(|size| *size <= most) else {
             return Err(self.damaged("its length of lines is not known or too large"));
         };
-        if word(frame).is_some_and(|magic| magic & !0xF == HEADER_MAGIC) || frame[4] & CHECKSUM_FLAG == 0 {
+        if word(frame).is_some_and(|magic| magic & !0xF == HEADER_MAGIC)
+            || frame[4] & CHECKSUM_FLAG == 0
+        {
             return Err(self.damaged("it has no checksum"));
         }
         self.lines.clear();
@@ -193,12 +232,15 @@ impl<R: Read> Frames<R> {
         if word(frame) != Some(HEADER_MAGIC) {
             return Err("it is not the header of a segment".to_owned());
         }
-        let header: Header = serde_json::from_slice(&frame[SKIPPABLE_HEAD..]).map_err(|error| error.to_string())?;
+        let header: Header =
+            serde_json::from_slice(&frame[SKIPPABLE_HEAD..]).map_err(|error| error.to_string())?;
         match header {
-            Header { ref format, .. } if format != FORMAT => Err(format!("it is of format `{format}`, not `{FORMAT}`")),
-            Header { version, .. } if version != VERSION => {
-                Err(format!("it has version {version}, this program reads version {VERSION}"))
+            Header { ref format, .. } if format != FORMAT => {
+                Err(format!("it is of format `{format}`, not `{FORMAT}`"))
             }
+            Header { version, .. } if version != VERSION => Err(format!(
+                "it has version {version}, this program reads version {VERSION}"
+            )),
             header => Ok(header),
         }
     }
@@ -212,7 +254,10 @@ impl<R: Read> Frames<R> {
     }
 
     fn damaged(&self, why: impl Into<String>) -> FrameError {
-        FrameError::Damaged { at: self.at, why: why.into() }
+        FrameError::Damaged {
+            at: self.at,
+            why: why.into(),
+        }
     }
 }
 

@@ -73,7 +73,11 @@ impl SegmentName {
 impl fmt::Display for SegmentName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:04}-s{:02}", self.session, self.shard)?;
-        if self.life > 0 { write!(f, "r{}", self.life) } else { Ok(()) }
+        if self.life > 0 {
+            write!(f, "r{}", self.life)
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -84,9 +88,17 @@ impl FromStr for SegmentName {
         let (session, rest) = text.split_once("-s").ok_or(())?;
         let (shard, life) = rest.split_once('r').unwrap_or((rest, "0"));
         let number = |digits: &str| digits.parse().map_err(|_| ());
-        let name = Self { session: number(session)?, shard: number(shard)?, life: number(life)? };
+        let name = Self {
+            session: number(session)?,
+            shard: number(shard)?,
+            life: number(life)?,
+        };
         // Each segment has one name.
-        if name.to_string() == text { Ok(name) } else { Err(()) }
+        if name.to_string() == text {
+            Ok(name)
+        } else {
+            Err(())
+        }
     }
 }
 
@@ -96,14 +108,34 @@ mod tests {
 
     #[test]
     fn a_segment_has_one_name() {
-        for (name, text) in [((1, 0, 0), "0001-s00"), ((1, 3, 1), "0001-s03r1"), ((12_345, 100, 12), "12345-s100r12")] {
-            let name = SegmentName { session: name.0, shard: name.1, life: name.2 };
+        for (name, text) in [
+            ((1, 0, 0), "0001-s00"),
+            ((1, 3, 1), "0001-s03r1"),
+            ((12_345, 100, 12), "12345-s100r12"),
+        ] {
+            let name = SegmentName {
+                session: name.0,
+                shard: name.1,
+                life: name.2,
+            };
             assert_eq!((name.to_string().as_str(), text.parse()), (text, Ok(name)));
             assert_eq!(SegmentName::of_segment(&name.segment()), Some(name));
             assert_eq!(SegmentName::of_checkpoint(&name.checkpoint()), Some(name));
-            assert_eq!(SegmentName::of_checkpoint(&SegmentName::new_file(&name.checkpoint())), None);
+            assert_eq!(
+                SegmentName::of_checkpoint(&SegmentName::new_file(&name.checkpoint())),
+                None
+            );
         }
-        for text in ["", "1-s0", "0001-s0", "0001-s00r0", "0001-s00r01", "+001-s00", "0001-s00x", "0001-s99999999999"] {
+        for text in [
+            "",
+            "1-s0",
+            "0001-s0",
+            "0001-s00r0",
+            "0001-s00r01",
+            "+001-s00",
+            "0001-s00x",
+            "0001-s99999999999",
+        ] {
             assert_eq!(text.parse::<SegmentName>(), Err(()), "{text}");
         }
     }

@@ -56,7 +56,9 @@ impl Remedy {
             Self::Counts => {
                 "Restore the file from a backup, or remove it: nothing depends on it but the number of requests that were sent"
             }
-            Self::Part => "Restore the directory from a backup, or remove RESULT of the part and run it again",
+            Self::Part => {
+                "Restore the directory from a backup, or remove RESULT of the part and run it again"
+            }
             Self::Orphan => {
                 "Restore the segment from a backup, or move the checkpoint elsewhere: `crawlmark run --resume` then crawls its items again"
             }
@@ -90,7 +92,13 @@ impl Findings {
         self.count += 1;
         if self.first.len() < KEPT {
             let Place { offset, line } = place;
-            self.first.push(Violation { file: file.to_owned(), offset, line, what, remedy: remedy.text() });
+            self.first.push(Violation {
+                file: file.to_owned(),
+                offset,
+                line,
+                what,
+                remedy: remedy.text(),
+            });
         }
     }
 

@@ -77,12 +77,19 @@ impl<'a> Auditor<'a> {
     ///
     /// # Errors
     /// When the system refuses to read it.
-    pub(super) fn segment(&mut self, segment: &SavedSegment, mut progress: impl FnMut(u64)) -> Result<(), SavedError> {
+    pub(super) fn segment(
+        &mut self,
+        segment: &SavedSegment,
+        mut progress: impl FnMut(u64),
+    ) -> Result<(), SavedError> {
         if self.session.0 != segment.name.session {
             self.session = (segment.name.session, Finished::default());
         }
         let checkpoint = self.checkpoint(segment);
-        let ranges = |checkpoint: &Checkpoint| Claimed { ranges: checkpoint.finished.ranges().collect(), last: 0 };
+        let ranges = |checkpoint: &Checkpoint| Claimed {
+            ranges: checkpoint.finished.ranges().collect(),
+            last: 0,
+        };
         let mut reading = Reading {
             file: segment.name.segment(),
             claimed: checkpoint.map(ranges),
@@ -125,8 +132,10 @@ impl<'a> Auditor<'a> {
         }
         if let Some(checkpoint) = checkpoint {
             if is_whole && bytes.digest() != checkpoint.digest {
-                let what = "its committed bytes have another digest than its checkpoint says".to_owned();
-                self.findings.add(&reading.file, Place::default(), what, Remedy::Damage);
+                let what =
+                    "its committed bytes have another digest than its checkpoint says".to_owned();
+                self.findings
+                    .add(&reading.file, Place::default(), what, Remedy::Damage);
             } else if is_whole {
                 self.compare(segment, checkpoint, &reading, is_closed);
             }
@@ -135,21 +144,33 @@ impl<'a> Auditor<'a> {
         Ok(())
     }
 
-    /// Return the checkpoint of a segment, after a look at what can be seen without reading the segment.
+    /// Return the checkpoint of a segment, after a look at what can be seen without reading the
+    /// segment.
     fn checkpoint<'b>(&mut self, segment: &'b SavedSegment) -> Option<&'b Checkpoint> {
         let (file, whole) = (segment.name.segment(), Place::default());
         let checkpoint = match &segment.checkpoint {
             Some(Ok(checkpoint)) => checkpoint,
             Some(Err(error)) => {
-                self.findings.add(&segment.name.checkpoint(), whole, error.to_string(), Remedy::Checkpoint);
+                self.findings.add(
+                    &segment.name.checkpoint(),
+                    whole,
+                    error.to_string(),
+                    Remedy::Checkpoint,
+                );
                 return None;
             }
             None => {
-                self.findings.note(format!("{file} has no checkpoint: --resume rebuilds it from the segment"));
+                self.findings.note(format!(
+                    "{file} has no checkpoint: --resume rebuilds it from the segment"
+                ));
                 return None;
             }
         };
-        let Checkpoint { committed, is_closed, .. } = checkpoint;
+        let Checkpoint {
+            committed,
+            is_closed,
+            ..
+        } = checkpoint;
         match segment.length.checked_sub(*committed) {
             None => {
                 let what = format!("it has {} bytes, and {committed} are committed", segment.length);
@@ -171,48 +192,84 @@ impl<'a> Auditor<'a> {
     fn header(&mut self, segment: &SavedSegment, header: &Header) {
         let file = segment.name.segment();
         if header.name != segment.name {
-            let what = format!("it was written as {}: it was renamed or copied", header.name.segment());
-            self.findings.add(&file, Place::default(), what, Remedy::Segment);
+            let what = format!(
+                "it was written as {}: it was renamed or copied",
+                header.name.segment()
+            );
+            self.findings
+                .add(&file, Place::default(), what, Remedy::Segment);
         }
-        if !header.fields.iter().map(String::as_str).eq(self.manifest.saved.fields.keys()) {
-            let what = format!("its fields are {}, not those of crawl.json", header.fields.join(","));
-            self.findings.add(&file, Place::default(), what, Remedy::Segment);
+        if !header
+            .fields
+            .iter()
+            .map(String::as_str)
+            .eq(self.manifest.saved.fields.keys())
+        {
+            let what = format!(
+                "its fields are {}, not those of crawl.json",
+                header.fields.join(",")
+            );
+            self.findings
+                .add(&file, Place::default(), what, Remedy::Segment);
         }
     }
 
     fn frame(&mut self, frame: &Frame<'_>, reading: &mut Reading) {
         reading.place.offset = Some(frame.bytes.start);
         let Ok(lines) = str::from_utf8(frame.lines) else {
-            let place = Place { line: None, ..reading.place };
-            self.findings.add(&reading.file, place, "its lines are not UTF-8".to_owned(), Remedy::Segment);
+            let place = Place {
+                line: None,
+                ..reading.place
+            };
+            self.findings.add(
+                &reading.file,
+                place,
+                "its lines are not UTF-8".to_owned(),
+                Remedy::Segment,
+            );
             return;
         };
         reading.tally.line_bytes += lines.len() as u64;
         for line in lines.split_terminator('\n') {
             reading.place.line = Some(reading.place.line.unwrap_or(0) + 1);
             if let Err(what) = self.line(line, reading) {
-                self.findings.add(&reading.file, reading.place, what, Remedy::Segment);
+                self.findings
+                    .add(&reading.file, reading.place, what, Remedy::Segment);
             }
         }
     }
 
     /// Audit a line, and return the first violation.
     fn line(&mut self, line: &str, reading: &mut Reading) -> Result<(), String> {
-        let record = SavedRecord::parse(line).map_err(|error| format!("the line is not a record: {error}"))?;
+        let record = SavedRecord::parse(line)
+            .map_err(|error| format!("the line is not a record: {error}"))?;
         reading.records += 1;
         reading.count(&record)?;
         let item = self.item(record.id)?;
         if self.finished.has(item) {
-            return Err(format!("ID {} is recorded again after it was finished", record.id));
+            return Err(format!(
+                "ID {} is recorded again after it was finished",
+                record.id
+            ));
         }
-        self.session.1.insert(item).map_err(|_| format!("ID {} is recorded twice in a session", record.id))?;
+        self.session
+            .1
+            .insert(item)
+            .map_err(|_| format!("ID {} is recorded twice in a session", record.id))?;
         // An earlier session may have a record of it.
         let _ = self.recorded.insert(item);
         if record.state().is_finished() {
             let _ = self.finished.insert(item);
         }
-        if reading.claimed.as_mut().is_some_and(|claimed| !claimed.has(item)) {
-            return Err(format!("ID {} is not among the finished items of the checkpoint", record.id));
+        if reading
+            .claimed
+            .as_mut()
+            .is_some_and(|claimed| !claimed.has(item))
+        {
+            return Err(format!(
+                "ID {} is not among the finished items of the checkpoint",
+                record.id
+            ));
         }
         let Some(body) = record.body()? else {
             return match record.digest {
@@ -224,7 +281,12 @@ impl<'a> Auditor<'a> {
         };
         match &record.digest {
             Some(RecordText(digest)) if has_digest(body.bytes(), digest) => self.bodies += 1,
-            Some(_) => return Err(format!("the body of ID {} has another digest than its record says", record.id)),
+            Some(_) => {
+                return Err(format!(
+                    "the body of ID {} has another digest than its record says",
+                    record.id
+                ));
+            }
             None if self.manifest.saved.fields.has(RecordField::Digest) => {
                 return Err("it has a body and no digest".to_owned());
             }
@@ -238,22 +300,37 @@ impl<'a> Auditor<'a> {
         let ids = self.manifest.ids;
         let item = self.shuffle.as_ref().map_or(id, |shuffle| shuffle.item(id));
         let is_in = ids.start <= item && item < ids.end;
-        is_in.then_some(item).ok_or_else(|| format!("ID {id} is not among the IDs of the crawl ({ids})"))
+        is_in
+            .then_some(item)
+            .ok_or_else(|| format!("ID {id} is not among the IDs of the crawl ({ids})"))
     }
 
     /// Compare a checkpoint with the records of its segment.
-    fn compare(&mut self, segment: &SavedSegment, checkpoint: &Checkpoint, reading: &Reading, is_closed: bool) {
+    fn compare(
+        &mut self,
+        segment: &SavedSegment,
+        checkpoint: &Checkpoint,
+        reading: &Reading,
+        is_closed: bool,
+    ) {
         let (records, claimed) = (reading.records, checkpoint.records());
         let mut wrong = Vec::new();
         if checkpoint.is_closed && !is_closed {
             wrong.push("it says that the segment has a seek table, which is missing".to_owned());
         }
         if records != claimed {
-            let first =
-                checkpoint.finished.ranges().find_map(|range| self.recorded.gaps(range).first().map(|gap| gap.start));
-            let id = |item| self.shuffle.as_ref().map_or(item, |shuffle| shuffle.id(item));
-            let first =
-                first.map_or_else(String::new, |item| format!("; the first without a record is ID {}", id(item)));
+            let first = checkpoint
+                .finished
+                .ranges()
+                .find_map(|range| self.recorded.gaps(range).first().map(|gap| gap.start));
+            let id = |item| {
+                self.shuffle
+                    .as_ref()
+                    .map_or(item, |shuffle| shuffle.id(item))
+            };
+            let first = first.map_or_else(String::new, |item| {
+                format!("; the first without a record is ID {}", id(item))
+            });
             wrong.push(format!(
                 "it says that {claimed} items are finished, and the segment has {records} records{first}"
             ));
@@ -262,14 +339,23 @@ impl<'a> Auditor<'a> {
         let (ours, theirs) = (&reading.tally, &checkpoint.tally);
         let mut differ = |name: &str, counts: Option<(u64, u64)>| {
             if let Some((theirs, ours)) = counts.filter(|(theirs, ours)| theirs != ours) {
-                wrong.push(format!("it counts {theirs} {name}, and the segment has {ours}"));
+                wrong.push(format!(
+                    "it counts {theirs} {name}, and the segment has {ours}"
+                ));
             }
         };
         differ("bytes of lines", Some((theirs.line_bytes, ours.line_bytes)));
-        differ("requests", fields.has(RecordField::Attempts).then_some((theirs.attempts, ours.attempts)));
+        differ(
+            "requests",
+            fields
+                .has(RecordField::Attempts)
+                .then_some((theirs.attempts, ours.attempts)),
+        );
         differ(
             "latencies",
-            fields.has(RecordField::LatencyUs).then_some((theirs.latency_us.len(), ours.latency_us.len())),
+            fields
+                .has(RecordField::LatencyUs)
+                .then_some((theirs.latency_us.len(), ours.latency_us.len())),
         );
         if fields.has(RecordField::LatencyUs) && theirs.latency_us != ours.latency_us {
             wrong.push("its latencies are not those of the records".to_owned());
@@ -281,7 +367,12 @@ impl<'a> Auditor<'a> {
             wrong.push("its counts by outcome are not those of the records".to_owned());
         }
         for what in wrong {
-            self.findings.add(&segment.name.checkpoint(), Place::default(), what, Remedy::Checkpoint);
+            self.findings.add(
+                &segment.name.checkpoint(),
+                Place::default(),
+                what,
+                Remedy::Checkpoint,
+            );
         }
     }
 }
@@ -294,7 +385,12 @@ impl Reading {
         if outcomes.len() >= MOST_OUTCOMES && !outcomes.contains_key(&**outcome) {
             return Err(format!("`{outcome}` is not an outcome"));
         }
-        self.tally.record(outcome, record.attempts.unwrap_or(0), record.at_us()?, record.latency_us);
+        self.tally.record(
+            outcome,
+            record.attempts.unwrap_or(0),
+            record.at_us()?,
+            record.latency_us,
+        );
         Ok(())
     }
 }

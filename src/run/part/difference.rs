@@ -1,4 +1,5 @@
-//! Settings in which plans differ, by their flags and with both values as typed: of a part and its plan, with what to do, and of two runs.
+//! Settings in which plans differ, by their flags and with both values as typed: of a part and its
+//! plan, with what to do, and of two runs.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -19,29 +20,64 @@ const NAMES: [(&str, &str); 9] = [
     ("lines", "the length of the list"),
     ("order", "the order of the list"),
     ("content", "--compressed"),
-    ("requests_per_connection", "--max-requests-per-connection (or --disable-keepalive)"),
-    ("tls_trust", "the trust in certificates (--cacert, --insecure)"),
+    (
+        "requests_per_connection",
+        "--max-requests-per-connection (or --disable-keepalive)",
+    ),
+    (
+        "tls_trust",
+        "the trust in certificates (--cacert, --insecure)",
+    ),
     ("tls_client_certificate", "--cert"),
-    ("proxy_from", "the source of the proxy (--proxy or a variable)"),
+    (
+        "proxy_from",
+        "the source of the proxy (--proxy or a variable)",
+    ),
 ];
 
 /// Name the first setting that differs, with both values if the plan has one, and say what to do.
 pub(super) fn difference(plan: &RunPlan, own: &RunPlan) -> Option<String> {
-    let by_flag = || named(plan).into_iter().zip(named(own)).find(|(was, is)| was != is);
-    let ((name, was), (_, is)) = by_flag().or_else(|| in_workload(plan, own)).or_else(|| elsewhere(plan, own))?;
+    let by_flag = || {
+        named(plan)
+            .into_iter()
+            .zip(named(own))
+            .find(|(was, is)| was != is)
+    };
+    let ((name, was), (_, is)) = by_flag()
+        .or_else(|| in_workload(plan, own))
+        .or_else(|| elsewhere(plan, own))?;
     let is_flag = name.starts_with("--");
     if is_flag && was.is_none() {
-        return Some(format!("{name} is not in the plan. Remove it, or make another plan"));
+        return Some(format!(
+            "{name} is not in the plan. Remove it, or make another plan"
+        ));
     }
-    let remove = if is_flag && is.is_some() { ", remove the flag" } else { "" };
+    let remove = if is_flag && is.is_some() {
+        ", remove the flag"
+    } else {
+        ""
+    };
     let [was, is] = [was, is].map(|value| value.unwrap_or_else(|| "not set".to_owned()));
-    Some(format!("{name} is {was} in the plan, and {is} here. Use that of the plan{remove}, or make another plan"))
+    Some(format!(
+        "{name} is {was} in the plan, and {is} here. Use that of the plan{remove}, or make another plan"
+    ))
 }
 
 /// Return the settings that have a flag; one that others follow from comes before them.
 fn named(plan: &RunPlan) -> Vec<Setting> {
-    let ThrottlingPolicy { on_throttle, max_pause, retries, retry_budget_percent, backoff, adaptive } = plan.throttling;
-    let PerHost { hosts, connections, rate } = plan.per_host;
+    let ThrottlingPolicy {
+        on_throttle,
+        max_pause,
+        retries,
+        retry_budget_percent,
+        backoff,
+        adaptive,
+    } = plan.throttling;
+    let PerHost {
+        hosts,
+        connections,
+        rate,
+    } = plan.per_host;
     let time = |time: Duration| humantime::format_duration(time).to_string();
     let settings = [
         ("the target", Some(plan.target.clone())),
@@ -64,12 +100,21 @@ fn named(plan: &RunPlan) -> Vec<Setting> {
         ("--max-pause", Some(time(max_pause))),
         ("--retries", Some(retries.to_string())),
         ("--retry-budget", Some(format!("{retry_budget_percent}%"))),
-        ("--backoff", Some(format!("{},{}", time(backoff.base), time(backoff.cap)))),
+        (
+            "--backoff",
+            Some(format!("{},{}", time(backoff.base), time(backoff.cap))),
+        ),
         ("--adaptive", adaptive.map(|kind| kind.name().to_owned())),
-        ("--per-host-connections", connections.map(|connections| connections.to_string())),
+        (
+            "--per-host-connections",
+            connections.map(|connections| connections.to_string()),
+        ),
         ("--per-host-rate", rate.map(|rate| rate.to_string())),
     ];
-    settings.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+    settings
+        .into_iter()
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect()
 }
 
 fn in_workload(plan: &RunPlan, own: &RunPlan) -> Option<(Setting, Setting)> {
@@ -81,14 +126,23 @@ fn in_workload(plan: &RunPlan, own: &RunPlan) -> Option<(Setting, Setting)> {
 
 /// Name a setting of the workload, with its value in both plans.
 fn of_workload(key: &str, plans: [&RunPlan; 2]) -> [Setting; 2] {
-    let (stem, is_time) = key.strip_suffix("_us").map_or((key, false), |stem| (stem, true));
+    let (stem, is_time) = key
+        .strip_suffix("_us")
+        .map_or((key, false), |stem| (stem, true));
     let flag = stem.replace('_', "-");
     let is_flag = || {
         let command = Cli::command();
         let run = command.find_subcommand("run");
-        run.is_some_and(|run| run.get_arguments().any(|argument| argument.get_long() == Some(&flag)))
+        run.is_some_and(|run| {
+            run.get_arguments()
+                .any(|argument| argument.get_long() == Some(&flag))
+        })
     };
-    let variables = plans.iter().rev().find_map(|plan| plan.workload.get(PROXY_FROM)).filter(|from| *from != "--proxy");
+    let variables = plans
+        .iter()
+        .rev()
+        .find_map(|plan| plan.workload.get(PROXY_FROM))
+        .filter(|from| *from != "--proxy");
     let name = match NAMES.iter().find(|(other, _)| *other == key) {
         Some((_, name)) => (*name).to_owned(),
         None if key == PROXY && variables.is_some() => variables.cloned().unwrap_or_default(),
@@ -102,7 +156,8 @@ fn of_workload(key: &str, plans: [&RunPlan; 2]) -> [Setting; 2] {
     plans.map(|plan| (name.clone(), plan.workload.get(key).map(shown)))
 }
 
-/// Name the setting of a plan that its key in `result.json` stands for, with its value in both plans; none if no flag sets it.
+/// Name the setting of a plan that its key in `result.json` stands for, with its value in both
+/// plans; none if no flag sets it.
 pub(crate) fn in_flags(key: &str, plans: [&RunPlan; 2]) -> Option<(String, [String; 2])> {
     let key = key.strip_prefix("plan.")?;
     let [was, is] = if let Some(key) = key.strip_prefix("workload.") {
@@ -114,7 +169,10 @@ pub(crate) fn in_flags(key: &str, plans: [&RunPlan; 2]) -> Option<(String, [Stri
         let [was, is] = plans.map(|plan| named(plan).into_iter().find(|(name, _)| *name == flag));
         [was?, is?]
     };
-    Some((was.0, [was.1, is.1].map(|value| value.unwrap_or_else(|| "not set".to_owned()))))
+    Some((
+        was.0,
+        [was.1, is.1].map(|value| value.unwrap_or_else(|| "not set".to_owned())),
+    ))
 }
 
 /// Return a field of the plan that follows from none of the settings above.
@@ -122,6 +180,7 @@ fn elsewhere(plan: &RunPlan, own: &RunPlan) -> Option<(Setting, Setting)> {
     let [was, is] = [plan, own].map(|plan| serde_json::to_value(plan).unwrap_or_default());
     let mut keys = was.as_object()?.keys().chain(is.as_object()?.keys());
     let key = keys.find(|key| was.get(*key) != is.get(*key))?;
-    let value = |plan: &serde_json::Value| (format!("`{key}`"), plan.get(key).map(ToString::to_string));
+    let value =
+        |plan: &serde_json::Value| (format!("`{key}`"), plan.get(key).map(ToString::to_string));
     Some((value(&was), value(&is)))
 }

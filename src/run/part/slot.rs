@@ -1,6 +1,7 @@
 //! Wait of a part for a slot and for the common start, and the slot that it holds.
 //!
-//! Called before the crawl. An attempt says in its status that it is alive while it waits, and in words what it waits for.
+//! Called before the crawl. An attempt says in its status that it is alive while it waits, and in
+//! words what it waits for.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -52,7 +53,10 @@ pub(in crate::run) struct PartSlot<'a> {
 impl PartSlot<'_> {
     /// Return its number, and that of all slots.
     pub(in crate::run) const fn share(&self) -> SlotShare {
-        SlotShare { slot: self.held.slot(), of: self.attempt.plan.slots }
+        SlotShare {
+            slot: self.held.slot(),
+            of: self.attempt.plan.slots,
+        }
     }
 
     /// The plan of the whole crawl.
@@ -60,8 +64,8 @@ impl PartSlot<'_> {
         &self.attempt.plan.crawl
     }
 
-    /// Renew the lease if that is due, say that the attempt is alive, and return the end of the lease. For the time in which no seconds are
-    /// written.
+    /// Renew the lease if that is due, say that the attempt is alive, and return the end of the
+    /// lease. For the time in which no seconds are written.
     pub(in crate::run) fn renew(&mut self, now: Nanos) -> Nanos {
         let end = self.held.renew(now);
         if now >= self.beat_at {
@@ -86,7 +90,11 @@ impl PartSlot<'_> {
     /// # Errors
     /// When another attempt has taken it.
     pub(in crate::run) const fn check(&self) -> Result<(), Error> {
-        if self.is_lost() { Err(unfinished(self.attempt.part(), SLOT_LOST)) } else { Ok(()) }
+        if self.is_lost() {
+            Err(unfinished(self.attempt.part(), SLOT_LOST))
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -105,10 +113,13 @@ struct Spoken {
 }
 
 impl Spoken {
-    /// Return a line when the wait begins, when the directory begins to fail or is there again, and every [`SAY`].
+    /// Return a line when the wait begins, when the directory begins to fail or is there again, and
+    /// every [`SAY`].
     fn line(&mut self, slots: &Slots, (attempt, now): (&Attempt, Nanos)) -> Option<String> {
         let failing = slots.failing();
-        let is_due = |(last, was_failing)| now.since(last) >= duration_ns(SAY) || was_failing != failing.is_some();
+        let is_due = |(last, was_failing)| {
+            now.since(last) >= duration_ns(SAY) || was_failing != failing.is_some()
+        };
         if !self.last.is_none_or(is_due) {
             return None;
         }
@@ -124,7 +135,10 @@ impl Spoken {
             ),
             None => in_use(slots.counts(now), attempt.plan.slots),
         };
-        Some(format!("Part {} {begins} for a slot: {why}.\n", attempt.part()))
+        Some(format!(
+            "Part {} {begins} for a slot: {why}.\n",
+            attempt.part()
+        ))
     }
 
     fn waited(&self, now: Nanos) -> impl std::fmt::Display {
@@ -137,18 +151,26 @@ fn in_use(SlotCounts { held, missing }: SlotCounts, slots: u32) -> String {
     let in_use = match slots {
         1 if held == 1 => "the only one is in use".to_owned(),
         all if held == all => format!("all {} are in use", grouped(all.into())),
-        all => format!("{} of {} are in use", grouped(held.into()), grouped(all.into())),
+        all => format!(
+            "{} of {} are in use",
+            grouped(held.into()),
+            grouped(all.into())
+        ),
     };
     match missing {
         0 => in_use,
         more => {
-            format!("{in_use}, and the files of {} were removed, so that fewer parts run at once", grouped(more.into()))
+            format!(
+                "{in_use}, and the files of {} were removed, so that fewer parts run at once",
+                grouped(more.into())
+            )
         }
     }
 }
 
 impl PartRun {
-    /// Wait for a slot and for the common start, and give the crawl the slot's share of the budget. `say` shows a line.
+    /// Wait for a slot and for the common start, and give the crawl the slot's share of the budget.
+    /// `say` shows a line.
     ///
     /// # Errors
     /// When a signal ends the wait, the slot is lost, or the directory cannot be used.
@@ -161,11 +183,20 @@ impl PartRun {
         self.waits.set(true);
         let attempt = &self.attempt;
         let (part, slots) = (attempt.part().part, attempt.plan.slots);
-        let (result, place) = (attempt.directory().result(part), attempt.directory().slots());
-        let mut status = AttemptStatus { planned: resolved.plan.items(), ..AttemptStatus::default() };
+        let (result, place) = (
+            attempt.directory().result(part),
+            attempt.directory().slots(),
+        );
+        let mut status = AttemptStatus {
+            planned: resolved.plan.items(),
+            ..AttemptStatus::default()
+        };
         resolved.spec.options.sent = attempt.counters(resolved.plan.shards).map(Rc::new);
         let mut look = Slots::new(&place, slots, attempt.name());
-        let mut spoken = Spoken { began: clock.now(), last: None };
+        let mut spoken = Spoken {
+            began: clock.now(),
+            last: None,
+        };
         let taken = loop {
             if result.exists() {
                 attempt.leave();
@@ -174,25 +205,44 @@ impl PartRun {
             if let Some(slot) = look.take(part % slots, || clock.now())? {
                 break slot;
             }
-            spoken.line(&look, (attempt, clock.now())).iter().for_each(|line| say(line));
+            spoken
+                .line(&look, (attempt, clock.now()))
+                .iter()
+                .for_each(|line| say(line));
             report(attempt, &mut status);
             wait(held, LOOK)?;
         };
         status.slot = Some(taken.slot());
-        let mut slot = PartSlot { attempt, held: taken, status, beat_at: clock.now() };
+        let mut slot = PartSlot {
+            attempt,
+            held: taken,
+            status,
+            beat_at: clock.now(),
+        };
         if spoken.last.is_some() {
             let SlotShare { slot, of } = slot.share();
-            say(&format!("Part {} has slot {slot}/{of} after {}.\n", attempt.part(), spoken.waited(clock.now())));
+            say(&format!(
+                "Part {} has slot {slot}/{of} after {}.\n",
+                attempt.part(),
+                spoken.waited(clock.now())
+            ));
         }
         let begun = self.share(&slot, resolved).and_then(|()| {
-            let rests = if slot.held.was_used() { interval(&resolved.plan) } else { Duration::ZERO };
+            let rests = if slot.held.was_used() {
+                interval(&resolved.plan)
+            } else {
+                Duration::ZERO
+            };
             // The machine's clock may have been set while this attempt waited.
             attempt.read_clock();
             let until_start = attempt.until_start();
             let ahead = rests.max(until_start);
             if ahead > NOTABLE_WAIT {
-                let what =
-                    if until_start > rests { "for the common start" } else { "until the rate allows its next request" };
+                let what = if until_start > rests {
+                    "for the common start"
+                } else {
+                    "until the rate allows its next request"
+                };
                 let ahead = humantime::format_duration(Duration::from_secs(ahead.as_secs()));
                 say(&format!("Part {} waits {ahead} {what}.\n", attempt.part()));
             }
@@ -206,7 +256,9 @@ impl PartRun {
     /// # Errors
     /// When the share makes no crawl.
     fn share(&self, slot: &PartSlot<'_>, resolved: &mut Resolved) -> Result<(), Error> {
-        let Some(whole) = &self.whole else { return Ok(()) };
+        let Some(whole) = &self.whole else {
+            return Ok(());
+        };
         let (ids, share, shards) = (self.attempt.ids(), slot.share(), resolved.plan.shards);
         let own = whole.part(ids, share, shards, self.burst);
         let first = whole.part(ids, SlotShare { slot: 0, ..share }, shards, self.burst);
@@ -214,18 +266,26 @@ impl PartRun {
         let cut = first.connections.saturating_sub(resolved.plan.connections);
         let plan = RunPlan {
             connections: own.connections - cut.min(own.connections - 1),
-            at_start: if slot.held.was_used() { own.at_start.min(own.shards.into()) } else { own.at_start },
+            at_start: if slot.held.was_used() {
+                own.at_start.min(own.shards.into())
+            } else {
+                own.at_start
+            },
             finished: std::mem::take(&mut resolved.plan.finished),
             ..own
         };
-        resolved.plan = plan.validate().map_err(|error| Error::Usage(error.to_string()))?;
+        resolved.plan = plan
+            .validate()
+            .map_err(|error| Error::Usage(error.to_string()))?;
         Ok(())
     }
 }
 
-/// Return the time between two requests: an attempt that held the slot before may have used all of its burst until a moment ago.
+/// Return the time between two requests: an attempt that held the slot before may have used all of
+/// its burst until a moment ago.
 fn interval(plan: &RunPlan) -> Duration {
-    let interval = |rate: Option<Rate>| rate.map_or(0, |rate| rate.period_ns.div_ceil(rate.permits.max(1)));
+    let interval =
+        |rate: Option<Rate>| rate.map_or(0, |rate| rate.period_ns.div_ceil(rate.permits.max(1)));
     Duration::from_nanos(interval(plan.rate).max(interval(plan.per_host.rate)))
 }
 
@@ -233,7 +293,11 @@ fn interval(plan: &RunPlan) -> Duration {
 ///
 /// # Errors
 /// When a signal ends the wait, or the slot is lost.
-fn wait_for_start(slot: &mut PartSlot<'_>, ahead: Duration, (held, clock): (&HeldSignals, Clock)) -> Result<(), Error> {
+fn wait_for_start(
+    slot: &mut PartSlot<'_>,
+    ahead: Duration,
+    (held, clock): (&HeldSignals, Clock),
+) -> Result<(), Error> {
     let start = clock.now().plus(ahead);
     loop {
         let left = Duration::from_nanos(start.since(clock.now()));

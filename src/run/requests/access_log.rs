@@ -1,5 +1,6 @@
-//! Access logs in the common and combined formats of Apache and nginx, perhaps with the virtual host before them. They hold
-//! neither bodies nor most headers, so only GET, HEAD and OPTIONS are sent again.
+//! Access logs in the common and combined formats of Apache and nginx, perhaps with the virtual
+//! host before them. They hold neither bodies nor most headers, so only GET, HEAD and OPTIONS are
+//! sent again.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -33,7 +34,10 @@ pub(super) fn is_line(line: &[u8]) -> bool {
 }
 
 pub(super) fn parse(text: &[u8]) -> Result<Parsed, RequestsError> {
-    let mut parsed = Parsed { is_recording: true, ..Parsed::default() };
+    let mut parsed = Parsed {
+        is_recording: true,
+        ..Parsed::default()
+    };
     for (place, line) in lines(text).filter(|(_, line)| !line.is_empty()) {
         match entry(place, line) {
             Ok(entry) => parsed.add(entry)?,
@@ -53,7 +57,12 @@ fn at(captures: &Captures<'_>) -> Option<Duration> {
     let part = |name| group(captures, name);
     let month = MONTHS.find(part("month")?).filter(|at| at % 3 == 0)? / 3 + 1;
     let (hours, minutes) = part("offset")?.split_at(3);
-    At::clock(&format!("{}-{month:02}-{}T{}{hours}:{minutes}", part("year")?, part("day")?, part("time")?))
+    At::clock(&format!(
+        "{}-{month:02}-{}T{}{hours}:{minutes}",
+        part("year")?,
+        part("day")?,
+        part("time")?
+    ))
 }
 
 fn entry(place: FilePosition, line: &[u8]) -> Result<RecordedRequest, &'static str> {
@@ -62,17 +71,21 @@ fn entry(place: FilePosition, line: &[u8]) -> Result<RecordedRequest, &'static s
     let request = group(captures, "request").ok_or("its request is not text")?;
     let (method, rest) = request.split_once(' ').unwrap_or((request, ""));
     // A path may have blanks, and HTTP/0.9 has no version.
-    let url = rest.rsplit_once(' ').filter(|(_, version)| version.starts_with("HTTP/")).map_or(rest, |(url, _)| url);
+    let url = rest
+        .rsplit_once(' ')
+        .filter(|(_, version)| version.starts_with("HTTP/"))
+        .map_or(rest, |(url, _)| url);
     if !["GET", "HEAD", "OPTIONS"].contains(&method) {
         return Err("its method is none of GET, HEAD and OPTIONS, and a log has no bodies");
     }
-    let is_valid = url.starts_with('/') || url.starts_with("http://") || url.starts_with("https://");
+    let is_valid =
+        url.starts_with('/') || url.starts_with("http://") || url.starts_with("https://");
     if !is_valid || url.contains('\\') {
         return Err("it has no valid path");
     }
     let header = |(name, header): (&str, &str)| {
-        let value =
-            group(captures, name).filter(|value| !value.is_empty() && *value != "-" && !value.contains('\\'))?;
+        let value = group(captures, name)
+            .filter(|value| !value.is_empty() && *value != "-" && !value.contains('\\'))?;
         Some(format!("{header}: {value}"))
     };
     let headers = HEADERS.into_iter().filter_map(header).collect();

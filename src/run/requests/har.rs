@@ -1,4 +1,5 @@
-//! HTTP archives (HAR 1.2), as browsers save them: the requests of `log.entries`, without what their connections needed.
+//! HTTP archives (HAR 1.2), as browsers save them: the requests of `log.entries`, without what
+//! their connections needed.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -9,9 +10,18 @@ use url::form_urlencoded::Serializer;
 use super::time::{At, recorded_url};
 use super::{FilePosition, Parsed, RecordedRequest, RequestsError};
 
-/// Headers of the connection that was recorded, and of its messages' frames: each crawl has its own.
-const OF_CONNECTION: [&str; 8] =
-    ["connection", "content-length", "host", "keep-alive", "proxy-connection", "te", "transfer-encoding", "upgrade"];
+/// Headers of the connection that was recorded, and of its messages' frames: each crawl has its
+/// own.
+const OF_CONNECTION: [&str; 8] = [
+    "connection",
+    "content-length",
+    "host",
+    "keep-alive",
+    "proxy-connection",
+    "te",
+    "transfer-encoding",
+    "upgrade",
+];
 
 /// A HAR file. Exporters write null for what they do not have.
 #[derive(Deserialize)]
@@ -57,8 +67,12 @@ struct PostData {
 }
 
 pub(super) fn parse(text: &[u8]) -> Result<Parsed, RequestsError> {
-    let har: Har = serde_json::from_slice(text).map_err(|error| RequestsError::Har(error.line(), error.column()))?;
-    let mut parsed = Parsed { is_recording: true, ..Parsed::default() };
+    let har: Har = serde_json::from_slice(text)
+        .map_err(|error| RequestsError::Har(error.line(), error.column()))?;
+    let mut parsed = Parsed {
+        is_recording: true,
+        ..Parsed::default()
+    };
     for (at, recorded) in har.log.entries.into_iter().enumerate() {
         let place = FilePosition::Entry(at + 1);
         match entry(place, recorded) {
@@ -70,14 +84,29 @@ pub(super) fn parse(text: &[u8]) -> Result<Parsed, RequestsError> {
 }
 
 fn entry(place: FilePosition, recorded: HarEntry) -> Result<RecordedRequest, &'static str> {
-    let HarEntry { started, request: HarRequest { method, url, headers, body } } = recorded;
+    let HarEntry {
+        started,
+        request:
+            HarRequest {
+                method,
+                url,
+                headers,
+                body,
+            },
+    } = recorded;
     let url = url.unwrap_or_default();
-    if !["http://", "https://"].iter().any(|scheme| url.starts_with(scheme)) {
+    if !["http://", "https://"]
+        .iter()
+        .any(|scheme| url.starts_with(scheme))
+    {
         return Err("its URL is neither http:// nor https://");
     }
     let sent = |Field { name, value }| {
         let name: String = name?;
-        let is_sent = !name.starts_with(':') && !OF_CONNECTION.iter().any(|of| of.eq_ignore_ascii_case(&name));
+        let is_sent = !name.starts_with(':')
+            && !OF_CONNECTION
+                .iter()
+                .any(|of| of.eq_ignore_ascii_case(&name));
         is_sent.then(|| format!("{name}: {}", value.unwrap_or_default()))
     };
     Ok(RecordedRequest {
@@ -91,17 +120,33 @@ fn entry(place: FilePosition, recorded: HarEntry) -> Result<RecordedRequest, &'s
 }
 
 fn content(body: PostData) -> Result<Bytes, &'static str> {
-    let PostData { media_type, text, encoding, params } = body;
+    let PostData {
+        media_type,
+        text,
+        encoding,
+        params,
+    } = body;
     let (text, params) = (text.unwrap_or_default(), params.unwrap_or_default());
     if !text.is_empty() || params.is_empty() {
         return match encoding.as_deref() {
-            Some("base64") => STANDARD.decode(text).map(Bytes::from).map_err(|_| "its body is not base64"),
+            Some("base64") => STANDARD
+                .decode(text)
+                .map(Bytes::from)
+                .map_err(|_| "its body is not base64"),
             _ => Ok(text.into()),
         };
     }
     if media_type.is_some_and(|media_type| media_type.starts_with("multipart/")) {
         return Err("its form has no text, only fields");
     }
-    let pairs = params.into_iter().map(|field| (field.name.unwrap_or_default(), field.value.unwrap_or_default()));
-    Ok(Serializer::new(String::new()).extend_pairs(pairs).finish().into())
+    let pairs = params.into_iter().map(|field| {
+        (
+            field.name.unwrap_or_default(),
+            field.value.unwrap_or_default(),
+        )
+    });
+    Ok(Serializer::new(String::new())
+        .extend_pairs(pairs)
+        .finish()
+        .into())
 }

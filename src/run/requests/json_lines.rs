@@ -1,5 +1,5 @@
-//! JSON lines: an object per line, with the fields of vegeta's JSON targets (`method`, `url`, `header`, and `body` in base64), and
-//! `body_text`, `weight` and `at`.
+//! JSON lines: an object per line, with the fields of vegeta's JSON targets (`method`, `url`,
+//! `header`, and `body` in base64), and `body_text`, `weight` and `at`.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -37,7 +37,8 @@ fn entry(place: FilePosition, line: &[u8]) -> Result<RecordedRequest, String> {
             "method" => entry.method = Some(text("a text, as in \"GET\"")?),
             "url" => entry.url = text("a text, as in \"http://127.0.0.1:8080/items/1\"")?,
             "header" | "headers" => {
-                entry.headers = headers(&value).ok_or_else(|| bad("an object of texts or lists of texts"))?;
+                entry.headers =
+                    headers(&value).ok_or_else(|| bad("an object of texts or lists of texts"))?;
             }
             "body" | "body_text" if entry.body.is_some() => {
                 return Err("it has both `body` and `body_text`: keep one of them".to_owned());
@@ -47,12 +48,14 @@ fn entry(place: FilePosition, line: &[u8]) -> Result<RecordedRequest, String> {
                 entry.body = Some(STANDARD.decode(text(what)?).map_err(|_| bad(what))?.into());
             }
             "body_text" => entry.body = Some(text("a text")?.into()),
-            "weight" => entry.weight = Some(weight(&value).ok_or_else(|| bad("a whole number from 1 to 1,000,000"))?),
+            "weight" => {
+                entry.weight =
+                    Some(weight(&value).ok_or_else(|| bad("a whole number from 1 to 1,000,000"))?);
+            }
             "at" => {
-                entry.at = Some(
-                    At::of_json(&value)
-                        .ok_or_else(|| bad("seconds, as in 1.5, or a time, as in \"2026-01-31T12:00:00.250Z\""))?,
-                );
+                entry.at = Some(At::of_json(&value).ok_or_else(|| {
+                    bad("seconds, as in 1.5, or a time, as in \"2026-01-31T12:00:00.250Z\"")
+                })?);
             }
             _ => {
                 return Err(format!(
@@ -61,18 +64,26 @@ fn entry(place: FilePosition, line: &[u8]) -> Result<RecordedRequest, String> {
             }
         }
     }
-    if entry.url.is_empty() { Err("it has no `url`: add one".to_owned()) } else { Ok(entry) }
+    if entry.url.is_empty() {
+        Err("it has no `url`: add one".to_owned())
+    } else {
+        Ok(entry)
+    }
 }
 
 fn weight(value: &Value) -> Option<u32> {
-    u32::try_from(value.as_u64()?).ok().filter(|weight| (1..=MOST_WEIGHT).contains(weight))
+    u32::try_from(value.as_u64()?)
+        .ok()
+        .filter(|weight| (1..=MOST_WEIGHT).contains(weight))
 }
 
 /// Headers as typed: `name: value`, once for each value.
 fn headers(value: &Value) -> Option<Vec<String>> {
     let mut headers = Vec::new();
     for (name, value) in value.as_object()? {
-        let values = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
+        let values = value
+            .as_array()
+            .map_or(std::slice::from_ref(value), Vec::as_slice);
         for value in values {
             headers.push(format!("{name}: {}", value.as_str()?));
         }

@@ -1,5 +1,5 @@
-//! Laws that hold for any file whatever: it is read or refused in one line, and what is read can be sent. Fuzzing calls them, and so does
-//! a test.
+//! Laws that hold for any file whatever: it is read or refused in one line, and what is read can be
+//! sent. Fuzzing calls them, and so does a test.
 
 use std::time::Duration;
 
@@ -14,7 +14,8 @@ pub(super) fn shape() -> RequestShape {
     read.unwrap_or_else(|error| unreachable!("{error}"))
 }
 
-/// Check the laws on a file with these bytes. Files that name body files are left out: those are not read.
+/// Check the laws on a file with these bytes. Files that name body files are left out: those are
+/// not read.
 ///
 /// # Panics
 /// If one does not hold.
@@ -35,7 +36,10 @@ pub fn check(bytes: &[u8]) {
 fn read(bytes: &[u8]) -> Result<RequestFile, RequestsError> {
     let parsed = parse(bytes)?;
     let base = "http://h".parse::<Template>()?;
-    let has_paths = parsed.entries.iter().any(|entry| entry.url.starts_with('/'));
+    let has_paths = parsed
+        .entries
+        .iter()
+        .any(|entry| entry.url.starts_with('/'));
     let places = parsed.entries.len();
     let file = build(parsed, has_paths.then_some(&base), &shape())?;
     assert!(file.lines.len() <= places);
@@ -44,17 +48,36 @@ fn read(bytes: &[u8]) -> Result<RequestFile, RequestsError> {
 
 fn check_read(file: &RequestFile) {
     let lines = file.lines.len();
-    assert!(lines > 0 && file.weights.as_ref().is_none_or(|weights| weights.len() == lines));
+    assert!(
+        lines > 0
+            && file
+                .weights
+                .as_ref()
+                .is_none_or(|weights| weights.len() == lines)
+    );
     if let Ok(times) = &file.times {
-        assert_eq!((times.len(), times.iter().min()), (lines, Some(&Duration::ZERO)));
+        assert_eq!(
+            (times.len(), times.iter().min()),
+            (lines, Some(&Duration::ZERO))
+        );
     }
     for line in &file.lines {
         let (before, after) = line.template.path();
         let url = [line.template.authority(), before, after.unwrap_or_default()].concat();
-        assert!(url.bytes().all(|byte| byte.is_ascii_graphic()), "{url:?} cannot stand in a request line");
+        assert!(
+            url.bytes().all(|byte| byte.is_ascii_graphic()),
+            "{url:?} cannot stand in a request line"
+        );
         let Some(shape) = &line.shape else { continue };
         let body = shape.body(7);
-        let length = shape.fields(7, |_| true).0.get("content-length").map(|length| length.to_str().map(str::to_owned));
-        assert!(length.is_none_or(|length| length.is_ok_and(|length| length == body.len().to_string())), "{url:?}");
+        let length = shape
+            .fields(7, |_| true)
+            .0
+            .get("content-length")
+            .map(|length| length.to_str().map(str::to_owned));
+        assert!(
+            length.is_none_or(|length| length.is_ok_and(|length| length == body.len().to_string())),
+            "{url:?}"
+        );
     }
 }

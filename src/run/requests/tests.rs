@@ -12,15 +12,22 @@ fn file(text: &str, base: Option<&str>) -> Result<RequestFile, RequestsError> {
 
 /// Method and URL of each line.
 fn requests(file: &RequestFile) -> Vec<String> {
-    let method = |line: &Line| line.shape.as_ref().map_or("-", |shape| shape.method().as_str()).to_owned();
-    file.lines.iter().map(|line| format!("{} {}", method(line), line.template)).collect()
+    let method = |line: &Line| {
+        line.shape
+            .as_ref()
+            .map_or("-", |shape| shape.method().as_str())
+            .to_owned()
+    };
+    file.lines
+        .iter()
+        .map(|line| format!("{} {}", method(line), line.template))
+        .collect()
 }
 
 #[test]
 fn each_format_is_found_by_its_content() {
     let base = Some("http://h:81");
-    let combined =
-        "::1 - bob smith [31/Jan/2026:23:59:59 +0200] \"GET /b?{x} HTTP/1.1\" 200 5 \"http://r/\" \"agent 1\"\n";
+    let combined = "::1 - bob smith [31/Jan/2026:23:59:59 +0200] \"GET /b?{x} HTTP/1.1\" 200 5 \"http://r/\" \"agent 1\"\n";
     let har = r#" { "log": {"version": "1.2", "entries": [
         {"startedDateTime": "2026-01-31T22:59:59.250+01:00", "request": {"method": "POST", "url": "https://h/p?q={x}#top",
          "headers": [{"name": ":path", "value": "/p"}, {"name": "Host", "value": "h"}, {"name": "X-A", "value": "1"}],
@@ -39,43 +46,92 @@ fn each_format_is_found_by_its_content() {
             &["GET http://a/1", "GET http://a/2", "DELETE http://b/3"],
         ),
         (combined, base, &["GET http://h:81/b?%7Bx%7D"]),
-        (&combined.replace("::1", "UNKNOWN"), base, &["GET http://h:81/b?%7Bx%7D"]),
+        (
+            &combined.replace("::1", "UNKNOWN"),
+            base,
+            &["GET http://h:81/b?%7Bx%7D"],
+        ),
         (har, None, &["POST https://h/p?q=%7Bx%7D"]),
     ] {
         assert_eq!(requests(&file(text, base).unwrap()), found, "{text}");
     }
     let (archive, log) = (file(har, None).unwrap(), file(combined, base).unwrap());
-    let names = |file: &RequestFile| file.lines[0].shape.as_ref().unwrap().header_names().join(" ");
-    assert_eq!(names(&archive), "host user-agent accept x-all content-length x-a");
+    let names = |file: &RequestFile| {
+        file.lines[0]
+            .shape
+            .as_ref()
+            .unwrap()
+            .header_names()
+            .join(" ")
+    };
+    assert_eq!(
+        names(&archive),
+        "host user-agent accept x-all content-length x-a"
+    );
     let recorded = archive.lines[0].shape.as_ref().unwrap();
-    assert!(!recorded.has_id() && recorded.body(7) == "hello {id}", "what was recorded is text");
-    assert!(archive.skipped.unwrap().contains("1 line or entry cannot be sent again and is left out"));
-    assert!(names(&log).contains("referer") && log.skipped.is_none(), "{}", names(&log));
+    assert!(
+        !recorded.has_id() && recorded.body(7) == "hello {id}",
+        "what was recorded is text"
+    );
+    assert!(
+        archive
+            .skipped
+            .unwrap()
+            .contains("1 line or entry cannot be sent again and is left out")
+    );
+    assert!(
+        names(&log).contains("referer") && log.skipped.is_none(),
+        "{}",
+        names(&log)
+    );
 }
 
 #[test]
 fn what_a_line_says_replaces_what_the_flags_say() {
-    let text = r#"{"url":"http://a/{id}","header":{"X-All":["2","3"],"User-Agent":"me"},"body":"e30="}"#;
+    let text =
+        r#"{"url":"http://a/{id}","header":{"X-All":["2","3"],"User-Agent":"me"},"body":"e30="}"#;
     let one = file(text, None).unwrap();
     let shape = one.lines[0].shape.clone().unwrap();
     let (fields, _) = shape.fields(7, |_| true);
-    let values = |name: &str| fields.get_all(name).iter().map(|value| value.to_str().unwrap()).collect::<Vec<_>>();
+    let values = |name: &str| {
+        fields
+            .get_all(name)
+            .iter()
+            .map(|value| value.to_str().unwrap())
+            .collect::<Vec<_>>()
+    };
     assert_eq!(
-        (values("x-all"), values("user-agent"), values("content-length")),
+        (
+            values("x-all"),
+            values("user-agent"),
+            values("content-length")
+        ),
         (vec!["2", "3"], vec!["me"], vec!["2"])
     );
-    assert_eq!((shape.method().as_str(), &shape.body(7)[..]), ("POST", &b"{}"[..]));
+    assert_eq!(
+        (shape.method().as_str(), &shape.body(7)[..]),
+        ("POST", &b"{}"[..])
+    );
     let text = r#"{"url":"http://a/","method":"PUT","body_text":"{id}-{id}"}"#;
     let shape = file(text, None).unwrap().lines[0].shape.clone().unwrap();
     let body = shape.body(12);
-    assert_eq!((&body[..], shape.length_of(&body).unwrap()), (&b"12-12"[..], 5.into()));
-    assert!(!shape.fields(7, |_| true).0.contains_key("content-length"), "its length depends on the ID");
+    assert_eq!(
+        (&body[..], shape.length_of(&body).unwrap()),
+        (&b"12-12"[..], 5.into())
+    );
+    assert!(
+        !shape.fields(7, |_| true).0.contains_key("content-length"),
+        "its length depends on the ID"
+    );
 }
 
 #[test]
 fn times_count_from_the_earliest() {
-    let ms =
-        |file: &RequestFile| file.times.clone().map(|times| times.iter().map(Duration::as_millis).collect::<Vec<_>>());
+    let ms = |file: &RequestFile| {
+        file.times
+            .clone()
+            .map(|times| times.iter().map(Duration::as_millis).collect::<Vec<_>>())
+    };
     let line = |at: &str| format!("{{\"url\":\"http://a/\",\"at\":{at}}}\n");
     let seconds = [line("2.5"), line("1"), line("1.001")].concat();
     assert_eq!(ms(&file(&seconds, None).unwrap()), Ok(vec![1_500, 0, 1]));
@@ -84,15 +140,30 @@ fn times_count_from_the_earliest() {
         line("\"2026-01-01T01:30:01+01:30\""),
         line("\"2025-12-31T18:00:00-06:00\""),
     ];
-    assert_eq!(ms(&file(&zones.concat(), None).unwrap()), Ok(vec![500, 1_000, 0]));
+    assert_eq!(
+        ms(&file(&zones.concat(), None).unwrap()),
+        Ok(vec![500, 1_000, 0])
+    );
     let untimed = [line("1"), "{\"url\":\"http://a/\"}\n".to_owned()].concat();
     assert_eq!(ms(&file(&untimed, None).unwrap()), Err("line 2".to_owned()));
-    // A log has whole seconds, over which its requests are spread; most of them are written when they end.
+    // A log has whole seconds, over which its requests are spread; most of them are written when
+    // they end.
     let log = |second: u32, path: &str| {
         format!("h - - [01/Feb/2026:00:00:{second:02} +0000] \"GET /{path} HTTP/1.1\" 200 1\n")
     };
-    let text = [log(0, "a"), log(1, "b"), log(0, "c"), log(3, "d"), log(0, "e"), log(0, "f")].concat();
-    assert_eq!(ms(&file(&text, Some("http://h")).unwrap()), Ok(vec![0, 1_000, 250, 3_000, 500, 750]));
+    let text = [
+        log(0, "a"),
+        log(1, "b"),
+        log(0, "c"),
+        log(3, "d"),
+        log(0, "e"),
+        log(0, "f"),
+    ]
+    .concat();
+    assert_eq!(
+        ms(&file(&text, Some("http://h")).unwrap()),
+        Ok(vec![0, 1_000, 250, 3_000, 500, 750])
+    );
 }
 
 #[test]
@@ -108,7 +179,11 @@ fn what_is_wrong_is_named_with_its_line_and_without_secrets() {
             None,
             ": line 2: it is not one JSON object, at column 21: write",
         ),
-        ("{\"url\":\"http://a/\"} secret", None, ": line 1: it is not one JSON object, at column 21"),
+        (
+            "{\"url\":\"http://a/\"} secret",
+            None,
+            ": line 1: it is not one JSON object, at column 21",
+        ),
         (
             "{\"url\":\"http://a/\",\"header\":{\"x\":[\"secret\",5]}}",
             None,
@@ -119,42 +194,109 @@ fn what_is_wrong_is_named_with_its_line_and_without_secrets() {
             None,
             ": line 1: header content-length is set by crawlmark",
         ),
-        ("{\"url\":\"http://a/\",\"header\":{\"x\":\"se\\ncret\"}}", None, ": line 1: header `x: ..."),
-        ("{\"url\":\"http://a/\",\"method\":\"A B\"}", None, ": line 1: method A B is not an HTTP method"),
-        ("{\"url\":\"http://a/\",\"body\":\"secret!\"}", None, ": line 1: the field `body` is not base64"),
-        ("{\"url\":\"http://a/\",\"body\":\"e30=\",\"body_text\":\"secret\"}", None, "both `body` and `body_text`"),
-        ("{\"url\":\"http://a/\",\"weight\":0}", None, ": line 1: the field `weight` is not a whole number from 1"),
-        ("{\"url\":\"http://a/\",\"at\":-1}", None, ": line 1: the field `at` is not seconds"),
+        (
+            "{\"url\":\"http://a/\",\"header\":{\"x\":\"se\\ncret\"}}",
+            None,
+            ": line 1: header `x: ...",
+        ),
+        (
+            "{\"url\":\"http://a/\",\"method\":\"A B\"}",
+            None,
+            ": line 1: method A B is not an HTTP method",
+        ),
+        (
+            "{\"url\":\"http://a/\",\"body\":\"secret!\"}",
+            None,
+            ": line 1: the field `body` is not base64",
+        ),
+        (
+            "{\"url\":\"http://a/\",\"body\":\"e30=\",\"body_text\":\"secret\"}",
+            None,
+            "both `body` and `body_text`",
+        ),
+        (
+            "{\"url\":\"http://a/\",\"weight\":0}",
+            None,
+            ": line 1: the field `weight` is not a whole number from 1",
+        ),
+        (
+            "{\"url\":\"http://a/\",\"at\":-1}",
+            None,
+            ": line 1: the field `at` is not seconds",
+        ),
         (
             "{\"url\":\"http://a/\",\"at\":1}\n{\"url\":\"http://a/\",\"at\":\"2026-01-01T00:00:00Z\"}",
             None,
             ": line 2: `at` is a number in some",
         ),
-        ("{\"url\":\"http://a/\",\"wait\":1}", None, ": line 1: `wait` is no field of a request: use method"),
+        (
+            "{\"url\":\"http://a/\",\"wait\":1}",
+            None,
+            ": line 1: `wait` is no field of a request: use method",
+        ),
         ("{\"method\":\"GET\"}", None, ": line 1: it has no `url`"),
-        ("{\"url\":\"http://a{\\nb}/\"}", None, ": line 1: the URL `http://a{\\nb}/` has a brace"),
-        ("{\"url\":\"http://u:secret@a/\"}", None, ": line 1: the URL holds a user name"),
-        ("{\"url\":\"/x\"}", None, ": line 1 has a path without a host: add the URL"),
-        ("{\"url\":\"http://a/\"}", Some("http://h"), " names the host of each request, so the URL has no effect"),
+        (
+            "{\"url\":\"http://a{\\nb}/\"}",
+            None,
+            ": line 1: the URL `http://a{\\nb}/` has a brace",
+        ),
+        (
+            "{\"url\":\"http://u:secret@a/\"}",
+            None,
+            ": line 1: the URL holds a user name",
+        ),
+        (
+            "{\"url\":\"/x\"}",
+            None,
+            ": line 1 has a path without a host: add the URL",
+        ),
+        (
+            "{\"url\":\"http://a/\"}",
+            Some("http://h"),
+            " names the host of each request, so the URL has no effect",
+        ),
         (
             "{\"url\":\"/x\"}",
             Some("http://h/y"),
             " needs a URL without a path, to which its own paths are appended: write http://h",
         ),
-        ("GET http://a/\nauthorization secret", None, ": line 2: it is no header"),
-        ("GET http://a/\n\nx-a: secret", None, ": line 3: a request begins with METHOD URL"),
-        ("GET http://a/\n@/nowhere/body", None, ": line 2: the body file /nowhere/body cannot be read"),
+        (
+            "GET http://a/\nauthorization secret",
+            None,
+            ": line 2: it is no header",
+        ),
+        (
+            "GET http://a/\n\nx-a: secret",
+            None,
+            ": line 3: a request begins with METHOD URL",
+        ),
+        (
+            "GET http://a/\n@/nowhere/body",
+            None,
+            ": line 2: the body file /nowhere/body cannot be read",
+        ),
         (
             "{\"log\":{\"entries\":[{\"request\":{\"method\":\"GET\",\"url\":5}}]}}",
             None,
             " is no valid HAR file at line 1, column ",
         ),
-        (&log.replace("Feb", "Fev"), Some("http://h"), " holds no request: 1 line or entry"),
-        (&log.replace("GET / HTTP/1.1", "POST / HTTP/1.1"), Some("http://h"), " holds no request: 1 line or entry"),
+        (
+            &log.replace("Feb", "Fev"),
+            Some("http://h"),
+            " holds no request: 1 line or entry",
+        ),
+        (
+            &log.replace("GET / HTTP/1.1", "POST / HTTP/1.1"),
+            Some("http://h"),
+            " holds no request: 1 line or entry",
+        ),
         (log, None, ": line 1 has a path without a host"),
     ] {
         let said = file(text, base).unwrap_err().message();
-        assert!(said.starts_with(says) || said.contains(says), "{text}: {said}");
+        assert!(
+            said.starts_with(says) || said.contains(says),
+            "{text}: {said}"
+        );
         assert!(!said.contains("secret"), "{said}");
     }
 }
@@ -171,7 +313,10 @@ fn a_line_of_a_log_that_cannot_be_sent_is_left_out_and_counted() {
         (line("j[o", "GET /2 HTTP/1.0"), Some("/2")),
         (line("-", "GET /a b/c HTTP/1.1"), Some("/a%20b/c")),
         (line("-", "GET /a b"), Some("/a%20b")),
-        (line("-", "GET /caf\u{e9}?q=\u{fc} HTTP/2.0"), Some("/caf%C3%A9?q=%C3%BC")),
+        (
+            line("-", "GET /caf\u{e9}?q=\u{fc} HTTP/2.0"),
+            Some("/caf%C3%A9?q=%C3%BC"),
+        ),
         (line("-", "GET /a?b|c=[d] HTTP/1.1"), Some("/a?b|c=[d]")),
         (line("-", "-"), None),
         (line("-", "POST /2 HTTP/1.1"), None),
@@ -184,14 +329,23 @@ fn a_line_of_a_log_that_cannot_be_sent_is_left_out_and_counted() {
         ("logrotate: rotated\n".to_owned(), None),
         ("LOGROTATE rotated\n".to_owned(), None),
     ] {
-        for text in
-            [[&*other, &good, &good].concat(), [&*good, &other, &good].concat(), [&*good, &good, &other].concat()]
-        {
+        for text in [
+            [&*other, &good, &good].concat(),
+            [&*good, &other, &good].concat(),
+            [&*good, &good, &other].concat(),
+        ] {
             let file = file(&text, Some("http://h")).unwrap();
             let wanted = sent.map(|path| format!("GET http://h{path}"));
             let found = requests(&file);
-            let others: Vec<_> = found.iter().filter(|request| *request != "GET http://h/good").collect();
-            assert_eq!((others, found.len()), (wanted.iter().collect(), 2 + wanted.iter().len()), "{text}");
+            let others: Vec<_> = found
+                .iter()
+                .filter(|request| *request != "GET http://h/good")
+                .collect();
+            assert_eq!(
+                (others, found.len()),
+                (wanted.iter().collect(), 2 + wanted.iter().len()),
+                "{text}"
+            );
             assert_eq!(file.skipped.is_some(), wanted.is_none(), "{text}");
             assert_eq!(file.times.unwrap().len(), found.len());
         }
@@ -201,34 +355,96 @@ fn a_line_of_a_log_that_cannot_be_sent_is_left_out_and_counted() {
 #[test]
 fn null_in_an_archive_is_as_good_as_nothing() {
     let entry = |started: &str, request: &str| {
-        format!(r#"{{"startedDateTime": {started}, "request": {{"method": "POST", "url": "http://a/", {request}}}}}"#)
+        format!(
+            r#"{{"startedDateTime": {started}, "request": {{"method": "POST", "url": "http://a/", {request}}}}}"#
+        )
     };
     let time = "\"2026-01-31T22:00:00.000Z\"";
     for (other, body) in [
         (entry(time, r#""headers": []"#), Some("")),
-        (entry(time, r#""headers": null, "postData": null"#), Some("")),
-        (entry(time, r#""headers": [{"name": "x-a"}, {"name": "x-b", "value": null}, {"name": null}]"#), Some("")),
-        (entry(time, r#""postData": {"mimeType": "", "text": null}"#), Some("")),
-        (entry(time, r#""postData": {"mimeType": null, "text": "x", "params": null}"#), Some("x")),
-        (entry(time, r#""postData": {"text": "eA==", "encoding": "base64"}"#), Some("x")),
         (
-            entry(time, r#""postData": {"text": null, "params": [{"name": "a b", "value": "&"}, {"name": "c"}]}"#),
+            entry(time, r#""headers": null, "postData": null"#),
+            Some(""),
+        ),
+        (
+            entry(
+                time,
+                r#""headers": [{"name": "x-a"}, {"name": "x-b", "value": null}, {"name": null}]"#,
+            ),
+            Some(""),
+        ),
+        (
+            entry(time, r#""postData": {"mimeType": "", "text": null}"#),
+            Some(""),
+        ),
+        (
+            entry(
+                time,
+                r#""postData": {"mimeType": null, "text": "x", "params": null}"#,
+            ),
+            Some("x"),
+        ),
+        (
+            entry(
+                time,
+                r#""postData": {"text": "eA==", "encoding": "base64"}"#,
+            ),
+            Some("x"),
+        ),
+        (
+            entry(
+                time,
+                r#""postData": {"text": null, "params": [{"name": "a b", "value": "&"}, {"name": "c"}]}"#,
+            ),
             Some("a+b=%26&c="),
         ),
         (entry("\"\"", r#""headers": []"#), Some("")),
         (entry("null", r#""headers": []"#), Some("")),
-        (entry(time, r#""postData": {"text": "!", "encoding": "base64"}"#), None),
-        (entry(time, r#""postData": {"mimeType": "multipart/form-data", "params": [{"name": "a"}]}"#), None),
-        (entry(time, r#""headers": [{"name": "x y", "value": "1"}]"#), None),
+        (
+            entry(time, r#""postData": {"text": "!", "encoding": "base64"}"#),
+            None,
+        ),
+        (
+            entry(
+                time,
+                r#""postData": {"mimeType": "multipart/form-data", "params": [{"name": "a"}]}"#,
+            ),
+            None,
+        ),
+        (
+            entry(time, r#""headers": [{"name": "x y", "value": "1"}]"#),
+            None,
+        ),
         (entry(time, r#""headers": []"#).replace("POST", "a b"), None),
-        (entry(time, r#""headers": []"#).replace("http://a/", "http://u:secret@a/"), None),
-        (entry(time, r#""headers": []"#).replace("\"http://a/\"", "null"), None),
+        (
+            entry(time, r#""headers": []"#).replace("http://a/", "http://u:secret@a/"),
+            None,
+        ),
+        (
+            entry(time, r#""headers": []"#).replace("\"http://a/\"", "null"),
+            None,
+        ),
     ] {
-        let text = format!("{{\"log\": {{\"entries\": [{}, {other}]}}}}", entry(time, "\"headers\": []"));
+        let text = format!(
+            "{{\"log\": {{\"entries\": [{}, {other}]}}}}",
+            entry(time, "\"headers\": []")
+        );
         let file = file(&text, None).unwrap();
-        let bodies = file.lines.iter().skip(1).map(|line| line.shape.as_ref().unwrap().body(0));
-        assert_eq!(bodies.collect::<Vec<_>>(), body.into_iter().collect::<Vec<_>>(), "{other}");
-        assert_eq!((file.skipped.is_some(), file.lines.len()), (body.is_none(), 1 + body.iter().len()), "{other}");
+        let bodies = file
+            .lines
+            .iter()
+            .skip(1)
+            .map(|line| line.shape.as_ref().unwrap().body(0));
+        assert_eq!(
+            bodies.collect::<Vec<_>>(),
+            body.into_iter().collect::<Vec<_>>(),
+            "{other}"
+        );
+        assert_eq!(
+            (file.skipped.is_some(), file.lines.len()),
+            (body.is_none(), 1 + body.iter().len()),
+            "{other}"
+        );
     }
 }
 

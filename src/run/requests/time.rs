@@ -31,13 +31,19 @@ impl At {
 
     /// Return a time of RFC 3339 since the Unix epoch; none before it.
     pub(super) fn clock(text: &str) -> Option<Duration> {
-        let local = |text: &str| humantime::parse_rfc3339(&format!("{text}Z")).ok()?.duration_since(UNIX_EPOCH).ok();
+        let local = |text: &str| {
+            humantime::parse_rfc3339(&format!("{text}Z"))
+                .ok()?
+                .duration_since(UNIX_EPOCH)
+                .ok()
+        };
         if let Some(text) = text.strip_suffix(['Z', 'z']) {
             return local(text);
         }
         let (time, offset) = text.split_at_checked(text.len().checked_sub("+00:00".len())?)?;
         let (hours, minutes) = offset.get(1..)?.split_once(':')?;
-        let number = |text: &str, most: u64| text.parse::<u64>().ok().filter(|number| *number <= most);
+        let number =
+            |text: &str, most: u64| text.parse::<u64>().ok().filter(|number| *number <= most);
         let offset_s = number(hours, 23)? * 3_600 + number(minutes, 59)? * 60;
         match offset.as_bytes()[0] {
             b'+' => local(time)?.checked_sub(Duration::from_secs(offset_s)),
@@ -47,20 +53,25 @@ impl At {
     }
 }
 
-/// Return the time of each request after the earliest one; the place of the first one without a time if there is one.
+/// Return the time of each request after the earliest one; the place of the first one without a
+/// time if there is one.
 ///
 /// # Errors
 /// When some are seconds and others times of day.
-pub(super) fn since_first(entries: &[RecordedRequest]) -> Result<Result<Vec<Duration>, String>, RequestsError> {
+pub(super) fn since_first(
+    entries: &[RecordedRequest],
+) -> Result<Result<Vec<Duration>, String>, RequestsError> {
     let mut times = Vec::with_capacity(entries.len());
     let is_clock = |at: &At| matches!(at, At::Clock(_));
     let mut first: Option<At> = None;
     for entry in entries {
-        let Some(at) = entry.at else { return Ok(Err(entry.place.to_string())) };
+        let Some(at) = entry.at else {
+            return Ok(Err(entry.place.to_string()));
+        };
         if is_clock(first.get_or_insert(at)) != is_clock(&at) {
-            return Err(entry
-                .place
-                .failed("`at` is a number in some lines and a time in others: write all of them alike"));
+            return Err(entry.place.failed(
+                "`at` is a number in some lines and a time in others: write all of them alike",
+            ));
         }
         let (At::Seconds(since) | At::Clock(since)) = at;
         times.push(since);
@@ -72,7 +83,12 @@ pub(super) fn since_first(entries: &[RecordedRequest]) -> Result<Result<Vec<Dura
     Ok(Ok(times))
 }
 
-/// Return the URL of a recording as it is sent again: without its fragment, and with braces that are no place for an ID.
+/// Return the URL of a recording as it is sent again: without its fragment, and with braces that
+/// are no place for an ID.
 pub(super) fn recorded_url(url: &str) -> String {
-    url.split('#').next().unwrap_or_default().replace('{', "%7B").replace('}', "%7D")
+    url.split('#')
+        .next()
+        .unwrap_or_default()
+        .replace('{', "%7B")
+        .replace('}', "%7D")
 }

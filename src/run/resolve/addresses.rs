@@ -1,4 +1,5 @@
-//! Addresses of the hosts of a run: look them up, keep those that can be reached, and refuse public ones without a rate.
+//! Addresses of the hosts of a run: look them up, keep those that can be reached, and refuse public
+//! ones without a rate.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6, ToSocketAddrs};
@@ -12,8 +13,8 @@ use crate::crawl::proxy::Proxies;
 use crate::crawl::{ConnectTo, Family, Host, LocalIps, Lookups, Targets};
 use crate::error::Error;
 
-/// Look up the addresses of each host, unless its proxy does; return them, and the hosts that have none. No proxy is asked to look
-/// up those.
+/// Look up the addresses of each host, unless its proxy does; return them, and the hosts that have
+/// none. No proxy is asked to look up those.
 ///
 /// # Errors
 /// When no host has any.
@@ -25,7 +26,10 @@ pub(super) fn find_all(
 ) -> Result<(Vec<Vec<SocketAddr>>, Vec<(usize, Error)>), Error> {
     let mut unresolved = Vec::new();
     let mut found = |(number, host): (usize, &Host)| {
-        if proxies.as_ref().is_some_and(|proxies| !proxies.needs_address(number)) {
+        if proxies
+            .as_ref()
+            .is_some_and(|proxies| !proxies.needs_address(number))
+        {
             return Vec::new();
         }
         find(destination(host, connect_to)).unwrap_or_else(|error| {
@@ -35,7 +39,9 @@ pub(super) fn find_all(
     };
     let addresses: Vec<_> = hosts.iter().enumerate().map(&mut found).collect();
     if unresolved.len() == hosts.len() {
-        return Err(Error::no_host(unresolved.into_iter().map(|(_, error)| error).collect()));
+        return Err(Error::no_host(
+            unresolved.into_iter().map(|(_, error)| error).collect(),
+        ));
     }
     if let Some(proxies) = proxies {
         for (number, _) in &unresolved {
@@ -48,11 +54,13 @@ pub(super) fn find_all(
 /// Return the name or address, and the port, that connections to a host go to.
 fn destination<'a>(host: &'a Host, connect_to: &'a [ConnectTo]) -> (&'a str, u16) {
     let rule = connect_to.iter().find(|rule| rule.is_for(host));
-    rule.map_or((host.local_name(), host.port()), |rule| rule.destination(host))
+    rule.map_or((host.local_name(), host.port()), |rule| {
+        rule.destination(host)
+    })
 }
 
-/// Return the settings of lookups during the run, and record them in `workload`; none without `--dns-ttl`. Without `--rate`, no
-/// public address may be found later, either.
+/// Return the settings of lookups during the run, and record them in `workload`; none without
+/// `--dns-ttl`. Without `--rate`, no public address may be found later, either.
 ///
 /// # Errors
 /// When there is nothing to look up.
@@ -62,9 +70,16 @@ pub(super) fn lookups(
     proxies: Option<&Proxies>,
     workload: &mut BTreeMap<String, String>,
 ) -> Result<Option<Lookups>, Error> {
-    let Some(ttl) = args.connection.dns_ttl else { return Ok(None) };
-    let is_local = args.connection.unix_socket.is_some() || args.url.is_none() && args.urls.is_none();
-    let is_name = |name: &str| name.split('%').next().is_some_and(|name| name.parse::<IpAddr>().is_err());
+    let Some(ttl) = args.connection.dns_ttl else {
+        return Ok(None);
+    };
+    let is_local =
+        args.connection.unix_socket.is_some() || args.url.is_none() && args.urls.is_none();
+    let is_name = |name: &str| {
+        name.split('%')
+            .next()
+            .is_some_and(|name| name.parse::<IpAddr>().is_err())
+    };
     let name = |(name, port): (&str, u16)| is_name(name).then(|| (name.to_owned(), port));
     let of_host = |(number, host)| {
         let is_used = !is_local && proxies.is_none_or(|proxies| proxies.needs_address(number));
@@ -78,29 +93,49 @@ pub(super) fn lookups(
         .chain(of_proxies.map(|proxy| name((proxy.url.host(), proxy.url.port()))))
         .collect();
     if ttl.is_zero() {
-        return Err(Error::Usage("--dns-ttl must be longer than 0: use 1s to look up names every second".to_owned()));
+        return Err(Error::Usage(
+            "--dns-ttl must be longer than 0: use 1s to look up names every second".to_owned(),
+        ));
     }
     if names.iter().all(Option::is_none) {
-        return Err(Error::Usage("--dns-ttl: there is no name to look up during the run: remove it".to_owned()));
+        return Err(Error::Usage(
+            "--dns-ttl: there is no name to look up during the run: remove it".to_owned(),
+        ));
     }
     workload.insert("dns_ttl_us".to_owned(), ttl.as_micros().to_string());
     let resolve = |name: &str, port: u16| (name, port).to_socket_addrs().map(Iterator::collect);
-    Ok(Some(Lookups { ttl, names, resolve, may_use: if args.rate.is_some() { |_| true } else { is_private } }))
+    Ok(Some(Lookups {
+        ttl,
+        names,
+        resolve,
+        may_use: if args.rate.is_some() {
+            |_| true
+        } else {
+            is_private
+        },
+    }))
 }
 
 /// Return an address for each host that stands for a Unix socket: nothing is connected to it.
 pub(super) fn on_this_machine(hosts: &[Host]) -> Vec<Vec<SocketAddr>> {
-    hosts.iter().map(|host| vec![SocketAddr::from(([127, 0, 0, 1], host.port()))]).collect()
+    hosts
+        .iter()
+        .map(|host| vec![SocketAddr::from(([127, 0, 0, 1], host.port()))])
+        .collect()
 }
 
 /// Look up the addresses of a name.
 pub(super) fn find((name, port): (&str, u16)) -> Result<Vec<SocketAddr>, Error> {
-    let resolve = |error| Error::Resolve { host: name.to_owned(), error };
+    let resolve = |error| Error::Resolve {
+        host: name.to_owned(),
+        error,
+    };
     if let Some((address, zone)) = name.split_once('%')
         && let Ok(address) = address.parse()
     {
         // The system's lookup reads zones of link-local addresses alone.
-        let scope = if_nametoindex(zone).or_else(|error| zone.parse().map_err(|_| resolve(error.into())))?;
+        let scope = if_nametoindex(zone)
+            .or_else(|error| zone.parse().map_err(|_| resolve(error.into())))?;
         return Ok(vec![SocketAddrV6::new(address, port, 0, scope).into()]);
     }
     let found: Vec<_> = (name, port).to_socket_addrs().map_err(resolve)?.collect();
@@ -110,8 +145,8 @@ pub(super) fn find((name, port): (&str, u16)) -> Result<Vec<SocketAddr>, Error> 
     Ok(found)
 }
 
-/// Keep the addresses of each host that is connected to directly that can be reached from `ips`. The bundled target has none yet, and
-/// will have IPv4.
+/// Keep the addresses of each host that is connected to directly that can be reached from `ips`.
+/// The bundled target has none yet, and will have IPv4.
 pub(super) fn keep_reachable(
     ips: Option<&LocalIps>,
     targets: &Targets,
@@ -130,16 +165,30 @@ pub(super) fn keep_reachable(
 }
 
 /// Keep the addresses of a peer that can be reached from `ips`.
-pub(super) fn keep_families(ips: &LocalIps, who: &str, addresses: &mut Vec<SocketAddr>) -> Result<(), Error> {
-    let Some(first) = addresses.first().map(|address| Family::of(address.ip())) else { return Ok(()) };
+pub(super) fn keep_families(
+    ips: &LocalIps,
+    who: &str,
+    addresses: &mut Vec<SocketAddr>,
+) -> Result<(), Error> {
+    let Some(first) = addresses.first().map(|address| Family::of(address.ip())) else {
+        return Ok(());
+    };
     addresses.retain(|address| ips.has(Family::of(address.ip())));
-    if addresses.is_empty() { Err(lacks(ips, first, who)) } else { Ok(()) }
+    if addresses.is_empty() {
+        Err(lacks(ips, first, who))
+    } else {
+        Ok(())
+    }
 }
 
 fn lacks(ips: &LocalIps, family: Family, who: &str) -> Error {
     Error::Usage(format!(
         "--local-ips {ips} has no {family} address, and {who} has no other: add one of this machine's, as in {}",
-        if family == Family::V4 { "127.1.0.0/16 for a target on this machine" } else { "fd00::1" }
+        if family == Family::V4 {
+            "127.1.0.0/16 for a target on this machine"
+        } else {
+            "fd00::1"
+        }
     ))
 }
 
@@ -151,13 +200,21 @@ pub(super) fn refuse_unlimited_strangers(
 ) -> Result<(), Error> {
     match stranger(hosts, addresses, proxies).filter(|_| rate.is_none()) {
         None => Ok(()),
-        Some(why) => Err(Error::Usage(format!("{why}: say how fast you may crawl it, for example --rate 10/s"))),
+        Some(why) => Err(Error::Usage(format!(
+            "{why}: say how fast you may crawl it, for example --rate 10/s"
+        ))),
     }
 }
 
-/// Say why one of these hosts may be public; none if all are on this machine or in a private network.
-pub(super) fn stranger(hosts: &[Host], addresses: &[Vec<SocketAddr>], proxies: Option<&Proxies>) -> Option<String> {
-    (0..hosts.len().min(addresses.len())).find_map(|number| stranger_at(number, (hosts, addresses), proxies))
+/// Say why one of these hosts may be public; none if all are on this machine or in a private
+/// network.
+pub(super) fn stranger(
+    hosts: &[Host],
+    addresses: &[Vec<SocketAddr>],
+    proxies: Option<&Proxies>,
+) -> Option<String> {
+    (0..hosts.len().min(addresses.len()))
+        .find_map(|number| stranger_at(number, (hosts, addresses), proxies))
 }
 
 /// Say why this host may be public; none if it is on this machine or in a private network.
@@ -169,18 +226,30 @@ fn stranger_at(
     let (host, addresses) = (&hosts[number], &addresses[number]);
     let is_unknown = proxies.is_some_and(|proxies| proxies.looks_up(number));
     let literal = host.name().parse().ok().filter(|_| is_unknown);
-    match addresses.iter().map(SocketAddr::ip).chain(literal).find(|ip| !is_private(*ip)) {
-        Some(ip) => {
-            Some(format!("the URL's host has the address {ip}, which is neither this machine nor a private network"))
-        }
-        None if is_unknown && literal.is_none() && !host.name().eq_ignore_ascii_case("localhost") => {
-            Some(format!("the proxy looks up the address of the URL's host {}, which may be public", host.name()))
+    match addresses
+        .iter()
+        .map(SocketAddr::ip)
+        .chain(literal)
+        .find(|ip| !is_private(*ip))
+    {
+        Some(ip) => Some(format!(
+            "the URL's host has the address {ip}, which is neither this machine nor a private network"
+        )),
+        None if is_unknown
+            && literal.is_none()
+            && !host.name().eq_ignore_ascii_case("localhost") =>
+        {
+            Some(format!(
+                "the proxy looks up the address of the URL's host {}, which may be public",
+                host.name()
+            ))
         }
         None => None,
     }
 }
 
-/// Return the numbers of the hosts whose robots.txt is obeyed, and record in `workload` if there are any.
+/// Return the numbers of the hosts whose robots.txt is obeyed, and record in `workload` if there
+/// are any.
 ///
 /// # Errors
 /// When it is to be, and the bundled target is crawled.
@@ -193,14 +262,13 @@ pub(super) fn obeyed(
     let obeyed: Vec<usize> = match args.throttling.robots {
         RobotsUse::Ignore => Vec::new(),
         RobotsUse::Honor if args.is_bundled() => {
-            let why =
-                "--robots honor: the bundled target has no robots.txt. Give the URL of the target, or remove --robots";
+            let why = "--robots honor: the bundled target has no robots.txt. Give the URL of the target, or remove --robots";
             return Err(Error::Usage(why.to_owned()));
         }
         RobotsUse::Honor => (0..hosts.len()).collect(),
-        RobotsUse::Auto => {
-            (0..addresses.len()).filter(|number| stranger_at(*number, (hosts, addresses), proxies).is_some()).collect()
-        }
+        RobotsUse::Auto => (0..addresses.len())
+            .filter(|number| stranger_at(*number, (hosts, addresses), proxies).is_some())
+            .collect(),
     };
     if !obeyed.is_empty() {
         workload.insert("robots".to_owned(), "honor".to_owned());
@@ -210,7 +278,9 @@ pub(super) fn obeyed(
 
 fn is_private(address: IpAddr) -> bool {
     match address {
-        IpAddr::V4(v4) => v4.is_loopback() || v4.is_private() || v4.is_link_local() || v4.is_unspecified(),
+        IpAddr::V4(v4) => {
+            v4.is_loopback() || v4.is_private() || v4.is_link_local() || v4.is_unspecified()
+        }
         IpAddr::V6(v6) => match v6.to_ipv4_mapped() {
             Some(v4) => is_private(IpAddr::V4(v4)),
             None => v6.is_loopback() || v6.is_unspecified() || is_local_v6(v6),
@@ -230,7 +300,8 @@ pub(super) fn is_own(address: &SocketAddr) -> bool {
         IpAddr::V6(v6) => own.as_sockaddr_in6().is_some_and(|own| own.ip() == v6),
     };
     address.ip().is_loopback()
-        || getifaddrs().is_ok_and(|mut all| all.any(|interface| interface.address.as_ref().is_some_and(same)))
+        || getifaddrs()
+            .is_ok_and(|mut all| all.any(|interface| interface.address.as_ref().is_some_and(same)))
 }
 
 #[cfg(test)]
@@ -254,9 +325,19 @@ mod tests {
 
     #[test]
     fn strangers_need_a_rate() {
-        let hosts = |url: &str| Targets::one(&url.parse::<Template>().unwrap()).unwrap().hosts().to_vec();
+        let hosts = |url: &str| {
+            Targets::one(&url.parse::<Template>().unwrap())
+                .unwrap()
+                .hosts()
+                .to_vec()
+        };
         let is_private = |addresses: &[&str]| {
-            let addresses = vec![addresses.iter().map(|address| address.parse().unwrap()).collect()];
+            let addresses = vec![
+                addresses
+                    .iter()
+                    .map(|address| address.parse().unwrap())
+                    .collect(),
+            ];
             stranger(&hosts("http://a.example/"), &addresses, None).is_none()
         };
         for (address, private) in [
@@ -274,17 +355,32 @@ mod tests {
         ] {
             assert_eq!(is_private(&[address]), private, "{address}");
         }
-        assert!(!is_private(&["127.0.0.1:80", "192.0.2.1:80"]), "one stranger is enough");
+        assert!(
+            !is_private(&["127.0.0.1:80", "192.0.2.1:80"]),
+            "one stranger is enough"
+        );
         let url = "socks5h://127.0.0.1:1".parse().unwrap();
-        let all = vec![Proxy { url, addresses: Vec::new() }];
-        let proxies = Proxies { all, lists: vec![vec![0]], of_host: vec![Some(0)], ..Proxies::default() };
+        let all = vec![Proxy {
+            url,
+            addresses: Vec::new(),
+        }];
+        let proxies = Proxies {
+            all,
+            lists: vec![vec![0]],
+            of_host: vec![Some(0)],
+            ..Proxies::default()
+        };
         for (url, private) in [
             ("http://10.1.2.3/", true),
             ("http://localhost/", true),
             ("http://192.0.2.1/", false),
             ("http://a.example/", false),
         ] {
-            assert_eq!(stranger(&hosts(url), &[Vec::new()], Some(&proxies)).is_none(), private, "{url}");
+            assert_eq!(
+                stranger(&hosts(url), &[Vec::new()], Some(&proxies)).is_none(),
+                private,
+                "{url}"
+            );
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Proxies of a run: those of `--proxy`, or of the environment, with their addresses.
 //!
-//! Environment variables are read as curl reads them, except that localhost and loopback addresses are always connected to directly, and
-//! that a port is required. No error may repeat credentials.
+//! Environment variables are read as curl reads them, except that localhost and loopback addresses
+//! are always connected to directly, and that a port is required. No error may repeat credentials.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -18,8 +18,8 @@ use crate::error::Error;
 /// Longest name of a host that SOCKS5 can carry, bytes.
 const LONGEST_NAME: usize = 255;
 
-/// Choose the proxies of a run against `targets`, or the bundled target, look up their addresses and record them in `workload`; none if
-/// every host is connected to directly.
+/// Choose the proxies of a run against `targets`, or the bundled target, look up their addresses
+/// and record them in `workload`; none if every host is connected to directly.
 ///
 /// # Errors
 /// When a proxy cannot be used.
@@ -33,16 +33,22 @@ pub(super) fn choose(
     let typed = &args.proxy.proxy;
     let found = match typed.as_slice() {
         [] if is_bundled || args.connection.unix_socket.is_some() => Found::default(),
-        [] => of_environment(hosts, |name| std::env::var(name).ok().filter(|value| !value.is_empty()))?,
+        [] => of_environment(hosts, |name| {
+            std::env::var(name).ok().filter(|value| !value.is_empty())
+        })?,
         [none] if none == NO_PROXY => Found::default(),
         urls => of_flag(urls, hosts.len())?,
     };
     if found.urls.is_empty() {
-        let unused =
-            [("--session", args.proxy.session.is_some()), ("--retire-session", !args.proxy.retire_session.is_empty())];
+        let unused = [
+            ("--session", args.proxy.session.is_some()),
+            ("--retire-session", !args.proxy.retire_session.is_empty()),
+        ];
         return match unused.iter().find(|(_, is_given)| *is_given) {
             None => Ok(None),
-            Some((flag, _)) => Err(usage(format!("{flag} is for a proxy: add --proxy, or remove it"))),
+            Some((flag, _)) => Err(usage(format!(
+                "{flag} is for a proxy: add --proxy, or remove it"
+            ))),
         };
     }
     workload.insert(PROXY.to_owned(), found.names());
@@ -56,7 +62,12 @@ pub(super) fn choose(
             workload.insert("retire_session".to_owned(), rules.join(" "));
         }
     }
-    if is_bundled && !proxies.all.iter().all(|proxy| proxy.addresses.iter().any(is_own)) {
+    if is_bundled
+        && !proxies
+            .all
+            .iter()
+            .all(|proxy| proxy.addresses.iter().any(is_own))
+    {
         return Err(usage(
             "--proxy: the bundled target listens on this machine alone, where a proxy elsewhere cannot connect to it: use a proxy on \
              this machine, or crawl a URL",
@@ -82,12 +93,20 @@ struct Found {
 impl Found {
     /// URLs without credentials.
     fn names(&self) -> String {
-        self.urls.iter().map(|(url, _)| url.to_string()).collect::<Vec<_>>().join(", ")
+        self.urls
+            .iter()
+            .map(|(url, _)| url.to_string())
+            .collect::<Vec<_>>()
+            .join(", ")
     }
 
     /// The flag or the variables that hold the URLs.
     fn sources(&self) -> String {
-        let mut sources: Vec<&str> = self.urls.iter().map(|(_, variable)| variable.unwrap_or("--proxy")).collect();
+        let mut sources: Vec<&str> = self
+            .urls
+            .iter()
+            .map(|(_, variable)| variable.unwrap_or("--proxy"))
+            .collect();
         sources.dedup();
         sources.join(", ")
     }
@@ -111,19 +130,29 @@ impl Found {
 fn of_flag(urls: &[String], hosts: usize) -> Result<Found, Error> {
     let urls = urls.iter().map(|url| {
         if url == NO_PROXY {
-            return Err(usage("--proxy none excludes other proxies: remove it, or remove them"));
+            return Err(usage(
+                "--proxy none excludes other proxies: remove it, or remove them",
+            ));
         }
-        url.parse().map(|url: ProxyUrl| (url, None)).map_err(|error| usage(format!("--proxy: {error}")))
+        url.parse()
+            .map(|url: ProxyUrl| (url, None))
+            .map_err(|error| usage(format!("--proxy: {error}")))
     });
     let urls = urls.collect::<Result<Vec<_>, _>>()?;
     let weights: Vec<u32> = urls.iter().map(|(url, _)| url.weight()).collect();
     let turns = turns(&weights).map_err(|error| usage(format!("--proxy: {error}")))?;
-    Ok(Found { urls, lists: vec![turns], of_host: vec![Some(0); hosts] })
+    Ok(Found {
+        urls,
+        lists: vec![turns],
+        of_host: vec![Some(0); hosts],
+    })
 }
 
 /// Choose proxies as the environment `get` says.
 fn of_environment(hosts: &[Host], get: impl Fn(&str) -> Option<String>) -> Result<Found, Error> {
-    let excluded = get("no_proxy").or_else(|| get("NO_PROXY")).unwrap_or_default();
+    let excluded = get("no_proxy")
+        .or_else(|| get("NO_PROXY"))
+        .unwrap_or_default();
     let mut found = Found::default();
     for host in hosts {
         // No HTTP_PROXY: a CGI program gets that from the header `Proxy` of its client.
@@ -131,8 +160,12 @@ fn of_environment(hosts: &[Host], get: impl Fn(&str) -> Option<String>) -> Resul
             Scheme::Http => &["http_proxy", "all_proxy", "ALL_PROXY"],
             Scheme::Https => &["https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"],
         };
-        let is_direct = is_local(host.name()) || excluded.split([',', ' ']).any(|rule| excludes(rule, host));
-        let value = variables.iter().find_map(|name| Some((*name, get(name)?))).filter(|_| !is_direct);
+        let is_direct =
+            is_local(host.name()) || excluded.split([',', ' ']).any(|rule| excludes(rule, host));
+        let value = variables
+            .iter()
+            .find_map(|name| Some((*name, get(name)?)))
+            .filter(|_| !is_direct);
         let Some((variable, value)) = value else {
             found.of_host.push(None);
             continue;
@@ -140,9 +173,19 @@ fn of_environment(hosts: &[Host], get: impl Fn(&str) -> Option<String>) -> Resul
         let known = found.urls.iter().position(|(_, of)| *of == Some(variable));
         let number = known.unwrap_or(found.urls.len());
         if known.is_none() {
-            let url = if value.contains("://") { value } else { format!("http://{value}") };
-            let refused = |error| usage(format!("{variable}: {error}. Correct it, or ignore it with --proxy none"));
-            found.urls.push((url.parse().map_err(refused)?, Some(variable)));
+            let url = if value.contains("://") {
+                value
+            } else {
+                format!("http://{value}")
+            };
+            let refused = |error| {
+                usage(format!(
+                    "{variable}: {error}. Correct it, or ignore it with --proxy none"
+                ))
+            };
+            found
+                .urls
+                .push((url.parse().map_err(refused)?, Some(variable)));
             found.lists.push(vec![number]);
         }
         found.of_host.push(Some(number));
@@ -155,7 +198,8 @@ fn is_local(name: &str) -> bool {
     name.eq_ignore_ascii_case("localhost") || name.parse().is_ok_and(|ip: IpAddr| ip.is_loopback())
 }
 
-/// True if a rule of `no_proxy` is for a host: `*`, a domain, an address or a prefix, and perhaps a port.
+/// True if a rule of `no_proxy` is for a host: `*`, a domain, an address or a prefix, and perhaps a
+/// port.
 fn excludes(rule: &str, host: &Host) -> bool {
     if rule == "*" {
         return true;
@@ -169,9 +213,14 @@ fn excludes(rule: &str, host: &Host) -> bool {
         _ => (rule, None),
     };
     let name = name.trim_start_matches(['.', '[']).trim_end_matches(']');
-    let rest = host.name().len().checked_sub(name.len()).and_then(|start| host.name().split_at_checked(start));
-    let is_of_domain = rest
-        .is_some_and(|(before, end)| end.eq_ignore_ascii_case(name) && (before.is_empty() || before.ends_with('.')));
+    let rest = host
+        .name()
+        .len()
+        .checked_sub(name.len())
+        .and_then(|start| host.name().split_at_checked(start));
+    let is_of_domain = rest.is_some_and(|(before, end)| {
+        end.eq_ignore_ascii_case(name) && (before.is_empty() || before.ends_with('.'))
+    });
     !name.is_empty() && is_of_domain && port.is_none_or(|port| port.parse() == Ok(host.port()))
 }
 
@@ -183,19 +232,33 @@ fn is_within(ip: IpAddr, prefix: &str, length: &str) -> Option<bool> {
     };
     let ((width, prefix), (of_host, ip)) = (bits(prefix.parse().ok()?), bits(ip));
     let left = u32::checked_sub(width, length.parse().ok()?)?;
-    Some(width == of_host && prefix.checked_shr(left).unwrap_or(0) == ip.checked_shr(left).unwrap_or(0))
+    Some(
+        width == of_host
+            && prefix.checked_shr(left).unwrap_or(0) == ip.checked_shr(left).unwrap_or(0),
+    )
 }
 
 /// Return the number of turns until each proxy has had one.
 fn needed(turns: &[usize]) -> usize {
     let mut seen = BTreeSet::new();
-    turns.iter().enumerate().filter(|(_, proxy)| seen.insert(**proxy)).map(|(at, _)| at + 1).last().unwrap_or(0)
+    turns
+        .iter()
+        .enumerate()
+        .filter(|(_, proxy)| seen.insert(**proxy))
+        .map(|(at, _)| at + 1)
+        .last()
+        .unwrap_or(0)
 }
 
 /// Reject settings that contradict each other or would have no effect.
 fn check(args: &RunArgs, hosts: &[Host], proxies: &Proxies) -> Result<(), Error> {
     let has_session = proxies.all.iter().any(|proxy| proxy.url.has_session());
-    let is_header = |header: &&String| header.to_ascii_lowercase().trim_start().starts_with("proxy-authorization");
+    let is_header = |header: &&String| {
+        header
+            .to_ascii_lowercase()
+            .trim_start()
+            .starts_with("proxy-authorization")
+    };
     let refused = match proxies.session {
         _ if args.headers.iter().any(|header| is_header(&header)) => Some(
             "--header proxy-authorization would go to the target: pass USER:PASS@ in the URL of --proxy".to_owned(),
@@ -222,14 +285,23 @@ fn check(args: &RunArgs, hosts: &[Host], proxies: &Proxies) -> Result<(), Error>
             .map(|most| format!("--session sticky={sessions} leaves proxies unused: use {most} sessions or more")),
         Session::PerConnection | Session::PerRequest => None,
     };
-    let numbered = || hosts.iter().enumerate().filter(|(number, _)| proxies.serves(*number));
+    let numbered = || {
+        hosts
+            .iter()
+            .enumerate()
+            .filter(|(number, _)| proxies.serves(*number))
+    };
     let redirected = numbered().find_map(|(number, host)| {
         let rule = args.connect_to.iter().find(|rule| rule.is_for(host) && proxies.looks_up(number))?;
         Some(format!("--connect-to {rule} has no effect with a proxy that looks up the target's name: use socks5://, or remove --connect-to"))
     });
     let too_long = numbered().find(|(_, host)| host.name().len() > LONGEST_NAME);
-    let too_long = too_long.map(|_| "--proxy: the name of the URL's host is too long for a proxy".to_owned());
-    refused.or(redirected).or(too_long).map_or(Ok(()), |why| Err(usage(why)))
+    let too_long =
+        too_long.map(|_| "--proxy: the name of the URL's host is too long for a proxy".to_owned());
+    refused
+        .or(redirected)
+        .or(too_long)
+        .map_or(Ok(()), |why| Err(usage(why)))
 }
 
 #[cfg(test)]
@@ -255,7 +327,11 @@ mod tests {
             ("", "http://a/", false),
         ] {
             let targets = Targets::one(&url.parse().unwrap()).unwrap();
-            assert_eq!(excludes(rule, &targets.hosts()[0]), expected, "{rule} for {url}");
+            assert_eq!(
+                excludes(rule, &targets.hosts()[0]),
+                expected,
+                "{rule} for {url}"
+            );
         }
     }
 }

@@ -30,10 +30,20 @@ pub(super) fn choose(args: &RunArgs) -> Result<(String, RequestShape), Error> {
     let body = body(args)?;
     let has_body = flags.body_file.is_some() || flags.json_body.is_some() || !args.body.is_empty();
     // As curl does: a body is meant to be posted.
-    let method = args.method.clone().unwrap_or_else(|| if has_body { "POST" } else { "GET" }.to_owned());
+    let method = args
+        .method
+        .clone()
+        .unwrap_or_else(|| if has_body { "POST" } else { "GET" }.to_owned());
     let mut headers = args.headers.clone();
     let is_typed = |name: &str| {
-        args.headers.iter().any(|header| header.split(':').next().unwrap_or_default().trim().eq_ignore_ascii_case(name))
+        args.headers.iter().any(|header| {
+            header
+                .split(':')
+                .next()
+                .unwrap_or_default()
+                .trim()
+                .eq_ignore_ascii_case(name)
+        })
     };
     if flags.json_body.is_some() && !is_typed("content-type") {
         headers.push("content-type: application/json".to_owned());
@@ -44,12 +54,16 @@ pub(super) fn choose(args: &RunArgs) -> Result<(String, RequestShape), Error> {
     let mut secrets = Vec::new();
     if let Some(authorization) = authorization(args, &mut secrets)? {
         if is_typed("authorization") {
-            return Err(usage("--header authorization is given as well as --auth or --bearer-env: keep one of them"));
+            return Err(usage(
+                "--header authorization is given as well as --auth or --bearer-env: keep one of them",
+            ));
         }
         headers.push(authorization);
     }
     let request = RequestShape::new(&method, &headers, body).map_err(usage)?;
-    let request = request.with_ids(flags.id_format).withholding(secrets.iter().map(String::as_str));
+    let request = request
+        .with_ids(flags.id_format)
+        .withholding(secrets.iter().map(String::as_str));
     Ok((method, request))
 }
 
@@ -61,10 +75,18 @@ fn authorization(args: &RunArgs, secrets: &mut Vec<String>) -> Result<Option<Str
             usage("--auth is USER:PASSWORD, without control characters: write USER: for an empty password")
         })?;
         secrets.extend([user.to_owned(), password.to_owned()]);
-        return Ok(Some(format!("authorization: Basic {}", STANDARD.encode(auth))));
+        return Ok(Some(format!(
+            "authorization: Basic {}",
+            STANDARD.encode(auth)
+        )));
     }
-    let Some(name) = &args.request.bearer_env else { return Ok(None) };
-    let token = std::env::var(name).ok().map(|token| token.trim().to_owned()).filter(|token| !token.is_empty());
+    let Some(name) = &args.request.bearer_env else {
+        return Ok(None);
+    };
+    let token = std::env::var(name)
+        .ok()
+        .map(|token| token.trim().to_owned())
+        .filter(|token| !token.is_empty());
     let token = token.ok_or_else(|| {
         usage(format!(
             "--bearer-env {name}: the environment variable is empty or not set: export it, or correct the name"
@@ -94,15 +116,20 @@ fn body(args: &RunArgs) -> Result<Bytes, Error> {
     };
     let body = match text.strip_prefix('@') {
         None => Bytes::copy_from_slice(text.as_bytes()),
-        Some(literal) if literal.starts_with('@') && flag != JSON => Bytes::copy_from_slice(literal.as_bytes()),
+        Some(literal) if literal.starts_with('@') && flag != JSON => {
+            Bytes::copy_from_slice(literal.as_bytes())
+        }
         // A text that begins with @ by mistake may be a secret, and so may a path.
         Some(path) => read(Path::new(path)).map_err(|why| match flag {
             JSON => usage(format!("{flag} @FILE: the file {why}")),
-            _ => usage(format!("{flag} @FILE: the file {why}. If the body is a text that begins with @, write @@")),
+            _ => usage(format!(
+                "{flag} @FILE: the file {why}. If the body is a text that begins with @, write @@"
+            )),
         })?,
     };
     // A number may be where the ID goes.
-    let is_json = |text: &str| serde_json::from_str::<IgnoredAny>(&text.replace(PLACE, "0")).is_ok();
+    let is_json =
+        |text: &str| serde_json::from_str::<IgnoredAny>(&text.replace(PLACE, "0")).is_ok();
     if flag == JSON && !std::str::from_utf8(&body).is_ok_and(is_json) {
         return Err(usage(
             "--json-body is not one JSON value ({id} is replaced by the ID): correct it, or send it with --body",
@@ -116,15 +143,17 @@ pub(in crate::run) fn read(path: &Path) -> Result<Bytes, String> {
     let unreadable = |error| format!("cannot be read: {error}. Check the path");
     let file = File::open(path).map_err(unreadable)?;
     let mut body = Vec::new();
-    file.take(LONGEST_BODY + 1).read_to_end(&mut body).map_err(unreadable)?;
+    file.take(LONGEST_BODY + 1)
+        .read_to_end(&mut body)
+        .map_err(unreadable)?;
     if body.len() as u64 > LONGEST_BODY {
         return Err(format!("is longer than {} MiB", LONGEST_BODY >> 20));
     }
     Ok(body.into())
 }
 
-/// Choose the settings that most crawls leave at their defaults, and record them in `workload`. `ids` are those of the run, which has so many
-/// hosts.
+/// Choose the settings that most crawls leave at their defaults, and record them in `workload`.
+/// `ids` are those of the run, which has so many hosts.
 ///
 /// # Errors
 /// When one would have no effect.
@@ -137,7 +166,9 @@ pub(super) fn options(
     let mut note = |name: &str, value: String| drop(workload.insert(name.to_owned(), value));
     if let Some(format) = &flags.id_format {
         if args.is_bundled() {
-            return Err(usage("--id-format is for a URL: the bundled target knows its items by plain numbers"));
+            return Err(usage(
+                "--id-format is for a URL: the bundled target knows its items by plain numbers",
+            ));
         }
         note("id_format", format.to_string());
     }
@@ -151,7 +182,8 @@ pub(super) fn options(
         note("content", "decoded".to_owned());
     }
     if flags.follow > 0 {
-        let is_limited = args.per_host.per_host_rate.is_some() || args.per_host.per_host_connections.is_some();
+        let is_limited =
+            args.per_host.per_host_rate.is_some() || args.per_host.per_host_connections.is_some();
         if is_limited && hosts > 1 {
             return Err(usage(
                 "--follow may lead from one host to another, whose limits it would not keep: remove --follow, or --per-host-rate and \
@@ -163,17 +195,26 @@ pub(super) fn options(
     if flags.cookies {
         note("cookies", "kept".to_owned());
     }
-    let ConnectionArgs { unix_socket, idle_timeout, connect_rate, dns_ttl: _, receive_stamps } =
-        args.connection.clone();
+    let ConnectionArgs {
+        unix_socket,
+        idle_timeout,
+        connect_rate,
+        dns_ttl: _,
+        receive_stamps,
+    } = args.connection.clone();
     if unix_socket.is_some() && args.is_bundled() {
         return Err(usage(
             "--unix-socket is for a URL, whose host requests name: add one, as in http://localhost/{id}",
         ));
     }
     if idle_timeout.is_some_and(|time| time.is_zero()) {
-        return Err(usage("--idle-timeout must be longer than 0; --disable-keepalive keeps no connection"));
+        return Err(usage(
+            "--idle-timeout must be longer than 0; --disable-keepalive keeps no connection",
+        ));
     }
-    let unix = unix_socket.as_ref().map(|path| ("unix_socket", path.display().to_string()));
+    let unix = unix_socket
+        .as_ref()
+        .map(|path| ("unix_socket", path.display().to_string()));
     let idle = idle_timeout.map(|time| ("idle_timeout_us", time.as_micros().to_string()));
     let rate = connect_rate.map(|rate| ("connect_rate", rate.to_string()));
     let is_default = receive_stamps == ReceiveStamps::default();
@@ -183,9 +224,17 @@ pub(super) fn options(
     }
     Ok(CrawlOptions {
         shuffle,
-        content: if flags.compressed { Content::Decoded } else { Content::AsSent },
+        content: if flags.compressed {
+            Content::Decoded
+        } else {
+            Content::AsSent
+        },
         follow: flags.follow,
-        cookies: if flags.cookies { Cookies::Kept } else { Cookies::Ignored },
+        cookies: if flags.cookies {
+            Cookies::Kept
+        } else {
+            Cookies::Ignored
+        },
         unix_socket,
         idle_timeout,
         connect_rate,

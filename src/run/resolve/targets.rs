@@ -1,4 +1,5 @@
-//! Targets of a run: one URL, a list of them, the requests of a file, or the bundled target; and the times of a recording.
+//! Targets of a run: one URL, a list of them, the requests of a file, or the bundled target; and
+//! the times of a recording.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -28,7 +29,12 @@ pub(super) struct Chosen {
 
 impl From<Targets> for Chosen {
     fn from(targets: Targets) -> Self {
-        Self { targets, bundled: None, times: Vec::new(), note: None }
+        Self {
+            targets,
+            bundled: None,
+            times: Vec::new(),
+            note: None,
+        }
     }
 }
 
@@ -45,28 +51,53 @@ pub(super) fn choose(args: &RunArgs, request: &RequestShape) -> Result<Chosen, E
             return Targets::one(&template).map(Chosen::from).map_err(usage);
         }
         (None, None) => {
-            let scheme = if args.target_tls { Scheme::Https } else { Scheme::Http };
-            format!("{}127.0.0.1{BUNDLED_PATH}", scheme.prefix()).parse().map_err(usage)?
+            let scheme = if args.target_tls {
+                Scheme::Https
+            } else {
+                Scheme::Http
+            };
+            format!("{}127.0.0.1{BUNDLED_PATH}", scheme.prefix())
+                .parse()
+                .map_err(usage)?
         }
     };
-    Ok(Chosen { bundled: Some(bundled.clone()), ..Targets::one(&bundled).map_err(usage)?.into() })
+    Ok(Chosen {
+        bundled: Some(bundled.clone()),
+        ..Targets::one(&bundled).map_err(usage)?.into()
+    })
 }
 
 /// Read the requests of a file, in the order in which they are sent; errors read after its name.
 fn requests_of(args: &RunArgs, request: &RequestShape, file: &Path) -> Result<Chosen, String> {
-    let base = args.url.as_deref().map(str::parse).transpose().map_err(|error: TemplateError| format!(": {error}"))?;
-    let RequestFile { mut lines, weights, times, skipped } =
-        requests::read(file, base.as_ref(), request).map_err(|error| error.message())?;
+    let base = args
+        .url
+        .as_deref()
+        .map(str::parse)
+        .transpose()
+        .map_err(|error: TemplateError| format!(": {error}"))?;
+    let RequestFile {
+        mut lines,
+        weights,
+        times,
+        skipped,
+    } = requests::read(file, base.as_ref(), request).map_err(|error| error.message())?;
     let note = skipped.map(|skipped| format!("--requests-file {}: {skipped}", file.display()));
     if args.arrivals != Arrivals::Replay {
-        let targets =
-            Targets::collect::<_, TemplateError>(lines.into_iter().map(Ok)).map_err(|error| format!(": {error}"))?;
-        let targets =
-            weights.into_iter().fold(targets, |targets, weights| targets.drawn(weights.into_iter(), args.seed));
-        return Ok(Chosen { note, ..targets.into() });
+        let targets = Targets::collect::<_, TemplateError>(lines.into_iter().map(Ok))
+            .map_err(|error| format!(": {error}"))?;
+        let targets = weights.into_iter().fold(targets, |targets, weights| {
+            targets.drawn(weights.into_iter(), args.seed)
+        });
+        return Ok(Chosen {
+            note,
+            ..targets.into()
+        });
     }
     if weights.is_some() {
-        return Err(" has weights, which --arrivals replay does not use: remove them, or --arrivals replay".to_owned());
+        return Err(
+            " has weights, which --arrivals replay does not use: remove them, or --arrivals replay"
+                .to_owned(),
+        );
     }
     let times = times.map_err(|place| {
         format!(
@@ -75,20 +106,31 @@ fn requests_of(args: &RunArgs, request: &RequestShape, file: &Path) -> Result<Ch
     })?;
     let mut order: Vec<usize> = (0..lines.len()).collect();
     order.sort_by_key(|line| times[*line]);
-    order.truncate(args.requests.map_or(usize::MAX, |most| usize::try_from(most).unwrap_or(usize::MAX)));
+    order.truncate(args.requests.map_or(usize::MAX, |most| {
+        usize::try_from(most).unwrap_or(usize::MAX)
+    }));
     let speed = args.speed.unwrap_or(1.0);
     let at = |line: &usize| duration_ns(times[*line].div_f64(speed));
-    let (times, mut sorted): (Vec<u64>, Vec<Option<Line>>) =
-        (order.iter().map(at).collect(), lines.drain(..).map(Some).collect());
+    let (times, mut sorted): (Vec<u64>, Vec<Option<Line>>) = (
+        order.iter().map(at).collect(),
+        lines.drain(..).map(Some).collect(),
+    );
     let lines = order.into_iter().filter_map(|line| sorted[line].take());
-    let targets = Targets::collect::<_, TemplateError>(lines.map(Ok)).map_err(|error| format!(": {error}"))?;
-    Ok(Chosen { times, note, ..targets.into() })
+    let targets = Targets::collect::<_, TemplateError>(lines.map(Ok))
+        .map_err(|error| format!(": {error}"))?;
+    Ok(Chosen {
+        times,
+        note,
+        ..targets.into()
+    })
 }
 
 /// Explain why an argument is not a URL: perhaps it is the value of a flag that takes none.
 fn no_url(error: &TemplateError) -> Error {
     let hint = match error {
-        TemplateError::NoUrl(_) => "; a flag whose value is optional takes it after =, as in --adaptive=aimd",
+        TemplateError::NoUrl(_) => {
+            "; a flag whose value is optional takes it after =, as in --adaptive=aimd"
+        }
         _ => "",
     };
     usage(format!("{error}{hint}"))
@@ -96,29 +138,51 @@ fn no_url(error: &TemplateError) -> Error {
 
 /// Return the methods of all requests, where `method` is that of those without one of their own.
 pub(super) fn methods(method: String, targets: &Targets) -> String {
-    let own: BTreeSet<&str> = targets.shapes().iter().map(|shape| shape.method().as_str()).collect();
-    if own.is_empty() { method } else { own.into_iter().collect::<Vec<_>>().join(", ") }
+    let own: BTreeSet<&str> = targets
+        .shapes()
+        .iter()
+        .map(|shape| shape.method().as_str())
+        .collect();
+    if own.is_empty() {
+        method
+    } else {
+        own.into_iter().collect::<Vec<_>>().join(", ")
+    }
 }
 
 /// Have `shards` shards take turns with the lines of a recording, which are sent at `times`.
 pub(super) fn deal(targets: Targets, times: &[u64], shards: u32) -> (Targets, Recorded) {
     let count = times.len() as u64;
-    let at = |id| usize::try_from(dealt(id, count, shards)).ok().and_then(|line| times.get(line).copied());
-    (targets.dealt(shards), Recorded((0..count).filter_map(at).collect()))
+    let at = |id| {
+        usize::try_from(dealt(id, count, shards))
+            .ok()
+            .and_then(|line| times.get(line).copied())
+    };
+    (
+        targets.dealt(shards),
+        Recorded((0..count).filter_map(at).collect()),
+    )
 }
 
-/// Return the mean rate of a recording with these times, in whole requests of the shortest unit that has ten of them.
+/// Return the mean rate of a recording with these times, in whole requests of the shortest unit
+/// that has ten of them.
 pub(super) fn mean_rate(times: &[u64]) -> Rate {
     const S: u64 = 1_000_000_000;
     let span = times.last().copied().unwrap_or(0).max(1);
     let of = |period_ns: u64| {
         let permits = u128::from(period_ns) * times.len() as u128 / u128::from(span);
         Rate {
-            permits: u64::try_from(permits).unwrap_or(u64::MAX).clamp(1, times.len().max(1) as u64 * 3_600),
+            permits: u64::try_from(permits)
+                .unwrap_or(u64::MAX)
+                .clamp(1, times.len().max(1) as u64 * 3_600),
             period_ns,
         }
     };
-    [S, 60 * S].map(of).into_iter().find(|rate| rate.permits >= 10).unwrap_or_else(|| of(3_600 * S))
+    [S, 60 * S]
+        .map(of)
+        .into_iter()
+        .find(|rate| rate.permits >= 10)
+        .unwrap_or_else(|| of(3_600 * S))
 }
 
 /// Refuse flags that contradict the times of a recording.
@@ -126,25 +190,49 @@ pub(super) fn check_replay(args: &RunArgs) -> Result<(), Error> {
     if args.arrivals != Arrivals::Replay {
         let is_lonely = args.speed.is_some();
         return if is_lonely {
-            Err(usage("--speed is for --arrivals replay: add it, or remove --speed"))
+            Err(usage(
+                "--speed is for --arrivals replay: add it, or remove --speed",
+            ))
         } else {
             Ok(())
         };
     }
     if args.requests_file.is_none() {
-        return Err(usage("--arrivals replay needs a --requests-file, whose requests have times"));
+        return Err(usage(
+            "--arrivals replay needs a --requests-file, whose requests have times",
+        ));
     }
     let refused = [
-        ("--rate", args.rate.is_some(), "the recording sets the time of each request (--speed scales it)"),
-        ("--ids", args.ids.is_some(), "each recorded request is one item (-n sends the first ones)"),
-        ("--shuffle", args.request.shuffle, "the recording sets the order"),
-        ("--retries", args.throttling.retries.is_some_and(|retries| retries > 0), "a retry has no recorded time"),
-        ("--follow", args.request.follow > 0, "redirected requests are in the recording already"),
+        (
+            "--rate",
+            args.rate.is_some(),
+            "the recording sets the time of each request (--speed scales it)",
+        ),
+        (
+            "--ids",
+            args.ids.is_some(),
+            "each recorded request is one item (-n sends the first ones)",
+        ),
+        (
+            "--shuffle",
+            args.request.shuffle,
+            "the recording sets the order",
+        ),
+        (
+            "--retries",
+            args.throttling.retries.is_some_and(|retries| retries > 0),
+            "a retry has no recorded time",
+        ),
+        (
+            "--follow",
+            args.request.follow > 0,
+            "redirected requests are in the recording already",
+        ),
     ];
     match refused.into_iter().find(|(_, is_given, _)| *is_given) {
-        Some((flag, _, why)) => {
-            Err(usage(format!("{flag} does not work with --arrivals replay: {why}. Remove {flag}")))
-        }
+        Some((flag, _, why)) => Err(usage(format!(
+            "{flag} does not work with --arrivals replay: {why}. Remove {flag}"
+        ))),
         None => Ok(()),
     }
 }

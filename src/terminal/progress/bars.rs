@@ -44,10 +44,15 @@ impl Bars {
         self.next = if is_due { now + EVERY } else { self.next };
         if is_due || live.is_over() {
             let size = self.canvas.size();
-            let lines: Vec<_> = frame(&self.gauge.read(live), seconds, &mut self.fold, (size, self.glyphs))
-                .into_iter()
-                .map(|line| line.in_characters(|text| shown(text, self.glyphs)))
-                .collect();
+            let lines: Vec<_> = frame(
+                &self.gauge.read(live),
+                seconds,
+                &mut self.fold,
+                (size, self.glyphs),
+            )
+            .into_iter()
+            .map(|line| line.in_characters(|text| shown(text, self.glyphs)))
+            .collect();
             // The terminal may be closed; that must not stop a run.
             let _ = self.canvas.draw(&lines, size);
         }

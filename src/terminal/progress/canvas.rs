@@ -1,7 +1,8 @@
-//! Canvas of the live view: the lines above the cursor of a terminal, each time drawn over those of the last time.
+//! Canvas of the live view: the lines above the cursor of a terminal, each time drawn over those of
+//! the last time.
 //!
-//! The cursor stands at the start of the line below at all times, and is never hidden: whatever ends the program, and
-//! whatever else is printed, finds a clean line.
+//! The cursor stands at the start of the line below at all times, and is never hidden: whatever
+//! ends the program, and whatever else is printed, finds a clean line.
 
 use std::io;
 
@@ -23,19 +24,30 @@ pub(super) struct Canvas {
 impl Canvas {
     /// On standard error.
     pub(super) fn new() -> Self {
-        Self { terminal: Term::buffered_stderr(), drawn: 0, size: Size { rows: 0, columns: 0 } }
+        Self {
+            terminal: Term::buffered_stderr(),
+            drawn: 0,
+            size: Size {
+                rows: 0,
+                columns: 0,
+            },
+        }
     }
 
     /// The terminal's size now.
     pub(super) fn size(&self) -> Size {
         let (rows, columns) = self.terminal.size();
-        Size { rows: rows.into(), columns: columns.into() }
+        Size {
+            rows: rows.into(),
+            columns: columns.into(),
+        }
     }
 
     /// Draws `lines`, which fit a terminal of that size, over those drawn before.
     pub(super) fn draw(&mut self, lines: &[Line], size: Size) -> io::Result<()> {
         // One write: a terminal must not show half of it.
-        self.terminal.move_cursor_up(rows_up(self.drawn, (self.size, size)))?;
+        self.terminal
+            .move_cursor_up(rows_up(self.drawn, (self.size, size)))?;
         for line in lines {
             self.terminal.clear_line()?;
             self.terminal.write_line(&painted(line))?;
@@ -46,11 +58,16 @@ impl Canvas {
     }
 }
 
-/// Return the number of rows from the cursor up to the first of the drawn lines. A terminal whose size has changed has wrapped
-/// them, scrolled some of them off its top, or back onto it, each in its own way: all that it shows is drawn over.
+/// Return the number of rows from the cursor up to the first of the drawn lines. A terminal whose
+/// size has changed has wrapped them, scrolled some of them off its top, or back onto it, each in
+/// its own way: all that it shows is drawn over.
 fn rows_up(drawn: usize, (before, size): (Size, Size)) -> usize {
     let most = size.rows.saturating_sub(1);
-    if drawn > 0 && before != size { most } else { drawn.min(most) }
+    if drawn > 0 && before != size {
+        most
+    } else {
+        drawn.min(most)
+    }
 }
 
 /// With colours where the terminal has them and `NO_COLOR` is not set.
@@ -76,9 +93,16 @@ mod tests {
     fn a_terminal_whose_size_has_changed_is_drawn_over_as_a_whole() {
         let size = |columns, rows| Size { rows, columns };
         let up = |drawn, before| rows_up(drawn, (before, size(80, 24)));
-        assert_eq!(up(0, size(0, 0)), 0, "nothing was drawn yet: what is above is not ours");
+        assert_eq!(
+            up(0, size(0, 0)),
+            0,
+            "nothing was drawn yet: what is above is not ours"
+        );
         assert_eq!(up(3, size(80, 24)), 3);
-        assert_eq!([size(81, 24), size(79, 24), size(80, 12), size(80, 40)].map(|before| up(3, before)), [23; 4]);
+        assert_eq!(
+            [size(81, 24), size(79, 24), size(80, 12), size(80, 40)].map(|before| up(3, before)),
+            [23; 4]
+        );
         assert_eq!(rows_up(3, (size(80, 2), size(80, 2))), 1);
         assert_eq!(rows_up(3, (size(80, 24), size(0, 0))), 0);
     }

@@ -59,8 +59,8 @@ pub(super) struct Span {
     pub(super) mark: Option<f64>,
 }
 
-/// Draw stacked bars side by side, the top row first. The topmost cell of a bar shows its last outcome, so that rare failures are
-/// visible.
+/// Draw stacked bars side by side, the top row first. The topmost cell of a bar shows its last
+/// outcome, so that rare failures are visible.
 pub(super) fn bars(bars: &[Bar], rows: usize, glyphs: Glyphs) -> Vec<Line> {
     drawn(bars, rows, |bar, row| {
         let total = bar.iter().sum::<f64>() * rows as f64;
@@ -75,8 +75,18 @@ pub(super) fn bars(bars: &[Bar], rows: usize, glyphs: Glyphs) -> Vec<Line> {
             below += bar[*outcome as usize] * rows as f64;
             !is_top && below >= middle
         };
-        let highest = || StackedOutcome::ALL.into_iter().rev().find(|outcome| bar[*outcome as usize] > 0.0);
-        match StackedOutcome::ALL.into_iter().find(reaches).or_else(highest).unwrap_or(StackedOutcome::Good) {
+        let highest = || {
+            StackedOutcome::ALL
+                .into_iter()
+                .rev()
+                .find(|outcome| bar[*outcome as usize] > 0.0)
+        };
+        match StackedOutcome::ALL
+            .into_iter()
+            .find(reaches)
+            .or_else(highest)
+            .unwrap_or(StackedOutcome::Good)
+        {
             StackedOutcome::Good => (glyphs.level(total - bottom), Tone::Plain),
             other => (other.mark(glyphs), other.tone()),
         }
@@ -90,7 +100,9 @@ pub(super) fn spans(spans: &[Option<Span>], rows: usize, glyphs: Glyphs) -> Vec<
         Glyphs::Ascii => ('#', '*'),
     };
     drawn(spans, rows, |span, row| {
-        let Some(Span { from, to, mark }) = *span else { return (' ', Tone::Plain) };
+        let Some(Span { from, to, mark }) = *span else {
+            return (' ', Tone::Plain);
+        };
         let at = |value: f64| row_of(value, rows);
         match () {
             () if (at(from)..=at(to)).contains(&row) => (full, Tone::Plain),
@@ -101,7 +113,11 @@ pub(super) fn spans(spans: &[Option<Span>], rows: usize, glyphs: Glyphs) -> Vec<
 }
 
 /// Prefix each row with the scale: labels of the top, the middle and the bottom row.
-pub(super) fn scaled(rows: Vec<Line>, labels: [String; 3], glyphs: Glyphs) -> impl Iterator<Item = Line> {
+pub(super) fn scaled(
+    rows: Vec<Line>,
+    labels: [String; 3],
+    glyphs: Glyphs,
+) -> impl Iterator<Item = Line> {
     let (middle, last) = (rows.len() / 2, rows.len().saturating_sub(1));
     let axis = if glyphs == Glyphs::Blocks { '│' } else { '|' };
     rows.into_iter().enumerate().map(move |(i, row)| {
@@ -111,19 +127,28 @@ pub(super) fn scaled(rows: Vec<Line>, labels: [String; 3], glyphs: Glyphs) -> im
             i if i == middle => &labels[1],
             _ => "",
         };
-        row.pieces().fold(Line::default().and(format!("{label:>0$}{axis}", SCALE - 1), Tone::Quiet), |line, piece| {
-            line.and(piece.0, piece.1)
-        })
+        row.pieces().fold(
+            Line::default().and(format!("{label:>0$}{axis}", SCALE - 1), Tone::Quiet),
+            |line, piece| line.and(piece.0, piece.1),
+        )
     })
 }
 
 fn drawn<T>(columns: &[T], rows: usize, cell: impl Fn(&T, usize) -> (char, Tone)) -> Vec<Line> {
-    let line =
-        |row| columns.iter().map(|column| cell(column, row)).fold(Line::default(), |line, (c, tone)| line.and(c, tone));
+    let line = |row| {
+        columns
+            .iter()
+            .map(|column| cell(column, row))
+            .fold(Line::default(), |line, (c, tone)| line.and(c, tone))
+    };
     (0..rows).rev().map(line).collect()
 }
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to the number of rows")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "from 0 to the number of rows"
+)]
 fn row_of(value: f64, rows: usize) -> usize {
     ((value.clamp(0.0, 1.0) * rows as f64) as usize).min(rows.saturating_sub(1))
 }
@@ -139,16 +164,36 @@ mod tests {
 
     #[test]
     fn outcomes_stand_on_each_other_and_none_is_too_rare_to_be_seen() {
-        let columns =
-            [[1.0, 0.0, 0.0], [0.5, 0.0, 0.5], [0.0, 0.25, 0.25], [0.0; 3], [0.3, 0.0, 0.0], [0.999, 0.0, 0.001]];
-        assert_eq!(shown(&bars(&columns, 4, Glyphs::Blocks)), ["█░   ░", "█░   █", "██░ ▂█", "██▒ ██"]);
-        assert_eq!(shown(&bars(&columns, 4, Glyphs::Ascii)), ["#x   x", "#x   #", "##x .#", "##o ##"]);
+        let columns = [
+            [1.0, 0.0, 0.0],
+            [0.5, 0.0, 0.5],
+            [0.0, 0.25, 0.25],
+            [0.0; 3],
+            [0.3, 0.0, 0.0],
+            [0.999, 0.0, 0.001],
+        ];
+        assert_eq!(
+            shown(&bars(&columns, 4, Glyphs::Blocks)),
+            ["█░   ░", "█░   █", "██░ ▂█", "██▒ ██"]
+        );
+        assert_eq!(
+            shown(&bars(&columns, 4, Glyphs::Ascii)),
+            ["#x   x", "#x   #", "##x .#", "##o ##"]
+        );
     }
 
     #[test]
     fn a_span_is_filled_and_its_mark_lies_above() {
         let span = |from, to, mark| Some(Span { from, to, mark });
-        let columns = [span(0.0, 0.3, Some(1.0)), None, span(0.5, 0.5, None), span(0.9, 1.0, Some(1.0))];
-        assert_eq!(shown(&spans(&columns, 4, Glyphs::Ascii)), ["*  #", "  # ", "#   ", "#   "]);
+        let columns = [
+            span(0.0, 0.3, Some(1.0)),
+            None,
+            span(0.5, 0.5, None),
+            span(0.9, 1.0, Some(1.0)),
+        ];
+        assert_eq!(
+            shown(&spans(&columns, 4, Glyphs::Ascii)),
+            ["*  #", "  # ", "#   ", "#   "]
+        );
     }
 }

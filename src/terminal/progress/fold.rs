@@ -1,4 +1,5 @@
-//! Choice of the shards that have a row when there is no room for all: lost, silent and slow ones first.
+//! Choice of the shards that have a row when there is no room for all: lost, silent and slow ones
+//! first.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -43,8 +44,8 @@ fn trouble(now: &Now<'_>, number: usize) -> Trouble {
 }
 
 impl Fold {
-    /// The shards that have rows, by number. Of all of them, when there are no more than `room`; else one row is left for
-    /// [`rest`].
+    /// The shards that have rows, by number. Of all of them, when there are no more than `room`;
+    /// else one row is left for [`rest`].
     pub(super) fn choose(&mut self, now: &Now<'_>, room: usize) -> &[usize] {
         let count = now.live.shards.len();
         if count <= room {
@@ -62,7 +63,10 @@ impl Fold {
 fn worst(now: &Now<'_>, most: usize) -> Vec<usize> {
     let mut all: Vec<usize> = (0..now.live.shards.len()).collect();
     all.sort_by(|a, b| {
-        trouble(now, *a).cmp(&trouble(now, *b)).then_with(|| now.rates[*a].total_cmp(&now.rates[*b])).then(a.cmp(b))
+        trouble(now, *a)
+            .cmp(&trouble(now, *b))
+            .then_with(|| now.rates[*a].total_cmp(&now.rates[*b]))
+            .then(a.cmp(b))
     });
     all.truncate(most);
     all.sort_unstable();
@@ -71,17 +75,39 @@ fn worst(now: &Now<'_>, most: usize) -> Vec<usize> {
 
 /// Summarize the shards that have no row.
 pub(super) fn rest(now: &Now<'_>, shown: &[usize], columns: usize) -> Line {
-    let hidden: Vec<usize> = (0..now.live.shards.len()).filter(|number| !shown.contains(number)).collect();
-    let of = |kind: Trouble| hidden.iter().copied().filter(move |number| trouble(now, *number) == kind);
+    let hidden: Vec<usize> = (0..now.live.shards.len())
+        .filter(|number| !shown.contains(number))
+        .collect();
+    let of = |kind: Trouble| {
+        hidden
+            .iter()
+            .copied()
+            .filter(move |number| trouble(now, *number) == kind)
+    };
     let rates = of(Trouble::Running).map(|number| now.rates[number]);
-    let (least, most) = rates.fold((f64::MAX, 0.0_f64), |(least, most), rate| (least.min(rate), most.max(rate)));
+    let (least, most) = rates.fold((f64::MAX, 0.0_f64), |(least, most), rate| {
+        (least.min(rate), most.max(rate))
+    });
     let running = of(Trouble::Running).count();
     let mut text = format!("and {} more", hidden.len());
     if running > 0 {
-        let of_them = if running < hidden.len() { format!(", {running}") } else { String::new() };
-        let _ = write!(text, "{of_them} at {} to {}", per_second(least), per_second(most));
+        let of_them = if running < hidden.len() {
+            format!(", {running}")
+        } else {
+            String::new()
+        };
+        let _ = write!(
+            text,
+            "{of_them} at {} to {}",
+            per_second(least),
+            per_second(most)
+        );
     }
-    for (kind, name) in [(Trouble::Done, "done"), (Trouble::Silent, "silent"), (Trouble::Lost, "lost")] {
+    for (kind, name) in [
+        (Trouble::Done, "done"),
+        (Trouble::Silent, "silent"),
+        (Trouble::Lost, "lost"),
+    ] {
         match of(kind).count() {
             0 => {}
             count => drop(write!(text, ", {count} {name}")),
@@ -99,7 +125,12 @@ mod tests {
 
     /// Ten shards, of which the n-th has done `n * 100` items a second, after `seconds`.
     fn ten(seconds: u64) -> crawlmark_harness::supervisor::Live {
-        live(seconds * 1_000, (0..10).map(|n| shard(seconds * 1_000, n * 100 * seconds)).collect())
+        live(
+            seconds * 1_000,
+            (0..10)
+                .map(|n| shard(seconds * 1_000, n * 100 * seconds))
+                .collect(),
+        )
     }
 
     #[test]
@@ -115,7 +146,10 @@ mod tests {
         let mut fold = Fold::default();
         let shown = fold.choose(&now, 5).to_vec();
         assert_eq!(shown, [1, 2, 7, 9]);
-        assert_eq!(plain(&rest(&now, &shown, 99)), "and 6 more, 5 at 300/s to 800/s, 1 done");
+        assert_eq!(
+            plain(&rest(&now, &shown, 99)),
+            "and 6 more, 5 at 300/s to 800/s, 1 done"
+        );
         assert_eq!(fold.choose(&now, 10), [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
     }
 

@@ -1,4 +1,5 @@
-//! One picture of a run for a terminal of a given size: what there is room for, from the most important down.
+//! One picture of a run for a terminal of a given size: what there is room for, from the most
+//! important down.
 
 use super::details::Detail;
 use super::fold::{self, Fold, MOST_ROWS};
@@ -27,8 +28,8 @@ pub(super) struct Size {
     pub(super) columns: usize,
 }
 
-/// The picture: fewer lines than the terminal has, for the cursor stands below them, and shorter ones, for a character in
-/// the last column leaves the cursor where terminals do not agree.
+/// The picture: fewer lines than the terminal has, for the cursor stands below them, and shorter
+/// ones, for a character in the last column leaves the cursor where terminals do not agree.
 pub(super) fn frame(
     now: &Now<'_>,
     seconds: RunSeconds<'_>,
@@ -41,21 +42,35 @@ pub(super) fn frame(
     let count = now.live.shards.len();
     let said = |detail: &Detail| Some((*detail, detail.line(now, columns, glyphs)?));
     // A chart shows the course of the rate better.
-    let shown = Detail::BY_RANK.iter().filter(|detail| !has_charts || **detail != Detail::Rate);
+    let shown = Detail::BY_RANK
+        .iter()
+        .filter(|detail| !has_charts || **detail != Detail::Rate);
     let mut details: Vec<(Detail, Line)> = shown.filter_map(said).collect();
     // The total has the first line.
     let room = size.rows.saturating_sub(2);
     let first = details
         .iter()
-        .filter(|(detail, _)| !Detail::BY_RANK[Detail::BY_RANK.len() - LAST_DETAILS..].contains(detail))
+        .filter(|(detail, _)| {
+            !Detail::BY_RANK[Detail::BY_RANK.len() - LAST_DETAILS..].contains(detail)
+        })
         .count();
     let has_header = room > first;
     // With the header.
     let table = usize::from(has_header) + count.min(FIRST_SHARDS);
-    details.truncate(if room >= first + table { (room - table).max(first) } else { first.min(room) });
+    details.truncate(if room >= first + table {
+        (room - table).max(first)
+    } else {
+        first.min(room)
+    });
     details.sort_by_key(|(detail, _)| *detail);
-    let left = room.saturating_sub(details.len() + usize::from(has_header)).min(MOST_ROWS);
-    let left = if has_charts { left.min(SHARDS_ABOVE_CHARTS) } else { left };
+    let left = room
+        .saturating_sub(details.len() + usize::from(has_header))
+        .min(MOST_ROWS);
+    let left = if has_charts {
+        left.min(SHARDS_ABOVE_CHARTS)
+    } else {
+        left
+    };
     // One row cannot say more than the total.
     let rows = if left < 2 && count > left { 0 } else { left };
 
@@ -65,7 +80,11 @@ pub(super) fn frame(
     }
     if rows > 0 {
         let shown = fold.choose(now, rows);
-        lines.extend(shown.iter().map(|number| table::shard(now, *number, &layout)));
+        lines.extend(
+            shown
+                .iter()
+                .map(|number| table::shard(now, *number, &layout)),
+        );
         if shown.len() < count {
             lines.push(fold::rest(now, shown, columns));
         }
@@ -94,10 +113,21 @@ mod tests {
     fn names(shards: u32, rows: usize) -> Vec<String> {
         let live = live(3_000, (0..shards).map(|_| shard(3_000, 1_000)).collect());
         let mut gauge = Gauge::new(&open(shards));
-        drop(gauge.read(&super::super::samples::live(0, (0..shards).map(|_| shard(0, 0)).collect())));
+        drop(gauge.read(&super::super::samples::live(
+            0,
+            (0..shards).map(|_| shard(0, 0)).collect(),
+        )));
         let size = Size { rows, columns: 80 };
-        let lines = frame(&gauge.read(&live), RunSeconds::default(), &mut Fold::default(), (size, Glyphs::Ascii));
-        lines.iter().map(|line| plain(line).split(' ').next().unwrap().to_owned()).collect()
+        let lines = frame(
+            &gauge.read(&live),
+            RunSeconds::default(),
+            &mut Fold::default(),
+            (size, Glyphs::Ascii),
+        );
+        lines
+            .iter()
+            .map(|line| plain(line).split(' ').next().unwrap().to_owned())
+            .collect()
     }
 
     /// The screen of a run 30 s after its start, of which all requests fail from `fails_at` on.
@@ -110,8 +140,12 @@ mod tests {
                 counters.items.failed = failed;
                 counters.requests.errors_by_kind = [(ErrorKind::Reset, failed / 4)].into();
                 counters.requests.rejected_by_status = [(500, failed - failed / 4)].into();
-                counters.requests.attempts_by_status = [(200, counters.items.ok), (500, failed - failed / 4)].into();
-                counters.requests.attempts_by_status.retain(|_, count| *count > 0);
+                counters.requests.attempts_by_status =
+                    [(200, counters.items.ok), (500, failed - failed / 4)].into();
+                counters
+                    .requests
+                    .attempts_by_status
+                    .retain(|_, count| *count > 0);
                 shard
             };
             (0..2).map(shard).collect()
@@ -119,14 +153,28 @@ mod tests {
         let mut gauge = Gauge::new(&plan(2));
         let seconds = super::super::samples::rows(30, fails_at);
         for s in 0..30 {
-            drop(gauge.read(&live(s * 1_000, shards(s * 1_000, s.saturating_sub(fails_at) * 400))));
+            drop(gauge.read(&live(
+                s * 1_000,
+                shards(s * 1_000, s.saturating_sub(fails_at) * 400),
+            )));
         }
         let mut last = live(30_000, shards(30_000, (30 - fails_at) * 400));
         last.recent = last.recent.filter(|_| fails_at == 30);
-        let seconds = RunSeconds { complete: &seconds, open: &[] };
+        let seconds = RunSeconds {
+            complete: &seconds,
+            open: &[],
+        };
         let (size, glyphs) = (Size { rows, columns }, Glyphs::Blocks);
-        let lines = frame(&gauge.read(&last), seconds, &mut Fold::default(), (size, glyphs));
-        lines.iter().map(|line| plain(line).trim_end().to_owned() + "\n").collect()
+        let lines = frame(
+            &gauge.read(&last),
+            seconds,
+            &mut Fold::default(),
+            (size, glyphs),
+        );
+        lines
+            .iter()
+            .map(|line| plain(line).trim_end().to_owned() + "\n")
+            .collect()
     }
 
     #[test]
@@ -143,12 +191,25 @@ mod tests {
 
     #[test]
     fn with_less_room_there_is_less_of_the_details_and_then_of_the_shards() {
-        let all = ["shard", "0", "1", "total", "rate", "service", "outcomes", "limit", "waiting"];
+        let all = [
+            "shard", "0", "1", "total", "rate", "service", "outcomes", "limit", "waiting",
+        ];
         assert_eq!(names(2, 24), all);
         assert_eq!(names(2, 10), all);
-        assert_eq!(names(2, 9), all.into_iter().filter(|name| *name != "limit").collect::<Vec<_>>());
-        assert_eq!(names(2, 8), ["shard", "0", "1", "total", "rate", "service", "outcomes"]);
-        assert_eq!(names(2, 7), ["shard", "total", "rate", "service", "outcomes"]);
+        assert_eq!(
+            names(2, 9),
+            all.into_iter()
+                .filter(|name| *name != "limit")
+                .collect::<Vec<_>>()
+        );
+        assert_eq!(
+            names(2, 8),
+            ["shard", "0", "1", "total", "rate", "service", "outcomes"]
+        );
+        assert_eq!(
+            names(2, 7),
+            ["shard", "total", "rate", "service", "outcomes"]
+        );
         assert_eq!(names(2, 4), ["total", "service", "outcomes"]);
         assert_eq!(names(2, 2), ["total"]);
         assert_eq!(names(2, 1), [""; 0]);
@@ -157,11 +218,29 @@ mod tests {
     #[test]
     fn shards_that_have_no_room_are_folded() {
         let folded = names(64, 39);
-        assert_eq!(folded.iter().filter(|name| name.parse::<u32>().is_ok()).count(), MOST_ROWS - 1);
+        assert_eq!(
+            folded
+                .iter()
+                .filter(|name| name.parse::<u32>().is_ok())
+                .count(),
+            MOST_ROWS - 1
+        );
         assert_eq!(folded[MOST_ROWS], "and");
-        assert_eq!(names(16, 39).iter().filter(|name| name.parse::<u32>().is_ok()).count(), 16);
+        assert_eq!(
+            names(16, 39)
+                .iter()
+                .filter(|name| name.parse::<u32>().is_ok())
+                .count(),
+            16
+        );
         let above_charts = names(64, 50);
-        assert_eq!(above_charts.iter().filter(|name| name.parse::<u32>().is_ok()).count(), SHARDS_ABOVE_CHARTS - 1);
+        assert_eq!(
+            above_charts
+                .iter()
+                .filter(|name| name.parse::<u32>().is_ok())
+                .count(),
+            SHARDS_ABOVE_CHARTS - 1
+        );
         assert_eq!(names(64, 12)[..6], ["shard", "0", "1", "2", "and", "total"]);
     }
 

@@ -11,8 +11,8 @@ use crawlmark_harness::wire::BindingTimes;
 
 use super::words::to_go;
 
-/// Period of current figures, at least: long enough to read, short enough to be current. A shard reports its progress four
-/// times in it.
+/// Period of current figures, at least: long enough to read, short enough to be current. A shard
+/// reports its progress four times in it.
 const NOW: Duration = Duration::from_secs(1);
 
 /// A shard that has said nothing for so long does not run, or hardly.
@@ -72,7 +72,10 @@ pub(super) struct Tally {
 impl Gauge {
     pub(super) fn new(plan: &RunPlan) -> Self {
         let is_open = plan.arrivals.gaps().is_some();
-        let due_per_s = plan.steady_rate().filter(|_| is_open).map(|per_s| per_s / f64::from(plan.shards));
+        let due_per_s = plan
+            .steady_rate()
+            .filter(|_| is_open)
+            .map(|per_s| per_s / f64::from(plan.shards));
         Self {
             limit: plan.duration,
             arrivals: plan.arrivals,
@@ -87,14 +90,24 @@ impl Gauge {
     /// Return the state of the run. To be called a few times a second.
     pub(super) fn read<'a>(&'a mut self, live: &'a Live) -> Now<'a> {
         let mut counters = Counters::default();
-        live.shards.iter().for_each(|shard| counters.merge(&shard.counters));
-        let rates: Vec<f64> =
-            self.meters.iter_mut().zip(&live.shards).map(|(meter, shard)| meter.read(shard, live)).collect();
+        live.shards
+            .iter()
+            .for_each(|shard| counters.merge(&shard.counters));
+        let rates: Vec<f64> = self
+            .meters
+            .iter_mut()
+            .zip(&live.shards)
+            .map(|(meter, shard)| meter.read(shard, live))
+            .collect();
         if !live.is_over() {
             self.note_course(live.elapsed, rates.iter().sum());
         }
         let lately = self.note_look(live, &counters);
-        let behind_s = live.shards.iter().map(|shard| shard.behind.as_secs_f64()).sum::<f64>();
+        let behind_s = live
+            .shards
+            .iter()
+            .map(|shard| shard.behind.as_secs_f64())
+            .sum::<f64>();
         Now {
             live,
             limit: self.limit,
@@ -111,7 +124,9 @@ impl Gauge {
     /// Notes the rate of each second that is over.
     fn note_course(&mut self, elapsed: Duration, rate: f64) {
         // Not drawn for more than a second: the missed seconds are taken to be like this one.
-        let passed = usize::try_from(elapsed.as_secs() - self.seconds).unwrap_or(COURSE).min(COURSE);
+        let passed = usize::try_from(elapsed.as_secs() - self.seconds)
+            .unwrap_or(COURSE)
+            .min(COURSE);
         self.seconds = elapsed.as_secs();
         self.course.extend(std::iter::repeat_n(rate, passed));
         let old = self.course.len().saturating_sub(COURSE);
@@ -119,13 +134,29 @@ impl Gauge {
     }
 
     fn note_look(&mut self, live: &Live, counters: &Counters) -> Tally {
-        let binding = live.shards.iter().fold(BindingTimes::default(), |all, shard| all.plus(&shard.binding));
-        let now = Tally { attempts: counters.requests.attempts, throttled: counters.requests.throttled, binding };
+        let binding = live
+            .shards
+            .iter()
+            .fold(BindingTimes::default(), |all, shard| {
+                all.plus(&shard.binding)
+            });
+        let now = Tally {
+            attempts: counters.requests.attempts,
+            throttled: counters.requests.throttled,
+            binding,
+        };
         self.looks.push_back((live.elapsed, now));
-        while self.looks.get(1).is_some_and(|(second, _)| live.elapsed.saturating_sub(*second) >= NOW) {
+        while self
+            .looks
+            .get(1)
+            .is_some_and(|(second, _)| live.elapsed.saturating_sub(*second) >= NOW)
+        {
             self.looks.pop_front();
         }
-        let then = self.looks.front().map_or_else(Tally::default, |(_, then)| *then);
+        let then = self
+            .looks
+            .front()
+            .map_or_else(Tally::default, |(_, then)| *then);
         Tally {
             attempts: now.attempts.saturating_sub(then.attempts),
             throttled: now.throttled.saturating_sub(then.throttled),
@@ -145,15 +176,19 @@ impl Now<'_> {
         self.live.shards.iter().map(|shard| shard.in_flight).sum()
     }
 
-    /// The part of the attempts of the last second that the target throttled; none when there were none.
+    /// The part of the attempts of the last second that the target throttled; none when there were
+    /// none.
     pub(super) fn throttled_lately(&self) -> Option<f64> {
-        (self.lately.attempts > 0).then(|| self.lately.throttled as f64 / self.lately.attempts as f64)
+        (self.lately.attempts > 0)
+            .then(|| self.lately.throttled as f64 / self.lately.attempts as f64)
     }
 
     /// Done, 0 to 1, given so many of the planned items: by items or by time, whichever is further.
     pub(super) fn done(&self, items: u64, planned: u64) -> f64 {
         let by_items = items as f64 / planned.max(1) as f64;
-        let by_time = self.limit.map_or(0.0, |limit| self.live.elapsed.as_secs_f64() / limit.as_secs_f64());
+        let by_time = self.limit.map_or(0.0, |limit| {
+            self.live.elapsed.as_secs_f64() / limit.as_secs_f64()
+        });
         by_items.max(by_time).min(1.0)
     }
 
@@ -162,19 +197,31 @@ impl Now<'_> {
         let left = self.planned.saturating_sub(self.counters.items.ended()) as f64;
         // A slow crawl does nothing in many a second.
         let recent = &self.course[self.course.len().saturating_sub(ETA_SECONDS)..];
-        let rate = if recent.is_empty() { self.rate() } else { recent.iter().sum::<f64>() / recent.len() as f64 };
+        let rate = if recent.is_empty() {
+            self.rate()
+        } else {
+            recent.iter().sum::<f64>() / recent.len() as f64
+        };
         let by_items = Duration::try_from_secs_f64(left / rate).ok();
-        let by_time = self.limit.map(|limit| limit.saturating_sub(self.live.elapsed));
+        let by_time = self
+            .limit
+            .map(|limit| limit.saturating_sub(self.live.elapsed));
         [by_items, by_time].into_iter().flatten().min()
     }
 
-    /// Time left in words: `42s to go`, or `finishing` while the last requests end. None when nothing gets done.
+    /// Time left in words: `42s to go`, or `finishing` while the last requests end. None when
+    /// nothing gets done.
     pub(super) fn remaining_words(&self) -> Option<String> {
         let left = self.remaining()?;
-        Some(if left.is_zero() { "finishing".to_owned() } else { format!("{} to go", to_go(left)) })
+        Some(if left.is_zero() {
+            "finishing".to_owned()
+        } else {
+            format!("{} to go", to_go(left))
+        })
     }
 
-    /// True if the last second has times, of requests that ended in it or are known to have taken longer.
+    /// True if the last second has times, of requests that ended in it or are known to have taken
+    /// longer.
     pub(super) fn has_recent_times(&self) -> bool {
         self.live.is_over() || self.live.is_open || self.lately.attempts > 0
     }
@@ -190,8 +237,9 @@ fn silence(shard: &LiveShard, live: &Live) -> Option<Duration> {
     (shard.state == LiveState::Running && said >= SILENT).then_some(said)
 }
 
-/// Progress reports of a shard over the last second: pairs of a time and the items that had ended by then. The times are the
-/// shard's own, not those of the reads, which would see four reports in one second and five in the next.
+/// Progress reports of a shard over the last second: pairs of a time and the items that had ended
+/// by then. The times are the shard's own, not those of the reads, which would see four reports in
+/// one second and five in the next.
 #[derive(Debug, Default)]
 struct Meter {
     said: VecDeque<(Nanos, u64)>,
@@ -200,7 +248,11 @@ struct Meter {
 impl Meter {
     fn read(&mut self, shard: &LiveShard, live: &Live) -> f64 {
         let rate = self.rate(shard.at, shard.counters.items.ended());
-        if shard.state == LiveState::Running && silence(shard, live).is_none() { rate } else { 0.0 }
+        if shard.state == LiveState::Running && silence(shard, live).is_none() {
+            rate
+        } else {
+            0.0
+        }
     }
 
     /// Items per second, now that the shard has said where it was `at`.
@@ -212,9 +264,15 @@ impl Meter {
         while self.said.get(1).is_some_and(|(second, _)| is_old(*second)) {
             self.said.pop_front();
         }
-        let Some((since, before)) = self.said.front() else { return 0.0 };
+        let Some((since, before)) = self.said.front() else {
+            return 0.0;
+        };
         let seconds = at.since(*since) as f64 / 1e9;
-        if seconds > 0.0 { items.saturating_sub(*before) as f64 / seconds } else { 0.0 }
+        if seconds > 0.0 {
+            items.saturating_sub(*before) as f64 / seconds
+        } else {
+            0.0
+        }
     }
 }
 
@@ -235,7 +293,10 @@ mod tests {
                 meter.rate(Nanos(said * 1_000_000), said)
             })
             .collect();
-        assert!(rates[5..].iter().all(|rate| (rate - 1_000.0).abs() < 1e-9), "{rates:?}");
+        assert!(
+            rates[5..].iter().all(|rate| (rate - 1_000.0).abs() < 1e-9),
+            "{rates:?}"
+        );
     }
 
     #[test]
@@ -247,7 +308,11 @@ mod tests {
             let live = live(ms, shards);
             let now = gauge.read(&live);
             let silent = (ms >= 4_000).then(|| Duration::from_millis(ms - 2_000));
-            assert_eq!([0, 1].map(|n| now.silence(&now.live.shards[n])), [None, silent], "at {ms} ms");
+            assert_eq!(
+                [0, 1].map(|n| now.silence(&now.live.shards[n])),
+                [None, silent],
+                "at {ms} ms"
+            );
             if ms >= 4_000 {
                 assert!((now.rate() - 1_000.0).abs() < 1e-9, "{}", now.rate());
             }
@@ -260,16 +325,23 @@ mod tests {
         let mut seen = Vec::new();
         for ms in (0..=3_000).step_by(250) {
             let mut shard = shard(ms, ms);
-            // All are throttled in the second second, and in it the target is what holds the shard back.
+            // All are throttled in the second second, and in it the target is what holds the shard
+            // back.
             shard.counters.requests.throttled = ms.clamp(1_000, 2_000) - 1_000;
             shard.binding.target_ns = shard.counters.requests.throttled * 1_000_000;
             shard.binding.concurrency_ns -= shard.binding.target_ns;
             let live = live(ms, vec![shard]);
             let now = gauge.read(&live);
-            seen.push((now.throttled_lately(), now.lately.binding.target_ns / 1_000_000));
+            seen.push((
+                now.throttled_lately(),
+                now.lately.binding.target_ns / 1_000_000,
+            ));
         }
         assert_eq!(seen[0].0, None, "nothing has been tried");
-        assert_eq!([seen[4], seen[6], seen[8]], [(Some(0.0), 0), (Some(0.5), 500), (Some(1.0), 1_000)]);
+        assert_eq!(
+            [seen[4], seen[6], seen[8]],
+            [(Some(0.0), 0), (Some(0.5), 500), (Some(1.0), 1_000)]
+        );
         assert_eq!(seen[12], (Some(0.0), 0));
     }
 
@@ -284,7 +356,10 @@ mod tests {
         let mut over = live(67_200, vec![shard(67_000, 5_000)]);
         over.shards[0].state = LiveState::Done;
         let course = gauge.read(&over).course.to_vec();
-        assert!(course.iter().all(|rate| *rate > 0.0), "the end is no second without a rate: {course:?}");
+        assert!(
+            course.iter().all(|rate| *rate > 0.0),
+            "the end is no second without a rate: {course:?}"
+        );
     }
 
     #[test]
@@ -297,17 +372,33 @@ mod tests {
         };
         assert_eq!(waiting(&open(2)).map(f64::round), Some(200.0));
         let rate = open(1).rate.unwrap();
-        let ramp = RunPlan { shape: RateShape::Ramp { from: rate, to: rate }, ..open(2) };
+        let ramp = RunPlan {
+            shape: RateShape::Ramp {
+                from: rate,
+                to: rate,
+            },
+            ..open(2)
+        };
         assert_eq!([waiting(&ramp), waiting(&plan(2))], [None, None]);
     }
 
     #[test]
     fn time_to_go_is_by_items_or_by_time() {
         let mut gauge = Gauge::new(&plan(1));
-        let [before, then] = [live(1_000, vec![shard(1_000, 20_000)]), live(2_000, vec![shard(2_000, 40_000)])];
-        assert_eq!(gauge.read(&before).remaining(), Some(Duration::from_secs(59)));
+        let [before, then] = [
+            live(1_000, vec![shard(1_000, 20_000)]),
+            live(2_000, vec![shard(2_000, 40_000)]),
+        ];
+        assert_eq!(
+            gauge.read(&before).remaining(),
+            Some(Duration::from_secs(59))
+        );
         let now = gauge.read(&then);
-        assert_eq!(now.remaining(), Some(Duration::from_secs(6)), "20,000/s in one second, nothing in the other");
+        assert_eq!(
+            now.remaining(),
+            Some(Duration::from_secs(6)),
+            "20,000/s in one second, nothing in the other"
+        );
         assert!((now.done(40_000, 100_000) - 0.4).abs() < 1e-9);
         assert!((now.done(1, 100_000) - 2.0 / 60.0).abs() < 1e-9);
     }

@@ -1,5 +1,5 @@
-//! Progress of a run where there is no terminal to draw on: a line a second, and after a minute one every ten seconds, because
-//! these lines go to logs that people scroll through.
+//! Progress of a run where there is no terminal to draw on: a line a second, and after a minute one
+//! every ten seconds, because these lines go to logs that people scroll through.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -31,15 +31,25 @@ pub(crate) struct Lines {
 
 impl Lines {
     pub(super) fn new(plan: &RunPlan) -> Self {
-        Self { gauge: Gauge::new(plan), next: next_after(Duration::ZERO), stopping: None }
+        Self {
+            gauge: Gauge::new(plan),
+            next: next_after(Duration::ZERO),
+            stopping: None,
+        }
     }
 
     /// Says how the run stands, if it is time. What is over is said in full right after.
     pub(super) fn show(&mut self, live: &Live) {
         let now = self.gauge.read(live);
-        if let Some(stopping) = live.stopping.filter(|stopping| !live.is_over() && self.stopping != Some(*stopping)) {
+        if let Some(stopping) = live
+            .stopping
+            .filter(|stopping| !live.is_over() && self.stopping != Some(*stopping))
+        {
             self.stopping = Some(stopping);
-            say(&format!("Stopping; {}\n", stop_words(stopping, now.in_flight())));
+            say(&format!(
+                "Stopping; {}\n",
+                stop_words(stopping, now.in_flight())
+            ));
         }
         if live.elapsed >= self.next && !live.is_over() {
             self.next = next_after(live.elapsed);
@@ -50,7 +60,11 @@ impl Lines {
 
 /// When there is to be a line after that of `elapsed`.
 fn next_after(elapsed: Duration) -> Duration {
-    let step = if elapsed.as_secs() < OFTEN_S { 1 } else { RARELY_S };
+    let step = if elapsed.as_secs() < OFTEN_S {
+        1
+    } else {
+        RARELY_S
+    };
     Duration::from_secs((elapsed.as_secs() / step + 1) * step)
 }
 
@@ -61,7 +75,10 @@ fn line(now: &Now<'_>) -> String {
         .live
         .recent
         .filter(|_| now.has_recent_times())
-        .map_or_else(|| ["-".to_owned(), "-".to_owned()], |recent| [recent.p50, recent.p99].map(percentile));
+        .map_or_else(
+            || ["-".to_owned(), "-".to_owned()],
+            |recent| [recent.p50, recent.p99].map(percentile),
+        );
     let mut text = format!(
         "{:>4} s {:>5.1} % {:>11}{:>10} {:>5} in flight  p50 {p50:>9} p99 {p99:>9}  errors {:<7} throttled {}",
         now.live.elapsed.as_secs(),
@@ -73,9 +90,16 @@ fn line(now: &Now<'_>) -> String {
         grouped(counters.requests.throttled),
     );
     if counters.requests.throttled > 0 {
-        let _ = write!(text, " ({} now)", percent(now.throttled_lately().unwrap_or_default()));
+        let _ = write!(
+            text,
+            " ({} now)",
+            percent(now.throttled_lately().unwrap_or_default())
+        );
     }
-    let counts = [("items failed", counters.items.failed), ("abandoned", counters.items.gave_up)];
+    let counts = [
+        ("items failed", counters.items.failed),
+        ("abandoned", counters.items.gave_up),
+    ];
     for (name, count) in counts.into_iter().filter(|(_, count)| *count > 0) {
         let _ = write!(text, "  {name} {}", grouped(count));
     }
@@ -85,8 +109,17 @@ fn line(now: &Now<'_>) -> String {
     if let Some((cause, _)) = errors(counters).first() {
         let _ = write!(text, "  mostly {cause}");
     }
-    let _ = write!(text, "  {}", now.remaining_words().unwrap_or_else(|| "- to go".to_owned()));
-    text + if now.live.stopping.is_some() { "  stopping\n" } else { "\n" }
+    let _ = write!(
+        text,
+        "  {}",
+        now.remaining_words()
+            .unwrap_or_else(|| "- to go".to_owned())
+    );
+    text + if now.live.stopping.is_some() {
+        "  stopping\n"
+    } else {
+        "\n"
+    }
 }
 
 #[cfg(test)]
@@ -102,7 +135,10 @@ mod tests {
         while at.last().is_some_and(|last| last.as_secs() < 85) {
             at.push(next_after(at[at.len() - 1] + Duration::from_millis(70)));
         }
-        assert_eq!(at.iter().map(Duration::as_secs).collect::<Vec<_>>(), [57, 58, 59, 60, 70, 80, 90]);
+        assert_eq!(
+            at.iter().map(Duration::as_secs).collect::<Vec<_>>(),
+            [57, 58, 59, 60, 70, 80, 90]
+        );
     }
 
     #[test]
@@ -119,13 +155,21 @@ mod tests {
         rejected.shards[0].counters.items.failed = 58;
         rejected.shards[0].counters.requests.attempts += 58;
         let shown = line(&Gauge::new(&plan(1)).read(&rejected));
-        assert!(shown.contains("errors 58      throttled 0  items failed 58  mostly status 500"), "{shown}");
+        assert!(
+            shown.contains("errors 58      throttled 0  items failed 58  mostly status 500"),
+            "{shown}"
+        );
         then.shards[0].counters.requests.throttled = 75;
         then.shards[0].counters.items.gave_up = 4;
-        then.pause = Some(LivePause { hosts: 1, of: 1, left: Duration::from_secs(4) });
+        then.pause = Some(LivePause {
+            hosts: 1,
+            of: 1,
+            left: Duration::from_secs(4),
+        });
         then.stopping = Some(Stopping::BySignal);
         let line = line(&gauge.read(&then));
-        let end = "throttled 75 (10.0 % now)  abandoned 4  paused for 4s more  58s to go  stopping\n";
+        let end =
+            "throttled 75 (10.0 % now)  abandoned 4  paused for 4s more  58s to go  stopping\n";
         assert!(line.ends_with(end), "{line}");
     }
 }

@@ -1,4 +1,5 @@
-//! View of all parts of a crawl on several machines: drawn in place on a terminal, a line now and then elsewhere, or printed once.
+//! View of all parts of a crawl on several machines: drawn in place on a terminal, a line now and
+//! then elsewhere, or printed once.
 
 use std::io::{self, IsTerminal};
 use std::time::Duration;
@@ -60,9 +61,16 @@ impl PartsProgress {
     /// A view when standard error is a terminal that one can draw on, else lines.
     pub(crate) fn fitting() -> Self {
         if io::stderr().is_terminal() && !console::is_dumb() {
-            Self::View(PartsView { canvas: Canvas::new(), glyphs: super::glyphs(), rates: Vec::new() })
+            Self::View(PartsView {
+                canvas: Canvas::new(),
+                glyphs: super::glyphs(),
+                rates: Vec::new(),
+            })
         } else {
-            Self::Lines { next: Duration::ZERO, is_failing: false }
+            Self::Lines {
+                next: Duration::ZERO,
+                is_failing: false,
+            }
         }
     }
 
@@ -71,12 +79,17 @@ impl PartsProgress {
         match self {
             Self::Lines { next, is_failing } => {
                 let was_failing = std::mem::replace(is_failing, all.unread.is_some());
-                if now >= *next || was_failing != *is_failing || all.parts.done == all.parts.planned {
+                if now >= *next || was_failing != *is_failing || all.parts.done == all.parts.planned
+                {
                     *next = now + EVERY;
                     say(&line(all));
                 }
             }
-            Self::View(PartsView { canvas, glyphs, rates }) => {
+            Self::View(PartsView {
+                canvas,
+                glyphs,
+                rates,
+            }) => {
                 rates.push(all.requests_per_s as f64);
                 rates.drain(..rates.len().saturating_sub(COURSE));
                 let (size, glyphs) = (canvas.size(), *glyphs);
@@ -93,19 +106,45 @@ impl PartsProgress {
 
 /// Return the text of a snapshot for a page of so many columns.
 pub(crate) fn snapshot(all: &PartsOverview, columns: usize) -> String {
-    let size = Size { rows: MOST_ROWS, columns: columns.saturating_add(1) };
-    let text = |line: Line| line.pieces().map(|(text, _)| text).collect::<String>().trim_end().to_owned() + "\n";
-    frame(all, &[], (size, Glyphs::Ascii)).into_iter().map(text).collect()
+    let size = Size {
+        rows: MOST_ROWS,
+        columns: columns.saturating_add(1),
+    };
+    let text = |line: Line| {
+        line.pieces()
+            .map(|(text, _)| text)
+            .collect::<String>()
+            .trim_end()
+            .to_owned()
+            + "\n"
+    };
+    frame(all, &[], (size, Glyphs::Ascii))
+        .into_iter()
+        .map(text)
+        .collect()
 }
 
 /// A line of a log.
 fn line(all: &PartsOverview) -> String {
     let parts = counts(all).into_iter().map(|part| part.text);
     let uncounted = uncounted(all).map_or_else(String::new, |text| format!(" ({text})"));
-    let items = format!("{} of {} items{uncounted}", grouped(all.items), grouped(all.items_planned));
-    let rest = [items, rate(all), left(all).unwrap_or_else(|| "- to go".to_owned())];
+    let items = format!(
+        "{} of {} items{uncounted}",
+        grouped(all.items),
+        grouped(all.items_planned)
+    );
+    let rest = [
+        items,
+        rate(all),
+        left(all).unwrap_or_else(|| "- to go".to_owned()),
+    ];
     let unread = unread(all).map(|[failure, path]| format!("unread: {failure} ({path})"));
-    parts.chain(rest).chain(unread).collect::<Vec<_>>().join("  ") + "\n"
+    parts
+        .chain(rest)
+        .chain(unread)
+        .collect::<Vec<_>>()
+        .join("  ")
+        + "\n"
 }
 
 /// The picture: fewer lines than the terminal has, and shorter ones (see [`super::frame`]).
@@ -117,13 +156,32 @@ fn frame(all: &PartsOverview, rates: &[f64], (size, glyphs): (Size, Glyphs)) -> 
     if !all.rows.is_empty() && room >= lines.len() + 2 {
         lines.push(titles(columns));
         let left = room - lines.len();
-        let fit = if all.rows.len() > left { left - 1 } else { left };
+        let fit = if all.rows.len() > left {
+            left - 1
+        } else {
+            left
+        };
         lines.extend(all.rows.iter().take(fit).map(|part| row(part, columns)));
         let more = all.rows.len().saturating_sub(fit);
         if more > 0 {
-            let running = all.rows[fit..].iter().filter(|part| part.state == PartState::Running).count() as u64;
-            let text = format!("{} more, {} of them running", grouped(more as u64), grouped(running));
-            lines.push(row_of("and", vec![Part { rank: 0, text, tone: Tone::Quiet }], columns));
+            let running = all.rows[fit..]
+                .iter()
+                .filter(|part| part.state == PartState::Running)
+                .count() as u64;
+            let text = format!(
+                "{} more, {} of them running",
+                grouped(more as u64),
+                grouped(running)
+            );
+            lines.push(row_of(
+                "and",
+                vec![Part {
+                    rank: 0,
+                    text,
+                    tone: Tone::Quiet,
+                }],
+                columns,
+            ));
         }
     }
     lines.truncate(room);
@@ -134,14 +192,24 @@ fn frame(all: &PartsOverview, rates: &[f64], (size, glyphs): (Size, Glyphs)) -> 
 fn summary(all: &PartsOverview, rates: &[f64], (columns, glyphs): (usize, Glyphs)) -> Vec<Line> {
     let inside = if columns < NARROW { BAR / 2 } else { BAR };
     let share = |done: f64, of: f64| bar(if of > 0.0 { done / of } else { 0.0 }, inside);
-    let mut parts = vec![Part::new(9, share(all.parts.done.into(), all.parts.planned.into()))];
+    let mut parts = vec![Part::new(
+        9,
+        share(all.parts.done.into(), all.parts.planned.into()),
+    )];
     parts.extend(counts(all));
     let age = match all.oldest_s {
         None => Some("not all read yet".to_owned()),
-        Some(s) if s >= OLD_S => Some(format!("figures up to {} old", elapsed(Duration::from_secs_f64(s)))),
+        Some(s) if s >= OLD_S => Some(format!(
+            "figures up to {} old",
+            elapsed(Duration::from_secs_f64(s))
+        )),
         Some(_) => None,
     };
-    parts.extend(age.map(|text| Part { rank: 8, text, tone: Tone::Quiet }));
+    parts.extend(age.map(|text| Part {
+        rank: 8,
+        text,
+        tone: Tone::Quiet,
+    }));
     let items = grouped(all.items);
     let mut crawled = vec![
         Part::new(9, share(all.items as f64, all.items_planned as f64)),
@@ -149,60 +217,127 @@ fn summary(all: &PartsOverview, rates: &[f64], (columns, glyphs): (usize, Glyphs
     ];
     crawled.extend(all.items_per_s.map(|rate| Part::new(2, per_second(rate))));
     crawled.extend(left(all).map(|text| Part::new(1, text)));
-    crawled.extend(uncounted(all).map(|text| Part { rank: 3, text, tone: Tone::Quiet }));
+    crawled.extend(uncounted(all).map(|text| Part {
+        rank: 3,
+        text,
+        tone: Tone::Quiet,
+    }));
     if all.items_failed > 0 {
         let text = format!("{} failed", grouped(all.items_failed));
-        crawled.push(Part { rank: 1, text, tone: Tone::Failure });
+        crawled.push(Part {
+            rank: 1,
+            text,
+            tone: Tone::Failure,
+        });
     }
     let (course, _) = sparkline(rates, COURSE, glyphs);
     let mut pace = vec![Part::new(0, rate(all))];
-    pace.extend(Some(course).filter(|course| !course.is_empty()).map(|course| Part::new(1, course)));
-    let mut slots =
-        vec![Part::new(0, format!("{} of {} in use", grouped(all.slots_in_use.into()), grouped(all.slots.into())))];
+    pace.extend(
+        Some(course)
+            .filter(|course| !course.is_empty())
+            .map(|course| Part::new(1, course)),
+    );
+    let mut slots = vec![Part::new(
+        0,
+        format!(
+            "{} of {} in use",
+            grouped(all.slots_in_use.into()),
+            grouped(all.slots.into())
+        ),
+    )];
     if all.additional_attempts > 0 {
         let text = match all.additional_attempts {
             1 => "1 attempt beside those that count".to_owned(),
             more => format!("{} attempts beside those that count", grouped(more.into())),
         };
-        slots.push(Part { rank: 1, text, tone: Tone::Warning });
+        slots.push(Part {
+            rank: 1,
+            text,
+            tone: Tone::Warning,
+        });
     }
     let time = |name: &str, rank, highest: Option<HighestTime>| {
-        let text = highest.map(|HighestTime { part, us }| format!("{name} {} (part {part})", micros(us)));
+        let text =
+            highest.map(|HighestTime { part, us }| format!("{name} {} (part {part})", micros(us)));
         text.map(|text| Part::new(rank, text))
     };
-    let mut times: Vec<Part> =
-        time("highest p50", 1, all.highest_p50).into_iter().chain(time("highest p99", 0, all.highest_p99)).collect();
+    let mut times: Vec<Part> = time("highest p50", 1, all.highest_p50)
+        .into_iter()
+        .chain(time("highest p99", 0, all.highest_p99))
+        .collect();
     if times.is_empty() {
-        times.push(Part { rank: 0, text: "-".to_owned(), tone: Tone::Quiet });
+        times.push(Part {
+            rank: 0,
+            text: "-".to_owned(),
+            tone: Tone::Quiet,
+        });
     }
-    let lines = [("parts", parts), ("items", crawled), ("rate", pace), ("slots", slots), ("service", times)];
+    let lines = [
+        ("parts", parts),
+        ("items", crawled),
+        ("rate", pace),
+        ("slots", slots),
+        ("service", times),
+    ];
     let failing = unread(all).map(|[failure, path]| {
-        let part = |rank, text| Part { rank, text, tone: Tone::Failure };
+        let part = |rank, text| Part {
+            rank,
+            text,
+            tone: Tone::Failure,
+        };
         ("unread", vec![part(0, failure), part(1, path)])
     });
-    lines.into_iter().chain(failing).map(|(name, parts)| row_of(name, parts, columns)).collect()
+    lines
+        .into_iter()
+        .chain(failing)
+        .map(|(name, parts)| row_of(name, parts, columns))
+        .collect()
 }
 
-/// Say how many items of the rows are not in the total, because their parts are crawled again; none if all are.
+/// Say how many items of the rows are not in the total, because their parts are crawled again; none
+/// if all are.
 fn uncounted(all: &PartsOverview) -> Option<String> {
-    let is_uncounted = |row: &&PartRow| matches!(row.state, PartState::Lost | PartState::Unfinished);
+    let is_uncounted =
+        |row: &&PartRow| matches!(row.state, PartState::Lost | PartState::Unfinished);
     let of = |row: &PartRow| row.finished_before.saturating_add(row.status.items);
-    let items = all.rows.iter().filter(is_uncounted).map(of).fold(0, u64::saturating_add);
+    let items = all
+        .rows
+        .iter()
+        .filter(is_uncounted)
+        .map(of)
+        .fold(0, u64::saturating_add);
     (items > 0).then(|| format!("{} not counted: lost or unfinished", grouped(items)))
 }
 
 /// Say how many parts cannot be read and why, and name one; none if all can.
 fn unread(all: &PartsOverview) -> Option<[String; 2]> {
-    let UnreadParts { parts, path, error, for_s, is_damaged: _ } = all.unread.as_ref()?;
-    let parts = if *parts == 1 { "1 part".to_owned() } else { format!("{} parts", grouped((*parts).into())) };
+    let UnreadParts {
+        parts,
+        path,
+        error,
+        for_s,
+        is_damaged: _,
+    } = all.unread.as_ref()?;
+    let parts = if *parts == 1 {
+        "1 part".to_owned()
+    } else {
+        format!("{} parts", grouped((*parts).into()))
+    };
     let time = elapsed(Duration::from_secs_f64(*for_s));
-    Some([format!("{parts} for {time}: {error}"), path.display().to_string()])
+    Some([
+        format!("{parts} for {time}: {error}"),
+        path.display().to_string(),
+    ])
 }
 
 /// The numbers of parts: of each state that some have.
 fn counts(all: &PartsOverview) -> Vec<Part> {
     let counts = &all.parts;
-    let done = format!("{} of {} done", grouped(counts.done.into()), grouped(counts.planned.into()));
+    let done = format!(
+        "{} of {} done",
+        grouped(counts.done.into()),
+        grouped(counts.planned.into())
+    );
     let states = [
         (counts.lost, PartState::Lost, Tone::Failure, 1),
         (counts.unfinished, PartState::Unfinished, Tone::Warning, 2),
@@ -211,11 +346,15 @@ fn counts(all: &PartsOverview) -> Vec<Part> {
         (counts.waiting, PartState::Waiting, Tone::Plain, 5),
         (counts.not_begun, PartState::NotBegun, Tone::Quiet, 6),
     ];
-    let some = states.into_iter().filter(|(count, ..)| *count > 0).map(|(count, state, tone, rank)| Part {
-        rank,
-        text: format!("{} {}", grouped(count.into()), state.name()),
-        tone,
-    });
+    let some =
+        states
+            .into_iter()
+            .filter(|(count, ..)| *count > 0)
+            .map(|(count, state, tone, rank)| Part {
+                rank,
+                text: format!("{} {}", grouped(count.into()), state.name()),
+                tone,
+            });
     std::iter::once(Part::new(0, done)).chain(some).collect()
 }
 
@@ -223,7 +362,12 @@ fn counts(all: &PartsOverview) -> Vec<Part> {
 fn rate(all: &PartsOverview) -> String {
     let rate = all.requests_per_s as f64;
     match all.budget_per_s.filter(|budget| *budget > 0.0) {
-        Some(budget) => format!("{} of {} ({})", per_second(rate), per_second(budget), percent(rate / budget)),
+        Some(budget) => format!(
+            "{} of {} ({})",
+            per_second(rate),
+            per_second(budget),
+            percent(rate / budget)
+        ),
         None => per_second(rate),
     }
 }
@@ -238,7 +382,8 @@ fn left(all: &PartsOverview) -> Option<String> {
     Some(format!("{} to go", to_go(Duration::from_secs_f64(seconds))))
 }
 
-/// Widths of the cells of a row: state, items, rate, median, 99th percentile, slot. The attempt has what is left.
+/// Widths of the cells of a row: state, items, rate, median, 99th percentile, slot. The attempt has
+/// what is left.
 const WIDTHS: [usize; 6] = [12, 13, 10, 9, 9, 5];
 
 /// Ranks of the cells: the highest go first when there is no room.
@@ -252,7 +397,11 @@ fn cells(name: &str, texts: [String; 7], tone: Tone, columns: usize) -> Line {
             Some(width) => format!("{text:>width$}"),
             None => text,
         };
-        parts.push(Part { rank: RANKS[i], text, tone });
+        parts.push(Part {
+            rank: RANKS[i],
+            text,
+            tone,
+        });
     }
     row_of(&format!("{name:<0$}", NAME - 1), parts, columns)
 }
@@ -264,22 +413,47 @@ fn titles(columns: usize) -> Line {
 
 /// The row of a part.
 fn row(part: &PartRow, columns: usize) -> Line {
-    let PartRow { part: number, state, attempt, silent_s, finished_before, status } = part;
+    let PartRow {
+        part: number,
+        state,
+        attempt,
+        silent_s,
+        finished_before,
+        status,
+    } = part;
     let silent = elapsed(Duration::from_secs_f64(*silent_s));
     let (text, tone) = match state {
         PartState::Lost => (format!("lost {silent}"), Tone::Failure),
         PartState::Unfinished => ("unfinished".to_owned(), Tone::Warning),
         PartState::Running if *silent_s >= OLD_S => (format!("silent {silent}"), Tone::Warning),
-        PartState::Running | PartState::Starting | PartState::Waiting | PartState::NotBegun | PartState::Done => {
-            (state.name().to_owned(), Tone::Plain)
+        PartState::Running
+        | PartState::Starting
+        | PartState::Waiting
+        | PartState::NotBegun
+        | PartState::Done => (state.name().to_owned(), Tone::Plain),
+    };
+    let running = |text: String| {
+        if *state == PartState::Running {
+            text
+        } else {
+            String::new()
         }
     };
-    let running = |text: String| if *state == PartState::Running { text } else { String::new() };
     let time = |us: Option<f64>| running(us.map_or_else(|| "-".to_owned(), micros));
-    let slot = status.slot.map_or_else(String::new, |slot| slot.to_string());
+    let slot = status
+        .slot
+        .map_or_else(String::new, |slot| slot.to_string());
     let rate = running(per_second(status.requests_per_s as f64));
     let items = grouped(finished_before.saturating_add(status.items));
-    let texts = [text, items, rate, time(status.p50_us), time(status.p99_us), slot, attempt.clone()];
+    let texts = [
+        text,
+        items,
+        rate,
+        time(status.p50_us),
+        time(status.p99_us),
+        slot,
+        attempt.clone(),
+    ];
     cells(&number.to_string(), texts, tone, columns)
 }
 
@@ -318,7 +492,13 @@ mod tests {
 
     /// A crawl of 64 parts, eight at a time.
     fn all(states: &[(PartState, u32)]) -> PartsOverview {
-        let count = |wanted| states.iter().filter(|(state, _)| *state == wanted).map(|(_, count)| count).sum();
+        let count = |wanted| {
+            states
+                .iter()
+                .filter(|(state, _)| *state == wanted)
+                .map(|(_, count)| count)
+                .sum()
+        };
         let parts = PartCounts {
             planned: 64,
             done: count(PartState::Done),
@@ -334,10 +514,18 @@ mod tests {
             .iter()
             .filter(|(state, _)| !matches!(state, PartState::Done | PartState::NotBegun))
             .flat_map(|(state, count)| {
-                numbers.by_ref().take(*count as usize).map(|n| part(n, *state)).collect::<Vec<_>>()
+                numbers
+                    .by_ref()
+                    .take(*count as usize)
+                    .map(|n| part(n, *state))
+                    .collect::<Vec<_>>()
             })
             .collect();
-        let rate = rows.iter().filter(|row| row.state == PartState::Running).map(|row| row.status.requests_per_s).sum();
+        let rate = rows
+            .iter()
+            .filter(|row| row.state == PartState::Running)
+            .map(|row| row.status.requests_per_s)
+            .sum();
         PartsOverview {
             run_id: "2026-01-31T12:00:00Z-1".to_owned(),
             parts,
@@ -350,8 +538,14 @@ mod tests {
             slots: 8,
             slots_in_use: parts.running,
             additional_attempts: 0,
-            highest_p50: Some(HighestTime { part: 21, us: 1_250.0 }),
-            highest_p99: Some(HighestTime { part: 26, us: 210_600.0 }),
+            highest_p50: Some(HighestTime {
+                part: 21,
+                us: 1_250.0,
+            }),
+            highest_p99: Some(HighestTime {
+                part: 26,
+                us: 210_600.0,
+            }),
             unread: None,
             oldest_s: Some(0.9),
             rows,
@@ -359,7 +553,11 @@ mod tests {
     }
 
     fn healthy() -> PartsOverview {
-        all(&[(PartState::Running, 8), (PartState::Done, 20), (PartState::NotBegun, 36)])
+        all(&[
+            (PartState::Running, 8),
+            (PartState::Done, 20),
+            (PartState::NotBegun, 36),
+        ])
     }
 
     fn failing() -> PartsOverview {
@@ -371,15 +569,33 @@ mod tests {
             (PartState::Done, 20),
             (PartState::NotBegun, 34),
         ];
-        let (path, error) = ("/shared/crawl/part-00041".into(), "Input/output error (os error 5)".to_owned());
-        let unread = Some(UnreadParts { parts: 3, path, error, for_s: 12.0, is_damaged: false });
-        PartsOverview { items_failed: 1_204, additional_attempts: 1, unread, oldest_s: Some(12.0), ..all(&states) }
+        let (path, error) = (
+            "/shared/crawl/part-00041".into(),
+            "Input/output error (os error 5)".to_owned(),
+        );
+        let unread = Some(UnreadParts {
+            parts: 3,
+            path,
+            error,
+            for_s: 12.0,
+            is_damaged: false,
+        });
+        PartsOverview {
+            items_failed: 1_204,
+            additional_attempts: 1,
+            unread,
+            oldest_s: Some(12.0),
+            ..all(&states)
+        }
     }
 
     fn screen(all: &PartsOverview, (rows, columns): (usize, usize)) -> String {
         let rates: Vec<f64> = (0..30_i32).map(|s| f64::from(s.min(20)) * 160.0).collect();
         let lines = frame(all, &rates, (Size { rows, columns }, Glyphs::Blocks));
-        lines.iter().map(|line| plain(line).trim_end().to_owned() + "\n").collect()
+        lines
+            .iter()
+            .map(|line| plain(line).trim_end().to_owned() + "\n")
+            .collect()
     }
 
     #[test]
@@ -406,9 +622,16 @@ mod tests {
 
     #[test]
     fn at_the_end_nothing_is_left() {
-        let over = PartsOverview { items: 4_000_000, items_per_s: None, ..all(&[(PartState::Done, 64)]) };
+        let over = PartsOverview {
+            items: 4_000_000,
+            items_per_s: None,
+            ..all(&[(PartState::Done, 64)])
+        };
         assert_eq!(left(&over), None);
-        let slow = PartsOverview { items_per_s: Some(1e-300), ..healthy() };
+        let slow = PartsOverview {
+            items_per_s: Some(1e-300),
+            ..healthy()
+        };
         assert!(left(&slow).unwrap().ends_with("to go"));
     }
 

@@ -19,7 +19,10 @@ pub(super) fn plan(shards: u32) -> RunPlan {
     RunPlan {
         target: "test".to_owned(),
         workload: BTreeMap::new(),
-        ids: IdRange { start: 0, end: 1_000_000 },
+        ids: IdRange {
+            start: 0,
+            end: 1_000_000,
+        },
         finished: Vec::new(),
         shards,
         connections: shards * 8,
@@ -46,8 +49,15 @@ pub(super) fn plan(shards: u32) -> RunPlan {
 
 /// An open loop of 1,000/s over so many shards.
 pub(super) fn open(shards: u32) -> RunPlan {
-    let rate = Some(Rate { permits: 1_000, period_ns: 1_000_000_000 });
-    RunPlan { arrivals: Arrivals::Constant, rate, ..plan(shards) }
+    let rate = Some(Rate {
+        permits: 1_000,
+        period_ns: 1_000_000_000,
+    });
+    RunPlan {
+        arrivals: Arrivals::Constant,
+        rate,
+        ..plan(shards)
+    }
 }
 
 /// A shard that did so many items of 100,000 until `ms` after the start.
@@ -61,7 +71,10 @@ pub(super) fn shard(ms: u64, items: u64) -> LiveShard {
         in_flight: 8,
         waiting_again: 0,
         behind: Duration::ZERO,
-        binding: BindingTimes { concurrency_ns: ms * 1_000_000, ..BindingTimes::default() },
+        binding: BindingTimes {
+            concurrency_ns: ms * 1_000_000,
+            ..BindingTimes::default()
+        },
         recent: Some(recent(1_000_000)),
         lag: Some(Duration::from_micros(120)),
         state: LiveState::Running,
@@ -92,7 +105,8 @@ fn counters(ok: u64, attempts: u64) -> Counters {
     counters
 }
 
-/// The first `seconds` of 1,200 requests each with times of about 10 ms, which all fail from `fails_at` on.
+/// The first `seconds` of 1,200 requests each with times of about 10 ms, which all fail from
+/// `fails_at` on.
 pub(super) fn rows(seconds: u64, fails_at: u64) -> Vec<IntervalRow> {
     let row = |start_s| {
         let attempts = 1_000 + start_s % 5 * 50;
@@ -100,12 +114,20 @@ pub(super) fn rows(seconds: u64, fails_at: u64) -> Vec<IntervalRow> {
         let ms = |ms: f64| (ok > 0).then_some((ms + (start_s % 3) as f64) * 1e3);
         IntervalRow {
             start_s,
-            counts: SecondCounts { attempts, ok, failed: attempts - ok, ..SecondCounts::default() },
+            counts: SecondCounts {
+                attempts,
+                ok,
+                failed: attempts - ok,
+                ..SecondCounts::default()
+            },
             p50_us: ms(8.0),
             p90_us: ms(20.0),
             p99_us: ms(40.0),
             max_us: ms(90.0),
-            spread: (ok > 0).then(|| Spread { first: 36, counts: vec![10, 90, 300, 400, 200, 80, 20, 4, 1] }),
+            spread: (ok > 0).then(|| Spread {
+                first: 36,
+                counts: vec![10, 90, 300, 400, 200, 80, 20, 4, 1],
+            }),
             ..IntervalRow::default()
         }
     };
@@ -115,7 +137,13 @@ pub(super) fn rows(seconds: u64, fails_at: u64) -> Vec<IntervalRow> {
 /// Times about so long, ns.
 pub(super) fn recent(ns: u64) -> Recent {
     let [p50, p90, p99] = [1, 2, 4].map(|times| Percentile::Exact(ns * times));
-    Recent { of: Series::ServiceOk, p50, p90, p99, max_ns: ns * 8 }
+    Recent {
+        of: Series::ServiceOk,
+        p50,
+        p90,
+        p99,
+        max_ns: ns * 8,
+    }
 }
 
 /// Create the live state of these shards, `ms` after the start.
@@ -135,24 +163,40 @@ pub(super) fn live(ms: u64, shards: Vec<LiveShard>) -> Live {
 
 fn any_percentile() -> impl Strategy<Value = Percentile> {
     let any_ns = || (0..42_u32).prop_map(|bits| (1 << bits) - 1);
-    prop_oneof![Just(Percentile::TooFew), any_ns().prop_map(Percentile::Exact), any_ns().prop_map(Percentile::AtLeast)]
+    prop_oneof![
+        Just(Percentile::TooFew),
+        any_ns().prop_map(Percentile::Exact),
+        any_ns().prop_map(Percentile::AtLeast)
+    ]
 }
 
 fn any_recent() -> impl Strategy<Value = Recent> {
-    (any_percentile(), any_percentile(), any_percentile(), 0..1_u64 << 42).prop_map(|(p50, p90, p99, max_ns)| Recent {
-        of: Series::ResponseOk,
-        p50,
-        p90,
-        p99,
-        max_ns,
-    })
+    (
+        any_percentile(),
+        any_percentile(),
+        any_percentile(),
+        0..1_u64 << 42,
+    )
+        .prop_map(|(p50, p90, p99, max_ns)| Recent {
+            of: Series::ResponseOk,
+            p50,
+            p90,
+            p99,
+            max_ns,
+        })
 }
 
 fn any_shard() -> impl Strategy<Value = LiveShard> {
     let state = prop_oneof![4 => Just(LiveState::Running), 1 => Just(LiveState::Done), 1 => Just(LiveState::Lost), 1 => Just(LiveState::Restarting)];
     let counts = prop::array::uniform6((0..45_u32).prop_flat_map(|bits| 0..1_u64 << bits));
-    (state, counts, prop::option::of(any_recent()), 0..20_000_u64, any::<u32>()).prop_map(
-        |(state, counts, recent, ms, in_flight)| {
+    (
+        state,
+        counts,
+        prop::option::of(any_recent()),
+        0..20_000_u64,
+        any::<u32>(),
+    )
+        .prop_map(|(state, counts, recent, ms, in_flight)| {
             let [ok, throttled, failed, retries, waiting_again, behind] = counts;
             let mut counters = counters(ok, ok + throttled + failed);
             counters.items.failed = failed;
@@ -160,9 +204,16 @@ fn any_shard() -> impl Strategy<Value = LiveShard> {
             counters.requests.errors_by_kind = [(ErrorKind::Timeout, failed)].into();
             let behind = Duration::from_nanos(behind);
             let in_flight = in_flight / 100;
-            LiveShard { counters, in_flight, waiting_again, behind, recent, state, ..shard(ms, ok) }
-        },
-    )
+            LiveShard {
+                counters,
+                in_flight,
+                waiting_again,
+                behind,
+                recent,
+                state,
+                ..shard(ms, ok)
+            }
+        })
 }
 
 /// Any run, and what it was a moment before.
@@ -174,18 +225,37 @@ pub(super) fn any_run() -> impl Strategy<Value = [Live; 2]> {
     });
     let standing = (any::<u32>(), prop::option::of(0.1..1e9))
         .prop_map(|(limit, pace_per_s)| ControllerState { limit, pace_per_s });
-    let stopping =
-        prop::sample::select(vec![Stopping::ByObserver, Stopping::ByWorkload, Stopping::BySignal, Stopping::AtOnce]);
+    let stopping = prop::sample::select(vec![
+        Stopping::ByObserver,
+        Stopping::ByWorkload,
+        Stopping::BySignal,
+        Stopping::AtOnce,
+    ]);
     let beside = (
         prop::option::of(pause),
         prop::option::of(standing),
         prop::option::of(stopping),
         prop::option::of(any_recent()),
     );
-    (prop::collection::vec(any_shard(), 1..70), beside, 0..100_000_u64).prop_map(
-        |(shards, (pause, standing, stopping, recent), ms)| {
-            let before = Live { recent, ..live(ms, shards.iter().map(|_| shard(0, 0)).collect()) };
-            [before, Live { pause, standing, stopping, recent, ..live(ms + 1_000, shards) }]
-        },
+    (
+        prop::collection::vec(any_shard(), 1..70),
+        beside,
+        0..100_000_u64,
     )
+        .prop_map(|(shards, (pause, standing, stopping, recent), ms)| {
+            let before = Live {
+                recent,
+                ..live(ms, shards.iter().map(|_| shard(0, 0)).collect())
+            };
+            [
+                before,
+                Live {
+                    pause,
+                    standing,
+                    stopping,
+                    recent,
+                    ..live(ms + 1_000, shards)
+                },
+            ]
+        })
 }

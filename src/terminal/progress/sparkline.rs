@@ -15,7 +15,11 @@ impl Glyphs {
         let locale = locale.to_ascii_lowercase();
         let is_unicode = locale.contains("utf-8") || locale.contains("utf8");
         // The kernel's own console has 256 characters, few blocks among them.
-        if is_unicode && term != "linux" { Self::Blocks } else { Self::Ascii }
+        if is_unicode && term != "linux" {
+            Self::Blocks
+        } else {
+            Self::Ascii
+        }
     }
 
     const fn levels(self) -> [char; 8] {
@@ -25,7 +29,8 @@ impl Glyphs {
         }
     }
 
-    /// The character of a cell that is filled to this part from below; a full one in a chart for 1 and more.
+    /// The character of a cell that is filled to this part from below; a full one in a chart for 1
+    /// and more.
     pub(super) fn level(self, part: f64) -> char {
         match self {
             Self::Ascii if part >= 1.0 => '#',
@@ -39,18 +44,30 @@ impl Glyphs {
 /// Character for nothing at all: not the same as little.
 const NOTHING: char = '_';
 
-/// The last `columns` of `values`, which are no less than 0, and the greatest of those: the highest character stands for
-/// it, the lowest for an eighth of it or less.
+/// The last `columns` of `values`, which are no less than 0, and the greatest of those: the highest
+/// character stands for it, the lowest for an eighth of it or less.
 pub(super) fn sparkline(values: &[f64], columns: usize, glyphs: Glyphs) -> (String, f64) {
     let shown = &values[values.len().saturating_sub(columns)..];
     let top = shown.iter().copied().fold(0.0, f64::max);
-    (shown.iter().map(|value| character(*value, top, glyphs)).collect(), top)
+    (
+        shown
+            .iter()
+            .map(|value| character(*value, top, glyphs))
+            .collect(),
+        top,
+    )
 }
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to 8")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "from 0 to 8"
+)]
 fn character(value: f64, top: f64, glyphs: Glyphs) -> char {
     let levels = glyphs.levels();
-    let level = (value / top * levels.len() as f64).ceil().clamp(0.0, levels.len() as f64) as usize;
+    let level = (value / top * levels.len() as f64)
+        .ceil()
+        .clamp(0.0, levels.len() as f64) as usize;
     level.checked_sub(1).map_or(NOTHING, |level| levels[level])
 }
 
@@ -72,9 +89,18 @@ mod tests {
     #[test]
     fn a_climb_is_seen() {
         let climb: Vec<f64> = (0..=8).map(f64::from).collect();
-        assert_eq!(sparkline(&climb, 9, Glyphs::Blocks), ("_▁▂▃▄▅▆▇█".to_owned(), 8.0));
-        assert_eq!(sparkline(&climb, 9, Glyphs::Ascii), ("_.:-=+*#@".to_owned(), 8.0));
-        assert_eq!(sparkline(&[0.0; 3], 9, Glyphs::Ascii), ("___".to_owned(), 0.0));
+        assert_eq!(
+            sparkline(&climb, 9, Glyphs::Blocks),
+            ("_▁▂▃▄▅▆▇█".to_owned(), 8.0)
+        );
+        assert_eq!(
+            sparkline(&climb, 9, Glyphs::Ascii),
+            ("_.:-=+*#@".to_owned(), 8.0)
+        );
+        assert_eq!(
+            sparkline(&[0.0; 3], 9, Glyphs::Ascii),
+            ("___".to_owned(), 0.0)
+        );
         assert_eq!(sparkline(&[], 9, Glyphs::Ascii), (String::new(), 0.0));
     }
 

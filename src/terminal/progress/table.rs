@@ -1,4 +1,5 @@
-//! The rows of the live view: one per shard and one for all, in columns that suit the terminal's width.
+//! The rows of the live view: one per shard and one for all, in columns that suit the terminal's
+//! width.
 
 use crawlmark_harness::supervisor::{LiveState, Recent};
 use crawlmark_results::show::text::grouped;
@@ -25,8 +26,16 @@ enum Column {
 
 impl Column {
     /// The first ones are shown as far as there is room.
-    const BY_RANK: [Self; 8] =
-        [Self::Rate, Self::P99, Self::Items, Self::InFlight, Self::Lag, Self::Throttled, Self::P50, Self::Pid];
+    const BY_RANK: [Self; 8] = [
+        Self::Rate,
+        Self::P99,
+        Self::Items,
+        Self::InFlight,
+        Self::Lag,
+        Self::Throttled,
+        Self::P50,
+        Self::Pid,
+    ];
 
     const fn title(self) -> &'static str {
         match self {
@@ -72,12 +81,18 @@ impl Layout {
         let mut left = columns.saturating_sub(NAME + if has_bar { least_bar } else { 0 });
         let mut shown: Vec<Column> = Vec::new();
         for column in Column::BY_RANK {
-            let Some(rest) = left.checked_sub(column.width()) else { break };
+            let Some(rest) = left.checked_sub(column.width()) else {
+                break;
+            };
             left = rest;
             shown.push(column);
         }
         shown.sort();
-        Self { columns, bar: has_bar.then(|| (BAR[0] + left).min(BAR[1])), shown }
+        Self {
+            columns,
+            bar: has_bar.then(|| (BAR[0] + left).min(BAR[1])),
+            shown,
+        }
     }
 
     fn row(&self, name: &str, bar: &str, cell: impl Fn(Column) -> (String, Tone)) -> Line {
@@ -95,11 +110,19 @@ impl Layout {
 }
 
 /// A bar of so many columns between its brackets.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of the columns")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a share of the columns"
+)]
 pub(super) fn bar(done: f64, inside: usize) -> String {
     let full = (done.clamp(0.0, 1.0) * inside as f64) as usize;
     let head = if full < inside { ">" } else { "" };
-    format!("[{}{head}{}]", "=".repeat(full), " ".repeat(inside - full - head.len()))
+    format!(
+        "[{}{head}{}]",
+        "=".repeat(full),
+        " ".repeat(inside - full - head.len())
+    )
 }
 
 /// The titles, and how far the run is.
@@ -108,8 +131,14 @@ pub(super) fn header(now: &Now<'_>, layout: &Layout) -> Line {
     let short = now.remaining_words().filter(|_| !now.live.is_over());
     let long = short.as_ref().map(|left| format!("{elapsed}, {left}"));
     let room = layout.bar.map_or(0, |inside| inside + 2);
-    let far = [long, short, Some(elapsed)].into_iter().flatten().find(|far| far.len() <= room).unwrap_or_default();
-    let line = layout.row("shard", &format!("{far:^room$}"), |column| (column.title().to_owned(), Tone::Plain));
+    let far = [long, short, Some(elapsed)]
+        .into_iter()
+        .flatten()
+        .find(|far| far.len() <= room)
+        .unwrap_or_default();
+    let line = layout.row("shard", &format!("{far:^room$}"), |column| {
+        (column.title().to_owned(), Tone::Plain)
+    });
     let text: String = line.pieces().map(|(text, _)| text).collect();
     Line::default().and(text, Tone::Quiet)
 }
@@ -118,12 +147,18 @@ pub(super) fn header(now: &Now<'_>, layout: &Layout) -> Line {
 pub(super) fn shard(now: &Now<'_>, number: usize, layout: &Layout) -> Line {
     let shard = &now.live.shards[number];
     let items = shard.counters.items.ended();
-    let done = if shard.state == LiveState::Done { 1.0 } else { now.done(items, shard.planned) };
+    let done = if shard.state == LiveState::Done {
+        1.0
+    } else {
+        now.done(items, shard.planned)
+    };
     let silence = now.silence(shard);
     let state = match (shard.state, silence) {
         (LiveState::Running, None) => (per_second(now.rates[number]), Tone::Plain),
         // What it said of its times is old by now.
-        (LiveState::Running, Some(silence)) => (format!("silent {}", elapsed(silence)), Tone::Warning),
+        (LiveState::Running, Some(silence)) => {
+            (format!("silent {}", elapsed(silence)), Tone::Warning)
+        }
         (LiveState::Done, _) => ("done".to_owned(), Tone::Plain),
         (LiveState::Lost, _) => ("lost".to_owned(), Tone::Failure),
         (LiveState::Restarting, _) => ("restarting".to_owned(), Tone::Warning),
@@ -149,11 +184,19 @@ pub(super) fn shard(now: &Now<'_>, number: usize, layout: &Layout) -> Line {
 /// The row of all shards.
 pub(super) fn total(now: &Now<'_>, layout: &Layout) -> Line {
     let (is_over, items) = (now.live.is_over(), now.counters.items.ended());
-    let done = if is_over { 1.0 } else { now.done(items, now.planned) };
+    let done = if is_over {
+        1.0
+    } else {
+        now.done(items, now.planned)
+    };
     let lag = now.live.shards.iter().filter_map(|shard| shard.lag).max();
     let running = |text: String| if is_over { String::new() } else { text };
     let recent = now.live.recent.filter(|_| now.has_recent_times());
-    let name = if now.live.stopping.is_some() && !is_over { "stopping" } else { "total" };
+    let name = if now.live.stopping.is_some() && !is_over {
+        "stopping"
+    } else {
+        "total"
+    };
     layout.row(name, &layout.bar(done), |column| {
         let text = match column {
             Column::Rate if is_over => format!("in {}", nanos(whole_nanos(now.live.elapsed))),
@@ -167,7 +210,14 @@ pub(super) fn total(now: &Now<'_>, layout: &Layout) -> Line {
             Column::Pid => String::new(),
         };
         let is_throttled = column == Column::Throttled && now.lately.throttled > 0;
-        (text, if is_throttled { Tone::Warning } else { Tone::Plain })
+        (
+            text,
+            if is_throttled {
+                Tone::Warning
+            } else {
+                Tone::Plain
+            },
+        )
     })
 }
 
@@ -194,7 +244,10 @@ mod tests {
 
     #[test]
     fn a_bar_is_full_at_the_end_only() {
-        assert_eq!([0.0, 0.5, 0.99].map(|done| bar(done, 6)), ["[>     ]", "[===>  ]", "[=====>]"]);
+        assert_eq!(
+            [0.0, 0.5, 0.99].map(|done| bar(done, 6)),
+            ["[>     ]", "[===>  ]", "[=====>]"]
+        );
         assert_eq!(bar(1.0, 6), "[======]");
     }
 
@@ -212,13 +265,19 @@ mod tests {
     #[test]
     fn rows_say_how_a_shard_is() {
         let mut gauge = Gauge::new(&plan(4));
-        drop(gauge.read(&live(1_000, (0..4).map(|n| shard(1_000, n * 1_000)).collect())));
+        drop(gauge.read(&live(
+            1_000,
+            (0..4).map(|n| shard(1_000, n * 1_000)).collect(),
+        )));
         let mut shards: Vec<_> = (0..4).map(|n| shard(4_000, n * 4_000)).collect();
-        (shards[0].at, shards[2].state, shards[3].state) = (shard(1_500, 0).at, LiveState::Done, LiveState::Lost);
+        (shards[0].at, shards[2].state, shards[3].state) =
+            (shard(1_500, 0).at, LiveState::Done, LiveState::Lost);
         let live = live(4_000, shards);
         let now = gauge.read(&live);
         let layout = Layout::of(79);
-        let rows: Vec<String> = (0..4).map(|n| plain(&super::shard(&now, n, &layout))).collect();
+        let rows: Vec<String> = (0..4)
+            .map(|n| plain(&super::shard(&now, n, &layout)))
+            .collect();
         assert_eq!(
             rows,
             [
@@ -248,7 +307,11 @@ mod tests {
         let live = live(60_500, vec![shard(60_500, 58_000)]);
         let now = gauge.read(&live);
         let layout = Layout::of(119);
-        assert!(plain(&header(&now, &layout)).contains("60s, finishing"), "{}", plain(&header(&now, &layout)));
+        assert!(
+            plain(&header(&now, &layout)).contains("60s, finishing"),
+            "{}",
+            plain(&header(&now, &layout))
+        );
         for row in [total(&now, &layout), super::shard(&now, 0, &layout)] {
             assert!(!plain(&row).contains("ms"), "{}", plain(&row));
         }

@@ -1,6 +1,8 @@
-//! Lines of the live view as data: pieces of text and what they mean. The painter chooses the colours.
+//! Lines of the live view as data: pieces of text and what they mean. The painter chooses the
+//! colours.
 //!
-//! Every character that the view uses is one column wide, so that a length in characters is a width.
+//! Every character that the view uses is one column wide, so that a length in characters is a
+//! width.
 
 use std::borrow::Cow;
 
@@ -79,7 +81,11 @@ pub(super) struct Part {
 impl Part {
     /// An ordinary part.
     pub(super) fn new(rank: u8, text: impl Into<String>) -> Self {
-        Self { rank, text: text.into(), tone: Tone::Plain }
+        Self {
+            rank,
+            text: text.into(),
+            tone: Tone::Plain,
+        }
     }
 }
 
@@ -88,14 +94,24 @@ pub(super) const NAME: usize = 9;
 
 /// A row of as many of the parts as fit, in their order, under a name.
 pub(super) fn row_of(name: &str, mut parts: Vec<Part>, columns: usize) -> Line {
-    let width = |parts: &[Part]| NAME + parts.iter().map(|part| part.text.chars().count() + 2).sum::<usize>() - 2;
+    let width = |parts: &[Part]| {
+        NAME + parts
+            .iter()
+            .map(|part| part.text.chars().count() + 2)
+            .sum::<usize>()
+            - 2
+    };
     while parts.len() > 1 && width(&parts) > columns {
-        let least = (0..parts.len()).max_by_key(|i| parts[*i].rank).unwrap_or_default();
+        let least = (0..parts.len())
+            .max_by_key(|i| parts[*i].rank)
+            .unwrap_or_default();
         parts.remove(least);
     }
     let mut line = Line::default().and(format!("{name:<NAME$}"), Tone::Plain);
     for (i, part) in parts.into_iter().enumerate() {
-        line = line.and(if i == 0 { "" } else { "  " }, Tone::Plain).and(part.text, part.tone);
+        line = line
+            .and(if i == 0 { "" } else { "  " }, Tone::Plain)
+            .and(part.text, part.tone);
     }
     line.cut(columns)
 }
@@ -113,7 +129,13 @@ pub(super) mod tests {
 
     #[test]
     fn what_matters_least_goes_first() {
-        let parts = || vec![Part::new(1, "p50 1 ms"), Part::new(2, "p90 2 ms"), Part::new(0, "p99 3 ms")];
+        let parts = || {
+            vec![
+                Part::new(1, "p50 1 ms"),
+                Part::new(2, "p90 2 ms"),
+                Part::new(0, "p99 3 ms"),
+            ]
+        };
         let at = |columns| plain(&row_of("service", parts(), columns));
         assert_eq!(at(37), "service  p50 1 ms  p90 2 ms  p99 3 ms");
         assert_eq!(at(36), "service  p50 1 ms  p99 3 ms");

@@ -9,7 +9,11 @@ use crawlmark_results::show::text::{decimal, grouped, micros};
 
 /// A rate.
 pub(super) fn per_second(rate: f64) -> String {
-    if rate == 0.0 { "0/s".to_owned() } else { format!("{}/s", decimal(rate)) }
+    if rate == 0.0 {
+        "0/s".to_owned()
+    } else {
+        format!("{}/s", decimal(rate))
+    }
 }
 
 /// A percentile, as far as it is known.
@@ -23,12 +27,18 @@ pub(super) fn percentile(percentile: Percentile) -> String {
 
 /// A time in the unit that suits it.
 pub(super) fn nanos(ns: u64) -> String {
-    if ns == 0 { "0".to_owned() } else { micros(ns as f64 / 1e3) }
+    if ns == 0 {
+        "0".to_owned()
+    } else {
+        micros(ns as f64 / 1e3)
+    }
 }
 
 /// A time that is left, in whole seconds: one that has begun is still to go.
 pub(super) fn to_go(time: Duration) -> String {
-    elapsed(Duration::from_secs(time.as_secs() + u64::from(time.subsec_nanos() > 0)))
+    elapsed(Duration::from_secs(
+        time.as_secs() + u64::from(time.subsec_nanos() > 0),
+    ))
 }
 
 /// A time that has passed, in whole seconds.
@@ -42,14 +52,22 @@ pub(super) fn elapsed(time: Duration) -> String {
 
 /// Describe the effect of another Ctrl-C on a stop that waits for these open requests.
 pub(super) fn stop_words(stopping: Stopping, open: u32) -> String {
-    let again = if stopping == Stopping::BySignal { " again" } else { "" };
+    let again = if stopping == Stopping::BySignal {
+        " again"
+    } else {
+        ""
+    };
     match (stopping, open) {
         (Stopping::AtOnce, _) => {
-            "press Ctrl-C again to kill the shards, which loses what they have not reported".to_owned()
+            "press Ctrl-C again to kill the shards, which loses what they have not reported"
+                .to_owned()
         }
         (_, 0) => "no request is open".to_owned(),
         (_, 1) => format!("press Ctrl-C{again} to cut off 1 open request"),
-        _ => format!("press Ctrl-C{again} to cut off {} open requests", grouped(open.into())),
+        _ => format!(
+            "press Ctrl-C{again} to cut off {} open requests",
+            grouped(open.into())
+        ),
     }
 }
 
@@ -66,10 +84,16 @@ pub(super) fn pause_words(pause: LivePause) -> String {
 /// Describe the first failure of a cause and its remedy; none where nothing is known.
 pub(super) fn failure_words(live: &Live, cause: FailureCause) -> Option<String> {
     let mut known = Failures::default();
-    live.shards.iter().for_each(|shard| known.merge(&shard.failures));
+    live.shards
+        .iter()
+        .for_each(|shard| known.merge(&shard.failures));
     let first = known.get(cause);
     let details = first.and_then(|first| first.details.as_deref());
-    let words = explained(cause, details, first.and_then(|first| first.excerpt.as_deref()));
+    let words = explained(
+        cause,
+        details,
+        first.and_then(|first| first.excerpt.as_deref()),
+    );
     (!words.is_empty()).then_some(words)
 }
 
@@ -79,7 +103,8 @@ mod tests {
 
     #[test]
     fn times_stay_short() {
-        let shown = [0, 99, 100, 5_999, 6_000, 90_061].map(|s| elapsed(Duration::from_millis(s * 1_000 + 999)));
+        let shown = [0, 99, 100, 5_999, 6_000, 90_061]
+            .map(|s| elapsed(Duration::from_millis(s * 1_000 + 999)));
         assert_eq!(shown, ["0s", "99s", "1m40s", "99m59s", "1h40m", "25h01m"]);
     }
 
@@ -91,6 +116,9 @@ mod tests {
 
     #[test]
     fn slow_rates_keep_their_digits() {
-        assert_eq!([0.0, 0.5, 1.666, 45_315.2].map(per_second), ["0/s", "0.500/s", "1.67/s", "45,315/s"]);
+        assert_eq!(
+            [0.0, 0.5, 1.666, 45_315.2].map(per_second),
+            ["0/s", "0.500/s", "1.67/s", "45,315/s"]
+        );
     }
 }

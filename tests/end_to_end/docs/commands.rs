@@ -6,38 +6,60 @@ use clap::{Arg, Command, CommandFactory};
 use crawlmark::cli::Cli;
 
 /// Opening of each page.
-const GENERATED: &str =
-    "<!-- Generated from the program: UPDATE_DOCS=1 cargo test -p crawlmark --test end_to_end docs:: -->\n\n";
+const GENERATED: &str = "<!-- Generated from the program: UPDATE_DOCS=1 cargo test -p crawlmark --test end_to_end docs:: -->\n\n";
 
 /// Path below the reference and text of each page.
 pub(super) fn pages() -> Vec<(String, String)> {
     let mut command = Cli::command().term_width(100);
     command.build();
-    let shown: Vec<_> =
-        command.get_subcommands().filter(|sub| sub.get_name() != "help" && !sub.is_hide_set()).cloned().collect();
-    let mut index = format!("{GENERATED}# Commands and flags\n\n| command | what it does |\n|---|---|\n");
+    let shown: Vec<_> = command
+        .get_subcommands()
+        .filter(|sub| sub.get_name() != "help" && !sub.is_hide_set())
+        .cloned()
+        .collect();
+    let mut index =
+        format!("{GENERATED}# Commands and flags\n\n| command | what it does |\n|---|---|\n");
     for sub in &shown {
         let about = sub.get_about().map(ToString::to_string).unwrap_or_default();
-        let _ = writeln!(index, "| [`crawlmark {0}`](commands/{0}.md) | {1} |", sub.get_name(), prose(&about));
+        let _ = writeln!(
+            index,
+            "| [`crawlmark {0}`](commands/{0}.md) | {1} |",
+            sub.get_name(),
+            prose(&about)
+        );
     }
     index.push_str("\nFlags of every command:\n\n");
     for arg in command.get_arguments().filter(|arg| !arg.is_hide_set()) {
         index.push_str(&argument(arg));
     }
     index.push_str("\nThe exit codes have [a page of their own](exit-codes.md).\n");
-    let pages = shown.into_iter().map(|sub| (format!("commands/{}.md", sub.get_name()), page(sub)));
-    std::iter::once(("commands.md".to_owned(), index)).chain(pages).collect()
+    let pages = shown
+        .into_iter()
+        .map(|sub| (format!("commands/{}.md", sub.get_name()), page(sub)));
+    std::iter::once(("commands.md".to_owned(), index))
+        .chain(pages)
+        .collect()
 }
 
 fn page(mut command: Command) -> String {
-    let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+    let about = command
+        .get_about()
+        .map(ToString::to_string)
+        .unwrap_or_default();
     let usage = command.render_usage().to_string();
-    let usage = usage.trim_start_matches("Usage: ").replace("\n       ", "\n");
-    let mut text =
-        format!("{GENERATED}# crawlmark {}\n\n{}.\n\n```text\n{usage}\n```\n", command.get_name(), prose(&about));
+    let usage = usage
+        .trim_start_matches("Usage: ")
+        .replace("\n       ", "\n");
+    let mut text = format!(
+        "{GENERATED}# crawlmark {}\n\n{}.\n\n```text\n{usage}\n```\n",
+        command.get_name(),
+        prose(&about)
+    );
     let own: Vec<&Arg> = command
         .get_arguments()
-        .filter(|arg| !arg.is_hide_set() && !["help", "version", "color"].contains(&arg.get_id().as_str()))
+        .filter(|arg| {
+            !arg.is_hide_set() && !["help", "version", "color"].contains(&arg.get_id().as_str())
+        })
         .collect();
     let mut headings: Vec<&str> = Vec::new();
     for arg in &own {
@@ -48,7 +70,9 @@ fn page(mut command: Command) -> String {
     }
     for name in headings {
         let _ = writeln!(text, "\n## {name}\n");
-        own.iter().filter(|arg| heading(arg) == name).for_each(|arg| text.push_str(&argument(arg)));
+        own.iter()
+            .filter(|arg| heading(arg) == name)
+            .for_each(|arg| text.push_str(&argument(arg)));
     }
     if let Some(after) = command.get_after_help() {
         text.push_str(&after_help(&after.to_string()));
@@ -68,11 +92,21 @@ fn heading(arg: &Arg) -> &str {
 fn argument(arg: &Arg) -> String {
     let values = arg.get_value_names().unwrap_or_default();
     let value = if arg.get_action().takes_values() {
-        format!("<{}>", values.iter().map(AsRef::as_ref).collect::<Vec<&str>>().join("> <"))
+        format!(
+            "<{}>",
+            values
+                .iter()
+                .map(AsRef::as_ref)
+                .collect::<Vec<&str>>()
+                .join("> <")
+        )
     } else {
         String::new()
     };
-    let is_optional = arg.get_num_args().is_some_and(|number| number.min_values() == 0) && !value.is_empty();
+    let is_optional = arg
+        .get_num_args()
+        .is_some_and(|number| number.min_values() == 0)
+        && !value.is_empty();
     let value = match (arg.is_positional(), is_optional) {
         (true, _) => format!("[{}]", value.trim_matches(['<', '>'])),
         (false, true) => format!("[={value}]"),
@@ -85,18 +119,34 @@ fn argument(arg: &Arg) -> String {
         (None, None) => format!("`{value}`"),
         (short, long) => short.into_iter().chain(long).collect::<Vec<_>>().join(", "),
     };
-    let help = arg.get_long_help().or(arg.get_help()).map(ToString::to_string).unwrap_or_default();
+    let help = arg
+        .get_long_help()
+        .or(arg.get_help())
+        .map(ToString::to_string)
+        .unwrap_or_default();
     let mut notes = Vec::new();
-    let default: Vec<_> = arg.get_default_values().iter().map(|value| value.to_string_lossy()).collect();
+    let default: Vec<_> = arg
+        .get_default_values()
+        .iter()
+        .map(|value| value.to_string_lossy())
+        .collect();
     if !default.is_empty() && !arg.is_hide_default_value_set() && arg.get_action().takes_values() {
         notes.push(format!("Default: `{}`.", default.join(" ")));
     }
-    let aliases: Vec<_> =
-        arg.get_visible_aliases().unwrap_or_default().iter().map(|alias| format!("`--{alias}`")).collect();
+    let aliases: Vec<_> = arg
+        .get_visible_aliases()
+        .unwrap_or_default()
+        .iter()
+        .map(|alias| format!("`--{alias}`"))
+        .collect();
     if !aliases.is_empty() {
         notes.push(format!("Alias: {}.", aliases.join(", ")));
     }
-    let notes = if notes.is_empty() { String::new() } else { format!("{}\n\n", notes.join(" ")) };
+    let notes = if notes.is_empty() {
+        String::new()
+    } else {
+        format!("{}\n\n", notes.join(" "))
+    };
     format!("### {names}\n\n{}{notes}", paragraphs(&help))
 }
 
@@ -131,10 +181,23 @@ fn paragraphs(help: &str) -> String {
 
 /// A block without its common indentation; of shell if it begins with a command.
 fn fenced(lines: &[&str]) -> String {
-    let indent = lines.iter().map(|line| line.len() - line.trim_start().len()).min().unwrap_or_default();
-    let lines: Vec<&str> = lines.iter().map(|line| line.get(indent..).unwrap_or_default()).collect();
-    let is_shell = ["crawlmark ", "curl ", "duckdb ", "CRAWLMARK_"].iter().any(|name| lines[0].starts_with(name));
-    format!("```{}\n{}\n```\n\n", if is_shell { "sh" } else { "text" }, lines.join("\n"))
+    let indent = lines
+        .iter()
+        .map(|line| line.len() - line.trim_start().len())
+        .min()
+        .unwrap_or_default();
+    let lines: Vec<&str> = lines
+        .iter()
+        .map(|line| line.get(indent..).unwrap_or_default())
+        .collect();
+    let is_shell = ["crawlmark ", "curl ", "duckdb ", "CRAWLMARK_"]
+        .iter()
+        .any(|name| lines[0].starts_with(name));
+    format!(
+        "```{}\n{}\n```\n\n",
+        if is_shell { "sh" } else { "text" },
+        lines.join("\n")
+    )
 }
 
 /// Explanations and examples after the flags.
@@ -165,8 +228,13 @@ fn after_help(help: &str) -> String {
 
 /// Text with flags and names as code, so that Markdown changes nothing in it.
 fn prose(text: &str) -> String {
-    let parts =
-        text.split('`').enumerate().map(|(at, part)| if at % 2 == 1 { format!("`{part}`") } else { marked(part) });
+    let parts = text.split('`').enumerate().map(|(at, part)| {
+        if at % 2 == 1 {
+            format!("`{part}`")
+        } else {
+            marked(part)
+        }
+    });
     parts.collect()
 }
 
@@ -194,8 +262,9 @@ fn without_stops(word: &str) -> &str {
 /// A word or a quotation, as code if it is one.
 fn piece(word: &str) -> String {
     let letters = without_stops(word).trim_start_matches('(');
-    let is_short =
-        letters.len() == 2 && letters.starts_with('-') && letters.ends_with(|c: char| c.is_ascii_alphabetic());
+    let is_short = letters.len() == 2
+        && letters.starts_with('-')
+        && letters.ends_with(|c: char| c.is_ascii_alphabetic());
     let has_signs = letters.contains(['_', '{', '<', '*', '|', '=']) && letters.len() > 1;
     let start = word.len() - word.trim_start_matches('(').len();
     let end = without_stops(word).len();

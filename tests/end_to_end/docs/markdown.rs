@@ -1,5 +1,8 @@
 //! Markdown as far as the documents use it: fenced blocks, headings, links.
-#![expect(clippy::unwrap_used, reason = "a test whose document cannot be read is over")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test whose document cannot be read is over"
+)]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -40,7 +43,11 @@ impl Page {
             if let Some(info) = text.trim_start().strip_prefix("```") {
                 is_open = !is_open;
                 if is_open {
-                    blocks.push(Block { line, info: info.trim().to_owned(), text: String::new() });
+                    blocks.push(Block {
+                        line,
+                        info: info.trim().to_owned(),
+                        text: String::new(),
+                    });
                 }
             } else if is_open {
                 let block = blocks.last_mut().unwrap();
@@ -51,15 +58,29 @@ impl Page {
             }
         }
         assert!(!is_open, "{}: a block is not closed", path.display());
-        Self { path, blocks, prose }
+        Self {
+            path,
+            blocks,
+            prose,
+        }
     }
 
     /// Targets of links and pictures.
     pub(super) fn links(&self) -> impl Iterator<Item = String> {
-        let prose = self.prose.iter().map(|line| without_code(line)).collect::<Vec<_>>();
+        let prose = self
+            .prose
+            .iter()
+            .map(|line| without_code(line))
+            .collect::<Vec<_>>();
         let targets = prose.into_iter().flat_map(|line| {
-            let parts = line.split("](").skip(1).filter_map(|part| Some(part.split_once(')')?.0.to_owned()));
-            let pictures = line.split("src=\"").skip(1).filter_map(|part| Some(part.split_once('"')?.0.to_owned()));
+            let parts = line
+                .split("](")
+                .skip(1)
+                .filter_map(|part| Some(part.split_once(')')?.0.to_owned()));
+            let pictures = line
+                .split("src=\"")
+                .skip(1)
+                .filter_map(|part| Some(part.split_once('"')?.0.to_owned()));
             parts.chain(pictures).collect::<Vec<_>>()
         });
         targets.filter(|target| !target.is_empty())
@@ -72,12 +93,20 @@ impl Page {
             c if c.is_alphanumeric() || c == '_' || c == '-' => Some(c.to_ascii_lowercase()),
             _ => None,
         };
-        let headings = self.prose.iter().filter(|line| line.starts_with('#')).map(|line| line.trim_start_matches('#'));
+        let headings = self
+            .prose
+            .iter()
+            .filter(|line| line.starts_with('#'))
+            .map(|line| line.trim_start_matches('#'));
         let (mut anchors, mut seen) = (BTreeSet::new(), BTreeMap::<String, u32>::new());
         for heading in headings {
             let slug: String = heading.trim().chars().filter_map(slug).collect();
             let before = seen.entry(slug.clone()).or_default();
-            anchors.insert(if *before == 0 { slug } else { format!("{slug}-{before}") });
+            anchors.insert(if *before == 0 {
+                slug
+            } else {
+                format!("{slug}-{before}")
+            });
             *before += 1;
         }
         anchors
@@ -86,5 +115,8 @@ impl Page {
 
 /// A line without its code spans, in which brackets are no links.
 fn without_code(line: &str) -> String {
-    line.split('`').enumerate().map(|(at, part)| if at % 2 == 0 { part } else { "`" }).collect()
+    line.split('`')
+        .enumerate()
+        .map(|(at, part)| if at % 2 == 0 { part } else { "`" })
+        .collect()
 }

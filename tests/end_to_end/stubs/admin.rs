@@ -1,6 +1,10 @@
-//! WireMock's admin routes over several processes: whatever one of them was told, all of them do, from the
-//! acknowledgement on.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test whose client cannot go on is over")]
+//! WireMock's admin routes over several processes: whatever one of them was told, all of them do,
+//! from the acknowledgement on.
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test whose client cannot go on is over"
+)]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -25,7 +29,9 @@ impl Everyone {
             let mut client = Client::connect(target);
             // Answered, it is accepted, and its socket has an owner.
             assert_eq!(client.admin("GET /health", "").status, 200);
-            found.entry(server_of(&client, target, &processes)).or_insert(client);
+            found
+                .entry(server_of(&client, target, &processes))
+                .or_insert(client);
             (found.len() == processes.len()).then_some(())
         });
         Self(found.into_values().collect())
@@ -44,14 +50,22 @@ impl Everyone {
     #[track_caller]
     fn assert_all(&mut self, path: &str, status: u16, body: &str) {
         let count = self.0.len();
-        assert_eq!(self.get(path), vec![(status, body.to_owned()); count], "{path}");
+        assert_eq!(
+            self.get(path),
+            vec![(status, body.to_owned()); count],
+            "{path}"
+        );
     }
 
     /// Asks one process, another each time, and returns what it says.
     #[track_caller]
     fn admin(&mut self, order: &str, body: &Value) -> (u16, Value) {
         self.0.rotate_left(1);
-        let body = if body.is_null() { String::new() } else { body.to_string() };
+        let body = if body.is_null() {
+            String::new()
+        } else {
+            body.to_string()
+        };
         let answer = self.0.first_mut().unwrap().admin(order, &body);
         (answer.status, answer.json())
     }
@@ -68,17 +82,29 @@ impl Everyone {
 
 /// The process at the other end of a connection: the one that has its socket.
 fn server_of(client: &Client, target: &Target, processes: &[i32]) -> i32 {
-    let port = |address: &str| address.rsplit_once(':').and_then(|(_, port)| u16::from_str_radix(port, 16).ok());
-    let wanted = (target.address().rsplit_once(':').unwrap().1.parse().ok(), Some(client.port()));
+    let port = |address: &str| {
+        address
+            .rsplit_once(':')
+            .and_then(|(_, port)| u16::from_str_radix(port, 16).ok())
+    };
+    let wanted = (
+        target.address().rsplit_once(':').unwrap().1.parse().ok(),
+        Some(client.port()),
+    );
     let table = fs::read_to_string("/proc/net/tcp").unwrap();
     let inode = table.lines().find_map(|line| {
         let fields: Vec<&str> = line.split_whitespace().collect();
         ((port(fields[1]), port(fields[2])) == wanted).then(|| fields[9].to_owned())
     });
-    let socket = format!("socket:[{}]", inode.unwrap_or_else(|| panic!("{wanted:?} is not in {table}")));
+    let socket = format!(
+        "socket:[{}]",
+        inode.unwrap_or_else(|| panic!("{wanted:?} is not in {table}"))
+    );
     let has_it = |pid: &&i32| {
         let files = fs::read_dir(format!("/proc/{pid}/fd")).unwrap();
-        files.filter_map(|file| fs::read_link(file.ok()?.path()).ok()).any(|link| link.as_os_str() == socket.as_str())
+        files
+            .filter_map(|file| fs::read_link(file.ok()?.path()).ok())
+            .any(|link| link.as_os_str() == socket.as_str())
     };
     *processes.iter().find(has_it).unwrap()
 }
@@ -102,7 +128,10 @@ fn every_process_does_what_any_of_them_was_told() {
         assert_eq!(all.admin(&format!("PUT {one}"), &stub(&second)).0, 200);
         all.assert_all("/a", 200, &second);
         all.assert_all_say("GET /mappings", "/meta/total", &json!(2));
-        assert_eq!(all.admin(&format!("DELETE {one}"), &Value::Null), (200, json!({})));
+        assert_eq!(
+            all.admin(&format!("DELETE {one}"), &Value::Null),
+            (200, json!({}))
+        );
         all.assert_all("/a", 404, "Request was not matched\n");
         assert_eq!(all.admin(&format!("DELETE {one}"), &Value::Null).0, 404);
     }
@@ -127,19 +156,35 @@ fn stubs_added_at_the_same_moment_all_get_there() {
             let stub = json!({"name": name, "request": {"url": format!("/{name}")}, "response": {"body": name}});
             let answer = client.admin("POST /mappings", &stub.to_string());
             let said = answer.json();
-            assert_eq!((answer.status, &said["name"]), (201, &json!(name)), "{said}");
+            assert_eq!(
+                (answer.status, &said["name"]),
+                (201, &json!(name)),
+                "{said}"
+            );
             said["id"].as_str().unwrap().to_owned()
         };
         (0..EACH).map(add).collect::<Vec<String>>()
     };
     let ids: BTreeSet<String> = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..THREADS).map(|thread| scope.spawn(move || add(thread))).collect();
-        threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+        let threads: Vec<_> = (0..THREADS)
+            .map(|thread| scope.spawn(move || add(thread)))
+            .collect();
+        threads
+            .into_iter()
+            .flat_map(|thread| thread.join().unwrap())
+            .collect()
     });
     assert_eq!(ids.len(), THREADS * EACH, "each has an id of its own");
     all.assert_all_say("GET /mappings", "/meta/total", &json!(THREADS * EACH));
-    let lists: Vec<Value> = all.0.iter_mut().map(|client| client.admin("GET /mappings", "").json()).collect();
-    assert!(lists.windows(2).all(|pair| pair[0] == pair[1]), "all list the same in the same order");
+    let lists: Vec<Value> = all
+        .0
+        .iter_mut()
+        .map(|client| client.admin("GET /mappings", "").json())
+        .collect();
+    assert!(
+        lists.windows(2).all(|pair| pair[0] == pair[1]),
+        "all list the same in the same order"
+    );
     for thread in 0..THREADS {
         let name = format!("{thread}-{}", EACH - 1);
         all.assert_all(&format!("/{name}"), 200, &name);
@@ -151,7 +196,13 @@ fn a_scenario_moves_once_however_many_ask_at_once() {
     const STATES: usize = 400;
     for processes in [1, 2, 4] {
         let step = |state: usize| {
-            let name = |state: usize| if state == 0 { "Started".to_owned() } else { format!("s{state}") };
+            let name = |state: usize| {
+                if state == 0 {
+                    "Started".to_owned()
+                } else {
+                    format!("s{state}")
+                }
+            };
             json!({
                 "scenarioName": "walk", "requiredScenarioState": name(state), "newScenarioState": name(state + 1),
                 "request": {"url": "/walk"}, "response": {"body": state.to_string()},
@@ -161,21 +212,37 @@ fn a_scenario_moves_once_however_many_ask_at_once() {
         let target = Target::start(&flags(&root, &format!("--processes {processes}")));
         let ask = || {
             let mut client = Client::connect(&target);
-            let bodies = (0..STATES / 8).map(|_| client.get("/walk", "").text().parse::<usize>().unwrap());
+            let bodies =
+                (0..STATES / 8).map(|_| client.get("/walk", "").text().parse::<usize>().unwrap());
             bodies.collect::<Vec<_>>()
         };
         let mut seen: Vec<usize> = std::thread::scope(|scope| {
             let clients: Vec<_> = (0..8).map(|_| scope.spawn(ask)).collect();
-            clients.into_iter().flat_map(|client| client.join().unwrap()).collect()
+            clients
+                .into_iter()
+                .flat_map(|client| client.join().unwrap())
+                .collect()
         });
         seen.sort_unstable();
-        assert_eq!(seen, (0..STATES).collect::<Vec<_>>(), "each state once, with {processes}");
+        assert_eq!(
+            seen,
+            (0..STATES).collect::<Vec<_>>(),
+            "each state once, with {processes}"
+        );
         let mut all = Everyone::connect(&target);
         all.assert_all("/walk", 404, "Request was not matched\n");
-        all.assert_all_say("GET /scenarios", "/scenarios/0/state", &json!(format!("s{STATES}")));
+        all.assert_all_say(
+            "GET /scenarios",
+            "/scenarios/0/state",
+            &json!(format!("s{STATES}")),
+        );
         assert_eq!(all.admin("POST /scenarios/reset", &Value::Null).0, 200);
         all.assert_all_say("GET /scenarios", "/scenarios/0/state", &json!("Started"));
-        assert_eq!(all.admin("PUT /scenarios/walk/state", &json!({"state": "s7"})).0, 200);
+        assert_eq!(
+            all.admin("PUT /scenarios/walk/state", &json!({"state": "s7"}))
+                .0,
+            200
+        );
         assert_eq!(all.get("/walk")[0], (200, "7".to_owned()));
         let books = target.stop();
         assert_eq!(books["stub_answers"], json!(STATES + processes));
@@ -193,27 +260,57 @@ fn settings_delay_every_process_until_they_are_reset() {
     let holds = |all: &mut Everyone, path: &str| -> Vec<u64> {
         let held = |client: &mut Client| {
             let answer = client.get(path, "");
-            let hold = answer.headers.get("x-mock-hold-us").map_or(0, |us| us.parse().unwrap());
-            assert!(hold == 0 || answer.number("x-mock-held-us") >= hold, "{answer:?}");
+            let hold = answer
+                .headers
+                .get("x-mock-hold-us")
+                .map_or(0, |us| us.parse().unwrap());
+            assert!(
+                hold == 0 || answer.number("x-mock-held-us") >= hold,
+                "{answer:?}"
+            );
             hold
         };
         all.0.iter_mut().map(held).collect()
     };
     assert_eq!(holds(&mut all, "/plain"), [0, 0]);
-    assert_eq!(all.admin("POST /settings", &json!({"fixedDelay": 5})).0, 200);
+    assert_eq!(
+        all.admin("POST /settings", &json!({"fixedDelay": 5})).0,
+        200
+    );
     // Asked before anything else, so that the answer itself has to look.
     all.assert_all_say("GET /settings", "/settings/fixedDelay", &json!(5));
-    assert_eq!((holds(&mut all, "/plain"), holds(&mut all, "/own")), (vec![5000; 2], vec![3000; 2]));
+    assert_eq!(
+        (holds(&mut all, "/plain"), holds(&mut all, "/own")),
+        (vec![5000; 2], vec![3000; 2])
+    );
     let uniform = json!({"type": "uniform", "lower": 7, "upper": 7});
-    assert_eq!(all.admin("PUT /settings", &json!({"delayDistribution": uniform})).0, 200);
-    all.assert_all_say("GET /settings", "/settings", &json!({"delayDistribution": uniform}));
-    assert_eq!((holds(&mut all, "/plain"), holds(&mut all, "/own")), (vec![7000; 2], vec![10_000; 2]));
-    assert_eq!(all.admin("POST /settings", &json!({"fixedDelay": 3_600_001})).0, 422);
+    assert_eq!(
+        all.admin("PUT /settings", &json!({"delayDistribution": uniform}))
+            .0,
+        200
+    );
+    all.assert_all_say(
+        "GET /settings",
+        "/settings",
+        &json!({"delayDistribution": uniform}),
+    );
+    assert_eq!(
+        (holds(&mut all, "/plain"), holds(&mut all, "/own")),
+        (vec![7000; 2], vec![10_000; 2])
+    );
+    assert_eq!(
+        all.admin("POST /settings", &json!({"fixedDelay": 3_600_001}))
+            .0,
+        422
+    );
     assert_eq!(all.admin("POST /reset", &Value::Null).0, 200);
     all.assert_all_say("GET /settings", "/settings", &json!({}));
     assert_eq!(holds(&mut all, "/plain"), [0, 0]);
     let books = target.books();
-    assert_eq!((&books["held_us"]["count"], &books["held_us"]["sum_us"]), (&json!(8), &json!(50_000)));
+    assert_eq!(
+        (&books["held_us"]["count"], &books["held_us"]["sum_us"]),
+        (&json!(8), &json!(50_000))
+    );
 }
 
 #[test]
@@ -228,24 +325,55 @@ fn the_journal_counts_what_all_processes_were_asked() {
     for (pattern, count) in [
         (json!({}), 24),
         (json!({"method": "GET", "urlPath": "/a/3"}), 4),
-        (json!({"urlPathPattern": "/a/[0-2]", "queryParameters": {"q": {"equalTo": "x"}}}), 12),
-        (json!({"urlPathPattern": "/a/[0-2]", "queryParameters": {"q": {"absent": true}}}), 0),
-        (json!({"headers": {"Host": {"equalTo": "t"}}, "url": "/b"}), 4),
+        (
+            json!({"urlPathPattern": "/a/[0-2]", "queryParameters": {"q": {"equalTo": "x"}}}),
+            12,
+        ),
+        (
+            json!({"urlPathPattern": "/a/[0-2]", "queryParameters": {"q": {"absent": true}}}),
+            0,
+        ),
+        (
+            json!({"headers": {"Host": {"equalTo": "t"}}, "url": "/b"}),
+            4,
+        ),
     ] {
         let expected = json!({"count": count, "requestJournalDisabled": false});
-        assert_eq!(all.admin("POST /requests/count", &pattern), (200, expected), "{pattern}");
+        assert_eq!(
+            all.admin("POST /requests/count", &pattern),
+            (200, expected),
+            "{pattern}"
+        );
     }
-    assert_eq!(all.admin("POST /requests/find", &json!({"url": "/b"})).1["requests"][3]["url"], "/b");
+    assert_eq!(
+        all.admin("POST /requests/find", &json!({"url": "/b"})).1["requests"][3]["url"],
+        "/b"
+    );
     all.assert_all_say("GET /requests?limit=2", "/meta/total", &json!(24));
-    all.assert_all_say("GET /requests?limit=1", "/requests/0/wasMatched", &json!(false));
-    all.assert_all_say("GET /requests?limit=1&offset=4", "/requests/0/response/status", &json!(200));
+    all.assert_all_say(
+        "GET /requests?limit=1",
+        "/requests/0/wasMatched",
+        &json!(false),
+    );
+    all.assert_all_say(
+        "GET /requests?limit=1&offset=4",
+        "/requests/0/response/status",
+        &json!(200),
+    );
     all.assert_all_say("GET /requests/unmatched", "/requests/3/url", &json!("/b"));
-    assert_eq!(all.admin("POST /requests/count", &json!({"urll": "/"})).0, 422);
+    assert_eq!(
+        all.admin("POST /requests/count", &json!({"urll": "/"})).0,
+        422
+    );
     assert_eq!(all.admin("DELETE /requests", &Value::Null).0, 200);
     all.assert_all_say("GET /requests", "/meta/total", &json!(0));
     let books = target.stop();
     assert_eq!(
-        (&books["stub_answers"], &books["unmatched"], &books["journal_missed"]),
+        (
+            &books["stub_answers"],
+            &books["unmatched"],
+            &books["journal_missed"]
+        ),
         (&20.into(), &4.into(), &0.into())
     );
 
@@ -262,17 +390,34 @@ fn what_is_wrong_is_said_in_the_shape_that_clients_of_wiremock_read() {
     let target = Target::start(&flags(&stubs(&json!([])), "--processes 2"));
     let mut all = Everyone::connect(&target);
     let id = "6f9a3c1e-0000-4000-8000-000000000001";
-    let (status, said) = all.admin("POST /mappings", &json!({"id": "no id", "response": {"status": "x"}}));
-    let places: Vec<&Value> =
-        said["errors"].as_array().unwrap().iter().map(|error| &error["source"]["pointer"]).collect();
-    assert_eq!((status, places), (422, vec![&json!("/id"), &json!("/response/status")]), "{said}");
+    let (status, said) = all.admin(
+        "POST /mappings",
+        &json!({"id": "no id", "response": {"status": "x"}}),
+    );
+    let places: Vec<&Value> = said["errors"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|error| &error["source"]["pointer"])
+        .collect();
+    assert_eq!(
+        (status, places),
+        (422, vec![&json!("/id"), &json!("/response/status")]),
+        "{said}"
+    );
     assert_eq!(said["errors"][0]["title"], "Error parsing JSON");
     assert_eq!(all.admin("POST /mappings", &json!({ "id": id })).0, 201);
     let (status, said) = all.admin("POST /mappings", &json!({ "id": id }));
     assert_eq!((status, &said["errors"][0]["code"]), (422, &json!(109)));
     assert_eq!(all.admin("GET /mappings/x", &Value::Null).0, 400);
     // Comments and single quotes, as in mapping files.
-    let answer = all.0[0].admin("POST /mappings", "{'request': {'url': '/q'} /* any method */}");
-    assert_eq!((answer.status, answer.json()["request"]["url"].clone()), (201, json!("/q")));
+    let answer = all.0[0].admin(
+        "POST /mappings",
+        "{'request': {'url': '/q'} /* any method */}",
+    );
+    assert_eq!(
+        (answer.status, answer.json()["request"]["url"].clone()),
+        (201, json!("/q"))
+    );
     all.assert_all("/q", 200, "");
 }

@@ -39,7 +39,14 @@ impl SimulatedTarget {
     /// One that answers without a stall.
     fn new(clock: Clock, answers: Answers) -> Self {
         let (attempts, performed, sent) = (RefCell::default(), Rc::default(), Rc::default());
-        Self { clock, answers, attempts, stall: None, performed, sent }
+        Self {
+            clock,
+            answers,
+            attempts,
+            stall: None,
+            performed,
+            sent,
+        }
     }
 }
 
@@ -53,15 +60,33 @@ const RECEIVED: u64 = 7;
 const OPENED_NS: u64 = 70;
 
 impl Workload for SimulatedTarget {
-    async fn perform(&self, id: u64, flight: &Flight, clear_to_send: impl AsyncFn() -> Nanos) -> Attempt {
+    async fn perform(
+        &self,
+        id: u64,
+        flight: &Flight,
+        clear_to_send: impl AsyncFn() -> Nanos,
+    ) -> Attempt {
         flight.opened(OPENED_NS);
         let sent = clear_to_send().await;
-        flight.note(InFlight { sent, first_byte: None, bytes_sent: SENT, bytes_received: RECEIVED });
+        flight.note(InFlight {
+            sent,
+            first_byte: None,
+            bytes_sent: SENT,
+            bytes_received: RECEIVED,
+        });
         self.sent.borrow_mut().push(sent);
-        let until = self.stall.filter(|(from, to)| (*from..*to).contains(&sent)).map_or(sent, |(_, to)| to);
+        let until = self
+            .stall
+            .filter(|(from, to)| (*from..*to).contains(&sent))
+            .map_or(sent, |(_, to)| to);
         tokio::time::sleep_until(self.clock.instant(until.plus(MS))).await;
         self.performed.set(self.performed.get() + id);
-        let before = *self.attempts.borrow_mut().entry(id).and_modify(|n| *n += 1).or_insert(0);
+        let before = *self
+            .attempts
+            .borrow_mut()
+            .entry(id)
+            .and_modify(|n| *n += 1)
+            .or_insert(0);
         let (outcome, advice) = (self.answers)(id, before, sent);
         Attempt {
             sent: Some(sent),
@@ -78,7 +103,11 @@ impl Workload for SimulatedTarget {
 
 fn virtual_time() -> LocalRuntime {
     let mut builder = Builder::new_current_thread();
-    builder.enable_time().start_paused(true).build_local(LocalOptions::default()).unwrap()
+    builder
+        .enable_time()
+        .start_paused(true)
+        .build_local(LocalOptions::default())
+        .unwrap()
 }
 
 fn shard(ids: u64, connections: u32, budget: Option<Budget>) -> ShardPlan {
@@ -112,13 +141,23 @@ impl Ran {
 
 /// Runs a shard until `ends`, in virtual time. Returns it and the sum of the IDs it performed.
 fn run(plan: &ShardPlan, stall: Option<(Nanos, Nanos)>, ends: Duration) -> (Ran, u64) {
-    run_against(plan, stall, ends, |_, _, _| (Outcome::Ok, Advice::default()))
+    run_against(plan, stall, ends, |_, _, _| {
+        (Outcome::Ok, Advice::default())
+    })
 }
 
-fn run_against(plan: &ShardPlan, stall: Option<(Nanos, Nanos)>, ends: Duration, answers: Answers) -> (Ran, u64) {
+fn run_against(
+    plan: &ShardPlan,
+    stall: Option<(Nanos, Nanos)>,
+    ends: Duration,
+    answers: Answers,
+) -> (Ran, u64) {
     virtual_time().block_on(async {
         let clock = Clock::start();
-        let target = SimulatedTarget { stall, ..SimulatedTarget::new(clock, answers) };
+        let target = SimulatedTarget {
+            stall,
+            ..SimulatedTarget::new(clock, answers)
+        };
         let (performed, sent) = (Rc::clone(&target.performed), Rc::clone(&target.sent));
         let engine = Engine::new(target, plan, clock, clock.now());
         let mut run = std::pin::pin!(Rc::clone(&engine).run(Alarm::runtime(clock)));
@@ -144,15 +183,31 @@ fn run_against(plan: &ShardPlan, stall: Option<(Nanos, Nanos)>, ends: Duration, 
             () = &mut run => {}
             () = async { loop { until_idle().await } } => {}
         }
-        (Ran { engine, sent: sent.take(), ended: clock.now() }, performed.get())
+        (
+            Ran {
+                engine,
+                sent: sent.take(),
+                ended: clock.now(),
+            },
+            performed.get(),
+        )
     })
 }
 
 #[test]
 fn a_budget_is_used_whole_and_never_exceeded() {
     // 100/s, burst 10, 10 s, greedy: 10 + 1,000, and the first cell beyond the end must not go.
-    let budget = Budget { interval_ns: 10_000_000, burst: 10, at_start: 10, phase_ns: 0 };
-    let (engine, _) = run(&shard(1 << 40, 64, Some(budget)), None, Duration::from_secs(10));
+    let budget = Budget {
+        interval_ns: 10_000_000,
+        burst: 10,
+        at_start: 10,
+        phase_ns: 0,
+    };
+    let (engine, _) = run(
+        &shard(1 << 40, 64, Some(budget)),
+        None,
+        Duration::from_secs(10),
+    );
     let attempts = engine.totals(|stats, _, _| stats.counters.requests.attempts);
     assert!((1_009..=1_010).contains(&attempts), "{attempts}");
     let used = engine.gate().budget_uses()[0].1;
@@ -164,25 +219,46 @@ fn shards_share_a_budget_as_one_limiter_would() {
     for shards in [1, 2, 3, 7] {
         let mut whole = plan();
         (whole.shards, whole.connections, whole.ids.end) = (shards, 64, 1 << 40);
-        (whole.rate, whole.burst, whole.at_start) = (Some(Rate { permits: 100, period_ns: 1_000_000_000 }), 10, 10);
+        (whole.rate, whole.burst, whole.at_start) = (
+            Some(Rate {
+                permits: 100,
+                period_ns: 1_000_000_000,
+            }),
+            10,
+            10,
+        );
         let attempts = |plan: &ShardPlan| {
-            run(plan, None, Duration::from_secs(10)).0.totals(|stats, _, _| stats.counters.requests.attempts)
+            run(plan, None, Duration::from_secs(10))
+                .0
+                .totals(|stats, _, _| stats.counters.requests.attempts)
         };
         let all: u64 = whole.split(&[]).iter().map(attempts).sum();
-        assert!(all.abs_diff(1_010) <= u64::from(shards), "{shards} shards: {all}");
+        assert!(
+            all.abs_diff(1_010) <= u64::from(shards),
+            "{shards} shards: {all}"
+        );
     }
 }
 
 #[test]
 fn a_closed_loop_hides_a_stall_from_all_but_its_lanes() {
     let at = |ms: u64| Nanos(ms * 1_000_000);
-    let (engine, _) = run(&shard(1 << 40, 10, None), Some((at(10_000), at(11_000))), Duration::from_secs(30));
+    let (engine, _) = run(
+        &shard(1 << 40, 10, None),
+        Some((at(10_000), at(11_000))),
+        Duration::from_secs(30),
+    );
     engine.totals(|stats, peak, _| {
         let service = stats.timing(Series::ServiceOk).unwrap();
         let histogram = service.histogram();
-        let slow = histogram.iter_recorded().filter(|step| step.value_iterated_to() > 100_000_000);
+        let slow = histogram
+            .iter_recorded()
+            .filter(|step| step.value_iterated_to() > 100_000_000);
         assert_eq!(slow.map(|step| step.count_at_value()).sum::<u64>(), 10);
-        assert_eq!(service.percentile(0.999), crate::stats::Percentile::Exact(1_000_447));
+        assert_eq!(
+            service.percentile(0.999),
+            crate::stats::Percentile::Exact(1_000_447)
+        );
         assert_eq!(peak, 10);
     });
 }
@@ -190,7 +266,15 @@ fn a_closed_loop_hides_a_stall_from_all_but_its_lanes() {
 #[test]
 fn every_id_is_performed_once_and_the_rest_of_the_lanes_end() {
     for (ids, lanes) in [(0, 3), (1, 3), (1_000, 3), (1_000, 64)] {
-        for budget in [None, Some(Budget { interval_ns: 500_000, burst: 1, at_start: 1, phase_ns: 7 })] {
+        for budget in [
+            None,
+            Some(Budget {
+                interval_ns: 500_000,
+                burst: 1,
+                at_start: 1,
+                phase_ns: 7,
+            }),
+        ] {
             let (engine, sum) = run(&shard(ids, lanes, budget), None, Duration::from_secs(100));
             assert_eq!(sum, (0..ids).sum::<u64>(), "{ids} IDs, {lanes} lanes");
             assert_eq!(engine.totals(|stats, _, _| stats.counters.items.ok), ids);
@@ -206,30 +290,64 @@ fn every_id_is_performed_once_and_the_rest_of_the_lanes_end() {
 
 #[test]
 fn closing_wakes_lanes_that_wait_for_a_far_away_budget() {
-    let budget = Budget { interval_ns: 3_600_000_000_000, burst: 1, at_start: 1, phase_ns: 0 };
+    let budget = Budget {
+        interval_ns: 3_600_000_000_000,
+        burst: 1,
+        at_start: 1,
+        phase_ns: 0,
+    };
     let (engine, _) = run(&shard(100, 4, Some(budget)), None, Duration::from_secs(1));
     let progress = engine.progress();
-    assert_eq!((progress.counters.items.ok, progress.remaining, progress.in_flight), (1, 99, 0));
+    assert_eq!(
+        (
+            progress.counters.items.ok,
+            progress.remaining,
+            progress.in_flight
+        ),
+        (1, 99, 0)
+    );
     // Virtual time would have jumped to the far-away moment if anybody had waited for it.
-    assert!(engine.ran_for() < Duration::from_secs(2), "{:?}", engine.ran_for());
+    assert!(
+        engine.ran_for() < Duration::from_secs(2),
+        "{:?}",
+        engine.ran_for()
+    );
 }
 
 #[test]
 fn closing_wakes_whoever_waits_for_the_kernel() {
-    let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default()).unwrap();
+    let runtime = Builder::new_current_thread()
+        .enable_all()
+        .build_local(LocalOptions::default())
+        .unwrap();
     runtime.block_on(async {
         let clock = Clock::start();
         let target = SimulatedTarget::new(clock, |_, _, _| GOOD);
-        let budget = Budget { interval_ns: 3_600_000_000_000, burst: 1, at_start: 1, phase_ns: 0 };
+        let budget = Budget {
+            interval_ns: 3_600_000_000_000,
+            burst: 1,
+            at_start: 1,
+            phase_ns: 0,
+        };
         let engine = Engine::new(target, &shard(100, 4, Some(budget)), clock, clock.now());
-        let mut run = std::pin::pin!(Rc::clone(&engine).run(Alarm::kernel(clock, Pacing::Sleep).unwrap()));
+        let mut run =
+            std::pin::pin!(Rc::clone(&engine).run(Alarm::kernel(clock, Pacing::Sleep).unwrap()));
         tokio::select! {
             () = &mut run => panic!("the budget is an hour away"),
             () = tokio::time::sleep(20 * MS) => engine.close(clock.now()),
         }
-        tokio::time::timeout(Duration::from_secs(30), run).await.expect("nobody was told");
+        tokio::time::timeout(Duration::from_secs(30), run)
+            .await
+            .expect("nobody was told");
         let progress = engine.progress();
-        assert_eq!((progress.counters.items.ok, progress.remaining, progress.in_flight), (1, 99, 0));
+        assert_eq!(
+            (
+                progress.counters.items.ok,
+                progress.remaining,
+                progress.in_flight
+            ),
+            (1, 99, 0)
+        );
     });
 }
 
@@ -241,11 +359,20 @@ fn shards_of_a_low_rate_take_turns() {
         (whole.shards, whole.connections, whole.ids.end) = (8, 8, 1 << 40);
         (whole.rate, whole.burst) = (Some(Rate { permits, period_ns }), 8);
         let rounds = Duration::from_nanos(period_ns / permits * 40);
-        let mut sent: Vec<Nanos> = whole.split(&[]).iter().flat_map(|shard| run(shard, None, rounds).0.sent).collect();
+        let mut sent: Vec<Nanos> = whole
+            .split(&[])
+            .iter()
+            .flat_map(|shard| run(shard, None, rounds).0.sent)
+            .collect();
         sent.sort_unstable();
-        assert!((40..=41).contains(&sent.len()), "{permits} in {per_s} s: {}", sent.len());
+        assert!(
+            (40..=41).contains(&sent.len()),
+            "{permits} in {per_s} s: {}",
+            sent.len()
+        );
         for pair in sent.windows(2) {
-            // The timer of virtual time has whole milliseconds, and a shard that has one burst forgets that it was late.
+            // The timer of virtual time has whole milliseconds, and a shard that has one burst
+            // forgets that it was late.
             let off = pair[1].since(pair[0]).abs_diff(period_ns / permits);
             assert!(off <= 6_000_000, "{permits} in {per_s} s: {off} ns off");
         }
@@ -254,8 +381,14 @@ fn shards_of_a_low_rate_take_turns() {
 
 #[test]
 fn lateness_is_booked_against_the_moment_the_budget_allowed() {
-    // The timer has whole milliseconds, the budget half ones: every other request is half a millisecond late.
-    let budget = Budget { interval_ns: 2_500_000, burst: 2, at_start: 2, phase_ns: 0 };
+    // The timer has whole milliseconds, the budget half ones: every other request is half a
+    // millisecond late.
+    let budget = Budget {
+        interval_ns: 2_500_000,
+        burst: 2,
+        at_start: 2,
+        phase_ns: 0,
+    };
     let (engine, _) = run(&shard(100, 4, Some(budget)), None, Duration::from_secs(1));
     engine.totals(|stats, _, _| {
         let lag = stats.timing(Series::SchedLag).unwrap().exact();
@@ -266,66 +399,165 @@ fn lateness_is_booked_against_the_moment_the_budget_allowed() {
 
 /// Return an answer that a retry may improve on.
 fn again(outcome: Outcome, wait: Option<Duration>) -> (Outcome, Advice) {
-    (outcome, Advice { repeat: Repeat::MayHelp, wait, quota: None, held_ns: None })
+    (
+        outcome,
+        Advice {
+            repeat: Repeat::MayHelp,
+            wait,
+            quota: None,
+            held_ns: None,
+        },
+    )
 }
 
-const GOOD: (Outcome, Advice) = (Outcome::Ok, Advice { repeat: Repeat::Never, wait: None, quota: None, held_ns: None });
+const GOOD: (Outcome, Advice) = (
+    Outcome::Ok,
+    Advice {
+        repeat: Repeat::Never,
+        wait: None,
+        quota: None,
+        held_ns: None,
+    },
+);
 
 #[test]
 fn an_item_is_tried_again_until_it_is_good_and_ends_in_one_state() {
-    // Every tenth ID fails, as often as its tens say: 0, 10, 20 ... 90 fail 0 to 9 times. A good answer ends its item even if
-    // the workload would allow another request.
+    // Every tenth ID fails, as often as its tens say: 0, 10, 20 ... 90 fail 0 to 9 times. A good
+    // answer ends its item even if the workload would allow another request.
     let answers: Answers = |id, attempt, _| {
         let has_failed = id % 10 == 0 && u64::from(attempt) < id / 10;
-        again(if has_failed { Outcome::Error(ErrorKind::Reset) } else { Outcome::Ok }, None)
+        again(
+            if has_failed {
+                Outcome::Error(ErrorKind::Reset)
+            } else {
+                Outcome::Ok
+            },
+            None,
+        )
     };
-    let (engine, _) = run_against(&shard(100, 4, None), None, Duration::from_secs(1_000), answers);
+    let (engine, _) = run_against(
+        &shard(100, 4, None),
+        None,
+        Duration::from_secs(1_000),
+        answers,
+    );
     engine.totals(|stats, _, _| {
         let counters = &stats.counters;
         // Five attempts at most: 0 to 4 failures pass, 5 to 9 do not.
-        assert_eq!((counters.items.ok, counters.items.failed, counters.items.ended()), (95, 5, 100));
-        assert_eq!((counters.requests.retries, counters.requests.attempts), (1 + 2 + 3 + 4 + 5 * 4, 130));
+        assert_eq!(
+            (
+                counters.items.ok,
+                counters.items.failed,
+                counters.items.ended()
+            ),
+            (95, 5, 100)
+        );
+        assert_eq!(
+            (counters.requests.retries, counters.requests.attempts),
+            (1 + 2 + 3 + 4 + 5 * 4, 130)
+        );
         let items = stats.timing(Series::Item).unwrap().exact();
         assert_eq!(items.count, 100);
         // An attempt is a millisecond; an item that failed has waited as well.
-        assert_eq!(stats.timing(Series::ServiceError).unwrap().exact().max_ns, 1_000_000);
+        assert_eq!(
+            stats.timing(Series::ServiceError).unwrap().exact().max_ns,
+            1_000_000
+        );
         assert!(items.max_ns > 10_000_000);
     });
 }
 
 #[test]
 fn retries_pass_the_same_budget_as_everything_else() {
-    let answers: Answers =
-        |_, attempt, _| if attempt == 0 { again(Outcome::Error(ErrorKind::Reset), None) } else { GOOD };
-    let budget = Budget { interval_ns: 10_000_000, burst: 10, at_start: 10, phase_ns: 0 };
-    let (engine, _) = run_against(&shard(1 << 40, 64, Some(budget)), None, Duration::from_mins(1), answers);
+    let answers: Answers = |_, attempt, _| {
+        if attempt == 0 {
+            again(Outcome::Error(ErrorKind::Reset), None)
+        } else {
+            GOOD
+        }
+    };
+    let budget = Budget {
+        interval_ns: 10_000_000,
+        burst: 10,
+        at_start: 10,
+        phase_ns: 0,
+    };
+    let (engine, _) = run_against(
+        &shard(1 << 40, 64, Some(budget)),
+        None,
+        Duration::from_mins(1),
+        answers,
+    );
     let attempts = engine.totals(|stats, _, _| stats.counters.requests.attempts);
     assert!((6_009..=6_010).contains(&attempts), "{attempts}");
     assert!(engine.gate().budget_uses()[0].1.kept);
-    let (retries, denied) =
-        engine.totals(|stats, _, last| (stats.counters.requests.retries, engine.gate().courtesy(last).retries_denied));
+    let (retries, denied) = engine.totals(|stats, _, last| {
+        (
+            stats.counters.requests.retries,
+            engine.gate().courtesy(last).retries_denied,
+        )
+    });
     // One retry for five first attempts, and the reserve.
     let firsts = attempts - retries;
-    assert!(retries <= firsts / 5 + 100 && retries >= firsts / 5 + 90, "{retries} of {firsts}");
+    assert!(
+        retries <= firsts / 5 + 100 && retries >= firsts / 5 + 90,
+        "{retries} of {firsts}"
+    );
     assert!(denied > 0);
 }
 
 #[test]
 fn redirects_go_at_once_within_the_budget_and_are_no_failures() {
-    // Each item is redirected seven times, more often than one is retried, and the budget lets a request through every 10 ms.
+    // Each item is redirected seven times, more often than one is retried, and the budget lets a
+    // request through every 10 ms.
     let answers: Answers = |_, attempt, _| match attempt {
-        0..7 => (Outcome::Redirected, Advice { repeat: Repeat::Follow, ..Advice::default() }),
+        0..7 => (
+            Outcome::Redirected,
+            Advice {
+                repeat: Repeat::Follow,
+                ..Advice::default()
+            },
+        ),
         _ => GOOD,
     };
-    let budget = Budget { interval_ns: 10_000_000, burst: 10, at_start: 10, phase_ns: 0 };
-    let (engine, _) = run_against(&shard(1 << 40, 64, Some(budget)), None, Duration::from_mins(1), answers);
+    let budget = Budget {
+        interval_ns: 10_000_000,
+        burst: 10,
+        at_start: 10,
+        phase_ns: 0,
+    };
+    let (engine, _) = run_against(
+        &shard(1 << 40, 64, Some(budget)),
+        None,
+        Duration::from_mins(1),
+        answers,
+    );
     engine.totals(|stats, _, _| {
         let (items, requests) = (&stats.counters.items, &stats.counters.requests);
-        assert!((6_009..=6_010).contains(&requests.attempts), "{}", requests.attempts);
-        assert_eq!((items.failed, stats.counters.errors(), requests.failed(items)), (0, 0, 0));
+        assert!(
+            (6_009..=6_010).contains(&requests.attempts),
+            "{}",
+            requests.attempts
+        );
+        assert_eq!(
+            (
+                items.failed,
+                stats.counters.errors(),
+                requests.failed(items)
+            ),
+            (0, 0, 0)
+        );
         assert_eq!(requests.redirects + items.ok, requests.attempts);
-        assert!(items.ok > 700 && requests.retries >= 7 * items.ok, "{} of {} good", requests.retries, items.ok);
-        assert_eq!(stats.timing(Series::ServiceOk).unwrap().exact().count, items.ok);
+        assert!(
+            items.ok > 700 && requests.retries >= 7 * items.ok,
+            "{} of {} good",
+            requests.retries,
+            items.ok
+        );
+        assert_eq!(
+            stats.timing(Series::ServiceOk).unwrap().exact().count,
+            items.ok
+        );
         assert_eq!(stats.timing(Series::ServiceError).unwrap().exact().count, 0);
     });
     assert!(engine.gate().budget_uses()[0].1.kept);
@@ -343,20 +575,54 @@ fn nothing_goes_while_the_target_asked_for_patience() {
             GOOD
         }
     };
-    for budget in [None, Some(Budget { interval_ns: 1_000_000, burst: 5, at_start: 5, phase_ns: 0 })] {
-        let (engine, _) = run_against(&shard(1 << 40, 8, budget), None, Duration::from_secs(20), answers);
-        let (first, last) = (Nanos(from.plus(MS).0 + 1), from.plus(MS + Duration::from_secs(1)));
-        let early = engine.sent.iter().filter(|sent| (first..last).contains(sent)).count();
-        // The last of those under way was refused a millisecond later, and that promise counts, too.
+    for budget in [
+        None,
+        Some(Budget {
+            interval_ns: 1_000_000,
+            burst: 5,
+            at_start: 5,
+            phase_ns: 0,
+        }),
+    ] {
+        let (engine, _) = run_against(
+            &shard(1 << 40, 8, budget),
+            None,
+            Duration::from_secs(20),
+            answers,
+        );
+        let (first, last) = (
+            Nanos(from.plus(MS).0 + 1),
+            from.plus(MS + Duration::from_secs(1)),
+        );
+        let early = engine
+            .sent
+            .iter()
+            .filter(|sent| (first..last).contains(sent))
+            .count();
+        // The last of those under way was refused a millisecond later, and that promise counts,
+        // too.
         assert_eq!(early, 0);
         assert!(engine.sent.iter().any(|sent| *sent > last));
         let books = engine.gate().courtesy(engine.ended);
-        assert_eq!((books.honoured, books.violated, books.early_attempts, books.recoveries), (1, 0, 0, 1));
+        assert_eq!(
+            (
+                books.honoured,
+                books.violated,
+                books.early_attempts,
+                books.recoveries
+            ),
+            (1, 0, 0, 1)
+        );
         let paused = Duration::from_nanos(engine.gate().binding(engine.ended).pause_ns);
         assert!((1_000..1_120).contains(&paused.as_millis()), "{paused:?}");
         engine.totals(|stats, _, _| {
-            assert_eq!(stats.counters.items.gave_up, 0, "what was refused was tried again");
-            assert!(stats.counters.requests.throttled > 0 && stats.counters.requests.throttled <= 8);
+            assert_eq!(
+                stats.counters.items.gave_up, 0,
+                "what was refused was tried again"
+            );
+            assert!(
+                stats.counters.requests.throttled > 0 && stats.counters.requests.throttled <= 8
+            );
         });
     }
 }
@@ -367,7 +633,12 @@ fn a_pause_that_another_shard_was_told_of_is_kept() {
         let clock = Clock::start();
         let target = SimulatedTarget::new(clock, |_, _, _| GOOD);
         let sent = Rc::clone(&target.sent);
-        let budget = Budget { interval_ns: 1_000_000, burst: 1, at_start: 1, phase_ns: 0 };
+        let budget = Budget {
+            interval_ns: 1_000_000,
+            burst: 1,
+            at_start: 1,
+            phase_ns: 0,
+        };
         let engine = Engine::new(target, &shard(1 << 40, 4, Some(budget)), clock, clock.now());
         let mut run = std::pin::pin!(Rc::clone(&engine).run(Alarm::runtime(clock)));
         let told = async {
@@ -394,16 +665,36 @@ fn a_pause_that_another_shard_was_told_of_is_kept() {
 #[test]
 fn who_only_counts_gives_up_at_once_and_never_waits() {
     let answers: Answers = |id, _, _| {
-        if id % 2 == 0 { again(Outcome::Throttled, Some(Duration::from_mins(1))) } else { GOOD }
+        if id % 2 == 0 {
+            again(Outcome::Throttled, Some(Duration::from_mins(1)))
+        } else {
+            GOOD
+        }
     };
     let mut plan = shard(100, 4, None);
-    plan.throttling = ThrottlingPolicy { on_throttle: OnThrottle::Count, ..ThrottlingPolicy::default() };
+    plan.throttling = ThrottlingPolicy {
+        on_throttle: OnThrottle::Count,
+        ..ThrottlingPolicy::default()
+    };
     let (engine, _) = run_against(&plan, None, Duration::from_secs(1_000), answers);
     assert_eq!(engine.ran_for(), 25 * MS);
-    engine.totals(|stats, _, _| assert_eq!((stats.counters.items.gave_up, stats.counters.requests.retries), (50, 0)));
+    engine.totals(|stats, _, _| {
+        assert_eq!(
+            (
+                stats.counters.items.gave_up,
+                stats.counters.requests.retries
+            ),
+            (50, 0)
+        );
+    });
     plan.throttling.on_throttle = OnThrottle::Ignore;
     let (engine, _) = run_against(&plan, None, Duration::from_secs(1_000), answers);
-    engine.totals(|stats, _, _| assert_eq!((stats.counters.items.gave_up, stats.counters.items.ended()), (50, 100)));
+    engine.totals(|stats, _, _| {
+        assert_eq!(
+            (stats.counters.items.gave_up, stats.counters.items.ended()),
+            (50, 100)
+        );
+    });
     assert!(engine.gate().courtesy(engine.ended).early_attempts > 0);
     assert_eq!(engine.gate().courtesy(engine.ended).paused_ns, 0);
 }
@@ -421,13 +712,24 @@ fn what_waits_for_another_attempt_when_time_is_up_stays_unfinished() {
     engine.totals(|stats, _, _| {
         let counters = &stats.counters;
         assert_eq!(
-            (counters.items.ok, counters.items.failed, counters.items.gave_up, counters.items.unfinished),
+            (
+                counters.items.ok,
+                counters.items.failed,
+                counters.items.gave_up,
+                counters.items.unfinished
+            ),
             (2, 0, 0, 4)
         );
         assert_eq!((counters.requests.attempts, counters.errors()), (6, 2));
     });
     let intervals = engine.intervals(|intervals| intervals.take_all(Meters::default()));
-    assert_eq!(intervals.iter().map(|interval| interval.stats.counters.items.ended()).sum::<u64>(), 2);
+    assert_eq!(
+        intervals
+            .iter()
+            .map(|interval| interval.stats.counters.items.ended())
+            .sum::<u64>(),
+        2
+    );
 }
 
 #[test]
@@ -443,10 +745,20 @@ fn the_binding_limit_is_the_one_that_more_of_would_help() {
         }
     };
     let at = |s: u64| Nanos(s * 1_000_000_000);
-    let slow = Budget { interval_ns: 10_000_000, burst: 1, at_start: 1, phase_ns: 0 };
+    let slow = Budget {
+        interval_ns: 10_000_000,
+        burst: 1,
+        at_start: 1,
+        phase_ns: 0,
+    };
     // A request takes a millisecond: one connection bears a thousand a second.
     assert_eq!(by(&shard(1 << 40, 1, Some(slow)), None).rate_ns, 90);
-    let fast = Budget { interval_ns: 500_000, burst: 1, at_start: 1, phase_ns: 0 };
+    let fast = Budget {
+        interval_ns: 500_000,
+        burst: 1,
+        at_start: 1,
+        phase_ns: 0,
+    };
     assert_eq!(by(&shard(1 << 40, 1, Some(fast)), None).concurrency_ns, 100);
     assert_eq!(by(&shard(1 << 40, 1, None), None).concurrency_ns, 100);
     // Four seconds without an answer: after 50 ms every connection is in use.
@@ -484,11 +796,18 @@ impl Workload for Destitute {
 
 #[test]
 fn attempts_that_fail_without_a_wait_let_others_run() {
-    let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default()).unwrap();
+    let runtime = Builder::new_current_thread()
+        .enable_all()
+        .build_local(LocalOptions::default())
+        .unwrap();
     runtime.block_on(async {
         let clock = Clock::start();
         let tried = Rc::new(Cell::new(0));
-        let workload = Destitute { clock, tried: Rc::clone(&tried), kind: ErrorKind::TooManyFiles };
+        let workload = Destitute {
+            clock,
+            tried: Rc::clone(&tried),
+            kind: ErrorKind::TooManyFiles,
+        };
         let engine = Engine::new(workload, &shard(1 << 40, 4, None), clock, clock.now());
         let run = Rc::clone(&engine).run(Alarm::kernel(clock, Pacing::Sleep).unwrap());
         let other = async {
@@ -503,17 +822,34 @@ fn attempts_that_fail_without_a_wait_let_others_run() {
 
 #[test]
 fn what_would_fail_every_connection_ends_the_run_with_the_first_ones() {
-    let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default()).unwrap();
-    for kind in [ErrorKind::TlsUnknownIssuer, ErrorKind::ProxyAuth, ErrorKind::Http2NotOffered] {
+    let runtime = Builder::new_current_thread()
+        .enable_all()
+        .build_local(LocalOptions::default())
+        .unwrap();
+    for kind in [
+        ErrorKind::TlsUnknownIssuer,
+        ErrorKind::ProxyAuth,
+        ErrorKind::Http2NotOffered,
+    ] {
         let tried = Rc::new(Cell::new(0));
         let items = runtime.block_on(async {
             let clock = Clock::start();
-            let workload = Destitute { clock, tried: Rc::clone(&tried), kind };
+            let workload = Destitute {
+                clock,
+                tried: Rc::clone(&tried),
+                kind,
+            };
             let engine = Engine::new(workload, &shard(1 << 40, 4, None), clock, clock.now());
-            Rc::clone(&engine).run(Alarm::kernel(clock, Pacing::Sleep).unwrap()).await;
+            Rc::clone(&engine)
+                .run(Alarm::kernel(clock, Pacing::Sleep).unwrap())
+                .await;
             engine.books.borrow().stats.counters.items
         });
-        assert!((1..=4).contains(&tried.get()) && items.failed == tried.get(), "{kind:?}: {} {items:?}", tried.get());
+        assert!(
+            (1..=4).contains(&tried.get()) && items.failed == tried.get(),
+            "{kind:?}: {} {items:?}",
+            tried.get()
+        );
     }
 }
 
@@ -522,7 +858,10 @@ fn what_was_cut_off_counts_as_sent_with_its_connection_its_bytes_and_its_age() {
     virtual_time().block_on(async {
         let clock = Clock::start();
         let never = Some((clock.now(), clock.now().plus(Duration::from_hours(1))));
-        let target = SimulatedTarget { stall: never, ..SimulatedTarget::new(clock, |_, _, _| GOOD) };
+        let target = SimulatedTarget {
+            stall: never,
+            ..SimulatedTarget::new(clock, |_, _, _| GOOD)
+        };
         let engine = Engine::new(target, &shard(1 << 40, 3, None), clock, clock.now());
         let mut run = Box::pin(Rc::clone(&engine).run(Alarm::runtime(clock)));
         tokio::select! {
@@ -536,23 +875,47 @@ fn what_was_cut_off_counts_as_sent_with_its_connection_its_bytes_and_its_age() {
         let check = |stats: &ShardStats| {
             let counters = &stats.counters;
             assert_eq!(
-                (counters.requests.attempts, counters.items.aborted, counters.requests.attempts_sent),
+                (
+                    counters.requests.attempts,
+                    counters.items.aborted,
+                    counters.requests.attempts_sent
+                ),
                 (3, 3, 3)
             );
-            assert_eq!((counters.requests.bytes_sent, counters.requests.bytes_received), (3 * SENT, 3 * RECEIVED));
+            assert_eq!(
+                (
+                    counters.requests.bytes_sent,
+                    counters.requests.bytes_received
+                ),
+                (3 * SENT, 3 * RECEIVED)
+            );
         };
         engine.totals(|stats, _, _| {
             check(stats);
             assert_eq!(stats.counters.requests.connections_opened, 3);
             assert_eq!(stats.timing(Series::ServiceOk).unwrap().exact().censored, 3);
             let connect = stats.timing(Series::Connect).unwrap().exact();
-            assert_eq!((connect.count, connect.min_ns, connect.max_ns), (3, OPENED_NS, OPENED_NS));
+            assert_eq!(
+                (connect.count, connect.min_ns, connect.max_ns),
+                (3, OPENED_NS, OPENED_NS)
+            );
         });
         let rest = engine.intervals(|intervals| intervals.take_all(Meters::default()));
         // The connections opened in the first second, and the requests ended in the second one.
         assert_eq!(rest.len(), 2);
-        assert_eq!([0, 1].map(|second| rest[second].stats.counters.requests.connections_opened), [3, 0]);
-        assert_eq!(rest[0].stats.timing(Series::ServiceOk).unwrap().exact().censored, 3);
+        assert_eq!(
+            [0, 1].map(|second| rest[second].stats.counters.requests.connections_opened),
+            [3, 0]
+        );
+        assert_eq!(
+            rest[0]
+                .stats
+                .timing(Series::ServiceOk)
+                .unwrap()
+                .exact()
+                .censored,
+            3
+        );
         check(&rest[1].stats);
     });
 }

@@ -11,8 +11,8 @@ const MOST: usize = 1024;
 
 /// When the client did not run at all: stopped, without a CPU, or in code that did not give way.
 ///
-/// A request that had a connection waiting for it shows that by itself. One that found all connections in use does not:
-/// they might have been free in time, had the client run.
+/// A request that had a connection waiting for it shows that by itself. One that found all
+/// connections in use does not: they might have been free in time, had the client run.
 #[derive(Debug, Default)]
 pub(super) struct Stalls(VecDeque<(Nanos, Nanos)>);
 
@@ -27,7 +27,10 @@ impl Stalls {
 
     /// For how long it did not run between two moments, ns.
     fn within(&self, from: Nanos, to: Nanos) -> u64 {
-        self.0.iter().map(|(began, ended)| to.min(*ended).since(from.max(*began))).sum()
+        self.0
+            .iter()
+            .map(|(began, ended)| to.min(*ended).since(from.max(*began)))
+            .sum()
     }
 
     /// Forgets what was over before `at`.
@@ -59,16 +62,25 @@ pub(super) struct Stamps {
 }
 
 impl Going {
-    /// Its stamps, which say how long it waited for whom: `ready - intended` for the client, `admitted - ready` for a limit,
-    /// and from `admitted` on for a connection. The waits may have come in another order; their sum is the time that passed.
+    /// Its stamps, which say how long it waited for whom: `ready - intended` for the client,
+    /// `admitted - ready` for a limit, and from `admitted` on for a connection. The waits may have
+    /// come in another order; their sum is the time that passed.
     pub(super) fn stamps(&self, stalls: &mut Stalls) -> Stamps {
-        let Self { intended, free, allowed, now } = *self;
+        let Self {
+            intended,
+            free,
+            allowed,
+            now,
+        } = *self;
         let connected = free.max(intended).min(now);
         let able = connected.max(allowed).min(now);
         stalls.forget_before(intended);
         let lag = now.since(able) + stalls.within(intended, connected);
         let ready = Nanos(intended.0 + lag);
-        Stamps { ready, admitted: Nanos(ready.0 + able.since(connected)) }
+        Stamps {
+            ready,
+            admitted: Nanos(ready.0 + able.since(connected)),
+        }
     }
 }
 
@@ -83,9 +95,18 @@ mod tests {
         for (from, to) in stalls {
             noted.note(Nanos(*from), Nanos(*to));
         }
-        let going = Going { intended: Nanos(intended), free: Nanos(free), allowed: Nanos(allowed), now: Nanos(now) };
+        let going = Going {
+            intended: Nanos(intended),
+            free: Nanos(free),
+            allowed: Nanos(allowed),
+            now: Nanos(now),
+        };
         let Stamps { ready, admitted } = going.stamps(&mut noted);
-        [ready.since(going.intended), admitted.since(ready), going.now.since(admitted)]
+        [
+            ready.since(going.intended),
+            admitted.since(ready),
+            going.now.since(admitted),
+        ]
     }
 
     #[test]
@@ -97,13 +118,22 @@ mod tests {
             (vec![], [130, 0, 131], [1, 0, 30]),
             // A limit allowed it at 140, ten after it had its connection.
             (vec![], [130, 140, 142], [2, 10, 30]),
-            // The client did not run from 90 to 120, or it is not known when the connection would have been free.
+            // The client did not run from 90 to 120, or it is not known when the connection would
+            // have been free.
             (vec![(90, 120)], [130, 0, 130], [20, 0, 10]),
-            (vec![(10, 20), (90, 120), (125, 128)], [130, 0, 130], [23, 0, 7]),
+            (
+                vec![(10, 20), (90, 120), (125, 128)],
+                [130, 0, 130],
+                [23, 0, 7],
+            ),
             // It had its connection all the time: the stall is seen once.
             (vec![(100, 130)], [50, 0, 130], [30, 0, 0]),
         ] {
-            assert_eq!(waits(&stalls, 100, [free, allowed, now]), [client, limit, connection], "{stalls:?} {free}");
+            assert_eq!(
+                waits(&stalls, 100, [free, allowed, now]),
+                [client, limit, connection],
+                "{stalls:?} {free}"
+            );
         }
     }
 

@@ -35,7 +35,9 @@ use crate::wire::{Binding, BudgetUse, PauseOrder, Scope, Sends, ThrottlingCounts
 /// Create the pacer of a shard: the timetable of an open loop, or a budget.
 fn pacer(plan: &ShardPlan, start: Nanos) -> Pacer {
     let curve = Curve::of(plan.shape, plan.duration);
-    let ends = plan.duration.map_or(Nanos(u64::MAX), |duration| start.plus(duration));
+    let ends = plan
+        .duration
+        .map_or(Nanos(u64::MAX), |duration| start.plus(duration));
     plan.timetable.map_or_else(
         || Pacer::shaped(plan.budget, curve, start),
         |timetable| {
@@ -51,7 +53,8 @@ pub(in crate::shard) type HostOf = Box<dyn Fn(u64) -> u32>;
 /// Permission to request an ID.
 pub(in crate::shard) type MayRequest = Box<dyn Fn(u64) -> bool>;
 
-/// Most IDs that are skipped at once, after which the shard does what else it has to do: a fraction of a millisecond.
+/// Most IDs that are skipped at once, after which the shard does what else it has to do: a fraction
+/// of a millisecond.
 const MOST_SKIPPED: usize = 512;
 
 /// Time until more IDs are skipped.
@@ -77,7 +80,8 @@ pub(super) struct Limits {
     service: RunningMedian,
     pub(super) longest_slack: Duration,
     pub(super) ribbon: LimitHistory,
-    /// Limits of the shard without the rates of hosts: a host that waits for its own rate leaves the others free. Kept with several hosts.
+    /// Limits of the shard without the rates of hosts: a host that waits for its own rate leaves
+    /// the others free. Kept with several hosts.
     common_ribbon: LimitHistory,
     /// Limits that held each host back; empty with one host.
     host_ribbons: Vec<HostHistory>,
@@ -127,8 +131,8 @@ pub(super) enum State {
 pub(super) enum Waits {
     /// A moment.
     ForTime,
-    /// The end of any attempt: a host with as many under way as it may have would allow another then, however long the
-    /// others want to be left alone.
+    /// The end of any attempt: a host with as many under way as it may have would allow another
+    /// then, however long the others want to be left alone.
     ForAnEnd,
 }
 
@@ -156,7 +160,8 @@ struct Moments {
     now: Nanos,
 }
 
-/// Items that may wait for another attempt at once: it bounds the memory of a shard whose target asks for long waits.
+/// Items that may wait for another attempt at once: it bounds the memory of a shard whose target
+/// asks for long waits.
 const MOST_WAITING: u64 = 10_000;
 
 impl Limits {
@@ -164,7 +169,9 @@ impl Limits {
     pub(super) fn new(plan: &ShardPlan, start: Nanos, host_of: HostOf) -> Self {
         Self {
             supply: Supply::new(&plan.ids),
-            hosts: (0..plan.per_host.hosts.max(1)).map(|host| Host::new(host, plan, start)).collect(),
+            hosts: (0..plan.per_host.hosts.max(1))
+                .map(|host| Host::new(host, plan, start))
+                .collect(),
             host_of,
             behind: VecDeque::new(),
             waits: Waits::ForTime,
@@ -201,11 +208,17 @@ impl Limits {
 
     /// Begins at `from`, after the common start: no time before it earns or counts.
     pub(super) fn begin_late(&mut self, from: Nanos) {
-        (self.ribbon, self.common_ribbon, self.free_since) = (LimitHistory::new(from), LimitHistory::new(from), from);
-        self.host_ribbons.iter_mut().for_each(|ribbon| *ribbon = HostHistory::new(from));
+        (self.ribbon, self.common_ribbon, self.free_since) =
+            (LimitHistory::new(from), LimitHistory::new(from), from);
+        self.host_ribbons
+            .iter_mut()
+            .for_each(|ribbon| *ribbon = HostHistory::new(from));
         self.retries.begin_late();
-        self.hosts.iter_mut().for_each(|host| host.begin_late(&self.plan, from));
-        self.all_limiters().for_each(|(_, limiter)| limiter.pacer.begin_late(from));
+        self.hosts
+            .iter_mut()
+            .for_each(|host| host.begin_late(&self.plan, from));
+        self.all_limiters()
+            .for_each(|(_, limiter)| limiter.pacer.begin_late(from));
     }
 
     /// IDs that were not started, or whose requests were withdrawn before they were sent.
@@ -239,7 +252,9 @@ impl Limits {
 
     /// Keeps within another share of the budget from `now` on.
     pub(super) fn set_share(&mut self, share: u32, now: Nanos) {
-        self.limiter.pacer.set_share(Share(share), self.plan.siblings, now);
+        self.limiter
+            .pacer
+            .set_share(Share(share), self.plan.siblings, now);
     }
 
     /// Applies a pause that another shard received.
@@ -251,7 +266,11 @@ impl Limits {
 
     /// Return the counts of throttle pauses and retries until `now`.
     pub(super) fn courtesy(&mut self, now: Nanos) -> ThrottlingCounts {
-        self.hosts.iter_mut().fold(ThrottlingCounts::default(), |all, host| all.plus(&host.brake().books(now)))
+        self.hosts
+            .iter_mut()
+            .fold(ThrottlingCounts::default(), |all, host| {
+                all.plus(&host.brake().books(now))
+            })
     }
 
     /// The client did not run from `from` to `to`.
@@ -274,9 +293,13 @@ impl Limits {
         self.deferred().map(Deferred::agains).sum()
     }
 
-    /// Return the limit and the pace of adaptive hosts, summed over them; none unless they are adaptive.
+    /// Return the limit and the pace of adaptive hosts, summed over them; none unless they are
+    /// adaptive.
     pub(super) fn standing(&self) -> Option<ControllerState> {
-        self.hosts.iter().filter_map(Host::standing).reduce(ControllerState::plus)
+        self.hosts
+            .iter()
+            .filter_map(Host::standing)
+            .reduce(ControllerState::plus)
     }
 
     /// True if nothing has to be timed: a lane goes on at the moment at which it became free.
@@ -288,7 +311,11 @@ impl Limits {
 
     fn host_of(&self, id: u64) -> usize {
         // With one host, there is no choice.
-        if self.hosts.len() > 1 { (self.host_of)(id) as usize % self.hosts.len() } else { 0 }
+        if self.hosts.len() > 1 {
+            (self.host_of)(id) as usize % self.hosts.len()
+        } else {
+            0
+        }
     }
 
     pub(super) fn host(&mut self, id: u64) -> &mut Host {
@@ -316,24 +343,33 @@ impl Limits {
             return;
         }
         let is_allowed = |pace| matches!(pace, Pace::Go(_));
-        let is_of_run =
-            now >= self.lease || !is_allowed(self.limiter.peek(now)) || !is_allowed(self.limiter.peek_send(now));
+        let is_of_run = now >= self.lease
+            || !is_allowed(self.limiter.peek(now))
+            || !is_allowed(self.limiter.peek_send(now));
         let is_of_host = binding == Binding::Rate && !is_of_run;
-        self.common_ribbon.set(if is_of_host { Binding::Idle } else { binding }, now);
+        self.common_ribbon
+            .set(if is_of_host { Binding::Idle } else { binding }, now);
     }
 
-    /// Return the times for which each limit has held back each host until `now`; empty with one host.
+    /// Return the times for which each limit has held back each host until `now`; empty with one
+    /// host.
     pub(super) fn host_times(&self, now: Nanos) -> Vec<HostTimes> {
-        self.host_ribbons.iter().map(|ribbon| ribbon.times(&self.common_ribbon, now)).collect()
+        self.host_ribbons
+            .iter()
+            .map(|ribbon| ribbon.times(&self.common_ribbon, now))
+            .collect()
     }
 
     /// Return the work that had to let others go first, by host.
     fn deferred(&self) -> impl Iterator<Item = &Deferred> {
-        self.behind.iter().map(|host| &self.hosts[*host as usize].deferred)
+        self.behind
+            .iter()
+            .map(|host| &self.hosts[*host as usize].deferred)
     }
 
-    /// Admit an attempt at `now`, for a lane that has been free since `free`, if every limit allows it. Without an item for it, the shard is
-    /// held back by what holds its last requests back, if any.
+    /// Admit an attempt at `now`, for a lane that has been free since `free`, if every limit allows
+    /// it. Without an item for it, the shard is held back by what holds its last requests back, if
+    /// any.
     pub(super) fn ask(&mut self, free: Nanos, now: Nanos) -> Asked {
         match self.admit_next(free, now) {
             Asked::At(next, Binding::Idle) => Asked::At(next, self.holds_sending(now)),
@@ -355,7 +391,11 @@ impl Limits {
             return Asked::At(now.plus(SKIP_PAUSE), Binding::Idle);
         }
         if self.plan.arrivals == Arrivals::Waves {
-            self.left_in_wave = if self.under_way == 0 { self.plan.in_flight() } else { self.left_in_wave };
+            self.left_in_wave = if self.under_way == 0 {
+                self.plan.in_flight()
+            } else {
+                self.left_in_wave
+            };
             if self.left_in_wave == 0 {
                 self.waits = Waits::ForAnEnd;
                 return Asked::Blocked(Binding::Concurrency);
@@ -365,13 +405,25 @@ impl Limits {
             Pace::Go(since) => since,
             Pace::Wait(next) => return self.refused(next, now),
         };
-        // What is tried again takes a turn that comes after it is due: an earlier one belongs to another request, and is late.
-        let chosen =
-            if self.limiter.pacer.timetable().is_some() { self.next_in_turn(since, now) } else { self.choose(now) };
+        // What is tried again takes a turn that comes after it is due: an earlier one belongs to
+        // another request, and is late.
+        let chosen = if self.limiter.pacer.timetable().is_some() {
+            self.next_in_turn(since, now)
+        } else {
+            self.choose(now)
+        };
         match chosen {
             Ok((task, allowed)) => {
                 let allowed = allowed.max(self.room_since);
-                Asked::Go(self.admit(task, Moments { due: since, allowed, free, now }))
+                Asked::Go(self.admit(
+                    task,
+                    Moments {
+                        due: since,
+                        allowed,
+                        free,
+                        now,
+                    },
+                ))
             }
             Err(Leave::At(next, binding)) => Asked::At(next, binding),
             Err(Leave::Blocked(binding)) => Asked::Blocked(binding),
@@ -379,10 +431,12 @@ impl Limits {
         }
     }
 
-    /// Skip the IDs that may not be requested, up to the first that may be. False if there were so many that the shard has other things to do
-    /// first.
+    /// Skip the IDs that may not be requested, up to the first that may be. False if there were so
+    /// many that the shard has other things to do first.
     pub(super) fn skip_forbidden(&mut self) -> bool {
-        let Some(may_request) = &self.may_request else { return true };
+        let Some(may_request) = &self.may_request else {
+            return true;
+        };
         // Those before are to be counted first.
         if self.skipped.len() >= MOST_SKIPPED {
             return false;
@@ -396,14 +450,21 @@ impl Limits {
         false
     }
 
-    /// When to wake for a request that may go at `next`: then, or a moment later with those that come due in the meantime, as far
-    /// as there are lanes for them.
+    /// When to wake for a request that may go at `next`: then, or a moment later with those that
+    /// come due in the meantime, as far as there are lanes for them.
     pub(super) fn ring(&mut self, next: Nanos) -> Ring {
         // Requests of a recording keep their own distances.
         let is_replay = self.plan.arrivals == Arrivals::Replay;
-        let span = self.plan.pacing.slack(if is_replay { Duration::ZERO } else { self.service.median() });
+        let span = self.plan.pacing.slack(if is_replay {
+            Duration::ZERO
+        } else {
+            self.service.median()
+        });
         self.longest_slack = self.longest_slack.max(span);
-        match self.limiter.pacer.rings(Slack { span, most: self.waiting.len() }) {
+        match self.limiter.pacer.rings(Slack {
+            span,
+            most: self.waiting.len(),
+        }) {
             Some((at, then)) if at >= next && at <= next.plus(span) => Ring { at, then },
             // It is not the pacer that it waits for.
             Some(_) | None => Ring::from(next),
@@ -420,14 +481,20 @@ impl Limits {
 
     /// Adds a lane whose permit was taken back, before the others.
     pub(super) fn wait_first(&mut self, lane: usize, free: Nanos) {
-        self.free_since = if self.waiting.is_empty() { free } else { self.free_since.min(free) };
+        self.free_since = if self.waiting.is_empty() {
+            free
+        } else {
+            self.free_since.min(free)
+        };
         self.waiting.push_front((lane, free));
     }
 
-    /// Leaves out what the timetable says of a time before `now` in which there was nothing to do, and drops what came in it while the
-    /// queue was full.
+    /// Leaves out what the timetable says of a time before `now` in which there was nothing to do,
+    /// and drops what came in it while the queue was full.
     pub(super) fn update_timetable(&mut self, now: Nanos) {
-        let Some(table) = self.limiter.pacer.timetable() else { return };
+        let Some(table) = self.limiter.pacer.timetable() else {
+            return;
+        };
         if let Some(since) = self.supply.nothing_before()
             && self.behind.is_empty()
         {
@@ -440,7 +507,12 @@ impl Limits {
 
     /// Lets `task` go.
     fn admit(&mut self, task: Task, moments: Moments) -> Permit {
-        let Moments { due, allowed, free, now } = moments;
+        let Moments {
+            due,
+            allowed,
+            free,
+            now,
+        } = moments;
         self.under_way += 1;
         self.left_in_wave = self.left_in_wave.saturating_sub(1);
         match &mut self.limiter.pacer {
@@ -455,26 +527,62 @@ impl Limits {
         };
         let (intended, Stamps { ready, admitted }) = match self.limiter.pacer {
             Pacer::Timed(_) => {
-                // Any free lane would have done: this one may have been busy while others waited for a limit.
-                let free = if self.waiting.is_empty() { free } else { self.free_since };
-                (due, Going { intended: due, free, allowed, now }.stamps(&mut self.stalls))
+                // Any free lane would have done: this one may have been busy while others waited
+                // for a limit.
+                let free = if self.waiting.is_empty() {
+                    free
+                } else {
+                    self.free_since
+                };
+                (
+                    due,
+                    Going {
+                        intended: due,
+                        free,
+                        allowed,
+                        now,
+                    }
+                    .stamps(&mut self.stalls),
+                )
             }
-            Pacer::Unlimited | Pacer::Budgeted(_) => {
-                (due.max(allowed).max(free).min(now), Stamps { ready: now, admitted: now })
-            }
+            Pacer::Unlimited | Pacer::Budgeted(_) => (
+                due.max(allowed).max(free).min(now),
+                Stamps {
+                    ready: now,
+                    admitted: now,
+                },
+            ),
         };
         match task {
             Task::First(id) => {
                 self.retries.earn();
-                Permit { id, attempt: 0, first_intended: intended, intended, ready, admitted }
+                Permit {
+                    id,
+                    attempt: 0,
+                    first_intended: intended,
+                    intended,
+                    ready,
+                    admitted,
+                }
             }
-            Task::Again(Again { id, attempt, first_intended, .. }) => {
-                Permit { id, attempt, first_intended, intended, ready, admitted }
-            }
+            Task::Again(Again {
+                id,
+                attempt,
+                first_intended,
+                ..
+            }) => Permit {
+                id,
+                attempt,
+                first_intended,
+                intended,
+                ready,
+                admitted,
+            },
         }
     }
 
-    /// Postpone the requests that an open loop has not admitted yet by the length of the throttle pause.
+    /// Postpone the requests that an open loop has not admitted yet by the length of the throttle
+    /// pause.
     pub(super) fn shift(&mut self) {
         // Of several hosts, the others go on.
         if let [host] = &mut self.hosts[..]
@@ -489,32 +597,50 @@ impl Limits {
         self.not_started() + self.waiting_again()
     }
 
-    /// When the oldest requests were scheduled that are due before `now` and did not go, `most` at most.
+    /// When the oldest requests were scheduled that are due before `now` and did not go, `most` at
+    /// most.
     pub(super) fn overdue(&mut self, now: Nanos, most: usize) -> Vec<Nanos> {
         let most = usize::try_from(self.work()).unwrap_or(usize::MAX).min(most);
-        let table = self.limiter.pacer.timetable().filter(|table| table.due() < now);
-        table.map(|table| table.clone().drain_due(now).take(most).collect()).unwrap_or_default()
+        let table = self
+            .limiter
+            .pacer
+            .timetable()
+            .filter(|table| table.due() < now);
+        table
+            .map(|table| table.clone().drain_due(now).take(most).collect())
+            .unwrap_or_default()
     }
 
     /// The limiters that a request for `id` is sent under.
     fn limiters(&mut self, id: u64) -> [(Scope, &mut Limiter); 2] {
         let host = self.host_of(id);
         let number = u32::try_from(host).unwrap_or(u32::MAX);
-        [(Scope::Run, &mut self.limiter), (Scope::Host(number), &mut self.hosts[host].limiter)]
+        [
+            (Scope::Run, &mut self.limiter),
+            (Scope::Host(number), &mut self.hosts[host].limiter),
+        ]
     }
 
     /// Takes in how an attempt for `id` ended, in the same way.
-    pub(super) fn ended(&mut self, id: u64, attempt: &Attempt) -> impl Iterator<Item = (Scope, Nanos)> {
+    pub(super) fn ended(
+        &mut self,
+        id: u64,
+        attempt: &Attempt,
+    ) -> impl Iterator<Item = (Scope, Nanos)> {
         if let (Outcome::Ok | Outcome::NotFound, Some(sent)) = (attempt.outcome, attempt.sent) {
             self.service.record(attempt.done.since(sent));
         }
-        let told = self.limiters(id).map(|(scope, limiter)| Some((scope, limiter.ended(attempt)?)));
+        let told = self
+            .limiters(id)
+            .map(|(scope, limiter)| Some((scope, limiter.ended(attempt)?)));
         told.into_iter().flatten()
     }
 
     /// Every limiter.
     fn all_limiters(&mut self) -> impl Iterator<Item = (Scope, &mut Limiter)> {
-        let hosts = (0..).map(Scope::Host).zip(self.hosts.iter_mut().map(|host| &mut host.limiter));
+        let hosts = (0..)
+            .map(Scope::Host)
+            .zip(self.hosts.iter_mut().map(|host| &mut host.limiter));
         std::iter::once((Scope::Run, &mut self.limiter)).chain(hosts)
     }
 
@@ -522,16 +648,22 @@ impl Limits {
     pub(super) fn limiter(&mut self, scope: Scope) -> Option<&mut Limiter> {
         match scope {
             Scope::Run => Some(&mut self.limiter),
-            Scope::Host(host) => self.hosts.get_mut(host as usize).map(|host| &mut host.limiter),
+            Scope::Host(host) => self
+                .hosts
+                .get_mut(host as usize)
+                .map(|host| &mut host.limiter),
         }
     }
 
     /// Use of the limits.
     pub(super) fn budget_uses(&mut self) -> Vec<(Scope, BudgetUse)> {
-        self.all_limiters().filter_map(|(scope, limiter)| Some((scope, limiter.budget_use()?))).collect()
+        self.all_limiters()
+            .filter_map(|(scope, limiter)| Some((scope, limiter.budget_use()?)))
+            .collect()
     }
 
-    /// Take the counts of requests sent in slots that ended by `now`, once each; none without any limit.
+    /// Take the counts of requests sent in slots that ended by `now`, once each; none without any
+    /// limit.
     pub(super) fn take_sends(&mut self, now: Nanos) -> Option<Sends> {
         let complete = self.limiter.slots().number(now);
         let mut is_limited = false;
@@ -548,8 +680,8 @@ impl Limits {
         self.supply.next(Nanos::default()) == Next::Nothing && self.behind.is_empty()
     }
 
-    /// Has the item of an attempt that ended tried again, if it may be. Returns when at the earliest; once the gate is closed, when that
-    /// would have been.
+    /// Has the item of an attempt that ended tried again, if it may be. Returns when at the
+    /// earliest; once the gate is closed, when that would have been.
     pub(super) fn try_again(&mut self, permit: &Permit, attempt: &Attempt) -> Option<Nanos> {
         let is_throttled = attempt.outcome == Outcome::Throttled;
         let on_throttle = self.plan.throttling.on_throttle;
@@ -565,7 +697,11 @@ impl Limits {
         let attempts = permit.attempt + 1;
         let is_redirected = attempt.advice.repeat == Repeat::Follow;
         let is_free = is_redirected || attempt.advice.repeat == Repeat::UntilTheEnd;
-        match if is_free { RetryDecision::Granted } else { self.retries.spend(attempts) } {
+        match if is_free {
+            RetryDecision::Granted
+        } else {
+            self.retries.spend(attempts)
+        } {
             RetryDecision::Granted => {}
             RetryDecision::ItemHadItsShare => return None,
             RetryDecision::BudgetIsEmpty => {
@@ -577,16 +713,26 @@ impl Limits {
             // Everybody waits; refused requests go first afterwards.
             Duration::ZERO
         } else {
-            let told = attempt.advice.wait.filter(|_| on_throttle != OnThrottle::Ignore || !is_throttled);
+            let told = attempt
+                .advice
+                .wait
+                .filter(|_| on_throttle != OnThrottle::Ignore || !is_throttled);
             let unit = self.host(permit.id).brake().draw();
             let drawn = backoff(permit.attempt, unit, self.plan.throttling.backoff);
-            told.map_or(drawn, |told| told.max(drawn).min(self.plan.throttling.max_pause))
+            told.map_or(drawn, |told| {
+                told.max(drawn).min(self.plan.throttling.max_pause)
+            })
         };
         let due = attempt.done.plus(wait);
         if self.state == State::Closed {
             return Some(due);
         }
-        self.supply.again(Again { due, id: permit.id, attempt: attempts, first_intended: permit.first_intended });
+        self.supply.again(Again {
+            due,
+            id: permit.id,
+            attempt: attempts,
+            first_intended: permit.first_intended,
+        });
         Some(due)
     }
 }

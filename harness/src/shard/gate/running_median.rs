@@ -1,6 +1,7 @@
 //! Running median of service times: an estimate that follows them, of constant size.
 //!
-//! Fed by the gate's limits with each response, and read when they choose the slack of the pacing. It must not read a clock.
+//! Fed by the gate's limits with each response, and read when they choose the slack of the pacing.
+//! It must not read a clock.
 
 use std::time::Duration;
 
@@ -11,8 +12,9 @@ const MOST_NS: u64 = 20_000_000;
 /// Step of the estimate with each time, as a part of it: from one bound to the other in 200 times.
 const STEP: u64 = 64;
 
-/// Estimate that rises with each time above it and falls with each one below it, so that half of the last ones are on either side (the
-/// frugal streaming of Ma, Muthukrishnan and Sandler 2013, in steps that grow with it).
+/// Estimate that rises with each time above it and falls with each one below it, so that half of
+/// the last ones are on either side (the frugal streaming of Ma, Muthukrishnan and Sandler 2013, in
+/// steps that grow with it).
 #[derive(Debug)]
 pub(super) struct RunningMedian {
     ns: u64,
@@ -28,7 +30,11 @@ impl RunningMedian {
     /// Take in a time, ns.
     pub(super) fn record(&mut self, ns: u64) {
         let step = self.ns / STEP;
-        self.ns = if ns > self.ns { (self.ns + step).min(MOST_NS) } else { (self.ns - step).max(LEAST_NS) };
+        self.ns = if ns > self.ns {
+            (self.ns + step).min(MOST_NS)
+        } else {
+            (self.ns - step).max(LEAST_NS)
+        };
     }
 
     /// Return the estimate, from 1 ms to 20 ms.

@@ -19,17 +19,33 @@ fn poll_once<T>(future: Pin<&mut impl Future<Output = T>>) -> Poll<T> {
 #[test]
 fn leave_that_was_given_before_a_pause_and_not_begun_is_taken_back() {
     let mut builder = Builder::new_current_thread();
-    let runtime = builder.enable_time().start_paused(true).build_local(LocalOptions::default()).unwrap();
+    let runtime = builder
+        .enable_time()
+        .start_paused(true)
+        .build_local(LocalOptions::default())
+        .unwrap();
     runtime.block_on(async {
         let clock = Clock::start();
         let mut run = plan();
         (run.shards, run.connections) = (1, 3);
         let mut shard = run.split(&[]).remove(0);
-        shard.budget = Some(Budget { interval_ns: 10_000_000, burst: 2, at_start: 1, phase_ns: 0 });
+        shard.budget = Some(Budget {
+            interval_ns: 10_000_000,
+            burst: 2,
+            at_start: 1,
+            phase_ns: 0,
+        });
         let gate = Gate::new(clock, &shard, clock.now(), Box::new(|_| 0));
         let first = gate.admit(0, clock.now()).await.unwrap();
-        let mut waiting = [pin!(gate.admit(1, clock.now())), pin!(gate.admit(2, clock.now()))];
-        assert!(waiting.iter_mut().all(|lane| poll_once(lane.as_mut()).is_pending()));
+        let mut waiting = [
+            pin!(gate.admit(1, clock.now())),
+            pin!(gate.admit(2, clock.now())),
+        ];
+        assert!(
+            waiting
+                .iter_mut()
+                .all(|lane| poll_once(lane.as_mut()).is_pending())
+        );
         let not_started = gate.remaining();
         tokio::time::advance(20 * MS).await;
         // Both have leave now; before they come to run, the target asks for patience.
@@ -44,7 +60,11 @@ fn leave_that_was_given_before_a_pause_and_not_begun_is_taken_back() {
             promised: at.plus(100 * MS),
         };
         gate.pause(order);
-        assert!(waiting.iter_mut().all(|lane| poll_once(lane.as_mut()).is_pending()));
+        assert!(
+            waiting
+                .iter_mut()
+                .all(|lane| poll_once(lane.as_mut()).is_pending())
+        );
         assert_eq!(gate.remaining(), not_started);
         tokio::time::advance(100 * MS).await;
         gate.grant_due();
@@ -52,7 +72,11 @@ fn leave_that_was_given_before_a_pause_and_not_begun_is_taken_back() {
             Poll::Ready(Some(permit)) => permit.id,
             other => unreachable!("{other:?}"),
         });
-        assert_eq!((first.id, ids), (0, [1, 2]), "nothing is lost, and nothing is dealt out twice");
+        assert_eq!(
+            (first.id, ids),
+            (0, [1, 2]),
+            "nothing is lost, and nothing is dealt out twice"
+        );
         assert_eq!(gate.courtesy(clock.now()).early_attempts, 0);
     });
 }
@@ -62,18 +86,29 @@ fn a_request_that_has_its_connection_and_waits_for_the_budget_is_held_back_by_th
     // With a lane that waits for an item that there is not, and without one.
     for is_asked in [true, false] {
         let mut builder = Builder::new_current_thread();
-        let runtime = builder.enable_time().start_paused(true).build_local(LocalOptions::default()).unwrap();
+        let runtime = builder
+            .enable_time()
+            .start_paused(true)
+            .build_local(LocalOptions::default())
+            .unwrap();
         runtime.block_on(async {
             let clock = Clock::start();
             let mut run = plan();
-            (run.shards, run.connections, run.ids) = (1, 2, crate::units::IdRange { start: 0, end: 2 });
+            (run.shards, run.connections, run.ids) =
+                (1, 2, crate::units::IdRange { start: 0, end: 2 });
             let mut shard = run.split(&[]).remove(0);
-            shard.budget = Some(Budget { interval_ns: 10_000_000, burst: 1, at_start: 1, phase_ns: 0 });
+            shard.budget = Some(Budget {
+                interval_ns: 10_000_000,
+                burst: 1,
+                at_start: 1,
+                phase_ns: 0,
+            });
             let gate = Gate::new(clock, &shard, clock.now(), Box::new(|_| 0));
             let first = gate.admit(0, clock.now()).await.unwrap();
             tokio::time::advance(10 * MS).await;
             let second = gate.admit(1, clock.now()).await.unwrap();
-            // The connections take 25 ms and 16 ms to open: the second request may be written 10 ms after the first.
+            // The connections take 25 ms and 16 ms to open: the second request may be written 10 ms
+            // after the first.
             tokio::time::advance(15 * MS).await;
             gate.clear_to_send(0, first.id).await;
             tokio::time::advance(MS).await;
@@ -90,7 +125,11 @@ fn a_request_that_has_its_connection_and_waits_for_the_budget_is_held_back_by_th
             assert!(poll_once(held.as_mut()).is_ready());
             tokio::time::advance(5 * MS).await;
             let times = gate.binding(clock.now()).without(&before);
-            assert_eq!((times.rate_ns, times.sum_ns()), (9_000_000, 14_000_000), "{is_asked}: {times:?}");
+            assert_eq!(
+                (times.rate_ns, times.sum_ns()),
+                (9_000_000, 14_000_000),
+                "{is_asked}: {times:?}"
+            );
         });
     }
 }

@@ -16,7 +16,14 @@ fn brake(shard: usize, throttling: ThrottlingPolicy) -> ThrottlePauses {
 
 fn ended(at: u64, outcome: Outcome, advice: Advice) -> (Permit, Attempt) {
     let at = Nanos(at);
-    let permit = Permit { id: 0, attempt: 0, first_intended: at, intended: at, ready: at, admitted: at };
+    let permit = Permit {
+        id: 0,
+        attempt: 0,
+        first_intended: at,
+        intended: at,
+        ready: at,
+        admitted: at,
+    };
     let attempt = Attempt {
         sent: Some(at),
         first_byte: None,
@@ -30,26 +37,42 @@ fn ended(at: u64, outcome: Outcome, advice: Advice) -> (Permit, Attempt) {
     (permit, attempt)
 }
 
-fn hear(brake: &mut ThrottlePauses, at: u64, outcome: Outcome, advice: Advice) -> Option<PauseOrder> {
+fn hear(
+    brake: &mut ThrottlePauses,
+    at: u64,
+    outcome: Outcome,
+    advice: Advice,
+) -> Option<PauseOrder> {
     let (permit, attempt) = ended(at, outcome, advice);
     brake.ended(&permit, &attempt)
 }
 
 fn wait(seconds: u64) -> Advice {
-    Advice { wait: Some(Duration::from_secs(seconds)), ..Advice::default() }
+    Advice {
+        wait: Some(Duration::from_secs(seconds)),
+        ..Advice::default()
+    }
 }
 
 #[test]
 fn the_shards_resume_one_after_another_each_of_them_first_at_times_and_none_too_early() {
     let mut first = [0; 4];
     for at in (0..100).map(|pause| 5 + 11 * S * pause) {
-        let mut brakes: Vec<ThrottlePauses> = (0..4).map(|shard| brake(shard, ThrottlingPolicy::default())).collect();
+        let mut brakes: Vec<ThrottlePauses> = (0..4)
+            .map(|shard| brake(shard, ThrottlingPolicy::default()))
+            .collect();
         let order = hear(&mut brakes[2], at, Outcome::Throttled, wait(10)).unwrap();
-        assert_eq!((order.until, order.promised), (Nanos(at + 10 * S), Nanos(at + 10 * S)));
+        assert_eq!(
+            (order.until, order.promised),
+            (Nanos(at + 10 * S), Nanos(at + 10 * S))
+        );
         for i in [0, 1, 3] {
             brakes[i].ordered(order);
         }
-        let places: Vec<u64> = brakes.iter().map(|brake| brake.resume().since(order.until) / (S / 4)).collect();
+        let places: Vec<u64> = brakes
+            .iter()
+            .map(|brake| brake.resume().since(order.until) / (S / 4))
+            .collect();
         assert!((0..4).all(|place| places.contains(&place)), "{places:?}");
         first[places.iter().position(|place| *place == 0).unwrap()] += 1;
     }
@@ -68,29 +91,58 @@ fn a_promise_is_kept_or_broken_once_however_often_it_is_made() {
     brake.sent(Nanos(2 * S + S / 2));
     brake.sent(Nanos(2 * S + S / 2));
     let books = brake.books(Nanos(5 * S));
-    assert_eq!((books.promises, books.honoured, books.violated, books.early_attempts), (4, 1, 1, 2));
+    assert_eq!(
+        (
+            books.promises,
+            books.honoured,
+            books.violated,
+            books.early_attempts
+        ),
+        (4, 1, 1, 2)
+    );
     assert!(books.paused_ns >= 2 * S && books.paused_ns <= 2 * S + S / 5 + 40);
 }
 
 #[test]
 fn a_wait_that_is_cut_is_a_promise_that_may_be_broken() {
-    let throttling = ThrottlingPolicy { max_pause: Duration::from_secs(2), ..ThrottlingPolicy::default() };
+    let throttling = ThrottlingPolicy {
+        max_pause: Duration::from_secs(2),
+        ..ThrottlingPolicy::default()
+    };
     let mut brake = brake(3, throttling);
     let order = hear(&mut brake, 0, Outcome::Throttled, wait(60)).unwrap();
-    assert_eq!((order.until, brake.resume(), order.promised), (Nanos(2 * S), Nanos(2 * S), Nanos(60 * S)));
+    assert_eq!(
+        (order.until, brake.resume(), order.promised),
+        (Nanos(2 * S), Nanos(2 * S), Nanos(60 * S))
+    );
     brake.sent(Nanos(2 * S));
     let books = brake.books(Nanos(3 * S));
-    assert_eq!((books.cut_pauses, books.violated, books.paused_ns), (1, 1, 2 * S));
+    assert_eq!(
+        (books.cut_pauses, books.violated, books.paused_ns),
+        (1, 1, 2 * S)
+    );
 }
 
 #[test]
 fn who_only_counts_waits_for_nobody_and_says_what_that_broke() {
     for on_throttle in [OnThrottle::Count, OnThrottle::Ignore] {
-        let mut brake = brake(0, ThrottlingPolicy { on_throttle, ..ThrottlingPolicy::default() });
+        let mut brake = brake(
+            0,
+            ThrottlingPolicy {
+                on_throttle,
+                ..ThrottlingPolicy::default()
+            },
+        );
         assert_eq!(hear(&mut brake, 0, Outcome::Throttled, wait(60)), None);
         assert_eq!(brake.resume(), Nanos(0));
         brake.sent(Nanos(1));
-        assert_eq!((brake.books(Nanos(2)).violated, brake.books(Nanos(2)).early_attempts), (1, 1));
+        assert_eq!(
+            (
+                brake.books(Nanos(2)).violated,
+                brake.books(Nanos(2)).early_attempts
+            ),
+            (1, 1)
+        );
     }
 }
 
@@ -101,7 +153,10 @@ fn a_refusal_without_a_time_is_answered_by_ever_longer_waits() {
     for base_ms in [100, 200, 400, 800] {
         let order = hear(&mut brake, at, Outcome::Throttled, Advice::default()).unwrap();
         let waited_ms = order.until.since(Nanos(at)) / 1_000_000;
-        assert!((base_ms / 2..=base_ms).contains(&waited_ms), "{waited_ms} of {base_ms}");
+        assert!(
+            (base_ms / 2..=base_ms).contains(&waited_ms),
+            "{waited_ms} of {base_ms}"
+        );
         // Its aftermath is no other refusal.
         hear(&mut brake, at + 1, Outcome::Throttled, Advice::default());
         at = brake.resume().0;
@@ -109,38 +164,66 @@ fn a_refusal_without_a_time_is_answered_by_ever_longer_waits() {
     hear(&mut brake, at, Outcome::Ok, Advice::default());
     let order = hear(&mut brake, at, Outcome::Throttled, Advice::default()).unwrap();
     assert!(order.until.since(Nanos(at)) <= 100_000_000);
-    assert_eq!((brake.books(order.until).promises, brake.books(order.until).honoured), (0, 0));
+    assert_eq!(
+        (
+            brake.books(order.until).promises,
+            brake.books(order.until).honoured
+        ),
+        (0, 0)
+    );
 }
 
 #[test]
-fn recovery_is_timed_from_the_first_refusal_to_the_next_good_answer_though_the_target_throttles_again() {
+fn recovery_is_timed_from_the_first_refusal_to_the_next_good_answer_though_the_target_throttles_again()
+ {
     let mut brake = brake(0, ThrottlingPolicy::default());
     hear(&mut brake, 7 * S, Outcome::Throttled, wait(1));
     // Sent before the pause: no sign that it is over.
     hear(&mut brake, 7 * S + 5, Outcome::Ok, Advice::default());
-    hear(&mut brake, 9 * S, Outcome::Error(ErrorKind::Reset), Advice::default());
+    hear(
+        &mut brake,
+        9 * S,
+        Outcome::Error(ErrorKind::Reset),
+        Advice::default(),
+    );
     hear(&mut brake, 10 * S, Outcome::NotFound, Advice::default());
     hear(&mut brake, 11 * S, Outcome::Ok, Advice::default());
     let recovered = |brake: &ThrottlePauses| {
         let books = brake.books(Nanos(60 * S));
-        (books.recoveries, books.recovery_sum_ns, books.recovery_max_ns)
+        (
+            books.recoveries,
+            books.recovery_sum_ns,
+            books.recovery_max_ns,
+        )
     };
     assert_eq!(recovered(&brake), (1, 3 * S, 3 * S));
-    // Each time requests go, the target answers one and throttles the next, and what it throttles arrives first.
+    // Each time requests go, the target answers one and throttles the next, and what it throttles
+    // arrives first.
     for pause in 0..10 {
         let went = Nanos((20 + 2 * pause) * S);
         hear(&mut brake, went.0 + 5, Outcome::Throttled, wait(1));
         let (mut permit, attempt) = ended(went.0 + 7, Outcome::Ok, Advice::default());
         permit.admitted = went;
         brake.ended(&permit, &attempt);
-        assert_eq!(recovered(&brake).0, 1 + pause, "what went at {went:?} ends the pause before");
+        assert_eq!(
+            recovered(&brake).0,
+            1 + pause,
+            "what went at {went:?} ends the pause before"
+        );
     }
     assert_eq!(recovered(&brake), (10, 3 * S + 9 * (2 * S + 2), 3 * S));
 }
 
 fn left(remaining: u64, limit: Option<u64>, resets_in_s: u64) -> Advice {
-    let quota = Quota { remaining, limit, resets_in: Some(Duration::from_secs(resets_in_s)) };
-    Advice { quota: Some(Box::new(quota)), ..Advice::default() }
+    let quota = Quota {
+        remaining,
+        limit,
+        resets_in: Some(Duration::from_secs(resets_in_s)),
+    };
+    Advice {
+        quota: Some(Box::new(quota)),
+        ..Advice::default()
+    }
 }
 
 /// Requests that go between two instants at most.
@@ -166,14 +249,25 @@ fn greedy(brake: &mut ThrottlePauses, from: u64, to: u64) -> u64 {
 fn the_second_half_of_a_quota_is_spread_over_the_time_it_has_to_last() {
     let mut brake = brake(0, ThrottlingPolicy::default());
     hear(&mut brake, 0, Outcome::Ok, left(60, Some(100), 10));
-    assert_eq!(greedy(&mut brake, 0, S / 1_000), 1_000, "more than half is left");
+    assert_eq!(
+        greedy(&mut brake, 0, S / 1_000),
+        1_000,
+        "more than half is left"
+    );
     hear(&mut brake, S, Outcome::Ok, left(40, Some(100), 10));
     let went = greedy(&mut brake, S, 11 * S - 1);
     // A fourth of them, for there are four shards.
     assert!((10..=11).contains(&went), "{went}");
-    assert!(greedy(&mut brake, 11 * S, 11 * S + 1_000_000) > 100, "there is more after the reset");
+    assert!(
+        greedy(&mut brake, 11 * S, 11 * S + 1_000_000) > 100,
+        "there is more after the reset"
+    );
     let order = hear(&mut brake, 20 * S, Outcome::Ok, left(0, Some(100), 10)).unwrap();
-    assert_eq!((order.until, order.promised), (Nanos(30 * S), Nanos(20 * S)), "nothing is left, nothing was promised");
+    assert_eq!(
+        (order.until, order.promised),
+        (Nanos(30 * S), Nanos(20 * S)),
+        "nothing is left, nothing was promised"
+    );
 }
 
 #[test]
@@ -181,7 +275,11 @@ fn a_quota_with_nothing_left_pauses_whatever_its_size() {
     for (limit, resets_in_s) in [(None, 60), (None, 1), (Some(5), 60), (Some(100), 1)] {
         let mut brake = brake(0, ThrottlingPolicy::default());
         let order = hear(&mut brake, 0, Outcome::Ok, left(0, limit, resets_in_s)).unwrap();
-        assert_eq!((order.cause, order.until), (PauseCause::UsedUp, Nanos(resets_in_s * S)), "{limit:?}");
+        assert_eq!(
+            (order.cause, order.until),
+            (PauseCause::UsedUp, Nanos(resets_in_s * S)),
+            "{limit:?}"
+        );
     }
 }
 
@@ -193,9 +291,18 @@ fn a_quota_too_small_to_plan_with_does_not_slow_anybody() {
 }
 
 fn any_advice() -> impl Strategy<Value = Advice> {
-    let span = || prop_oneof![0..100_000_u64, Just(0), Just(u64::MAX / 2)].prop_map(Duration::from_millis);
-    let quota = (any::<u64>(), prop::option::of(any::<u64>()), prop::option::of(span()))
-        .prop_map(|(remaining, limit, resets_in)| Quota { remaining, limit, resets_in });
+    let span =
+        || prop_oneof![0..100_000_u64, Just(0), Just(u64::MAX / 2)].prop_map(Duration::from_millis);
+    let quota = (
+        any::<u64>(),
+        prop::option::of(any::<u64>()),
+        prop::option::of(span()),
+    )
+        .prop_map(|(remaining, limit, resets_in)| Quota {
+            remaining,
+            limit,
+            resets_in,
+        });
     (prop::option::of(span()), prop::option::of(quota)).prop_map(|(wait, quota)| Advice {
         wait,
         quota: quota.map(Box::new),
@@ -204,7 +311,8 @@ fn any_advice() -> impl Strategy<Value = Advice> {
 }
 
 proptest! {
-    /// Whatever a target says, it neither stops a shard for longer than allowed nor has anything go early.
+    /// Whatever a target says, it neither stops a shard for longer than allowed nor has anything go
+    /// early.
     #[test]
     fn nothing_that_a_target_says_stops_a_shard_for_longer_than_allowed(
         said in prop::collection::vec((0..50_000_u64, 0..3_u8, any_advice()), 1..60), max_pause_ms in 1..20_000_u64,

@@ -39,7 +39,8 @@ pub enum RateShape {
         /// Duration of each rate but the last, ns; at least 1.
         every_ns: u64,
     },
-    /// All requests of a window at its start, and none of those that were left out before: an interval cap.
+    /// All requests of a window at its start, and none of those that were left out before: an
+    /// interval cap.
     Windows {
         /// Duration of each window, ns; at least 1.
         every_ns: u64,
@@ -58,14 +59,18 @@ impl RateShape {
 }
 
 impl RateShape {
-    /// Least time from a request to the one that comes as many places later as a window has requests, ns; none without windows.
+    /// Least time from a request to the one that comes as many places later as a window has
+    /// requests, ns; none without windows.
     ///
-    /// A fiftieth shorter than the window (at least 250 us, at most half of it), so that a request that was late by less does not
-    /// make all later windows late. No time shorter than this holds more requests than a window may.
+    /// A fiftieth shorter than the window (at least 250 us, at most half of it), so that a request
+    /// that was late by less does not make all later windows late. No time shorter than this holds
+    /// more requests than a window may.
     #[must_use]
     pub fn apart_ns(&self) -> Option<u64> {
         match *self {
-            Self::Windows { every_ns } => Some(every_ns - (every_ns / 50).max(250_000).min(every_ns / 2)),
+            Self::Windows { every_ns } => {
+                Some(every_ns - (every_ns / 50).max(250_000).min(every_ns / 2))
+            }
             Self::Constant | Self::Ramp { .. } | Self::Steps { .. } => None,
         }
     }
@@ -85,12 +90,22 @@ impl fmt::Display for ShapedRate {
         match self.shape {
             RateShape::Constant => self.peak.fmt(f),
             RateShape::Ramp { from, to } => write!(f, "{}:{to}", from.permits),
-            RateShape::Steps { from, to, step, every_ns } => {
+            RateShape::Steps {
+                from,
+                to,
+                step,
+                every_ns,
+            } => {
                 let every = humantime::format_duration(Duration::from_nanos(every_ns));
                 write!(f, "{}:{}:{step}@{every}", from.permits, to.permits)
             }
             RateShape::Windows { every_ns } => {
-                write!(f, "{} per {}", self.peak.permits, humantime::format_duration(Duration::from_nanos(every_ns)))
+                write!(
+                    f,
+                    "{} per {}",
+                    self.peak.permits,
+                    humantime::format_duration(Duration::from_nanos(every_ns))
+                )
             }
         }
     }
@@ -101,13 +116,25 @@ impl FromStr for ShapedRate {
 
     fn from_str(text: &str) -> Result<Self, RateError> {
         if let Some((number, time)) = text.split_once(" per ") {
-            let every_ns = parse_every_ns(time).ok_or_else(|| RateError::Window(text.to_owned()))?;
-            let permits = permits(number, Period::Second).ok().filter(|permits| *permits > 0);
+            let every_ns =
+                parse_every_ns(time).ok_or_else(|| RateError::Window(text.to_owned()))?;
+            let permits = permits(number, Period::Second)
+                .ok()
+                .filter(|permits| *permits > 0);
             let permits = permits.ok_or_else(|| RateError::Window(text.to_owned()))?;
-            return Ok(Self { peak: Rate { permits, period_ns: every_ns }, shape: RateShape::Windows { every_ns } });
+            return Ok(Self {
+                peak: Rate {
+                    permits,
+                    period_ns: every_ns,
+                },
+                shape: RateShape::Windows { every_ns },
+            });
         }
         if !text.contains([':', '@']) {
-            return Ok(Self { peak: text.parse()?, shape: RateShape::Constant });
+            return Ok(Self {
+                peak: text.parse()?,
+                shape: RateShape::Constant,
+            });
         }
         let (rates, time) = match text.split_once('@') {
             Some((rates, time)) => (rates, Some(time)),
@@ -121,17 +148,25 @@ impl FromStr for ShapedRate {
         }
         let (last, period) = number_and_period(last)?;
         let rate = |part: &str| match permits(part, period) {
-            Ok(permits) => Ok(Rate { permits, period_ns: period.ns() }),
+            Ok(permits) => Ok(Rate {
+                permits,
+                period_ns: period.ns(),
+            }),
             Err(RateError::Constant(_)) => Err(form()),
             Err(error) => Err(error),
         };
         let shape = match (before, time) {
-            ([from], None) => RateShape::Ramp { from: rate(from)?, to: rate(last)? },
+            ([from], None) => RateShape::Ramp {
+                from: rate(from)?,
+                to: rate(last)?,
+            },
             ([from, to], time) => RateShape::Steps {
                 from: rate(from)?,
                 to: rate(to)?,
                 step: rate(last)?,
-                every_ns: time.and_then(parse_every_ns).ok_or_else(|| RateError::StepTime(text.to_owned()))?,
+                every_ns: time
+                    .and_then(parse_every_ns)
+                    .ok_or_else(|| RateError::StepTime(text.to_owned()))?,
             },
             _ => return Err(form()),
         };
@@ -142,7 +177,9 @@ impl FromStr for ShapedRate {
 
 fn parse_every_ns(text: &str) -> Option<u64> {
     let every = parse_duration(text.trim()).ok()?;
-    u64::try_from(every.as_nanos()).ok().filter(|_| every >= SHORTEST_STEP)
+    u64::try_from(every.as_nanos())
+        .ok()
+        .filter(|_| every >= SHORTEST_STEP)
 }
 
 /// The peak of a shape that makes sense.
@@ -156,11 +193,16 @@ fn check(shape: RateShape, text: &str) -> Result<Rate, RateError> {
         RateShape::Ramp { from, to } | RateShape::Steps { from, to, .. } if from == to => {
             return Err(RateError::Flat(owned()));
         }
-        RateShape::Steps { step, .. } if step.permits == 0 => return Err(RateError::StepSize(owned())),
+        RateShape::Steps { step, .. } if step.permits == 0 => {
+            return Err(RateError::StepSize(owned()));
+        }
         RateShape::Steps { from, to, step, .. } => {
             let steps = from.permits.abs_diff(to.permits).div_ceil(step.permits);
             if steps > MOST_STEPS {
-                return Err(RateError::Steps { text: owned(), steps });
+                return Err(RateError::Steps {
+                    text: owned(),
+                    steps,
+                });
             }
         }
         RateShape::Ramp { .. } | RateShape::Constant | RateShape::Windows { .. } => {}

@@ -28,15 +28,17 @@ fn an_interval_is_never_rounded_down() {
 fn what_is_given_back_at_once_was_never_taken() {
     let bucket = bucket(4);
     for tat in [0, 900, 1000, 1100, 1300] {
-        let LimitDecision::Admitted { next, .. } = bucket.step(tat, 1000) else { panic!("{tat}") };
+        let LimitDecision::Admitted { next, .. } = bucket.step(tat, 1000) else {
+            panic!("{tat}")
+        };
         let back = bucket.give_back(next, next, 1000).unwrap();
         assert_eq!(back, tat.max(1000), "{tat}");
     }
 }
 
 proptest! {
-    /// One admission is given back later, others come in between: they and those after it get no more than they
-    /// would have without it, and no less than if it had been kept.
+    /// One admission is given back later, others come in between: they and those after it get no
+    /// more than they would have without it, and no less than if it had been kept.
     #[test]
     fn giving_back_is_never_worth_more_than_what_was_taken(
         owed in 0_u64..600, gaps in proptest::collection::vec(0_u64..150, 0..20), burst in 1_u32..6,
@@ -47,7 +49,8 @@ proptest! {
         let (mut with, mut without, mut now) = (taken, start + owed, start);
         for gap in gaps {
             now += gap;
-            // Only those that are admitted beside the one in doubt; without it they are admitted all the more.
+            // Only those that are admitted beside the one in doubt; without it they are admitted
+            // all the more.
             if let LimitDecision::Admitted { next, .. } = bucket.step(with, now) {
                 let LimitDecision::Admitted { next: alone, .. } = bucket.step(without, now) else { panic!("stricter") };
                 (with, without) = (next, alone);
@@ -107,14 +110,21 @@ fn threads_that_share_a_word_admit_exactly_what_one_would() {
 
 #[test]
 fn threads_that_fight_for_one_burst_get_exactly_the_burst() {
-    assert_eq!(fought_over(&algorithm("1000000/s:burst=400000"), &[0]), [400_000]);
+    assert_eq!(
+        fought_over(&algorithm("1000000/s:burst=400000"), &[0]),
+        [400_000]
+    );
 }
 
 fn any_gcra() -> impl Strategy<Value = Bucket> {
-    (1_u32..5_000, 1_u64..10_000_000, 1_u32..50).prop_filter_map("valid", |(permits, period_us, burst)| {
-        let pace = BucketPace::new(NonZeroU32::new(permits)?, Duration::from_micros(period_us)).ok()?;
-        Bucket::new(pace, burst - 1, Delay::Never).ok()
-    })
+    (1_u32..5_000, 1_u64..10_000_000, 1_u32..50).prop_filter_map(
+        "valid",
+        |(permits, period_us, burst)| {
+            let pace = BucketPace::new(NonZeroU32::new(permits)?, Duration::from_micros(period_us))
+                .ok()?;
+            Bucket::new(pace, burst - 1, Delay::Never).ok()
+        },
+    )
 }
 
 proptest! {
@@ -175,12 +185,19 @@ proptest! {
 
 #[test]
 fn a_bucket_holds_a_period_unless_told_otherwise() {
-    assert_eq!(fought_over(&algorithm("bucket:30000/min"), &[0, 2_000_000]), [30_000, 1]);
-    assert_eq!(fought_over(&algorithm("bucket:30000/min:burst=7"), &[0, 2_000_000]), [7, 1]);
+    assert_eq!(
+        fought_over(&algorithm("bucket:30000/min"), &[0, 2_000_000]),
+        [30_000, 1]
+    );
+    assert_eq!(
+        fought_over(&algorithm("bucket:30000/min:burst=7"), &[0, 2_000_000]),
+        [7, 1]
+    );
 }
 
 proptest! {
-    /// Whole tokens of integers, refilled at each multiple of the interval after the bucket was last full.
+    /// Whole tokens of integers, refilled at each multiple of the interval after the bucket was
+    /// last full.
     #[test]
     fn it_admits_what_counted_tokens_do(
         size in 1_u32..20, per_s in 1_u32..1000, gaps in proptest::collection::vec(0_u64..250, 1..200),
@@ -218,11 +235,24 @@ fn at_once(text: &str) -> Vec<Result<u64, u64>> {
 
 #[test]
 fn the_excess_is_delayed_and_then_turned_away() {
-    assert_eq!(at_once("leaky:10/s"), [Ok(0), Err(100 * MS), Err(100 * MS), Err(100 * MS), Err(100 * MS)]);
+    assert_eq!(
+        at_once("leaky:10/s"),
+        [
+            Ok(0),
+            Err(100 * MS),
+            Err(100 * MS),
+            Err(100 * MS),
+            Err(100 * MS)
+        ]
+    );
     let waits = |waits: [u64; 3]| waits.map(|ms| Ok(ms * MS));
-    let all = |admitted: [Result<u64, u64>; 3]| [&[Ok(0)][..], &admitted, &[Err(100 * MS)]].concat();
+    let all =
+        |admitted: [Result<u64, u64>; 3]| [&[Ok(0)][..], &admitted, &[Err(100 * MS)]].concat();
     assert_eq!(at_once("leaky:10/s:burst=3"), all(waits([100, 200, 300])));
-    assert_eq!(at_once("leaky:10/s:burst=3:delay=1"), all(waits([0, 100, 200])));
+    assert_eq!(
+        at_once("leaky:10/s:burst=3:delay=1"),
+        all(waits([0, 100, 200]))
+    );
     assert_eq!(at_once("leaky:10/s:burst=3:nodelay"), all(waits([0, 0, 0])));
     assert_eq!(at_once("leaky:10/s:burst=3:delay=3"), all(waits([0, 0, 0])));
 }
@@ -231,11 +261,15 @@ fn the_excess_is_delayed_and_then_turned_away() {
 fn threads_fill_exactly_the_queue() {
     let instants: Vec<u64> = (0..100).map(|half| half * 500).collect();
     let admitted = fought_over(&algorithm("leaky:1000000/s:burst=99999"), &instants);
-    assert_eq!((admitted[0], admitted.iter().sum::<u64>()), (100_000, 100_000 + 49));
+    assert_eq!(
+        (admitted[0], admitted.iter().sum::<u64>()),
+        (100_000, 100_000 + 49)
+    );
 }
 
 proptest! {
-    /// nginx's own arithmetic, with nanoseconds for milliseconds: `excess = max(0, excess - rate * passed + 1)`.
+    /// nginx's own arithmetic, with nanoseconds for milliseconds:
+    /// `excess = max(0, excess - rate * passed + 1)`.
     #[test]
     fn it_does_what_nginx_does(
         burst in 0_u32..10, undelayed in 0_u32..10, gaps in proptest::collection::vec(0_u64..250, 1..200),

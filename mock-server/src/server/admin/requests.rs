@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 /// Parameters of these routes; any other one is refused, for what it would leave out is listed.
 const PARAMETERS: [&str; 2] = ["limit", "offset"];
 
-/// Most bytes of requests listed, whatever the limit: the process answers no other client while it writes them.
+/// Most bytes of requests listed, whatever the limit: the process answers no other client while it
+/// writes them.
 const LARGE: usize = 16 << 20;
 
 pub(super) fn routed(
@@ -18,8 +19,14 @@ pub(super) fn routed(
     request: &AdminRequest<'_>,
     state: &AdminState<'_>,
 ) -> Result<AdminResponse, AdminResponse> {
-    if let Some(other) = request.parameters().find(|name| !PARAMETERS.contains(&&**name)) {
-        let detail = format!("the parameter `{other}` is not supported: use {}", PARAMETERS.join(" and "));
+    if let Some(other) = request
+        .parameters()
+        .find(|name| !PARAMETERS.contains(&&**name))
+    {
+        let detail = format!(
+            "the parameter `{other}` is not supported: use {}",
+            PARAMETERS.join(" and ")
+        );
         let error = json!({"code": 10, "source": {}, "title": NOT_AS_ASKED, "detail": detail});
         return Err((StatusCode::UNPROCESSABLE_ENTITY, json!({"errors": [error]})));
     }
@@ -27,8 +34,13 @@ pub(super) fn routed(
     match route {
         ("GET", None) => Ok(done(list(request, state))),
         ("GET", Some("unmatched")) => {
-            let unmatched = || journal::find(state.shared, None).filter(|logged| !logged.is_matched());
-            Ok(done(shown(request, (unmatched(), unmatched().count()), is_off)))
+            let unmatched =
+                || journal::find(state.shared, None).filter(|logged| !logged.is_matched());
+            Ok(done(shown(
+                request,
+                (unmatched(), unmatched().count()),
+                is_off,
+            )))
         }
         ("DELETE", None) | ("POST", Some("reset")) => {
             forget(state);
@@ -36,7 +48,9 @@ pub(super) fn routed(
         }
         ("POST", Some("count")) => {
             let count = journal::find(state.shared, Some(&pattern(request)?)).count();
-            Ok(done(json!({"count": count, "requestJournalDisabled": is_off})))
+            Ok(done(
+                json!({"count": count, "requestJournalDisabled": is_off}),
+            ))
         }
         ("POST", Some("find")) => {
             let pattern = pattern(request)?;
@@ -47,10 +61,20 @@ pub(super) fn routed(
     }
 }
 
-/// Requests as WireMock lists them, and how many there are in all: beyond the limit, or what is [light], some are left out.
-fn shown(request: &AdminRequest<'_>, (found, total): (impl Iterator<Item = Logged>, usize), is_off: bool) -> Value {
-    let (limit, offset) = (request.number("limit").unwrap_or(usize::MAX), request.number("offset").unwrap_or(0));
-    let shown: Vec<Value> = light(found.skip(offset).take(limit)).map(|logged| logged.to_json()).collect();
+/// Requests as WireMock lists them, and how many there are in all: beyond the limit, or what is
+/// [light], some are left out.
+fn shown(
+    request: &AdminRequest<'_>,
+    (found, total): (impl Iterator<Item = Logged>, usize),
+    is_off: bool,
+) -> Value {
+    let (limit, offset) = (
+        request.number("limit").unwrap_or(usize::MAX),
+        request.number("offset").unwrap_or(0),
+    );
+    let shown: Vec<Value> = light(found.skip(offset).take(limit))
+        .map(|logged| logged.to_json())
+        .collect();
     json!({"requests": shown, "meta": {"total": total}, "requestJournalDisabled": is_off})
 }
 
@@ -61,7 +85,10 @@ pub(super) fn forget(state: &AdminState<'_>) {
 
 /// The newest come first, as WireMock lists them.
 fn list(request: &AdminRequest<'_>, state: &AdminState<'_>) -> Value {
-    let (limit, offset) = (request.number("limit").unwrap_or(usize::MAX), request.number("offset").unwrap_or(0));
+    let (limit, offset) = (
+        request.number("limit").unwrap_or(usize::MAX),
+        request.number("offset").unwrap_or(0),
+    );
     let places = journal::places(state.shared);
     let newest = places.iter().rev().skip(offset).take(limit);
     let shown = light(newest.filter_map(|place| journal::at(state.shared, *place)));

@@ -23,7 +23,12 @@ pub(super) fn mappings(
             changed(state.stubs, &StubChange::Reset)
         }
         (method @ ("GET" | "PUT" | "DELETE"), Some(id)) => {
-            let invalid = |_| (StatusCode::BAD_REQUEST, failure(10, &format!("{id} is not a valid UUID")));
+            let invalid = |_| {
+                (
+                    StatusCode::BAD_REQUEST,
+                    failure(10, &format!("{id} is not a valid UUID")),
+                )
+            };
             let id = Uuid::try_parse(id).map_err(invalid)?;
             one(method, id, request, state.stubs)
         }
@@ -38,7 +43,12 @@ pub(super) fn reset(state: &AdminState<'_>) -> Result<AdminResponse, AdminRespon
     changed(state.stubs, &StubChange::Reset)
 }
 
-fn one(method: &str, id: Uuid, request: &AdminRequest<'_>, stubs: &LiveStubs) -> Result<AdminResponse, AdminResponse> {
+fn one(
+    method: &str,
+    id: Uuid,
+    request: &AdminRequest<'_>,
+    stubs: &LiveStubs,
+) -> Result<AdminResponse, AdminResponse> {
     let shown = || {
         let current = stubs.current();
         let json = current.get(id).map(|stub| stub.json.clone());
@@ -47,26 +57,41 @@ fn one(method: &str, id: Uuid, request: &AdminRequest<'_>, stubs: &LiveStubs) ->
     match method {
         "GET" => shown().map(done),
         "PUT" => {
-            let after = change(stubs, &StubChange::Replace(id, stubs.posted(request.json()?)))?;
+            let after = change(
+                stubs,
+                &StubChange::Replace(id, stubs.posted(request.json()?)),
+            )?;
             let json = after.get(id).map(|stub| stub.json.clone());
-            json.map(done).ok_or_else(|| refusal(&ChangeError::Missing(id).into()))
+            json.map(done)
+                .ok_or_else(|| refusal(&ChangeError::Missing(id).into()))
         }
         "DELETE" => changed(stubs, &StubChange::Remove(id)),
         _ => Err(unknown()),
     }
 }
 
-/// A stub without an id gets it where it comes in the order of all changes, which only the log knows.
+/// A stub without an id gets it where it comes in the order of all changes, which only the log
+/// knows.
 fn add(stub: Value, stubs: &LiveStubs) -> Result<AdminResponse, AdminResponse> {
     let after = change(stubs, &StubChange::Add(stubs.posted(stub)))?;
     let added = after.last_added().map(|stub| stub.json.clone());
-    added.map(|json| (StatusCode::CREATED, json)).ok_or_else(|| refusal(&Refusal::Stuck))
+    added
+        .map(|json| (StatusCode::CREATED, json))
+        .ok_or_else(|| refusal(&Refusal::Stuck))
 }
 
 fn list(request: &AdminRequest<'_>, stubs: &LiveStubs) -> Value {
     let current = stubs.current();
-    let (limit, offset) = (request.number("limit").unwrap_or(usize::MAX), request.number("offset").unwrap_or(0));
-    let shown: Vec<&Value> = current.iter().map(|stub| &stub.json).skip(offset).take(limit).collect();
+    let (limit, offset) = (
+        request.number("limit").unwrap_or(usize::MAX),
+        request.number("offset").unwrap_or(0),
+    );
+    let shown: Vec<&Value> = current
+        .iter()
+        .map(|stub| &stub.json)
+        .skip(offset)
+        .take(limit)
+        .collect();
     json!({"mappings": shown, "meta": {"total": current.len()}})
 }
 
@@ -106,7 +131,10 @@ fn list_scenarios(stubs: &LiveStubs) -> Value {
     let names = current.names();
     let shown = |scenario: ScenarioIndex| {
         let states = current.possible_states(scenario);
-        let states: Vec<_> = states.into_iter().filter_map(|state| names.state(scenario, state)).collect();
+        let states: Vec<_> = states
+            .into_iter()
+            .filter_map(|state| names.state(scenario, state))
+            .collect();
         let name = names.scenario(scenario);
         let state = names.state(scenario, StateIndex::kept(stubs.state(scenario)));
         json!({"id": name, "name": name, "state": state, "possibleStates": states})
@@ -116,13 +144,28 @@ fn list_scenarios(stubs: &LiveStubs) -> Value {
 }
 
 /// Without a state in the body, the scenario starts over.
-fn set_state(name: &str, request: &AdminRequest<'_>, stubs: &LiveStubs) -> Result<AdminResponse, AdminResponse> {
+fn set_state(
+    name: &str,
+    request: &AdminRequest<'_>,
+    stubs: &LiveStubs,
+) -> Result<AdminResponse, AdminResponse> {
     let current = stubs.current();
     let names = current.names();
-    let scenario = names.find_scenario(name).filter(|scenario| current.scenarios().contains(scenario));
-    let missing = || (StatusCode::NOT_FOUND, failure(404, &format!("Scenario {name} does not exist")));
+    let scenario = names
+        .find_scenario(name)
+        .filter(|scenario| current.scenarios().contains(scenario));
+    let missing = || {
+        (
+            StatusCode::NOT_FOUND,
+            failure(404, &format!("Scenario {name} does not exist")),
+        )
+    };
     let scenario = scenario.ok_or_else(missing)?;
-    let wanted = if request.body.is_empty() { Value::Null } else { request.json()? };
+    let wanted = if request.body.is_empty() {
+        Value::Null
+    } else {
+        request.json()?
+    };
     let state = match wanted.get("state").and_then(Value::as_str) {
         None => StateIndex::STARTED,
         Some(wanted) => names.find_state(scenario, wanted).ok_or_else(|| {

@@ -17,7 +17,8 @@ struct Office {
 impl Office {
     fn open() -> Self {
         let shared = Shared::new().unwrap();
-        let processes = [(); 2].map(|()| LiveStubs::new(&Config::default(), &LedgerWriter::open(&shared)));
+        let processes =
+            [(); 2].map(|()| LiveStubs::new(&Config::default(), &LedgerWriter::open(&shared)));
         Self { shared, processes }
     }
 
@@ -25,9 +26,27 @@ impl Office {
     fn ask(&self, process: usize, request: &str, body: &str) -> (u16, Value) {
         let (method, target) = request.split_once(' ').unwrap();
         let method = Method::from_bytes(method.as_bytes()).unwrap();
-        let state = AdminState { shared: &self.shared, stubs: &self.processes[process], journal: Journal::On };
-        let (status, body) = answer(&AdminRequest { method: &method, target, body: body.as_bytes() }, &state);
-        (status.as_u16(), if body.is_empty() { Value::Null } else { serde_json::from_slice(&body).unwrap() })
+        let state = AdminState {
+            shared: &self.shared,
+            stubs: &self.processes[process],
+            journal: Journal::On,
+        };
+        let (status, body) = answer(
+            &AdminRequest {
+                method: &method,
+                target,
+                body: body.as_bytes(),
+            },
+            &state,
+        );
+        (
+            status.as_u16(),
+            if body.is_empty() {
+                Value::Null
+            } else {
+                serde_json::from_slice(&body).unwrap()
+            },
+        )
     }
 
     /// The name of the stub with which a process answers a GET.
@@ -35,7 +54,13 @@ impl Office {
         let stubs = self.processes[process].current();
         let headers = HeaderMap::new();
         let client = IpAddr::V4(Ipv4Addr::LOCALHOST);
-        let asked = RequestView { method: &Method::GET, target, headers: &headers, body: &[], client };
+        let asked = RequestView {
+            method: &Method::GET,
+            target,
+            headers: &headers,
+            body: &[],
+            client,
+        };
         self.processes[process]
             .find(&stubs, &asked)
             .and_then(|stub: &Stub<_>| stub.json["name"].as_str().map(str::to_owned))
@@ -69,8 +94,14 @@ fn routes_want_their_own_method_and_path() {
         ("GET /__admin", 404),
         ("GET /__admin/mappings", 200),
         ("GET /__admin/mappings/no-uuid", 400),
-        ("GET /__admin/mappings/6f9a3c1e-0000-4000-8000-000000000001", 404),
-        ("GET /__admin/mappings/6f9a3c1e-0000-4000-8000-000000000001/more", 404),
+        (
+            "GET /__admin/mappings/6f9a3c1e-0000-4000-8000-000000000001",
+            404,
+        ),
+        (
+            "GET /__admin/mappings/6f9a3c1e-0000-4000-8000-000000000001/more",
+            404,
+        ),
         ("PATCH /__admin/mappings", 404),
         ("GET /__admin/requests", 200),
         ("GET /__admin/scenarios", 200),
@@ -85,31 +116,63 @@ fn routes_want_their_own_method_and_path() {
 #[test]
 fn an_unknown_route_names_the_known_ones() {
     let (_, said) = Office::open().ask(0, "GET /__admin/nothing", "");
-    assert_eq!(said["routes"].as_array().map(Vec::len), Some(ROUTES.split(", ").count()));
+    assert_eq!(
+        said["routes"].as_array().map(Vec::len),
+        Some(ROUTES.split(", ").count())
+    );
 }
 
 #[test]
 fn what_one_process_is_told_all_do() {
     let office = Office::open();
-    let (status, added) = office.ask(0, "POST /__admin/mappings", r#"{"name": "one", "request": {"url": "/a"}}"#);
+    let (status, added) = office.ask(
+        0,
+        "POST /__admin/mappings",
+        r#"{"name": "one", "request": {"url": "/a"}}"#,
+    );
     assert_eq!((status, &added["name"]), (201, &json!("one")));
     let id = added["id"].as_str().unwrap();
     assert_eq!(office.found(1, "/a").as_deref(), Some("one"));
-    assert_eq!(office.ask(1, "GET /__admin/mappings", "").1, json!({"mappings": [added], "meta": {"total": 1}}));
+    assert_eq!(
+        office.ask(1, "GET /__admin/mappings", "").1,
+        json!({"mappings": [added], "meta": {"total": 1}})
+    );
 
     let request = format!("PUT /__admin/mappings/{id}");
-    let (status, replaced) = office.ask(1, &request, r#"{"name": "two", "request": {"url": "/b"}}"#);
-    assert_eq!((status, &replaced["id"], &replaced["name"]), (200, &json!(id), &json!("two")));
-    assert_eq!((office.found(0, "/a"), office.found(0, "/b").as_deref()), (None, Some("two")));
+    let (status, replaced) =
+        office.ask(1, &request, r#"{"name": "two", "request": {"url": "/b"}}"#);
+    assert_eq!(
+        (status, &replaced["id"], &replaced["name"]),
+        (200, &json!(id), &json!("two"))
+    );
+    assert_eq!(
+        (office.found(0, "/a"), office.found(0, "/b").as_deref()),
+        (None, Some("two"))
+    );
 
-    assert_eq!(office.ask(0, &format!("DELETE /__admin/mappings/{id}"), ""), (200, json!({})));
+    assert_eq!(
+        office.ask(0, &format!("DELETE /__admin/mappings/{id}"), ""),
+        (200, json!({}))
+    );
     assert_eq!(office.found(1, "/b"), None);
-    assert_eq!(office.ask(0, &format!("DELETE /__admin/mappings/{id}"), "").0, 404);
+    assert_eq!(
+        office
+            .ask(0, &format!("DELETE /__admin/mappings/{id}"), "")
+            .0,
+        404
+    );
     for name in ["x", "y"] {
-        office.ask(0, "POST /__admin/mappings", &json!({"name": name}).to_string());
+        office.ask(
+            0,
+            "POST /__admin/mappings",
+            &json!({"name": name}).to_string(),
+        );
     }
     let (_, page) = office.ask(1, "GET /__admin/mappings?limit=1&offset=1", "");
-    assert_eq!((&page["mappings"][0]["name"], &page["meta"]["total"]), (&json!("x"), &json!(2)));
+    assert_eq!(
+        (&page["mappings"][0]["name"], &page["meta"]["total"]),
+        (&json!("x"), &json!(2))
+    );
     office.ask(1, "DELETE /__admin/mappings", "");
     assert_eq!(office.found(0, "/"), None);
 }
@@ -117,15 +180,40 @@ fn what_one_process_is_told_all_do() {
 #[test]
 fn what_is_wrong_changes_nothing_and_says_where() {
     let office = Office::open();
-    let (status, said) = office.ask(0, "POST /__admin/mappings", r#"{"request": {"urlPaht": "/"}}"#);
-    assert_eq!((status, &said["errors"][0]["source"]["pointer"]), (422, &json!("/request/urlPaht")), "{said}");
+    let (status, said) = office.ask(
+        0,
+        "POST /__admin/mappings",
+        r#"{"request": {"urlPaht": "/"}}"#,
+    );
+    assert_eq!(
+        (status, &said["errors"][0]["source"]["pointer"]),
+        (422, &json!("/request/urlPaht")),
+        "{said}"
+    );
     assert_eq!(office.ask(0, "POST /__admin/mappings", "{").0, 422);
-    assert_eq!(office.ask(0, "POST /__admin/settings", r#"{"fixedDelay": -1}"#).0, 422);
-    assert_eq!(office.ask(0, "POST /__admin/requests/count", r#"{"url": 1}"#).0, 422);
+    assert_eq!(
+        office
+            .ask(0, "POST /__admin/settings", r#"{"fixedDelay": -1}"#)
+            .0,
+        422
+    );
+    assert_eq!(
+        office
+            .ask(0, "POST /__admin/requests/count", r#"{"url": 1}"#)
+            .0,
+        422
+    );
     let stub = json!({"id": "6f9a3c1e-0000-4000-8000-000000000001"}).to_string();
     assert_eq!(office.ask(0, "POST /__admin/mappings", &stub).0, 201);
-    assert_eq!(office.ask(1, "POST /__admin/mappings", &stub).0, 422, "the id is taken");
-    assert_eq!(office.ask(1, "GET /__admin/mappings", "").1["meta"]["total"], 1);
+    assert_eq!(
+        office.ask(1, "POST /__admin/mappings", &stub).0,
+        422,
+        "the id is taken"
+    );
+    assert_eq!(
+        office.ask(1, "GET /__admin/mappings", "").1["meta"]["total"],
+        1
+    );
 }
 
 #[test]
@@ -136,14 +224,22 @@ fn a_body_in_a_file_is_the_one_that_was_there_when_the_stub_came() {
     let file = root.path().join("__files/gone.txt");
     std::fs::write(&file, "here").unwrap();
     let stubs = Mappings::load(root.path(), OnUnsupported::Refuse).unwrap();
-    let config = Config { stubs: Some(stubs), ..Config::default() };
+    let config = Config {
+        stubs: Some(stubs),
+        ..Config::default()
+    };
     let shared = Shared::new().unwrap();
     let processes = [(); 2].map(|()| LiveStubs::new(&config, &LedgerWriter::open(&shared)));
     let office = Office { shared, processes };
-    let stub = r#"{"name": "one", "request": {"url": "/a"}, "response": {"bodyFileName": "gone.txt"}}"#;
+    let stub =
+        r#"{"name": "one", "request": {"url": "/a"}, "response": {"bodyFileName": "gone.txt"}}"#;
     assert_eq!(office.ask(0, "POST /__admin/mappings", stub).0, 201);
     std::fs::remove_file(&file).unwrap();
-    assert_eq!(office.found(1, "/a").as_deref(), Some("one"), "the other process reads no file");
+    assert_eq!(
+        office.found(1, "/a").as_deref(),
+        Some("one"),
+        "the other process reads no file"
+    );
     let (status, said) = office.ask(0, "POST /__admin/mappings", stub);
     assert_eq!(status, 422, "{said}");
     assert!(said.to_string().contains("gone.txt"), "{said}");
@@ -152,35 +248,76 @@ fn a_body_in_a_file_is_the_one_that_was_there_when_the_stub_came() {
 #[test]
 fn settings_are_common_and_start_over_with_a_reset() {
     let office = Office::open();
-    assert_eq!(office.ask(0, "POST /__admin/settings", r#"{"fixedDelay": 500}"#).0, 200);
-    assert_eq!(office.ask(1, "GET /__admin/settings", "").1["settings"]["fixedDelay"], 500);
+    assert_eq!(
+        office
+            .ask(0, "POST /__admin/settings", r#"{"fixedDelay": 500}"#)
+            .0,
+        200
+    );
+    assert_eq!(
+        office.ask(1, "GET /__admin/settings", "").1["settings"]["fixedDelay"],
+        500
+    );
     assert_eq!(office.ask(1, "POST /__admin/reset", "").0, 200);
-    assert_eq!(office.ask(0, "GET /__admin/settings", "").1["settings"].get("fixedDelay"), None);
+    assert_eq!(
+        office.ask(0, "GET /__admin/settings", "").1["settings"].get("fixedDelay"),
+        None
+    );
 }
 
 #[test]
 fn scenarios_move_on_in_all_processes_and_can_be_put_back() {
     let office = Office::open();
     for (name, required, next) in [("first", "Started", "open"), ("second", "open", "shut")] {
-        let stub =
-            json!({"name": name, "scenarioName": "door", "requiredScenarioState": required, "newScenarioState": next});
+        let stub = json!({"name": name, "scenarioName": "door", "requiredScenarioState": required, "newScenarioState": next});
         office.ask(0, "POST /__admin/mappings", &stub.to_string());
     }
     assert_eq!(office.found(0, "/").as_deref(), Some("first"));
     assert_eq!(office.found(1, "/").as_deref(), Some("second"));
     assert_eq!(office.found(0, "/"), None);
     let (_, said) = office.ask(1, "GET /__admin/scenarios", "");
-    assert_eq!((&said["scenarios"][0]["name"], &said["scenarios"][0]["state"]), (&json!("door"), &json!("shut")));
-    assert_eq!(said["scenarios"][0]["possibleStates"], json!(["Started", "open", "shut"]));
-    assert_eq!(office.ask(0, "PUT /__admin/scenarios/door/state", r#"{"state": "open"}"#).0, 200);
+    assert_eq!(
+        (
+            &said["scenarios"][0]["name"],
+            &said["scenarios"][0]["state"]
+        ),
+        (&json!("door"), &json!("shut"))
+    );
+    assert_eq!(
+        said["scenarios"][0]["possibleStates"],
+        json!(["Started", "open", "shut"])
+    );
+    assert_eq!(
+        office
+            .ask(
+                0,
+                "PUT /__admin/scenarios/door/state",
+                r#"{"state": "open"}"#
+            )
+            .0,
+        200
+    );
     assert_eq!(office.found(1, "/").as_deref(), Some("second"));
-    assert_eq!(office.ask(0, "PUT /__admin/scenarios/door/state", r#"{"state": "ajar"}"#).0, 422);
-    assert_eq!(office.ask(0, "PUT /__admin/scenarios/gate/state", "").0, 404);
+    assert_eq!(
+        office
+            .ask(
+                0,
+                "PUT /__admin/scenarios/door/state",
+                r#"{"state": "ajar"}"#
+            )
+            .0,
+        422
+    );
+    assert_eq!(
+        office.ask(0, "PUT /__admin/scenarios/gate/state", "").0,
+        404
+    );
     assert_eq!(office.ask(0, "POST /__admin/scenarios/reset", "").0, 200);
     assert_eq!(office.found(1, "/").as_deref(), Some("first"));
     // A scenario that is used again is at its start.
     office.ask(0, "DELETE /__admin/mappings", "");
-    let stub = json!({"name": "new", "scenarioName": "door", "requiredScenarioState": "Started"}).to_string();
+    let stub = json!({"name": "new", "scenarioName": "door", "requiredScenarioState": "Started"})
+        .to_string();
     office.ask(0, "POST /__admin/mappings", &stub);
     assert_eq!(office.found(1, "/").as_deref(), Some("new"));
 }
@@ -191,19 +328,53 @@ fn requests_are_counted_listed_and_forgotten() {
     let headers = HeaderMap::new();
     let client = IpAddr::V4(Ipv4Addr::LOCALHOST);
     for target in ["/a", "/a", "/b?x=1"] {
-        let asked = RequestView { method: &Method::GET, target, headers: &headers, body: &[], client };
+        let asked = RequestView {
+            method: &Method::GET,
+            target,
+            headers: &headers,
+            body: &[],
+            client,
+        };
         assert!(journal::keep(&office.shared, &asked, None).is_ok());
     }
-    let (_, count) = office.ask(0, "POST /__admin/requests/count", r#"{"method": "GET", "url": "/a"}"#);
+    let (_, count) = office.ask(
+        0,
+        "POST /__admin/requests/count",
+        r#"{"method": "GET", "url": "/a"}"#,
+    );
     assert_eq!(count, json!({"count": 2, "requestJournalDisabled": false}));
     let (_, found) = office.ask(1, "POST /__admin/requests/find", r#"{"urlPath": "/b"}"#);
     assert_eq!(found["requests"][0]["url"], "/b?x=1");
     let (_, listed) = office.ask(1, "GET /__admin/requests?limit=1", "");
-    assert_eq!((&listed["requests"][0]["request"]["url"], &listed["meta"]["total"]), (&json!("/b?x=1"), &json!(3)));
+    assert_eq!(
+        (
+            &listed["requests"][0]["request"]["url"],
+            &listed["meta"]["total"]
+        ),
+        (&json!("/b?x=1"), &json!(3))
+    );
     assert_eq!(listed["requests"][0]["wasMatched"], false);
-    assert_eq!(office.ask(1, "GET /__admin/requests/unmatched?limit=1", "").1["meta"]["total"], 3);
-    assert_eq!(office.ask(1, "GET /__admin/requests?since=2030-01-01T00:00:00Z", "").0, 422);
-    assert_eq!(office.ask(1, "GET /__admin/requests/unmatched", "").1["requests"].as_array().map(Vec::len), Some(3));
+    assert_eq!(
+        office
+            .ask(1, "GET /__admin/requests/unmatched?limit=1", "")
+            .1["meta"]["total"],
+        3
+    );
+    assert_eq!(
+        office
+            .ask(1, "GET /__admin/requests?since=2030-01-01T00:00:00Z", "")
+            .0,
+        422
+    );
+    assert_eq!(
+        office.ask(1, "GET /__admin/requests/unmatched", "").1["requests"]
+            .as_array()
+            .map(Vec::len),
+        Some(3)
+    );
     assert_eq!(office.ask(0, "DELETE /__admin/requests", "").0, 200);
-    assert_eq!(office.ask(0, "POST /__admin/requests/count", "{}").1["count"], 0);
+    assert_eq!(
+        office.ask(0, "POST /__admin/requests/count", "{}").1["count"],
+        0
+    );
 }

@@ -1,7 +1,7 @@
 //! Responses from stubs: looked up, rendered and held.
 //!
-//! It must not decide which stub matches (`stubs` does), and a stub without templates, body patterns or a scenario is answered
-//! without allocating.
+//! It must not decide which stub matches (`stubs` does), and a stub without templates, body
+//! patterns or a scenario is answered without allocating.
 
 use super::super::act::Interrupted;
 use super::super::body::AnswerBody;
@@ -14,7 +14,9 @@ use crate::draw::{Draws, Stream};
 use crate::fault::Fault;
 use crate::items::ItemPath;
 use crate::limiter::AdmissionVerdict;
-use crate::stubs::{Breakage, Dribble, Occasion, Rendered, Reply, RequestView, Scheme, Stub, Stubs};
+use crate::stubs::{
+    Breakage, Dribble, Occasion, Rendered, Reply, RequestView, Scheme, Stub, Stubs,
+};
 use bytes::Bytes;
 use hyper::body::Incoming;
 use hyper::header::{CONTENT_TYPE, HOST, HeaderName, HeaderValue};
@@ -51,7 +53,10 @@ impl Answers {
     /// Return the context of a request to stubs; nothing where no stub has a say.
     pub(super) async fn stage(&self, incoming: Incoming) -> Result<Option<StubContext>, Unread> {
         let stubs = self.stubs.current();
-        if stubs.len() == 0 && self.config.unmatched == Unmatched::Item && self.config.journal == Journal::Off {
+        if stubs.len() == 0
+            && self.config.unmatched == Unmatched::Item
+            && self.config.journal == Journal::Off
+        {
             return Ok(None);
         }
         let body = read_body(incoming).await?;
@@ -60,7 +65,8 @@ impl Answers {
 
     /// The limit of the stub that is to answer, if it has one for itself.
     pub(super) fn limit_of_stub(&self, parts: &Parts, stage: &StubContext) -> Option<usize> {
-        self.stubs.limit(&stage.stubs, &asked(parts, &stage.body, self.client))
+        self.stubs
+            .limit(&stage.stubs, &asked(parts, &stage.body, self.client))
     }
 
     /// The answer of the stub that fits, if one does. Its headers are then taken from `parts`.
@@ -89,33 +95,49 @@ impl Answers {
         let mut headers = std::mem::take(&mut parts.headers);
         headers.clear();
         quota::say(&self.config.limits, verdict, &mut headers);
-        let Arrival { id, attempt, growth, .. } = *arrival;
-        // A stub's own draws never repeat, not even for one id: there may be more requests for it than attempts are told.
+        let Arrival {
+            id,
+            attempt,
+            growth,
+            ..
+        } = *arrival;
+        // A stub's own draws never repeat, not even for one id: there may be more requests for it
+        // than attempts are told.
         let draws = || Draws::new(Stream::Stub, self.config.seed, arrival.ordinal);
         let delay = stub.reply.delays.hold(&self.stubs.settings(), draws);
         let own = self.config.latency.hold(self.config.seed, id, attempt);
         self.let_go(parts);
         self.hold(arrival, delay + own + growth, &mut headers).await;
         let answer = written(stub, rendered, headers);
-        let fault = stub.reply.breakage.map(Fault::from).or_else(|| self.fault(arrival, parts));
+        let fault = stub
+            .reply
+            .breakage
+            .map(Fault::from)
+            .or_else(|| self.fault(arrival, parts));
         match (fault, stub.reply.dribble) {
-            (Some(fault), _) => Box::pin(self.fail(fault, answer, arrival, parts)).await.map(Played::Answered),
-            (None, None) => Ok(Played::Answered(self.counted(answer.map(AnswerBody::whole)))),
-            (None, Some(dribble)) => {
-                Ok(Played::Answered(self.counted(answer.map(|body| self.dribbled(&body, dribble)))))
-            }
+            (Some(fault), _) => Box::pin(self.fail(fault, answer, arrival, parts))
+                .await
+                .map(Played::Answered),
+            (None, None) => Ok(Played::Answered(
+                self.counted(answer.map(AnswerBody::whole)),
+            )),
+            (None, Some(dribble)) => Ok(Played::Answered(
+                self.counted(answer.map(|body| self.dribbled(&body, dribble))),
+            )),
         }
     }
 
     /// Keep a request in the journal, with the stub that matched it and its response.
     fn note(&self, asked: &RequestView<'_>, matched: Option<(&Stub<Reply>, &Rendered<'_>)>) {
-        if self.config.journal == Journal::On && journal::keep(self.books.shared(), asked, matched).is_err() {
+        if self.config.journal == Journal::On
+            && journal::keep(self.books.shared(), asked, matched).is_err()
+        {
             self.books.counters().journal_missed.increment();
         }
     }
 
-    /// A request among many for the same URL: what latency and faults draw for it must differ from one to the next, also
-    /// where the URL has no id by which attempts are told apart.
+    /// A request among many for the same URL: what latency and faults draw for it must differ from
+    /// one to the next, also where the URL has no id by which attempts are told apart.
     fn one_of_many(arrival: &Arrival) -> Arrival {
         let id = match arrival.path {
             ItemPath::Numbered(id) => id,
@@ -129,29 +151,53 @@ impl Answers {
         let start_ns = self.books.shared().clock().now_ns();
         let interval_ns = u64::try_from(pieces.interval.as_nanos()).unwrap_or(u64::MAX);
         let due_ns = (1_u64..).map(|nth| start_ns.saturating_add(interval_ns.saturating_mul(nth)));
-        AnswerBody::dribble(&self.timer, due_ns.zip(pieces.ranges().map(|range| body.slice(range))).collect())
+        AnswerBody::dribble(
+            &self.timer,
+            due_ns
+                .zip(pieces.ranges().map(|range| body.slice(range)))
+                .collect(),
+        )
     }
 
     /// Render the response of a stub, and keep it in the journal.
-    fn noted<'s>(&self, stub: &'s Stub<Reply>, asked: &RequestView<'_>, arrival: &Arrival) -> Rendered<'s> {
+    fn noted<'s>(
+        &self,
+        stub: &'s Stub<Reply>,
+        asked: &RequestView<'_>,
+        arrival: &Arrival,
+    ) -> Rendered<'s> {
         let rendered = self.render(stub, asked, arrival);
         self.note(asked, Some((stub, &rendered)));
         rendered
     }
 
-    fn render<'s>(&self, stub: &'s Stub<Reply>, asked: &RequestView<'_>, arrival: &Arrival) -> Rendered<'s> {
+    fn render<'s>(
+        &self,
+        stub: &'s Stub<Reply>,
+        asked: &RequestView<'_>,
+        arrival: &Arrival,
+    ) -> Rendered<'s> {
         if let Some(rendered) = stub.reply.ready() {
             return rendered;
         }
         let mut draws = Draws::new(Stream::Template, self.config.seed, arrival.ordinal);
-        let scheme = if self.config.tls.is_some() { Scheme::Https } else { Scheme::Http };
+        let scheme = if self.config.tls.is_some() {
+            Scheme::Https
+        } else {
+            Scheme::Http
+        };
         let path_variables = stub.request.path_variables(asked.path());
-        let occasion = Occasion { asked, path_variables: &path_variables, now: UNIX_EPOCH + clock::wall(), scheme };
+        let occasion = Occasion {
+            asked,
+            path_variables: &path_variables,
+            now: UNIX_EPOCH + clock::wall(),
+            scheme,
+        };
         stub.reply.render(&occasion, &mut draws)
     }
 
-    /// Answer a request that no stub answers: not WireMock's comparison with all stubs, which costs more than any
-    /// answer.
+    /// Answer a request that no stub answers: not WireMock's comparison with all stubs, which costs
+    /// more than any answer.
     async fn unmatched(&self, arrival: &Arrival, mut headers: HeaderMap) -> Response<AnswerBody> {
         self.hold(arrival, arrival.growth, &mut headers).await;
         self.books.counters().unmatched.increment();
@@ -163,12 +209,16 @@ impl Answers {
     }
 }
 
-/// The host that HTTP/2 names in a place of its own, as the header that stubs look at; so Jetty has it, too.
+/// The host that HTTP/2 names in a place of its own, as the header that stubs look at; so Jetty has
+/// it, too.
 pub(super) fn add_host(parts: &mut Parts) {
     if parts.headers.contains_key(HOST) {
         return;
     }
-    let host = parts.uri.authority().and_then(|authority| HeaderValue::from_str(authority.as_str()).ok());
+    let host = parts
+        .uri
+        .authority()
+        .and_then(|authority| HeaderValue::from_str(authority.as_str()).ok());
     if let Some(host) = host {
         parts.headers.insert(HOST, host);
     }
@@ -176,12 +226,23 @@ pub(super) fn add_host(parts: &mut Parts) {
 
 /// A request as stubs look at it.
 fn asked<'r>(parts: &'r Parts, body: &'r [u8], client: IpAddr) -> RequestView<'r> {
-    RequestView { method: &parts.method, target: target(parts), headers: &parts.headers, body, client }
+    RequestView {
+        method: &parts.method,
+        target: target(parts),
+        headers: &parts.headers,
+        body,
+        client,
+    }
 }
 
 /// The answer of a stub, but for how its body is sent.
 fn written(stub: &Stub<Reply>, rendered: Rendered<'_>, mut headers: HeaderMap) -> Response<Bytes> {
-    let Rendered { status, reason, headers: own, body } = rendered;
+    let Rendered {
+        status,
+        reason,
+        headers: own,
+        body,
+    } = rendered;
     for (name, value) in own.iter() {
         headers.append(name.clone(), value.clone());
     }

@@ -1,4 +1,5 @@
-//! Bodies of requests, read as a whole for stubs and admin routes. `answer` and `play` ask for them.
+//! Bodies of requests, read as a whole for stubs and admin routes. `answer` and `play` ask for
+//! them.
 //!
 //! It must not decide who needs a body.
 
@@ -42,11 +43,15 @@ impl Unread {
         if error.is::<LengthLimitError>() {
             return Self::TooLarge;
         }
-        let has_left = |error: &hyper::Error| error.is_incomplete_message() || error.is_closed() || error.is_canceled();
+        let has_left = |error: &hyper::Error| {
+            error.is_incomplete_message() || error.is_closed() || error.is_canceled()
+        };
         let mut cause = Some(error);
         while let Some(error) = cause {
             match error.downcast_ref::<io::Error>().map(io::Error::kind) {
-                Some(io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData) => return Self::Malformed,
+                Some(io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData) => {
+                    return Self::Malformed;
+                }
                 Some(_) => return Self::Left,
                 None if error.downcast_ref().is_some_and(has_left) => return Self::Left,
                 None => cause = error.source(),

@@ -1,5 +1,5 @@
-//! Failures of the proxy, and the answers to them: a status, and a body that says what was wrong and what would
-//! be right.
+//! Failures of the proxy, and the answers to them: a status, and a body that says what was wrong
+//! and what would be right.
 //!
 //! It must not repeat credentials.
 
@@ -11,7 +11,8 @@ use hyper::{Response, StatusCode};
 use std::io;
 use std::time::Duration;
 
-const CHALLENGE: HeaderValue = HeaderValue::from_static(r#"Basic realm="crawlmark", charset="UTF-8""#);
+const CHALLENGE: HeaderValue =
+    HeaderValue::from_static(r#"Basic realm="crawlmark", charset="UTF-8""#);
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 /// Reason why nothing was forwarded.
@@ -42,7 +43,9 @@ impl GatewayFailure {
         match self {
             Self::Denied(_) => &counters.auth_failures,
             Self::Malformed(_) | Self::Refused(_) => &counters.refused,
-            Self::Unreachable(_) | Self::Broken(_) | Self::TimedOut(_) => &counters.upstream_failures,
+            Self::Unreachable(_) | Self::Broken(_) | Self::TimedOut(_) => {
+                &counters.upstream_failures
+            }
         }
         .increment();
     }

@@ -1,4 +1,5 @@
-//! Forwarding one request: sent in origin form from the session's source address, its response passed back as it arrives.
+//! Forwarding one request: sent in origin form from the session's source address, its response
+//! passed back as it arrives.
 //!
 //! It must not read a body ahead of its receiver.
 
@@ -24,23 +25,49 @@ pub(super) fn outgoing(
 ) -> Result<Request<Carried>, GatewayFailure> {
     let (mut parts, body) = request.into_parts();
     headers::pass_on(&mut parts.headers);
-    let authority = parts.uri.authority().map(Authority::as_str).unwrap_or_default();
-    // Whatever the client said in `Host`, the request line decides (RFC 9112, 3.2.2). A name before an @ stays here.
-    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
-    let host = HeaderValue::from_str(host).map_err(|_| GatewayFailure::Malformed("the request names no host"))?;
+    let authority = parts
+        .uri
+        .authority()
+        .map(Authority::as_str)
+        .unwrap_or_default();
+    // Whatever the client said in `Host`, the request line decides (RFC 9112, 3.2.2). A name before
+    // an @ stays here.
+    let host = authority
+        .rsplit_once('@')
+        .map_or(authority, |(_, host)| host);
+    let host = HeaderValue::from_str(host)
+        .map_err(|_| GatewayFailure::Malformed("the request names no host"))?;
     parts.headers.insert(HOST, host);
-    let path = parts.uri.path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
+    let path = parts
+        .uri
+        .path_and_query()
+        .cloned()
+        .unwrap_or_else(|| PathAndQuery::from_static("/"));
     parts.uri = Uri::from(path);
     parts.version = Version::HTTP_11;
-    Ok(Request::from_parts(parts, Carried { body, books: Rc::clone(books), direction: Direction::Up }))
+    Ok(Request::from_parts(
+        parts,
+        Carried {
+            body,
+            books: Rc::clone(books),
+            direction: Direction::Up,
+        },
+    ))
 }
 
 /// An answer as it comes back.
-pub(super) fn incoming(response: Response<Incoming>, books: &Rc<LedgerWriter>) -> Response<AnswerBody> {
+pub(super) fn incoming(
+    response: Response<Incoming>,
+    books: &Rc<LedgerWriter>,
+) -> Response<AnswerBody> {
     let (mut parts, body) = response.into_parts();
     headers::pass_on(&mut parts.headers);
     parts.version = Version::HTTP_11;
-    let body = Carried { body, books: Rc::clone(books), direction: Direction::Down };
+    let body = Carried {
+        body,
+        books: Rc::clone(books),
+        direction: Direction::Down,
+    };
     Response::from_parts(parts, AnswerBody::Carried(body))
 }
 
@@ -52,8 +79,8 @@ impl Gateway {
         way: &Way,
     ) -> Result<Response<Incoming>, GatewayFailure> {
         let mut unsent = request;
-        // A connection that its other end has closed in the meantime gives the request back; the next one is tried. Each
-        // is taken out of the pool for good, so this ends.
+        // A connection that its other end has closed in the meantime gives the request back; the
+        // next one is tried. Each is taken out of the pool for good, so this ends.
         while way.keep == Keep::Pooled
             && let Some((route, mut sender)) = self.pool.take(&way.routes)
         {
@@ -69,16 +96,24 @@ impl Gateway {
             }
         }
         let (route, mut sender) = self.open(way).await?;
-        let response = sender.send_request(unsent).await.map_err(GatewayFailure::Broken)?;
+        let response = sender
+            .send_request(unsent)
+            .await
+            .map_err(GatewayFailure::Broken)?;
         if way.keep == Keep::Pooled {
             self.pool.keep(route, sender);
         }
         Ok(response)
     }
 
-    async fn open(&self, way: &Way) -> Result<(upstream::Route, SendRequest<Carried>), GatewayFailure> {
+    async fn open(
+        &self,
+        way: &Way,
+    ) -> Result<(upstream::Route, SendRequest<Carried>), GatewayFailure> {
         let (route, stream) = upstream::connect_first(&way.routes).await?;
-        let (sender, connection) = handshake(TokioIo::new(stream)).await.map_err(GatewayFailure::Broken)?;
+        let (sender, connection) = handshake(TokioIo::new(stream))
+            .await
+            .map_err(GatewayFailure::Broken)?;
         self.tasks.spawn(async move { drop(connection.await) });
         Ok((route, sender))
     }
@@ -105,9 +140,16 @@ impl Body for Carried {
     type Data = Bytes;
     type Error = hyper::Error;
 
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
         let frame = std::task::ready!(Pin::new(&mut self.body).poll_frame(cx));
-        if let Some(bytes) = frame.as_ref().and_then(|frame| frame.as_ref().ok()).and_then(Frame::data_ref) {
+        if let Some(bytes) = frame
+            .as_ref()
+            .and_then(|frame| frame.as_ref().ok())
+            .and_then(Frame::data_ref)
+        {
             let counters = self.books.proxy();
             match self.direction {
                 Direction::Up => &counters.bytes_up,

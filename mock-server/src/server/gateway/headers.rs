@@ -3,8 +3,8 @@
 //! It must not touch those that are meant for the other end.
 
 use hyper::header::{
-    CONNECTION, CONTENT_LENGTH, EXPECT, HeaderMap, HeaderName, HeaderValue, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION,
-    TE, TRANSFER_ENCODING, UPGRADE, VIA,
+    CONNECTION, CONTENT_LENGTH, EXPECT, HeaderMap, HeaderName, HeaderValue, PROXY_AUTHENTICATE,
+    PROXY_AUTHORIZATION, TE, TRANSFER_ENCODING, UPGRADE, VIA,
 };
 
 /// Name of the proxy in `Via`.
@@ -33,7 +33,8 @@ pub(super) fn pass_on(headers: &mut HeaderMap) {
         .filter_map(|name| name.trim().parse().ok())
         .collect();
     if headers.contains_key(TRANSFER_ENCODING) {
-        // It overrules a length (RFC 9112, 6.3), and goes away itself: the next hop gets a framing of its own.
+        // It overrules a length (RFC 9112, 6.3), and goes away itself: the next hop gets a framing
+        // of its own.
         headers.remove(CONTENT_LENGTH);
     }
     headers.remove(CONNECTION);
@@ -53,12 +54,17 @@ mod tests {
             map.append(name.parse::<HeaderName>().unwrap(), value.parse().unwrap());
         }
         pass_on(&mut map);
-        let text = |(name, value): (&HeaderName, &HeaderValue)| (name.to_string(), value.to_str().unwrap().to_owned());
+        let text = |(name, value): (&HeaderName, &HeaderValue)| {
+            (name.to_string(), value.to_str().unwrap().to_owned())
+        };
         map.iter().map(text).collect()
     }
 
     fn pairs(headers: &[(&str, &str)]) -> Vec<(String, String)> {
-        headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+        headers
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+            .collect()
     }
 
     #[test]
@@ -79,8 +85,12 @@ mod tests {
             ("content-length", "5"),
             ("cookie", "a=b"),
         ];
-        let kept =
-            [("authorization", "Bearer z"), ("content-length", "5"), ("cookie", "a=b"), ("via", "1.1 crawlmark")];
+        let kept = [
+            ("authorization", "Bearer z"),
+            ("content-length", "5"),
+            ("cookie", "a=b"),
+            ("via", "1.1 crawlmark"),
+        ];
         let mut passed = passed(&given);
         passed.sort();
         assert_eq!(passed, pairs(&kept));
@@ -94,6 +104,9 @@ mod tests {
 
     #[test]
     fn whoever_passed_it_on_before_stays_named() {
-        assert_eq!(passed(&[("via", "1.0 a")]), pairs(&[("via", "1.0 a"), ("via", "1.1 crawlmark")]));
+        assert_eq!(
+            passed(&[("via", "1.0 a")]),
+            pairs(&[("via", "1.0 a"), ("via", "1.1 crawlmark")])
+        );
     }
 }

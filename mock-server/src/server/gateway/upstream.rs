@@ -34,12 +34,18 @@ pub(super) async fn connect_any(routes: &[Route]) -> Result<TcpStream, GatewayFa
 }
 
 async fn connect(route: &Route) -> io::Result<TcpStream> {
-    let socket = if route.to.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    let socket = if route.to.is_ipv4() {
+        TcpSocket::new_v4()
+    } else {
+        TcpSocket::new_v6()
+    }?;
     if let Some(from) = route.from {
-        // The port is chosen when connecting: chosen when binding, it would be taken from all destinations at once.
+        // The port is chosen when connecting: chosen when binding, it would be taken from all
+        // destinations at once.
         setsockopt(&socket, sockopt::IpBindAddressNoPort, &true)?;
         if from.is_ipv6() {
-            // A prefix that is routed to this machine need not be on any interface; IPv4 does not need to be told.
+            // A prefix that is routed to this machine need not be on any interface; IPv4 does not
+            // need to be told.
             setsockopt(&socket, sockopt::IpFreebind, &true)?;
         }
         socket.bind(SocketAddr::new(from, 0))?;

@@ -31,12 +31,26 @@ fn keys(shared: &Shared) -> &Keys {
 /// The first request of a client.
 fn is_admitted(keys: &Keys, algorithm: &Algorithm, key: KeyHash, now_ns: u64) -> bool {
     let place = Cell::new(SlotIndex::UNKNOWN);
-    matches!(keys.take(&KeyQuery { algorithm, key, now_ns, place: &place }).step, LimitDecision::Admitted { .. })
+    matches!(
+        keys.take(&KeyQuery {
+            algorithm,
+            key,
+            now_ns,
+            place: &place
+        })
+        .step,
+        LimitDecision::Admitted { .. }
+    )
 }
 
 fn place_of(keys: &Keys, algorithm: &Algorithm, key: KeyHash) -> SlotIndex {
     let place = Cell::new(SlotIndex::UNKNOWN);
-    keys.look(&KeyQuery { algorithm, key, now_ns: 0, place: &place });
+    keys.look(&KeyQuery {
+        algorithm,
+        key,
+        now_ns: 0,
+        place: &place,
+    });
     place.get()
 }
 
@@ -46,8 +60,17 @@ fn keys_have_places_of_their_own_and_keep_them() {
     let (keys, limit) = (keys(&shared), algorithm("1/h"));
     let admit = |number| assert!(is_admitted(keys, &limit, any(number), 0));
     (0..10_000).for_each(admit);
-    let places: Vec<SlotIndex> = (0..10_000).map(|number| place_of(keys, &limit, any(number))).collect();
-    assert_eq!(places.iter().map(|place| (place.bucket, place.way)).collect::<HashSet<_>>().len(), places.len());
+    let places: Vec<SlotIndex> = (0..10_000)
+        .map(|number| place_of(keys, &limit, any(number)))
+        .collect();
+    assert_eq!(
+        places
+            .iter()
+            .map(|place| (place.bucket, place.way))
+            .collect::<HashSet<_>>()
+            .len(),
+        places.len()
+    );
     assert!(places.iter().all(|place| place.way < WAYS));
     assert!((0..10_000).all(|number| !is_admitted(keys, &limit, any(number), 0)));
 }
@@ -63,13 +86,29 @@ fn many_times_more_keys_than_slots_pass_and_each_is_limited_exactly() {
     let mut regular_admitted = 0;
     for number in 0..KEYS_IN_ALL {
         let (now_ns, place) = (number * MS / 10, Cell::new(SlotIndex::UNKNOWN));
-        let asked = KeyQuery { algorithm: &limit, key: any(number), now_ns, place: &place };
-        let admitted = (0..3).filter(|_| matches!(keys.take(&asked).step, LimitDecision::Admitted { .. })).count();
+        let asked = KeyQuery {
+            algorithm: &limit,
+            key: any(number),
+            now_ns,
+            place: &place,
+        };
+        let admitted = (0..3)
+            .filter(|_| matches!(keys.take(&asked).step, LimitDecision::Admitted { .. }))
+            .count();
         assert_eq!((admitted, place.get().is_crowd()), (2, false), "{number}");
-        // It comes all the time, and rests for three seconds now and then, so that its place may be lost.
+        // It comes all the time, and rests for three seconds now and then, so that its place may be
+        // lost.
         if number % 100 == 0 && number / 30_000 % 2 == 0 {
-            let asked = KeyQuery { algorithm: &limit, key: any(u64::MAX - 1), now_ns, place: &regular };
-            regular_admitted += u64::from(matches!(keys.take(&asked).step, LimitDecision::Admitted { .. }));
+            let asked = KeyQuery {
+                algorithm: &limit,
+                key: any(u64::MAX - 1),
+                now_ns,
+                place: &regular,
+            };
+            regular_admitted += u64::from(matches!(
+                keys.take(&asked).step,
+                LimitDecision::Admitted { .. }
+            ));
         }
     }
     // In each spell of 3 s: the burst, and one at 1 s and one at 2 s.
@@ -82,18 +121,33 @@ fn who_rests_loses_the_place_and_notices() {
     let (keys, limit) = (keys(&shared), algorithm("fixed:2/1ms"));
     let place = Cell::new(SlotIndex::UNKNOWN);
     let ask = |now_ns| {
-        let asked = KeyQuery { algorithm: &limit, key: crowded(0), now_ns, place: &place };
+        let asked = KeyQuery {
+            algorithm: &limit,
+            key: crowded(0),
+            now_ns,
+            place: &place,
+        };
         matches!(keys.take(&asked).step, LimitDecision::Admitted { .. })
     };
     assert!(ask(0) && ask(0) && !ask(0));
     let first = place.get();
     for number in 1..=WAYS as u64 {
         assert!(is_admitted(keys, &limit, crowded(number), MS));
-        assert!(number < WAYS as u64 || !is_admitted(keys, &limit, crowded(0), MS) || !place.get().is_crowd());
+        assert!(
+            number < WAYS as u64
+                || !is_admitted(keys, &limit, crowded(0), MS)
+                || !place.get().is_crowd()
+        );
     }
-    // All 64 are busy now, its old place among them: it is one of the crowd, and not a guest at its old place.
+    // All 64 are busy now, its old place among them: it is one of the crowd, and not a guest at its
+    // old place.
     assert_ne!(keys.buckets[0].slots[first.way].key.get(), crowded(0).0);
-    let asked = KeyQuery { algorithm: &limit, key: crowded(0), now_ns: MS, place: &place };
+    let asked = KeyQuery {
+        algorithm: &limit,
+        key: crowded(0),
+        now_ns: MS,
+        place: &place,
+    };
     keys.take(&asked);
     assert!(place.get().is_crowd());
     assert!(ask(2 * MS) && ask(2 * MS) && !ask(2 * MS));
@@ -108,12 +162,19 @@ fn the_crowd_gets_together_what_one_should_and_takes_its_debts_along() {
         assert!((0..3).all(|_| is_admitted(keys, &limit, crowded(number), number * MS)));
     }
     let now_ns = WAYS as u64 * MS;
-    let admitted = (100..110).filter(|number| is_admitted(keys, &limit, crowded(*number), now_ns)).count();
+    let admitted = (100..110)
+        .filter(|number| is_admitted(keys, &limit, crowded(*number), now_ns))
+        .count();
     assert_eq!(admitted, 3);
     // At 3 s one slot is idle. Its new key has one token by then, as the crowd has, and not three.
     let later_ns = 3000 * MS;
-    let admitted = (0..5).filter(|_| is_admitted(keys, &limit, crowded(100), later_ns)).count();
-    assert_eq!((place_of(keys, &limit, crowded(100)).is_crowd(), admitted), (false, 2));
+    let admitted = (0..5)
+        .filter(|_| is_admitted(keys, &limit, crowded(100), later_ns))
+        .count();
+    assert_eq!(
+        (place_of(keys, &limit, crowded(100)).is_crowd(), admitted),
+        (false, 2)
+    );
 }
 
 #[test]
@@ -123,7 +184,12 @@ fn what_is_open_is_never_counted_in_a_crowd() {
     let open: Vec<_> = (0..WAYS as u64)
         .map(|number| {
             let place = Cell::new(SlotIndex::UNKNOWN);
-            keys.take(&KeyQuery { algorithm: &limit, key: crowded(number), now_ns: 0, place: &place });
+            keys.take(&KeyQuery {
+                algorithm: &limit,
+                key: crowded(number),
+                now_ns: 0,
+                place: &place,
+            });
             place.get()
         })
         .collect();
@@ -140,8 +206,20 @@ fn a_promise_keeps_its_place() {
     let (keys, limit) = (keys(&shared), algorithm("fixed:1/1ms"));
     assert!(is_admitted(keys, &limit, crowded(0), 0));
     let place = Cell::new(SlotIndex::UNKNOWN);
-    let query = |key, now_ns| KeyQuery { algorithm: &limit, key, now_ns, place: &place };
-    keys.promise(&query(crowded(0), MS), Telling { asked_ns: MS, answered_ns: 2 * MS, until_ns: 10 * MS });
+    let query = |key, now_ns| KeyQuery {
+        algorithm: &limit,
+        key,
+        now_ns,
+        place: &place,
+    };
+    keys.promise(
+        &query(crowded(0), MS),
+        Telling {
+            asked_ns: MS,
+            answered_ns: 2 * MS,
+            until_ns: 10 * MS,
+        },
+    );
     for number in 1..=WAYS as u64 {
         is_admitted(keys, &limit, crowded(number), 5 * MS);
     }
@@ -154,13 +232,16 @@ fn a_promise_keeps_its_place() {
     assert_eq!(made_ns(crowded(200), 0), None);
 }
 
-/// Eight threads ask for keys of one bucket until they are refused, tick by tick; at each tick all are idle, and
-/// other keys come. How often each was admitted in each tick, and whether any was in the crowd.
+/// Eight threads ask for keys of one bucket until they are refused, tick by tick; at each tick all
+/// are idle, and other keys come. How often each was admitted in each tick, and whether any was in
+/// the crowd.
 fn fought_over(keys_per_tick: u64) -> Vec<u64> {
     const TICKS: u64 = 300;
     let shared = Shared::new().unwrap();
     let (keys, limit) = (keys(&shared), algorithm("fixed:3/1ms"));
-    let admitted: Vec<AtomicU64> = (0..TICKS * keys_per_tick).map(|_| AtomicU64::new(0)).collect();
+    let admitted: Vec<AtomicU64> = (0..TICKS * keys_per_tick)
+        .map(|_| AtomicU64::new(0))
+        .collect();
     let tick = Barrier::new(8);
     std::thread::scope(|scope| {
         for thread in 0..8 {
@@ -170,7 +251,11 @@ fn fought_over(keys_per_tick: u64) -> Vec<u64> {
                     tick.wait();
                     for step in 0..keys_per_tick {
                         // Half of them go the other way round, and every thread begins elsewhere.
-                        let step = if thread % 2 == 0 { step } else { keys_per_tick - 1 - step };
+                        let step = if thread % 2 == 0 {
+                            step
+                        } else {
+                            keys_per_tick - 1 - step
+                        };
                         let number = (step + thread * 5) % keys_per_tick;
                         // Half of the keys are those of the tick before.
                         let key = crowded(now * keys_per_tick / 2 + number);
@@ -218,7 +303,12 @@ fn threads_never_have_more_open_than_the_cap_while_keys_come_and_go() {
                     draws = mix(draws + 1);
                     let number = draws % KEYS_IN_ALL;
                     let place = Cell::new(SlotIndex::UNKNOWN);
-                    let asked = KeyQuery { algorithm: limit, key: crowded(number), now_ns: 0, place: &place };
+                    let asked = KeyQuery {
+                        algorithm: limit,
+                        key: crowded(number),
+                        now_ns: 0,
+                        place: &place,
+                    };
                     if let LimitDecision::Admitted { .. } = keys.take(&asked).step {
                         let open = &open[usize::try_from(number).unwrap()];
                         assert!(open.fetch_add(1, Ordering::SeqCst) < 2);
@@ -229,7 +319,12 @@ fn threads_never_have_more_open_than_the_cap_while_keys_come_and_go() {
             });
         }
     });
-    assert!(keys.buckets[0].slots.iter().all(|slot| slot.state.get() == 0));
+    assert!(
+        keys.buckets[0]
+            .slots
+            .iter()
+            .all(|slot| slot.state.get() == 0)
+    );
 }
 
 /// The promises of one key.
@@ -239,13 +334,24 @@ struct Promise {
 }
 
 fn fresh() -> Promise {
-    Promise { shared: Shared::new().unwrap(), limit: algorithm("1/h") }
+    Promise {
+        shared: Shared::new().unwrap(),
+        limit: algorithm("1/h"),
+    }
 }
 
 impl Promise {
     fn query<T>(&self, now_ns: u64, ask: impl FnOnce(&Keys, &KeyQuery<'_>) -> T) -> T {
         let place = Cell::new(SlotIndex::UNKNOWN);
-        ask(keys(&self.shared), &KeyQuery { algorithm: &self.limit, key: any(0), now_ns, place: &place })
+        ask(
+            keys(&self.shared),
+            &KeyQuery {
+                algorithm: &self.limit,
+                key: any(0),
+                now_ns,
+                place: &place,
+            },
+        )
     }
 
     fn make(&self, telling: Telling) {
@@ -259,7 +365,11 @@ impl Promise {
 
 /// Answered at once.
 fn telling(asked_ns: u64, until_ns: u64) -> Telling {
-    Telling { asked_ns, answered_ns: asked_ns, until_ns }
+    Telling {
+        asked_ns,
+        answered_ns: asked_ns,
+        until_ns,
+    }
 }
 
 #[test]
@@ -271,7 +381,10 @@ fn a_promise_that_is_extended_was_first_made_when_it_was() {
     // Shorter than what was told already.
     promise.make(telling(6, 7));
     promise.make(telling(14, 24));
-    assert_eq!([4, 6, 15, 23].map(|now_ns| promise.first_made_ns(now_ns)), [Some(0); 4]);
+    assert_eq!(
+        [4, 6, 15, 23].map(|now_ns| promise.first_made_ns(now_ns)),
+        [Some(0); 4]
+    );
     assert_eq!(promise.first_made_ns(24), None);
 }
 
@@ -288,10 +401,22 @@ fn what_is_told_after_its_end_is_a_new_promise() {
 #[test]
 fn a_promise_is_made_when_it_is_answered_but_never_after_its_end() {
     let promise = fresh();
-    promise.make(Telling { asked_ns: 0, answered_ns: 7, until_ns: 10 });
-    promise.make(Telling { asked_ns: 1, answered_ns: 7, until_ns: 11 });
+    promise.make(Telling {
+        asked_ns: 0,
+        answered_ns: 7,
+        until_ns: 10,
+    });
+    promise.make(Telling {
+        asked_ns: 1,
+        answered_ns: 7,
+        until_ns: 11,
+    });
     assert_eq!(promise.first_made_ns(2), Some(7));
-    promise.make(Telling { asked_ns: 11, answered_ns: 70, until_ns: 21 });
+    promise.make(Telling {
+        asked_ns: 11,
+        answered_ns: 70,
+        until_ns: 21,
+    });
     assert_eq!(promise.first_made_ns(12), Some(20));
     promise.make(telling(21, 31));
     assert_eq!(promise.first_made_ns(22), Some(21));
@@ -314,7 +439,11 @@ fn of_promises_that_begin_together_the_first_counts() {
                     let asked_ns = begin_ns + (thread + round) % THREADS;
                     promise.make(telling(asked_ns, asked_ns + 500));
                     // A thread that made one never sees an older one.
-                    assert!(promise.first_made_ns(asked_ns).is_some_and(|made_ns| made_ns >= begin_ns));
+                    assert!(
+                        promise
+                            .first_made_ns(asked_ns)
+                            .is_some_and(|made_ns| made_ns >= begin_ns)
+                    );
                     turn.wait();
                     assert_eq!(promise.first_made_ns(begin_ns + 500), Some(begin_ns));
                     turn.wait();

@@ -20,8 +20,13 @@ pub(super) enum Body {
 }
 
 impl Body {
-    /// Takes the first that is there of `body`, `jsonBody`, `base64Body` and `bodyFileName`. An empty `body` is there.
-    pub(super) fn read(node: &Node<'_>, files: &Files, templates: &Templates<'_>) -> Result<Self, Problem> {
+    /// Takes the first that is there of `body`, `jsonBody`, `base64Body` and `bodyFileName`. An
+    /// empty `body` is there.
+    pub(super) fn read(
+        node: &Node<'_>,
+        files: &Files,
+        templates: &Templates<'_>,
+    ) -> Result<Self, Problem> {
         if let Some(field) = node.get("body") {
             return Self::of_text(&field, &fields::text(&field)?, templates);
         }
@@ -29,7 +34,9 @@ impl Body {
             return Self::of_text(&field, &json::text(field.value()), templates);
         }
         if let Some(field) = node.get("base64Body") {
-            let bytes = BASE64.decode(field.text()?).map_err(|error| field.malformed(format!("no base64: {error}")))?;
+            let bytes = BASE64
+                .decode(field.text()?)
+                .map_err(|error| field.malformed(format!("no base64: {error}")))?;
             return Ok(Self::Static(bytes.into()));
         }
         match node.get("bodyFileName") {
@@ -39,31 +46,49 @@ impl Body {
     }
 
     fn of_text(field: &Node<'_>, text: &str, templates: &Templates<'_>) -> Result<Self, Problem> {
-        let Templates::On(parameters) = templates else { return Ok(Self::of_constant(text)) };
+        let Templates::On(parameters) = templates else {
+            return Ok(Self::of_constant(text));
+        };
         let template = Template::compile(text, *parameters).map_err(|what| field.problem(what))?;
         // What has no tags, or only tags that are the same for all, is the same for all.
-        Ok(template.constant().map(Self::of_constant).unwrap_or(Self::Templated(template)))
+        Ok(template
+            .constant()
+            .map(Self::of_constant)
+            .unwrap_or(Self::Templated(template)))
     }
 
     fn of_constant(text: &str) -> Self {
         Self::Static(Bytes::copy_from_slice(text.as_bytes()))
     }
 
-    fn of_file(field: &Node<'_>, files: &Files, templates: &Templates<'_>) -> Result<Self, Problem> {
+    fn of_file(
+        field: &Node<'_>,
+        files: &Files,
+        templates: &Templates<'_>,
+    ) -> Result<Self, Problem> {
         let name = fields::text(field)?;
         if name.contains("{{") {
-            return Err(field.unsupported(format!("a body file whose name is a template (`{name}`)")));
+            return Err(
+                field.unsupported(format!("a body file whose name is a template (`{name}`)"))
+            );
         }
         let bytes = files.read(&name).map_err(|error| field.malformed(error))?;
         if !templates.in_files() {
             return Ok(Self::Static(bytes));
         }
-        let text = str::from_utf8(&bytes)
-            .map_err(|error| field.malformed(format!("`{name}` is to be a template, but is not UTF-8: {error}")))?;
+        let text = str::from_utf8(&bytes).map_err(|error| {
+            field.malformed(format!(
+                "`{name}` is to be a template, but is not UTF-8: {error}"
+            ))
+        })?;
         Self::of_text(field, text, templates)
     }
 
-    pub(super) fn render(&self, occasion: &Occasion<'_>, draws: &mut Draws) -> Result<Bytes, Failed> {
+    pub(super) fn render(
+        &self,
+        occasion: &Occasion<'_>,
+        draws: &mut Draws,
+    ) -> Result<Bytes, Failed> {
         match self {
             Self::Static(bytes) => Ok(bytes.clone()),
             Self::Templated(template) => template.render(occasion, draws).map(Bytes::from),
@@ -77,7 +102,8 @@ impl Templates<'_> {
         match self {
             Self::Off => false,
             Self::On(parameters) => {
-                let disabled = parameters.and_then(|parameters| parameters.get("disableBodyFileTemplating"));
+                let disabled =
+                    parameters.and_then(|parameters| parameters.get("disableBodyFileTemplating"));
                 disabled.and_then(Value::as_bool) != Some(true)
             }
         }

@@ -29,28 +29,47 @@ impl Dribble {
     pub(crate) fn read(node: &Node<'_>) -> Result<Self, Problem> {
         node.only("numberOfChunks totalDuration")?;
         let number = required(node, "numberOfChunks")?;
-        let pieces = usize::try_from(whole(&number)?).ok().and_then(NonZeroUsize::new);
-        let pieces = pieces.ok_or_else(|| number.malformed("a body comes in at least one piece: write 1 or more"))?;
-        Ok(Self { pieces, total: milliseconds(&required(node, "totalDuration")?)? })
+        let pieces = usize::try_from(whole(&number)?)
+            .ok()
+            .and_then(NonZeroUsize::new);
+        let pieces = pieces.ok_or_else(|| {
+            number.malformed("a body comes in at least one piece: write 1 or more")
+        })?;
+        Ok(Self {
+            pieces,
+            total: milliseconds(&required(node, "totalDuration")?)?,
+        })
     }
 
-    /// Cut a body of `length` bytes: into as many pieces as asked for, but none of them empty. An empty body is
-    /// sent at once, in no piece. What the division of the time leaves over is not waited for.
+    /// Cut a body of `length` bytes: into as many pieces as asked for, but none of them empty. An
+    /// empty body is sent at once, in no piece. What the division of the time leaves over is not
+    /// waited for.
     pub(crate) fn pieces(self, length: usize) -> Pieces {
         let count = self.pieces.get().min(length);
         // An hour at most: its milliseconds fit.
         let total_ms = u64::try_from(self.total.as_millis()).unwrap_or(u64::MAX);
-        let interval = total_ms.checked_div(u64::try_from(count).unwrap_or(u64::MAX)).unwrap_or_default();
-        Pieces { interval: Duration::from_millis(interval), count, length }
+        let interval = total_ms
+            .checked_div(u64::try_from(count).unwrap_or(u64::MAX))
+            .unwrap_or_default();
+        Pieces {
+            interval: Duration::from_millis(interval),
+            count,
+            length,
+        }
     }
 }
 
 impl Pieces {
-    /// Return the range of each piece in the body. All are equally long, but for the last, which has the remainder, too.
+    /// Return the range of each piece in the body. All are equally long, but for the last, which
+    /// has the remainder, too.
     pub(crate) fn ranges(self) -> impl ExactSizeIterator<Item = Range<usize>> {
         let each = self.length.checked_div(self.count).unwrap_or_default();
         (0..self.count).map(move |piece| {
-            let end = if piece + 1 == self.count { self.length } else { (piece + 1) * each };
+            let end = if piece + 1 == self.count {
+                self.length
+            } else {
+                (piece + 1) * each
+            };
             piece * each..end
         })
     }
@@ -65,10 +84,22 @@ mod tests {
     #[test]
     fn what_cannot_be_sent_is_refused() {
         for (document, expected) in [
-            (json!(5), "the whole document: expected an object, found a number"),
-            (json!({"totalDuration": 5}), "the whole document: the field numberOfChunks is missing"),
-            (json!({"numberOfChunks": 5}), "the whole document: the field totalDuration is missing"),
-            (json!({"chunks": 5}), "/chunks: unknown field `chunks`; known here: numberOfChunks, totalDuration"),
+            (
+                json!(5),
+                "the whole document: expected an object, found a number",
+            ),
+            (
+                json!({"totalDuration": 5}),
+                "the whole document: the field numberOfChunks is missing",
+            ),
+            (
+                json!({"numberOfChunks": 5}),
+                "the whole document: the field totalDuration is missing",
+            ),
+            (
+                json!({"chunks": 5}),
+                "/chunks: unknown field `chunks`; known here: numberOfChunks, totalDuration",
+            ),
             (
                 json!({"numberOfChunks": 0, "totalDuration": 5}),
                 "/numberOfChunks: a body comes in at least one piece: write 1 or more",
@@ -78,7 +109,12 @@ mod tests {
                 "/totalDuration: a delay of -5 ms is negative: write 0 or more",
             ),
         ] {
-            assert_eq!(Dribble::read(&Node::root(&document)).unwrap_err().to_string(), expected);
+            assert_eq!(
+                Dribble::read(&Node::root(&document))
+                    .unwrap_err()
+                    .to_string(),
+                expected
+            );
         }
     }
 
@@ -86,7 +122,12 @@ mod tests {
     fn the_last_piece_has_the_remainder_and_short_bodies_have_fewer() {
         let document = json!({"numberOfChunks": 3, "totalDuration": 1000});
         let dribble = Dribble::read(&Node::root(&document)).unwrap();
-        let sent = |length| (dribble.pieces(length).interval.as_millis(), dribble.pieces(length).ranges().collect());
+        let sent = |length| {
+            (
+                dribble.pieces(length).interval.as_millis(),
+                dribble.pieces(length).ranges().collect(),
+            )
+        };
         assert_eq!(sent(11), (333, vec![0..3, 3..6, 6..11]));
         assert_eq!(sent(2), (500, vec![0..1, 1..2]));
         assert_eq!(sent(0), (0, vec![]));

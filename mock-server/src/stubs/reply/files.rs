@@ -1,5 +1,5 @@
-//! The files that hold bodies: WireMock's `__files`, next to `mappings`. They are read when stubs are loaded, never
-//! while serving.
+//! The files that hold bodies: WireMock's `__files`, next to `mappings`. They are read when stubs
+//! are loaded, never while serving.
 //!
 //! It must not hand out anything from outside that folder, whatever a stub names.
 
@@ -24,23 +24,33 @@ pub(crate) enum Files {
 }
 
 impl Files {
-    /// The content of the file `name`, a path in the folder with `/` between its parts. A `/` in front means the folder
-    /// itself, as it does for WireMock.
+    /// The content of the file `name`, a path in the folder with `/` between its parts. A `/` in
+    /// front means the folder itself, as it does for WireMock.
     pub(crate) fn read(&self, name: &str) -> Result<Bytes, String> {
         let root = match self {
             Self::Under(root) => root,
-            Self::Given { name: given, content } if given == name => return Ok(content.clone()),
+            Self::Given {
+                name: given,
+                content,
+            } if given == name => return Ok(content.clone()),
             Self::Given { .. } | Self::None => {
-                return Err(format!("there is no folder of body files that could hold `{name}`"));
+                return Err(format!(
+                    "there is no folder of body files that could hold `{name}`"
+                ));
             }
         };
         let outside = || format!("`{name}` is outside the folder of body files");
         let relative = Path::new(name.trim_start_matches('/'));
-        if !relative.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir)) {
+        if !relative
+            .components()
+            .all(|part| matches!(part, Component::Normal(_) | Component::CurDir))
+        {
             return Err(outside());
         }
         let path = root.join(relative);
-        let unreadable = |error: io::Error| format!("the body file `{}` cannot be read: {error}", path.display());
+        let unreadable = |error: io::Error| {
+            format!("the body file `{}` cannot be read: {error}", path.display())
+        };
         // Links are followed before the comparison, so one that leads out is seen to do so.
         let real = path.canonicalize().map_err(unreadable)?;
         if !real.starts_with(root.canonicalize().map_err(unreadable)?) {
@@ -69,16 +79,39 @@ mod tests {
         symlink(folder.path(), root.join("up")).unwrap();
         symlink("deep/body.json", root.join("in")).unwrap();
         let files = Files::Under(root.clone());
-        for name in ["deep/body.json", "/deep/body.json", "./deep/body.json", "in"] {
+        for name in [
+            "deep/body.json",
+            "/deep/body.json",
+            "./deep/body.json",
+            "in",
+        ] {
             assert_eq!(files.read(name).unwrap(), "{}", "{name}");
         }
-        for name in ["../secret", "deep/../../secret", "out", "up/secret", "deep/.."] {
-            assert!(files.read(name).is_err_and(|error| error.contains("outside")), "{name}");
+        for name in [
+            "../secret",
+            "deep/../../secret",
+            "out",
+            "up/secret",
+            "deep/..",
+        ] {
+            assert!(
+                files
+                    .read(name)
+                    .is_err_and(|error| error.contains("outside")),
+                "{name}"
+            );
         }
         for name in ["", "deep", "missing", "/etc/passwd", "a\0b"] {
             let error = files.read(name).unwrap_err();
-            assert!(error.starts_with(&format!("the body file `{}", root.display())), "{name}: {error}");
+            assert!(
+                error.starts_with(&format!("the body file `{}", root.display())),
+                "{name}: {error}"
+            );
         }
-        assert!(Files::None.read("in").is_err_and(|error| error.contains("no folder")));
+        assert!(
+            Files::None
+                .read("in")
+                .is_err_and(|error| error.contains("no folder"))
+        );
     }
 }

@@ -29,9 +29,14 @@ pub(super) enum Text {
 }
 
 impl Headers {
-    /// Reads `{"Name":"value","Other":["one","two"]}`. Framing is left to the server: a `Transfer-Encoding` of chunks and
-    /// the true `Content-Length` of `body` are taken out, other lengths of a body are refused.
-    pub(super) fn read(node: Option<&Node<'_>>, templates: &Templates<'_>, body: &Body) -> Result<Self, Problem> {
+    /// Reads `{"Name":"value","Other":["one","two"]}`. Framing is left to the server: a
+    /// `Transfer-Encoding` of chunks and the true `Content-Length` of `body` are taken out, other
+    /// lengths of a body are refused.
+    pub(super) fn read(
+        node: Option<&Node<'_>>,
+        templates: &Templates<'_>,
+        body: &Body,
+    ) -> Result<Self, Problem> {
         let mut all = Vec::new();
         if let Some(node) = node {
             for (name, field) in node.fields()? {
@@ -39,10 +44,15 @@ impl Headers {
                     .map_err(|_| field.malformed(format!("`{name}` is not a valid header name")))?;
                 let is_empty = field.value().as_array().is_some_and(Vec::is_empty);
                 if is_empty {
-                    return Err(field.malformed("a header without a value: write \"\" for an empty one"));
+                    return Err(
+                        field.malformed("a header without a value: write \"\" for an empty one")
+                    );
                 }
-                let mut values: Vec<_> =
-                    if field.value().is_array() { field.elements()?.collect() } else { vec![field] };
+                let mut values: Vec<_> = if field.value().is_array() {
+                    field.elements()?.collect()
+                } else {
+                    vec![field]
+                };
                 if known == CONTENT_TYPE {
                     // Jetty keeps the last of several.
                     values.drain(..values.len() - 1);
@@ -77,7 +87,9 @@ impl Headers {
         match self {
             Self::Static(all) => Ok(Cow::Borrowed(all)),
             Self::Templated(all) => {
-                let rendered = all.iter().map(|(name, text)| Ok((name.clone(), text.render(occasion, draws)?)));
+                let rendered = all
+                    .iter()
+                    .map(|(name, text)| Ok((name.clone(), text.render(occasion, draws)?)));
                 rendered.collect::<Result<Vec<_>, Failed>>().map(Cow::Owned)
             }
         }
@@ -94,7 +106,8 @@ impl Text {
             _ => node.text()?,
         };
         if let Templates::On(parameters) = templates {
-            let template = Template::compile(text, *parameters).map_err(|what| node.problem(what))?;
+            let template =
+                Template::compile(text, *parameters).map_err(|what| node.problem(what))?;
             return match template.constant() {
                 Some(text) => Self::fixed(node, text),
                 None => Ok(Self::Templated(template)),
@@ -118,14 +131,17 @@ impl Text {
     }
 }
 
-/// True if a header is about how the body is framed, and says nothing but what the server does anyway.
+/// True if a header is about how the body is framed, and says nothing but what the server does
+/// anyway.
 fn is_framing(name: &HeaderName, text: &Text, body: &Body) -> Result<bool, String> {
     let value = match text {
         Text::Static(value) => value.to_str().ok(),
         Text::Templated(_) => None,
     };
     match *name {
-        TRANSFER_ENCODING if value.is_some_and(|coding| coding.eq_ignore_ascii_case("chunked")) => return Ok(true),
+        TRANSFER_ENCODING if value.is_some_and(|coding| coding.eq_ignore_ascii_case("chunked")) => {
+            return Ok(true);
+        }
         CONTENT_LENGTH => {
             let length = value.and_then(|length| length.parse::<usize>().ok());
             if let (Some(length), Body::Static(body)) = (length, body) {
@@ -149,11 +165,15 @@ pub(super) fn latin_1(text: &str) -> Option<Vec<u8>> {
     text.chars().map(|char| u8::try_from(char).ok()).collect()
 }
 
-/// Clean a text that a client had a say in as Jetty does: what is no byte of ISO 8859-1, or would break the line, is a
-/// space.
+/// Clean a text that a client had a say in as Jetty does: what is no byte of ISO 8859-1, or would
+/// break the line, is a space.
 pub(crate) fn sanitised(text: &str) -> HeaderValue {
-    let byte =
-        |char| u8::try_from(char).ok().filter(|byte| matches!(byte, b'\t' | b' '..=b'~' | 0x80..)).unwrap_or(b' ');
+    let byte = |char| {
+        u8::try_from(char)
+            .ok()
+            .filter(|byte| matches!(byte, b'\t' | b' '..=b'~' | 0x80..))
+            .unwrap_or(b' ')
+    };
     let bytes: Vec<u8> = text.chars().map(byte).collect();
     HeaderValue::from_maybe_shared(Bytes::from(bytes)).unwrap_or(HeaderValue::from_static(""))
 }

@@ -1,8 +1,9 @@
-//! JSON written as Java's JSON library (Jackson) writes it for WireMock: without spaces, members in the order of the
-//! file, numbers never with an exponent.
+//! JSON written as Java's JSON library (Jackson) writes it for WireMock: without spaces, members in
+//! the order of the file, numbers never with an exponent.
 //!
-//! Numbers have gone through 64 bits, so three spellings are not kept: trailing zeros (`1.50` is answered as `1.5`),
-//! digits beyond the seventeenth, and whole numbers written with an exponent (`1e3` is answered as `1000.0`).
+//! Numbers have gone through 64 bits, so three spellings are not kept: trailing zeros (`1.50` is
+//! answered as `1.5`), digits beyond the seventeenth, and whole numbers written with an exponent
+//! (`1e3` is answered as `1000.0`).
 
 use serde::Serialize;
 use serde_json::ser::{CharEscape, CompactFormatter, Formatter, Serializer};
@@ -25,7 +26,8 @@ pub(crate) fn number(number: &Number) -> String {
     }
 }
 
-/// At or above 2^64 a number with a fraction of zero was an integer that has no other place than a float.
+/// At or above 2^64 a number with a fraction of zero was an integer that has no other place than a
+/// float.
 const BEYOND_INTEGERS: f64 = 18_446_744_073_709_551_616.0;
 
 fn plain(float: f64) -> String {
@@ -45,7 +47,11 @@ impl Formatter for Jackson {
         writer.write_all(plain(value).as_bytes())
     }
 
-    fn write_char_escape<W: ?Sized + Write>(&mut self, writer: &mut W, escape: CharEscape) -> io::Result<()> {
+    fn write_char_escape<W: ?Sized + Write>(
+        &mut self,
+        writer: &mut W,
+        escape: CharEscape,
+    ) -> io::Result<()> {
         match escape {
             CharEscape::AsciiControl(byte) => write!(writer, "\\u{byte:04X}"),
             escape => CompactFormatter.write_char_escape(writer, escape),
@@ -65,9 +71,15 @@ mod tests {
     #[test]
     fn text_is_as_jackson_writes_it() {
         for (given, expected) in [
-            (r#" { "b" : 1 , "a" : [ 1.0, -2.5, null, true ] } "#, r#"{"b":1,"a":[1.0,-2.5,null,true]}"#),
+            (
+                r#" { "b" : 1 , "a" : [ 1.0, -2.5, null, true ] } "#,
+                r#"{"b":1,"a":[1.0,-2.5,null,true]}"#,
+            ),
             (r#"{"z":1,"a":2,"z":3}"#, r#"{"z":3,"a":2}"#),
-            (r#""\u001f\n\u00e4\/\u007f\"""#, "\"\\u001F\\n\u{e4}/\u{7f}\\\"\""),
+            (
+                r#""\u001f\n\u00e4\/\u007f\"""#,
+                "\"\\u001F\\n\u{e4}/\u{7f}\\\"\"",
+            ),
             ("1e-7", "0.0000001"),
             ("18446744073709551615", "18446744073709551615"),
             ("100000000000000000000", "100000000000000000000"),

@@ -21,8 +21,19 @@ fn looked_at<T>(reply: &Reply, x: &str, look: impl FnOnce(Rendered<'_>) -> T) ->
     let target = format!("/a?x={x}");
     let headers = HeaderMap::new();
     let client = IpAddr::from([127, 0, 0, 1]);
-    let asked = RequestView { method: &Method::GET, target: &target, headers: &headers, body: &[], client };
-    let occasion = Occasion { asked: &asked, path_variables: &[], now: SystemTime::UNIX_EPOCH, scheme: Scheme::Http };
+    let asked = RequestView {
+        method: &Method::GET,
+        target: &target,
+        headers: &headers,
+        body: &[],
+        client,
+    };
+    let occasion = Occasion {
+        asked: &asked,
+        path_variables: &[],
+        now: SystemTime::UNIX_EPOCH,
+        scheme: Scheme::Http,
+    };
     look(reply.render(&occasion, &mut Draws::new(Stream::Body, 1, 1)))
 }
 
@@ -31,8 +42,15 @@ type Sent = (u16, Vec<(String, Vec<u8>)>, Vec<u8>);
 
 fn sent(reply: &Reply, x: &str) -> Sent {
     looked_at(reply, x, |rendered| {
-        let headers = rendered.headers.iter().map(|(name, value)| (name.to_string(), value.as_bytes().to_vec()));
-        (rendered.status.as_u16(), headers.collect(), rendered.body.to_vec())
+        let headers = rendered
+            .headers
+            .iter()
+            .map(|(name, value)| (name.to_string(), value.as_bytes().to_vec()));
+        (
+            rendered.status.as_u16(),
+            headers.collect(),
+            rendered.body.to_vec(),
+        )
     })
 }
 
@@ -42,7 +60,10 @@ fn body(response: &Value) -> String {
 
 #[test]
 fn without_a_response_the_answer_is_an_empty_200() {
-    for reply in [Reply::read(None, &Files::None).unwrap(), read(&json!({})).unwrap()] {
+    for reply in [
+        Reply::read(None, &Files::None).unwrap(),
+        read(&json!({})).unwrap(),
+    ] {
         assert_eq!(sent(&reply, "1"), (200, vec![], vec![]));
         assert!(reply.dribble.is_none() && reply.breakage.is_none());
         assert_eq!(reply.delays, Delays::default());
@@ -59,23 +80,30 @@ fn statuses_and_their_messages_are_read() {
         (json!("503"), 503),
         (json!(999), 999),
     ] {
-        assert_eq!(sent(&read(&json!({"status": status})).unwrap(), "1").0, expected);
+        assert_eq!(
+            sent(&read(&json!({"status": status})).unwrap(), "1").0,
+            expected
+        );
     }
     let reply = read(&json!({"statusMessage": "Très bien"})).unwrap();
-    looked_at(&reply, "1", |rendered| assert_eq!(rendered.reason.unwrap().as_bytes(), b"Tr\xe8s bien"));
+    looked_at(&reply, "1", |rendered| {
+        assert_eq!(rendered.reason.unwrap().as_bytes(), b"Tr\xe8s bien");
+    });
 }
 
 #[test]
 fn one_of_several_bodies_is_taken() {
-    let mut response =
-        json!({"body": "text", "jsonBody": {"b": 1, "a": [1.0]}, "base64Body": "aGk=", "bodyFileName": "none"});
+    let mut response = json!({"body": "text", "jsonBody": {"b": 1, "a": [1.0]}, "base64Body": "aGk=", "bodyFileName": "none"});
     let mut taken = Vec::new();
     for field in ["body", "jsonBody", "base64Body"] {
         taken.push(body(&response));
         response[field] = Value::Null;
     }
     assert_eq!(taken, ["text", r#"{"b":1,"a":[1.0]}"#, "hi"]);
-    assert_eq!(read(&response).unwrap_err(), "/bodyFileName: there is no folder of body files that could hold `none`");
+    assert_eq!(
+        read(&response).unwrap_err(),
+        "/bodyFileName: there is no folder of body files that could hold `none`"
+    );
     assert_eq!(body(&json!({"body": "", "jsonBody": 1})), "");
     assert_eq!(body(&json!({"body": 1.5})), "1.5");
     assert_eq!(body(&json!({"base64Body": "aGk"})), "hi");
@@ -87,8 +115,9 @@ fn body_files_are_read_when_the_stub_is() {
     std::fs::write(folder.path().join("a.json"), "x is {{request.query.x}}").unwrap();
     std::fs::write(folder.path().join("latin"), b"\xe9").unwrap();
     let files = Files::Under(folder.path().to_path_buf());
-    let read =
-        |response: &Value| Reply::read(Some(&Node::root(response)), &files).map_err(|problem| problem.to_string());
+    let read = |response: &Value| {
+        Reply::read(Some(&Node::root(response)), &files).map_err(|problem| problem.to_string())
+    };
     let plain = read(&json!({"bodyFileName": "a.json"})).unwrap();
     let on = json!(["response-template"]);
     let filled = read(&json!({"bodyFileName": "a.json", "transformers": on})).unwrap();
@@ -99,8 +128,14 @@ fn body_files_are_read_when_the_stub_is() {
     assert_eq!(sent(&filled, "1").2, b"x is 1");
     assert_eq!(sent(&raw, "1").2, b"\xe9");
     for (response, expected) in [
-        (json!({"bodyFileName": "a.json"}), "/bodyFileName: the body file `"),
-        (json!({"bodyFileName": "../a.json"}), "/bodyFileName: `../a.json` is outside the folder of body files"),
+        (
+            json!({"bodyFileName": "a.json"}),
+            "/bodyFileName: the body file `",
+        ),
+        (
+            json!({"bodyFileName": "../a.json"}),
+            "/bodyFileName: `../a.json` is outside the folder of body files",
+        ),
         (
             json!({"bodyFileName": "{{x}}"}),
             "/bodyFileName: a body file whose name is a template (`{{x}}`) is not supported",
@@ -122,17 +157,33 @@ fn headers_keep_their_order_and_number() {
         "headers": {"Z-First": "1", "set-cookie": ["a=1", "b=2"], "A": "caf\u{e9}", "Transfer-Encoding": "chunked", "Content-Length": "4"}
     }));
     let (_, headers, _) = sent(&reply.unwrap(), "1");
-    let shown: Vec<_> = headers.iter().map(|(name, value)| (name.as_str(), value.as_slice())).collect();
-    let expected: [(&str, &[u8]); 4] =
-        [("z-first", b"1"), ("set-cookie", b"a=1"), ("set-cookie", b"b=2"), ("a", b"caf\xe9")];
+    let shown: Vec<_> = headers
+        .iter()
+        .map(|(name, value)| (name.as_str(), value.as_slice()))
+        .collect();
+    let expected: [(&str, &[u8]); 4] = [
+        ("z-first", b"1"),
+        ("set-cookie", b"a=1"),
+        ("set-cookie", b"b=2"),
+        ("a", b"caf\xe9"),
+    ];
     assert_eq!(shown, expected);
     // Of several types Jetty sends the last.
     let kinds = read(&json!({"headers": {"Content-Type": ["text/plain", "text/html"]}})).unwrap();
-    assert_eq!(sent(&kinds, "1").1, [("content-type".to_owned(), b"text/html".to_vec())]);
+    assert_eq!(
+        sent(&kinds, "1").1,
+        [("content-type".to_owned(), b"text/html".to_vec())]
+    );
     let none = read(&json!({"headers": {"None": []}})).unwrap_err();
-    assert!(none.starts_with("/headers/None: a header without a value"), "{none}");
+    assert!(
+        none.starts_with("/headers/None: a header without a value"),
+        "{none}"
+    );
     // The length of a body that HEAD does not get.
-    let head = sent(&read(&json!({"headers": {"Content-Length": "77"}})).unwrap(), "1");
+    let head = sent(
+        &read(&json!({"headers": {"Content-Length": "77"}})).unwrap(),
+        "1",
+    );
     assert_eq!(head.1, [("content-length".to_owned(), b"77".to_vec())]);
 }
 
@@ -148,7 +199,10 @@ fn templates_fill_bodies_and_headers_where_they_are_asked_for() {
     // A line break from outside does not break the line.
     assert_eq!(headers[0], ("x".to_owned(), b"\xe9  X-Split: ".to_vec()));
     assert_eq!(headers[1].1, b"fixed");
-    assert_eq!(String::from_utf8(body).unwrap(), "{\"x\":\"é\r\nX-Split:€\",\"p\":\"π\"}");
+    assert_eq!(
+        String::from_utf8(body).unwrap(),
+        "{\"x\":\"é\r\nX-Split:€\",\"p\":\"π\"}"
+    );
     let plain = json!({"headers": {"X": "{{request.url}}"}, "body": "{{#if}}"});
     assert_eq!(sent(&read(&plain).unwrap(), "1").2, b"{{#if}}");
     let base64 = json!({"base64Body": "e3t4fX0=", "transformers": ["response-template"]});
@@ -162,10 +216,19 @@ fn a_template_that_fails_is_a_500() {
         "transformers": ["response-template"]
     }));
     let reply = reply.unwrap();
-    assert_eq!(sent(&reply, "2"), (201, vec![("x".to_owned(), b"1".to_vec())], b"1".to_vec()));
+    assert_eq!(
+        sent(&reply, "2"),
+        (201, vec![("x".to_owned(), b"1".to_vec())], b"1".to_vec())
+    );
     let (status, headers, body) = sent(&reply, "0");
-    assert_eq!((status, body), (500, b"a template failed: math divides by zero".to_vec()));
-    assert_eq!(headers, [("content-type".to_owned(), b"text/plain".to_vec())]);
+    assert_eq!(
+        (status, body),
+        (500, b"a template failed: math divides by zero".to_vec())
+    );
+    assert_eq!(
+        headers,
+        [("content-type".to_owned(), b"text/plain".to_vec())]
+    );
 }
 
 #[test]
@@ -179,29 +242,80 @@ fn delays_dribble_and_breakage_are_read() {
     }));
     let reply = reply.unwrap();
     assert_eq!(reply.delays.fixed, Some(Duration::from_millis(500)));
-    assert_eq!(reply.delays.random, Some(DelayDistribution::Uniform { lower: 1, upper: 2 }));
-    assert_eq!(reply.dribble.unwrap().pieces(10).interval, Duration::from_millis(200));
+    assert_eq!(
+        reply.delays.random,
+        Some(DelayDistribution::Uniform { lower: 1, upper: 2 })
+    );
+    assert_eq!(
+        reply.dribble.unwrap().pieces(10).interval,
+        Duration::from_millis(200)
+    );
     assert_eq!(reply.breakage, Some(Breakage::RandomDataThenClose));
 }
 
 #[test]
 fn what_is_wrong_is_named_with_its_place() {
     for (response, expected) in [
-        (json!(5), "the whole document: expected an object, found a number"),
-        (json!({"stauts": 200}), "/stauts: unknown field `stauts`; did you mean status?"),
-        (json!({"status": 1000}), "/status: `1000` is not an HTTP status: write 200 to 999"),
-        (json!({"status": 99}), "/status: `99` is not an HTTP status: write 200 to 999"),
-        (json!({"status": 100}), "/status: the status 100, which announces another response, is not supported"),
-        (json!({"status": "ok"}), "/status: expected a whole number of 32 bits"),
-        (json!({"statusMessage": "a\nb"}), "/statusMessage: a status message is one line of ISO 8859-1"),
-        (json!({"statusMessage": "€"}), "/statusMessage: a status message is one line of ISO 8859-1"),
-        (json!({"headers": "X"}), "/headers: expected an object, found a text"),
-        (json!({"headers": {"X Y": "1"}}), "/headers/X Y: `X Y` is not a valid header name"),
-        (json!({"headers": {"X": 5}}), "/headers/X: a header is a text: write \"5\""),
-        (json!({"headers": {"X": ["a", true]}}), "/headers/X/1: a header is a text: write \"true\""),
-        (json!({"headers": {"X": {"a": 1}}}), "/headers/X: expected a text, found an object"),
-        (json!({"headers": {"X": "a\r\nb"}}), "/headers/X: a header is one line of ISO 8859-1"),
-        (json!({"headers": {"X": "€"}}), "/headers/X: a header is one line of ISO 8859-1"),
+        (
+            json!(5),
+            "the whole document: expected an object, found a number",
+        ),
+        (
+            json!({"stauts": 200}),
+            "/stauts: unknown field `stauts`; did you mean status?",
+        ),
+        (
+            json!({"status": 1000}),
+            "/status: `1000` is not an HTTP status: write 200 to 999",
+        ),
+        (
+            json!({"status": 99}),
+            "/status: `99` is not an HTTP status: write 200 to 999",
+        ),
+        (
+            json!({"status": 100}),
+            "/status: the status 100, which announces another response, is not supported",
+        ),
+        (
+            json!({"status": "ok"}),
+            "/status: expected a whole number of 32 bits",
+        ),
+        (
+            json!({"statusMessage": "a\nb"}),
+            "/statusMessage: a status message is one line of ISO 8859-1",
+        ),
+        (
+            json!({"statusMessage": "€"}),
+            "/statusMessage: a status message is one line of ISO 8859-1",
+        ),
+        (
+            json!({"headers": "X"}),
+            "/headers: expected an object, found a text",
+        ),
+        (
+            json!({"headers": {"X Y": "1"}}),
+            "/headers/X Y: `X Y` is not a valid header name",
+        ),
+        (
+            json!({"headers": {"X": 5}}),
+            "/headers/X: a header is a text: write \"5\"",
+        ),
+        (
+            json!({"headers": {"X": ["a", true]}}),
+            "/headers/X/1: a header is a text: write \"true\"",
+        ),
+        (
+            json!({"headers": {"X": {"a": 1}}}),
+            "/headers/X: expected a text, found an object",
+        ),
+        (
+            json!({"headers": {"X": "a\r\nb"}}),
+            "/headers/X: a header is one line of ISO 8859-1",
+        ),
+        (
+            json!({"headers": {"X": "€"}}),
+            "/headers/X: a header is one line of ISO 8859-1",
+        ),
         (
             json!({"body": "four", "headers": {"Content-Length": "5"}}),
             "/headers/Content-Length: a content-length other than the body's own is not supported",
@@ -210,8 +324,14 @@ fn what_is_wrong_is_named_with_its_place() {
             json!({"headers": {"Transfer-Encoding": "gzip"}}),
             "/headers/Transfer-Encoding: a transfer-encoding other than the body's own is not supported",
         ),
-        (json!({"body": []}), "/body: expected a text, found an array"),
-        (json!({"base64Body": "a!"}), "/base64Body: no base64: Invalid symbol 33, offset 1."),
+        (
+            json!({"body": []}),
+            "/body: expected a text, found an array",
+        ),
+        (
+            json!({"base64Body": "a!"}),
+            "/base64Body: no base64: Invalid symbol 33, offset 1.",
+        ),
         (
             json!({"fixedDelayMilliseconds": -1}),
             "/fixedDelayMilliseconds: a delay of -1 ms is negative: write 0 or more",
@@ -232,9 +352,18 @@ fn what_is_wrong_is_named_with_its_place() {
             json!({"transformers": ["response-template", "mine"]}),
             "/transformers/1: the transformer `mine` is not supported",
         ),
-        (json!({"transformers": "response-template"}), "/transformers: expected an array, found a text"),
-        (json!({"transformerParameters": 5}), "/transformerParameters: expected an object, found a number"),
-        (json!({"proxyBaseUrl": "http://a"}), "/proxyBaseUrl: answering as a proxy is not supported"),
+        (
+            json!({"transformers": "response-template"}),
+            "/transformers: expected an array, found a text",
+        ),
+        (
+            json!({"transformerParameters": 5}),
+            "/transformerParameters: expected an object, found a number",
+        ),
+        (
+            json!({"proxyBaseUrl": "http://a"}),
+            "/proxyBaseUrl: answering as a proxy is not supported",
+        ),
         (
             json!({"additionalProxyRequestHeaders": {"a": "b"}}),
             "/additionalProxyRequestHeaders: answering as a proxy is not supported",
@@ -256,20 +385,25 @@ fn what_is_wrong_is_named_with_its_place() {
 
 #[test]
 fn a_reply_without_templates_is_rendered_by_pointing_at_it() {
-    let reply = read(&json!({"body": "a long body", "headers": {"X": "a long header value"}})).unwrap();
+    let reply =
+        read(&json!({"body": "a long body", "headers": {"X": "a long header value"}})).unwrap();
     let pointers = || {
         looked_at(&reply, "1", |rendered| {
             assert!(matches!(rendered.headers, Cow::Borrowed(_)));
             // What the server does with a header: a copy that shares its bytes.
-            (rendered.body.as_ptr(), rendered.headers[0].1.clone().as_bytes().as_ptr())
+            (
+                rendered.body.as_ptr(),
+                rendered.headers[0].1.clone().as_bytes().as_ptr(),
+            )
         })
     };
     assert_eq!(pointers(), pointers());
     // A template without gaps is none.
-    let constant =
-        json!({"body": "{{parameters.a}}", "transformers": ["response-template"], "transformerParameters": {"a": "b"}});
+    let constant = json!({"body": "{{parameters.a}}", "transformers": ["response-template"], "transformerParameters": {"a": "b"}});
     let constant = read(&constant).unwrap();
-    assert!(matches!(constant.body, Body::Static(_)) && matches!(constant.headers, Headers::Static(_)));
+    assert!(
+        matches!(constant.body, Body::Static(_)) && matches!(constant.headers, Headers::Static(_))
+    );
 }
 
 /// Any JSON, with the fields of a response among its keys.
@@ -280,8 +414,14 @@ fn anything() -> impl Strategy<Value = Value> {
         any::<i64>().prop_map(Value::from),
         any::<f64>().prop_map(Value::from),
         "(\\{\\{|\\}\\}|request.url|now|\\PC){0,6}".prop_map(Value::from),
-        proptest::sample::select(vec!["lognormal", "uniform", "fixed", "response-template", "EMPTY_RESPONSE"])
-            .prop_map(Value::from),
+        proptest::sample::select(vec![
+            "lognormal",
+            "uniform",
+            "fixed",
+            "response-template",
+            "EMPTY_RESPONSE"
+        ])
+        .prop_map(Value::from),
     ];
     let mut keys = FIELDS.split(' ').collect::<Vec<_>>();
     keys.extend([

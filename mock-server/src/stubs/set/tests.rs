@@ -13,16 +13,23 @@ fn no_reply(response: Option<&Node<'_>>) -> Result<(), Problem> {
 
 fn set(stubs: &Value) -> Stubs<()> {
     let text = json!({"mappings": stubs}).to_string();
-    parse(text.as_bytes(), OnUnsupported::Refuse, no_reply).unwrap().stubs
+    parse(text.as_bytes(), OnUnsupported::Refuse, no_reply)
+        .unwrap()
+        .stubs
 }
 
 fn names(stubs: &Stubs<()>) -> Vec<&str> {
-    stubs.iter().map(|stub| stub.json["name"].as_str().unwrap()).collect()
+    stubs
+        .iter()
+        .map(|stub| stub.json["name"].as_str().unwrap())
+        .collect()
 }
 
 fn found<'s>(stubs: &'s Stubs<()>, target: &'static str) -> Option<&'s str> {
     let find = |asked: &RequestView<'_>| stubs.find(asked, |_, state| state == StateIndex::STARTED);
-    Request::get(target).see(find).map(|stub| stub.json["name"].as_str().unwrap())
+    Request::get(target)
+        .see(find)
+        .map(|stub| stub.json["name"].as_str().unwrap())
 }
 
 #[test]
@@ -47,30 +54,71 @@ fn changes_keep_turns_ids_and_numbers() {
         {"name": "one", "request": {"url": "/a"}, "scenarioName": "s", "requiredScenarioState": "x"},
         {"name": "two", "request": {"url": "/a"}},
     ]));
-    let more = loaded.with_added(&json!({"name": "three", "request": {"url": "/a"}}), no_reply).unwrap();
-    assert_eq!((names(&more), loaded.len()), (vec!["three", "two", "one"], 2));
-    let two = more.iter().find(|stub| stub.json["name"] == "two").unwrap().id;
+    let more = loaded
+        .with_added(
+            &json!({"name": "three", "request": {"url": "/a"}}),
+            no_reply,
+        )
+        .unwrap();
+    assert_eq!(
+        (names(&more), loaded.len()),
+        (vec!["three", "two", "one"], 2)
+    );
+    let two = more
+        .iter()
+        .find(|stub| stub.json["name"] == "two")
+        .unwrap()
+        .id;
     let other_id = Uuid::from_u128(1).to_string();
     let newer = json!({"name": "second", "id": other_id, "scenarioName": "t", "newScenarioState": "Started"});
     let replaced = more.with_replaced(two, &newer, no_reply).unwrap();
-    assert_eq!(names(&replaced), ["three", "second", "one"], "it keeps its turn");
-    assert_eq!(replaced.get(two).unwrap().json["id"], two.to_string(), "and its id");
+    assert_eq!(
+        names(&replaced),
+        ["three", "second", "one"],
+        "it keeps its turn"
+    );
+    assert_eq!(
+        replaced.get(two).unwrap().json["id"],
+        two.to_string(),
+        "and its id"
+    );
     let step = replaced.get(two).unwrap().scenario.unwrap();
-    assert_eq!((step.scenario.get(), step.next), (1, Some(StateIndex::STARTED)));
+    assert_eq!(
+        (step.scenario.get(), step.next),
+        (1, Some(StateIndex::STARTED))
+    );
     assert_eq!(replaced.scenarios().len(), 2);
 
     let fewer = replaced.without(two).unwrap();
-    assert_eq!((names(&fewer), fewer.scenarios().len()), (vec!["three", "one"], 1));
+    assert_eq!(
+        (names(&fewer), fewer.scenarios().len()),
+        (vec!["three", "one"], 1)
+    );
     assert!(fewer.without(two).is_none());
-    assert_eq!(fewer.names().find_scenario("t"), Some(step.scenario), "names keep their numbers");
+    assert_eq!(
+        fewer.names().find_scenario("t"),
+        Some(step.scenario),
+        "names keep their numbers"
+    );
     assert_eq!(names(&fewer.reset()), ["two", "one"]);
     assert_eq!(names(&fewer.emptied().reset()), ["two", "one"]);
 
     let taken = json!({"id": two.to_string()});
-    assert_eq!(more.with_added(&taken, no_reply).unwrap_err(), ChangeError::Taken(two));
-    assert_eq!(fewer.with_replaced(two, &taken, no_reply).unwrap_err(), ChangeError::Missing(two));
-    let refused = more.with_added(&json!({"requst": {}}), no_reply).unwrap_err();
-    assert!(matches!(&refused, ChangeError::Refused(problems) if problems.len() == 1), "{refused}");
+    assert_eq!(
+        more.with_added(&taken, no_reply).unwrap_err(),
+        ChangeError::Taken(two)
+    );
+    assert_eq!(
+        fewer.with_replaced(two, &taken, no_reply).unwrap_err(),
+        ChangeError::Missing(two)
+    );
+    let refused = more
+        .with_added(&json!({"requst": {}}), no_reply)
+        .unwrap_err();
+    assert!(
+        matches!(&refused, ChangeError::Refused(problems) if problems.len() == 1),
+        "{refused}"
+    );
 }
 
 #[test]
@@ -78,12 +126,22 @@ fn the_same_changes_make_the_same_set_anywhere() {
     let make = || {
         let stubs = set(&json!([{"name": "a"}, {"name": "b"}]));
         let added = stubs.with_added(&json!({"name": "c"}), no_reply).unwrap();
-        added.reset().with_added(&json!({"name": "d"}), no_reply).unwrap()
+        added
+            .reset()
+            .with_added(&json!({"name": "d"}), no_reply)
+            .unwrap()
     };
     let ids = |stubs: &Stubs<()>| stubs.iter().map(|stub| stub.id).collect::<Vec<_>>();
     let ids_of_one = ids(&make());
     assert_eq!(ids_of_one, ids(&make()));
-    assert_eq!(ids_of_one.iter().collect::<std::collections::HashSet<_>>().len(), 3, "all differ");
+    assert_eq!(
+        ids_of_one
+            .iter()
+            .collect::<std::collections::HashSet<_>>()
+            .len(),
+        3,
+        "all differ"
+    );
 }
 
 #[test]
@@ -96,19 +154,33 @@ fn a_stub_of_a_scenario_answers_in_its_state_only() {
     ]));
     let found_in = |state: &str| {
         let is_in = |scenario, index| stubs.names().state(scenario, index) == Some(state);
-        Request::get("/").see(|asked| stubs.find(asked, is_in)).unwrap().json["name"].as_str().unwrap()
+        Request::get("/")
+            .see(|asked| stubs.find(asked, is_in))
+            .unwrap()
+            .json["name"]
+            .as_str()
+            .unwrap()
     };
-    assert_eq!(["Started", "x", "y"].map(found_in), ["first", "then", "whenever"]);
+    assert_eq!(
+        ["Started", "x", "y"].map(found_in),
+        ["first", "then", "whenever"]
+    );
     let scenario = stubs.scenarios()[0];
     let states = stubs.possible_states(scenario);
-    let states: Vec<_> = states.into_iter().map(|state| stubs.names().state(scenario, state).unwrap()).collect();
+    let states: Vec<_> = states
+        .into_iter()
+        .map(|state| stubs.names().state(scenario, state).unwrap())
+        .collect();
     assert_eq!(states, ["Started", "x", "y"]);
 }
 
 const PATHS: [&str; 6] = ["/", "/a", "/ab", "/a/b", "/a/b/c", "/b"];
-const TARGETS: [&str; 10] = ["/", "/?", "/a", "/a?x=1", "/a?x=2", "/ab", "/a/b", "/a/b?x=1", "/a/b/c", "/b?"];
+const TARGETS: [&str; 10] = [
+    "/", "/?", "/a", "/a?x=1", "/a?x=2", "/ab", "/a/b", "/a/b?x=1", "/a/b/c", "/b?",
+];
 
-/// A stub for the law below: plain enough that whether it fits can be told without any of the code above.
+/// A stub for the law below: plain enough that whether it fits can be told without any of the code
+/// above.
 #[derive(Clone, Debug)]
 struct Plain {
     url: PlainUrl,
@@ -138,12 +210,14 @@ impl Plain {
             path().prop_map(PlainUrl::PathBeginsWith),
             path().prop_map(PlainUrl::Below),
         ];
-        (url, any::<bool>(), 4..7_i64, any::<Option<bool>>()).prop_map(|(url, is_get_only, priority, required)| Self {
-            url,
-            is_get_only,
-            priority,
-            required,
-        })
+        (url, any::<bool>(), 4..7_i64, any::<Option<bool>>()).prop_map(
+            |(url, is_get_only, priority, required)| Self {
+                url,
+                is_get_only,
+                priority,
+                required,
+            },
+        )
     }
 
     fn json(&self) -> Value {
@@ -174,11 +248,15 @@ impl Plain {
             PlainUrl::UrlBeginsWith(prefix) => url.starts_with(prefix),
             PlainUrl::PathBeginsWith(prefix) => path.starts_with(prefix),
             PlainUrl::Below(above) => {
-                let below = path.strip_prefix(above).and_then(|rest| rest.strip_prefix('/'));
+                let below = path
+                    .strip_prefix(above)
+                    .and_then(|rest| rest.strip_prefix('/'));
                 below.is_some_and(|id| !id.is_empty() && !id.contains('/'))
             }
         };
-        is_url_right && (!self.is_get_only || *method == Method::GET) && self.required.is_none_or(|is| is == is_started)
+        is_url_right
+            && (!self.is_get_only || *method == Method::GET)
+            && self.required.is_none_or(|is| is == is_started)
     }
 }
 
@@ -213,12 +291,21 @@ fn linear(model: &[(Uuid, Plain)], fits: impl Fn(&Plain) -> bool) -> Option<&Uui
     best.map(|(id, _)| id)
 }
 
-fn changed(stubs: &Stubs<()>, model: &mut Vec<(Uuid, Plain)>, loaded: &[(Uuid, Plain)], change: Change) -> Stubs<()> {
+fn changed(
+    stubs: &Stubs<()>,
+    model: &mut Vec<(Uuid, Plain)>,
+    loaded: &[(Uuid, Plain)],
+    change: Change,
+) -> Stubs<()> {
     match change {
         Change::Add(plain) => {
             let stubs = stubs.with_added(&plain.json(), no_reply).unwrap();
             let known: Vec<_> = model.iter().map(|(id, _)| *id).collect();
-            let id = stubs.iter().map(|stub| stub.id).find(|id| !known.contains(id)).unwrap();
+            let id = stubs
+                .iter()
+                .map(|stub| stub.id)
+                .find(|id| !known.contains(id))
+                .unwrap();
             model.push((id, plain));
             stubs
         }

@@ -1,7 +1,8 @@
-//! The helper `now`: a time, moved by an offset, in a zone, in a format of Java's `SimpleDateFormat`.
+//! The helper `now`: a time, moved by an offset, in a zone, in a format of Java's
+//! `SimpleDateFormat`.
 //!
-//! The time is handed in. Formats are checked when a stub is loaded. Without a time zone it is UTC; WireMock takes its
-//! machine's for formats of one's own. Names are English.
+//! The time is handed in. Formats are checked when a stub is loaded. Without a time zone it is UTC;
+//! WireMock takes its machine's for formats of one's own. Names are English.
 
 use super::Failed;
 use crate::stubs::node::ValueProblem;
@@ -62,18 +63,27 @@ impl CompiledNow {
         let beyond = |_| Failed("now is beyond the years -9999 to 9999".to_owned());
         let now = Timestamp::try_from(now).map_err(beyond)?;
         // Days, months and years are those of UTC, in whatever zone they are written.
-        let moved = now.to_zoned(TimeZone::UTC).checked_add(self.offset).map_err(beyond)?;
+        let moved = now
+            .to_zoned(TimeZone::UTC)
+            .checked_add(self.offset)
+            .map_err(beyond)?;
         let at = moved.with_time_zone(self.zone.clone());
         Ok(match &self.format {
             DateFormat::EpochMs => at.timestamp().as_millisecond().to_string(),
             DateFormat::EpochSeconds => at.timestamp().as_second().to_string(),
-            DateFormat::Iso => format!("{}{}", at.strftime("%Y-%m-%dT%H:%M:%S"), offset_text(&at, "Z", ":")),
+            DateFormat::Iso => format!(
+                "{}{}",
+                at.strftime("%Y-%m-%dT%H:%M:%S"),
+                offset_text(&at, "Z", ":")
+            ),
             DateFormat::Custom(parts) => {
                 let mut out = String::new();
                 for part in parts {
                     match part {
                         PatternPart::Text(text) => out.push_str(text),
-                        PatternPart::Letter(letter, count) => write_letter(&at, *letter, *count, &mut out),
+                        PatternPart::Letter(letter, count) => {
+                            write_letter(&at, *letter, *count, &mut out);
+                        }
                     }
                 }
                 out
@@ -85,7 +95,9 @@ impl CompiledNow {
 /// `3 days`, `-3 days`, `now +3 days`, `now`.
 fn span(text: &str) -> Result<Span, ValueProblem> {
     let wrong = || {
-        ValueProblem::Malformed(format!("`{text}` is not a valid offset of now: write 3 days, -3 days or now +3 days"))
+        ValueProblem::Malformed(format!(
+            "`{text}` is not a valid offset of now: write 3 days, -3 days or now +3 days"
+        ))
     };
     if text.eq_ignore_ascii_case("now") {
         return Ok(Span::new());
@@ -110,21 +122,32 @@ fn span(text: &str) -> Result<Span, ValueProblem> {
 
 /// A zone's name, or a fixed offset: `Z`, `+02:00`, `UTC+2`.
 fn zone(name: &str) -> Result<TimeZone, ValueProblem> {
-    let fixed = ["UTC", "GMT", "UT"].iter().find_map(|prefix| name.strip_prefix(prefix)).unwrap_or(name);
+    let fixed = ["UTC", "GMT", "UT"]
+        .iter()
+        .find_map(|prefix| name.strip_prefix(prefix))
+        .unwrap_or(name);
     if matches!(fixed, "" | "Z") && !name.is_empty() {
         return Ok(TimeZone::UTC);
     }
-    let found =
-        if fixed.starts_with(['+', '-']) { fixed_offset(fixed).map(TimeZone::fixed) } else { tz::db().get(name).ok() };
+    let found = if fixed.starts_with(['+', '-']) {
+        fixed_offset(fixed).map(TimeZone::fixed)
+    } else {
+        tz::db().get(name).ok()
+    };
     found.ok_or_else(|| {
-        ValueProblem::Malformed(format!("`{name}` is not a valid time zone: write Europe/Berlin, UTC or +02:00"))
+        ValueProblem::Malformed(format!(
+            "`{name}` is not a valid time zone: write Europe/Berlin, UTC or +02:00"
+        ))
     })
 }
 
 /// `+2`, `+02`, `+02:00`, `+0200`, up to 18 hours either way.
 fn fixed_offset(text: &str) -> Option<tz::Offset> {
     let (sign, digits) = (if text.starts_with('-') { -1 } else { 1 }, text.get(1..)?);
-    if !digits.bytes().all(|byte| byte.is_ascii_digit() || byte == b':') {
+    if !digits
+        .bytes()
+        .all(|byte| byte.is_ascii_digit() || byte == b':')
+    {
         return None;
     }
     let (hours, minutes) = match (digits.split_once(':'), digits.len()) {
@@ -135,7 +158,9 @@ fn fixed_offset(text: &str) -> Option<tz::Offset> {
     };
     let (hours, minutes): (i32, i32) = (hours.parse().ok()?, minutes.parse().ok()?);
     let seconds = (hours * 60 + minutes) * 60;
-    (minutes < 60 && seconds <= 18 * 3600).then(|| tz::Offset::from_seconds(sign * seconds).ok()).flatten()
+    (minutes < 60 && seconds <= 18 * 3600)
+        .then(|| tz::Offset::from_seconds(sign * seconds).ok())
+        .flatten()
 }
 
 /// Letters of `SimpleDateFormat` that are served.
@@ -182,7 +207,9 @@ fn quoted<'p>(rest: &'p str, text: &mut String) -> Result<(usize, &'p str), Valu
     }
     loop {
         let Some((quoted, after)) = inside.split_once('\'') else {
-            return Err(ValueProblem::Malformed(format!("a quote in the format of a date is not closed: `{rest}`")));
+            return Err(ValueProblem::Malformed(format!(
+                "a quote in the format of a date is not closed: `{rest}`"
+            )));
         };
         text.push_str(quoted);
         match after.strip_prefix('\'') {
@@ -198,20 +225,28 @@ fn quoted<'p>(rest: &'p str, text: &mut String) -> Result<(usize, &'p str), Valu
 fn check_letter(letter: char, count: usize, pattern: &str) -> Result<(), ValueProblem> {
     // Wider fields are a mistake, and would be padded to whatever width.
     const WIDEST: usize = 32;
-    if count > WIDEST || (letter == 'X' && count > 3) || !(LETTERS.contains(letter) || OTHER_LETTERS.contains(letter)) {
+    if count > WIDEST
+        || (letter == 'X' && count > 3)
+        || !(LETTERS.contains(letter) || OTHER_LETTERS.contains(letter))
+    {
         return Err(ValueProblem::Malformed(format!(
             "the format of a date `{pattern}` has no {}",
             letter.to_string().repeat(count.min(WIDEST))
         )));
     }
     if OTHER_LETTERS.contains(letter) {
-        return Err(ValueProblem::Unsupported(format!("the letter {letter} in the format of a date")));
+        return Err(ValueProblem::Unsupported(format!(
+            "the letter {letter} in the format of a date"
+        )));
     }
     Ok(())
 }
 
 fn write_letter(at: &Zoned, letter: char, count: usize, out: &mut String) {
-    let name = |short, long| at.strftime(if count >= 4 { long } else { short }).to_string();
+    let name = |short, long| {
+        at.strftime(if count >= 4 { long } else { short })
+            .to_string()
+    };
     let number = match letter {
         'M' | 'L' if count >= 3 => return out.push_str(&name("%b", "%B")),
         'E' => return out.push_str(&name("%a", "%A")),
@@ -228,7 +263,11 @@ fn write_letter(at: &Zoned, letter: char, count: usize, out: &mut String) {
         'H' => i64::from(at.hour()),
         'k' => i64::from(if at.hour() == 0 { 24 } else { at.hour() }),
         'K' => i64::from(at.hour() % 12),
-        'h' => i64::from(if at.hour() % 12 == 0 { 12 } else { at.hour() % 12 }),
+        'h' => i64::from(if at.hour() % 12 == 0 {
+            12
+        } else {
+            at.hour() % 12
+        }),
         'm' => i64::from(at.minute()),
         's' => i64::from(at.second()),
         // 'S', the only one left.
@@ -267,7 +306,9 @@ mod tests {
         let given = |text: &'static str| (!text.is_empty()).then_some(text);
         let leak = |text: &str| given(Box::leak(text.to_owned().into_boxed_str()));
         match CompiledNow::compile(leak(format), leak(offset), leak(timezone)) {
-            Ok(now) => now.text(SystemTime::UNIX_EPOCH + Duration::from_millis(NOW_MS)).unwrap(),
+            Ok(now) => now
+                .text(SystemTime::UNIX_EPOCH + Duration::from_millis(NOW_MS))
+                .unwrap(),
             Err(fault) => fault.to_string(),
         }
     }
@@ -276,7 +317,12 @@ mod tests {
     fn times_are_moved_and_written_as_java_does() {
         for (format, offset, timezone, expected) in [
             ("", "", "", "2023-10-07T03:04:05Z"),
-            ("", "3 days", "Australia/Sydney", "2023-10-10T14:04:05+11:00"),
+            (
+                "",
+                "3 days",
+                "Australia/Sydney",
+                "2023-10-10T14:04:05+11:00",
+            ),
             ("", "-3 days", "Europe/Berlin", "2023-10-04T05:04:05+02:00"),
             ("", "now +5 years", "UTC", "2028-10-07T03:04:05Z"),
             ("", "now", "-03:30", "2023-10-06T23:34:05-03:30"),
@@ -284,16 +330,35 @@ mod tests {
             ("", "", "GMT+2", "2023-10-07T05:04:05+02:00"),
             ("epoch", "1 SECONDS", "", "1696647846067"),
             ("unix", "", "Asia/Tokyo", "1696647845"),
-            ("yyyy-MM-dd'T'HH:mm:ss.SSSZ", "", "", "2023-10-07T03:04:05.067+0000"),
-            ("yyyy-MM-dd HH:mm:ssXXX", "", "Asia/Kolkata", "2023-10-07 08:34:05+05:30"),
+            (
+                "yyyy-MM-dd'T'HH:mm:ss.SSSZ",
+                "",
+                "",
+                "2023-10-07T03:04:05.067+0000",
+            ),
+            (
+                "yyyy-MM-dd HH:mm:ssXXX",
+                "",
+                "Asia/Kolkata",
+                "2023-10-07 08:34:05+05:30",
+            ),
             ("X XX XXX", "", "Asia/Kolkata", "+05 +0530 +05:30"),
             ("X Z", "", "", "Z +0000"),
-            ("yy y M MMM MMMM d D E EEEE u", "", "", "23 2023 10 Oct October 7 280 Sat Saturday 6"),
+            (
+                "yy y M MMM MMMM d D E EEEE u",
+                "",
+                "",
+                "23 2023 10 Oct October 7 280 Sat Saturday 6",
+            ),
             ("H k K h a m s S SSSSS", "", "", "3 3 3 3 AM 4 5 67 00067"),
             ("h:mm a kk KK", "9 hours", "", "12:04 PM 12 00"),
             ("'it''s' yyyy ''", "", "", "it's 2023 '"),
         ] {
-            assert_eq!(now(format, offset, timezone), expected, "{format} {offset} {timezone}");
+            assert_eq!(
+                now(format, offset, timezone),
+                expected,
+                "{format} {offset} {timezone}"
+            );
         }
     }
 
@@ -310,15 +375,55 @@ mod tests {
     #[test]
     fn what_cannot_be_written_is_refused() {
         for (format, offset, timezone, expected) in [
-            ("yyyy-bb", "", "", "the format of a date `yyyy-bb` has no bb"),
+            (
+                "yyyy-bb",
+                "",
+                "",
+                "the format of a date `yyyy-bb` has no bb",
+            ),
             ("XXXX", "", "", "the format of a date `XXXX` has no XXXX"),
-            ("'open", "", "", "a quote in the format of a date is not closed: `'open`"),
-            ("z", "", "", "the letter z in the format of a date is not supported"),
-            ("YYYY", "", "", "the letter Y in the format of a date is not supported"),
-            ("", "3", "", "`3` is not a valid offset of now: write 3 days, -3 days or now +3 days"),
-            ("", "3 weeks", "", "`3 weeks` is not a valid offset of now: write 3 days, -3 days or now +3 days"),
-            ("", "", "Mars/Phobos", "`Mars/Phobos` is not a valid time zone: write Europe/Berlin, UTC or +02:00"),
-            ("", "", "+19:00", "`+19:00` is not a valid time zone: write Europe/Berlin, UTC or +02:00"),
+            (
+                "'open",
+                "",
+                "",
+                "a quote in the format of a date is not closed: `'open`",
+            ),
+            (
+                "z",
+                "",
+                "",
+                "the letter z in the format of a date is not supported",
+            ),
+            (
+                "YYYY",
+                "",
+                "",
+                "the letter Y in the format of a date is not supported",
+            ),
+            (
+                "",
+                "3",
+                "",
+                "`3` is not a valid offset of now: write 3 days, -3 days or now +3 days",
+            ),
+            (
+                "",
+                "3 weeks",
+                "",
+                "`3 weeks` is not a valid offset of now: write 3 days, -3 days or now +3 days",
+            ),
+            (
+                "",
+                "",
+                "Mars/Phobos",
+                "`Mars/Phobos` is not a valid time zone: write Europe/Berlin, UTC or +02:00",
+            ),
+            (
+                "",
+                "",
+                "+19:00",
+                "`+19:00` is not a valid time zone: write Europe/Berlin, UTC or +02:00",
+            ),
         ] {
             assert_eq!(now(format, offset, timezone), expected);
         }

@@ -1,5 +1,5 @@
-//! The arithmetic of `math`: decimal numbers as Java's `BigDecimal` adds, multiplies and divides them, scale by scale.
-//! With 38 digits instead of any number of them.
+//! The arithmetic of `math`: decimal numbers as Java's `BigDecimal` adds, multiplies and divides
+//! them, scale by scale. With 38 digits instead of any number of them.
 
 use super::Failed;
 use super::value::Value;
@@ -33,9 +33,14 @@ impl Operator {
         }
     }
 
-    /// The result: an integer if it has no decimal places, else a float. What is no number counts as 0. A quotient has as
-    /// many decimal places as its dividend, halves are rounded away from 0: `15 / 2` is 8.
-    pub(super) fn apply(self, left: &Value<'_>, right: &Value<'_>) -> Result<Value<'static>, Failed> {
+    /// The result: an integer if it has no decimal places, else a float. What is no number counts
+    /// as 0. A quotient has as many decimal places as its dividend, halves are rounded away from 0:
+    /// `15 / 2` is 8.
+    pub(super) fn apply(
+        self,
+        left: &Value<'_>,
+        right: &Value<'_>,
+    ) -> Result<Value<'static>, Failed> {
         let (left, right) = (operand(left)?, operand(right)?);
         if right.digits == 0 && matches!(self, Self::Divide | Self::Remainder) {
             return Err(Failed("math divides by zero".to_owned()));
@@ -47,7 +52,9 @@ impl Operator {
             Self::Divide => left.over(right),
             Self::Remainder => left.remainder(right),
         };
-        result.map(Decimal::reduced).ok_or_else(|| Failed("math needs more than 38 digits".to_owned()))
+        result
+            .map(Decimal::reduced)
+            .ok_or_else(|| Failed("math needs more than 38 digits".to_owned()))
     }
 }
 
@@ -57,7 +64,10 @@ fn operand(value: &Value<'_>) -> Result<Decimal, Failed> {
     }
     match Decimal::parse(&value.text()) {
         Some(decimal) => Ok(decimal),
-        None => Ok(Decimal { digits: 0, scale: 0 }),
+        None => Ok(Decimal {
+            digits: 0,
+            scale: 0,
+        }),
     }
 }
 
@@ -79,7 +89,10 @@ impl Decimal {
             return None;
         }
         let digits = format!("{whole}{fraction}").parse().ok()?;
-        Some(Self { digits, scale: i32::try_from(fraction.len()).ok()?.checked_sub(exponent)? })
+        Some(Self {
+            digits,
+            scale: i32::try_from(fraction.len()).ok()?.checked_sub(exponent)?,
+        })
     }
 
     /// The digits at another scale, which must be able to hold them.
@@ -92,11 +105,17 @@ impl Decimal {
 
     fn aligned(self, other: Self, apply: fn(i128, i128) -> Option<i128>) -> Option<Self> {
         let scale = self.scale.max(other.scale);
-        Some(Self { digits: apply(self.at_scale(scale)?, other.at_scale(scale)?)?, scale })
+        Some(Self {
+            digits: apply(self.at_scale(scale)?, other.at_scale(scale)?)?,
+            scale,
+        })
     }
 
     fn times(self, other: Self) -> Option<Self> {
-        Some(Self { digits: self.digits.checked_mul(other.digits)?, scale: self.scale.checked_add(other.scale)? })
+        Some(Self {
+            digits: self.digits.checked_mul(other.digits)?,
+            scale: self.scale.checked_add(other.scale)?,
+        })
     }
 
     fn over(self, other: Self) -> Option<Self> {
@@ -106,14 +125,29 @@ impl Decimal {
         } else {
             divisor = divisor.checked_mul(ten_to(other.scale.checked_neg()?)?)?;
         }
-        let (quotient, rest) = (dividend.checked_div(divisor)?, dividend.checked_rem(divisor)?);
-        let away = if (dividend < 0) == (divisor < 0) { 1 } else { -1 };
+        let (quotient, rest) = (
+            dividend.checked_div(divisor)?,
+            dividend.checked_rem(divisor)?,
+        );
+        let away = if (dividend < 0) == (divisor < 0) {
+            1
+        } else {
+            -1
+        };
         let half_or_more = rest.unsigned_abs() >= divisor.unsigned_abs() - rest.unsigned_abs();
-        Some(Self { digits: if half_or_more { quotient.checked_add(away)? } else { quotient }, scale: self.scale })
+        Some(Self {
+            digits: if half_or_more {
+                quotient.checked_add(away)?
+            } else {
+                quotient
+            },
+            scale: self.scale,
+        })
     }
 
-    /// The scale is what Java's is, since it decides whether a 0 is written `0` or `0.0`: the dividend's, or more if the
-    /// whole quotient has fewer zeros at its end than the divisor has decimal places more.
+    /// The scale is what Java's is, since it decides whether a 0 is written `0` or `0.0`: the
+    /// dividend's, or more if the whole quotient has fewer zeros at its end than the divisor has
+    /// decimal places more.
     fn remainder(self, other: Self) -> Option<Self> {
         let rest = self.aligned(other, i128::checked_rem)?;
         let mut quotient = self.aligned(other, i128::checked_div)?.digits;
@@ -125,16 +159,26 @@ impl Decimal {
                 scale = self.scale;
             }
         }
-        Some(Self { digits: rest.at_scale(scale)?, scale })
+        Some(Self {
+            digits: rest.at_scale(scale)?,
+            scale,
+        })
     }
 
     fn reduced(self) -> Value<'static> {
         if self.scale == 0 {
-            #[expect(clippy::cast_possible_truncation, reason = "Java's longValue keeps the low 64 bits, too")]
+            #[expect(
+                clippy::cast_possible_truncation,
+                reason = "Java's longValue keeps the low 64 bits, too"
+            )]
             return Value::Integer(self.digits as i64);
         }
         // Through text, which rounds once.
-        Value::Real(format!("{}e{}", self.digits, -i64::from(self.scale)).parse().unwrap_or_default())
+        Value::Real(
+            format!("{}e{}", self.digits, -i64::from(self.scale))
+                .parse()
+                .unwrap_or_default(),
+        )
     }
 }
 
@@ -145,7 +189,10 @@ mod tests {
 
     fn math(left: &str, sign: &str, right: &str) -> String {
         let operator = Operator::parse(sign).unwrap();
-        match operator.apply(&Value::owned(left.to_owned()), &Value::owned(right.to_owned())) {
+        match operator.apply(
+            &Value::owned(left.to_owned()),
+            &Value::owned(right.to_owned()),
+        ) {
             Ok(value) => value.text().into_owned(),
             Err(failed) => failed.to_string(),
         }
@@ -179,7 +226,12 @@ mod tests {
             ("words", "+", "1", "1"),
             ("", "+", "1", "1"),
             ("1", "/", "0", "a template failed: math divides by zero"),
-            ("1e99", "+", "1", "a template failed: math needs more than 38 digits"),
+            (
+                "1e99",
+                "+",
+                "1",
+                "a template failed: math needs more than 38 digits",
+            ),
         ] {
             assert_eq!(math(left, sign, right), expected, "{left} {sign} {right}");
         }

@@ -45,15 +45,19 @@ pub(super) enum Pick {
 impl Field {
     /// The field of the path `request.{parts}`; nothing if it is one that no request has.
     pub(super) fn parse(parts: &[&str]) -> Result<Option<Self>, ValueProblem> {
-        let unsupported =
-            |parts: &[&str]| Err(ValueProblem::Unsupported(format!("`request.{}` in a template", parts.join("."))));
+        let unsupported = |parts: &[&str]| {
+            Err(ValueProblem::Unsupported(format!(
+                "`request.{}` in a template",
+                parts.join(".")
+            )))
+        };
         let field = match *parts {
             // The old spelling of all that is in the first line of a request.
             ["requestLine", ref rest @ ..] => match *rest {
                 ["path", _, ..] => return Ok(None),
                 [
-                    "method" | "scheme" | "host" | "port" | "baseUrl" | "url" | "path" | "pathSegments" | "query"
-                    | "clientIp",
+                    "method" | "scheme" | "host" | "port" | "baseUrl" | "url" | "path"
+                    | "pathSegments" | "query" | "clientIp",
                     ..,
                 ] => return Self::parse(rest),
                 [] => return unsupported(parts),
@@ -79,9 +83,15 @@ impl Field {
             ["headers", name, ref pick @ ..] => {
                 // What is no name of a header is in no request.
                 let name = HeaderName::from_bytes(name.as_bytes()).ok();
-                return Ok(name.zip(Pick::parse(pick)).map(|(name, pick)| Self::Header(name, pick)));
+                return Ok(name
+                    .zip(Pick::parse(pick))
+                    .map(|(name, pick)| Self::Header(name, pick)));
             }
-            [] | ["query" | "headers" | "cookies" | "id" | "parts" | "multipart" | "binary", ..] => {
+            []
+            | [
+                "query" | "headers" | "cookies" | "id" | "parts" | "multipart" | "binary",
+                ..,
+            ] => {
                 return unsupported(parts);
             }
             _ => return Ok(None),
@@ -112,10 +122,17 @@ impl Field {
                 let host = asked.host().unwrap_or_default();
                 let (scheme, port) = (occasion.scheme.name(), port(occasion));
                 let is_usual = port == occasion.scheme.port();
-                Value::owned(if is_usual { format!("{scheme}://{host}") } else { format!("{scheme}://{host}:{port}") })
+                Value::owned(if is_usual {
+                    format!("{scheme}://{host}")
+                } else {
+                    format!("{scheme}://{host}:{port}")
+                })
             }
             Self::Url => Value::Text(Cow::Borrowed(asked.url())),
-            Self::Path => Value::List { items: segments(occasion), written: path(occasion) },
+            Self::Path => Value::List {
+                items: segments(occasion),
+                written: path(occasion),
+            },
             Self::PathPart(name) => path_part(name, occasion).map_or(Value::Missing, Value::Text),
             Self::Query(name, pick) => pick.of(asked.query_values(name).collect()),
             Self::Header(name, pick) => pick.of(asked.header_values(name).collect()),
@@ -136,7 +153,11 @@ impl Pick {
             [index] => {
                 let index: i32 = index.parse().ok()?;
                 let distance = usize::try_from(index.unsigned_abs()).ok()?;
-                Some(if index < 0 { Self::BeforeLast(distance - 1) } else { Self::At(distance) })
+                Some(if index < 0 {
+                    Self::BeforeLast(distance - 1)
+                } else {
+                    Self::At(distance)
+                })
             }
             _ => None,
         }
@@ -147,7 +168,10 @@ impl Pick {
         let index = match self {
             Self::All => {
                 return match values.first().cloned() {
-                    Some(written) => Value::List { items: values, written },
+                    Some(written) => Value::List {
+                        items: values,
+                        written,
+                    },
                     None => Value::Missing,
                 };
             }
@@ -155,22 +179,37 @@ impl Pick {
             Self::BeforeLast(distance) => len.checked_sub(distance.saturating_add(2)),
             Self::Last => len.checked_sub(1),
         };
-        index.filter(|index| *index < len).map_or(Value::Missing, |index| Value::Text(values.swap_remove(index)))
+        index
+            .filter(|index| *index < len)
+            .map_or(Value::Missing, |index| {
+                Value::Text(values.swap_remove(index))
+            })
     }
 }
 
 /// The port that the client means to talk to.
 fn port(occasion: &Occasion<'_>) -> u16 {
-    let host = occasion.asked.headers.get(HOST).and_then(|host| host.to_str().ok());
+    let host = occasion
+        .asked
+        .headers
+        .get(HOST)
+        .and_then(|host| host.to_str().ok());
     // The colons of an address of version 6 are in brackets.
-    let port = host.and_then(|host| host.rsplit_once(':')).filter(|(_, port)| !port.contains(']'));
-    port.and_then(|(_, port)| port.parse().ok()).unwrap_or(occasion.scheme.port())
+    let port = host
+        .and_then(|host| host.rsplit_once(':'))
+        .filter(|(_, port)| !port.contains(']'));
+    port.and_then(|(_, port)| port.parse().ok())
+        .unwrap_or(occasion.scheme.port())
 }
 
 /// The path as a whole: decoded, but as it was sent if the stub has variables in it.
 fn path<'r>(occasion: &Occasion<'r>) -> Cow<'r, str> {
     let path = occasion.asked.path();
-    if occasion.path_variables.is_empty() { percent_decode_str(path).decode_utf8_lossy() } else { Cow::Borrowed(path) }
+    if occasion.path_variables.is_empty() {
+        percent_decode_str(path).decode_utf8_lossy()
+    } else {
+        Cow::Borrowed(path)
+    }
 }
 
 /// The parts between the slashes that are not empty.
@@ -178,12 +217,19 @@ fn segments<'r>(occasion: &Occasion<'r>) -> Vec<Cow<'r, str>> {
     let filled = |segment: &&str| !segment.is_empty();
     match path(occasion) {
         Cow::Borrowed(path) => path.split('/').filter(filled).map(Cow::Borrowed).collect(),
-        Cow::Owned(path) => path.split('/').filter(filled).map(|segment| Cow::Owned(segment.to_owned())).collect(),
+        Cow::Owned(path) => path
+            .split('/')
+            .filter(filled)
+            .map(|segment| Cow::Owned(segment.to_owned()))
+            .collect(),
     }
 }
 
 fn path_part<'r>(name: &str, occasion: &Occasion<'r>) -> Option<Cow<'r, str>> {
-    let variable = occasion.path_variables.iter().rfind(|(known, _)| *known == name);
+    let variable = occasion
+        .path_variables
+        .iter()
+        .rfind(|(known, _)| *known == name);
     if let Some((_, value)) = variable {
         return Some(Cow::Borrowed(value));
     }

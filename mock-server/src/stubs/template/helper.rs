@@ -1,6 +1,7 @@
 //! The helpers, by name, and their arguments.
 //!
-//! It must not accept what cannot be filled in: whatever can be known when a stub is loaded is checked then.
+//! It must not accept what cannot be filled in: whatever can be known when a stub is loaded is
+//! checked then.
 
 use super::date::CompiledNow;
 use super::decimal::Operator;
@@ -29,13 +30,23 @@ const OTHERS: &str = "\
     unless each embedded block partial precompile i18n lookup log";
 
 /// The helper of this name, if there is one.
-pub(super) fn helper(name: &str, arguments: Option<&Arguments>) -> Result<Option<Expression>, ValueProblem> {
-    let none = Arguments { positional: Vec::new(), named: Vec::new() };
+pub(super) fn helper(
+    name: &str,
+    arguments: Option<&Arguments>,
+) -> Result<Option<Expression>, ValueProblem> {
+    let none = Arguments {
+        positional: Vec::new(),
+        named: Vec::new(),
+    };
     let arguments = arguments.unwrap_or(&none);
     let expression = match name {
         "now" => now(arguments)?,
         "date" if arguments.positional.is_empty() => now(arguments)?,
-        "date" => return Err(ValueProblem::Unsupported("the helper `date` with a date".to_owned())),
+        "date" => {
+            return Err(ValueProblem::Unsupported(
+                "the helper `date` with a date".to_owned(),
+            ));
+        }
         "randomInt" => random_int(arguments)?,
         "randomValue" => random_value(arguments)?,
         "pickRandom" => pick_random(arguments)?,
@@ -52,7 +63,12 @@ pub(super) fn helper(name: &str, arguments: Option<&Arguments>) -> Result<Option
 impl Arguments {
     /// The last argument of this name; one that is missing counts as not given.
     fn named(&self, name: &str) -> Option<&Expression> {
-        let found = self.named.iter().rev().find(|(known, _)| known == name).map(|(_, value)| value);
+        let found = self
+            .named
+            .iter()
+            .rev()
+            .find(|(known, _)| known == name)
+            .map(|(_, value)| value);
         found.filter(|value| !matches!(value, Expression::Constant(Value::Missing)))
     }
 
@@ -61,7 +77,9 @@ impl Arguments {
         match self.named(name) {
             None => Ok(None),
             Some(Expression::Constant(value)) => Ok(Some(value)),
-            Some(_) => Err(ValueProblem::Unsupported(format!("`{name}` of `{helper}` that depends on the request"))),
+            Some(_) => Err(ValueProblem::Unsupported(format!(
+                "`{name}` of `{helper}` that depends on the request"
+            ))),
         }
     }
 
@@ -69,9 +87,10 @@ impl Arguments {
         match self.constant(helper, name)? {
             None => Ok(None),
             Some(Value::Text(text)) => Ok(Some(text)),
-            Some(other) => {
-                Err(ValueProblem::Malformed(format!("`{name}` of `{helper}` is a text, not {}", other.text())))
-            }
+            Some(other) => Err(ValueProblem::Malformed(format!(
+                "`{name}` of `{helper}` is a text, not {}",
+                other.text()
+            ))),
         }
     }
 
@@ -102,10 +121,15 @@ fn random_int(arguments: &Arguments) -> Result<Expression, ValueProblem> {
         let bounds = java_int(lower).and_then(|lower| Ok((lower, java_int(upper)?)));
         let (lower, upper) = bounds.map_err(|failed| ValueProblem::Malformed(failed.0))?;
         if lower >= upper {
-            return Err(ValueProblem::Malformed(format!("randomInt has nothing from {lower} up to, but not, {upper}")));
+            return Err(ValueProblem::Malformed(format!(
+                "randomInt has nothing from {lower} up to, but not, {upper}"
+            )));
         }
     }
-    Ok(Expression::RandomInt { lower: Box::new(lower), upper: Box::new(upper) })
+    Ok(Expression::RandomInt {
+        lower: Box::new(lower),
+        upper: Box::new(upper),
+    })
 }
 
 fn random_value(arguments: &Arguments) -> Result<Expression, ValueProblem> {
@@ -125,17 +149,32 @@ fn random_value(arguments: &Arguments) -> Result<Expression, ValueProblem> {
             )));
         }
     };
-    let kind = CharacterKind::parse(arguments.text("randomValue", "type")?.unwrap_or("ALPHANUMERIC"));
-    Ok(Expression::RandomValue(RandomValue { kind, length: usize::try_from(length).unwrap_or_default(), case }))
+    let kind = CharacterKind::parse(
+        arguments
+            .text("randomValue", "type")?
+            .unwrap_or("ALPHANUMERIC"),
+    );
+    Ok(Expression::RandomValue(RandomValue {
+        kind,
+        length: usize::try_from(length).unwrap_or_default(),
+        case,
+    }))
 }
 
 fn pick_random(arguments: &Arguments) -> Result<Expression, ValueProblem> {
     if arguments.positional.is_empty() {
-        return Err(ValueProblem::Malformed("pickRandom has nothing to pick from".to_owned()));
+        return Err(ValueProblem::Malformed(
+            "pickRandom has nothing to pick from".to_owned(),
+        ));
     }
     let count = arguments.integer("pickRandom", "count")?;
-    let count = count.and_then(|count| usize::try_from(count).ok()).filter(|count| *count > 0);
-    Ok(Expression::PickRandom { values: arguments.positional.clone(), count })
+    let count = count
+        .and_then(|count| usize::try_from(count).ok())
+        .filter(|count| *count > 0);
+    Ok(Expression::PickRandom {
+        values: arguments.positional.clone(),
+        count,
+    })
 }
 
 fn math(arguments: &Arguments) -> Result<Expression, ValueProblem> {
@@ -145,12 +184,19 @@ fn math(arguments: &Arguments) -> Result<Expression, ValueProblem> {
         ));
     };
     let Expression::Constant(operator) = operator else {
-        return Err(ValueProblem::Unsupported("an operator of `math` that depends on the request".to_owned()));
+        return Err(ValueProblem::Unsupported(
+            "an operator of `math` that depends on the request".to_owned(),
+        ));
     };
     let known = Operator::parse(&operator.text());
-    let operator =
-        known.ok_or_else(|| ValueProblem::Malformed(format!("math knows + - * / %, not `{}`", operator.text())))?;
-    Ok(Expression::Math { left: Box::new(left.clone()), operator, right: Box::new(right.clone()) })
+    let operator = known.ok_or_else(|| {
+        ValueProblem::Malformed(format!("math knows + - * / %, not `{}`", operator.text()))
+    })?;
+    Ok(Expression::Math {
+        left: Box::new(left.clone()),
+        operator,
+        right: Box::new(right.clone()),
+    })
 }
 
 fn json_path(arguments: &Arguments) -> Result<Expression, ValueProblem> {
@@ -160,8 +206,14 @@ fn json_path(arguments: &Arguments) -> Result<Expression, ValueProblem> {
         ));
     };
     let Expression::Constant(path) = path else {
-        return Err(ValueProblem::Unsupported("a path of `jsonPath` that depends on the request".to_owned()));
+        return Err(ValueProblem::Unsupported(
+            "a path of `jsonPath` that depends on the request".to_owned(),
+        ));
     };
     let (document, path) = (Box::new(document.clone()), JsonPath::parse(&path.text())?);
-    Ok(Expression::JsonPath { document, path, default: arguments.named("default").cloned().map(Box::new) })
+    Ok(Expression::JsonPath {
+        document,
+        path,
+        default: arguments.named("default").cloned().map(Box::new),
+    })
 }

@@ -16,11 +16,16 @@ const DEPTH: usize = 16;
 /// Reads what stands between the braces.
 pub(super) fn parse(tag: &str, parameters: Option<&Json>) -> Result<Expression, ValueProblem> {
     let tokens = scan::tokens(tag)?;
-    let mut parser = Parser { tokens: tokens.iter().peekable(), parameters };
+    let mut parser = Parser {
+        tokens: tokens.iter().peekable(),
+        parameters,
+    };
     let expression = parser.call(0)?;
     match parser.tokens.next() {
         None => Ok(expression),
-        Some(_) => Err(ValueProblem::Malformed(format!("`{{{{{tag}}}}}` goes on after its expression"))),
+        Some(_) => Err(ValueProblem::Malformed(format!(
+            "`{{{{{tag}}}}}` goes on after its expression"
+        ))),
     }
 }
 
@@ -30,14 +35,21 @@ struct Parser<'t, 'p> {
 }
 
 impl Parser<'_, '_> {
-    /// A name and what follows it, up to a closing bracket or the end. At depth 0 a name may also be a path.
+    /// A name and what follows it, up to a closing bracket or the end. At depth 0 a name may also
+    /// be a path.
     fn call(&mut self, depth: usize) -> Result<Expression, ValueProblem> {
         if depth > DEPTH {
-            return Err(ValueProblem::Malformed(format!("a tag has more than {DEPTH} brackets in each other")));
+            return Err(ValueProblem::Malformed(format!(
+                "a tag has more than {DEPTH} brackets in each other"
+            )));
         }
         let name = match self.tokens.next() {
             Some(Token::Path(name)) => *name,
-            Some(_) => return Err(ValueProblem::Malformed("a tag begins with a path or a helper".to_owned())),
+            Some(_) => {
+                return Err(ValueProblem::Malformed(
+                    "a tag begins with a path or a helper".to_owned(),
+                ));
+            }
             None => return Err(ValueProblem::Malformed("a tag is empty".to_owned())),
         };
         let arguments = self.arguments(depth)?;
@@ -45,27 +57,39 @@ impl Parser<'_, '_> {
             return Ok(expression);
         }
         if arguments.is_some() || depth > 0 {
-            return Err(ValueProblem::Malformed(format!("there is no helper `{name}`")));
+            return Err(ValueProblem::Malformed(format!(
+                "there is no helper `{name}`"
+            )));
         }
         self.path(name)
     }
 
     /// Nothing if there are none.
     fn arguments(&mut self, depth: usize) -> Result<Option<Arguments>, ValueProblem> {
-        let mut arguments = Arguments { positional: Vec::new(), named: Vec::new() };
+        let mut arguments = Arguments {
+            positional: Vec::new(),
+            named: Vec::new(),
+        };
         while let Some(token) = self.tokens.next_if(|token| **token != Token::Close) {
             if let Token::Path(name) = token
-                && self.tokens.next_if(|next| **next == Token::Equals).is_some()
+                && self
+                    .tokens
+                    .next_if(|next| **next == Token::Equals)
+                    .is_some()
             {
-                let value =
-                    self.tokens.next().ok_or_else(|| ValueProblem::Malformed(format!("`{name}=` lacks its value")))?;
+                let value = self
+                    .tokens
+                    .next()
+                    .ok_or_else(|| ValueProblem::Malformed(format!("`{name}=` lacks its value")))?;
                 let value = self.argument(value, depth)?;
                 arguments.named.push(((*name).to_owned(), value));
             } else if arguments.named.is_empty() {
                 let value = self.argument(token, depth)?;
                 arguments.positional.push(value);
             } else {
-                return Err(ValueProblem::Malformed("in a tag, put unnamed arguments before named ones".to_owned()));
+                return Err(ValueProblem::Malformed(
+                    "in a tag, put unnamed arguments before named ones".to_owned(),
+                ));
             }
         }
         let none = arguments.positional.is_empty() && arguments.named.is_empty();
@@ -79,14 +103,18 @@ impl Parser<'_, '_> {
                 let inner = self.call(depth + 1)?;
                 return match self.tokens.next() {
                     Some(Token::Close) => Ok(inner),
-                    _ => Err(ValueProblem::Malformed("a bracket in a tag is not closed".to_owned())),
+                    _ => Err(ValueProblem::Malformed(
+                        "a bracket in a tag is not closed".to_owned(),
+                    )),
                 };
             }
             Token::Text(text) => Value::owned(text.clone()),
             Token::Number(number) => number_value(number),
             Token::Truth(truth) => Value::Truth(*truth),
             Token::Equals | Token::Close => {
-                return Err(ValueProblem::Malformed("a tag has a sign where a value should be".to_owned()));
+                return Err(ValueProblem::Malformed(
+                    "a tag has a sign where a value should be".to_owned(),
+                ));
             }
         };
         Ok(Expression::Constant(value))
@@ -97,27 +125,38 @@ impl Parser<'_, '_> {
         let parts = parts(path);
         let missing = Expression::Constant(Value::Missing);
         if path.starts_with(['.', '@']) || matches!(parts.as_slice(), [] | ["this", ..]) {
-            return Err(ValueProblem::Unsupported(format!("the path `{path}` in a template")));
+            return Err(ValueProblem::Unsupported(format!(
+                "the path `{path}` in a template"
+            )));
         }
         match parts.as_slice() {
             ["request", rest @ ..] => Ok(Field::parse(rest)?.map_or(missing, Expression::Field)),
             ["parameters", rest @ ..] => self.parameter(path, rest).map(Expression::Constant),
-            ["else"] => Err(ValueProblem::Unsupported("the block helper `else`".to_owned())),
+            ["else"] => Err(ValueProblem::Unsupported(
+                "the block helper `else`".to_owned(),
+            )),
             _ => Ok(missing),
         }
     }
 
     fn parameter(&self, path: &str, parts: &[&str]) -> Result<Value<'static>, ValueProblem> {
         let step = |at: &Json, part: &&str| match at {
-            Json::Array(elements) => part.parse::<usize>().ok().and_then(|index| elements.get(index)).cloned(),
+            Json::Array(elements) => part
+                .parse::<usize>()
+                .ok()
+                .and_then(|index| elements.get(index))
+                .cloned(),
             at => at.get(*part).cloned(),
         };
         let found = match (self.parameters, parts) {
-            (parameters, []) => parameters.cloned().or_else(|| Some(Json::Object(serde_json::Map::new()))),
+            (parameters, []) => parameters
+                .cloned()
+                .or_else(|| Some(Json::Object(serde_json::Map::new()))),
             (None, _) => None,
-            (Some(parameters), [first, rest @ ..]) => {
-                rest.iter().try_fold(step(parameters, first), |at, part| Some(step(&at?, part))).flatten()
-            }
+            (Some(parameters), [first, rest @ ..]) => rest
+                .iter()
+                .try_fold(step(parameters, first), |at, part| Some(step(&at?, part)))
+                .flatten(),
         };
         match found {
             None | Some(Json::Null) => Ok(Value::Missing),
@@ -127,19 +166,22 @@ impl Parser<'_, '_> {
                 Some(integer) => Ok(Value::Integer(integer)),
                 None => Ok(Value::owned(number.to_string())),
             },
-            Some(Json::Array(_) | Json::Object(_)) => {
-                Err(ValueProblem::Unsupported(format!("`{path}`, which is more than one value, in a template")))
-            }
+            Some(Json::Array(_) | Json::Object(_)) => Err(ValueProblem::Unsupported(format!(
+                "`{path}`, which is more than one value, in a template"
+            ))),
         }
     }
 }
 
-/// The parts of a path: between dots and slashes, or in brackets, where there may be dots and slashes.
+/// The parts of a path: between dots and slashes, or in brackets, where there may be dots and
+/// slashes.
 fn parts(path: &str) -> Vec<&str> {
     let mut parts = Vec::new();
     let mut rest = path;
     while !rest.is_empty() {
-        let bracketed = rest.strip_prefix('[').and_then(|inside| inside.split_once(']'));
+        let bracketed = rest
+            .strip_prefix('[')
+            .and_then(|inside| inside.split_once(']'));
         if let Some((part, after)) = bracketed {
             parts.push(part);
             rest = after;

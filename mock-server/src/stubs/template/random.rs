@@ -14,13 +14,17 @@ pub(super) fn below(choices: u64, draws: &mut Draws) -> u64 {
 /// `lower..upper`, each equally likely. Nothing if that is empty.
 pub(super) fn between(lower: i32, upper: i32, draws: &mut Draws) -> Option<i64> {
     let (lower, upper) = (i64::from(lower), i64::from(upper));
-    let choices = u64::try_from(upper - lower).ok().filter(|choices| *choices > 0)?;
+    let choices = u64::try_from(upper - lower)
+        .ok()
+        .filter(|choices| *choices > 0)?;
     Some(lower + i64::try_from(below(choices, draws)).unwrap_or_default())
 }
 
 /// One of some values, if there are any.
 pub(super) fn one<T>(mut values: Vec<T>, draws: &mut Draws) -> Option<T> {
-    let choices = u64::try_from(values.len()).ok().filter(|choices| *choices > 0)?;
+    let choices = u64::try_from(values.len())
+        .ok()
+        .filter(|choices| *choices > 0)?;
     let choice = usize::try_from(below(choices, draws)).unwrap_or_default();
     Some(values.swap_remove(choice))
 }
@@ -69,7 +73,8 @@ const VISIBLE: &str = "!\"#$%&'()*+,-./0123456789:;<=>?@ABCDEFGHIJKLMNOPQRSTUVWX
 const ASCII: &str = " !\"#$%&'()*+,-./0123456789:;<=>?@ABCDEFGHIJKLMNOPQRSTUVWXYZ[\\]^_`abcdefghijklmnopqrstuvwxyz{|}~";
 
 impl CharacterKind {
-    /// The kind of this name; what has no name of its own is any character of ASCII, as it is for WireMock.
+    /// The kind of this name; what has no name of its own is any character of ASCII, as it is for
+    /// WireMock.
     pub(super) fn parse(name: &str) -> Self {
         match name {
             "ALPHANUMERIC" => Self::Of(LETTERS_AND_DIGITS),
@@ -90,7 +95,9 @@ impl RandomValue {
             CharacterKind::Of(choices) => {
                 let choices = choices.as_bytes();
                 let count = u64::try_from(choices.len()).unwrap_or_default();
-                let one = |_| char::from(choices[usize::try_from(below(count, draws)).unwrap_or_default()]);
+                let one = |_| {
+                    char::from(choices[usize::try_from(below(count, draws)).unwrap_or_default()])
+                };
                 (0..self.length).map(one).collect()
             }
         };
@@ -104,7 +111,9 @@ impl RandomValue {
 
 fn uuid(draws: &mut Draws) -> String {
     let bits = u128::from(draws.word()) << 64 | u128::from(draws.word());
-    uuid::Builder::from_random_bytes(bits.to_be_bytes()).into_uuid().to_string()
+    uuid::Builder::from_random_bytes(bits.to_be_bytes())
+        .into_uuid()
+        .to_string()
 }
 
 #[cfg(test)]
@@ -125,7 +134,11 @@ mod tests {
             ("NUMERIC", "0123456789"),
             ("HEXADECIMAL", "0123456789abcdef"),
         ] {
-            let value = RandomValue { kind: CharacterKind::parse(name), length: 500, case: LetterCase::Lower };
+            let value = RandomValue {
+                kind: CharacterKind::parse(name),
+                length: 500,
+                case: LetterCase::Lower,
+            };
             let text = value.draw(&mut draws(1));
             assert_eq!(text, value.draw(&mut draws(1)));
             assert_eq!(text.len(), 500);
@@ -135,19 +148,35 @@ mod tests {
             let mut all: Vec<char> = allowed.chars().collect();
             all.sort_unstable();
             assert_eq!(used, all, "{name}");
-            let loud = RandomValue { case: LetterCase::Upper, ..value };
+            let loud = RandomValue {
+                case: LetterCase::Upper,
+                ..value
+            };
             assert_eq!(loud.draw(&mut draws(1)), text.to_uppercase());
         }
         assert_eq!((VISIBLE.len(), ASCII.len()), (93, 95));
-        let uuid = RandomValue { kind: CharacterKind::Uuid, length: 1, case: LetterCase::Lower }.draw(&mut draws(1));
+        let uuid = RandomValue {
+            kind: CharacterKind::Uuid,
+            length: 1,
+            case: LetterCase::Lower,
+        }
+        .draw(&mut draws(1));
         let parts: Vec<_> = uuid.split('-').collect();
-        assert_eq!(parts.iter().map(|part| part.len()).collect::<Vec<_>>(), [8, 4, 4, 4, 12]);
-        assert!(parts[2].starts_with('4') && parts[3].starts_with(['8', '9', 'a', 'b']), "{uuid}");
+        assert_eq!(
+            parts.iter().map(|part| part.len()).collect::<Vec<_>>(),
+            [8, 4, 4, 4, 12]
+        );
+        assert!(
+            parts[2].starts_with('4') && parts[3].starts_with(['8', '9', 'a', 'b']),
+            "{uuid}"
+        );
     }
 
     #[test]
     fn every_choice_is_reached() {
-        let mut picked: Vec<_> = (0..100).map(|id| one(vec!['a', 'b', 'c'], &mut draws(id)).unwrap()).collect();
+        let mut picked: Vec<_> = (0..100)
+            .map(|id| one(vec!['a', 'b', 'c'], &mut draws(id)).unwrap())
+            .collect();
         picked.sort_unstable();
         picked.dedup();
         assert_eq!(picked, ['a', 'b', 'c']);

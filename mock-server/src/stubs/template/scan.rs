@@ -34,13 +34,17 @@ const END: &str = "}}";
 
 /// Takes a template apart.
 ///
-/// Only what lies between the first `{{` and the last `}}` is looked at: without both there are no tags, and a `\` before
-/// the first tag is text.
+/// Only what lies between the first `{{` and the last `}}` is looked at: without both there are no
+/// tags, and a `\` before the first tag is text.
 pub(super) fn pieces(text: &str) -> Result<Vec<Piece<'_>>, ValueProblem> {
-    let (Some(first), Some(last)) = (text.find(START), text.rfind(END)) else { return Ok(vec![Piece::Text(text)]) };
+    let (Some(first), Some(last)) = (text.find(START), text.rfind(END)) else {
+        return Ok(vec![Piece::Text(text)]);
+    };
     let end = last + END.len();
     if end < first {
-        return Err(ValueProblem::Malformed("the template has `}}` only before `{{`".to_owned()));
+        return Err(ValueProblem::Malformed(
+            "the template has `}}` only before `{{`".to_owned(),
+        ));
     }
     let mut pieces = vec![Piece::Text(&text[..first])];
     let mut rest = &text[first..end];
@@ -53,21 +57,36 @@ pub(super) fn pieces(text: &str) -> Result<Vec<Piece<'_>>, ValueProblem> {
 
 /// Takes the first piece off `rest`; returns what follows.
 fn next<'t>(rest: &'t str, pieces: &mut Vec<Piece<'t>>) -> Result<&'t str, ValueProblem> {
-    if let Some(escaped) = rest.strip_prefix('\\').filter(|escaped| escaped.starts_with(START)) {
-        let end = escaped.find(END).map(|end| end + END.len()).filter(|end| !escaped[1..*end].contains(START));
-        let end =
-            end.ok_or_else(|| ValueProblem::Malformed(format!("`\\{}` escapes no whole tag", excerpt(escaped))))?;
+    if let Some(escaped) = rest
+        .strip_prefix('\\')
+        .filter(|escaped| escaped.starts_with(START))
+    {
+        let end = escaped
+            .find(END)
+            .map(|end| end + END.len())
+            .filter(|end| !escaped[1..*end].contains(START));
+        let end = end.ok_or_else(|| {
+            ValueProblem::Malformed(format!("`\\{}` escapes no whole tag", excerpt(escaped)))
+        })?;
         pieces.push(Piece::Text(&escaped[..end]));
         return Ok(&escaped[end..]);
     }
     let Some(inside) = rest.strip_prefix(START) else {
         let start = rest.find(START).unwrap_or(rest.len());
-        let start = if rest[..start].ends_with('\\') { start - 1 } else { start };
+        let start = if rest[..start].ends_with('\\') {
+            start - 1
+        } else {
+            start
+        };
         pieces.push(Piece::Text(&rest[..start]));
         return Ok(&rest[start..]);
     };
     if let Some(comment) = inside.strip_prefix('!') {
-        let close = if comment.starts_with("--") { "--}}" } else { END };
+        let close = if comment.starts_with("--") {
+            "--}}"
+        } else {
+            END
+        };
         let end = inside.find(close).ok_or_else(|| unclosed(rest))?;
         return Ok(&inside[end + close.len()..]);
     }
@@ -77,7 +96,11 @@ fn next<'t>(rest: &'t str, pieces: &mut Vec<Piece<'t>>) -> Result<&'t str, Value
         None => (inside.strip_prefix('&').unwrap_or(inside), END),
     };
     let end = end_of_tag(inside).ok_or_else(|| unclosed(rest))?;
-    let braces = inside[end..].bytes().take(4).take_while(|byte| *byte == b'}').count();
+    let braces = inside[end..]
+        .bytes()
+        .take(4)
+        .take_while(|byte| *byte == b'}')
+        .count();
     if braces != close.len() {
         return Err(ValueProblem::Malformed(format!(
             "the tag `{}` is not closed by as many braces as open it: write a space before a brace that follows it",
@@ -90,8 +113,12 @@ fn next<'t>(rest: &'t str, pieces: &mut Vec<Piece<'t>>) -> Result<&'t str, Value
 
 /// Tags that are no expressions.
 fn refuse_blocks(inside: &str) -> Result<(), ValueProblem> {
-    let name =
-        |rest: &str| rest.split(|char: char| char.is_whitespace() || char == '}').next().unwrap_or("").to_owned();
+    let name = |rest: &str| {
+        rest.split(|char: char| char.is_whitespace() || char == '}')
+            .next()
+            .unwrap_or("")
+            .to_owned()
+    };
     let feature = match inside.chars().next() {
         Some('#' | '/' | '^') => format!("the block helper `{}`", name(inside)),
         Some('>') => "a partial template".to_owned(),
@@ -147,7 +174,9 @@ pub(super) fn tokens(tag: &str) -> Result<Vec<Token<'_>>, ValueProblem> {
                 (Token::Text(text), length)
             }
             '-' | '0'..='9' => number(rest).ok_or_else(|| unknown(rest))?,
-            _ if is_start(first) || matches!(first, '[' | '.') => path(rest).ok_or_else(|| unknown(rest))?,
+            _ if is_start(first) || matches!(first, '[' | '.') => {
+                path(rest).ok_or_else(|| unknown(rest))?
+            }
             _ => return Err(unknown(rest)),
         };
         tokens.push(token);
@@ -166,7 +195,9 @@ fn number(rest: &str) -> Option<(Token<'_>, usize)> {
         length += 1 + digits(fraction);
     }
     let length = rest.len() - unsigned.len() + length;
-    rest[..length].ends_with(|char: char| char.is_ascii_digit()).then(|| (Token::Number(&rest[..length]), length))
+    rest[..length]
+        .ends_with(|char: char| char.is_ascii_digit())
+        .then(|| (Token::Number(&rest[..length]), length))
 }
 
 fn path(rest: &str) -> Option<(Token<'_>, usize)> {
@@ -195,7 +226,11 @@ fn is_start(char: char) -> bool {
 
 fn unclosed(tag: &str) -> ValueProblem {
     // What a JSON body makes of double quotes.
-    let hint = if tag.contains("\\\"") { ": in JSON, quote with ' instead of \"" } else { "" };
+    let hint = if tag.contains("\\\"") {
+        ": in JSON, quote with ' instead of \""
+    } else {
+        ""
+    };
     ValueProblem::Malformed(format!("`{}` is not closed{hint}", excerpt(tag)))
 }
 
@@ -254,8 +289,14 @@ mod tests {
             ("}} {{", malformed("the template has `}}` only before `{{`")),
             ("{{!-- a }}", malformed("`{{!-- a }}` is not closed")),
             ("{{a 'b}}", malformed("`{{a 'b}}` is not closed")),
-            (r"{{a}}\{{{b}}}", malformed(r"`\{{{b}}}` escapes no whole tag")),
-            ("{{#each a}}x{{/each}}", unsupported("the block helper `#each`")),
+            (
+                r"{{a}}\{{{b}}}",
+                malformed(r"`\{{{b}}}` escapes no whole tag"),
+            ),
+            (
+                "{{#each a}}x{{/each}}",
+                unsupported("the block helper `#each`"),
+            ),
             ("{{^a}}{{/a}}", unsupported("the block helper `^a`")),
             ("{{> a}}", unsupported("a partial template")),
             ("{{~a~}}", unsupported("trimming with `~`")),
@@ -265,7 +306,10 @@ mod tests {
         }
         for given in [r#"{"a":{{b}}}"#, "{{{a}}", "{{a}}}}"] {
             let fault = joined(given).unwrap_err().to_string();
-            assert!(fault.contains("is not closed by as many braces as open it"), "{given}: {fault}");
+            assert!(
+                fault.contains("is not closed by as many braces as open it"),
+                "{given}: {fault}"
+            );
         }
     }
 

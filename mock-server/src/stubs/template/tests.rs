@@ -14,7 +14,8 @@ fn draws(id: u64) -> Draws {
 }
 
 fn rendered_for(template: &str, variables: &[(&str, &str)], id: u64) -> String {
-    let parameters = json!({"name": "Ada", "count": 3, "deep": {"list": [true, 1.5, null]}, "lower": "5"});
+    let parameters =
+        json!({"name": "Ada", "count": 3, "deep": {"list": [true, 1.5, null]}, "lower": "5"});
     let mut headers = HeaderMap::new();
     for (name, value) in [
         ("host", "example.com:8080"),
@@ -23,8 +24,14 @@ fn rendered_for(template: &str, variables: &[(&str, &str)], id: u64) -> String {
         ("cookie", "a=1; session=\"s-1\"; a=2"),
         ("x-latin", "caf\u{e9}"),
     ] {
-        let bytes: Vec<u8> = value.chars().map(|char| u8::try_from(char).unwrap()).collect();
-        headers.append(HeaderName::from_static(name), HeaderValue::from_bytes(&bytes).unwrap());
+        let bytes: Vec<u8> = value
+            .chars()
+            .map(|char| u8::try_from(char).unwrap())
+            .collect();
+        headers.append(
+            HeaderName::from_static(name),
+            HeaderValue::from_bytes(&bytes).unwrap(),
+        );
     }
     let asked = RequestView {
         method: &Method::POST,
@@ -34,7 +41,12 @@ fn rendered_for(template: &str, variables: &[(&str, &str)], id: u64) -> String {
         client: IpAddr::from([127, 0, 0, 1]),
     };
     let now = SystemTime::UNIX_EPOCH + Duration::from_millis(1_696_647_845_067);
-    let occasion = Occasion { asked: &asked, path_variables: variables, now, scheme: Scheme::Http };
+    let occasion = Occasion {
+        asked: &asked,
+        path_variables: variables,
+        now,
+        scheme: Scheme::Http,
+    };
     match Template::compile(template, Some(&parameters)) {
         Err(fault) => format!("refused: {fault}"),
         Ok(template) => match template.render(&occasion, &mut draws(id)) {
@@ -51,36 +63,69 @@ fn rendered(template: &str) -> String {
 #[test]
 fn parts_of_the_request_are_filled_in() {
     for (template, expected) in [
-        ("{{request.url}}", "/the/entire%20path//x?q=1&q=%C3%A4+b&r=&q=3&9=nine"),
+        (
+            "{{request.url}}",
+            "/the/entire%20path//x?q=1&q=%C3%A4+b&r=&q=3&9=nine",
+        ),
         ("{{request.path}}", "/the/entire path//x"),
         ("{{request.pathSegments}}", "/the/entire path//x"),
         (
             "{{request.path.[0]}}|{{request.path.1}}|{{request.pathSegments.[2]}}|{{request.path.[3]}}",
             "the|entire path|x|",
         ),
-        ("{{request.path.[-1]}}{{request.path.name}}{{request.path.[0].x}}", ""),
-        ("{{request.query.q}}|{{request.query.q.[1]}}|{{request.query.q.2}}|{{request.query.q.[3]}}", "1|ä b|3|"),
+        (
+            "{{request.path.[-1]}}{{request.path.name}}{{request.path.[0].x}}",
+            "",
+        ),
+        (
+            "{{request.query.q}}|{{request.query.q.[1]}}|{{request.query.q.2}}|{{request.query.q.[3]}}",
+            "1|ä b|3|",
+        ),
         (
             "{{request.query.q.first}}|{{request.query.q.last}}|{{request.query.q.[-1]}}|{{request.query.q.[-2]}}",
             "1|3|ä b|1",
         ),
-        ("{{request.query.9}}|{{request.query.r}}|{{request.query.none}}|{{request.query.q.[-9]}}", "nine|||"),
-        ("{{request.headers.X-Foo}}|{{request.headers.[x-foo]}}|{{request.headers.X-Foo.[1]}}", "one|one|two"),
-        ("{{request.headers.X-Latin}}|{{request.headers.none}}|{{request.headers.[no name]}}", "café||"),
+        (
+            "{{request.query.9}}|{{request.query.r}}|{{request.query.none}}|{{request.query.q.[-9]}}",
+            "nine|||",
+        ),
+        (
+            "{{request.headers.X-Foo}}|{{request.headers.[x-foo]}}|{{request.headers.X-Foo.[1]}}",
+            "one|one|two",
+        ),
+        (
+            "{{request.headers.X-Latin}}|{{request.headers.none}}|{{request.headers.[no name]}}",
+            "café||",
+        ),
         (
             "{{request.cookies.session}}|{{request.cookies.a}}|{{request.cookies.a.[1]}}|{{request.cookies.b}}",
             "s-1|1|2|",
         ),
-        ("{{request.method}} {{request.scheme}} {{request.host}} {{request.port}}", "POST http example.com 8080"),
-        ("{{request.baseUrl}} {{request.clientIp}}", "http://example.com:8080 127.0.0.1"),
-        ("{{request.body}} {{{request.body}}} {{&request.body}}", "<\"body\">& <\"body\">& <\"body\">&"),
+        (
+            "{{request.method}} {{request.scheme}} {{request.host}} {{request.port}}",
+            "POST http example.com 8080",
+        ),
+        (
+            "{{request.baseUrl}} {{request.clientIp}}",
+            "http://example.com:8080 127.0.0.1",
+        ),
+        (
+            "{{request.body}} {{{request.body}}} {{&request.body}}",
+            "<\"body\">& <\"body\">& <\"body\">&",
+        ),
         ("{{request.bodyAsBase64}}", "PCJib2R5Ij4m"),
         (
             "{{request.requestLine.host}} {{request.requestLine.path}} {{request.requestLine.path.[0]}}",
             "example.com /the/entire path//x ",
         ),
-        ("{{request.requestLine.query.q}}{{request.requestLine.body}}", "1"),
-        ("{{request/method}}{{unknown}}{{unknown.more}}{{request.unknown}}", "POST"),
+        (
+            "{{request.requestLine.query.q}}{{request.requestLine.body}}",
+            "1",
+        ),
+        (
+            "{{request/method}}{{unknown}}{{unknown.more}}{{request.unknown}}",
+            "POST",
+        ),
     ] {
         assert_eq!(rendered(template), expected, "{template}");
     }
@@ -90,7 +135,10 @@ fn parts_of_the_request_are_filled_in() {
 fn variables_of_the_path_come_first_and_leave_the_path_encoded() {
     let variables = [("id", "not this"), ("id", "4%202"), ("1", "one")];
     let template = "{{request.path.id}}|{{request.path.0}}|{{request.path.1}}|{{request.path.[2]}}|{{request.path}}";
-    assert_eq!(rendered_for(template, &variables, 1), "4%202|the|one|x|/the/entire%20path//x");
+    assert_eq!(
+        rendered_for(template, &variables, 1),
+        "4%202|the|one|x|/the/entire%20path//x"
+    );
 }
 
 #[test]
@@ -102,10 +150,24 @@ fn the_authority_may_lack_a_port_and_be_an_address() {
     ] {
         let headers = HeaderMap::from_iter([(hyper::header::HOST, HeaderValue::from_static(host))]);
         let client = IpAddr::from([127, 0, 0, 1]);
-        let asked = RequestView { method: &Method::GET, target: "/", headers: &headers, body: &[], client };
-        let occasion =
-            Occasion { asked: &asked, path_variables: &[], now: SystemTime::UNIX_EPOCH, scheme: Scheme::Http };
-        let template = Template::compile("{{request.host}} {{request.port}} {{request.baseUrl}}", None).unwrap();
+        let asked = RequestView {
+            method: &Method::GET,
+            target: "/",
+            headers: &headers,
+            body: &[],
+            client,
+        };
+        let occasion = Occasion {
+            asked: &asked,
+            path_variables: &[],
+            now: SystemTime::UNIX_EPOCH,
+            scheme: Scheme::Http,
+        };
+        let template = Template::compile(
+            "{{request.host}} {{request.port}} {{request.baseUrl}}",
+            None,
+        )
+        .unwrap();
         assert_eq!(template.render(&occasion, &mut draws(1)).unwrap(), expected);
     }
 }
@@ -118,16 +180,27 @@ fn what_is_known_beforehand_is_filled_in_beforehand() {
     let template = Template::compile(template, Some(&parameters)).unwrap();
     assert_eq!(template.constant(), Some("Ada true 1.5"));
     assert_eq!(Template::compile("", None).unwrap().constant(), Some(""));
-    assert_eq!(Template::compile("{{request.url}}", None).unwrap().constant(), None);
+    assert_eq!(
+        Template::compile("{{request.url}}", None)
+            .unwrap()
+            .constant(),
+        None
+    );
 }
 
 #[test]
 fn helpers_are_applied() {
     for (template, expected) in [
         ("{{now}}", "2023-10-07T03:04:05Z"),
-        ("{{now offset='3 days' format=\"yyyy-MM-dd\" unknown=1}}", "2023-10-10"),
+        (
+            "{{now offset='3 days' format=\"yyyy-MM-dd\" unknown=1}}",
+            "2023-10-10",
+        ),
         ("{{date format='unix'}}", "1696647845"),
-        ("{{math 1 '+' 2}} {{math request.query.q '*' parameters.count}} {{math 15 '/' 2}}", "3 3 8"),
+        (
+            "{{math 1 '+' 2}} {{math request.query.q '*' parameters.count}} {{math 15 '/' 2}}",
+            "3 3 8",
+        ),
         ("{{math (math 1 '+' 2) 'x' (math 1.5 '-' 1)}}", "1.5"),
         ("{{math (now format='epoch') '+' 1}}", "1696647845068"),
         (
@@ -135,7 +208,10 @@ fn helpers_are_applied() {
             "a [ERROR: Must specify either a single list argument or a set of single value arguments.]",
         ),
         ("{{pickRandom request.query.r count=5}}", "[]"),
-        ("{{randomInt lower=5 upper=6}} {{randomInt lower=parameters.lower upper=6}}", "5 5"),
+        (
+            "{{randomInt lower=5 upper=6}} {{randomInt lower=parameters.lower upper=6}}",
+            "5 5",
+        ),
         ("{{randomInt lower=(math 5 '+' 1) upper=7}}", "6"),
         ("{{randomValue length=0}}", ""),
     ] {
@@ -149,13 +225,21 @@ fn what_looks_random_is_a_function_of_the_draws() {
                     {{pickRandom 'a' 'b' request.method}} {{pickRandom request.query.q}} {{pickRandom 1 2 3 count=2}} \
                     {{randomValue type='UUID'}}";
     let texts: Vec<String> = (0..50).map(|id| rendered_for(template, &[], id)).collect();
-    assert_eq!(texts, (0..50).map(|id| rendered_for(template, &[], id)).collect::<Vec<_>>());
+    assert_eq!(
+        texts,
+        (0..50)
+            .map(|id| rendered_for(template, &[], id))
+            .collect::<Vec<_>>()
+    );
     let mut different = texts.clone();
     different.sort_unstable();
     different.dedup();
     assert_eq!(different.len(), texts.len());
     let picked = |pick: &str| texts.iter().any(|text| text.contains(pick));
-    assert!(picked(" a ") && picked(" b ") && picked(" POST ") && picked(" ä b "), "{texts:?}");
+    assert!(
+        picked(" a ") && picked(" b ") && picked(" POST ") && picked(" ä b "),
+        "{texts:?}"
+    );
 }
 
 #[test]
@@ -170,9 +254,16 @@ fn parts_of_a_json_text_are_filled_in() {
         ("$.a.none' default='else", "else"),
     ] {
         let json = r#"{"a": {"b": [1, "x"], "c": true, "d": 1e10}}"#;
-        assert_eq!(rendered(&format!("{{{{jsonPath '{json}' '{path}'}}}}")), expected, "{path}");
+        assert_eq!(
+            rendered(&format!("{{{{jsonPath '{json}' '{path}'}}}}")),
+            expected,
+            "{path}"
+        );
     }
-    assert_eq!(rendered("{{jsonPath '{a' '$.a'}}"), "[ERROR: {a is not valid JSON]");
+    assert_eq!(
+        rendered("{{jsonPath '{a' '$.a'}}"),
+        "[ERROR: {a is not valid JSON]"
+    );
     assert_eq!(rendered("{{jsonPath request.body '$.a'}}"), "");
     assert_eq!(rendered("{{jsonPath request.query.none '$.a'}}"), "");
 }
@@ -180,10 +271,22 @@ fn parts_of_a_json_text_are_filled_in() {
 #[test]
 fn requests_that_a_helper_cannot_work_with_fail() {
     for (template, expected) in [
-        ("{{math request.query.none '+' 1}}", "failed: a template failed: math lacks an operand"),
-        ("{{math 1 '/' request.query.r}}", "failed: a template failed: math divides by zero"),
-        ("{{randomInt lower=request.path.[0]}}", "failed: a template failed: randomInt takes whole numbers, not `the`"),
-        ("{{randomInt upper=request.query.q}}", "failed: a template failed: randomInt takes whole numbers, not `1`"),
+        (
+            "{{math request.query.none '+' 1}}",
+            "failed: a template failed: math lacks an operand",
+        ),
+        (
+            "{{math 1 '/' request.query.r}}",
+            "failed: a template failed: math divides by zero",
+        ),
+        (
+            "{{randomInt lower=request.path.[0]}}",
+            "failed: a template failed: randomInt takes whole numbers, not `the`",
+        ),
+        (
+            "{{randomInt upper=request.query.q}}",
+            "failed: a template failed: randomInt takes whole numbers, not `1`",
+        ),
     ] {
         assert_eq!(rendered(template), expected, "{template}");
     }
@@ -192,50 +295,133 @@ fn requests_that_a_helper_cannot_work_with_fail() {
 #[test]
 fn what_is_not_served_is_refused_by_name() {
     for (template, expected) in [
-        ("{{#if request.body}}x{{/if}}", "the block helper `#if` is not supported"),
-        ("{{jsonPath request.body '$.a.min()'}}", "the JSON path `$.a.min()` is not supported"),
-        ("{{jsonPath request.body}}", "jsonPath takes a text and a path in it: request.body '$.name'"),
+        (
+            "{{#if request.body}}x{{/if}}",
+            "the block helper `#if` is not supported",
+        ),
+        (
+            "{{jsonPath request.body '$.a.min()'}}",
+            "the JSON path `$.a.min()` is not supported",
+        ),
+        (
+            "{{jsonPath request.body}}",
+            "jsonPath takes a text and a path in it: request.body '$.name'",
+        ),
         ("{{trim}}", "the helper `trim` is not supported"),
-        ("{{math (size request.body) '+' 1}}", "the helper `size` is not supported"),
-        ("{{date (parseDate '2018')}}", "the helper `parseDate` is not supported"),
-        ("{{date request.body}}", "the helper `date` with a date is not supported"),
+        (
+            "{{math (size request.body) '+' 1}}",
+            "the helper `size` is not supported",
+        ),
+        (
+            "{{date (parseDate '2018')}}",
+            "the helper `parseDate` is not supported",
+        ),
+        (
+            "{{date request.body}}",
+            "the helper `date` with a date is not supported",
+        ),
         ("{{request}}", "`request.` in a template is not supported"),
-        ("{{request.query}}", "`request.query` in a template is not supported"),
-        ("{{request.id}}", "`request.id` in a template is not supported"),
-        ("{{request.parts.a.body}}", "`request.parts.a.body` in a template is not supported"),
-        ("{{parameters}}", "`parameters`, which is more than one value, in a template is not supported"),
+        (
+            "{{request.query}}",
+            "`request.query` in a template is not supported",
+        ),
+        (
+            "{{request.id}}",
+            "`request.id` in a template is not supported",
+        ),
+        (
+            "{{request.parts.a.body}}",
+            "`request.parts.a.body` in a template is not supported",
+        ),
+        (
+            "{{parameters}}",
+            "`parameters`, which is more than one value, in a template is not supported",
+        ),
         (
             "{{parameters.deep.list}}",
             "`parameters.deep.list`, which is more than one value, in a template is not supported",
         ),
-        ("{{this.request}}", "the path `this.request` in a template is not supported"),
-        ("{{../request}}", "the path `../request` in a template is not supported"),
-        ("{{@root}}", "the path `@root` in a template is not supported"),
-        ("{{now format=request.body}}", "`format` of `now` that depends on the request is not supported"),
+        (
+            "{{this.request}}",
+            "the path `this.request` in a template is not supported",
+        ),
+        (
+            "{{../request}}",
+            "the path `../request` in a template is not supported",
+        ),
+        (
+            "{{@root}}",
+            "the path `@root` in a template is not supported",
+        ),
+        (
+            "{{now format=request.body}}",
+            "`format` of `now` that depends on the request is not supported",
+        ),
         ("{{else}}", "the block helper `else` is not supported"),
         ("{{frobnicate 1}}", "there is no helper `frobnicate`"),
-        ("{{math (request.path) '+' 1}}", "there is no helper `request.path`"),
+        (
+            "{{math (request.path) '+' 1}}",
+            "there is no helper `request.path`",
+        ),
         ("{{}}", "a tag is empty"),
         ("{{'text'}}", "a tag begins with a path or a helper"),
-        ("{{math 1 '+'}}", "math takes two operands with an operator between them: 3 '+' 2"),
+        (
+            "{{math 1 '+'}}",
+            "math takes two operands with an operator between them: 3 '+' 2",
+        ),
         ("{{math 1 '&' 2}}", "math knows + - * / %, not `&`"),
         ("{{math (math 1 '+' 2}}", "a bracket in a tag is not closed"),
-        ("{{math 1 '+' 2)}}", "`{{math 1 '+' 2)}}` goes on after its expression"),
+        (
+            "{{math 1 '+' 2)}}",
+            "`{{math 1 '+' 2)}}` goes on after its expression",
+        ),
         ("{{now format=}}", "`format=` lacks its value"),
-        ("{{now format='y' 1}}", "in a tag, put unnamed arguments before named ones"),
+        (
+            "{{now format='y' 1}}",
+            "in a tag, put unnamed arguments before named ones",
+        ),
         ("{{now format=1}}", "`format` of `now` is a text, not 1"),
-        ("{{randomInt lower=2 upper=2}}", "randomInt has nothing from 2 up to, but not, 2"),
-        ("{{randomInt lower='x'}}", "randomInt takes whole numbers, not `x`"),
-        ("{{randomValue length=-1}}", "a random value of -1 characters: write a length of 0 to 1000000"),
-        ("{{randomValue length='8'}}", "`length` of `randomValue` is a whole number, not `8`"),
-        ("{{randomValue uppercase=1}}", "`uppercase` of `randomValue` is true or false, not `1`"),
+        (
+            "{{randomInt lower=2 upper=2}}",
+            "randomInt has nothing from 2 up to, but not, 2",
+        ),
+        (
+            "{{randomInt lower='x'}}",
+            "randomInt takes whole numbers, not `x`",
+        ),
+        (
+            "{{randomValue length=-1}}",
+            "a random value of -1 characters: write a length of 0 to 1000000",
+        ),
+        (
+            "{{randomValue length='8'}}",
+            "`length` of `randomValue` is a whole number, not `8`",
+        ),
+        (
+            "{{randomValue uppercase=1}}",
+            "`uppercase` of `randomValue` is true or false, not `1`",
+        ),
         ("{{pickRandom}}", "pickRandom has nothing to pick from"),
-        (r#"{{now format=\"y\"}}"#, r#"`{{now format=\"y\"}}` is not closed: in JSON, quote with ' instead of ""#),
+        (
+            r#"{{now format=\"y\"}}"#,
+            r#"`{{now format=\"y\"}}` is not closed: in JSON, quote with ' instead of ""#,
+        ),
     ] {
-        assert_eq!(rendered(template), format!("refused: {expected}"), "{template}");
+        assert_eq!(
+            rendered(template),
+            format!("refused: {expected}"),
+            "{template}"
+        );
     }
-    let deep = format!("{{{{math {}1{} '+' 1}}}}", "(math ".repeat(1000), " '+' 1)".repeat(1000));
-    assert_eq!(rendered(&deep), "refused: a tag has more than 16 brackets in each other");
+    let deep = format!(
+        "{{{{math {}1{} '+' 1}}}}",
+        "(math ".repeat(1000),
+        " '+' 1)".repeat(1000)
+    );
+    assert_eq!(
+        rendered(&deep),
+        "refused: a tag has more than 16 brackets in each other"
+    );
 }
 
 proptest! {

@@ -34,8 +34,8 @@ impl Text {
         Self(String::new())
     }
 
-    /// Begins a family. Its samples follow, and no other family's until it is done. Its name ends with its unit when it has
-    /// one.
+    /// Begins a family. Its samples follow, and no other family's until it is done. Its name ends
+    /// with its unit when it has one.
     pub(super) fn family(&mut self, name: &str, kind: MetricType, unit: &str, help: &str) {
         debug_assert!(name.ends_with(unit), "{name} does not end with {unit}");
         let _ = writeln!(self.0, "# TYPE {name} {}", kind.name());
@@ -49,8 +49,10 @@ impl Text {
     pub(super) fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: &str) {
         self.0.push_str(name);
         if !labels.is_empty() {
-            let labels: Vec<String> =
-                labels.iter().map(|(name, value)| format!("{name}=\"{}\"", escaped(value))).collect();
+            let labels: Vec<String> = labels
+                .iter()
+                .map(|(name, value)| format!("{name}=\"{}\"", escaped(value)))
+                .collect();
             let _ = write!(self.0, "{{{}}}", labels.join(","));
         }
         let _ = writeln!(self.0, " {value}");
@@ -64,11 +66,13 @@ impl Text {
 }
 
 fn escaped(text: &str) -> String {
-    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+    text.replace('\\', "\\\\")
+        .replace('"', "\\\"")
+        .replace('\n', "\\n")
 }
 
-/// A number in its canonical form, as Go's `%g` writes it and with `.0` when it is whole: `0.0001`, `1e-05`, `1000.0`,
-/// `1e+06`.
+/// A number in its canonical form, as Go's `%g` writes it and with `.0` when it is whole: `0.0001`,
+/// `1e-05`, `1000.0`, `1e+06`.
 pub(super) fn float(value: f64) -> String {
     match value {
         v if v.is_nan() => "NaN".to_owned(),
@@ -77,7 +81,9 @@ pub(super) fn float(value: f64) -> String {
         v => {
             let text = format!("{v:e}");
             let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
-            let (sign, exponent) = exponent.strip_prefix('-').map_or(('+', exponent), |rest| ('-', rest));
+            let (sign, exponent) = exponent
+                .strip_prefix('-')
+                .map_or(('+', exponent), |rest| ('-', rest));
             format!("{digits}e{sign}{exponent:0>2}")
         }
     }

@@ -59,7 +59,9 @@ impl Outcomes {
         match self {
             Self::All => true,
             Self::Ok => matches!(series, Series::ServiceOk | Series::ResponseOk),
-            Self::Throttled => matches!(series, Series::ServiceThrottled | Series::ResponseThrottled),
+            Self::Throttled => {
+                matches!(series, Series::ServiceThrottled | Series::ResponseThrottled)
+            }
             Self::Error => matches!(series, Series::ServiceError | Series::ResponseError),
         }
     }
@@ -81,17 +83,31 @@ impl FromStr for Shards {
         let bad = || ShardsError(text.to_owned());
         let range = |part: &str| {
             let (first, last) = part.split_once('-').unwrap_or((part, part));
-            let (first, last) = (first.trim().parse().map_err(|_| bad())?, last.trim().parse().map_err(|_| bad())?);
-            if first <= last && last < MAX_SHARDS { Ok((first, last)) } else { Err(bad()) }
+            let (first, last) = (
+                first.trim().parse().map_err(|_| bad())?,
+                last.trim().parse().map_err(|_| bad())?,
+            );
+            if first <= last && last < MAX_SHARDS {
+                Ok((first, last))
+            } else {
+                Err(bad())
+            }
         };
-        text.split(',').map(range).collect::<Result<_, _>>().map(Self)
+        text.split(',')
+            .map(range)
+            .collect::<Result<_, _>>()
+            .map(Self)
     }
 }
 
 impl Shards {
     /// Each once, in order.
     fn numbers(&self) -> Vec<u32> {
-        let mut numbers: Vec<u32> = self.0.iter().flat_map(|(first, last)| *first..=*last).collect();
+        let mut numbers: Vec<u32> = self
+            .0
+            .iter()
+            .flat_map(|(first, last)| *first..=*last)
+            .collect();
         numbers.sort_unstable();
         numbers.dedup();
         numbers
@@ -118,7 +134,9 @@ pub enum SecondError {
     #[error(transparent)]
     Unit(#[from] UnitError),
     /// Between two seconds.
-    #[error("`{0}` is not a whole second: a result has its times by the second, and cannot be cut within one")]
+    #[error(
+        "`{0}` is not a whole second: a result has its times by the second, and cannot be cut within one"
+    )]
     Part(String),
 }
 
@@ -135,8 +153,14 @@ pub struct Ask {
 
 impl Ask {
     /// All that was measured.
-    pub const EVERYTHING: Self =
-        Self { span: Span::Seconds { from: None, to: None }, shards: None, outcomes: Outcomes::All };
+    pub const EVERYTHING: Self = Self {
+        span: Span::Seconds {
+            from: None,
+            to: None,
+        },
+        shards: None,
+        outcomes: Outcomes::All,
+    };
 }
 
 /// Way in which the seconds were chosen.
@@ -215,22 +239,34 @@ impl fmt::Display for SecondRange {
 }
 
 impl Cut {
-    /// The part of `report`'s run that is asked for. Unless said it begins after the warm-up, as all times of a report do.
+    /// The part of `report`'s run that is asked for. Unless said it begins after the warm-up, as
+    /// all times of a report do.
     ///
     /// # Errors
     /// When the run has no such part.
     pub fn of(report: &Report, ask: &Ask) -> Result<Self, CutError> {
         let whole = whole(report);
         let (from_s, to_s, chosen) = match ask.span {
-            Span::Seconds { from: None, to: None } => (whole.0, whole.1, Chosen::Whole),
+            Span::Seconds {
+                from: None,
+                to: None,
+            } => (whole.0, whole.1, Chosen::Whole),
             Span::Seconds { from, to } => {
                 for (flag, second) in [("--from", from), ("--to", to)] {
                     if let Some(second) = second.filter(|second| *second > whole.1) {
-                        return Err(CutError::Outside { flag, second, run_s: report.totals.duration_s });
+                        return Err(CutError::Outside {
+                            flag,
+                            second,
+                            run_s: report.totals.duration_s,
+                        });
                     }
                 }
                 // Who asks for the end of the warm-up alone does not ask for nothing.
-                let from = from.unwrap_or(if to.is_some_and(|to| to <= whole.0) { 0 } else { whole.0 });
+                let from = from.unwrap_or(if to.is_some_and(|to| to <= whole.0) {
+                    0
+                } else {
+                    whole.0
+                });
                 (from, to.unwrap_or(whole.1), Chosen::Asked)
             }
             Span::Steady => {
@@ -242,17 +278,32 @@ impl Cut {
             return Err(CutError::Empty);
         }
         if from_s >= to_s {
-            return Err(CutError::Backwards { from: from_s, to: to_s });
+            return Err(CutError::Backwards {
+                from: from_s,
+                to: to_s,
+            });
         }
         let shards = shards(report, ask.shards.as_ref())?;
-        Ok(Self { from_s, to_s, chosen, shards, outcomes: ask.outcomes })
+        Ok(Self {
+            from_s,
+            to_s,
+            chosen,
+            shards,
+            outcomes: ask.outcomes,
+        })
     }
 }
 
-/// The seconds that a report is of: from the end of the warm-up to the end of the last second in which anything was.
+/// The seconds that a report is of: from the end of the warm-up to the end of the last second in
+/// which anything was.
 fn whole(report: &Report) -> SecondRange {
     let warmup = report.plan.run.warmup.as_nanos().div_ceil(1_000_000_000);
-    let end = report.intervals.iter().map(|row| row.start_s.saturating_add(1)).max().unwrap_or(0);
+    let end = report
+        .intervals
+        .iter()
+        .map(|row| row.start_s.saturating_add(1))
+        .max()
+        .unwrap_or(0);
     SecondRange(u64::try_from(warmup).unwrap_or(u64::MAX).min(end), end)
 }
 
@@ -261,7 +312,10 @@ fn shards(report: &Report, asked: Option<&Shards>) -> Result<Vec<u32>, CutError>
     all.sort_unstable();
     let Some(asked) = asked else { return Ok(all) };
     let numbers = asked.numbers();
-    match numbers.iter().find(|number| all.binary_search(number).is_err()) {
+    match numbers
+        .iter()
+        .find(|number| all.binary_search(number).is_err())
+    {
         None => Ok(numbers),
         Some(shard) => Err(CutError::NoShard {
             shard: *shard,
@@ -280,15 +334,38 @@ mod tests {
         let numbers = |text: &str| text.parse::<Shards>().map(|shards| shards.numbers());
         assert_eq!(numbers("0-3"), Ok(vec![0, 1, 2, 3]));
         assert_eq!(numbers("5-7, 2,0,2"), Ok(vec![0, 2, 5, 6, 7]));
-        for text in ["", "a", "3-0", "-1", "0-", "0..3", "1,", "0-4000000000", "99999999999"] {
+        for text in [
+            "",
+            "a",
+            "3-0",
+            "-1",
+            "0-",
+            "0..3",
+            "1,",
+            "0-4000000000",
+            "99999999999",
+        ] {
             assert_eq!(numbers(text), Err(ShardsError(text.to_owned())), "{text}");
         }
     }
 
     #[test]
     fn a_result_is_cut_between_seconds() {
-        assert_eq!((parse_second("10"), parse_second("1m 30s")), (Ok(10), Ok(90)));
-        assert!(parse_second("1500ms").unwrap_err().to_string().contains("`1500ms` is not a whole second"));
-        assert!(parse_second("soon").unwrap_err().to_string().contains("is not a duration"));
+        assert_eq!(
+            (parse_second("10"), parse_second("1m 30s")),
+            (Ok(10), Ok(90))
+        );
+        assert!(
+            parse_second("1500ms")
+                .unwrap_err()
+                .to_string()
+                .contains("`1500ms` is not a whole second")
+        );
+        assert!(
+            parse_second("soon")
+                .unwrap_err()
+                .to_string()
+                .contains("is not a duration")
+        );
     }
 }

@@ -5,7 +5,8 @@ use hdrhistogram::Histogram;
 use super::{Entry, Kind};
 use crawlmark_harness::stats::{Bounds, Exact, Timing};
 
-/// Counts by cell of histograms of the same bounds. Adding a line costs no more than the cells that it fills.
+/// Counts by cell of histograms of the same bounds. Adding a line costs no more than the cells that
+/// it fills.
 #[derive(Debug, Clone, Default)]
 pub(super) struct CellCounts {
     times: Vec<u64>,
@@ -13,7 +14,8 @@ pub(super) struct CellCounts {
 }
 
 impl CellCounts {
-    /// Adds a line, whose cells are within the run's bounds. Counts that no run reaches stay at the most there can be.
+    /// Adds a line, whose cells are within the run's bounds. Counts that no run reaches stay at the
+    /// most there can be.
     pub(super) fn add(&mut self, entry: &Entry) {
         let cells = match entry.kind {
             Kind::Times => &mut self.times,
@@ -39,8 +41,9 @@ impl CellCounts {
 
     /// The distribution, to which may belong `astray` values of which nothing is known.
     ///
-    /// Least, greatest and mean are those of the cells, so within 0.1 %. A value that may be missing counts as if it had been
-    /// cut off at no age: the percentiles that it could change are then only known to be no less.
+    /// Least, greatest and mean are those of the cells, so within 0.1 %. A value that may be
+    /// missing counts as if it had been cut off at no age: the percentiles that it could change are
+    /// then only known to be no less.
     pub(super) fn timing(&self, bounds: Bounds, astray: u64) -> Timing {
         let histogram = filled(bounds, &self.times);
         let ages = (self.censored() > 0 || astray > 0).then(|| {
@@ -56,7 +59,11 @@ impl CellCounts {
         });
         let exact = Exact {
             count: histogram.len(),
-            min_ns: if histogram.is_empty() { u64::MAX } else { histogram.min() },
+            min_ns: if histogram.is_empty() {
+                u64::MAX
+            } else {
+                histogram.min()
+            },
             max_ns: histogram.max(),
             sum_ns: sum_ns.fold(0, u128::saturating_add),
             overflow: 0,
@@ -78,7 +85,9 @@ fn least_sum(histogram: &Histogram<u64>) -> u128 {
 }
 
 fn sum(cells: &[u64]) -> u64 {
-    cells.iter().fold(0, |all, count| all.saturating_add(*count))
+    cells
+        .iter()
+        .fold(0, |all, count| all.saturating_add(*count))
 }
 
 /// A histogram with these counts, in the order of its cells.
@@ -101,7 +110,14 @@ mod tests {
 
     fn entry(kind: Kind, cells: Vec<(usize, u64)>) -> Entry {
         let count = cells.iter().map(|(_, count)| count).sum();
-        Entry { shard: 0, series: Series::ServiceOk, kind, second: 0, cells, count }
+        Entry {
+            shard: 0,
+            series: Series::ServiceOk,
+            kind,
+            second: 0,
+            cells,
+            count,
+        }
     }
 
     #[test]
@@ -109,20 +125,38 @@ mod tests {
         let bounds = Bounds::for_timeout(Duration::from_secs(1));
         let mut pile = CellCounts::default();
         pile.add(&entry(Kind::Times, vec![(10, 90_000), (900, 10_000)]));
-        assert_eq!(pile.timing(bounds, 0).percentile(0.899_9), Percentile::Exact(10));
-        assert_eq!(pile.timing(bounds, 0).percentile(0.999), Percentile::Exact(900));
+        assert_eq!(
+            pile.timing(bounds, 0).percentile(0.899_9),
+            Percentile::Exact(10)
+        );
+        assert_eq!(
+            pile.timing(bounds, 0).percentile(0.999),
+            Percentile::Exact(900)
+        );
         let blurred = pile.timing(bounds, 50);
         assert_eq!(blurred.percentile(0.5), Percentile::Exact(10));
         assert_eq!(blurred.percentile(0.899_9), Percentile::AtLeast(10));
-        assert_eq!((blurred.exact().count, blurred.exact().censored), (100_000, 50));
+        assert_eq!(
+            (blurred.exact().count, blurred.exact().censored),
+            (100_000, 50)
+        );
     }
 
     #[test]
     fn counts_that_no_run_reaches_do_not_wrap() {
         let mut pile = CellCounts::default();
         pile.add(&entry(Kind::Times, vec![(10, u64::MAX)]));
-        pile.add(&Entry { count: 2, cells: vec![(10, 2)], ..entry(Kind::Times, Vec::new()) });
+        pile.add(&Entry {
+            count: 2,
+            cells: vec![(10, 2)],
+            ..entry(Kind::Times, Vec::new())
+        });
         assert_eq!(pile.count(), u64::MAX);
-        assert_eq!(pile.timing(Bounds::for_timeout(Duration::from_secs(1)), 0).exact().count, u64::MAX);
+        assert_eq!(
+            pile.timing(Bounds::for_timeout(Duration::from_secs(1)), 0)
+                .exact()
+                .count,
+            u64::MAX
+        );
     }
 }

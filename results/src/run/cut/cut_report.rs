@@ -26,12 +26,14 @@ pub struct CutReport {
     pub shards: Vec<u32>,
     /// Answers whose times are reported: `all`, `ok`, `throttled` or `error`.
     pub outcome: String,
-    /// Attempts that were scheduled in these seconds, were sent and ended by themselves, by what they came to: `ok`, `throttled`,
-    /// `error`.
+    /// Attempts that were scheduled in these seconds, were sent and ended by themselves, by what
+    /// they came to: `ok`, `throttled`, `error`.
     pub answers: BTreeMap<String, Answered>,
-    /// The times of the chosen answers, by series, as in a result; to 0.1 %, the least, the greatest and the mean included.
+    /// The times of the chosen answers, by series, as in a result; to 0.1 %, the least, the
+    /// greatest and the mean included.
     pub latency: BTreeMap<String, Latency>,
-    /// Counts of what ended in these seconds; null for a part of the shards, for it is only known of all of them.
+    /// Counts of what ended in these seconds; null for a part of the shards, for it is only known
+    /// of all of them.
     pub counted: Option<Counted>,
     /// Unknown figures and caveats of this part, in sentences.
     pub notes: Vec<String>,

@@ -62,7 +62,12 @@ impl<'a> Cutter<'a> {
             logged: BTreeMap::new(),
             // What was measured in the second in which the warm-up ended is in the log, too.
             warm_s: plan.warmup.as_secs(),
-            run_s: report.intervals.iter().map(|row| row.start_s.saturating_add(1)).max().unwrap_or(0),
+            run_s: report
+                .intervals
+                .iter()
+                .map(|row| row.start_s.saturating_add(1))
+                .max()
+                .unwrap_or(0),
             report,
             cut,
         }
@@ -79,7 +84,14 @@ impl<'a> Cutter<'a> {
     /// # Errors
     /// When it does not belong to the run.
     pub fn add(&mut self, entry: &Entry) -> Result<(), Foreign> {
-        let Entry { shard, series, kind, second, count, .. } = *entry;
+        let Entry {
+            shard,
+            series,
+            kind,
+            second,
+            count,
+            ..
+        } = *entry;
         if !self.report.shards.iter().any(|known| known.shard == shard) {
             return Err(Foreign::Shard(shard));
         }
@@ -108,11 +120,23 @@ impl<'a> Cutter<'a> {
         let report = self.report;
         let duration_s = self.duration_s();
         let [_, series] = Series::of(report.plan.run.arrivals);
-        let told = series.iter().copied().filter(|series| self.cut.outcomes.has(*series));
+        let told = series
+            .iter()
+            .copied()
+            .filter(|series| self.cut.outcomes.has(*series));
         let mut notes = Vec::new();
-        let latency = told.map(|series| (series.name().to_owned(), self.latency(series, &mut notes))).collect();
+        let latency = told
+            .map(|series| (series.name().to_owned(), self.latency(series, &mut notes)))
+            .collect();
         self.note_shards(&mut notes);
-        let warm_s = self.report.plan.run.warmup.as_secs_f64().min(self.cut.to_s as f64) - self.cut.from_s as f64;
+        let warm_s = self
+            .report
+            .plan
+            .run
+            .warmup
+            .as_secs_f64()
+            .min(self.cut.to_s as f64)
+            - self.cut.from_s as f64;
         if warm_s > 0.0 {
             notes.push(format!(
                 "{} of this part are warm-up, which the figures of the result leave out",
@@ -154,21 +178,41 @@ impl<'a> Cutter<'a> {
         };
         let Cut { from_s, to_s, .. } = self.cut;
         let run_duration_s = Some(self.report.totals.duration_s);
-        CutSeconds { from_s, to_s, duration_s, run_s: self.run_s, run_duration_s, chosen: chosen.to_owned(), steady }
+        CutSeconds {
+            from_s,
+            to_s,
+            duration_s,
+            run_s: self.run_s,
+            run_duration_s,
+            chosen: chosen.to_owned(),
+            steady,
+        }
     }
 
     fn answers(&self, duration_s: f64) -> BTreeMap<String, Answered> {
-        let kinds =
-            [("ok", Series::ServiceOk), ("throttled", Series::ServiceThrottled), ("error", Series::ServiceError)];
+        let kinds = [
+            ("ok", Series::ServiceOk),
+            ("throttled", Series::ServiceThrottled),
+            ("error", Series::ServiceError),
+        ];
         let answered = |series| {
             let count = self.piles.get(&series).map_or(0, CellCounts::count);
-            Answered { count, per_s: per(count as f64, duration_s) }
+            Answered {
+                count,
+                per_s: per(count as f64, duration_s),
+            }
         };
-        kinds.map(|(name, series)| (name.to_owned(), answered(series))).into()
+        kinds
+            .map(|(name, series)| (name.to_owned(), answered(series)))
+            .into()
     }
 
     fn latency(&self, series: Series, notes: &mut Vec<String>) -> Latency {
-        let Astray { overflow, censored, missing } = self.astray(series);
+        let Astray {
+            overflow,
+            censored,
+            missing,
+        } = self.astray(series);
         let name = series.name();
         if overflow > 0 {
             let most = micros(self.bounds.highest_ns() as f64 / 1e3);
@@ -192,26 +236,51 @@ impl<'a> Cutter<'a> {
         }
         let astray = overflow.saturating_add(censored).saturating_add(missing);
         let empty = CellCounts::default();
-        let timing = self.piles.get(&series).unwrap_or(&empty).timing(self.bounds, astray);
+        let timing = self
+            .piles
+            .get(&series)
+            .unwrap_or(&empty)
+            .timing(self.bounds, astray);
         Latency::of_timing(&timing, Detail::Histogram)
     }
 
     /// Count the values of a series that the shards of the cut have and the log does not.
     fn astray(&self, series: Series) -> Astray {
         let mut astray = Astray::default();
-        for shard in self.report.shards.iter().filter(|shard| self.cut.shards.contains(&shard.shard)) {
-            let Some(told) = shard.latency.get(series.name()) else { continue };
-            let logged = self.logged.get(&(shard.shard, series)).copied().unwrap_or_default();
-            let missing = told.count.saturating_sub(told.overflow).saturating_sub(logged.times);
+        for shard in self
+            .report
+            .shards
+            .iter()
+            .filter(|shard| self.cut.shards.contains(&shard.shard))
+        {
+            let Some(told) = shard.latency.get(series.name()) else {
+                continue;
+            };
+            let logged = self
+                .logged
+                .get(&(shard.shard, series))
+                .copied()
+                .unwrap_or_default();
+            let missing = told
+                .count
+                .saturating_sub(told.overflow)
+                .saturating_sub(logged.times);
             astray.overflow = astray.overflow.saturating_add(told.overflow);
-            astray.censored = astray.censored.saturating_add(told.censored.saturating_sub(logged.ages));
+            astray.censored = astray
+                .censored
+                .saturating_add(told.censored.saturating_sub(logged.ages));
             astray.missing = astray.missing.saturating_add(missing);
         }
         astray
     }
 
     fn note_shards(&self, notes: &mut Vec<String>) {
-        for shard in self.report.shards.iter().filter(|shard| self.cut.shards.contains(&shard.shard)) {
+        for shard in self
+            .report
+            .shards
+            .iter()
+            .filter(|shard| self.cut.shards.contains(&shard.shard))
+        {
             if let Some(fault) = &shard.fault {
                 notes.push(format!(
                     "shard {} ended early ({fault}): only what it had reported by then is included",
@@ -226,20 +295,34 @@ impl<'a> Cutter<'a> {
             return None;
         }
         let seconds = self.cut.from_s..self.cut.to_s;
-        let rows: Vec<&IntervalRow> =
-            self.report.intervals.iter().filter(|row| seconds.contains(&row.start_s)).collect();
+        let rows: Vec<&IntervalRow> = self
+            .report
+            .intervals
+            .iter()
+            .filter(|row| seconds.contains(&row.start_s))
+            .collect();
         let mut counts = SecondCounts::default();
         for row in &rows {
             counts.merge(&row.counts);
         }
-        let SecondCounts { attempts, items, aborted, .. } = counts;
-        let cpu_us: u64 = rows.iter().fold(0, |all, row| all.saturating_add(row.cpu_us));
+        let SecondCounts {
+            attempts,
+            items,
+            aborted,
+            ..
+        } = counts;
+        let cpu_us: u64 = rows
+            .iter()
+            .fold(0, |all, row| all.saturating_add(row.cpu_us));
         Some(Counted {
             counts,
             attempts_per_s: per(attempts.saturating_sub(aborted) as f64, duration_s),
             items_per_s: per(items.saturating_sub(aborted) as f64, duration_s),
             most_in_flight: rows.iter().map(|row| row.in_flight).max().unwrap_or(0),
-            max_sched_lag_us: rows.iter().map(|row| row.max_sched_lag_us).fold(0.0, f64::max),
+            max_sched_lag_us: rows
+                .iter()
+                .map(|row| row.max_sched_lag_us)
+                .fold(0.0, f64::max),
             cpu_us_per_attempt: (attempts > 0).then(|| cpu_us as f64 / attempts as f64),
             binding: mean_binding(&rows),
         })
@@ -247,13 +330,25 @@ impl<'a> Cutter<'a> {
 }
 
 fn per(count: f64, duration_s: f64) -> f64 {
-    if duration_s > 0.0 { count / duration_s } else { 0.0 }
+    if duration_s > 0.0 {
+        count / duration_s
+    } else {
+        0.0
+    }
 }
 
 /// The mean over the seconds in which something is known.
 fn mean_binding(rows: &[&IntervalRow]) -> BindingReport {
     let mut sum = BindingReport::default();
-    for BindingReport { rate, concurrency, pause, target, storage, idle } in rows.iter().map(|row| row.binding) {
+    for BindingReport {
+        rate,
+        concurrency,
+        pause,
+        target,
+        storage,
+        idle,
+    } in rows.iter().map(|row| row.binding)
+    {
         sum.rate += rate;
         sum.concurrency += concurrency;
         sum.pause += pause;
@@ -261,7 +356,14 @@ fn mean_binding(rows: &[&IntervalRow]) -> BindingReport {
         sum.storage += storage;
         sum.idle += idle;
     }
-    let BindingReport { rate, concurrency, pause, target, storage, idle } = sum;
+    let BindingReport {
+        rate,
+        concurrency,
+        pause,
+        target,
+        storage,
+        idle,
+    } = sum;
     let all = rate + concurrency + pause + target + storage + idle;
     BindingReport {
         rate: per(rate, all),

@@ -1,7 +1,8 @@
 //! Lines of `latency.hlog`, parsed: shard, series, second, and the number of values in each cell.
 //!
-//! The bytes are foreign: a log may be cut short, damaged, or of another program. Whatever a line says, reading it neither
-//! panics nor takes more memory than a histogram of the run's own bounds has cells.
+//! The bytes are foreign: a log may be cut short, damaged, or of another program. Whatever a line
+//! says, reading it neither panics nor takes more memory than a histogram of the run's own bounds
+//! has cells.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -9,7 +10,9 @@ use flate2::{Decompress, FlushDecompress, Status};
 
 use crawlmark_harness::shard::INTERVAL;
 use crawlmark_harness::stats::{Bounds, Cells, Series};
-use crawlmark_harness::wire::v2::{DEFLATED_COOKIE, DEFLATED_HEADER, HEADER, LONGEST_NUMBER, read_cells, word};
+use crawlmark_harness::wire::v2::{
+    DEFLATED_COOKIE, DEFLATED_HEADER, HEADER, LONGEST_NUMBER, read_cells, word,
+};
 
 /// Suffix of the name of a series of ages.
 pub const CENSORED: &str = "_censored";
@@ -34,7 +37,8 @@ pub struct Entry {
     pub kind: Kind,
     /// When its interval began, s after the common start.
     pub second: u64,
-    /// The cells that are not empty, by their number in the histogram, and how many values each holds.
+    /// The cells that are not empty, by their number in the histogram, and how many values each
+    /// holds.
     pub cells: Vec<(usize, u64)>,
     /// Number of values.
     pub count: u64,
@@ -72,17 +76,27 @@ impl LineReader {
     pub fn new(bounds: Bounds) -> Self {
         // A byte more than the longest histogram takes, so that one that is longer can be told.
         let plain = Vec::with_capacity(HEADER + bounds.cells() * LONGEST_NUMBER + 1);
-        Self { bounds, inflate: Decompress::new(true), packed: Vec::new(), plain }
+        Self {
+            bounds,
+            inflate: Decompress::new(true),
+            packed: Vec::new(),
+            plain,
+        }
     }
 
-    /// The most bytes that a line of such a run may have: all cells in their longest form, in base64, and what is before it.
+    /// The most bytes that a line of such a run may have: all cells in their longest form, in
+    /// base64, and what is before it.
     #[must_use]
     pub fn longest_line(&self) -> usize {
         const BEFORE: usize = 256;
-        BEFORE + (self.plain.capacity() + self.plain.capacity() / 100 + DEFLATED_HEADER + BEFORE).div_ceil(3) * 4
+        BEFORE
+            + (self.plain.capacity() + self.plain.capacity() / 100 + DEFLATED_HEADER + BEFORE)
+                .div_ceil(3)
+                * 4
     }
 
-    /// Parse `line`, given without its end. Return none for a comment, a legend, or a series that this version does not know.
+    /// Parse `line`, given without its end. Return none for a comment, a legend, or a series that
+    /// this version does not know.
     ///
     /// # Errors
     /// When it is no line of this run's log.
@@ -90,7 +104,10 @@ impl LineReader {
         if line.is_empty() || line.starts_with(['#', '"']) {
             return Ok(None);
         }
-        let (tag, rest) = line.strip_prefix("Tag=").and_then(|rest| rest.split_once(',')).ok_or(LineFault::Form)?;
+        let (tag, rest) = line
+            .strip_prefix("Tag=")
+            .and_then(|rest| rest.split_once(','))
+            .ok_or(LineFault::Form)?;
         let mut fields = rest.splitn(4, ',');
         let mut field = || fields.next().ok_or(LineFault::Form);
         let (start, length, _max, histogram) = (field()?, field()?, field()?, field()?);
@@ -98,19 +115,35 @@ impl LineReader {
         if whole(length)? != INTERVAL.as_secs() {
             return Err(LineFault::Second);
         }
-        let Some((shard, series, kind)) = read_tag(tag)? else { return Ok(None) };
+        let Some((shard, series, kind)) = read_tag(tag)? else {
+            return Ok(None);
+        };
         self.unpack(histogram).map_err(LineFault::Histogram)?;
         let Cells(cells) = read_cells(&self.plain, self.bounds).map_err(LineFault::Histogram)?;
-        let count = cells.iter().try_fold(0_u64, |all, (_, count)| all.checked_add(*count));
+        let count = cells
+            .iter()
+            .try_fold(0_u64, |all, (_, count)| all.checked_add(*count));
         let count = count.ok_or(LineFault::Histogram("its counts are too large"))?;
-        Ok(Some(Entry { shard, series, kind, second, cells, count }))
+        Ok(Some(Entry {
+            shard,
+            series,
+            kind,
+            second,
+            cells,
+            count,
+        }))
     }
 
     /// Puts the histogram's plain form into `self.plain`.
     fn unpack(&mut self, text: &str) -> Result<(), &'static str> {
         self.packed.clear();
-        STANDARD.decode_vec(text, &mut self.packed).map_err(|_| "it is not base64")?;
-        let (header, deflated) = self.packed.split_at_checked(DEFLATED_HEADER).ok_or("it is cut short")?;
+        STANDARD
+            .decode_vec(text, &mut self.packed)
+            .map_err(|_| "it is not base64")?;
+        let (header, deflated) = self
+            .packed
+            .split_at_checked(DEFLATED_HEADER)
+            .ok_or("it is cut short")?;
         let length = usize::try_from(word(header, 4)).unwrap_or(usize::MAX);
         if word(header, 0) != DEFLATED_COOKIE {
             return Err("it is not in V2-deflate encoding");
@@ -119,9 +152,14 @@ impl LineReader {
         self.plain.clear();
         self.inflate.reset(true);
         // Fills what room there is, which is bounded, and no more.
-        match self.inflate.decompress_vec(deflated, &mut self.plain, FlushDecompress::Finish) {
+        match self
+            .inflate
+            .decompress_vec(deflated, &mut self.plain, FlushDecompress::Finish)
+        {
             Ok(Status::StreamEnd) => Ok(()),
-            Ok(Status::Ok | Status::BufError) => Err("it is cut short, or larger than this run's are"),
+            Ok(Status::Ok | Status::BufError) => {
+                Err("it is cut short, or larger than this run's are")
+            }
             Err(_) => Err("it does not inflate"),
         }
     }
@@ -140,10 +178,17 @@ fn whole(text: &str) -> Result<u64, LineFault> {
 /// `shard-0.service` or `shard-0.service_censored`; none of a series that is not known.
 fn read_tag(tag: &str) -> Result<Option<(u32, Series, Kind)>, LineFault> {
     let unknown = || LineFault::Tag(tag.chars().take(40).collect());
-    let (shard, name) = tag.strip_prefix("shard-").and_then(|rest| rest.split_once('.')).ok_or_else(unknown)?;
+    let (shard, name) = tag
+        .strip_prefix("shard-")
+        .and_then(|rest| rest.split_once('.'))
+        .ok_or_else(unknown)?;
     let shard = shard.parse().map_err(|_| unknown())?;
-    let (name, kind) = name.strip_suffix(CENSORED).map_or((name, Kind::Times), |name| (name, Kind::Ages));
-    let series = Series::PER_INTERVAL.into_iter().find(|series| series.name() == name);
+    let (name, kind) = name
+        .strip_suffix(CENSORED)
+        .map_or((name, Kind::Times), |name| (name, Kind::Ages));
+    let series = Series::PER_INTERVAL
+        .into_iter()
+        .find(|series| series.name() == name);
     Ok(series.map(|series| (shard, series, kind)))
 }
 
@@ -164,14 +209,22 @@ mod tests {
 
     fn line(histogram: &Histogram<u64>) -> String {
         let mut v2 = Vec::new();
-        V2DeflateSerializer::new().serialize(histogram, &mut v2).unwrap();
-        format!("Tag=shard-3.service,7.000,1.000,5.5,{}", STANDARD.encode(v2))
+        V2DeflateSerializer::new()
+            .serialize(histogram, &mut v2)
+            .unwrap();
+        format!(
+            "Tag=shard-3.service,7.000,1.000,5.5,{}",
+            STANDARD.encode(v2)
+        )
     }
 
     /// The histogram that an entry is of.
     fn histogram(entry: &Entry) -> Histogram<u64> {
         let mut histogram = bounds().histogram();
-        let values: Vec<u64> = histogram.iter_all().map(|cell| cell.value_iterated_to()).collect();
+        let values: Vec<u64> = histogram
+            .iter_all()
+            .map(|cell| cell.value_iterated_to())
+            .collect();
         for (cell, count) in &entry.cells {
             histogram.record_n(values[*cell], *count).unwrap();
         }
@@ -185,11 +238,20 @@ mod tests {
         let line = line(&recorded);
         let read = |line: &str| LineReader::new(bounds()).read(line);
         let entry = read(&line).unwrap().unwrap();
-        assert_eq!((entry.shard, entry.series, entry.kind), (3, Series::ServiceOk, Kind::Times));
+        assert_eq!(
+            (entry.shard, entry.series, entry.kind),
+            (3, Series::ServiceOk, Kind::Times)
+        );
         assert_eq!((entry.second, entry.count, entry.cells.len()), (7, 3, 1));
-        let ages = read(&line.replace("service", "response_censored")).unwrap().unwrap();
+        let ages = read(&line.replace("service", "response_censored"))
+            .unwrap()
+            .unwrap();
         assert_eq!((ages.series, ages.kind), (Series::ResponseOk, Kind::Ages));
-        for passed_over in ["", "#[StartTime: 1]", "\"StartTimestamp\",\"Interval_Length\""] {
+        for passed_over in [
+            "",
+            "#[StartTime: 1]",
+            "\"StartTimestamp\",\"Interval_Length\"",
+        ] {
             assert_eq!(read(passed_over), Ok(None));
         }
         assert_eq!(read(&line.replace("service", "from_the_future")), Ok(None));
@@ -200,7 +262,12 @@ mod tests {
         let mut recorded = bounds().histogram();
         recorded.record_n(1_000, 3).unwrap();
         let line = line(&recorded);
-        let fault = |line: &str| LineReader::new(bounds()).read(line).unwrap_err().to_string();
+        let fault = |line: &str| {
+            LineReader::new(bounds())
+                .read(line)
+                .unwrap_err()
+                .to_string()
+        };
         for (line, says) in [
             ("hello".to_owned(), "not of the form"),
             (line.replace("Tag=shard-3.service,", ""), "not of the form"),
@@ -216,21 +283,36 @@ mod tests {
         }
         let other = Bounds::for_timeout(Duration::from_secs(2));
         let foreign = LineReader::new(other).read(&line).unwrap_err();
-        assert!(foreign.to_string().contains("bounds are not those"), "{foreign}");
+        assert!(
+            foreign.to_string().contains("bounds are not those"),
+            "{foreign}"
+        );
     }
 
     #[test]
     fn what_inflates_beyond_a_histogram_is_refused_without_the_memory_for_it() {
         let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::best());
-        std::io::copy(&mut std::io::Read::take(std::io::repeat(0), 1 << 28), &mut encoder).unwrap();
+        std::io::copy(
+            &mut std::io::Read::take(std::io::repeat(0), 1 << 28),
+            &mut encoder,
+        )
+        .unwrap();
         let bomb = encoder.finish().unwrap();
         let mut packed = DEFLATED_COOKIE.to_be_bytes().to_vec();
         packed.extend(u32::try_from(bomb.len()).unwrap().to_be_bytes());
         packed.extend(bomb);
         let mut reader = LineReader::new(bounds());
         let room = reader.plain.capacity();
-        let fault = reader.read(&format!("Tag=shard-0.service,0,1,1,{}", STANDARD.encode(packed))).unwrap_err();
-        assert_eq!(fault, LineFault::Histogram("it is cut short, or larger than this run's are"));
+        let fault = reader
+            .read(&format!(
+                "Tag=shard-0.service,0,1,1,{}",
+                STANDARD.encode(packed)
+            ))
+            .unwrap_err();
+        assert_eq!(
+            fault,
+            LineFault::Histogram("it is cut short, or larger than this run's are")
+        );
         assert_eq!(reader.plain.capacity(), room);
     }
 

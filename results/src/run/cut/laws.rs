@@ -1,5 +1,5 @@
-//! Laws that hold for any line whatever: a log is foreign by the time it is read. Fuzzing calls it, and so does a test, so
-//! that it cannot rot.
+//! Laws that hold for any line whatever: a log is foreign by the time it is read. Fuzzing calls it,
+//! and so does a test, so that it cannot rot.
 //!
 //! Must not depend on how a line is read: checks nothing but the result of reading.
 
@@ -17,8 +17,8 @@ use crawlmark_harness::stats::Bounds;
 /// First bytes of a deflated histogram.
 const COOKIE: [u8; 4] = [0x1c, 0x84, 0x93, 0x14];
 
-/// Checks all laws on any bytes: as the lines of a log, and as what a line's histogram inflates to, where a checksum would
-/// else hide what is behind it.
+/// Checks all laws on any bytes: as the lines of a log, and as what a line's histogram inflates to,
+/// where a checksum would else hide what is behind it.
 ///
 /// # Panics
 ///
@@ -40,17 +40,40 @@ fn around(plain: &[u8]) -> String {
     let deflated = encoder.finish().unwrap_or_default();
     let length = u32::try_from(deflated.len()).unwrap_or(u32::MAX);
     let packed = [&COOKIE[..], &length.to_be_bytes(), &deflated].concat();
-    format!("Tag=shard-0.service,0.000,1.000,1.0,{}", STANDARD.encode(packed))
+    format!(
+        "Tag=shard-0.service,0.000,1.000,1.0,{}",
+        STANDARD.encode(packed)
+    )
 }
 
 fn check_line(reader: &mut LineReader, line: &str, bounds: Bounds) {
     let first = reader.read(line);
-    assert_eq!(reader.read(line), first, "the second reading of {line} differs");
+    assert_eq!(
+        reader.read(line),
+        first,
+        "the second reading of {line} differs"
+    );
     if let Ok(Some(entry)) = first {
         let cells = bounds.histogram().distinct_values();
-        assert!(entry.cells.iter().all(|(cell, count)| *cell < cells && *count > 0), "an impossible cell in {line}");
-        assert!(entry.cells.is_sorted_by(|a, b| a.0 < b.0), "a cell comes twice in {line}");
-        assert_eq!(entry.cells.iter().map(|(_, count)| *count).sum::<u64>(), entry.count, "{line}");
-        assert!(line.len() <= reader.longest_line(), "{line} is longer than a line may be");
+        assert!(
+            entry
+                .cells
+                .iter()
+                .all(|(cell, count)| *cell < cells && *count > 0),
+            "an impossible cell in {line}"
+        );
+        assert!(
+            entry.cells.is_sorted_by(|a, b| a.0 < b.0),
+            "a cell comes twice in {line}"
+        );
+        assert_eq!(
+            entry.cells.iter().map(|(_, count)| *count).sum::<u64>(),
+            entry.count,
+            "{line}"
+        );
+        assert!(
+            line.len() <= reader.longest_line(),
+            "{line} is longer than a line may be"
+        );
     }
 }

@@ -2,25 +2,29 @@
 //!
 //! # How
 //!
-//! 1. What cannot be steady is left out first: the warm-up, and at the end every second that was not over, or was not
-//!    crawled in by all shards to its end.
-//! 2. The settling at the start is found by MSER: of a series of `n` values, leave out the first `d` that minimise
-//!    `S(d) / (n - d)^2`, where `S(d)` is the sum of the squared deviations of the rest from its own mean. That is the
-//!    squared standard error of the rest's mean (but for a constant): leaving out what differs makes it smaller, leaving
-//!    out what does not makes it larger. White, "An effective truncation heuristic for bias reduction in simulation
-//!    output", Simulation 69 (1997). From a minute on the values are means of five seconds each, MSER-5: White, Cobb and
-//!    Spratt, "A comparison of five steady-state truncation heuristics for simulation", WSC 2000, and Franklin and White,
-//!    "Stationarity, autocorrelation and bias-reduction with MSER", WSC 2008; shorter runs are looked at by the second.
-//!    Of the series looked at, the one that settles last decides.
-//! 3. A series that still settles when half of it has gone by has not settled: the `d` found is then the last one allowed.
-//!    That is the rule of the same authors.
-//! 4. MSER looks for a start only. What is left must also stay as it is: wherever it is divided in two, with 15 % of it on
-//!    either side at least, the means of the two parts may differ by 5 %, or by five standard errors. The division at
-//!    which they differ most is the likeliest point of a lasting change: Quandt, "Tests of the hypothesis that a linear
-//!    regression system obeys two separate regimes", JASA 55 (1960); the 15 % are those of Andrews, "Tests for parameter
+//! 1. What cannot be steady is left out first: the warm-up, and at the end every second that was
+//!    not over, or was not crawled in by all shards to its end.
+//! 2. The settling at the start is found by MSER: of a series of `n` values, leave out the first
+//!    `d` that minimise `S(d) / (n - d)^2`, where `S(d)` is the sum of the squared deviations of
+//!    the rest from its own mean. That is the squared standard error of the rest's mean (but for a
+//!    constant): leaving out what differs makes it smaller, leaving out what does not makes it
+//!    larger. White, "An effective truncation heuristic for bias reduction in simulation output",
+//!    Simulation 69 (1997). From a minute on the values are means of five seconds each, MSER-5:
+//!    White, Cobb and Spratt, "A comparison of five steady-state truncation heuristics for
+//!    simulation", WSC 2000, and Franklin and White, "Stationarity, autocorrelation and
+//!    bias-reduction with MSER", WSC 2008; shorter runs are looked at by the second. Of the series
+//!    looked at, the one that settles last decides.
+//! 3. A series that still settles when half of it has gone by has not settled: the `d` found is
+//!    then the last one allowed. That is the rule of the same authors.
+//! 4. MSER looks for a start only. What is left must also stay as it is: wherever it is divided in
+//!    two, with 15 % of it on either side at least, the means of the two parts may differ by 5 %,
+//!    or by five standard errors. The division at which they differ most is the likeliest point of
+//!    a lasting change: Quandt, "Tests of the hypothesis that a linear regression system obeys two
+//!    separate regimes", JASA 55 (1960); the 15 % are those of Andrews, "Tests for parameter
 //!    instability and structural change with unknown change point", Econometrica 61 (1993).
 //!
-//! The items of a second are the first series, the median time of its good answers the second, where it is known.
+//! The items of a second are the first series, the median time of its good answers the second,
+//! where it is known.
 
 use std::fmt;
 
@@ -29,7 +33,8 @@ use serde::{Deserialize, Serialize};
 use crate::run::report::{Report, ShardReport};
 use crawlmark_harness::units::{RateShape, grouped, micros};
 
-/// The shortest stretch that is judged, s. Its half, ten values, is the least that a start is found in.
+/// The shortest stretch that is judged, s. Its half, ten values, is the least that a start is found
+/// in.
 pub const SHORTEST_S: u64 = 20;
 
 /// From so many seconds on, a value is the mean of five of them.
@@ -39,8 +44,9 @@ const BATCH_S: usize = 5;
 /// Parts that differ by no more than this part of the whole's mean are alike to any reader.
 const ALIKE: f64 = 0.05;
 
-/// Parts that differ by no more than so many standard errors may differ by chance, also where they were divided because they
-/// differ most there, and where a second goes a little with the one before.
+/// Parts that differ by no more than so many standard errors may differ by chance, also where they
+/// were divided because they differ most there, and where a second goes a little with the one
+/// before.
 const LIKELY: f64 = 5.0;
 
 /// Least size of either side of a division, as a part of the whole, and in values.
@@ -54,7 +60,8 @@ pub struct SteadyState {
     pub from_s: u64,
     /// The second after its last one.
     pub to_s: u64,
-    /// Seconds that a value of the series is the mean of: 5 (MSER-5), or 1 in a run of less than a minute.
+    /// Seconds that a value of the series is the mean of: 5 (MSER-5), or 1 in a run of less than a
+    /// minute.
     pub batch_s: u64,
     /// Series that were examined, with the part of its start that MSER left out of each.
     pub series: Vec<SettledSeries>,
@@ -118,7 +125,9 @@ pub enum NotSteady {
         to: String,
     },
     /// Nothing came of it.
-    #[error("no item ended in any of the whole seconds of the run, so there is nothing to measure; make a longer run")]
+    #[error(
+        "no item ended in any of the whole seconds of the run, so there is nothing to measure; make a longer run"
+    )]
     Nothing,
 }
 
@@ -143,27 +152,46 @@ enum Ending {
 /// When it is too short to have one that can be told, or has none.
 pub fn find(report: &Report) -> Result<SteadyState, NotSteady> {
     let plan = &report.plan.run;
-    if let Some(shaped) = plan.shaped_rate().filter(|shaped| shaped.shape != RateShape::Constant) {
+    if let Some(shaped) = plan
+        .shaped_rate()
+        .filter(|shaped| shaped.shape != RateShape::Constant)
+    {
         return Err(NotSteady::Planned(shaped.to_string()));
     }
     let start = plan.warmup.as_nanos().div_ceil(1_000_000_000);
     let start = u64::try_from(start).unwrap_or(u64::MAX);
-    let rows_end = report.intervals.last().map_or(0, |row| row.start_s.saturating_add(1));
+    let rows_end = report
+        .intervals
+        .last()
+        .map_or(0, |row| row.start_s.saturating_add(1));
     let (end, ending) = ends(report, rows_end);
     let whole_s = end.saturating_sub(start);
     if whole_s < SHORTEST_S {
         return Err(NotSteady::Short { whole_s });
     }
     let courses = courses(report, start, end);
-    let batch = if usize::try_from(whole_s).unwrap_or(usize::MAX) < BATCHED_FROM_S { 1 } else { BATCH_S };
+    let batch = if usize::try_from(whole_s).unwrap_or(usize::MAX) < BATCHED_FROM_S {
+        1
+    } else {
+        BATCH_S
+    };
     let mut series = Vec::new();
     for course in &courses {
         let left_out = settle(&course.values, batch).ok_or_else(|| course.settling())?;
-        series.push(SettledSeries { name: course.name.to_owned(), left_out_s: left_out as u64 });
+        series.push(SettledSeries {
+            name: course.name.to_owned(),
+            left_out_s: left_out as u64,
+        });
     }
-    let left_out_s = series.iter().map(|settled| settled.left_out_s).max().ok_or(NotSteady::Nothing)?;
+    let left_out_s = series
+        .iter()
+        .map(|settled| settled.left_out_s)
+        .max()
+        .ok_or(NotSteady::Nothing)?;
     for course in &courses {
-        let left_out = usize::try_from(left_out_s).unwrap_or(usize::MAX).min(course.values.len());
+        let left_out = usize::try_from(left_out_s)
+            .unwrap_or(usize::MAX)
+            .min(course.values.len());
         if let Some(change) = lasting_change(&course.values[left_out..], batch) {
             return Err(course.drifting(start + left_out_s, &change));
         }
@@ -177,44 +205,91 @@ pub fn find(report: &Report) -> Result<SteadyState, NotSteady> {
         end_left_out_s: rows_end - end,
         sentence: String::new(),
     };
-    Ok(SteadyState { sentence: sentence(&steady, start, ending), ..steady })
+    Ok(SteadyState {
+        sentence: sentence(&steady, start, ending),
+        ..steady
+    })
 }
 
 /// The end of the last second that all shards crawled in to its end, and why it is there.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "seconds of a run are positive and few")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "seconds of a run are positive and few"
+)]
 fn ends(report: &Report, rows_end: u64) -> (u64, Ending) {
-    let planned = report.plan.run.duration.map(|duration| (duration.as_secs(), Ending::Planned));
-    // A shard that had more to do when the time was over crawled to the end, whenever its last answer came.
-    let to_the_end = |shard: &&ShardReport| shard.ledger.has_more() && shard.fault.is_none() && !report.interrupted;
+    let planned = report
+        .plan
+        .run
+        .duration
+        .map(|duration| (duration.as_secs(), Ending::Planned));
+    // A shard that had more to do when the time was over crawled to the end, whenever its last
+    // answer came.
+    let to_the_end = |shard: &&ShardReport| {
+        shard.ledger.has_more() && shard.fault.is_none() && !report.interrupted
+    };
     let done = report.shards.iter().filter(|shard| !to_the_end(shard));
-    let done = done.map(|shard| (shard.totals.duration_s as u64, Ending::ShardDone(shard.shard)));
-    let ends = planned.into_iter().chain(done).filter(|(end, _)| *end < rows_end);
-    ends.min_by_key(|(end, _)| *end).unwrap_or((rows_end, Ending::Whole))
+    let done = done.map(|shard| {
+        (
+            shard.totals.duration_s as u64,
+            Ending::ShardDone(shard.shard),
+        )
+    });
+    let ends = planned
+        .into_iter()
+        .chain(done)
+        .filter(|(end, _)| *end < rows_end);
+    ends.min_by_key(|(end, _)| *end)
+        .unwrap_or((rows_end, Ending::Whole))
 }
 
 fn courses(report: &Report, start: u64, end: u64) -> Vec<SecondSeries> {
-    let seconds = usize::try_from(end - start).unwrap_or(0).min(report.intervals.len());
-    let (mut items, mut service, mut response) = (vec![0.0; seconds], vec![None; seconds], vec![None; seconds]);
-    for row in report.intervals.iter().filter(|row| (start..end).contains(&row.start_s)) {
-        let Some(at) = usize::try_from(row.start_s - start).ok().filter(|at| *at < seconds) else { continue };
-        (items[at], service[at], response[at]) =
-            (row.items.saturating_sub(row.aborted) as f64, row.p50_us, row.response_p50_us);
+    let seconds = usize::try_from(end - start)
+        .unwrap_or(0)
+        .min(report.intervals.len());
+    let (mut items, mut service, mut response) =
+        (vec![0.0; seconds], vec![None; seconds], vec![None; seconds]);
+    for row in report
+        .intervals
+        .iter()
+        .filter(|row| (start..end).contains(&row.start_s))
+    {
+        let Some(at) = usize::try_from(row.start_s - start)
+            .ok()
+            .filter(|at| *at < seconds)
+        else {
+            continue;
+        };
+        (items[at], service[at], response[at]) = (
+            row.items.saturating_sub(row.aborted) as f64,
+            row.p50_us,
+            row.response_p50_us,
+        );
     }
     if items.iter().all(|items| *items == 0.0) {
         return Vec::new();
     }
-    let mut courses = vec![SecondSeries { name: "items_per_s", words: "items per second", values: items }];
+    let mut courses = vec![SecondSeries {
+        name: "items_per_s",
+        words: "items per second",
+        values: items,
+    }];
     // Where a second has too few answers for a median, there is no series of them.
     let known = |values: Vec<Option<f64>>| values.into_iter().collect::<Option<Vec<f64>>>();
     let median = match known(response) {
         Some(values) => Some(("response_p50", "the median response time", values)),
         None => known(service).map(|values| ("service_p50", "the median service time", values)),
     };
-    courses.extend(median.map(|(name, words, values)| SecondSeries { name, words, values }));
+    courses.extend(median.map(|(name, words, values)| SecondSeries {
+        name,
+        words,
+        values,
+    }));
     courses
 }
 
-/// Return the number of first values that MSER leaves out, in whole batches; none when it would leave out half of them.
+/// Return the number of first values that MSER leaves out, in whole batches; none when it would
+/// leave out half of them.
 fn settle(values: &[f64], batch: usize) -> Option<usize> {
     let batches: Vec<f64> = values.chunks_exact(batch).map(mean).collect();
     let last_allowed = batches.len() / 2;
@@ -267,7 +342,8 @@ struct LastingChange {
     after: f64,
 }
 
-/// The division at which the parts differ by most standard errors, if that is more than chance and readers allow.
+/// The division at which the parts differ by most standard errors, if that is more than chance and
+/// readers allow.
 fn lasting_change(values: &[f64], batch: usize) -> Option<LastingChange> {
     let batches: Vec<f64> = values.chunks_exact(batch).map(mean).collect();
     let (n, whole) = (batches.len(), mean(&batches));
@@ -278,18 +354,34 @@ fn lasting_change(values: &[f64], batch: usize) -> Option<LastingChange> {
         let (before, after) = (mean(first), mean(second));
         let apart = (before - after).abs();
         let squares = squares(first, before) + squares(second, after);
-        let error =
-            (squares / (n as f64 - 2.0).max(1.0) * (1.0 / first.len() as f64 + 1.0 / second.len() as f64)).sqrt();
-        let errors = if error > 0.0 { apart / error } else { f64::INFINITY };
+        let error = (squares / (n as f64 - 2.0).max(1.0)
+            * (1.0 / first.len() as f64 + 1.0 / second.len() as f64))
+            .sqrt();
+        let errors = if error > 0.0 {
+            apart / error
+        } else {
+            f64::INFINITY
+        };
         let differ = apart > ALIKE * whole.abs() && errors > LIKELY;
         if differ && most.as_ref().is_none_or(|(most, _)| errors > *most) {
-            most = Some((errors, LastingChange { at: at * batch, before, after }));
+            most = Some((
+                errors,
+                LastingChange {
+                    at: at * batch,
+                    before,
+                    after,
+                },
+            ));
         }
     }
     most.map(|(_, change)| change)
 }
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a part of a length")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a part of a length"
+)]
 fn least_side(n: usize) -> usize {
     ((n as f64 * SIDE).ceil() as usize).max(LEAST_SIDE)
 }
@@ -302,7 +394,11 @@ fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len().max(1) as f64
 }
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "rates are positive and far below 2^63")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "rates are positive and far below 2^63"
+)]
 fn rounded(value: f64) -> u64 {
     value.round() as u64
 }
@@ -315,15 +411,28 @@ impl fmt::Display for SteadyState {
 
 /// `steady from 7 s to 58 s: MSER-5 on items per second left out the first 7 s; the last second was not whole`.
 fn sentence(steady: &SteadyState, start: u64, ending: Ending) -> String {
-    let method = if steady.batch_s == 1 { "MSER".to_owned() } else { format!("MSER-{}", steady.batch_s) };
+    let method = if steady.batch_s == 1 {
+        "MSER".to_owned()
+    } else {
+        format!("MSER-{}", steady.batch_s)
+    };
     let words = |name: &str| match name {
         "items_per_s" => "items per second",
         "service_p50" => "the median service time",
         _ => "the median response time",
     };
-    let most = steady.series.iter().map(|settled| settled.left_out_s).max().unwrap_or(0);
+    let most = steady
+        .series
+        .iter()
+        .map(|settled| settled.left_out_s)
+        .max()
+        .unwrap_or(0);
     let found = if most == 0 {
-        let looked: Vec<&str> = steady.series.iter().map(|settled| words(&settled.name)).collect();
+        let looked: Vec<&str> = steady
+            .series
+            .iter()
+            .map(|settled| words(&settled.name))
+            .collect();
         format!("{method} on {} left out nothing", looked.join(" and on "))
     } else {
         let decided: Vec<&str> = steady
@@ -332,9 +441,16 @@ fn sentence(steady: &SteadyState, start: u64, ending: Ending) -> String {
             .filter(|settled| settled.left_out_s == most)
             .map(|settled| words(&settled.name))
             .collect();
-        format!("{method} on {} left out the first {most} s", decided.join(" and on "))
+        format!(
+            "{method} on {} left out the first {most} s",
+            decided.join(" and on ")
+        )
     };
-    let after = if start > 0 { format!(" after the warm-up of {start} s") } else { String::new() };
+    let after = if start > 0 {
+        format!(" after the warm-up of {start} s")
+    } else {
+        String::new()
+    };
     let last = match steady.end_left_out_s {
         1 => "the last second".to_owned(),
         seconds => format!("the last {seconds} s"),
@@ -347,7 +463,10 @@ fn sentence(steady: &SteadyState, start: u64, ending: Ending) -> String {
         }
         Ending::ShardDone(shard) => format!("; {last}, from when shard {shard} was done, left out"),
     };
-    format!("steady from {} s to {} s: {found}{after}{end}", steady.from_s, steady.to_s)
+    format!(
+        "steady from {} s to {} s: {found}{after}{end}",
+        steady.from_s, steady.to_s
+    )
 }
 
 #[cfg(test)]

@@ -12,16 +12,26 @@ use crawlmark_harness::stats::SecondCounts;
 /// A part of a run as a document.
 #[must_use]
 pub fn doc(cut: &CutReport) -> Doc {
-    let name = if cut.source.name.is_empty() { "crawl" } else { &cut.source.name };
+    let name = if cut.source.name.is_empty() {
+        "crawl"
+    } else {
+        &cut.source.name
+    };
     Doc::new(format!("{name}, {}", range(&cut.part)))
         .facts(rows(cut))
         .in_files()
-        .text(format!("A part of the run of {}, crawlmark {}", cut.source.started_at, cut.crawlmark_version))
+        .text(format!(
+            "A part of the run of {}, crawlmark {}",
+            cut.source.started_at, cut.crawlmark_version
+        ))
 }
 
 fn rows(cut: &CutReport) -> Vec<(&'static str, String)> {
     let mut rows = vec![
-        ("cut of", format!("{}, {}", cut.source.target, cut.source.started_at)),
+        (
+            "cut of",
+            format!("{}, {}", cut.source.target, cut.source.started_at),
+        ),
         ("part", part(cut)),
         ("responses", responses(cut)),
     ];
@@ -44,7 +54,10 @@ fn rows(cut: &CutReport) -> Vec<(&'static str, String)> {
         ("service_throttled", "- throttled"),
         ("service_error", "- failed"),
     ] {
-        let latency = cut.latency.get(series).filter(|latency| latency.count + latency.censored > 0);
+        let latency = cut
+            .latency
+            .get(series)
+            .filter(|latency| latency.count + latency.censored > 0);
         rows.extend(latency.map(|latency| (name, spectrum(latency))));
     }
     if let Some(counted) = &cut.counted {
@@ -52,20 +65,40 @@ fn rows(cut: &CutReport) -> Vec<(&'static str, String)> {
         rows.push(("limited by", limited_by(&counted.binding, LimitWords::ANY)));
         rows.push(("client", client(counted)));
     }
-    rows.push(("validity", format!("of the whole run: {}", cut.source.verdict.name())));
+    rows.push((
+        "validity",
+        format!("of the whole run: {}", cut.source.verdict.name()),
+    ));
     if !cut.notes.is_empty() {
-        rows.push(("note", cut.notes.iter().map(|note| format!("- {note}")).collect::<Vec<_>>().join("\n")));
+        rows.push((
+            "note",
+            cut.notes
+                .iter()
+                .map(|note| format!("- {note}"))
+                .collect::<Vec<_>>()
+                .join("\n"),
+        ));
     }
     rows
 }
 
 /// Return the seconds and the shards of the cut.
 fn part(cut: &CutReport) -> String {
-    let CutSeconds { run_s, run_duration_s, chosen, steady, .. } = &cut.part;
+    let CutSeconds {
+        run_s,
+        run_duration_s,
+        chosen,
+        steady,
+        ..
+    } = &cut.part;
     let mut part = match (&**chosen, steady) {
         (_, Some(steady)) => steady.sentence.clone(),
         ("whole", _) => format!("the whole run after its warm-up: {}", range(&cut.part)),
-        _ => format!("{} of {}", range(&cut.part), run_duration_s.map_or_else(|| format!("{run_s} s"), seconds)),
+        _ => format!(
+            "{} of {}",
+            range(&cut.part),
+            run_duration_s.map_or_else(|| format!("{run_s} s"), seconds)
+        ),
     };
     let shards = cut.shards.len();
     if shards < cut.source.shards as usize {
@@ -82,8 +115,15 @@ fn part(cut: &CutReport) -> String {
 
 /// From the first second to the last, of which the run may not have the whole.
 fn range(part: &CutSeconds) -> String {
-    let CutSeconds { from_s, to_s, run_duration_s, .. } = *part;
-    let end = run_duration_s.filter(|end| *end < to_s as f64).map_or_else(|| format!("{to_s} s"), seconds);
+    let CutSeconds {
+        from_s,
+        to_s,
+        run_duration_s,
+        ..
+    } = *part;
+    let end = run_duration_s
+        .filter(|end| *end < to_s as f64)
+        .map_or_else(|| format!("{to_s} s"), seconds);
     format!("{from_s} s to {end}")
 }
 
@@ -100,9 +140,21 @@ fn ranges(numbers: &[u32]) -> String {
 }
 
 fn responses(cut: &CutReport) -> String {
-    let shown = [("ok", "good"), ("throttled", "throttled"), ("error", "failed")].map(|(key, word)| {
-        let Answered { count, per_s } = cut.answers.get(key).copied().unwrap_or(Answered { count: 0, per_s: 0.0 });
-        let rate = if count > 0 { format!(" ({}/s)", decimal(per_s)) } else { String::new() };
+    let shown = [
+        ("ok", "good"),
+        ("throttled", "throttled"),
+        ("error", "failed"),
+    ]
+    .map(|(key, word)| {
+        let Answered { count, per_s } = cut.answers.get(key).copied().unwrap_or(Answered {
+            count: 0,
+            per_s: 0.0,
+        });
+        let rate = if count > 0 {
+            format!(" ({}/s)", decimal(per_s))
+        } else {
+            String::new()
+        };
         format!("{} {word}{rate}", grouped(count))
     });
     format!("of requests due in this part: {}", shown.join(", "))
@@ -124,7 +176,17 @@ fn spectrum(latency: &Latency) -> String {
 }
 
 fn items(counted: &Counted) -> Option<(&'static str, String)> {
-    let &SecondCounts { items, ok, not_found, failed, retries, throttled, soft_blocked, aborted, .. } = &counted.counts;
+    let &SecondCounts {
+        items,
+        ok,
+        not_found,
+        failed,
+        retries,
+        throttled,
+        soft_blocked,
+        aborted,
+        ..
+    } = &counted.counts;
     let parts: Vec<String> = [
         (ok, "ok"),
         (not_found, "not found"),
@@ -138,11 +200,22 @@ fn items(counted: &Counted) -> Option<(&'static str, String)> {
     .filter(|(n, _)| *n > 0)
     .map(|(n, what)| format!("{} {what}", grouped(*n)))
     .collect();
-    (items > 0).then(|| ("items", format!("{} ended in this part: {}", grouped(items), parts.join(", "))))
+    (items > 0).then(|| {
+        (
+            "items",
+            format!(
+                "{} ended in this part: {}",
+                grouped(items),
+                parts.join(", ")
+            ),
+        )
+    })
 }
 
 fn client(counted: &Counted) -> String {
-    let cpu = counted.cpu_us_per_attempt.map_or_else(String::new, |us| format!("{} of CPU per request, ", micros(us)));
+    let cpu = counted.cpu_us_per_attempt.map_or_else(String::new, |us| {
+        format!("{} of CPU per request, ", micros(us))
+    });
     format!(
         "{cpu}send delay up to {}, up to {} in flight at the end of a second; {} received",
         micros(counted.max_sched_lag_us),

@@ -67,7 +67,14 @@ impl Window {
 
 impl Op {
     /// All of them, the longer of two that begin alike first.
-    pub const ALL: [Self; 6] = [Self::AtMost, Self::AtLeast, Self::Equal, Self::Unequal, Self::Less, Self::More];
+    pub const ALL: [Self; 6] = [
+        Self::AtMost,
+        Self::AtLeast,
+        Self::Equal,
+        Self::Unequal,
+        Self::Less,
+        Self::More,
+    ];
 
     /// As it is written.
     #[must_use]
@@ -87,7 +94,10 @@ impl Op {
         matches!(self, Self::Less | Self::AtMost)
     }
 
-    #[expect(clippy::float_cmp, reason = "`==` is what was asked for; counts and flags are whole")]
+    #[expect(
+        clippy::float_cmp,
+        reason = "`==` is what was asked for; counts and flags are whole"
+    )]
     fn holds(self, value: f64, limit: f64) -> bool {
         match self {
             Self::Less => value < limit,
@@ -105,7 +115,12 @@ impl Condition {
     #[must_use]
     pub fn p99_at_most(series: Series, most: Duration) -> Self {
         let metric = Metric::Time(series, Stat::Percentile(Quantile::P99));
-        Self { metric, window: None, op: Op::AtMost, limit: duration_ns(most) as f64 / 1e3 }
+        Self {
+            metric,
+            window: None,
+            op: Op::AtMost,
+            limit: duration_ns(most) as f64 / 1e3,
+        }
     }
 
     /// Evaluate it: true if it holds; none when what was measured does not say.
@@ -114,7 +129,8 @@ impl Condition {
         let (op, limit) = (self.op, self.limit);
         match *seen {
             Measured::Exactly(value) => Some(op.holds(value, limit)),
-            // The true value is this or any greater one: sure only of what all of them have in common.
+            // The true value is this or any greater one: sure only of what all of them have in
+            // common.
             Measured::AtLeast(value) | Measured::Without(value, _) => match op {
                 Op::Less | Op::AtMost => (!op.holds(value, limit)).then_some(false),
                 Op::More | Op::AtLeast => op.holds(value, limit).then_some(true),
@@ -125,7 +141,8 @@ impl Condition {
         }
     }
 
-    /// True if a share breaks it however good the rest were, had there been as many as it takes to judge one.
+    /// True if a share breaks it however good the rest were, had there been as many as it takes to
+    /// judge one.
     pub(super) fn is_broken_by_few(&self, share: &Share) -> bool {
         let rest = SAMPLES_LIVE.saturating_sub(share.whole);
         let good = match self.op {
@@ -133,11 +150,18 @@ impl Condition {
             Op::More | Op::AtLeast => rest,
             Op::Equal | Op::Unequal => return false,
         };
-        let best = Share { part: share.part + good, whole: share.whole + rest, ..*share };
-        best.value().is_some_and(|best| !self.op.holds(best, self.limit)) && share.whole > 0
+        let best = Share {
+            part: share.part + good,
+            whole: share.whole + rest,
+            ..*share
+        };
+        best.value()
+            .is_some_and(|best| !self.op.holds(best, self.limit))
+            && share.whole > 0
     }
 
-    /// True if a second that was cut short would be judged wrongly: a number per second, and a number that is not to be small.
+    /// True if a second that was cut short would be judged wrongly: a number per second, and a
+    /// number that is not to be small.
     #[must_use]
     pub const fn needs_whole_seconds(&self) -> bool {
         match self.metric.unit() {
@@ -147,7 +171,8 @@ impl Condition {
         }
     }
 
-    /// Return the distance of `value` from the limit, as a part of the limit: negative beyond it. None where nearer is no better.
+    /// Return the distance of `value` from the limit, as a part of the limit: negative beyond it.
+    /// None where nearer is no better.
     #[must_use]
     pub fn margin(&self, value: f64) -> Option<f64> {
         let sign = match self.op {
@@ -158,7 +183,8 @@ impl Condition {
         (self.limit > 0.0).then(|| sign * (self.limit - value) / self.limit)
     }
 
-    /// True if `value` is nearer to breaking it than `other`, or breaks it more. For `==` and `!=`, whether it breaks it.
+    /// True if `value` is nearer to breaking it than `other`, or breaks it more. For `==` and `!=`,
+    /// whether it breaks it.
     #[must_use]
     pub fn is_worse(&self, value: f64, other: f64) -> bool {
         match self.op {
@@ -171,7 +197,12 @@ impl Condition {
 
 impl fmt::Display for Condition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { metric, window, op, limit } = *self;
+        let Self {
+            metric,
+            window,
+            op,
+            limit,
+        } = *self;
         write!(f, "{metric}")?;
         if let Some(window) = window {
             write!(f, "[{}s]", window.seconds())?;
@@ -193,7 +224,9 @@ fn time(us: f64) -> String {
         let same = format!("{number}e{digits}").parse() == Ok(us);
         (number >= 1.0 && same).then(|| format!("{number}{unit}"))
     };
-    written(6, "s").or_else(|| written(3, "ms")).unwrap_or_else(|| format!("{us}us"))
+    written(6, "s")
+        .or_else(|| written(3, "ms"))
+        .unwrap_or_else(|| format!("{us}us"))
 }
 
 /// A share in percent, if it is written as it is in that.
@@ -201,7 +234,11 @@ fn share(part: f64) -> String {
     // Without the digits that are an artefact of the product.
     let percent = (part * 1e12).round() / 1e10;
     let is_same = format!("{percent}e-2").parse() == Ok(part);
-    if is_same { format!("{percent}%") } else { part.to_string() }
+    if is_same {
+        format!("{percent}%")
+    } else {
+        part.to_string()
+    }
 }
 
 #[cfg(test)]
@@ -223,7 +260,11 @@ mod tests {
             ("service_p99 == 5us", None, None, Some(false)),
             ("service_p99 != 5us", None, None, Some(true)),
         ] {
-            assert_eq!([4.0, 5.0, 6.0].map(|value| judged(text, value)), [below, on, above], "{text}");
+            assert_eq!(
+                [4.0, 5.0, 6.0].map(|value| judged(text, value)),
+                [below, on, above],
+                "{text}"
+            );
         }
     }
 
@@ -238,9 +279,16 @@ mod tests {
             ("errors == 5", false, true, false),
             ("errors != 5", true, false, true),
         ] {
-            assert_eq!([4.0, 5.0, 6.0].map(|value| judged(text, value)), [below, on, above].map(Some), "{text}");
+            assert_eq!(
+                [4.0, 5.0, 6.0].map(|value| judged(text, value)),
+                [below, on, above].map(Some),
+                "{text}"
+            );
         }
-        assert_eq!(condition("errors < 5").judge(&Measured::Unknown(String::new())), None);
+        assert_eq!(
+            condition("errors < 5").judge(&Measured::Unknown(String::new())),
+            None
+        );
     }
 
     #[test]
@@ -253,8 +301,16 @@ mod tests {
 
     #[test]
     fn the_worst_is_the_one_that_breaks_first() {
-        assert!(condition("errors < 5").is_worse(3.0, 2.0) && !condition("errors < 5").is_worse(2.0, 3.0));
-        assert!(condition("rate > 5").is_worse(2.0, 3.0) && !condition("rate > 5").is_worse(3.0, 2.0));
-        assert!(condition("errors == 5").is_worse(4.0, 5.0) && !condition("errors == 5").is_worse(5.0, 5.0));
+        assert!(
+            condition("errors < 5").is_worse(3.0, 2.0)
+                && !condition("errors < 5").is_worse(2.0, 3.0)
+        );
+        assert!(
+            condition("rate > 5").is_worse(2.0, 3.0) && !condition("rate > 5").is_worse(3.0, 2.0)
+        );
+        assert!(
+            condition("errors == 5").is_worse(4.0, 5.0)
+                && !condition("errors == 5").is_worse(5.0, 5.0)
+        );
     }
 }

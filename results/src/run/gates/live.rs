@@ -1,10 +1,12 @@
-//! Watches the seconds of a run for the conditions that need them, says when one that may stop the run is broken, and
-//! closes the report.
+//! Watches the seconds of a run for the conditions that need them, says when one that may stop the
+//! run is broken, and closes the report.
 //!
-//! Fed by the supervisor's observer, second by second: nothing of it runs in a shard. Counts and rates are of what ended in a second, times
-//! of what was scheduled in it, so the times of a second are known once every request that was scheduled in it has gone and ended. Until
-//! then what is known already may stop the run: its counts, and that what has not ended is at least as old as it is. A verdict waits for
-//! the second to be complete. As in the report, no count holds what was scheduled in the warm-up, whenever it ended.
+//! Fed by the supervisor's observer, second by second: nothing of it runs in a shard. Counts and
+//! rates are of what ended in a second, times of what was scheduled in it, so the times of a second
+//! are known once every request that was scheduled in it has gone and ended. Until then what is
+//! known already may stop the run: its counts, and that what has not ended is at least as old as it
+//! is. A verdict waits for the second to be complete. As in the report, no count holds what was
+//! scheduled in the warm-up, whenever it ended.
 
 mod watched;
 
@@ -29,7 +31,8 @@ pub struct LiveThresholds {
     warmup_s: f64,
     /// The first second that is not, in part, warm-up.
     first: u64,
-    /// The first second in which nothing is started any more, and only answers come; none when that is not planned.
+    /// The first second in which nothing is started any more, and only answers come; none when that
+    /// is not planned.
     end: Option<u64>,
     /// The second to look at next.
     next: u64,
@@ -43,7 +46,8 @@ pub struct LiveThresholds {
     waited: Series,
     /// Index of the objective that wants the run to stop.
     stop: Option<usize>,
-    /// Windows of that one that were judged before their seconds were complete; the last one broke it.
+    /// Windows of that one that were judged before their seconds were complete; the last one broke
+    /// it.
     foreseen: Vec<Finding>,
     /// The one that stopped it, once it is over.
     over: Option<usize>,
@@ -51,7 +55,8 @@ pub struct LiveThresholds {
     grace: Duration,
 }
 
-/// Objectives to judge. Some need a second that is whole, which it is known to be when the next one is there.
+/// Objectives to judge. Some need a second that is whole, which it is known to be when the next one
+/// is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Look {
     WholeSeconds,
@@ -64,7 +69,9 @@ impl LiveThresholds {
     pub fn new(objectives: &[Objective], plan: &RunPlan) -> Self {
         let bounds = Bounds::for_timeout(plan.timeout);
         let first = plan.warmup.div_duration_f64(INTERVAL).ceil();
-        let sums = objectives.iter().any(|objective| objective.is_live() && objective.condition.window.is_none());
+        let sums = objectives
+            .iter()
+            .any(|objective| objective.is_live() && objective.condition.window.is_none());
         Self {
             bounds,
             watched: objectives.iter().copied().map(Watched::new).collect(),
@@ -85,14 +92,25 @@ impl LiveThresholds {
 
     /// Hears a second that is complete.
     pub fn hear(&mut self, interval: &Interval) {
-        let live = || self.watched.iter().map(|watched| watched.objective).filter(Objective::is_live);
+        let live = || {
+            self.watched
+                .iter()
+                .map(|watched| watched.objective)
+                .filter(Objective::is_live)
+        };
         if live().next().is_none() || interval.index < self.next {
             return;
         }
-        let wanted: Vec<Series> = live().filter_map(|objective| objective.condition.metric.series()).collect();
+        let wanted: Vec<Series> = live()
+            .filter_map(|objective| objective.condition.metric.series())
+            .collect();
         let merged = &interval.merged;
-        let timings = merged.timings().filter(|(series, _)| wanted.contains(series));
-        let timings = timings.map(|(series, timing)| (series, timing.clone())).collect();
+        let timings = merged
+            .timings()
+            .filter(|(series, _)| wanted.contains(series));
+        let timings = timings
+            .map(|(series, timing)| (series, timing.clone()))
+            .collect();
         let counters = merged.counters.clone().without(&interval.warmup);
         let kept = ShardStats::from_parts(self.bounds, counters, timings);
         self.waiting.insert(interval.index, kept);
@@ -104,9 +122,13 @@ impl LiveThresholds {
         }
     }
 
-    /// Hears the seconds that are over and not complete, the oldest first. They may break a condition that stops the run, and keep none.
+    /// Hears the seconds that are over and not complete, the oldest first. They may break a
+    /// condition that stops the run, and keep none.
     pub fn hear_open(&mut self, seconds: &[OpenInterval]) {
-        let open: BTreeMap<u64, &ShardStats> = seconds.iter().map(|second| (second.index, &second.least)).collect();
+        let open: BTreeMap<u64, &ShardStats> = seconds
+            .iter()
+            .map(|second| (second.index, &second.least))
+            .collect();
         for i in 0..self.watched.len() {
             let objective = self.watched[i].objective;
             if self.stop.is_none() && objective.breach == Breach::Stops && objective.is_live() {
@@ -116,23 +138,34 @@ impl LiveThresholds {
         }
     }
 
-    /// The windows up to the first that breaks the objective with these seconds, which are not complete; none when none does.
+    /// The windows up to the first that breaks the objective with these seconds, which are not
+    /// complete; none when none does.
     fn foresee(&self, objective: &Objective, open: &BTreeMap<u64, &ShardStats>) -> Vec<Finding> {
         let condition = objective.condition;
-        if condition.metric.series().is_some_and(|series| series != self.waited) {
+        if condition
+            .metric
+            .series()
+            .is_some_and(|series| series != self.waited)
+        {
             return Vec::new();
         }
         let known = |index: u64| match self.next.checked_sub(index + 1) {
             Some(back) => self.history.iter().rev().nth(usize::try_from(back).ok()?),
-            None => self.waiting.get(&index).or_else(|| open.get(&index).copied()),
+            None => self
+                .waiting
+                .get(&index)
+                .or_else(|| open.get(&index).copied()),
         };
         let (metric, window) = (condition.metric, condition.window);
         let is_of_whole = condition.needs_whole_seconds();
         // After the end only answers come, and fewer of them are no slower target.
         let end = self.end.filter(|_| is_of_whole).unwrap_or(u64::MAX);
         // The last second that is complete is whole, for it is followed by another one.
-        let judged = self.next.saturating_sub(u64::from(is_of_whole && window.is_some()));
-        let (mut findings, mut so_far) = (Vec::new(), self.so_far.clone().filter(|_| window.is_none()));
+        let judged = self
+            .next
+            .saturating_sub(u64::from(is_of_whole && window.is_some()));
+        let (mut findings, mut so_far) =
+            (Vec::new(), self.so_far.clone().filter(|_| window.is_none()));
         for last in judged.max(self.first)..end {
             let Some(newest) = known(last) else { break };
             let measured = if let Some(so_far) = &mut so_far {
@@ -140,13 +173,26 @@ impl LiveThresholds {
                 least_of_stats(metric, so_far, (last + 1) as f64 - self.warmup_s)
             } else {
                 let seconds = window.map_or(1, Window::seconds);
-                let Some(from) = (last + 1).checked_sub(seconds).filter(|from| *from >= self.first) else { continue };
+                let Some(from) = (last + 1)
+                    .checked_sub(seconds)
+                    .filter(|from| *from >= self.first)
+                else {
+                    continue;
+                };
                 let parts: Vec<&ShardStats> = (from..=last).filter_map(known).collect();
                 let merged = merged(self.bounds, metric, parts.into_iter());
-                even_of_few(condition, &merged, least_of_stats(metric, &merged, seconds as f64))
+                even_of_few(
+                    condition,
+                    &merged,
+                    least_of_stats(metric, &merged, seconds as f64),
+                )
             };
             let breaks = condition.judge(&measured) == Some(false);
-            findings.push(Finding { measured, until_s: last + 1, samples: 0 });
+            findings.push(Finding {
+                measured,
+                until_s: last + 1,
+                samples: 0,
+            });
             if breaks {
                 return findings;
             }
@@ -168,13 +214,19 @@ impl LiveThresholds {
         let duration_s = report.totals.duration_s;
         self.hear_the_rest(duration_s, stopped_by.is_some());
         report.stopped_by = stopped_by.map(|i| self.watched[i].objective.condition.to_string());
-        let ended = Duration::try_from_secs_f64(duration_s).unwrap_or_default().as_secs();
+        let ended = Duration::try_from_secs_f64(duration_s)
+            .unwrap_or_default()
+            .as_secs();
         let end_s = self.end.map_or(ended, |end| end.min(ended));
-        report.gates = self.watched.into_iter().map(|watched| watched.close(report, end_s)).collect();
+        report.gates = self
+            .watched
+            .into_iter()
+            .map(|watched| watched.close(report, end_s))
+            .collect();
     }
 
-    /// Looks at what is still waiting, and at the last second if it was whole. The condition that stopped the run, if one did,
-    /// stays as it was then.
+    /// Looks at what is still waiting, and at the last second if it was whole. The condition that
+    /// stopped the run, if one did, stays as it was then.
     fn hear_the_rest(&mut self, duration_s: f64, stopped: bool) {
         // The run is over: it cannot be stopped any more, only judged.
         let stopped_by = self.stop;
@@ -184,7 +236,10 @@ impl LiveThresholds {
                 self.watched[i].note(finding);
             }
             // The last answer came no later than the grace after the stop.
-            let end = Duration::try_from_secs_f64(duration_s).unwrap_or_default().saturating_sub(self.grace).as_secs();
+            let end = Duration::try_from_secs_f64(duration_s)
+                .unwrap_or_default()
+                .saturating_sub(self.grace)
+                .as_secs();
             self.end = Some(self.end.map_or(end, |planned| planned.min(end)));
         }
         for (index, second) in std::mem::take(&mut self.waiting) {
@@ -214,7 +269,10 @@ impl LiveThresholds {
                 watched.count(&second);
             }
             self.history.push_back(second);
-            let longest = self.watched.iter().filter_map(|watched| watched.objective.condition.window);
+            let longest = self
+                .watched
+                .iter()
+                .filter_map(|watched| watched.objective.condition.window);
             let longest = longest.map(Window::len).max().unwrap_or(0);
             if self.history.len() > longest {
                 self.history.pop_front();
@@ -230,7 +288,11 @@ impl LiveThresholds {
     fn look(&mut self, look: Look) {
         for i in 0..self.watched.len() {
             let objective = self.watched[i].objective;
-            let wanted = if objective.condition.needs_whole_seconds() { Look::WholeSeconds } else { Look::Others };
+            let wanted = if objective.condition.needs_whole_seconds() {
+                Look::WholeSeconds
+            } else {
+                Look::Others
+            };
             if !objective.is_live() || self.over == Some(i) || look != wanted {
                 continue;
             }
@@ -238,8 +300,14 @@ impl LiveThresholds {
             if look == Look::WholeSeconds && self.end.is_some_and(|end| self.next > end) {
                 continue;
             }
-            let Some((measured, samples)) = self.measure(&objective) else { continue };
-            let finding = Finding { measured, until_s: self.next, samples };
+            let Some((measured, samples)) = self.measure(&objective) else {
+                continue;
+            };
+            let finding = Finding {
+                measured,
+                until_s: self.next,
+                samples,
+            };
             if self.watched[i].note(finding) && objective.breach == Breach::Stops {
                 self.stop = self.stop.or(Some(i));
             }
@@ -252,26 +320,43 @@ impl LiveThresholds {
         let metric = condition.metric;
         let Some(window) = objective.condition.window else {
             let so_far = self.so_far.as_ref().filter(|_| self.next > self.first)?;
-            return Some((of_stats(metric, so_far, self.next as f64 - self.warmup_s), 0));
+            return Some((
+                of_stats(metric, so_far, self.next as f64 - self.warmup_s),
+                0,
+            ));
         };
         let before = self.history.len().checked_sub(window.len())?;
         let merged = merged(self.bounds, metric, self.history.range(before..));
-        let measured = even_of_few(condition, &merged, of_stats(metric, &merged, window.seconds() as f64));
+        let measured = even_of_few(
+            condition,
+            &merged,
+            of_stats(metric, &merged, window.seconds() as f64),
+        );
         Some((measured, samples_of(metric, &merged).unwrap_or(0)))
     }
 }
 
-/// Share of a window with too few samples, where they break the condition whatever the missing ones had been.
+/// Share of a window with too few samples, where they break the condition whatever the missing ones
+/// had been.
 fn even_of_few(condition: Condition, window: &ShardStats, measured: Measured) -> Measured {
-    let share = Share::of_stats(condition.metric, window).filter(|_| matches!(measured, Measured::Unknown(_)));
+    let share = Share::of_stats(condition.metric, window)
+        .filter(|_| matches!(measured, Measured::Unknown(_)));
     let share = share.filter(|share| condition.is_broken_by_few(share));
-    share.and_then(Share::value).map_or(measured, Measured::Exactly)
+    share
+        .and_then(Share::value)
+        .map_or(measured, Measured::Exactly)
 }
 
 /// Merge from some seconds as much as a metric needs.
-fn merged<'a>(bounds: Bounds, metric: Metric, seconds: impl Iterator<Item = &'a ShardStats> + Clone) -> ShardStats {
+fn merged<'a>(
+    bounds: Bounds,
+    metric: Metric,
+    seconds: impl Iterator<Item = &'a ShardStats> + Clone,
+) -> ShardStats {
     let mut counters = Counters::default();
-    seconds.clone().for_each(|second| counters.merge(&second.counters));
+    seconds
+        .clone()
+        .for_each(|second| counters.merge(&second.counters));
     let timing = metric.series().and_then(|series| {
         let timings = seconds.filter_map(|second| second.timing(series));
         let sum = |mut all: Timing, one: Timing| {

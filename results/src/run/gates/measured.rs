@@ -1,7 +1,7 @@
 //! Measured value of a metric for a run, or for a part of it.
 //!
-//! A whole run is measured by its report alone, so that a saved one can be judged as well; some seconds by their merged
-//! statistics. A figure with too few samples is unknown, with the reason.
+//! A whole run is measured by its report alone, so that a saved one can be judged as well; some
+//! seconds by their merged statistics. A figure with too few samples is unknown, with the reason.
 
 use super::{Condition, Metric, Quantile, Quantity, Stat};
 use crate::run::report::{Latency, Report, Verdict};
@@ -9,7 +9,8 @@ use crawlmark_harness::plan::OnThrottle;
 use crawlmark_harness::stats::{Counters, ItemCounts, Percentile, Series, ShardStats, Timing};
 use crawlmark_harness::units::grouped;
 
-/// Samples that must lie beyond a percentile before it is judged: ten times as many as before it is printed.
+/// Samples that must lie beyond a percentile before it is judged: ten times as many as before it is
+/// printed.
 pub const SAMPLES_BEYOND: u64 = 100;
 
 /// Samples that a part of a run must have before its means and shares are judged.
@@ -22,7 +23,8 @@ pub enum Measured {
     Exactly(f64),
     /// Lower bound: too many attempts were cut off to know more.
     AtLeast(f64),
-    /// Lower bound, and the number of requests that have no time: they were due, found the queue full and were never sent.
+    /// Lower bound, and the number of requests that have no time: they were due, found the queue
+    /// full and were never sent.
     Without(f64, u64),
     /// Nothing, and why.
     Unknown(String),
@@ -63,9 +65,15 @@ impl Measured {
 pub fn of_report(metric: Metric, report: &Report) -> Measured {
     let quantity = match metric {
         Metric::Time(series, stat) => {
-            let untimed = if series == Series::ResponseOk { report.found_queue_full() } else { 0 };
+            let untimed = if series == Series::ResponseOk {
+                report.found_queue_full()
+            } else {
+                0
+            };
             let of_latency = |latency| of_latency(latency, stat, untimed);
-            return report.latency(series).map_or_else(|| nothing_of(series), of_latency);
+            return report
+                .latency(series)
+                .map_or_else(|| nothing_of(series), of_latency);
         }
         Metric::Of(quantity) => quantity,
     };
@@ -73,9 +81,10 @@ pub fn of_report(metric: Metric, report: &Report) -> Measured {
     match quantity {
         Quantity::Rate => rate_of(totals.items_per_s, totals.duration_s),
         Quantity::AttemptsRate => rate_of(totals.attempts_per_s, totals.duration_s),
-        Quantity::BudgetUtilisation => {
-            Measured::of(report.budget.as_ref().map(|budget| budget.utilisation), "the run has no budget")
-        }
+        Quantity::BudgetUtilisation => Measured::of(
+            report.budget.as_ref().map(|budget| budget.utilisation),
+            "the run has no budget",
+        ),
         Quantity::CpuUsPerAttempt => cpu_us_per_attempt(report),
         Quantity::Valid => Measured::Exactly(f64::from(report.validity.verdict == Verdict::Valid)),
         Quantity::Unfinished => Measured::Exactly(report.ledger.unfinished as f64),
@@ -87,7 +96,9 @@ pub fn of_report(metric: Metric, report: &Report) -> Measured {
         Quantity::ErrorRate if report.plan.run.throttling.on_throttle != OnThrottle::Count => {
             let counted = report.measured();
             match measure(&counted, quantity, Basis::Run) {
-                Measured::Exactly(of_requests) => Measured::Exactly(of_requests.max(missed_share(&counted.items))),
+                Measured::Exactly(of_requests) => {
+                    Measured::Exactly(of_requests.max(missed_share(&counted.items)))
+                }
                 unknown => unknown,
             }
         }
@@ -95,48 +106,69 @@ pub fn of_report(metric: Metric, report: &Report) -> Measured {
     }
 }
 
-/// Items without an answer as a part of all that were tried: failed, abandoned, cut off, or waiting for a retry at the end. Retries hide them
-/// among the requests.
+/// Items without an answer as a part of all that were tried: failed, abandoned, cut off, or waiting
+/// for a retry at the end. Retries hide them among the requests.
 fn missed_share(items: &ItemCounts) -> f64 {
     let missed = items.failed + items.gave_up + items.aborted + items.unfinished;
     missed as f64 / items.begun().max(1) as f64
 }
 
-/// Measure the metric of `condition` from the report of a run. With too few samples, return a lower bound if it breaks the condition: enough
-/// samples exceed the limit that fast ones could not make up for them.
+/// Measure the metric of `condition` from the report of a run. With too few samples, return a lower
+/// bound if it breaks the condition: enough samples exceed the limit that fast ones could not make
+/// up for them.
 #[must_use]
 pub fn of_condition(condition: &Condition, report: &Report) -> Measured {
     let seen = of_report(condition.metric, report);
-    let (Metric::Time(series, Stat::Percentile(_)), Measured::Unknown(_)) = (condition.metric, &seen) else {
+    let (Metric::Time(series, Stat::Percentile(_)), Measured::Unknown(_)) =
+        (condition.metric, &seen)
+    else {
         return seen;
     };
-    let least = report.latency(series).and_then(exceeded_by_enough).map(Measured::AtLeast);
-    least.filter(|least| condition.judge(least) == Some(false)).unwrap_or(seen)
+    let least = report
+        .latency(series)
+        .and_then(exceeded_by_enough)
+        .map(Measured::AtLeast);
+    least
+        .filter(|least| condition.judge(least) == Some(false))
+        .unwrap_or(seen)
 }
 
-/// Say why a percentile is a lower bound by [`of_condition`]; none if the report has enough samples to know it.
+/// Say why a percentile is a lower bound by [`of_condition`]; none if the report has enough samples
+/// to know it.
 pub(super) fn reason_of_bound(condition: &Condition, report: &Report) -> Option<String> {
-    let Metric::Time(series, Stat::Percentile(quantile)) = condition.metric else { return None };
+    let Metric::Time(series, Stat::Percentile(quantile)) = condition.metric else {
+        return None;
+    };
     let latency = report.latency(series)?;
-    let (have, need) = (latency.count + latency.censored, quantile.samples_for(SAMPLES_BEYOND));
+    let (have, need) = (
+        latency.count + latency.censored,
+        quantile.samples_for(SAMPLES_BEYOND),
+    );
     let reason = || {
         let (have, need) = (grouped(have), grouped(need));
-        format!("lower bound: {SAMPLES_BEYOND} of {have} samples took longer; it takes {need} to evaluate a {quantile}")
+        format!(
+            "lower bound: {SAMPLES_BEYOND} of {have} samples took longer; it takes {need} to evaluate a {quantile}"
+        )
     };
     (have < need).then(reason)
 }
 
-/// Return the greatest value that [`SAMPLES_BEYOND`] samples exceed, µs: a lower bound of the percentile.
+/// Return the greatest value that [`SAMPLES_BEYOND`] samples exceed, µs: a lower bound of the
+/// percentile.
 fn exceeded_by_enough(latency: &Latency) -> Option<f64> {
     let all = latency.count + latency.censored;
     let rank = all.checked_sub(SAMPLES_BEYOND).filter(|rank| *rank > 0)?;
-    match latency.distribution()?.percentile((rank as f64 - 0.5) / all as f64) {
+    match latency
+        .distribution()?
+        .percentile((rank as f64 - 0.5) / all as f64)
+    {
         Percentile::Exact(ns) | Percentile::AtLeast(ns) => Some(ns as f64 / 1e3),
         Percentile::TooFew => None,
     }
 }
 
-/// Measure `metric` from the merged statistics of some seconds of a run. A figure that only the end of a run shows is unknown.
+/// Measure `metric` from the merged statistics of some seconds of a run. A figure that only the end
+/// of a run shows is unknown.
 #[must_use]
 pub fn of_stats(metric: Metric, stats: &ShardStats, seconds: f64) -> Measured {
     let per_second = |n: u64| rate_of(n as f64 / seconds, seconds);
@@ -148,18 +180,33 @@ pub fn of_stats(metric: Metric, stats: &ShardStats, seconds: f64) -> Measured {
     }
 }
 
-/// The least that some seconds, merged, say about `metric` when they are over and requests that were due in them have not ended; such
-/// requests are in the distribution at an age that they have at least. Other metrics than times are what they are.
+/// The least that some seconds, merged, say about `metric` when they are over and requests that
+/// were due in them have not ended; such requests are in the distribution at an age that they have
+/// at least. Other metrics than times are what they are.
 #[must_use]
 pub fn least_of_stats(metric: Metric, stats: &ShardStats, seconds: f64) -> Measured {
-    let Metric::Time(series, stat) = metric else { return of_stats(metric, stats, seconds) };
-    let Some(timing) = stats.timing(series) else { return Measured::Unknown("nothing was measured".to_owned()) };
-    let (exact, at_least) = (timing.exact(), |ns: Option<f64>| ns.map(|ns| Measured::AtLeast(ns / 1e3)));
-    if let Err(why) = enough(exact.count + exact.censored, stat.samples_of_part(), "samples") {
+    let Metric::Time(series, stat) = metric else {
+        return of_stats(metric, stats, seconds);
+    };
+    let Some(timing) = stats.timing(series) else {
+        return Measured::Unknown("nothing was measured".to_owned());
+    };
+    let (exact, at_least) = (timing.exact(), |ns: Option<f64>| {
+        ns.map(|ns| Measured::AtLeast(ns / 1e3))
+    });
+    if let Err(why) = enough(
+        exact.count + exact.censored,
+        stat.samples_of_part(),
+        "samples",
+    ) {
         return Measured::Unknown(why);
     }
     let least = match stat {
-        Stat::Percentile(quantile) => at_least(timing.least_percentile_ns(quantile.part()).map(|ns| ns as f64)),
+        Stat::Percentile(quantile) => at_least(
+            timing
+                .least_percentile_ns(quantile.part())
+                .map(|ns| ns as f64),
+        ),
         Stat::Mean => at_least(exact.least_mean_ns()),
         Stat::Max => at_least(exact.greatest_ns().map(|ns| ns as f64)),
         // What has not ended may be less.
@@ -188,10 +235,19 @@ fn rate_of(per_s: f64, seconds: f64) -> Measured {
 }
 
 fn cpu_us_per_attempt(report: &Report) -> Measured {
-    let told = || report.shards.iter().filter_map(|shard| Some((shard.totals.attempts, shard.usage.cpu_s()?)));
+    let told = || {
+        report
+            .shards
+            .iter()
+            .filter_map(|shard| Some((shard.totals.attempts, shard.usage.cpu_s()?)))
+    };
     let attempts: u64 = told().map(|(attempts, _)| attempts).sum();
     let cpu_s: f64 = told().map(|(_, cpu_s)| cpu_s).sum();
-    let why = if told().next().is_none() { "no shard reported its CPU use" } else { "nothing was attempted" };
+    let why = if told().next().is_none() {
+        "no shard reported its CPU use"
+    } else {
+        "nothing was attempted"
+    };
     Measured::of((attempts > 0).then(|| cpu_s * 1e6 / attempts as f64), why)
 }
 
@@ -199,13 +255,21 @@ fn measure(counters: &Counters, quantity: Quantity, basis: Basis) -> Measured {
     if let Some(share) = Share::of(counters, quantity) {
         return share.measure(basis);
     }
-    let named = || counters.iter().find(|(counter, _)| counter.name == quantity.name()).map(|(_, count)| count);
+    let named = || {
+        counters
+            .iter()
+            .find(|(counter, _)| counter.name == quantity.name())
+            .map(|(_, count)| count)
+    };
     let count = match quantity {
         Quantity::Items => Some(counters.items.completed()),
         Quantity::Errors => Some(counters.errors()),
         _ => named().filter(|_| basis == Basis::Run || quantity.is_live()),
     };
-    Measured::of(count.map(|count| count as f64), "known only when the run is over")
+    Measured::of(
+        count.map(|count| count as f64),
+        "known only when the run is over",
+    )
 }
 
 /// A part of a number of things.
@@ -222,15 +286,27 @@ pub(super) struct Share {
 impl Share {
     /// The share that a quantity is; none of another one.
     fn of(counters: &Counters, quantity: Quantity) -> Option<Self> {
-        let Counters { items, requests, .. } = counters;
+        let Counters {
+            items, requests, ..
+        } = counters;
         let (part, parts, whole, things) = match quantity {
-            Quantity::ThrottledRate => (requests.throttled, "throttled requests", requests.attempts, "requests"),
+            Quantity::ThrottledRate => (
+                requests.throttled,
+                "throttled requests",
+                requests.attempts,
+                "requests",
+            ),
             Quantity::ErrorRate => (counters.errors(), "errors", requests.attempts, "requests"),
             Quantity::RetryRate => (requests.retries, "retries", requests.attempts, "requests"),
             Quantity::OkRate => (items.ok, "good items", items.ended(), "items"),
             _ => return None,
         };
-        Some(Self { part, parts, whole, things })
+        Some(Self {
+            part,
+            parts,
+            whole,
+            things,
+        })
     }
 
     /// The share that `metric` is of some seconds, merged; none of another metric.
@@ -243,12 +319,20 @@ impl Share {
 
     /// Both together.
     pub(super) const fn plus(self, other: Self) -> Self {
-        Self { part: self.part + other.part, whole: self.whole + other.whole, ..self }
+        Self {
+            part: self.part + other.part,
+            whole: self.whole + other.whole,
+            ..self
+        }
     }
 
     /// Without another, which is a part of it.
     pub(super) const fn minus(self, other: Self) -> Self {
-        Self { part: self.part - other.part, whole: self.whole - other.whole, ..self }
+        Self {
+            part: self.part - other.part,
+            whole: self.whole - other.whole,
+            ..self
+        }
     }
 
     /// Part over whole, of however few; none of nothing.
@@ -257,16 +341,23 @@ impl Share {
     }
 
     fn measure(self, basis: Basis) -> Measured {
-        match enough(self.whole, if basis == Basis::Run { 1 } else { SAMPLES_LIVE }, self.things) {
+        match enough(
+            self.whole,
+            if basis == Basis::Run { 1 } else { SAMPLES_LIVE },
+            self.things,
+        ) {
             Ok(()) => Measured::of(self.value(), "nothing was counted"),
             Err(why) => Measured::Unknown(why),
         }
     }
 }
 
-/// Number of samples that some seconds, merged, have of a metric that takes some to be judged; none of a count.
+/// Number of samples that some seconds, merged, have of a metric that takes some to be judged; none
+/// of a count.
 pub(super) fn samples_of(metric: Metric, stats: &ShardStats) -> Option<u64> {
-    let Metric::Time(series, _) = metric else { return Share::of_stats(metric, stats).map(|share| share.whole) };
+    let Metric::Time(series, _) = metric else {
+        return Share::of_stats(metric, stats).map(|share| share.whole);
+    };
     let exact = stats.timing(series).map(Timing::exact);
     Some(exact.map_or(0, |exact| exact.count + exact.censored))
 }
@@ -276,7 +367,11 @@ fn enough(have: u64, need: u64, things: &str) -> Result<(), String> {
     if have >= need {
         Ok(())
     } else {
-        Err(format!("not enough data: {} {things}, {} needed", grouped(have), grouped(need)))
+        Err(format!(
+            "not enough data: {} {things}, {} needed",
+            grouped(have),
+            grouped(need)
+        ))
     }
 }
 
@@ -300,12 +395,14 @@ impl Figures {
     /// A figure that is no percentile, of a distribution with at least so many values.
     fn measure(&self, stat: Stat, least: u64) -> Measured {
         const NONE: &str = "nothing was measured";
-        let Self { count, censored, .. } = *self;
+        let Self {
+            count, censored, ..
+        } = *self;
         match stat {
             Stat::Min => Measured::of(self.min_us, NONE),
-            Stat::Max if censored > 0 => {
-                self.max_us.map_or_else(|| Measured::Unknown(NONE.to_owned()), Measured::AtLeast)
-            }
+            Stat::Max if censored > 0 => self
+                .max_us
+                .map_or_else(|| Measured::Unknown(NONE.to_owned()), Measured::AtLeast),
             Stat::Max => Measured::of(self.max_us, NONE),
             _ => match enough(count + censored, least, "samples") {
                 Ok(()) => self.mean(NONE),
@@ -314,8 +411,8 @@ impl Figures {
         }
     }
 
-    /// The mean. Those that were cut off are not in it, which does not matter while they are few, and not old enough to
-    /// make it greater. Of others only the least that it can be is known.
+    /// The mean. Those that were cut off are not in it, which does not matter while they are few,
+    /// and not old enough to make it greater. Of others only the least that it can be is known.
     fn mean(&self, none: &str) -> Measured {
         let (censored, all) = (self.censored, self.count + self.censored);
         let few = censored.saturating_mul(FEW) <= all;
@@ -324,7 +421,11 @@ impl Figures {
             (Some(mean), Some(least)) if few && least <= mean => Measured::Exactly(mean),
             (_, Some(least)) => Measured::AtLeast(least),
             // Results of earlier versions do not have it.
-            (Some(_), None) => Measured::Unknown(format!("{} of {} did not finish", grouped(censored), grouped(all))),
+            (Some(_), None) => Measured::Unknown(format!(
+                "{} of {} did not finish",
+                grouped(censored),
+                grouped(all)
+            )),
             (None, None) => Measured::Unknown(none.to_owned()),
         }
     }
@@ -339,32 +440,49 @@ impl Figures {
             Stat::Percentile(quantile) => untimed as f64 > all as f64 * (1.0 - quantile.part()),
         };
         match measured {
-            Measured::Exactly(value) | Measured::AtLeast(value) if is_bound => Measured::Without(value, untimed),
+            Measured::Exactly(value) | Measured::AtLeast(value) if is_bound => {
+                Measured::Without(value, untimed)
+            }
             measured => measured,
         }
     }
 
     /// Check that there are enough to judge a percentile by.
     fn suffice_for(&self, quantile: Quantile) -> Result<(), String> {
-        enough(self.count + self.censored, quantile.samples_for(SAMPLES_BEYOND), "samples")
+        enough(
+            self.count + self.censored,
+            quantile.samples_for(SAMPLES_BEYOND),
+            "samples",
+        )
     }
 }
 
 fn of_timing(stats: &ShardStats, series: Series, stat: Stat) -> Measured {
-    let Some(timing) = stats.timing(series) else { return Measured::Unknown("nothing was measured".to_owned()) };
+    let Some(timing) = stats.timing(series) else {
+        return Measured::Unknown("nothing was measured".to_owned());
+    };
     let (exact, us) = (timing.exact(), |ns: u64| ns as f64 / 1e3);
     // Without a queue that can be full, all that were dropped count at their age.
     let dropped = stats.counters.requests.dropped;
     let figures = Figures {
         count: exact.count,
         censored: exact.censored,
-        untimed: if series == Series::ResponseOk { dropped.saturating_sub(exact.censored) } else { 0 },
+        untimed: if series == Series::ResponseOk {
+            dropped.saturating_sub(exact.censored)
+        } else {
+            0
+        },
         min_us: (exact.count > 0).then(|| us(exact.min_ns)),
         mean_us: timing.mean_ns().map(|ns| ns / 1e3),
-        mean_at_least_us: exact.least_mean_ns().filter(|_| exact.censored > 0).map(|ns| ns / 1e3),
+        mean_at_least_us: exact
+            .least_mean_ns()
+            .filter(|_| exact.censored > 0)
+            .map(|ns| ns / 1e3),
         max_us: exact.greatest_ns().map(us),
     };
-    let Stat::Percentile(quantile) = stat else { return figures.bounded(stat, figures.measure(stat, SAMPLES_LIVE)) };
+    let Stat::Percentile(quantile) = stat else {
+        return figures.bounded(stat, figures.measure(stat, SAMPLES_LIVE));
+    };
     if let Err(why) = figures.suffice_for(quantile) {
         return Measured::Unknown(why);
     }
@@ -377,9 +495,27 @@ fn of_timing(stats: &ShardStats, series: Series, stat: Stat) -> Measured {
 }
 
 fn of_latency(latency: &Latency, stat: Stat, untimed: u64) -> Measured {
-    let Latency { count, censored, min_us, mean_us, mean_at_least_us, max_us, .. } = *latency;
-    let figures = Figures { count, censored, untimed, min_us, mean_us, mean_at_least_us, max_us };
-    let Stat::Percentile(quantile) = stat else { return figures.bounded(stat, figures.measure(stat, 1)) };
+    let Latency {
+        count,
+        censored,
+        min_us,
+        mean_us,
+        mean_at_least_us,
+        max_us,
+        ..
+    } = *latency;
+    let figures = Figures {
+        count,
+        censored,
+        untimed,
+        min_us,
+        mean_us,
+        mean_at_least_us,
+        max_us,
+    };
+    let Stat::Percentile(quantile) = stat else {
+        return figures.bounded(stat, figures.measure(stat, 1));
+    };
     if let Err(why) = figures.suffice_for(quantile) {
         return Measured::Unknown(why);
     }
@@ -440,9 +576,18 @@ mod tests {
     /// Measure one metric from a part, and from a report.
     fn both(name: &str, stats: &ShardStats) -> [Measured; 2] {
         let metric = metric(name);
-        let Metric::Time(series, stat) = metric else { panic!("{name} is no time") };
+        let Metric::Time(series, stat) = metric else {
+            panic!("{name} is no time")
+        };
         let untimed = stats.counters.requests.dropped;
-        [of_stats(metric, stats, 1.0), of_latency(&Latency::of(stats, series, Detail::Histogram), stat, untimed)]
+        [
+            of_stats(metric, stats, 1.0),
+            of_latency(
+                &Latency::of(stats, series, Detail::Histogram),
+                stat,
+                untimed,
+            ),
+        ]
     }
 
     #[test]
@@ -453,7 +598,9 @@ mod tests {
                 assert!(matches!(seen, Measured::Unknown(_)), "{name}: {seen:?}");
             }
             for seen in both(name, &times(need, 0)) {
-                let Measured::Exactly(us) = seen else { panic!("{name}: {seen:?}") };
+                let Measured::Exactly(us) = seen else {
+                    panic!("{name}: {seen:?}")
+                };
                 assert!((us - (need - 100) as f64).abs() < 10.0, "{name}: {us}");
             }
         }
@@ -462,19 +609,34 @@ mod tests {
     #[test]
     fn few_samples_bound_a_percentile_by_those_beyond_which_a_hundred_lie() {
         let bound = |count, cut_off| {
-            exceeded_by_enough(&Latency::of(&times(count, cut_off), Series::ServiceOk, Detail::Histogram))
+            exceeded_by_enough(&Latency::of(
+                &times(count, cut_off),
+                Series::ServiceOk,
+                Detail::Histogram,
+            ))
         };
         assert_eq!(bound(100, 0), None);
-        // Of 1 to 300 us, with a hundred of these beyond it; of those that were cut off at 5 us no more is known.
-        assert!(bound(300, 0).is_some_and(|us| (us - 200.0).abs() < 4.0), "{:?}", bound(300, 0));
-        assert!(bound(300, 50).is_some_and(|us| us <= 251.0 && us > 190.0), "{:?}", bound(300, 50));
+        // Of 1 to 300 us, with a hundred of these beyond it; of those that were cut off at 5 us no
+        // more is known.
+        assert!(
+            bound(300, 0).is_some_and(|us| (us - 200.0).abs() < 4.0),
+            "{:?}",
+            bound(300, 0)
+        );
+        assert!(
+            bound(300, 50).is_some_and(|us| us <= 251.0 && us > 190.0),
+            "{:?}",
+            bound(300, 50)
+        );
     }
 
     #[test]
     fn what_was_cut_off_leaves_a_percentile_a_least_value() {
         for name in ["service_p99", "service_p98"] {
             for seen in both(name, &times(10_000, 500)) {
-                let Measured::AtLeast(us) = seen else { panic!("{name}: {seen:?}") };
+                let Measured::AtLeast(us) = seen else {
+                    panic!("{name}: {seen:?}")
+                };
                 assert!((9_000.0..9_990.0).contains(&us), "{name}: {us}");
             }
         }
@@ -485,9 +647,18 @@ mod tests {
 
     #[test]
     fn a_maximum_and_a_mean_are_least_values_when_requests_were_cut_off() {
-        assert_eq!(both("service_max", &times(200, 0)), [Measured::Exactly(200.0), Measured::Exactly(200.0)]);
-        assert_eq!(both("service_max", &times(200, 1)), [Measured::AtLeast(200.0), Measured::AtLeast(200.0)]);
-        assert_eq!(both("service_mean", &times(200, 2)), [Measured::Exactly(100.5), Measured::Exactly(100.5)]);
+        assert_eq!(
+            both("service_max", &times(200, 0)),
+            [Measured::Exactly(200.0), Measured::Exactly(200.0)]
+        );
+        assert_eq!(
+            both("service_max", &times(200, 1)),
+            [Measured::AtLeast(200.0), Measured::AtLeast(200.0)]
+        );
+        assert_eq!(
+            both("service_mean", &times(200, 2)),
+            [Measured::Exactly(100.5), Measured::Exactly(100.5)]
+        );
         // 3 of 203 may have taken any time: at least (200 * 100.5 + 3 * 5) / 203.
         let least = Measured::AtLeast((200.0 * 100.5 + 3.0 * 5.0) / 203.0);
         assert_eq!(both("service_mean", &times(200, 3)), [least.clone(), least]);
@@ -495,8 +666,14 @@ mod tests {
         let slow = times_and_age(200, (2, 900_000_000));
         let least = Measured::AtLeast((200.0 * 100.5 + 2.0 * 900_000.0) / 202.0);
         assert_eq!(both("service_mean", &slow), [least.clone(), least]);
-        assert_eq!(both("service_max", &slow), [Measured::AtLeast(900_000.0), Measured::AtLeast(900_000.0)]);
-        assert_eq!(both("service_min", &times(200, 9)), [Measured::Exactly(1.0), Measured::Exactly(1.0)]);
+        assert_eq!(
+            both("service_max", &slow),
+            [Measured::AtLeast(900_000.0), Measured::AtLeast(900_000.0)]
+        );
+        assert_eq!(
+            both("service_min", &times(200, 9)),
+            [Measured::Exactly(1.0), Measured::Exactly(1.0)]
+        );
     }
 
     #[test]
@@ -506,7 +683,8 @@ mod tests {
             (1..=20_000_u64).for_each(|us| timing.record(us * 1_000));
             let mut counters = Counters::default();
             counters.requests.dropped = dropped;
-            let stats = ShardStats::from_parts(bounds(), counters, [(Series::ResponseOk, timing)].into());
+            let stats =
+                ShardStats::from_parts(bounds(), counters, [(Series::ResponseOk, timing)].into());
             let [of_seconds, of_run] = both(name, &stats);
             assert_eq!(of_seconds, of_run, "{name}");
             let condition: Condition = format!("{name} < 1s").parse().unwrap();
@@ -516,7 +694,12 @@ mod tests {
         for name in ["response_p99", "response_p(98.999)", "response_mean"] {
             assert_eq!(figure(name, 202), (false, Some(true)), "{name}");
         }
-        for name in ["response_p99", "response_p(99.001)", "response_mean", "response_max"] {
+        for name in [
+            "response_p99",
+            "response_p(99.001)",
+            "response_mean",
+            "response_max",
+        ] {
             assert_eq!(figure(name, 204), (true, None), "{name}");
         }
         assert_eq!(figure("response_p50", 204), (false, Some(true)));
@@ -536,19 +719,33 @@ mod tests {
         }
         for name in ["service_p50", "service_max", "service_mean"] {
             for seen in both(name, &times(0, 500)) {
-                let Measured::AtLeast(us) = seen else { panic!("{name}: {seen:?}") };
+                let Measured::AtLeast(us) = seen else {
+                    panic!("{name}: {seen:?}")
+                };
                 assert!((us - 5.0).abs() < 0.01, "{name}: {us}");
             }
         }
-        assert!(matches!(of_stats(metric("ok_rate"), &ShardStats::new(bounds()), 1.0), Measured::Unknown(_)));
+        assert!(matches!(
+            of_stats(metric("ok_rate"), &ShardStats::new(bounds()), 1.0),
+            Measured::Unknown(_)
+        ));
     }
 
     #[test]
     fn a_part_of_a_run_has_shares_once_there_are_enough_to_have_some_of() {
         let mut stats = ShardStats::new(bounds());
         stats.counters = Counters {
-            items: ItemCounts { ok: 70, failed: 9, ..ItemCounts::default() },
-            requests: RequestCounts { attempts: 99, throttled: 20, retries: 10, ..RequestCounts::default() },
+            items: ItemCounts {
+                ok: 70,
+                failed: 9,
+                ..ItemCounts::default()
+            },
+            requests: RequestCounts {
+                attempts: 99,
+                throttled: 20,
+                retries: 10,
+                ..RequestCounts::default()
+            },
             ..Counters::default()
         };
         let seen = |stats: &ShardStats, name| of_stats(metric(name), stats, 2.0);

@@ -1,6 +1,7 @@
 //! Metrics that can be judged: the figures of a report by name, with the unit of each.
 //!
-//! A name is that of the report's JSON where it has one. Used by the parser and by the code that measures; measures nothing itself.
+//! A name is that of the report's JSON where it has one. Used by the parser and by the code that
+//! measures; measures nothing itself.
 
 use std::fmt;
 
@@ -41,8 +42,9 @@ pub enum Quantity {
     AttemptsRate,
     /// Throttled attempts over all.
     ThrottledRate,
-    /// Attempts that were neither good, nor not found, nor throttled, over all: those that were cut off never got an answer. Of a whole
-    /// run, the share of items that failed, were abandoned or were cut off, if that is greater.
+    /// Attempts that were neither good, nor not found, nor throttled, over all: those that were cut
+    /// off never got an answer. Of a whole run, the share of items that failed, were abandoned or
+    /// were cut off, if that is greater.
     ErrorRate,
     /// Attempts beyond the first of their item over all.
     RetryRate,
@@ -182,9 +184,11 @@ impl Quantity {
     const fn unit(self) -> Unit {
         match self {
             Self::Rate | Self::AttemptsRate => Unit::PerS,
-            Self::ThrottledRate | Self::ErrorRate | Self::RetryRate | Self::OkRate | Self::BudgetUtilisation => {
-                Unit::Share
-            }
+            Self::ThrottledRate
+            | Self::ErrorRate
+            | Self::RetryRate
+            | Self::OkRate
+            | Self::BudgetUtilisation => Unit::Share,
             Self::CpuUsPerAttempt => Unit::Us,
             Self::Valid => Unit::Flag,
             _ => Unit::Count,
@@ -238,18 +242,28 @@ impl Metric {
 
     /// The metric of a name.
     pub(crate) fn named(name: &str) -> Option<Self> {
-        let quantity = Quantity::ALL.into_iter().find(|quantity| quantity.name() == name).map(Self::Of);
+        let quantity = Quantity::ALL
+            .into_iter()
+            .find(|quantity| quantity.name() == name)
+            .map(Self::Of);
         quantity.or_else(|| {
             let stat_of = |series: Series| name.strip_prefix(series.name())?.strip_prefix('_');
-            Series::ALL.into_iter().find_map(|series| Some(Self::Time(series, Stat::named(stat_of(series)?)?)))
+            Series::ALL
+                .into_iter()
+                .find_map(|series| Some(Self::Time(series, Stat::named(stat_of(series)?)?)))
         })
     }
 
     /// The names of the usual ones.
     pub(super) fn usual_names() -> impl Iterator<Item = String> {
         const STATS: [&str; 7] = ["p50", "p90", "p99", "p999", "min", "mean", "max"];
-        let times = Series::ALL.into_iter().flat_map(|series| STATS.map(|stat| format!("{}_{stat}", series.name())));
-        Quantity::ALL.into_iter().map(|quantity| quantity.name().to_owned()).chain(times)
+        let times = Series::ALL
+            .into_iter()
+            .flat_map(|series| STATS.map(|stat| format!("{}_{stat}", series.name())));
+        Quantity::ALL
+            .into_iter()
+            .map(|quantity| quantity.name().to_owned())
+            .chain(times)
     }
 }
 
@@ -271,7 +285,8 @@ impl Quantile {
 
     const WHOLE: u32 = 1_000_000;
 
-    /// `p99` or `p(99)`; `p999` or `p(99.9)`. At least two digits, no needless ones: `p100` is not the tenth percentile.
+    /// `p99` or `p(99)`; `p999` or `p(99.9)`. At least two digits, no needless ones: `p100` is not
+    /// the tenth percentile.
     pub(crate) fn named(name: &str) -> Option<Self> {
         let rest = name.strip_prefix('p')?;
         let digits = match rest.strip_prefix('(') {
@@ -280,14 +295,22 @@ impl Quantile {
             None => rest.to_owned(),
         };
         let fits = (2..=6).contains(&digits.len()) && digits.bytes().all(|b| b.is_ascii_digit());
-        let millionths = if fits { format!("{digits:0<6}").parse().ok()? } else { 0 };
+        let millionths = if fits {
+            format!("{digits:0<6}").parse().ok()?
+        } else {
+            0
+        };
         (millionths > 0).then_some(Self(millionths))
     }
 
     /// The digits after the point of a percentage as a part of 1.
     fn of_percent(percent: &str) -> Option<String> {
         let (whole, part) = percent.split_once('.').unwrap_or((percent, ""));
-        let whole: u32 = if whole.bytes().all(|b| b.is_ascii_digit()) { whole.parse().ok()? } else { return None };
+        let whole: u32 = if whole.bytes().all(|b| b.is_ascii_digit()) {
+            whole.parse().ok()?
+        } else {
+            return None;
+        };
         (whole < 100).then(|| format!("{whole:02}{part}"))
     }
 
@@ -342,24 +365,53 @@ mod tests {
             let metric = Metric::named(&name).unwrap_or_else(|| panic!("{name} is none"));
             assert_eq!(metric.to_string(), name);
         }
-        assert_eq!(Metric::named("service_throttled_p99").unwrap().series(), Some(Series::ServiceThrottled));
-        for name in ["", "p99", "service", "service_", "service_avg", "_p99", "ratee", "servicep99"] {
+        assert_eq!(
+            Metric::named("service_throttled_p99").unwrap().series(),
+            Some(Series::ServiceThrottled)
+        );
+        for name in [
+            "",
+            "p99",
+            "service",
+            "service_",
+            "service_avg",
+            "_p99",
+            "ratee",
+            "servicep99",
+        ] {
             assert_eq!(Metric::named(name), None, "{name}");
         }
     }
 
     #[test]
     fn a_quantile_is_named_as_in_a_report() {
-        let cases = [("p50", 0.5), ("p95", 0.95), ("p999", 0.999), ("p(99)", 0.99), ("p(99.9)", 0.999), ("p(5)", 0.05)];
+        let cases = [
+            ("p50", 0.5),
+            ("p95", 0.95),
+            ("p999", 0.999),
+            ("p(99)", 0.99),
+            ("p(99.9)", 0.999),
+            ("p(5)", 0.05),
+        ];
         for (name, part) in cases {
-            assert_eq!(Quantile::named(name).map(Quantile::part), Some(part), "{name}");
+            assert_eq!(
+                Quantile::named(name).map(Quantile::part),
+                Some(part),
+                "{name}"
+            );
         }
-        for (name, shown) in [("p(99.9)", "p999"), ("p(50)", "p50"), ("p(5)", "p05"), ("p(99.99)", "p9999")] {
+        for (name, shown) in [
+            ("p(99.9)", "p999"),
+            ("p(50)", "p50"),
+            ("p(5)", "p05"),
+            ("p(99.99)", "p9999"),
+        ] {
             assert_eq!(Quantile::named(name).unwrap().to_string(), shown);
         }
-        for name in
-            ["p", "p9", "p00", "p100", "p990", "p(100)", "p(0)", "p()", "p(9", "p-1", "p(-1)", "p(+1)", "p1234567"]
-        {
+        for name in [
+            "p", "p9", "p00", "p100", "p990", "p(100)", "p(0)", "p()", "p(9", "p-1", "p(-1)",
+            "p(+1)", "p1234567",
+        ] {
             assert_eq!(Quantile::named(name), None, "{name}");
         }
     }
@@ -367,6 +419,9 @@ mod tests {
     #[test]
     fn a_percentile_needs_so_many_samples() {
         let need = |name| Quantile::named(name).unwrap().samples_for(100);
-        assert_eq!(["p50", "p90", "p99", "p999", "p(99.99)"].map(need), [200, 1_000, 10_000, 100_000, 1_000_000]);
+        assert_eq!(
+            ["p50", "p90", "p99", "p999", "p(99.99)"].map(need),
+            [200, 1_000, 10_000, 100_000, 1_000_000]
+        );
     }
 }

@@ -90,7 +90,12 @@ impl FromStr for Condition {
         let window = reader.window(metric).map_err(wrong)?;
         let op = reader.op(metric.unit()).map_err(wrong)?;
         let limit = reader.limit(metric.unit()).map_err(wrong)?;
-        Ok(Self { metric, window, op, limit })
+        Ok(Self {
+            metric,
+            window,
+            op,
+            limit,
+        })
     }
 }
 
@@ -122,7 +127,9 @@ impl<'a> Reader<'a> {
 
     /// Takes what is between brackets, and these, when there is an opening one here.
     fn bracketed(&mut self, [open, close]: [char; 2]) -> Result<Option<&'a str>, Wrong> {
-        let Some(inside) = self.rest().strip_prefix(open) else { return Ok(None) };
+        let Some(inside) = self.rest().strip_prefix(open) else {
+            return Ok(None);
+        };
         let length = inside.find(close).ok_or((self.at, Fault::Open(open)))?;
         self.at += open.len_utf8() + length + close.len_utf8();
         Ok(Some(&inside[..length]))
@@ -144,23 +151,37 @@ impl<'a> Reader<'a> {
             self.bracketed(['(', ')'])?;
             self.text[start..self.at].to_owned()
         };
-        Metric::named(&name).ok_or_else(|| (start, Fault::UnknownMetric { hint: hint(&name), name }))
+        Metric::named(&name).ok_or_else(|| {
+            (
+                start,
+                Fault::UnknownMetric {
+                    hint: hint(&name),
+                    name,
+                },
+            )
+        })
     }
 
     fn window(&mut self, metric: Metric) -> Result<Option<Window>, Wrong> {
         self.skip_blanks();
         let start = self.at;
-        let Some(inside) = self.bracketed(['[', ']'])? else { return Ok(None) };
+        let Some(inside) = self.bracketed(['[', ']'])? else {
+            return Ok(None);
+        };
         if !metric.is_live() {
             return Err((start, Fault::NoWindow(metric.to_string())));
         }
         let seconds = match inside.trim() {
             "1m" => Some(60),
-            text => {
-                text.strip_suffix('s').filter(|n| n.bytes().all(|b| b.is_ascii_digit())).and_then(|n| n.parse().ok())
-            }
+            text => text
+                .strip_suffix('s')
+                .filter(|n| n.bytes().all(|b| b.is_ascii_digit()))
+                .and_then(|n| n.parse().ok()),
         };
-        seconds.and_then(Window::new).map(Some).ok_or_else(|| (start, Fault::Window(inside.to_owned())))
+        seconds
+            .and_then(Window::new)
+            .map(Some)
+            .ok_or_else(|| (start, Fault::Window(inside.to_owned())))
     }
 
     fn op(&mut self, unit: Unit) -> Result<Op, Wrong> {
@@ -168,12 +189,20 @@ impl<'a> Reader<'a> {
         let start = self.at;
         let text = self.take(|c| "<>=!≤≥≠~".contains(c));
         let known = Op::ALL.into_iter().find(|op| op.name() == text);
-        if let Some(op) = known.filter(|op| unit == Unit::Flag && !matches!(op, Op::Equal | Op::Unequal)) {
+        if let Some(op) =
+            known.filter(|op| unit == Unit::Flag && !matches!(op, Op::Equal | Op::Unequal))
+        {
             return Err((start, Fault::NoOrder(op.name())));
         }
         known.ok_or_else(|| {
             let fault = match text {
-                "" => Fault::Op(self.rest().split_whitespace().next().unwrap_or("the end").to_owned()),
+                "" => Fault::Op(
+                    self.rest()
+                        .split_whitespace()
+                        .next()
+                        .unwrap_or("the end")
+                        .to_owned(),
+                ),
                 "=" | "===" => Fault::OtherOp(text.to_owned(), "=="),
                 "!" | "<>" | "!==" | "≠" => Fault::OtherOp(text.to_owned(), "!="),
                 "=<" | "≤" => Fault::OtherOp(text.to_owned(), "<="),
@@ -191,7 +220,11 @@ impl<'a> Reader<'a> {
         if text.is_empty() {
             return Err((self.at, Fault::NoLimit(right(unit))));
         }
-        if let Some(at) = ["&&", "||", ",", ";", " and ", " or "].iter().filter_map(|more| text.find(more)).min() {
+        if let Some(at) = ["&&", "||", ",", ";", " and ", " or "]
+            .iter()
+            .filter_map(|more| text.find(more))
+            .min()
+        {
             return Err((self.at + at, Fault::Several));
         }
         limit(text, unit).map_err(|fault| (self.at, fault))
@@ -218,7 +251,9 @@ fn limit(text: &str, unit: Unit) -> Result<f64, Fault> {
             _ => Err(bad()),
         };
     }
-    let end = text.find(|c: char| !c.is_ascii_digit() && !matches!(c, '.' | '_')).unwrap_or(text.len());
+    let end = text
+        .find(|c: char| !c.is_ascii_digit() && !matches!(c, '.' | '_'))
+        .unwrap_or(text.len());
     let (number, suffix) = (text[..end].replace('_', ""), text[end..].trim_start());
     let of = |exponent: i32| scaled(&number, exponent).ok_or_else(bad);
     match (unit, suffix) {
@@ -241,25 +276,38 @@ fn limit(text: &str, unit: Unit) -> Result<f64, Fault> {
             part => Ok(part),
         },
         (Unit::PerS | Unit::Count, suffix) => {
-            let suffix =
-                if unit == Unit::PerS { suffix.strip_suffix("/s").unwrap_or(suffix).trim_end() } else { suffix };
+            let suffix = if unit == Unit::PerS {
+                suffix.strip_suffix("/s").unwrap_or(suffix).trim_end()
+            } else {
+                suffix
+            };
             let value = match suffix {
                 "" => of(0)?,
                 "k" | "K" => of(3)?,
                 "m" | "M" => of(6)?,
                 _ => return Err(bad()),
             };
-            if unit == Unit::Count && value.fract() > 0.0 { Err(bad()) } else { Ok(value) }
+            if unit == Unit::Count && value.fract() > 0.0 {
+                Err(bad())
+            } else {
+                Ok(value)
+            }
         }
         _ => Err(bad()),
     }
 }
 
-/// A decimal number times a power of ten, rounded once; none beyond what a result could hold exactly.
+/// A decimal number times a power of ten, rounded once; none beyond what a result could hold
+/// exactly.
 fn scaled(number: &str, exponent: i32) -> Option<f64> {
     const GREATEST: f64 = 9e15;
-    let digits = number.starts_with(|c: char| c.is_ascii_digit()) && number.ends_with(|c: char| c.is_ascii_digit());
-    let value: f64 = if digits { format!("{number}e{exponent}").parse().ok()? } else { return None };
+    let digits = number.starts_with(|c: char| c.is_ascii_digit())
+        && number.ends_with(|c: char| c.is_ascii_digit());
+    let value: f64 = if digits {
+        format!("{number}e{exponent}").parse().ok()?
+    } else {
+        return None;
+    };
     (value <= GREATEST).then_some(value)
 }
 
@@ -308,25 +356,49 @@ mod tests {
     fn what_is_written_is_understood() {
         for (text, shown, limit) in [
             ("service_p99 < 250ms", "service_p99 < 250ms", 250_000.0),
-            ("service_p99[10s]<250ms", "service_p99[10s] < 250ms", 250_000.0),
-            ("  service_p(99.9) [ 5s ]  <=  1.5 s ", "service_p999[5s] <= 1.5s", 1_500_000.0),
+            (
+                "service_p99[10s]<250ms",
+                "service_p99[10s] < 250ms",
+                250_000.0,
+            ),
+            (
+                "  service_p(99.9) [ 5s ]  <=  1.5 s ",
+                "service_p999[5s] <= 1.5s",
+                1_500_000.0,
+            ),
             ("service_p99.9 < 1s", "service_p999 < 1s", 1_000_000.0),
             ("service_p(95) < 2m", "service_p95 < 120s", 120e6),
             ("service_min > 0", "service_min > 0us", 0.0),
             ("throttled_rate < 0.01", "throttled_rate < 1%", 0.01),
-            ("throttled_rate[1m] < 0.7%", "throttled_rate[60s] < 0.7%", 0.007),
+            (
+                "throttled_rate[1m] < 0.7%",
+                "throttled_rate[60s] < 0.7%",
+                0.007,
+            ),
             ("rate > 9500", "rate > 9500", 9_500.0),
             ("rate >= 9.5k/s", "rate >= 9500", 9_500.0),
             ("attempts_rate>1_000 /s", "attempts_rate > 1000", 1_000.0),
             ("errors == 0", "errors == 0", 0.0),
             ("items>=2k", "items >= 2000", 2_000.0),
-            ("budget_utilisation <= 100%", "budget_utilisation <= 100%", 1.0),
+            (
+                "budget_utilisation <= 100%",
+                "budget_utilisation <= 100%",
+                1.0,
+            ),
             ("valid == true", "valid == true", 1.0),
             ("valid != false", "valid != false", 0.0),
-            ("cpu_us_per_attempt < 25us", "cpu_us_per_attempt < 25us", 25.0),
+            (
+                "cpu_us_per_attempt < 25us",
+                "cpu_us_per_attempt < 25us",
+                25.0,
+            ),
         ] {
             let condition = parsed(text);
-            assert_eq!((condition.to_string().as_str(), condition.limit), (shown, limit), "{text}");
+            assert_eq!(
+                (condition.to_string().as_str(), condition.limit),
+                (shown, limit),
+                "{text}"
+            );
             assert_eq!(parsed(shown), condition);
         }
     }
@@ -337,34 +409,70 @@ mod tests {
             ("", 1, "write a metric first"),
             ("< 5", 1, "write a metric first"),
             ("servce_p99 < 250ms", 1, "did you mean `service_p99`?"),
-            ("p(99) < 250ms", 1, "say of which times: did you mean `service_p99`?"),
+            (
+                "p(99) < 250ms",
+                1,
+                "say of which times: did you mean `service_p99`?",
+            ),
             ("http_req_failed < 0.01", 1, "did you mean `error_rate`?"),
             ("service_p100 < 1s", 1, "there is no metric `service_p100`"),
             ("frobnication < 1", 1, "see --help"),
             ("service_p(99 < 250ms", 10, "the `(` is not closed"),
             ("service_p99[10s < 250ms", 12, "the `[` is not closed"),
-            ("service_p99[90s] < 250ms", 12, "`90s` is not a valid window: write whole seconds, [1s] to [60s]"),
+            (
+                "service_p99[90s] < 250ms",
+                12,
+                "`90s` is not a valid window: write whole seconds, [1s] to [60s]",
+            ),
             ("service_p99[0s] < 250ms", 12, "is not a valid window"),
             ("service_p99[500ms] < 250ms", 12, "is not a valid window"),
-            ("item_p99[10s] < 250ms", 9, "known only when the run is over"),
+            (
+                "item_p99[10s] < 250ms",
+                9,
+                "known only when the run is over",
+            ),
             ("service_p99", 12, "not `the end`"),
             ("service_p99 below 250ms", 13, "not `below`"),
-            ("service_p99 = 250ms", 13, "`=` is not a valid comparison: write =="),
+            (
+                "service_p99 = 250ms",
+                13,
+                "`=` is not a valid comparison: write ==",
+            ),
             ("service_p99 ≤ 250ms", 13, "write <="),
             ("service_p99 <", 14, "as in 250ms"),
             ("service_p99 < 250", 15, "`250` has no unit: write 250ms"),
             ("service_p99 < 250 MB", 15, "`250 MB` is not a valid limit"),
             ("service_p99 < -1ms", 15, "is not a valid limit"),
             ("service_p99 < 1e3ms", 15, "is not a valid limit"),
-            ("error_rate < 150%", 14, "`150%` is more than all: write a share of 0% to 100%"),
-            ("throttled_rate < 5", 18, "`5` has no %: write 5% or 0.05, or 100% for all"),
-            ("error_rate < 1", 14, "`1` has no %: write 1% or 0.01, or 100% for all"),
-            ("error_rate < 100", 14, "write a percentage, or a share below 1"),
+            (
+                "error_rate < 150%",
+                14,
+                "`150%` is more than all: write a share of 0% to 100%",
+            ),
+            (
+                "throttled_rate < 5",
+                18,
+                "`5` has no %: write 5% or 0.05, or 100% for all",
+            ),
+            (
+                "error_rate < 1",
+                14,
+                "`1` has no %: write 1% or 0.01, or 100% for all",
+            ),
+            (
+                "error_rate < 100",
+                14,
+                "write a percentage, or a share below 1",
+            ),
             ("rate > 10/min", 8, "per second"),
             ("errors < 1.5", 10, "a whole number"),
             ("errors < 99999999999999999", 10, "a whole number"),
             ("valid == yes", 10, "true or false"),
-            ("valid < true", 7, "`<` makes no sense for true or false: write == or !="),
+            (
+                "valid < true",
+                7,
+                "`<` makes no sense for true or false: write == or !=",
+            ),
             ("valid <= true", 7, "`<=` makes no sense"),
             ("valid > false", 7, "`>` makes no sense"),
             ("valid >= true", 7, "`>=` makes no sense"),
@@ -381,7 +489,9 @@ mod tests {
         for name in Metric::usual_names() {
             for at in 1..name.len() {
                 let slip = format!("{}{}", &name[..at], &name[at + 1..]);
-                let Err(error) = format!("{slip} < 1").parse::<Condition>() else { continue };
+                let Err(error) = format!("{slip} < 1").parse::<Condition>() else {
+                    continue;
+                };
                 assert!(
                     Metric::named(&slip).is_some() || error.to_string().contains("did you mean `"),
                     "{slip} of {name}: {error}"
@@ -395,10 +505,18 @@ mod tests {
             let text = format!("p({}.{:04})", part / 10_000, part % 10_000);
             Stat::named(&text).unwrap_or_else(|| panic!("{text}"))
         });
-        let stats = prop_oneof![Just(Stat::Min), Just(Stat::Mean), Just(Stat::Max), percentiles];
-        let times =
-            (prop::sample::select(Series::ALL.to_vec()), stats).prop_map(|(series, stat)| Metric::Time(series, stat));
-        prop_oneof![times, prop::sample::select(Quantity::ALL.to_vec()).prop_map(Metric::Of)]
+        let stats = prop_oneof![
+            Just(Stat::Min),
+            Just(Stat::Mean),
+            Just(Stat::Max),
+            percentiles
+        ];
+        let times = (prop::sample::select(Series::ALL.to_vec()), stats)
+            .prop_map(|(series, stat)| Metric::Time(series, stat));
+        prop_oneof![
+            times,
+            prop::sample::select(Quantity::ALL.to_vec()).prop_map(Metric::Of)
+        ]
     }
 
     proptest! {

@@ -13,7 +13,8 @@ use crawlmark_harness::units::grouped;
 /// The longest duration worth suggesting: a longer run is another run.
 const LONGEST: Duration = Duration::from_hours(24);
 
-/// An objective that needs more samples than its run can make. Displayed as a warning that says what would do.
+/// An objective that needs more samples than its run can make. Displayed as a warning that says
+/// what would do.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Shortage {
     condition: Condition,
@@ -35,11 +36,12 @@ impl Objective {
         let needed = match metric {
             Metric::Time(_, stat @ Stat::Percentile(_)) => stat.samples_of_part(),
             Metric::Time(_, stat @ Stat::Mean) if is_part => stat.samples_of_part(),
-            Metric::Of(Quantity::ThrottledRate | Quantity::ErrorRate | Quantity::RetryRate | Quantity::OkRate)
-                if is_part =>
-            {
-                SAMPLES_LIVE
-            }
+            Metric::Of(
+                Quantity::ThrottledRate
+                | Quantity::ErrorRate
+                | Quantity::RetryRate
+                | Quantity::OkRate,
+            ) if is_part => SAMPLES_LIVE,
             _ => return None,
         };
         let supply = Supply::of(metric, window, plan)?;
@@ -73,7 +75,9 @@ impl Supply {
             Some(Series::ServiceOk | Series::ResponseOk | Series::Item) | None => 1,
             Some(_) => u64::from(plan.throttling.retries) + 1,
         };
-        let measured = plan.duration.map(|duration| duration.saturating_sub(plan.warmup).as_secs_f64());
+        let measured = plan
+            .duration
+            .map(|duration| duration.saturating_sub(plan.warmup).as_secs_f64());
         let windowed = window.map(|window| window.seconds() as f64);
         let timed = match (plan.rate, windowed.or(measured)) {
             (Some(rate), Some(_)) if windowed.is_some() => {
@@ -93,8 +97,8 @@ impl Supply {
         })
     }
 
-    /// Remedies: flags that give enough samples with a tenth to spare, as some requests may fail, or a lower percentile that needs no more
-    /// than there are.
+    /// Remedies: flags that give enough samples with a tenth to spare, as some requests may fail,
+    /// or a lower percentile that needs no more than there are.
     fn remedies(&self, (condition, needed): (&Condition, u64), plan: &RunPlan) -> Vec<String> {
         let mut more = Vec::new();
         let ample = needed + needed.div_ceil(10);
@@ -107,18 +111,29 @@ impl Supply {
                 let seconds = whole(seconds.ceil());
                 more.extend(Window::new(seconds).map(|_| format!("a window of [{seconds}s]")));
             } else {
-                // Tenths of a second: rounded up to a whole one, 2.2 s would be 3 s, although 2 s are nearly enough.
-                let tenths = whole((plan.warmup.as_secs_f64() + seconds).mul_add(10.0, -1e-6).ceil());
+                // Tenths of a second: rounded up to a whole one, 2.2 s would be 3 s, although 2 s
+                // are nearly enough.
+                let tenths = whole(
+                    (plan.warmup.as_secs_f64() + seconds)
+                        .mul_add(10.0, -1e-6)
+                        .ceil(),
+                );
                 let duration = Duration::from_millis(tenths.saturating_mul(100));
-                more.extend((duration <= LONGEST).then(|| format!("-d {}s", duration.as_secs_f64())));
+                more.extend(
+                    (duration <= LONGEST).then(|| format!("-d {}s", duration.as_secs_f64())),
+                );
             }
         }
         let lower = match condition.metric {
             Metric::Time(series, Stat::Percentile(quantile)) => {
                 let most = self.items.min(self.timed);
-                let fits =
-                    |lower: &Quantile| lower.part() < quantile.part() && lower.samples_for(SAMPLES_BEYOND) <= most;
-                let lower = (50..100).rev().filter_map(|percent| Quantile::named(&format!("p{percent}"))).find(fits);
+                let fits = |lower: &Quantile| {
+                    lower.part() < quantile.part() && lower.samples_for(SAMPLES_BEYOND) <= most
+                };
+                let lower = (50..100)
+                    .rev()
+                    .filter_map(|percent| Quantile::named(&format!("p{percent}")))
+                    .find(fits);
                 lower.map(|lower| Metric::Time(series, Stat::Percentile(lower)).to_string())
             }
             _ => None,
@@ -128,17 +143,33 @@ impl Supply {
     }
 }
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates, and nothing is negative")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "saturates, and nothing is negative"
+)]
 fn whole(number: f64) -> u64 {
     number as u64
 }
 
 impl fmt::Display for Shortage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { condition, needed, most, remedies } = self;
-        let where_ = if condition.window.is_some() { "a window of this run" } else { "this run" };
+        let Self {
+            condition,
+            needed,
+            most,
+            remedies,
+        } = self;
+        let where_ = if condition.window.is_some() {
+            "a window of this run"
+        } else {
+            "this run"
+        };
         let (needed, most) = (grouped(*needed), grouped(*most));
-        write!(f, "{condition} needs {needed} samples and {where_} makes at most {most}, so it cannot pass")?;
+        write!(
+            f,
+            "{condition} needs {needed} samples and {where_} makes at most {most}, so it cannot pass"
+        )?;
         match remedies.as_slice() {
             [] => Ok(()),
             remedies => write!(f, ". Use {}", remedies.join(", or ")),
@@ -156,20 +187,32 @@ mod tests {
     use crawlmark_harness::plan::Arrivals;
     use crawlmark_harness::units::{IdRange, Rate};
 
-    /// A closed loop of so many items, at a rate for so long if one is given, with a second of warm-up.
+    /// A closed loop of so many items, at a rate for so long if one is given, with a second of
+    /// warm-up.
     fn shortage(text: &str, items: u64, paced: Option<(u64, u64)>) -> Option<String> {
         let mut plan = plan();
-        plan.ids = IdRange { start: 0, end: items };
+        plan.ids = IdRange {
+            start: 0,
+            end: items,
+        };
         (plan.rate, plan.duration, plan.warmup) = (None, None, Duration::ZERO);
         if let Some((per_s, seconds)) = paced {
-            plan.rate = Some(Rate { permits: per_s, period_ns: 1_000_000_000 });
+            plan.rate = Some(Rate {
+                permits: per_s,
+                period_ns: 1_000_000_000,
+            });
             plan.arrivals = Arrivals::Constant;
             plan.burst = 0;
             plan.duration = Some(Duration::from_secs(seconds));
             plan.warmup = Duration::from_secs(1);
         }
-        let objective = Objective { condition: text.parse().unwrap(), breach: Breach::Fails };
-        objective.shortage(&plan).map(|shortage| shortage.to_string())
+        let objective = Objective {
+            condition: text.parse().unwrap(),
+            breach: Breach::Fails,
+        };
+        objective
+            .shortage(&plan)
+            .map(|shortage| shortage.to_string())
     }
 
     #[test]
@@ -184,7 +227,11 @@ mod tests {
         assert_eq!(shortage("service_p99 < 250ms", 10_000, None), None);
         assert_eq!(shortage("service_p95 < 250ms", 2_000, None), None);
         assert_eq!(shortage("service_max < 250ms", 1, None), None);
-        assert!(shortage("service_p50 < 250ms", 199, None).unwrap().ends_with("Use -n 220"));
+        assert!(
+            shortage("service_p50 < 250ms", 199, None)
+                .unwrap()
+                .ends_with("Use -n 220")
+        );
     }
 
     #[test]
@@ -196,14 +243,35 @@ mod tests {
                  Use -d 23s, or response_p98"
             )
         );
-        assert_eq!(shortage("response_p99 < 250ms", 100_000_000, Some((500, 21))), None);
-        assert!(shortage("response_p99 < 1s", 1 << 40, Some((5_000, 2))).unwrap().contains("Use -d 3.2s, or"));
-        assert!(shortage("response_p99 < 1s", 1_000, Some((500, 11))).unwrap().contains("Use -n 11000 and -d 23s, or"));
-        assert!(
-            shortage("response_p99[10s] < 1s", 1 << 40, Some((500, 60))).unwrap().contains("a window of [22s], or")
+        assert_eq!(
+            shortage("response_p99 < 250ms", 100_000_000, Some((500, 21))),
+            None
         );
-        assert!(shortage("error_rate[1s] < 1%", 1 << 40, Some((50, 60))).unwrap().ends_with("Use a window of [3s]"));
-        assert_eq!(shortage("error_rate < 1%", 50, None), None, "the whole run is judged with any number");
+        assert!(
+            shortage("response_p99 < 1s", 1 << 40, Some((5_000, 2)))
+                .unwrap()
+                .contains("Use -d 3.2s, or")
+        );
+        assert!(
+            shortage("response_p99 < 1s", 1_000, Some((500, 11)))
+                .unwrap()
+                .contains("Use -n 11000 and -d 23s, or")
+        );
+        assert!(
+            shortage("response_p99[10s] < 1s", 1 << 40, Some((500, 60)))
+                .unwrap()
+                .contains("a window of [22s], or")
+        );
+        assert!(
+            shortage("error_rate[1s] < 1%", 1 << 40, Some((50, 60)))
+                .unwrap()
+                .ends_with("Use a window of [3s]")
+        );
+        assert_eq!(
+            shortage("error_rate < 1%", 50, None),
+            None,
+            "the whole run is judged with any number"
+        );
     }
 
     proptest! {

@@ -1,4 +1,5 @@
-//! In what runs differ besides their figures: plans, machines, versions; and what each is called by that.
+//! In what runs differ besides their figures: plans, machines, versions; and what each is called by
+//! that.
 
 use std::collections::BTreeSet;
 
@@ -23,24 +24,30 @@ pub(super) struct Difference {
     pub(super) values: Vec<String>,
 }
 
-/// Return a different name for each run: its own; with the one setting that differs, if runs share a name; else that of its
-/// directory; else with a number.
+/// Return a different name for each run: its own; with the one setting that differs, if runs share
+/// a name; else that of its directory; else with a number.
 #[must_use]
 pub fn labels(reports: &[Report], directories: &[String]) -> Vec<String> {
     let named: Vec<String> = reports.iter().map(|report| report.name.clone()).collect();
     let plans: Vec<Vec<(String, String)>> = reports.iter().map(plan).collect();
     let differing = differing("plan", &plans);
     // Of few differences only: a label is short.
-    let told = |n: usize| differing.first().map(|one| format!("{}, {} {}", named[n], one.name, one.values[n]));
-    let with_plan: Option<Vec<String>> =
-        (differing.len() == 1).then(|| (0..reports.len()).map(told).collect::<Option<_>>()).flatten();
+    let told = |n: usize| {
+        differing
+            .first()
+            .map(|one| format!("{}, {} {}", named[n], one.name, one.values[n]))
+    };
+    let with_plan: Option<Vec<String>> = (differing.len() == 1)
+        .then(|| (0..reports.len()).map(told).collect::<Option<_>>())
+        .flatten();
     let by_directory = (directories.len() == reports.len()).then(|| directories.to_vec());
     [Some(named.clone()), with_plan, by_directory]
         .into_iter()
         .flatten()
         .find(|labels| are_labels(labels))
         .unwrap_or_else(|| {
-            let number = |(n, name): (usize, &String)| format!("{} {}", n + 1, shortened(name, LONGEST - 3));
+            let number =
+                |(n, name): (usize, &String)| format!("{} {}", n + 1, shortened(name, LONGEST - 3));
             named.iter().enumerate().map(number).collect()
         })
 }
@@ -48,7 +55,9 @@ pub fn labels(reports: &[Report], directories: &[String]) -> Vec<String> {
 /// True if they are short, and no two alike.
 fn are_labels(labels: &[String]) -> bool {
     let different: BTreeSet<&String> = labels.iter().collect();
-    !labels.is_empty() && different.len() == labels.len() && labels.iter().all(|label| label.chars().count() <= LONGEST)
+    !labels.is_empty()
+        && different.len() == labels.len()
+        && labels.iter().all(|label| label.chars().count() <= LONGEST)
 }
 
 fn shortened(name: &str, most: usize) -> String {
@@ -60,8 +69,9 @@ fn shortened(name: &str, most: usize) -> String {
 
 /// Everything that is not the same: of the plans, of the machines, and the versions.
 pub(super) fn differences(runs: &[Run<'_>]) -> Vec<Difference> {
-    let of =
-        |facts: fn(&Report) -> Vec<(String, String)>| -> Vec<_> { runs.iter().map(|run| facts(run.report)).collect() };
+    let of = |facts: fn(&Report) -> Vec<(String, String)>| -> Vec<_> {
+        runs.iter().map(|run| facts(run.report)).collect()
+    };
     let mut all = differing("plan", &of(plan));
     all.extend(differing("machine", &of(machine)));
     all.extend(differing("crawlmark", &of(version)));
@@ -77,12 +87,19 @@ fn differing(group: &'static str, all: &[Vec<(String, String)>]) -> Vec<Differen
         }
     }
     let value = |facts: &Vec<(String, String)>, name: &String| {
-        facts.iter().find(|(known, _)| known == name).map_or_else(|| "none".to_owned(), |(_, value)| value.clone())
+        facts
+            .iter()
+            .find(|(known, _)| known == name)
+            .map_or_else(|| "none".to_owned(), |(_, value)| value.clone())
     };
     let difference = |name: &String| {
         let values: Vec<String> = all.iter().map(|facts| value(facts, name)).collect();
         let is_one = values.windows(2).any(|two| two[0] != two[1]);
-        is_one.then(|| Difference { group, name: name.clone(), values })
+        is_one.then(|| Difference {
+            group,
+            name: name.clone(),
+            values,
+        })
     };
     names.into_iter().filter_map(difference).collect()
 }
@@ -91,15 +108,22 @@ fn differing(group: &'static str, all: &[Vec<(String, String)>]) -> Vec<Differen
 fn plan(report: &Report) -> Vec<(String, String)> {
     let plan = &report.plan.run;
     let mut facts = Vec::new();
-    let Ok(Value::Object(fields)) = serde_json::to_value(plan) else { return facts };
+    let Ok(Value::Object(fields)) = serde_json::to_value(plan) else {
+        return facts;
+    };
     for (name, value) in fields {
         match &*name {
             // Each time another port.
-            "target" if plan.workload.contains_key(TARGET_PROCESSES) => facts.push((name, "bundled".to_owned())),
+            "target" if plan.workload.contains_key(TARGET_PROCESSES) => {
+                facts.push((name, "bundled".to_owned()));
+            }
             "ids" => facts.push((name, plan.ids.to_string())),
             "rate" => facts.push((
                 name,
-                plan.shaped_rate().map_or_else(|| "none".to_owned(), |rate| rate_in_words(&rate.to_string())),
+                plan.shaped_rate().map_or_else(
+                    || "none".to_owned(),
+                    |rate| rate_in_words(&rate.to_string()),
+                ),
             )),
             // The rate says it.
             "shape" => {}
@@ -115,16 +139,25 @@ fn flattened(name: &str, value: &Value, facts: &mut Vec<(String, String)>) {
         Value::Object(fields) => {
             for (field, value) in fields {
                 // What a workload or throttling hold needs no such word before it.
-                let name =
-                    if ["workload", "manners"].contains(&name) { field.clone() } else { format!("{name}: {field}") };
+                let name = if ["workload", "manners"].contains(&name) {
+                    field.clone()
+                } else {
+                    format!("{name}: {field}")
+                };
                 flattened(&name, value, facts);
             }
         }
         Value::Null => facts.push((worded(name), "none".to_owned())),
         Value::String(text) => {
-            facts.push((worded(name), time(name, text.parse().ok()).unwrap_or_else(|| text.clone())));
+            facts.push((
+                worded(name),
+                time(name, text.parse().ok()).unwrap_or_else(|| text.clone()),
+            ));
         }
-        value => facts.push((worded(name), time(name, value.as_f64()).unwrap_or_else(|| value.to_string()))),
+        value => facts.push((
+            worded(name),
+            time(name, value.as_f64()).unwrap_or_else(|| value.to_string()),
+        )),
     }
 }
 
@@ -142,8 +175,13 @@ fn time(name: &str, us: Option<f64>) -> Option<String> {
 }
 
 fn machine(report: &Report) -> Vec<(String, String)> {
-    let told = |(name, value): (&str, Option<String>)| (name.to_owned(), value.unwrap_or_else(|| UNKNOWN.to_owned()));
-    environment(&report.environment).into_iter().map(told).collect()
+    let told = |(name, value): (&str, Option<String>)| {
+        (name.to_owned(), value.unwrap_or_else(|| UNKNOWN.to_owned()))
+    };
+    environment(&report.environment)
+        .into_iter()
+        .map(told)
+        .collect()
 }
 
 fn version(report: &Report) -> Vec<(String, String)> {

@@ -20,23 +20,36 @@ type Of = fn(&Latency) -> Option<f64>;
 type Cell = Box<dyn Fn(&Report) -> Option<(String, Option<f64>)>>;
 
 pub(super) fn parts(runs: &[Run<'_>], note: &str) -> Doc {
-    let rows: Vec<Vec<String>> = rows().into_iter().filter_map(|row| written(row, runs)).collect();
+    let rows: Vec<Vec<String>> = rows()
+        .into_iter()
+        .filter_map(|row| written(row, runs))
+        .collect();
     let legend = format!(
         "In brackets: difference to {}. \"-\": not available for this run.",
         runs.first().map_or("", |run| run.label)
     );
-    Doc::default().note(note).table(side_by_side(runs, rows)).note(legend)
+    Doc::default()
+        .note(note)
+        .table(side_by_side(runs, rows))
+        .note(legend)
 }
 
 /// None when no run has it.
 fn written((name, cell): (String, Cell), runs: &[Run<'_>]) -> Option<Vec<String>> {
-    let cells: Vec<Option<(String, Option<f64>)>> = runs.iter().map(|run| cell(run.report)).collect();
+    let cells: Vec<Option<(String, Option<f64>)>> =
+        runs.iter().map(|run| cell(run.report)).collect();
     let is_known = cells.iter().any(Option::is_some);
-    let first = cells.first().and_then(|cell| cell.as_ref()?.1).filter(|value| *value > 0.0);
+    let first = cells
+        .first()
+        .and_then(|cell| cell.as_ref()?.1)
+        .filter(|value| *value > 0.0);
     let compared = |(n, cell): (usize, Option<(String, Option<f64>)>)| match (cell, first) {
         (Some((text, Some(value))), Some(first)) if n > 0 => {
             // Rounded first: a little less than nothing has no sign of its own.
-            format!("{text} ({:+.1} %)", ((value / first - 1.0) * 1e3).round() / 10.0 + 0.0)
+            format!(
+                "{text} ({:+.1} %)",
+                ((value / first - 1.0) * 1e3).round() / 10.0 + 0.0
+            )
         }
         (cell, _) => cell.map_or_else(|| UNKNOWN.to_owned(), |(text, _)| text),
     };
@@ -50,31 +63,58 @@ fn rows() -> Vec<(String, Cell)> {
         row("started", |report| Some(moment(&report.started_at))),
         row("took", |report| Some(seconds(report.totals.duration_s))),
         row("load", |report| Some(load(report))),
-        figure_row("good/s", |report| Some(report.totals.good_per_s(&report.ledger)), decimal),
-        row("errors, of requests", |report| error_share(report).map(rounded_percent)),
-        figure_row("requests/s", |report| Some(report.totals.attempts_per_s), decimal),
+        figure_row(
+            "good/s",
+            |report| Some(report.totals.good_per_s(&report.ledger)),
+            decimal,
+        ),
+        row("errors, of requests", |report| {
+            error_share(report).map(rounded_percent)
+        }),
+        figure_row(
+            "requests/s",
+            |report| Some(report.totals.attempts_per_s),
+            decimal,
+        ),
         row("items completed", |report| Some(grouped(ended(report)))),
-        row("ok, of these items", |report| Some(part(report.ledger.ok, ended(report)))),
+        row("ok, of these items", |report| {
+            Some(part(report.ledger.ok, ended(report)))
+        }),
         row("requests", |report| Some(grouped(report.totals.attempts))),
-        row("throttled, of requests", |report| Some(rounded_percent(report.throttling.throttled_share))),
-        row("due and never sent", |report| Some(grouped(report.totals.dropped)).filter(|_| report.totals.dropped > 0)),
+        row("throttled, of requests", |report| {
+            Some(rounded_percent(report.throttling.throttled_share))
+        }),
+        row("due and never sent", |report| {
+            Some(grouped(report.totals.dropped)).filter(|_| report.totals.dropped > 0)
+        }),
         figure_row("CPU of the client per request", cpu_us_per_attempt, micros),
-        row("memory of the largest shard", |report| largest(report).map(bytes)),
+        row("memory of the largest shard", |report| {
+            largest(report).map(bytes)
+        }),
     ];
     for series in [Series::ServiceOk, Series::ResponseOk, Series::SchedLag] {
         rows.extend(times(series));
     }
-    rows.push(row("plan hash", |report| Some(report.plan.config_hash.clone())));
+    rows.push(row("plan hash", |report| {
+        Some(report.plan.config_hash.clone())
+    }));
     rows.push(row("run", |report| Some(report.run_id.clone())));
     rows
 }
 
 fn row(name: &str, of: fn(&Report) -> Option<String>) -> (String, Cell) {
-    (name.to_owned(), Box::new(move |report| Some((of(report)?, None))))
+    (
+        name.to_owned(),
+        Box::new(move |report| Some((of(report)?, None))),
+    )
 }
 
 /// A row in which each run is compared with the first.
-fn figure_row(name: &str, of: fn(&Report) -> Option<f64>, said: fn(f64) -> String) -> (String, Cell) {
+fn figure_row(
+    name: &str,
+    of: fn(&Report) -> Option<f64>,
+    said: fn(f64) -> String,
+) -> (String, Cell) {
     let cell = move |report: &Report| of(report).map(|value| (said(value), Some(value)));
     (name.to_owned(), Box::new(cell))
 }
@@ -90,16 +130,25 @@ fn times(series: Series) -> impl Iterator<Item = (String, Cell)> {
     let name = series.name().replace("sched_lag", "send delay");
     wanted.into_iter().map(move |(label, key, of)| {
         let cell: Cell = Box::new(move |report| {
-            let latency = report.latency(series).filter(|latency| latency.count + latency.censored > 0)?;
+            let latency = report
+                .latency(series)
+                .filter(|latency| latency.count + latency.censored > 0)?;
             // A lower bound has no difference.
-            Some((figure(latency, key, of(latency))?, of(latency).filter(|_| !latency.is_at_least(key))))
+            Some((
+                figure(latency, key, of(latency))?,
+                of(latency).filter(|_| !latency.is_at_least(key)),
+            ))
         });
         (format!("{name} {label}"), cell)
     })
 }
 
 fn load(report: &Report) -> String {
-    let kind = if report.schedule.is_some() { "open loop" } else { "closed loop" };
+    let kind = if report.schedule.is_some() {
+        "open loop"
+    } else {
+        "closed loop"
+    };
     match report.plan.run.shaped_rate() {
         Some(rate) => format!("{kind}, {}", rate_in_words(&rate.to_string())),
         None => format!("{kind}, no budget"),
@@ -113,9 +162,17 @@ fn ended(report: &Report) -> u64 {
 }
 
 fn part(n: u64, of: u64) -> String {
-    if of == 0 { UNKNOWN.to_owned() } else { rounded_percent(n as f64 / of as f64) }
+    if of == 0 {
+        UNKNOWN.to_owned()
+    } else {
+        rounded_percent(n as f64 / of as f64)
+    }
 }
 
 fn largest(report: &Report) -> Option<u64> {
-    report.shards.iter().filter_map(|shard| shard.usage.max_rss_bytes).max()
+    report
+        .shards
+        .iter()
+        .filter_map(|shard| shard.usage.max_rss_bytes)
+        .max()
 }

@@ -1,4 +1,5 @@
-//! Record of an attempt at a part, written at its end: `attempt.json`, and, once published, `RESULT`.
+//! Record of an attempt at a part, written at its end: `attempt.json`, and, once published,
+//! `RESULT`.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -42,11 +43,14 @@ pub struct AttemptRecord {
     pub labels: BTreeMap<String, String>,
     /// Start by its machine's clock, µs after the Unix epoch.
     pub started_at_us: u64,
-    /// End, µs after the Unix epoch: the start and the time that passed since then, whatever the machine's clock was set to.
+    /// End, µs after the Unix epoch: the start and the time that passed since then, whatever the
+    /// machine's clock was set to.
     pub finished_at_us: u64,
-    /// Its machine's clock, compared with that of the directory's file server; null if that could not be read.
+    /// Its machine's clock, compared with that of the directory's file server; null if that could
+    /// not be read.
     pub clock: Option<ClockReading>,
-    /// Greatest error of its machine's clock against UTC, µs, as reported by the kernel; null if it is not synchronized.
+    /// Greatest error of its machine's clock against UTC, µs, as reported by the kernel; null if it
+    /// is not synchronized.
     #[serde(default)]
     pub clock_error_us: Option<u64>,
     /// IDs that earlier attempts had saved, and that it took over: no items of its own.
@@ -61,7 +65,8 @@ pub struct AttemptRecord {
     /// Crawl-delay of robots.txt that limited the rate of each host, s; null if none did.
     #[serde(default)]
     pub crawl_delay_s: Option<f64>,
-    /// True if it ended by itself and all of its shards reported their end: only then may it be published.
+    /// True if it ended by itself and all of its shards reported their end: only then may it be
+    /// published.
     pub whole: bool,
     /// Verdict on its measurement.
     pub verdict: Verdict,
@@ -128,27 +133,41 @@ impl AttemptRecord {
     /// When it cannot be read, or is none.
     pub fn read(path: &Path) -> io::Result<Option<Self>> {
         let remedy = "Remove the file and run the part again";
-        let invalid = |why: String| io::Error::new(io::ErrorKind::InvalidData, format!("{why}. {remedy}"));
+        let invalid =
+            |why: String| io::Error::new(io::ErrorKind::InvalidData, format!("{why}. {remedy}"));
         let text = match foreign::read_text(path) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) if error.kind() == io::ErrorKind::InvalidData => return Err(invalid(error.to_string())),
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                return Err(invalid(error.to_string()));
+            }
             Err(error) => return Err(error),
         };
-        let record: Self = foreign::from_str(&text).map_err(|error| invalid(foreign::flaw(&error)))?;
+        let record: Self =
+            foreign::from_str(&text).map_err(|error| invalid(foreign::flaw(&error)))?;
         if record.schema != SCHEMA {
-            return Err(invalid(format!("its schema is `{}`, not `{SCHEMA}`", foreign::short(&record.schema))));
+            return Err(invalid(format!(
+                "its schema is `{}`, not `{SCHEMA}`",
+                foreign::short(&record.schema)
+            )));
         }
         let names = [Some(&record.attempt), record.saved.as_ref()];
         if let Some(name) = names.into_iter().flatten().find(|name| !is_name(name)) {
-            return Err(invalid(format!("`{}` is not the name of a directory in it", foreign::short(name))));
+            return Err(invalid(format!(
+                "`{}` is not the name of a directory in it",
+                foreign::short(name)
+            )));
         }
         Ok(Some(record))
     }
 
-    /// Return its start by the clock of the directory's file server, µs after the Unix epoch; by its own if that is unknown.
+    /// Return its start by the clock of the directory's file server, µs after the Unix epoch; by
+    /// its own if that is unknown.
     #[must_use]
     pub fn start_us(&self) -> u64 {
-        self.started_at_us.saturating_add_signed(self.clock.map_or(0, |clock| clock.ahead_us.saturating_neg()))
+        self.started_at_us.saturating_add_signed(
+            self.clock
+                .map_or(0, |clock| clock.ahead_us.saturating_neg()),
+        )
     }
 }

@@ -1,7 +1,8 @@
 //! Merge of the published parts of a crawl into one report.
 //!
-//! Reads the plan, which attempt at each part counts, and their seconds side by side; the engine adds them up. Memory grows with the number
-//! of parts and the seconds of the crawl, not with their product.
+//! Reads the plan, which attempt at each part counts, and their seconds side by side; the engine
+//! adds them up. Memory grows with the number of parts and the seconds of the crawl, not with their
+//! product.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -13,7 +14,8 @@ use std::time::Duration;
 use super::{AttemptRecord, PartsDirectory, PlanFile, PlanFileError};
 use crate::run::gates::{LiveThresholds, Objective};
 use crate::run::report::{
-    CRAWL_DELAY, IntervalRow, Labels, MergedReport, OtherAttempt, PER_HOST_RATE_FROM, Report, Source, Validity, Verdict,
+    CRAWL_DELAY, IntervalRow, Labels, MergedReport, OtherAttempt, PER_HOST_RATE_FROM, Report,
+    Source, Validity, Verdict,
 };
 use crate::run::result_dir::foreign;
 use crate::show::text::shell_word;
@@ -26,8 +28,8 @@ use crawlmark_harness::supervisor::parts::{
 use crawlmark_harness::supervisor::{Interval, Live, Observer, RunRecord};
 use crawlmark_harness::units::{Rate, grouped};
 
-/// Parts whose files are kept open while they are read. More of them are opened for each piece that is read: a process may have a thousand
-/// files open by default.
+/// Parts whose files are kept open while they are read. More of them are opened for each piece that
+/// is read: a process may have a thousand files open by default.
 const OPEN_AT_ONCE: usize = 500;
 
 /// Missing parts, and attempts that were not merged, that a report names.
@@ -115,15 +117,22 @@ fn listed(parts: &[u32]) -> String {
 pub fn without_result(parts: &[u32]) -> String {
     match parts {
         [part] => format!("part {part} has no result"),
-        [others @ .., last] if parts.len() <= SHOWN => format!("parts {} and {last} have no result", listed(others)),
-        parts => format!("{} parts have no result: {}", grouped(parts.len() as u64), listed(parts)),
+        [others @ .., last] if parts.len() <= SHOWN => {
+            format!("parts {} and {last} have no result", listed(others))
+        }
+        parts => format!(
+            "{} parts have no result: {}",
+            grouped(parts.len() as u64),
+            listed(parts)
+        ),
     }
 }
 
 /// Merge the parts in `directory`. `objectives` are thresholds of the whole crawl.
 ///
 /// # Errors
-/// When a part has no result and `completeness` is [`Completeness::All`], or when a file is damaged or of another crawl.
+/// When a part has no result and `completeness` is [`Completeness::All`], or when a file is damaged
+/// or of another crawl.
 pub fn merge(
     directory: &PartsDirectory,
     completeness: Completeness,
@@ -139,37 +148,70 @@ pub fn merge(
     }
     let is_refused = completeness == Completeness::All || attempts.is_empty();
     if !missing.is_empty() && is_refused {
-        return Err(MergeError::Missing { directory: directory.path().display().to_string(), missing, of: plan.nodes });
+        return Err(MergeError::Missing {
+            directory: directory.path().display().to_string(),
+            missing,
+            of: plan.nodes,
+        });
     }
-    let start_us = attempts.iter().map(AttemptRecord::start_us).min().unwrap_or(0);
+    let start_us = attempts
+        .iter()
+        .map(AttemptRecord::start_us)
+        .min()
+        .unwrap_or(0);
     let offset = |attempt: &AttemptRecord| Duration::from_micros(attempt.start_us() - start_us);
-    let starts: Vec<PartStart> =
-        attempts.iter().map(|attempt| PartStart { part: attempt.part, offset: offset(attempt) }).collect();
+    let starts: Vec<PartStart> = attempts
+        .iter()
+        .map(|attempt| PartStart {
+            part: attempt.part,
+            offset: offset(attempt),
+        })
+        .collect();
     let frames = |part: u32| {
         let at = attempts.binary_search_by_key(&part, |attempt| attempt.part);
         let attempt = at.map_or("", |at| &attempts[at].attempt);
-        directory.attempt(part, attempt).join(PartsDirectory::FRAMES)
+        directory
+            .attempt(part, attempt)
+            .join(PartsDirectory::FRAMES)
     };
     let crawl = crawled(&plan.crawl, &attempts);
-    let mut recorder =
-        Recorder { rows: Vec::new(), thresholds: LiveThresholds::new(objectives, &crawl), parts: plan.nodes };
+    let mut recorder = Recorder {
+        rows: Vec::new(),
+        thresholds: LiveThresholds::new(objectives, &crawl),
+        parts: plan.nodes,
+    };
     let all_at_once = starts.len() <= OPEN_AT_ONCE;
     let open = |part| FramesFile::open(frames(part), all_at_once);
-    let record = merge_frames(&crawl, &starts, open, &mut recorder).map_err(|(part, error)| MergeError::Frames {
-        path: frames(part),
-        error,
-        result: directory.result(part),
+    let record = merge_frames(&crawl, &starts, open, &mut recorder).map_err(|(part, error)| {
+        MergeError::Frames {
+            path: frames(part),
+            error,
+            result: directory.result(part),
+        }
     })?;
-    let Recorder { rows, thresholds, .. } = recorder;
+    let Recorder {
+        rows, thresholds, ..
+    } = recorder;
     let environment = attempts[0].environment.clone();
-    let labels = Labels { name: "merged".to_owned(), ..Labels::default() };
-    let mut report =
-        Report::new(Source { plan: &crawl, labels: &labels, record: &record, intervals: rows, environment });
+    let labels = Labels {
+        name: "merged".to_owned(),
+        ..Labels::default()
+    };
+    let mut report = Report::new(Source {
+        plan: &crawl,
+        labels: &labels,
+        record: &record,
+        intervals: rows,
+        environment,
+    });
     report.run_id.clone_from(&plan.run_id);
     // Each part has its own peak, and those that ran at once share the connections.
     report.totals.peak_in_flight = report.totals.peak_in_flight.min(crawl.in_flight().into());
     report.command = Some(plan.command.clone());
-    let kept = attempts.iter().map(|attempt| attempt.finished_before).fold(0, u64::saturating_add);
+    let kept = attempts
+        .iter()
+        .map(|attempt| attempt.finished_before)
+        .fold(0, u64::saturating_add);
     report.finished_before = Some(kept).filter(|kept| *kept > 0);
     let mut merged = describe(directory, &plan, (&attempts, missing), start_us)?;
     let unreported = attempts.iter().map(|attempt| unreported(attempt, &record));
@@ -180,23 +222,42 @@ pub fn merge(
     Ok(report)
 }
 
-/// Return the crawl with the crawl-delay that its parts obeyed, which is not known when a plan is made.
+/// Return the crawl with the crawl-delay that its parts obeyed, which is not known when a plan is
+/// made.
 fn crawled(plan: &RunPlan, attempts: &[AttemptRecord]) -> RunPlan {
     let delays_s = attempts.iter().filter_map(|attempt| attempt.crawl_delay_s);
-    let period = delays_s.max_by(f64::total_cmp).and_then(|delay_s| Duration::try_from_secs_f64(delay_s).ok());
-    let Some(period) = period.filter(|period| !period.is_zero()) else { return plan.clone() };
+    let period = delays_s
+        .max_by(f64::total_cmp)
+        .and_then(|delay_s| Duration::try_from_secs_f64(delay_s).ok());
+    let Some(period) = period.filter(|period| !period.is_zero()) else {
+        return plan.clone();
+    };
     let mut crawl = plan.clone();
-    crawl.per_host.rate = Some(Rate { permits: 1, period_ns: duration_ns(period) });
-    crawl.workload.insert(PER_HOST_RATE_FROM.to_owned(), CRAWL_DELAY.to_owned());
+    crawl.per_host.rate = Some(Rate {
+        permits: 1,
+        period_ns: duration_ns(period),
+    });
+    crawl
+        .workload
+        .insert(PER_HOST_RATE_FROM.to_owned(), CRAWL_DELAY.to_owned());
     crawl
 }
 
 /// Return the attempt at a part that counts; none if none was published.
-fn published(directory: &PartsDirectory, plan: &PlanFile, part: u32) -> Result<Option<AttemptRecord>, MergeError> {
+fn published(
+    directory: &PartsDirectory,
+    plan: &PlanFile,
+    part: u32,
+) -> Result<Option<AttemptRecord>, MergeError> {
     let path = directory.result(part);
-    let read = AttemptRecord::read(&path).map_err(|error| MergeError::Io { path: path.clone(), error })?;
+    let read = AttemptRecord::read(&path).map_err(|error| MergeError::Io {
+        path: path.clone(),
+        error,
+    })?;
     let Some(attempt) = read else { return Ok(None) };
-    let frames = directory.attempt(part, &attempt.attempt).join(PartsDirectory::FRAMES);
+    let frames = directory
+        .attempt(part, &attempt.attempt)
+        .join(PartsDirectory::FRAMES);
     let bytes = match frames.metadata() {
         Ok(metadata) => metadata.len(),
         Err(error) => {
@@ -204,21 +265,52 @@ fn published(directory: &PartsDirectory, plan: &PlanFile, part: u32) -> Result<O
                 "{error}. Restore the attempt's directory, or remove {} and run the part again",
                 path.display()
             );
-            return Err(MergeError::Io { path: frames, error: io::Error::new(error.kind(), why) });
+            return Err(MergeError::Io {
+                path: frames,
+                error: io::Error::new(error.kind(), why),
+            });
         }
     };
     let fields: [(&'static str, String, String); 7] = [
         ("run", attempt.run_id.clone(), plan.run_id.clone()),
         ("program", attempt.program.clone(), plan.program.clone()),
-        ("plan's checksum", attempt.plan.clone(), plan.checksum().to_owned()),
-        ("part", format!("{} of {}", attempt.part, attempt.nodes), format!("{part} of {}", plan.nodes)),
-        ("range of IDs", attempt.ids.to_string(), plan.ids(part).to_string()),
-        ("end", (if attempt.whole { "whole" } else { "not whole" }).to_owned(), "whole".to_owned()),
-        (FRAMES_LENGTH, bytes.to_string(), attempt.frames_bytes.to_string()),
+        (
+            "plan's checksum",
+            attempt.plan.clone(),
+            plan.checksum().to_owned(),
+        ),
+        (
+            "part",
+            format!("{} of {}", attempt.part, attempt.nodes),
+            format!("{part} of {}", plan.nodes),
+        ),
+        (
+            "range of IDs",
+            attempt.ids.to_string(),
+            plan.ids(part).to_string(),
+        ),
+        (
+            "end",
+            (if attempt.whole { "whole" } else { "not whole" }).to_owned(),
+            "whole".to_owned(),
+        ),
+        (
+            FRAMES_LENGTH,
+            bytes.to_string(),
+            attempt.frames_bytes.to_string(),
+        ),
     ];
-    match fields.into_iter().find(|(_, found, wanted)| found != wanted) {
+    match fields
+        .into_iter()
+        .find(|(_, found, wanted)| found != wanted)
+    {
         None => Ok(Some(attempt)),
-        Some((what, found, wanted)) => Err(MergeError::Foreign { path, what, found: foreign::short(&found), wanted }),
+        Some((what, found, wanted)) => Err(MergeError::Foreign {
+            path,
+            what,
+            found: foreign::short(&found),
+            wanted,
+        }),
     }
 }
 
@@ -232,7 +324,11 @@ enum FramesFile {
 impl FramesFile {
     fn open(path: PathBuf, stays_open: bool) -> io::Result<Self> {
         let file = foreign::open(&path)?;
-        Ok(if stays_open { Self::Open(file) } else { Self::At(path, 0) })
+        Ok(if stays_open {
+            Self::Open(file)
+        } else {
+            Self::At(path, 0)
+        })
     }
 }
 
@@ -283,9 +379,12 @@ fn describe(
         within.min(SECOND_US - within)
     };
     let aligned = |attempt: &AttemptRecord| Some(rounding(attempt) + attempt.clock?.within_us);
-    let late_us: Option<Vec<u64>> = plan
-        .start_us()
-        .map(|common_us| attempts.iter().map(|attempt| attempt.start_us().saturating_sub(common_us)).collect());
+    let late_us: Option<Vec<u64>> = plan.start_us().map(|common_us| {
+        attempts
+            .iter()
+            .map(|attempt| attempt.start_us().saturating_sub(common_us))
+            .collect()
+    });
     let mut merged = MergedReport {
         directory: directory.path().display().to_string(),
         parts: plan.nodes,
@@ -293,20 +392,33 @@ fn describe(
         missing: missing.into_iter().take(NAMED_PARTS).collect(),
         slots: plan.slots,
         slots_used: slots_used(attempts, plan.slots),
-        machines: u32::try_from(attempts.iter().map(|attempt| &attempt.host).collect::<BTreeSet<_>>().len())
-            .unwrap_or(u32::MAX),
+        machines: u32::try_from(
+            attempts
+                .iter()
+                .map(|attempt| &attempt.host)
+                .collect::<BTreeSet<_>>()
+                .len(),
+        )
+        .unwrap_or(u32::MAX),
         aligned_within_us: attempts
             .iter()
             .map(aligned)
-            .try_fold(0, |most: u64, aligned| aligned.map(|aligned| most.max(aligned))),
+            .try_fold(0, |most: u64, aligned| {
+                aligned.map(|aligned| most.max(aligned))
+            }),
         clock_error_us: attempts
             .iter()
             .map(|attempt| attempt.clock_error_us)
             .try_fold(0, |most: u64, error| error.map(|error| most.max(error))),
-        late_parts: late_us.as_ref().map(|all| all.iter().map(|us| u32::from(*us > SECOND_US)).sum()),
+        late_parts: late_us
+            .as_ref()
+            .map(|all| all.iter().map(|us| u32::from(*us > SECOND_US)).sum()),
         last_start_us: late_us.and_then(|all| all.into_iter().max()),
         other_attempts: 0,
-        robots_requests: attempts.iter().map(|attempt| attempt.robots_requests).fold(0, u64::saturating_add),
+        robots_requests: attempts
+            .iter()
+            .map(|attempt| attempt.robots_requests)
+            .fold(0, u64::saturating_add),
         additional_requests: 0,
         died_attempts: 0,
         uncounted_attempts: 0,
@@ -314,12 +426,17 @@ fn describe(
     };
     let mut winners = attempts.iter().peekable();
     for part in 0..plan.nodes {
-        let winner = winners.next_if(|attempt| attempt.part == part).map(|attempt| &*attempt.attempt);
+        let winner = winners
+            .next_if(|attempt| attempt.part == part)
+            .map(|attempt| &*attempt.attempt);
         let io = |path: &Path| {
             let path = path.to_owned();
             move |error| MergeError::Io { path, error }
         };
-        for name in directory.attempts(part).map_err(io(&directory.part(part)))? {
+        for name in directory
+            .attempts(part)
+            .map_err(io(&directory.part(part)))?
+        {
             if winner == Some(&*name) {
                 continue;
             }
@@ -337,30 +454,62 @@ fn describe(
     Ok(merged)
 }
 
-/// Return the number of requests of a merged attempt that are not in its record: shards that died had sent them since their last reports.
+/// Return the number of requests of a merged attempt that are not in its record: shards that died
+/// had sent them since their last reports.
 fn unreported(attempt: &AttemptRecord, record: &RunRecord) -> u64 {
-    let shard = record.shards.get(attempt.part as usize).filter(|shard| !shard.past.is_empty());
-    shard.map_or(0, |shard| attempt.requests.saturating_sub(shard.stats.counters.requests.attempts_sent))
+    let shard = record
+        .shards
+        .get(attempt.part as usize)
+        .filter(|shard| !shard.past.is_empty());
+    shard.map_or(0, |shard| {
+        attempt
+            .requests
+            .saturating_sub(shard.stats.counters.requests.attempts_sent)
+    })
 }
 
-/// Return the part of the time between the first start and the last end in which the slots were in use.
+/// Return the part of the time between the first start and the last end in which the slots were in
+/// use.
 fn slots_used(attempts: &[AttemptRecord], slots: u32) -> f64 {
-    let time_us = |attempt: &AttemptRecord| attempt.finished_at_us.saturating_sub(attempt.started_at_us);
-    let start_us = attempts.iter().map(AttemptRecord::start_us).min().unwrap_or(0);
-    let end_us = attempts.iter().map(|attempt| attempt.start_us() + time_us(attempt)).max().unwrap_or(0);
+    let time_us =
+        |attempt: &AttemptRecord| attempt.finished_at_us.saturating_sub(attempt.started_at_us);
+    let start_us = attempts
+        .iter()
+        .map(AttemptRecord::start_us)
+        .min()
+        .unwrap_or(0);
+    let end_us = attempts
+        .iter()
+        .map(|attempt| attempt.start_us() + time_us(attempt))
+        .max()
+        .unwrap_or(0);
     let all_us = (end_us - start_us) as f64 * f64::from(slots);
     let used_us = attempts.iter().map(time_us).fold(0, u64::saturating_add) as f64;
-    if all_us > 0.0 { (used_us / all_us).min(1.0) } else { 0.0 }
+    if all_us > 0.0 {
+        (used_us / all_us).min(1.0)
+    } else {
+        0.0
+    }
 }
 
 /// Read what an attempt did that was not merged.
-fn other(directory: &PartsDirectory, part: u32, attempt: String) -> Result<OtherAttempt, (PathBuf, io::Error)> {
+fn other(
+    directory: &PartsDirectory,
+    part: u32,
+    attempt: String,
+) -> Result<OtherAttempt, (PathBuf, io::Error)> {
     let place = directory.attempt(part, &attempt);
     let path = place.join(PartsDirectory::ATTEMPT);
     // One that died while it wrote this has reported nothing.
     if let Ok(Some(record)) = AttemptRecord::read(&path) {
         let requests = record.requests.saturating_add(record.robots_requests);
-        return Ok(OtherAttempt { part, attempt, requests, has_ended: true, is_counted: true });
+        return Ok(OtherAttempt {
+            part,
+            attempt,
+            requests,
+            has_ended: true,
+            is_counted: true,
+        });
     }
     let path = place.join(PartsDirectory::FRAMES);
     let (in_frames, has_ended) = match File::open(&path) {
@@ -373,16 +522,27 @@ fn other(directory: &PartsDirectory, part: u32, attempt: String) -> Result<Other
     // A machine that lost its power may have lost counts that were not written yet.
     let counted = counted_requests(&place.join(PartsDirectory::REQUESTS)).unwrap_or(0);
     let is_counted = has_ended || !has_crawled || counted > in_frames;
-    Ok(OtherAttempt { part, attempt, requests: counted.max(in_frames), has_ended, is_counted })
+    Ok(OtherAttempt {
+        part,
+        attempt,
+        requests: counted.max(in_frames),
+        has_ended,
+        is_counted,
+    })
 }
 
-/// Return the sum of the shards' counts of requests in the file at `path`; none if there is no such file.
+/// Return the sum of the shards' counts of requests in the file at `path`; none if there is no such
+/// file.
 #[must_use]
 pub fn counted_requests(path: &Path) -> Option<u64> {
     /// Largest file: of more shards than a plan may have.
     const MOST_BYTES: u64 = 1 << 20;
     let mut bytes = Vec::new();
-    foreign::open(path).ok()?.take(MOST_BYTES).read_to_end(&mut bytes).ok()?;
+    foreign::open(path)
+        .ok()?
+        .take(MOST_BYTES)
+        .read_to_end(&mut bytes)
+        .ok()?;
     FileCounters::sum(&bytes).ok()
 }
 
@@ -394,7 +554,9 @@ fn requests(mut frames: PartReader<File>) -> (u64, bool) {
             Ok(Some(PartFrame::Second(second))) => {
                 requests = requests.saturating_add(second.counters.requests.attempts_sent);
             }
-            Ok(Some(PartFrame::End(end))) => return (end.last.counters.requests.attempts_sent, true),
+            Ok(Some(PartFrame::End(end))) => {
+                return (end.last.counters.requests.attempts_sent, true);
+            }
             Ok(None) | Err(_) => return (requests, false),
         }
     }
@@ -408,11 +570,20 @@ fn judge(report: &mut Report, attempts: &[AttemptRecord]) {
     let is_of_part = |verdict| {
         matches!(
             verdict,
-            Verdict::BudgetLimited | Verdict::ConcurrencyLimited | Verdict::ClientLimited | Verdict::Disturbed
+            Verdict::BudgetLimited
+                | Verdict::ConcurrencyLimited
+                | Verdict::ClientLimited
+                | Verdict::Disturbed
         )
     };
-    for verdict in Verdict::ALL.into_iter().filter(|verdict| is_of_part(*verdict)) {
-        let of_it: Vec<&AttemptRecord> = attempts.iter().filter(|attempt| attempt.verdict == verdict).collect();
+    for verdict in Verdict::ALL
+        .into_iter()
+        .filter(|verdict| is_of_part(*verdict))
+    {
+        let of_it: Vec<&AttemptRecord> = attempts
+            .iter()
+            .filter(|attempt| attempt.verdict == verdict)
+            .collect();
         let found = of_it.first().map(|first| {
             let parts: Vec<u32> = of_it.iter().map(|attempt| attempt.part).collect();
             let reason = first.reasons.first().map_or("", String::as_str);
@@ -425,10 +596,16 @@ fn judge(report: &mut Report, attempts: &[AttemptRecord]) {
                 first.part
             )
         });
-        report.validity.check(&format!("parts that are {}", verdict.name()), found, verdict);
+        report.validity.check(
+            &format!("parts that are {}", verdict.name()),
+            found,
+            verdict,
+        );
     }
     let found = merged.additional().map(|additional| {
         format!("{additional}, so the target had more to do than these figures show. Repeat the crawl before relying on its times")
     });
-    report.validity.check("attempts beside the merged ones", found, Verdict::Disturbed);
+    report
+        .validity
+        .check("attempts beside the merged ones", found, Verdict::Disturbed);
 }

@@ -1,6 +1,8 @@
-//! All parts of a crawl at a glance, from what their attempts write: which are done, running, waiting or lost, and their total rate.
+//! All parts of a crawl at a glance, from what their attempts write: which are done, running,
+//! waiting or lost, and their total rate.
 //!
-//! Called by `watch`, look by look. It reads no clock: its caller gives the time, of a clock that only goes forward. It writes nothing.
+//! Called by `watch`, look by look. It reads no clock: its caller gives the time, of a clock that
+//! only goes forward. It writes nothing.
 
 mod seen;
 
@@ -15,7 +17,8 @@ use self::seen::{AttemptSeen, Failing, PartSeen};
 use super::status::{AttemptState, AttemptStatus};
 use super::{AttemptRecord, PartsDirectory, PlanFile};
 
-/// Most parts that one look reads, of a few small files each. A file server answers thousands of requests a second for all of its users.
+/// Most parts that one look reads, of a few small files each. A file server answers thousands of
+/// requests a second for all of its users.
 pub const MOST_READ: usize = 500;
 
 /// State of a part.
@@ -126,11 +129,13 @@ pub struct PartsOverview {
     pub parts: PartCounts,
     /// Items of the crawl.
     pub items_planned: u64,
-    /// Items that have ended, of the attempts that count or may: not those of lost and unfinished parts.
+    /// Items that have ended, of the attempts that count or may: not those of lost and unfinished
+    /// parts.
     pub items: u64,
     /// Failed ones of these.
     pub items_failed: u64,
-    /// Items that end per second, over up to ten seconds of each running attempt that wrote lately; null if none is known for two.
+    /// Items that end per second, over up to ten seconds of each running attempt that wrote lately;
+    /// null if none is known for two.
     pub items_per_s: Option<f64>,
     /// Requests per second of all attempts that wrote lately, in the last second of each.
     pub requests_per_s: u64,
@@ -172,19 +177,32 @@ impl PartsWatch {
     #[must_use]
     pub fn new(directory: PartsDirectory, plan: PlanFile, lost_after: Duration) -> Self {
         let parts = (0..plan.nodes).map(|_| PartSeen::default()).collect();
-        Self { directory, plan, lost_after, parts, next: [0; 2] }
+        Self {
+            directory,
+            plan,
+            lost_after,
+            parts,
+            next: [0; 2],
+        }
     }
 
-    /// Read up to `most` parts, at least 1: a quarter of them may be of those that are not being crawled. A part that cannot be read, or whose
-    /// result cannot, stays as it was ([`PartsOverview::unread`]).
+    /// Read up to `most` parts, at least 1: a quarter of them may be of those that are not being
+    /// crawled. A part that cannot be read, or whose result cannot, stays as it was
+    /// ([`PartsOverview::unread`]).
     pub fn look(&mut self, now: Duration, most: usize) {
         let (alive, others): (Vec<usize>, Vec<usize>) = (0..self.parts.len())
             .filter(|part| !self.parts[*part].is_settled(self.lost_after))
             .partition(|part| self.parts[*part].is_alive(self.lost_after));
         // Each kind leaves the other what it does not need.
-        let for_others = most.div_ceil(4).max(most.saturating_sub(alive.len())).min(others.len());
+        let for_others = most
+            .div_ceil(4)
+            .max(most.saturating_sub(alive.len()))
+            .min(others.len());
         let for_alive = most - for_others;
-        for (kind, (parts, most)) in [(alive, for_alive), (others, for_others)].into_iter().enumerate() {
+        for (kind, (parts, most)) in [(alive, for_alive), (others, for_others)]
+            .into_iter()
+            .enumerate()
+        {
             let from = parts.partition_point(|part| *part < self.next[kind]);
             for part in parts[from..].iter().chain(&parts[..from]).take(most) {
                 self.read(*part, now);
@@ -196,7 +214,10 @@ impl PartsWatch {
     fn read(&mut self, part: usize, now: Duration) {
         let number = u32::try_from(part).unwrap_or(u32::MAX);
         let seen = &mut self.parts[part];
-        let since = seen.failing.take().map_or(now, |failed_before| failed_before.since);
+        let since = seen
+            .failing
+            .take()
+            .map_or(now, |failed_before| failed_before.since);
         let failing = |path, error| Some(Failing { since, path, error });
         let names = match self.directory.attempts(number) {
             Ok(names) => names,
@@ -209,15 +230,21 @@ impl PartsWatch {
         for name in names {
             let file = |file| self.directory.attempt(number, &name).join(file);
             // A file server may be unable to show a file that is replaced just now.
-            let status = AttemptStatus::read(&file(PartsDirectory::STATUS)).ok().flatten();
-            let known = seen.attempts.iter().position(|attempt| attempt.name == name);
+            let status = AttemptStatus::read(&file(PartsDirectory::STATUS))
+                .ok()
+                .flatten();
+            let known = seen
+                .attempts
+                .iter()
+                .position(|attempt| attempt.name == name);
             let at = known.unwrap_or(seen.attempts.len());
             if known.is_none() {
                 seen.attempts.push(AttemptSeen::new(name.clone(), now));
             }
             let attempt = &mut seen.attempts[at];
             attempt.record(status, now);
-            attempt.has_ended = attempt.status.state == AttemptState::Ended && file(PartsDirectory::ATTEMPT).exists();
+            attempt.has_ended = attempt.status.state == AttemptState::Ended
+                && file(PartsDirectory::ATTEMPT).exists();
         }
         if seen.published.is_none() {
             let path = self.directory.result(number);
@@ -228,10 +255,13 @@ impl PartsWatch {
         }
     }
 
-    /// True if each part was read, and has a result or attempts that look dead or were seen to move or to end.
+    /// True if each part was read, and has a result or attempts that look dead or were seen to move
+    /// or to end.
     #[must_use]
     pub fn is_certain(&self) -> bool {
-        self.parts.iter().all(|part| part.is_certain(self.lost_after))
+        self.parts
+            .iter()
+            .all(|part| part.is_certain(self.lost_after))
     }
 
     /// Return all parts at a glance.
@@ -240,7 +270,10 @@ impl PartsWatch {
         let plan = &self.plan;
         let mut all = PartsOverview {
             run_id: plan.run_id.clone(),
-            parts: PartCounts { planned: plan.nodes, ..PartCounts::default() },
+            parts: PartCounts {
+                planned: plan.nodes,
+                ..PartCounts::default()
+            },
             items_planned: plan.crawl.ids.len(),
             items: 0,
             items_failed: 0,
@@ -278,7 +311,9 @@ impl PartsWatch {
                 }
                 (PartState::Running | PartState::Starting | PartState::Waiting, Some(attempt)) => {
                     let before = attempt.finished_before(plan.ids(part).len());
-                    all.items = all.items.saturating_add(before.saturating_add(attempt.status.items));
+                    all.items = all
+                        .items
+                        .saturating_add(before.saturating_add(attempt.status.items));
                     all.items_failed = all.items_failed.saturating_add(attempt.status.failed);
                     if let Some(rate) = attempt.items_per_s().filter(|_| seen.is_moving(attempt)) {
                         *all.items_per_s.get_or_insert(0.0) += rate;
@@ -289,9 +324,12 @@ impl PartsWatch {
             for alive in seen.going_on(self.lost_after) {
                 slots.extend(alive.status.slot);
                 let is_other = attempt.is_none_or(|attempt| attempt.name != alive.name);
-                all.additional_attempts += u32::from(is_other && alive.status.state == AttemptState::Running);
+                all.additional_attempts +=
+                    u32::from(is_other && alive.status.state == AttemptState::Running);
                 if seen.is_moving(alive) {
-                    all.requests_per_s = all.requests_per_s.saturating_add(alive.status.requests_per_s);
+                    all.requests_per_s = all
+                        .requests_per_s
+                        .saturating_add(alive.status.requests_per_s);
                     highest(&mut all.highest_p50, part, alive.status.p50_us);
                     highest(&mut all.highest_p99, part, alive.status.p99_us);
                 }
@@ -300,16 +338,31 @@ impl PartsWatch {
                 let (name, status) = (attempt.name.clone(), attempt.status.clone());
                 let silent_s = now.saturating_sub(attempt.moved_at).as_secs_f64();
                 let finished_before = attempt.finished_before(plan.ids(part).len());
-                all.rows.push(PartRow { part, state, attempt: name, silent_s, finished_before, status });
+                all.rows.push(PartRow {
+                    part,
+                    state,
+                    attempt: name,
+                    silent_s,
+                    finished_before,
+                    status,
+                });
             }
             if let Some(Failing { since, path, error }) = &seen.failing {
                 let for_s = now.saturating_sub(*since).as_secs_f64();
                 let is_damaged = error.kind() == io::ErrorKind::InvalidData;
-                let unread =
-                    || UnreadParts { parts: 0, path: path.clone(), error: error.to_string(), for_s, is_damaged };
+                let unread = || UnreadParts {
+                    parts: 0,
+                    path: path.clone(),
+                    error: error.to_string(),
+                    for_s,
+                    is_damaged,
+                };
                 let longest = all.unread.get_or_insert_with(unread);
                 if longest.for_s < for_s {
-                    *longest = UnreadParts { parts: longest.parts, ..unread() };
+                    *longest = UnreadParts {
+                        parts: longest.parts,
+                        ..unread()
+                    };
                 }
                 longest.parts += 1;
             }

@@ -1,6 +1,7 @@
 //! `plan.json`: a crawl that was resolved once for all of its parts.
 //!
-//! Its checksum covers all other values, whatever their order and layout: a plan that was edited is refused by every command.
+//! Its checksum covers all other values, whatever their order and layout: a plan that was edited is
+//! refused by every command.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -52,7 +53,8 @@ pub struct PlanFile {
     pub nodes: u32,
     /// Most parts that run at once. Each has an equal share of the rate and of the connections.
     pub slots: u32,
-    /// Time at which all parts start, RFC 3339 in UTC; null if each starts as soon as it has a slot.
+    /// Time at which all parts start, RFC 3339 in UTC; null if each starts as soon as it has a
+    /// slot.
     #[serde(default)]
     pub start_at: Option<String>,
     /// The whole crawl: all IDs, connections and rate, with a shard for each part.
@@ -118,7 +120,8 @@ pub enum PlanFileError {
 }
 
 impl PlanFile {
-    /// A plan of `crawl` in `nodes` parts, `slots` of which run at a time. The rest is to be filled in.
+    /// A plan of `crawl` in `nodes` parts, `slots` of which run at a time. The rest is to be filled
+    /// in.
     #[must_use]
     pub fn new(crawl: RunPlan, nodes: u32, slots: u32) -> Self {
         Self {
@@ -132,13 +135,17 @@ impl PlanFile {
             nodes,
             slots,
             start_at: None,
-            crawl: RunPlan { shards: nodes, ..crawl },
+            crawl: RunPlan {
+                shards: nodes,
+                ..crawl
+            },
             command: CommandLine::default(),
             saving: Vec::new(),
         }
     }
 
-    /// Return the SHA-256 of its other fields, in hexadecimal digits: plans with the same are the same, whatever their layout.
+    /// Return the SHA-256 of its other fields, in hexadecimal digits: plans with the same are the
+    /// same, whatever their layout.
     #[must_use]
     pub fn checksum(&self) -> &str {
         &self.checksum
@@ -160,17 +167,25 @@ impl PlanFile {
     /// When it cannot be read, was changed, or is no plan of this version.
     pub fn read(path: &Path) -> Result<(Self, String), PlanFileError> {
         let own = || path.to_owned();
-        let text = foreign::read_text(path).map_err(|error| PlanFileError::Io { path: own(), error })?;
+        let text =
+            foreign::read_text(path).map_err(|error| PlanFileError::Io { path: own(), error })?;
         let not_plan = |why: String| PlanFileError::NotPlan { path: own(), why };
-        let value: Value = foreign::from_str(&text).map_err(|error| not_plan(foreign::flaw(&error)))?;
+        let value: Value =
+            foreign::from_str(&text).map_err(|error| not_plan(foreign::flaw(&error)))?;
         let field = |name: &str| value.get(name).and_then(Value::as_str).map(foreign::short);
         if field("format").is_none_or(|format| format != FORMAT) {
             return Err(not_plan(format!("its `format` is not `{FORMAT}`")));
         }
-        let version = value.get("version").and_then(Value::as_u64).and_then(|version| u32::try_from(version).ok());
+        let version = value
+            .get("version")
+            .and_then(Value::as_u64)
+            .and_then(|version| u32::try_from(version).ok());
         let version = version.ok_or_else(|| not_plan("it has no `version`".to_owned()))?;
         if version > VERSION {
-            return Err(PlanFileError::Newer { path: own(), version });
+            return Err(PlanFileError::Newer {
+                path: own(),
+                version,
+            });
         }
         if value.get(CHECKSUM).and_then(Value::as_str) != Some(&checksum(value.clone())) {
             return Err(PlanFileError::Changed { path: own() });
@@ -189,16 +204,25 @@ impl PlanFile {
     /// # Errors
     /// As [`Self::read`].
     pub fn shared(directory: &PartsDirectory) -> Result<Self, PlanFileError> {
-        Self::read(&directory.plan()).map(|(plan, _)| plan).map_err(|error| match error {
-            PlanFileError::Io { path, error } => PlanFileError::NoneShared { path, error },
-            other => other,
-        })
+        Self::read(&directory.plan())
+            .map(|(plan, _)| plan)
+            .map_err(|error| match error {
+                PlanFileError::Io { path, error } => PlanFileError::NoneShared { path, error },
+                other => other,
+            })
     }
 
     fn check(&self) -> Result<(), String> {
-        let Self { nodes, slots, crawl, .. } = self;
+        let Self {
+            nodes,
+            slots,
+            crawl,
+            ..
+        } = self;
         if *nodes == 0 || *nodes > MAX_PARTS {
-            return Err(format!("its `nodes` is {nodes}, and 1 to {MAX_PARTS} parts are possible"));
+            return Err(format!(
+                "its `nodes` is {nodes}, and 1 to {MAX_PARTS} parts are possible"
+            ));
         }
         if crawl.shards != *nodes {
             return Err(format!(
@@ -207,13 +231,21 @@ impl PlanFile {
             ));
         }
         if *slots == 0 || slots > nodes {
-            return Err(format!("its `slots` is {slots}, and 1 to {nodes} are possible, its `nodes`"));
+            return Err(format!(
+                "its `slots` is {slots}, and 1 to {nodes} are possible, its `nodes`"
+            ));
         }
         if let Some(at) = self.start_at.as_ref().filter(|_| self.start_us().is_none()) {
-            return Err(format!("its `start_at` is `{}`, which is not a time", foreign::short(at)));
+            return Err(format!(
+                "its `start_at` is `{}`, which is not a time",
+                foreign::short(at)
+            ));
         }
         if crawl.ids.len() < u64::from(*nodes) {
-            return Err(format!("its `crawl.ids` are {}, fewer than its {nodes} parts", crawl.ids.len()));
+            return Err(format!(
+                "its `crawl.ids` are {}, fewer than its {nodes} parts",
+                crawl.ids.len()
+            ));
         }
         Ok(())
     }
@@ -221,7 +253,12 @@ impl PlanFile {
     /// Return the common start, µs after the Unix epoch; none if the plan has none.
     #[must_use]
     pub fn start_us(&self) -> Option<u64> {
-        let at = SystemTime::from(self.start_at.as_ref()?.parse::<humantime::Timestamp>().ok()?);
+        let at = SystemTime::from(
+            self.start_at
+                .as_ref()?
+                .parse::<humantime::Timestamp>()
+                .ok()?,
+        );
         let since = at.duration_since(SystemTime::UNIX_EPOCH).ok()?;
         u64::try_from(since.as_micros()).ok()
     }
@@ -231,11 +268,15 @@ impl PlanFile {
     pub fn ids(&self, part: u32) -> IdRange {
         let IdRange { start, .. } = self.crawl.ids;
         let point = |i: u32| start + split_point(self.crawl.ids.len(), self.nodes.into(), i.into());
-        IdRange { start: point(part), end: point(part + 1) }
+        IdRange {
+            start: point(part),
+            end: point(part + 1),
+        }
     }
 }
 
-/// Return the SHA-256 of a plan without its checksum. Neither the order of keys nor the layout of the text counts.
+/// Return the SHA-256 of a plan without its checksum. Neither the order of keys nor the layout of
+/// the text counts.
 fn checksum(mut plan: Value) -> String {
     if let Some(fields) = plan.as_object_mut() {
         fields.remove(CHECKSUM);
@@ -258,24 +299,39 @@ mod tests {
         let path = home.path().join("plan.json");
         fs::write(&path, text).unwrap();
         let place = path.display().to_string();
-        PlanFile::read(&path).map(|(plan, _)| plan).map_err(|error| error.to_string().replace(&place, "plan.json"))
+        PlanFile::read(&path)
+            .map(|(plan, _)| plan)
+            .map_err(|error| error.to_string().replace(&place, "plan.json"))
     }
 
     fn plan() -> PlanFile {
         let ids = IdRange { start: 0, end: 40 };
-        PlanFile::new(RunPlan { ids, ..fixtures::plan() }, 4, 2)
+        PlanFile::new(
+            RunPlan {
+                ids,
+                ..fixtures::plan()
+            },
+            4,
+            2,
+        )
     }
 
     /// Each value in a document, and its parents, as pointers.
     fn pointers(value: &Value, at: &str, found: &mut Vec<String>) {
         match value {
             Value::Object(fields) => {
-                fields.iter().for_each(|(key, value)| pointers(value, &format!("{at}/{key}"), found));
+                fields
+                    .iter()
+                    .for_each(|(key, value)| pointers(value, &format!("{at}/{key}"), found));
             }
             Value::Array(list) => {
-                list.iter().enumerate().for_each(|(i, value)| pointers(value, &format!("{at}/{i}"), found));
+                list.iter()
+                    .enumerate()
+                    .for_each(|(i, value)| pointers(value, &format!("{at}/{i}"), found));
             }
-            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => found.push(at.to_owned()),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
+                found.push(at.to_owned());
+            }
         }
     }
 
@@ -283,7 +339,13 @@ mod tests {
     fn a_plan_is_read_in_any_layout_and_refused_with_any_other_value() {
         let text = plan().into_text().unwrap();
         let read = said(&text).unwrap();
-        assert_eq!(read, PlanFile { checksum: read.checksum.clone(), ..plan() });
+        assert_eq!(
+            read,
+            PlanFile {
+                checksum: read.checksum.clone(),
+                ..plan()
+            }
+        );
         let mut value: Value = serde_json::from_str(&text).unwrap();
         let mut all = Vec::new();
         pointers(&value, "", &mut all);
@@ -301,7 +363,11 @@ mod tests {
             assert!(said(&edited.to_string()).is_err(), "{pointer}");
         }
         value.as_object_mut().unwrap().sort_keys();
-        assert_eq!(said(&value.to_string()).as_ref(), Ok(&read), "another order");
+        assert_eq!(
+            said(&value.to_string()).as_ref(),
+            Ok(&read),
+            "another order"
+        );
         value["extra"] = 1.into();
         assert_eq!(
             said(&value.to_string()).unwrap_err(),
@@ -309,7 +375,11 @@ mod tests {
         );
         value.as_object_mut().unwrap().remove("extra");
         value.as_object_mut().unwrap().remove(CHECKSUM);
-        assert!(said(&value.to_string()).unwrap_err().contains("was changed"));
+        assert!(
+            said(&value.to_string())
+                .unwrap_err()
+                .contains("was changed")
+        );
     }
 
     #[test]
@@ -322,22 +392,37 @@ mod tests {
             (text.replacen(',', ";", 1), "it cannot be parsed at line 2"),
             ("{}".to_owned(), "its `format` is not `crawlmark plan`"),
             ("[7]".to_owned(), "its `format` is not `crawlmark plan`"),
-            (r#"{"format": "crawlmark plan"}"#.to_owned(), "it has no `version`"),
+            (
+                r#"{"format": "crawlmark plan"}"#.to_owned(),
+                "it has no `version`",
+            ),
         ] {
-            assert_eq!(said(&text).unwrap_err(), format!("plan.json is not a plan: {why}{rest}"));
+            assert_eq!(
+                said(&text).unwrap_err(),
+                format!("plan.json is not a plan: {why}{rest}")
+            );
         }
         let newer = text.replacen("\"version\": 1", "\"version\": 2", 1);
         assert!(said(&newer).unwrap_err().contains("has format version 2"));
         // Whole, and inconsistent: another program wrote it.
         let says = |plan: PlanFile| said(&plan.into_text().unwrap()).unwrap_err();
-        assert!(says(PlanFile { nodes: 8, ..plan() }).contains("its `nodes` is 8, and its `crawl.shards` 4"));
-        assert!(says(PlanFile { slots: 9, ..plan() }).contains("its `slots` is 9, and 1 to 4 are possible"));
+        assert!(
+            says(PlanFile { nodes: 8, ..plan() })
+                .contains("its `nodes` is 8, and its `crawl.shards` 4")
+        );
+        assert!(
+            says(PlanFile { slots: 9, ..plan() })
+                .contains("its `slots` is 9, and 1 to 4 are possible")
+        );
         let mut other: Value = serde_json::from_str(&text).unwrap();
         other["run_id"] = 7.into();
         other["tool"] = "crawlmark 9".into();
         other[CHECKSUM] = checksum(other.clone()).into();
         let error = said(&other.to_string()).unwrap_err();
-        assert!(error.starts_with("plan.json was written by crawlmark 9, and this program, crawlmark "), "{error}");
+        assert!(
+            error.starts_with("plan.json was written by crawlmark 9, and this program, crawlmark "),
+            "{error}"
+        );
         assert!(error.contains("Use the program that wrote it"), "{error}");
     }
 }

@@ -1,4 +1,5 @@
-//! Scripts and manifests for schedulers: the files of `results/cluster/`, as `crawlmark submit` fills them in.
+//! Scripts and manifests for schedulers: the files of `results/cluster/`, as `crawlmark submit`
+//! fills them in.
 
 /// Slurm: script of a task of the job array, which crawls a part.
 pub const SLURM_PART: &str = include_str!("../../../cluster/slurm/part.sh");

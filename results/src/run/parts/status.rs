@@ -38,7 +38,8 @@ pub struct AttemptStatus {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AttemptState {
-    /// An attempt that waits: for a slot, or, once it holds one, for the common start or for robots.txt.
+    /// An attempt that waits: for a slot, or, once it holds one, for the common start or for
+    /// robots.txt.
     #[default]
     Waiting,
     /// An attempt that crawls.
@@ -55,7 +56,8 @@ impl AttemptStatus {
     pub fn read(path: &Path) -> io::Result<Option<Self>> {
         match foreign::read_text(path) {
             Ok(text) => {
-                let invalid = |error| io::Error::new(io::ErrorKind::InvalidData, foreign::one_line(&error));
+                let invalid =
+                    |error| io::Error::new(io::ErrorKind::InvalidData, foreign::one_line(&error));
                 foreign::from_str(&text).map(Some).map_err(invalid)
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),

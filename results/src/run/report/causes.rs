@@ -1,4 +1,5 @@
-//! Causes of failed requests in words, and what to do about them: one table for all places that people read.
+//! Causes of failed requests in words, and what to do about them: one table for all places that
+//! people read.
 
 use std::cmp::Reverse;
 
@@ -13,9 +14,11 @@ const MOST: usize = 4;
 const USE_HTTPS: &str = "use https://";
 
 /// Remedy for a target that asks for a client certificate.
-const PASS_CERTIFICATE: &str = "pass a client certificate that the target trusts (--cert and --key)";
+const PASS_CERTIFICATE: &str =
+    "pass a client certificate that the target trusts (--cert and --key)";
 
-/// Texts of error pages of servers, in lower case, each with its remedy. Servers answer such requests with status 400 or 403.
+/// Texts of error pages of servers, in lower case, each with its remedy. Servers answer such
+/// requests with status 400 or 403.
 const PAGES: [(&str, &str); 8] = [
     // nginx.
     ("plain http request was sent to https port", USE_HTTPS),
@@ -55,38 +58,62 @@ pub fn cause_in_words(cause: FailureCause) -> String {
 /// Failed requests by cause, the commonest first.
 #[must_use]
 pub fn failures(requests: &RequestCounts) -> Vec<(FailureCause, u64)> {
-    let rejected = requests.rejected_by_status.iter().map(|(status, n)| (FailureCause::Status(*status), *n));
-    let errors = requests.errors_by_kind.iter().map(|(kind, n)| (FailureCause::Error(*kind), *n));
+    let rejected = requests
+        .rejected_by_status
+        .iter()
+        .map(|(status, n)| (FailureCause::Status(*status), *n));
+    let errors = requests
+        .errors_by_kind
+        .iter()
+        .map(|(kind, n)| (FailureCause::Error(*kind), *n));
     let challenges = (FailureCause::Challenge, requests.soft_blocked);
-    let mut causes: Vec<_> = rejected.chain(errors).chain([challenges]).filter(|(_, n)| *n > 0).collect();
+    let mut causes: Vec<_> = rejected
+        .chain(errors)
+        .chain([challenges])
+        .filter(|(_, n)| *n > 0)
+        .collect();
     causes.sort_by_key(|(_, n)| Reverse(*n));
     causes
 }
 
-/// Return a number of requests with their cause: `3 × status 500`, whose numbers the sign keeps apart, or `2,519 connection refused`.
+/// Return a number of requests with their cause: `3 × status 500`, whose numbers the sign keeps
+/// apart, or `2,519 connection refused`.
 fn counted(cause: &str, n: u64) -> String {
-    let times = if cause.starts_with("status ") { "\u{d7} " } else { "" };
+    let times = if cause.starts_with("status ") {
+        "\u{d7} "
+    } else {
+        ""
+    };
     format!("{} {times}{cause}", grouped(n))
 }
 
-/// List the commonest causes: `2,519 connection refused, 3 × status 500`. The rest are `others`. Empty without any.
+/// List the commonest causes: `2,519 connection refused, 3 × status 500`. The rest are `others`.
+/// Empty without any.
 pub(crate) fn listed(causes: impl IntoIterator<Item = (String, u64)>) -> String {
     let mut causes = causes.into_iter();
-    let mut parts: Vec<String> = causes.by_ref().take(MOST).map(|(cause, n)| counted(&cause, n)).collect();
+    let mut parts: Vec<String> = causes
+        .by_ref()
+        .take(MOST)
+        .map(|(cause, n)| counted(&cause, n))
+        .collect();
     // Those of a foreign result may exceed all numbers.
     let rest = causes.fold(0_u64, |sum, (_, n)| sum.saturating_add(n));
     parts.extend((rest > 0).then(|| format!("{} others", grouped(rest))));
     parts.join(", ")
 }
 
-/// Return the remedy of a cause, as an imperative, given the start of the body of an answer; none where it depends on the target.
+/// Return the remedy of a cause, as an imperative, given the start of the body of an answer; none
+/// where it depends on the target.
 #[must_use]
 pub fn remedy_in_words(cause: FailureCause, excerpt: Option<&str>) -> Option<&'static str> {
     match cause {
         FailureCause::Error(kind) => row(kind).1,
         FailureCause::Status(_) => {
             let page = excerpt?.to_lowercase();
-            PAGES.iter().find(|(text, _)| page.contains(text)).map(|(_, remedy)| *remedy)
+            PAGES
+                .iter()
+                .find(|(text, _)| page.contains(text))
+                .map(|(_, remedy)| *remedy)
         }
         FailureCause::Challenge => None,
     }
@@ -97,23 +124,34 @@ const fn row(kind: ErrorKind) -> (&'static str, Option<&'static str>) {
     use ErrorKind as Kind;
     match kind {
         Kind::AddressUnavailable => ("address unavailable", None),
-        Kind::BadEncoding => ("content that cannot be decoded", Some("remove --compressed")),
-        Kind::BodyTooLong => {
-            ("content too long to decode", Some("remove --compressed, or crawl shorter resources: 16 MiB are decoded"))
-        }
+        Kind::BadEncoding => (
+            "content that cannot be decoded",
+            Some("remove --compressed"),
+        ),
+        Kind::BodyTooLong => (
+            "content too long to decode",
+            Some("remove --compressed, or crawl shorter resources: 16 MiB are decoded"),
+        ),
         Kind::Closed => ("closed without a response", None),
         Kind::ConnectFailed => ("connection failed", None),
-        Kind::ConnectRefused => {
-            ("connection refused", Some("check that the target runs, and the host and port of the URL"))
-        }
+        Kind::ConnectRefused => (
+            "connection refused",
+            Some("check that the target runs, and the host and port of the URL"),
+        ),
         Kind::ConnectTimeout => ("connection timed out", None),
-        Kind::Http2GoAway => ("closed before it began (HTTP/2 GOAWAY)", Some("see the target's log and its limits")),
-        Kind::Http2NotOffered => {
-            ("HTTP/2 not offered", Some("pass --http 1.1 or --http auto, or turn on HTTP/2 at the target"))
-        }
+        Kind::Http2GoAway => (
+            "closed before it began (HTTP/2 GOAWAY)",
+            Some("see the target's log and its limits"),
+        ),
+        Kind::Http2NotOffered => (
+            "HTTP/2 not offered",
+            Some("pass --http 1.1 or --http auto, or turn on HTTP/2 at the target"),
+        ),
         Kind::Http2Protocol => (
             "HTTP/2 protocol error",
-            Some("check that the target speaks HTTP/2 on this port and see its log, or pass --http 1.1"),
+            Some(
+                "check that the target speaks HTTP/2 on this port and see its log, or pass --http 1.1",
+            ),
         ),
         Kind::Http2Refused => (
             "refused before it began (HTTP/2 REFUSED_STREAM)",
@@ -134,11 +172,18 @@ const fn row(kind: ErrorKind) -> (&'static str, Option<&'static str>) {
             "proxy protocol not spoken",
             Some("check the scheme and port of the proxy: http://, socks5:// or socks5h://"),
         ),
-        Kind::ProxyRefused => ("target refused by the proxy", Some("allow the target in the proxy's rules")),
-        Kind::ProxyTargetUnreachable => {
-            ("target unreachable from the proxy", Some("check the host and port of the URL, as the proxy reaches them"))
-        }
-        Kind::ProxyUnreachable => ("proxy unreachable", Some("start the proxy, or check its host and port")),
+        Kind::ProxyRefused => (
+            "target refused by the proxy",
+            Some("allow the target in the proxy's rules"),
+        ),
+        Kind::ProxyTargetUnreachable => (
+            "target unreachable from the proxy",
+            Some("check the host and port of the URL, as the proxy reaches them"),
+        ),
+        Kind::ProxyUnreachable => (
+            "proxy unreachable",
+            Some("start the proxy, or check its host and port"),
+        ),
         Kind::RedirectRefused => (
             "redirect refused",
             Some(
@@ -147,13 +192,18 @@ const fn row(kind: ErrorKind) -> (&'static str, Option<&'static str>) {
         ),
         Kind::Reset => ("reset", None),
         Kind::Timeout => ("timed out", None),
-        Kind::TlsAlert => {
-            ("TLS alert from the target", Some("if the target asks for a client certificate, pass --cert and --key"))
-        }
-        Kind::TlsBadCertificate => {
-            ("invalid certificate", Some("replace the target's certificate, or pass --insecure"))
-        }
-        Kind::TlsClosed => ("closed in the TLS handshake", Some("check that the target's TLS is set up for this name")),
+        Kind::TlsAlert => (
+            "TLS alert from the target",
+            Some("if the target asks for a client certificate, pass --cert and --key"),
+        ),
+        Kind::TlsBadCertificate => (
+            "invalid certificate",
+            Some("replace the target's certificate, or pass --insecure"),
+        ),
+        Kind::TlsClosed => (
+            "closed in the TLS handshake",
+            Some("check that the target's TLS is set up for this name"),
+        ),
         Kind::TlsExpired => (
             "certificate not valid now",
             Some("renew the target's certificate or set this machine's clock, or pass --insecure"),
@@ -164,7 +214,10 @@ const fn row(kind: ErrorKind) -> (&'static str, Option<&'static str>) {
                 "if the target asks for a client certificate, pass --cert and --key; else let it offer TLS 1.2 or 1.3, and remove --tls-min and --tls-max",
             ),
         ),
-        Kind::TlsNotSpoken => ("no TLS on this port", Some("use http:// if the target speaks plain HTTP on this port")),
+        Kind::TlsNotSpoken => (
+            "no TLS on this port",
+            Some("use http:// if the target speaks plain HTTP on this port"),
+        ),
         Kind::TlsRequired => ("plain text to a TLS port", Some(USE_HTTPS)),
         Kind::TlsUnknownIssuer => (
             "certificate of unknown issuer",
@@ -174,13 +227,21 @@ const fn row(kind: ErrorKind) -> (&'static str, Option<&'static str>) {
         ),
         Kind::TlsWrongName => (
             "certificate for another name",
-            Some("use a name of the certificate in the URL (--connect-to sets the address), or pass --insecure"),
+            Some(
+                "use a name of the certificate in the URL (--connect-to sets the address), or pass --insecure",
+            ),
         ),
         Kind::TooManyFiles => ("too many files", None),
-        Kind::TooManyRedirects => ("too many redirects", Some("raise --follow, or crawl the last URL")),
-        Kind::WrongBody => {
-            ("wrong body", Some("compare a response with --expect: `json` needs valid JSON and a JSON content type"))
-        }
+        Kind::TooManyRedirects => (
+            "too many redirects",
+            Some("raise --follow, or crawl the last URL"),
+        ),
+        Kind::WrongBody => (
+            "wrong body",
+            Some(
+                "compare a response with --expect: `json` needs valid JSON and a JSON content type",
+            ),
+        ),
     }
 }
 
@@ -196,21 +257,43 @@ mod tests {
                 "<html>\r\n<head><title>400 The plain HTTP request was sent to HTTPS port</title></head>",
                 Some(USE_HTTPS),
             ),
-            ("<html>\r\n<head><title>400 No required SSL certificate was sent</title></head>", Some(PASS_CERTIFICATE)),
-            ("<html>\r\n<head><title>400 The SSL certificate error</title></head>", Some(PASS_CERTIFICATE)),
-            ("Client sent an HTTP request to an HTTPS server.\n", Some(USE_HTTPS)),
+            (
+                "<html>\r\n<head><title>400 No required SSL certificate was sent</title></head>",
+                Some(PASS_CERTIFICATE),
+            ),
+            (
+                "<html>\r\n<head><title>400 The SSL certificate error</title></head>",
+                Some(PASS_CERTIFICATE),
+            ),
+            (
+                "Client sent an HTTP request to an HTTPS server.\n",
+                Some(USE_HTTPS),
+            ),
             (
                 "<!DOCTYPE HTML PUBLIC \"-//IETF//DTD HTML 2.0//EN\">\n<html><head>\n<title>400 Bad Request</title>\n</head>\
                  <body>\n<h1>Bad Request</h1>\n<p>Your browser sent a request that this server could not understand.<br />\n\
                  Reason: You're speaking plain HTTP to an SSL-enab",
                 Some(USE_HTTPS),
             ),
-            ("Bad Request\r\nThis combination of host and port requires TLS.\r\n", Some(USE_HTTPS)),
-            ("<html>\r\n<head><title>400 Bad Request</title></head>", None),
+            (
+                "Bad Request\r\nThis combination of host and port requires TLS.\r\n",
+                Some(USE_HTTPS),
+            ),
+            (
+                "<html>\r\n<head><title>400 Bad Request</title></head>",
+                None,
+            ),
         ] {
-            assert_eq!(remedy_in_words(FailureCause::Status(400), Some(page)), remedy, "{page}");
+            assert_eq!(
+                remedy_in_words(FailureCause::Status(400), Some(page)),
+                remedy,
+                "{page}"
+            );
         }
         assert_eq!(remedy_in_words(FailureCause::Status(400), None), None);
-        assert_eq!(remedy_in_words(FailureCause::Error(ErrorKind::TlsRequired), None), Some(USE_HTTPS));
+        assert_eq!(
+            remedy_in_words(FailureCause::Error(ErrorKind::TlsRequired), None),
+            Some(USE_HTTPS)
+        );
     }
 }

@@ -31,7 +31,9 @@ pub(super) fn take(rows: &mut [IntervalRow]) -> BTreeMap<u32, Course> {
     for row in rows {
         let at = usize::try_from(row.start_s / step_s).unwrap_or(usize::MAX);
         for second in std::mem::take(&mut row.shards) {
-            let course = courses.entry(second.shard).or_insert_with(|| Course::empty(step_s, length));
+            let course = courses
+                .entry(second.shard)
+                .or_insert_with(|| Course::empty(step_s, length));
             let lag_us = second.max_sched_lag_ns as f64 / 1e3;
             merge(&mut course.attempts, at, second.attempts, |a, b| a + b);
             merge(&mut course.max_sched_lag_us, at, lag_us, f64::max);
@@ -43,7 +45,12 @@ pub(super) fn take(rows: &mut [IntervalRow]) -> BTreeMap<u32, Course> {
 
 impl Course {
     fn empty(step_s: u64, length: usize) -> Self {
-        Self { step_s, attempts: vec![None; length], max_sched_lag_us: vec![None; length], cpu_us: vec![None; length] }
+        Self {
+            step_s,
+            attempts: vec![None; length],
+            max_sched_lag_us: vec![None; length],
+            cpu_us: vec![None; length],
+        }
     }
 }
 
@@ -64,7 +71,10 @@ mod tests {
 
     fn row(index: u64, seconds: Vec<ShardSecond>) -> IntervalRow {
         IntervalRow::new(&Interval {
-            figures: SecondFigures { index, ..SecondFigures::default() },
+            figures: SecondFigures {
+                index,
+                ..SecondFigures::default()
+            },
             warmup: Counters::default(),
             merged: ShardStats::new(Bounds::for_timeout(Duration::from_secs(1))),
             scheduled: Scheduled::default(),
@@ -76,12 +86,20 @@ mod tests {
     }
 
     fn second(shard: u32, attempts: u64) -> ShardSecond {
-        ShardSecond { shard, attempts, max_sched_lag_ns: attempts * 1_000, cpu_us: 2 * attempts }
+        ShardSecond {
+            shard,
+            attempts,
+            max_sched_lag_ns: attempts * 1_000,
+            cpu_us: 2 * attempts,
+        }
     }
 
     #[test]
     fn a_shard_that_says_nothing_has_a_gap() {
-        let mut rows = vec![row(0, vec![second(0, 5), second(1, 7)]), row(2, vec![second(0, 6)])];
+        let mut rows = vec![
+            row(0, vec![second(0, 5), second(1, 7)]),
+            row(2, vec![second(0, 6)]),
+        ];
         let courses = take(&mut rows);
         assert_eq!(courses[&0].attempts, [Some(5), None, Some(6)]);
         assert_eq!(courses[&1].cpu_us, [Some(14), None, None]);
@@ -90,10 +108,15 @@ mod tests {
 
     #[test]
     fn a_long_run_is_gathered_and_loses_nothing() {
-        let mut rows: Vec<_> = (0..3_601).map(|index| row(index, vec![second(0, index)])).collect();
+        let mut rows: Vec<_> = (0..3_601)
+            .map(|index| row(index, vec![second(0, index)]))
+            .collect();
         let course = take(&mut rows).remove(&0).unwrap();
         assert_eq!((course.step_s, course.attempts.len()), (7, 515));
-        assert_eq!(course.attempts.iter().flatten().sum::<u64>(), 3_600 * 3_601 / 2);
+        assert_eq!(
+            course.attempts.iter().flatten().sum::<u64>(),
+            3_600 * 3_601 / 2
+        );
         assert_eq!(course.max_sched_lag_us[0], Some(6.0));
     }
 }

@@ -1,4 +1,5 @@
-//! A reported distribution at any percentile: its histogram read back, and how little it says of what was cut off.
+//! A reported distribution at any percentile: its histogram read back, and how little it says of
+//! what was cut off.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -17,10 +18,15 @@ pub struct Distribution<'a> {
 }
 
 impl Report {
-    /// The series that the run is about: response times in an open loop, service times in a closed one.
+    /// The series that the run is about: response times in an open loop, service times in a closed
+    /// one.
     #[must_use]
     pub const fn main_series(&self) -> Series {
-        if self.schedule.is_some() { Series::ResponseOk } else { Series::ServiceOk }
+        if self.schedule.is_some() {
+            Series::ResponseOk
+        } else {
+            Series::ServiceOk
+        }
     }
 }
 
@@ -30,8 +36,13 @@ impl Latency {
     pub fn distribution(&self) -> Option<Distribution<'_>> {
         let bytes = STANDARD.decode(self.hdr.as_deref()?).ok()?;
         v2::check_header(&bytes).ok()?;
-        let histogram = Deserializer::new().deserialize(&mut bytes.as_slice()).ok()?;
-        Some(Distribution { latency: self, histogram })
+        let histogram = Deserializer::new()
+            .deserialize(&mut bytes.as_slice())
+            .ok()?;
+        Some(Distribution {
+            latency: self,
+            histogram,
+        })
     }
 }
 
@@ -48,9 +59,10 @@ impl Distribution<'_> {
         self.latency.count.saturating_add(self.latency.censored)
     }
 
-    /// The `q`-th quantile, `0 < q < 1`, ns. Those that the report names are as it has them. Of others, how old those were
-    /// that were cut off is not known: they may rank anywhere, so less may be known than of a percentile with a name. But
-    /// those with a name, lower and higher, hold it between them.
+    /// The `q`-th quantile, `0 < q < 1`, ns. Those that the report names are as it has them. Of
+    /// others, how old those were that were cut off is not known: they may rank anywhere, so less
+    /// may be known than of a percentile with a name. But those with a name, lower and higher, hold
+    /// it between them.
     #[must_use]
     #[expect(
         clippy::cast_possible_truncation,
@@ -58,9 +70,20 @@ impl Distribution<'_> {
         reason = "times are positive, far below 2^63 ns"
     )]
     pub fn percentile(&self, q: f64) -> Percentile {
-        let Latency { p50_us, p90_us, p99_us, p999_us, censored, .. } = *self.latency;
-        let named =
-            [(0.5, "p50_us", p50_us), (0.9, "p90_us", p90_us), (0.99, "p99_us", p99_us), (0.999, "p999_us", p999_us)];
+        let Latency {
+            p50_us,
+            p90_us,
+            p99_us,
+            p999_us,
+            censored,
+            ..
+        } = *self.latency;
+        let named = [
+            (0.5, "p50_us", p50_us),
+            (0.9, "p90_us", p90_us),
+            (0.99, "p99_us", p99_us),
+            (0.999, "p999_us", p999_us),
+        ];
         let ns = |us: f64| (us * 1e3).round() as u64;
         if let Some((_, key, us)) = named.iter().find(|(named, ..)| (named - q).abs() < 1e-9) {
             return match us.map(ns) {
@@ -73,9 +96,14 @@ impl Distribution<'_> {
         if inside == 0 || all < samples_for(q, SAMPLES_BEYOND) {
             return Percentile::TooFew;
         }
-        let lower = named.iter().filter(|(lower, ..)| *lower < q).filter_map(|(.., us)| us.map(ns));
+        let lower = named
+            .iter()
+            .filter(|(lower, ..)| *lower < q)
+            .filter_map(|(.., us)| us.map(ns));
         let floor = lower.max().unwrap_or(0);
-        let higher = named.iter().filter(|(higher, key, _)| *higher > q && !self.latency.is_at_least(key));
+        let higher = named
+            .iter()
+            .filter(|(higher, key, _)| *higher > q && !self.latency.is_at_least(key));
         let ceiling = higher.filter_map(|(.., us)| us.map(ns)).min();
         let rank = rank(q, all);
         let greatest = self.latency.slowest_us().map_or(u64::MAX, ns);
@@ -84,8 +112,15 @@ impl Distribution<'_> {
             let quantile = (rank.max(1) as f64 - 0.5) / inside as f64;
             (rank <= inside).then(|| self.histogram.value_at_quantile(quantile).min(greatest))
         };
-        let least = at(rank.saturating_sub(censored)).unwrap_or_else(|| self.histogram.high()).max(floor);
-        match at(rank).into_iter().chain(ceiling).min().map(|most| most.max(floor)) {
+        let least = at(rank.saturating_sub(censored))
+            .unwrap_or_else(|| self.histogram.high())
+            .max(floor);
+        match at(rank)
+            .into_iter()
+            .chain(ceiling)
+            .min()
+            .map(|most| most.max(floor))
+        {
             Some(most) if most as f64 <= least as f64 * CLOSE => Percentile::Exact(most),
             _ => Percentile::AtLeast(least),
         }
@@ -106,8 +141,11 @@ mod tests {
         let mut timing = Timing::new(bounds);
         (1..=count).for_each(|us| timing.record(us * 1_000));
         (0..cut_off).for_each(|_| timing.censor(0));
-        let stats =
-            ShardStats::from_parts(bounds, Counters::default(), [(Series::ServiceOk, timing)].into_iter().collect());
+        let stats = ShardStats::from_parts(
+            bounds,
+            Counters::default(),
+            [(Series::ServiceOk, timing)].into_iter().collect(),
+        );
         Latency::of(&stats, Series::ServiceOk, Detail::Histogram)
     }
 
@@ -115,13 +153,23 @@ mod tests {
     fn any_percentile_is_known_with_ten_samples_beyond_it() {
         let whole = latency(100_000, 0);
         let whole = whole.distribution().unwrap();
-        for (q, us) in [(0.5, 50_000.0), (0.75, 75_000.0), (0.999, 99_900.0), (0.9999, 99_990.0)] {
-            let Percentile::Exact(ns) = whole.percentile(q) else { panic!("{q} is known") };
+        for (q, us) in [
+            (0.5, 50_000.0),
+            (0.75, 75_000.0),
+            (0.999, 99_900.0),
+            (0.9999, 99_990.0),
+        ] {
+            let Percentile::Exact(ns) = whole.percentile(q) else {
+                panic!("{q} is known")
+            };
             assert!((ns as f64 / 1e3 / us - 1.0).abs() < 0.001, "{q}: {ns}");
         }
         assert_eq!(whole.percentile(0.999_95), Percentile::TooFew);
         let empty = latency(0, 50);
-        assert_eq!(empty.distribution().unwrap().percentile(0.75), Percentile::TooFew);
+        assert_eq!(
+            empty.distribution().unwrap().percentile(0.75),
+            Percentile::TooFew
+        );
     }
 
     #[test]
@@ -129,7 +177,9 @@ mod tests {
         let cut = latency(9_000, 1_000);
         let cut = cut.distribution().unwrap();
         assert_eq!(cut.all(), 10_000);
-        let Percentile::AtLeast(ns) = cut.percentile(0.75) else { panic!("any of them may be the 7,500th") };
+        let Percentile::AtLeast(ns) = cut.percentile(0.75) else {
+            panic!("any of them may be the 7,500th")
+        };
         assert!(ns.abs_diff(6_500_000) < 10_000, "{ns}");
         assert!(matches!(cut.percentile(0.95), Percentile::AtLeast(_)));
     }
@@ -137,7 +187,14 @@ mod tests {
     #[test]
     fn percentiles_never_run_backwards() {
         let bounds = Bounds::for_timeout(Duration::from_secs(9));
-        for (ended, unfinished) in [(305, 592), (402, 398), (1_150, 50), (20, 2_000), (2_000, 20), (9_000, 1_000)] {
+        for (ended, unfinished) in [
+            (305, 592),
+            (402, 398),
+            (1_150, 50),
+            (20, 2_000),
+            (2_000, 20),
+            (9_000, 1_000),
+        ] {
             let mut timing = Timing::new(bounds);
             (1..=ended).for_each(|us| timing.record(us * 1_000));
             (1..=unfinished).for_each(|n| timing.censor(n * 2_880_000_000 / unfinished));
@@ -154,11 +211,17 @@ mod tests {
                 }
                 // No less is true than of the ages themselves, and what is exact is as there.
                 match (percentile, timing.percentile(q)) {
-                    (Percentile::AtLeast(said), Percentile::Exact(real) | Percentile::AtLeast(real)) => {
+                    (
+                        Percentile::AtLeast(said),
+                        Percentile::Exact(real) | Percentile::AtLeast(real),
+                    ) => {
                         assert!(said as f64 <= real as f64 * CLOSE, "{q}: {said} of {real}");
                     }
                     (Percentile::Exact(said), Percentile::Exact(real)) => {
-                        assert!((said as f64 / real as f64 - 1.0).abs() <= CLOSE - 1.0, "{q}: {said} of {real}");
+                        assert!(
+                            (said as f64 / real as f64 - 1.0).abs() <= CLOSE - 1.0,
+                            "{q}: {said} of {real}"
+                        );
                     }
                     (said, real) => assert_eq!(said, real, "{q}"),
                 }

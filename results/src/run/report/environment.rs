@@ -52,10 +52,14 @@ impl Environment {
             memory_bytes: proc_field("/proc/meminfo", "MemTotal")
                 .and_then(|value| value.trim_end_matches(" kB").parse::<u64>().ok())
                 .map(|kib| kib * 1024),
-            nofile: getrlimit(Resource::RLIMIT_NOFILE).ok().map(|(soft, _)| soft),
+            nofile: getrlimit(Resource::RLIMIT_NOFILE)
+                .ok()
+                .map(|(soft, _)| soft),
             local_ports: local_ports(),
             colocated: placement == Placement::Colocated,
-            git_revision: std::env::current_dir().ok().and_then(|directory| git_revision(&directory)),
+            git_revision: std::env::current_dir()
+                .ok()
+                .and_then(|directory| git_revision(&directory)),
         }
     }
 }
@@ -67,7 +71,10 @@ fn line(path: impl AsRef<Path>) -> Option<String> {
 
 fn proc_field(path: &str, name: &str) -> Option<String> {
     let text = fs::read_to_string(path).ok()?;
-    let (_, value) = text.lines().filter_map(|line| line.split_once(':')).find(|(key, _)| key.trim() == name)?;
+    let (_, value) = text
+        .lines()
+        .filter_map(|line| line.split_once(':'))
+        .find(|(key, _)| key.trim() == name)?;
     Some(value.trim().to_owned())
 }
 
@@ -88,12 +95,18 @@ fn git_revision(directory: &Path) -> Option<String> {
         Some(reference) => [&git, &shared]
             .into_iter()
             .find_map(|place| line(place.join(reference)))
-            .or_else(|| packed(&fs::read_to_string(shared.join("packed-refs")).ok()?, reference)),
+            .or_else(|| {
+                packed(
+                    &fs::read_to_string(shared.join("packed-refs")).ok()?,
+                    reference,
+                )
+            }),
     };
     revision.filter(|revision| revision.bytes().all(|b| b.is_ascii_hexdigit()))
 }
 
-/// The repository's own directory: `.git`, or where a worktree's or submodule's file of that name points.
+/// The repository's own directory: `.git`, or where a worktree's or submodule's file of that name
+/// points.
 fn git_directory(directory: &Path) -> Option<PathBuf> {
     let git = directory.join(".git");
     if git.is_dir() {
@@ -104,7 +117,9 @@ fn git_directory(directory: &Path) -> Option<PathBuf> {
 
 fn packed(refs: &str, reference: &str) -> Option<String> {
     let mut lines = refs.lines().filter_map(|line| line.split_once(' '));
-    lines.find(|(_, name)| *name == reference).map(|(revision, _)| revision.to_owned())
+    lines
+        .find(|(_, name)| *name == reference)
+        .map(|(revision, _)| revision.to_owned())
 }
 
 #[cfg(test)]
@@ -123,13 +138,20 @@ mod tests {
 
     #[test]
     fn the_revision_is_found_in_every_kind_of_checkout() {
-        let packed =
-            format!("# pack-refs with: peeled fully-peeled sorted \n{REVISION} refs/heads/fix/x\n^{REVISION}\n");
+        let packed = format!(
+            "# pack-refs with: peeled fully-peeled sorted \n{REVISION} refs/heads/fix/x\n^{REVISION}\n"
+        );
         let loose = format!("{REVISION}\n");
         let branch = "ref: refs/heads/fix/x\n";
         let layouts: [(&str, &[(&str, &str)]); 7] = [
-            ("loose", &[(".git/HEAD", branch), (".git/refs/heads/fix/x", &loose)]),
-            ("packed", &[(".git/HEAD", branch), (".git/packed-refs", &packed)]),
+            (
+                "loose",
+                &[(".git/HEAD", branch), (".git/refs/heads/fix/x", &loose)],
+            ),
+            (
+                "packed",
+                &[(".git/HEAD", branch), (".git/packed-refs", &packed)],
+            ),
             ("detached", &[(".git/HEAD", &loose)]),
             (
                 "worktree, loose",
@@ -151,9 +173,18 @@ mod tests {
             ),
             (
                 "worktree, detached",
-                &[(".git", "gitdir: main/.git/worktrees/x\n"), ("main/.git/worktrees/x/HEAD", &loose)],
+                &[
+                    (".git", "gitdir: main/.git/worktrees/x\n"),
+                    ("main/.git/worktrees/x/HEAD", &loose),
+                ],
             ),
-            ("submodule", &[(".git", "gitdir: main/.git/modules/x\n"), ("main/.git/modules/x/HEAD", &loose)]),
+            (
+                "submodule",
+                &[
+                    (".git", "gitdir: main/.git/modules/x\n"),
+                    ("main/.git/modules/x/HEAD", &loose),
+                ],
+            ),
         ];
         for (layout, files) in layouts {
             let root = tempfile::tempdir().unwrap();
@@ -161,7 +192,11 @@ mod tests {
             let below = root.path().join("src/deep");
             fs::create_dir_all(&below).unwrap();
             for directory in [root.path(), &below] {
-                assert_eq!(git_revision(directory).as_deref(), Some(REVISION), "{layout}");
+                assert_eq!(
+                    git_revision(directory).as_deref(),
+                    Some(REVISION),
+                    "{layout}"
+                );
             }
         }
     }

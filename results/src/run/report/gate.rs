@@ -1,4 +1,5 @@
-//! Gates of a run, and whether each held: one row per gate. Made by [`crate::run::gates`], which judges.
+//! Gates of a run, and whether each held: one row per gate. Made by [`crate::run::gates`], which
+//! judges.
 
 use serde::{Deserialize, Serialize};
 
@@ -21,15 +22,18 @@ pub struct GateReport {
     pub value: Option<f64>,
     /// True if the value is only known to be no less than that.
     pub at_least: bool,
-    /// Distance of the value from the limit, as a part of the limit, negative beyond it; null where nearer is no better.
+    /// Distance of the value from the limit, as a part of the limit, negative beyond it; null where
+    /// nearer is no better.
     pub margin: Option<f64>,
     /// True if the expression held; null when that could not be decided.
     pub ok: Option<bool>,
-    /// Reason why it could not be decided, or why its value is a lower bound for want of samples; or, when it held, what windows with too few samples hold.
+    /// Reason why it could not be decided, or why its value is a lower bound for want of samples;
+    /// or, when it held, what windows with too few samples hold.
     pub why: Option<String>,
     /// Number of windows judged; null without a window.
     pub windows: Option<u64>,
-    /// The end of the worst window, or when the gate stopped the run, in seconds since the common start.
+    /// The end of the worst window, or when the gate stopped the run, in seconds since the common
+    /// start.
     pub until_s: Option<u64>,
 }
 

@@ -1,5 +1,5 @@
-//! Counts and times by host, URL template and source address, of a crawl of several: `by_host`, `by_template` and `by_source` in
-//! `result.json`.
+//! Counts and times by host, URL template and source address, of a crawl of several: `by_host`,
+//! `by_template` and `by_source` in `result.json`.
 
 use std::cmp::Reverse;
 
@@ -14,7 +14,8 @@ use crawlmark_harness::supervisor::{RunRecord, ShardRecord};
 /// Most groups with a row.
 const MOST: usize = 50;
 
-/// Kind of a group, and its number, from 0 in the order in which the URLs or `--local-ips` name them; null of all that have no row.
+/// Kind of a group, and its number, from 0 in the order in which the URLs or `--local-ips` name
+/// them; null of all that have no row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Group {
@@ -54,17 +55,19 @@ pub struct GroupRow {
     pub throttled: u64,
     /// Requests that were neither good, nor not found, nor throttled.
     pub errors: u64,
-    /// Median time of good and not-found answers, at most 1.6 % too low: the response time in an open loop, the service time in a
-    /// closed one. Null with too few of them.
+    /// Median time of good and not-found answers, at most 1.6 % too low: the response time in an
+    /// open loop, the service time in a closed one. Null with too few of them.
     pub p50_us: Option<u64>,
     /// 99th percentile of these times. Null with too few of them.
     pub p99_us: Option<u64>,
-    /// Limits that held back the requests to a host. Absent for templates, for all that have no row, and from results of earlier versions.
+    /// Limits that held back the requests to a host. Absent for templates, for all that have no
+    /// row, and from results of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limited_by: Option<HostLimits>,
 }
 
-/// Limits that held back the requests to one of several hosts, as parts of the shards' time. The rest of the time nothing did.
+/// Limits that held back the requests to one of several hosts, as parts of the shards' time. The
+/// rest of the time nothing did.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct HostLimits {
     /// `--per-host-rate`, or the crawl-delay of robots.txt.
@@ -83,7 +86,14 @@ pub struct HostLimits {
 
 impl HostLimits {
     fn new(times: HostTimes, shards_ns: u64) -> Self {
-        let HostTimes { own_rate_ns, own_connections_ns, pause_ns, quota_ns, rate_ns, connections_ns } = times;
+        let HostTimes {
+            own_rate_ns,
+            own_connections_ns,
+            pause_ns,
+            quota_ns,
+            rate_ns,
+            connections_ns,
+        } = times;
         let part = |ns: u64| share(ns as f64, shards_ns as f64).min(1.0);
         Self {
             per_host_rate: part(own_rate_ns),
@@ -97,7 +107,14 @@ impl HostLimits {
 
     /// The limit that held for longest, with its part of the time.
     pub(crate) fn foremost(&self, plan: &RunPlan, throttled: u64) -> (f64, &'static str) {
-        let Self { per_host_rate, per_host_connections, pause, quota, rate, connections } = *self;
+        let Self {
+            per_host_rate,
+            per_host_connections,
+            pause,
+            quota,
+            rate,
+            connections,
+        } = *self;
         let parts = [
             (pause, "throttle pauses"),
             (quota, quota_name(plan, throttled)),
@@ -106,7 +123,10 @@ impl HostLimits {
             (rate, total_rate(plan)),
             (connections, "connections"),
         ];
-        parts.into_iter().max_by(|a, b| a.0.total_cmp(&b.0)).unwrap_or_default()
+        parts
+            .into_iter()
+            .max_by(|a, b| a.0.total_cmp(&b.0))
+            .unwrap_or_default()
     }
 }
 
@@ -118,34 +138,69 @@ impl GroupRow {
         group: fn(Option<u32>) -> Group,
     ) -> Vec<Self> {
         let mut groups = Groups::default();
-        record.shards.iter().for_each(|shard| groups.merge(of(shard)));
-        let shards_ns = record.shards.iter().map(|shard| shard.binding.sum_ns()).sum();
+        record
+            .shards
+            .iter()
+            .for_each(|shard| groups.merge(of(shard)));
+        let shards_ns = record
+            .shards
+            .iter()
+            .map(|shard| shard.binding.sum_ns())
+            .sum();
         let mut rows = Self::busiest(&groups, group);
         for row in &mut rows {
-            let Group::Host(Some(number)) = row.group else { continue };
+            let Group::Host(Some(number)) = row.group else {
+                continue;
+            };
             let counts = groups.as_slice().get(number as usize);
             row.limited_by = counts.map(|counts| HostLimits::new(counts.limits, shards_ns));
         }
         rows
     }
 
-    /// The busiest groups in the order of their numbers, and the others together. Source addresses that were not used have no row.
+    /// The busiest groups in the order of their numbers, and the others together. Source addresses
+    /// that were not used have no row.
     fn busiest(groups: &Groups, group: fn(Option<u32>) -> Group) -> Vec<Self> {
-        let (counted, others) = groups.as_slice().split_at(groups.as_slice().len().min(MOST_GROUPS));
+        let (counted, others) = groups
+            .as_slice()
+            .split_at(groups.as_slice().len().min(MOST_GROUPS));
         let mut busiest: Vec<(u32, &GroupCounts)> = (0..).zip(counted).collect();
-        busiest.retain(|(_, counts)| counts.attempts > 0 || !matches!(group(None), Group::Source(_)));
+        busiest
+            .retain(|(_, counts)| counts.attempts > 0 || !matches!(group(None), Group::Source(_)));
         busiest.sort_by_key(|(_, counts)| Reverse(counts.attempts));
         let rest = busiest.split_off(busiest.len().min(MOST));
         let others = rest.into_iter().map(|(_, counts)| counts).chain(others);
         let others = others.fold(GroupCounts::default(), GroupCounts::plus);
         busiest.sort_by_key(|(number, _)| *number);
-        let rows = busiest.into_iter().map(|(number, counts)| Self::new(group(Some(number)), counts));
-        rows.chain((others.attempts > 0).then(|| Self::new(group(None), &others))).collect()
+        let rows = busiest
+            .into_iter()
+            .map(|(number, counts)| Self::new(group(Some(number)), counts));
+        rows.chain((others.attempts > 0).then(|| Self::new(group(None), &others)))
+            .collect()
     }
 
     fn new(group: Group, counts: &GroupCounts) -> Self {
-        let GroupCounts { attempts, ok, not_found, throttled, errors, ref times, limits: _ } = *counts;
+        let GroupCounts {
+            attempts,
+            ok,
+            not_found,
+            throttled,
+            errors,
+            ref times,
+            limits: _,
+        } = *counts;
         let [p50_us, p99_us] = [0.5, 0.99].map(|q| times.percentile_us(q));
-        Self { group, name: None, attempts, ok, not_found, throttled, errors, p50_us, p99_us, limited_by: None }
+        Self {
+            group,
+            name: None,
+            attempts,
+            ok,
+            not_found,
+            throttled,
+            errors,
+            p50_us,
+            p99_us,
+            limited_by: None,
+        }
     }
 }

@@ -14,28 +14,29 @@ use crawlmark_harness::shard::INTERVAL;
 use crawlmark_harness::stats::{AnswerBins, Percentile, SecondCounts, Series, ShardStats};
 use crawlmark_harness::supervisor::{Interval, OpenInterval, RunRecord, ShardSecond};
 
-/// One second over all shards. What is counted is in the second in which it ended; `scheduled` and the times are in the second in
-/// which a request was scheduled.
+/// One second over all shards. What is counted is in the second in which it ended; `scheduled` and
+/// the times are in the second in which a request was scheduled.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct IntervalRow {
     /// Since the common start.
     pub start_s: u64,
-    /// Requests that the budget offered in it, or that an open loop's timetable held, without those of a shard that was no
-    /// longer there; null without a rate.
+    /// Requests that the budget offered in it, or that an open loop's timetable held, without those
+    /// of a shard that was no longer there; null without a rate.
     pub offered: Option<f64>,
-    /// Requests scheduled in it: attempts, and those of an open loop that never went. Null of an older version, which counted
-    /// everything in the second in which it was scheduled.
+    /// Requests scheduled in it: attempts, and those of an open loop that never went. Null of an
+    /// older version, which counted everything in the second in which it was scheduled.
     #[serde(default)]
     pub scheduled: Option<u64>,
     /// Scheduled requests with a good or not-found answer. Null in results of older versions.
     #[serde(default)]
     pub scheduled_good: Option<u64>,
-    /// Scheduled requests that failed: rejected, challenged, or without a valid answer; not those for which this machine had no
-    /// port or descriptor. Null of an older version.
+    /// Scheduled requests that failed: rejected, challenged, or without a valid answer; not those
+    /// for which this machine had no port or descriptor. Null of an older version.
     #[serde(default)]
     pub scheduled_failed: Option<u64>,
-    /// Answers of any status in each [bin](AnswerBins) of 20 ms, as one character each: the number of binary digits of their count in
-    /// base 36, so `0` for none, `1` for one, `2` for two or three. Null of an older version.
+    /// Answers of any status in each [bin](AnswerBins) of 20 ms, as one character each: the number
+    /// of binary digits of their count in base 36, so `0` for none, `1` for one, `2` for two or
+    /// three. Null of an older version.
     #[serde(default)]
     pub answers: Option<String>,
     /// Counts of what ended in it.
@@ -55,8 +56,8 @@ pub struct IntervalRow {
     pub response_p90_us: Option<f64>,
     /// 99th percentile of the response time, or the least that it can be; null in a closed loop.
     pub response_p99_us: Option<f64>,
-    /// Slowest of what was scheduled in it, or the least that it can be: the response time in an open loop, the service time in a closed one. Null of an
-    /// older version.
+    /// Slowest of what was scheduled in it, or the least that it can be: the response time in an
+    /// open loop, the service time in a closed one. Null of an older version.
     #[serde(default)]
     pub max_us: Option<f64>,
     /// The client's greatest lateness.
@@ -65,17 +66,21 @@ pub struct IntervalRow {
     pub cpu_us: u64,
     /// Limits that held the shards back in it, as parts of their time.
     pub binding: BindingReport,
-    /// Requests in flight that adaptive shards allowed themselves at its end; null unless they are adaptive.
+    /// Requests in flight that adaptive shards allowed themselves at its end; null unless they are
+    /// adaptive.
     pub limit: Option<u32>,
-    /// Requests per second that they allowed themselves then; null unless they have learnt of a pace.
+    /// Requests per second that they allowed themselves then; null unless they have learnt of a
+    /// pace.
     pub pace_per_s: Option<f64>,
-    /// Distribution of the times of good answers: the response time in an open loop, the service time in a closed one.
-    /// Null when there was none.
+    /// Distribution of the times of good answers: the response time in an open loop, the service
+    /// time in a closed one. Null when there was none.
     pub spread: Option<Spread>,
-    /// Its tenths; none but in the first seconds of a short run. In JSON a column for each figure, but for those that are always 0.
+    /// Its tenths; none but in the first seconds of a short run. In JSON a column for each figure,
+    /// but for those that are always 0.
     #[serde(default, with = "bin", skip_serializing_if = "Option::is_none")]
     pub bins: Option<Vec<BinRow>>,
-    /// Course of each shard in it, on its way to [`ShardReport::course`](super::ShardReport::course): the report has it there.
+    /// Course of each shard in it, on its way to
+    /// [`ShardReport::course`](super::ShardReport::course): the report has it there.
     #[serde(skip)]
     pub shards: Vec<ShardSecond>,
 }
@@ -83,11 +88,21 @@ pub struct IntervalRow {
 reads_as!(IntervalRow, counts: SecondCounts);
 
 impl IntervalRow {
-    /// The row with what the rate offered in it, in a run of `duration_s`: the last second is cut off.
-    pub(super) fn with_offer(mut self, plan: &RunPlan, record: &RunRecord, duration_s: f64) -> Self {
+    /// The row with what the rate offered in it, in a run of `duration_s`: the last second is cut
+    /// off.
+    pub(super) fn with_offer(
+        mut self,
+        plan: &RunPlan,
+        record: &RunRecord,
+        duration_s: f64,
+    ) -> Self {
         let start_s = self.start_s as f64;
-        let end_s = (start_s + INTERVAL.as_secs_f64()).min(duration_s).max(start_s);
-        let missing = |(gone_s, part): (f64, f64)| offered(plan, gone_s.max(start_s), gone_s.max(end_s)) * part;
+        let end_s = (start_s + INTERVAL.as_secs_f64())
+            .min(duration_s)
+            .max(start_s);
+        let missing = |(gone_s, part): (f64, f64)| {
+            offered(plan, gone_s.max(start_s), gone_s.max(end_s)) * part
+        };
         let missing: f64 = gone(record).map(missing).sum();
         self.offered = Some(offered(plan, start_s, end_s) - missing);
         self
@@ -97,7 +112,11 @@ impl IntervalRow {
     #[must_use]
     pub fn new(interval: &Interval) -> Self {
         let counters = &interval.merged.counters;
-        let percentile = |series, q| match interval.merged.timing(series).map(|timing| timing.percentile(q)) {
+        let percentile = |series, q| match interval
+            .merged
+            .timing(series)
+            .map(|timing| timing.percentile(q))
+        {
             Some(Percentile::Exact(ns) | Percentile::AtLeast(ns)) => Some(ns as f64 / 1e3),
             Some(Percentile::TooFew) | None => None,
         };
@@ -136,9 +155,11 @@ impl IntervalRow {
         self.start_s as f64 >= warmup.as_secs_f64()
     }
 
-    /// Return for each of the first seconds of a run if a good answer came in it, or was under way in it and came later: a slow target
-    /// is not a silent one. Requests of an open loop may have waited for their connections. The second before a silent one is silent as
-    /// well if its own requests were not answered and its answers were to earlier ones: the target died at its start.
+    /// Return for each of the first seconds of a run if a good answer came in it, or was under way
+    /// in it and came later: a slow target is not a silent one. Requests of an open loop may have
+    /// waited for their connections. The second before a silent one is silent as well if its own
+    /// requests were not answered and its answers were to earlier ones: the target died at its
+    /// start.
     pub(crate) fn answered(rows: &[Self]) -> Vec<bool> {
         let mut under_way = 0_i128;
         let state = |row: &Self| {
@@ -146,25 +167,46 @@ impl IntervalRow {
             under_way += i128::from(row.scheduled_good.unwrap_or(came));
             let is_answered = came > 0 || under_way > 0;
             under_way -= i128::from(came);
-            let is_dying = row.scheduled_good == Some(0) && row.scheduled.unwrap_or(0) > 0 && under_way <= 0;
+            let is_dying =
+                row.scheduled_good == Some(0) && row.scheduled.unwrap_or(0) > 0 && under_way <= 0;
             (is_answered, is_dying)
         };
         let states: Vec<(bool, bool)> = rows.iter().map(state).collect();
-        let next = states.iter().skip(1).map(|(is_answered, _)| *is_answered).chain([true]);
-        states.iter().zip(next).map(|((is_answered, is_dying), next)| *is_answered && (next || !is_dying)).collect()
+        let next = states
+            .iter()
+            .skip(1)
+            .map(|(is_answered, _)| *is_answered)
+            .chain([true]);
+        states
+            .iter()
+            .zip(next)
+            .map(|((is_answered, is_dying), next)| *is_answered && (next || !is_dying))
+            .collect()
     }
 
     /// Return the least number of answers in each bin; none in results of older versions.
     pub(crate) fn answers_in_bins(&self) -> Option<impl Iterator<Item = u64>> {
         let least = |digit: char| digit.to_digit(RADIX).map_or(0, |digits| (1 << digits) >> 1);
-        Some(self.answers.as_ref()?.chars().map(least).take(AnswerBins::COUNT))
+        Some(
+            self.answers
+                .as_ref()?
+                .chars()
+                .map(least)
+                .take(AnswerBins::COUNT),
+        )
     }
 
-    /// Create the row of a second that is over, with requests that have not ended: its counts, and a lower bound of its slowest time.
+    /// Create the row of a second that is over, with requests that have not ended: its counts, and
+    /// a lower bound of its slowest time.
     #[must_use]
     pub fn open(OpenInterval { index, least }: &OpenInterval) -> Self {
         let counts = SecondCounts::of(&least.counters.items, &least.counters.requests);
-        Self { start_s: *index, counts, max_us: max_us(least), ..Self::default() }
+        Self {
+            start_s: *index,
+            counts,
+            max_us: max_us(least),
+            ..Self::default()
+        }
     }
 }
 
@@ -176,7 +218,8 @@ fn digit(count: u32) -> char {
     char::from_digit(u32::BITS - count.leading_zeros(), RADIX).unwrap_or('0')
 }
 
-/// Return the slowest time of `stats`, or its lower bound, us: the response time in an open loop, the service time in a closed one.
+/// Return the slowest time of `stats`, or its lower bound, us: the response time in an open loop,
+/// the service time in a closed one.
 fn max_us(stats: &ShardStats) -> Option<f64> {
     [Series::ResponseOk, Series::ServiceOk]
         .iter()

@@ -10,7 +10,12 @@ use serde::{Deserialize, Serialize};
 use crawlmark_harness::stats::{Percentile, Series, ShardStats, Timing};
 
 /// The percentiles that every report carries, with the names of their keys.
-const REPORTED: [(f64, &str); 4] = [(0.5, "p50_us"), (0.9, "p90_us"), (0.99, "p99_us"), (0.999, "p999_us")];
+const REPORTED: [(f64, &str); 4] = [
+    (0.5, "p50_us"),
+    (0.9, "p90_us"),
+    (0.99, "p99_us"),
+    (0.999, "p999_us"),
+];
 
 /// Choice to report the histogram itself as well.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,8 +35,8 @@ pub struct Latency {
     pub min_us: Option<f64>,
     /// The arithmetic mean, without those that were cut off.
     pub mean_us: Option<f64>,
-    /// The least that the mean of all can be, where some were cut off: each of these took at least its age. Absent from
-    /// results of earlier versions.
+    /// The least that the mean of all can be, where some were cut off: each of these took at least
+    /// its age. Absent from results of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mean_at_least_us: Option<f64>,
     /// The median.
@@ -44,11 +49,12 @@ pub struct Latency {
     pub p999_us: Option<f64>,
     /// The greatest; of those that were cut off, the greatest age.
     pub max_us: Option<f64>,
-    /// The greatest of those that ended, where others were cut off. Absent from results of earlier versions, where it is
-    /// `max_us`.
+    /// The greatest of those that ended, where others were cut off. Absent from results of earlier
+    /// versions, where it is `max_us`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_max_us: Option<f64>,
-    /// The percentiles above, and the greatest, of which is only known that they are no less: so many attempts were cut off.
+    /// The percentiles above, and the greatest, of which is only known that they are no less: so
+    /// many attempts were cut off.
     pub at_least: Vec<String>,
     /// Values beyond the histogram's bounds.
     pub overflow: u64,
@@ -69,11 +75,17 @@ impl Latency {
         }
     }
 
-    /// Summarize these series of `stats`, by name, and those that only some reports have if there were any.
+    /// Summarize these series of `stats`, by name, and those that only some reports have if there
+    /// were any.
     #[must_use]
     pub fn all(stats: &ShardStats, kept: &[Series], detail: Detail) -> BTreeMap<String, Self> {
-        let optional = Series::OPTIONAL.iter().filter(|series| stats.timing(**series).is_some());
-        kept.iter().chain(optional).map(|series| (series.name().to_owned(), Self::of(stats, *series, detail))).collect()
+        let optional = Series::OPTIONAL
+            .iter()
+            .filter(|series| stats.timing(**series).is_some());
+        kept.iter()
+            .chain(optional)
+            .map(|series| (series.name().to_owned(), Self::of(stats, *series, detail)))
+            .collect()
     }
 
     /// Summarize a distribution.
@@ -86,24 +98,35 @@ impl Latency {
             Percentile::TooFew => None,
             Percentile::Exact(ns) | Percentile::AtLeast(ns) => Some(us(ns)),
         };
-        let at_least = REPORTED.iter().filter(|(q, _)| matches!(timing.percentile(*q), Percentile::AtLeast(_)));
+        let at_least = REPORTED
+            .iter()
+            .filter(|(q, _)| matches!(timing.percentile(*q), Percentile::AtLeast(_)));
         // What was cut off may have taken longer than anything that ended.
         let slowest = (exact.censored > 0).then_some("max_us");
         Self {
             count: exact.count,
             min_us: some(exact.min_ns),
             mean_us: timing.mean_ns().map(|ns| ns / 1e3),
-            mean_at_least_us: exact.least_mean_ns().filter(|_| exact.censored > 0).map(|ns| ns / 1e3),
+            mean_at_least_us: exact
+                .least_mean_ns()
+                .filter(|_| exact.censored > 0)
+                .map(|ns| ns / 1e3),
             p50_us: known(p50),
             p90_us: known(p90),
             p99_us: known(p99),
             p999_us: known(p999),
             max_us: exact.greatest_ns().map(us),
             ended_max_us: some(exact.max_ns).filter(|_| exact.censored > 0),
-            at_least: at_least.map(|(_, name)| *name).chain(slowest).map(str::to_owned).collect(),
+            at_least: at_least
+                .map(|(_, name)| *name)
+                .chain(slowest)
+                .map(str::to_owned)
+                .collect(),
             overflow: exact.overflow,
             censored: exact.censored,
-            hdr: (detail == Detail::Histogram).then(|| encode(timing)).flatten(),
+            hdr: (detail == Detail::Histogram)
+                .then(|| encode(timing))
+                .flatten(),
         }
     }
 
@@ -122,7 +145,9 @@ impl Latency {
 
 fn encode(timing: &Timing) -> Option<String> {
     let mut v2 = Vec::new();
-    V2Serializer::new().serialize(&timing.histogram(), &mut v2).ok()?;
+    V2Serializer::new()
+        .serialize(&timing.histogram(), &mut v2)
+        .ok()?;
     Some(STANDARD.encode(v2))
 }
 

@@ -1,4 +1,5 @@
-//! The limit that requests waited for: told by what the plan limits, by how long each limit held, and by what was in flight.
+//! The limit that requests waited for: told by what the plan limits, by how long each limit held,
+//! and by what was in flight.
 
 use super::{BindingReport, PER_HOST_RATE_FROM, Report, ShardReport, share};
 use crate::show::text::{counted, grouped, micros};
@@ -9,7 +10,8 @@ use crawlmark_harness::wire::Binding;
 const USED: f64 = 0.9;
 
 /// Advice where the storing of results is the limit.
-pub(crate) const STORE_LESS: &str = "Save to a faster disk (--save), or save less (--save-bodies, --save-fields)";
+pub(crate) const STORE_LESS: &str =
+    "Save to a faster disk (--save), or save less (--save-bodies, --save-fields)";
 
 /// A limit by the name that a reader can act on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -44,22 +46,45 @@ pub(crate) struct LimitEvidence<'a> {
 impl<'a> LimitEvidence<'a> {
     /// Evidence on a shard.
     pub(crate) fn shard(plan: &'a RunPlan, shard: &ShardReport) -> Self {
-        let used = shard.scheduled.map_or(1.0, |scheduled| share(shard.totals.attempts as f64, scheduled as f64));
-        Self { plan, binding: shard.binding, is_full: is_full(plan, shard), used }
+        let used = shard.scheduled.map_or(1.0, |scheduled| {
+            share(shard.totals.attempts as f64, scheduled as f64)
+        });
+        Self {
+            plan,
+            binding: shard.binding,
+            is_full: is_full(plan, shard),
+            used,
+        }
     }
 
     /// Evidence on a whole run.
     pub(crate) fn run(report: &'a Report) -> Self {
-        let scheduled = report.schedule.as_ref().map(|schedule| schedule.scheduled as f64);
-        let of_schedule = scheduled.map(|scheduled| share(report.totals.attempts as f64, scheduled));
-        let used = of_schedule.or_else(|| report.budget.as_ref().map(|budget| budget.utilisation)).unwrap_or(1.0);
-        let is_full = report.shards.iter().any(|shard| is_full(&report.plan.run, shard));
-        Self { plan: &report.plan.run, binding: report.binding, is_full, used }
+        let scheduled = report
+            .schedule
+            .as_ref()
+            .map(|schedule| schedule.scheduled as f64);
+        let of_schedule =
+            scheduled.map(|scheduled| share(report.totals.attempts as f64, scheduled));
+        let used = of_schedule
+            .or_else(|| report.budget.as_ref().map(|budget| budget.utilisation))
+            .unwrap_or(1.0);
+        let is_full = report
+            .shards
+            .iter()
+            .any(|shard| is_full(&report.plan.run, shard));
+        Self {
+            plan: &report.plan.run,
+            binding: report.binding,
+            is_full,
+            used,
+        }
     }
 
-    /// True if the time that a rate held was that of `--per-host-rate`: the engine counts both as one.
+    /// True if the time that a rate held was that of `--per-host-rate`: the engine counts both as
+    /// one.
     pub(crate) fn is_rate_per_host(&self) -> bool {
-        self.plan.per_host.rate.is_some() && (self.plan.rate.is_none() || self.used < USED * self.binding.rate)
+        self.plan.per_host.rate.is_some()
+            && (self.plan.rate.is_none() || self.used < USED * self.binding.rate)
     }
 
     /// The limit that requests waited for when they had no connection.
@@ -87,19 +112,32 @@ impl<'a> LimitEvidence<'a> {
     }
 
     fn longest(&self, has_full: bool) -> LimitName {
-        let BindingReport { rate, concurrency, pause, target, storage, idle } = self.binding;
+        let BindingReport {
+            rate,
+            concurrency,
+            pause,
+            target,
+            storage,
+            idle,
+        } = self.binding;
         let per_host = self.plan.per_host;
         let when = |is: bool, part: f64| if is { part } else { 0.0 };
         let parts = [
             (when(has_full, concurrency + idle), LimitName::Connections),
-            (when(!self.is_full && per_host.connections.is_some(), concurrency), LimitName::PerHostConnections),
+            (
+                when(!self.is_full && per_host.connections.is_some(), concurrency),
+                LimitName::PerHostConnections,
+            ),
             (when(self.is_rate_per_host(), rate), LimitName::PerHostRate),
             // The schedule of a single host is put off by a pause, and nothing waits for it.
             (when(per_host.hosts > 1, pause), LimitName::Pause),
             (target, LimitName::Target),
             (storage, LimitName::Storage),
         ];
-        let longest = parts.into_iter().filter(|(part, _)| *part > 0.0).max_by(|a, b| a.0.total_cmp(&b.0));
+        let longest = parts
+            .into_iter()
+            .filter(|(part, _)| *part > 0.0)
+            .max_by(|a, b| a.0.total_cmp(&b.0));
         longest.map_or_else(
             || match (has_full, per_host.rate, per_host.connections) {
                 (true, ..) => LimitName::Connections,
@@ -112,7 +150,8 @@ impl<'a> LimitEvidence<'a> {
     }
 }
 
-/// Words for the two limits whose time has several possible sources: the engine counts these as one.
+/// Words for the two limits whose time has several possible sources: the engine counts these as
+/// one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LimitWords {
     /// Words for the time that a rate held.
@@ -123,20 +162,34 @@ pub(crate) struct LimitWords {
 
 impl LimitWords {
     /// Words for a run whose plan is not known.
-    pub(crate) const ANY: Self = Self { rate: "the rate", target: "--adaptive or the target's quota" };
+    pub(crate) const ANY: Self = Self {
+        rate: "the rate",
+        target: "--adaptive or the target's quota",
+    };
 
     /// Words for a run.
     pub(crate) fn of(report: &Report) -> Self {
         let plan = &report.plan.run;
-        let rate = if LimitEvidence::run(report).is_rate_per_host() { per_host_rate(plan) } else { total_rate(plan) };
-        Self { rate, target: quota(plan, report.totals.throttled) }
+        let rate = if LimitEvidence::run(report).is_rate_per_host() {
+            per_host_rate(plan)
+        } else {
+            total_rate(plan)
+        };
+        Self {
+            rate,
+            target: quota(plan, report.totals.throttled),
+        }
     }
 }
 
-/// The limit that counts as the target's, after so many throttled responses. Without any, `--adaptive` has found no limit of the target, and
-/// is still adding requests.
+/// The limit that counts as the target's, after so many throttled responses. Without any,
+/// `--adaptive` has found no limit of the target, and is still adding requests.
 pub(crate) const fn quota(plan: &RunPlan, throttled: u64) -> &'static str {
-    if plan.throttling.adaptive.is_some() && throttled == 0 { "--adaptive" } else { "the target's quota" }
+    if plan.throttling.adaptive.is_some() && throttled == 0 {
+        "--adaptive"
+    } else {
+        "the target's quota"
+    }
 }
 
 impl LimitName {
@@ -159,25 +212,40 @@ impl LimitName {
     /// Sentence that says what to do.
     pub(crate) fn remedy(self, plan: &RunPlan) -> String {
         let raise = |flag: &str, now: Option<String>| {
-            format!("Raise {flag} ({} now), or lower --rate", now.unwrap_or_else(|| "none".to_owned()))
+            format!(
+                "Raise {flag} ({} now), or lower --rate",
+                now.unwrap_or_else(|| "none".to_owned())
+            )
         };
         match self {
             Self::Connections if plan.streams > 1 => {
-                format!("Use more connections or streams (-c, --streams; {} x {} now)", plan.connections, plan.streams)
+                format!(
+                    "Use more connections or streams (-c, --streams; {} x {} now)",
+                    plan.connections, plan.streams
+                )
             }
             Self::Connections => more_connections(plan.connections),
-            Self::PerHostConnections => {
-                raise("--per-host-connections", plan.per_host.connections.map(|n| n.to_string()))
-            }
+            Self::PerHostConnections => raise(
+                "--per-host-connections",
+                plan.per_host.connections.map(|n| n.to_string()),
+            ),
             Self::PerHostRate if is_crawl_delay(plan) => {
                 let allowed = plan.per_host.rate.map_or_else(String::new, |rate| {
                     let period_us = rate.period_ns as f64 / rate.permits.max(1) as f64 / 1e3;
-                    format!(": robots.txt allows 1 request per {} to each host", micros(period_us))
+                    format!(
+                        ": robots.txt allows 1 request per {} to each host",
+                        micros(period_us)
+                    )
                 });
                 format!("Lower --rate{allowed}. Or use --robots ignore if you are allowed to")
             }
-            Self::PerHostRate => raise("--per-host-rate", plan.per_host.rate.map(|rate| rate.to_string())),
-            Self::Pause => "Lower --rate, or use --on-throttle count to send requests anyway".to_owned(),
+            Self::PerHostRate => raise(
+                "--per-host-rate",
+                plan.per_host.rate.map(|rate| rate.to_string()),
+            ),
+            Self::Pause => {
+                "Lower --rate, or use --on-throttle count to send requests anyway".to_owned()
+            }
             Self::Storage => STORE_LESS.to_owned(),
             Self::Target | Self::Unknown => "Lower --rate".to_owned(),
         }
@@ -190,12 +258,20 @@ fn is_crawl_delay(plan: &RunPlan) -> bool {
 
 /// The limit on the rate of each host, by its source.
 pub(crate) fn per_host_rate(plan: &RunPlan) -> &'static str {
-    if is_crawl_delay(plan) { "the crawl-delay of robots.txt" } else { "--per-host-rate" }
+    if is_crawl_delay(plan) {
+        "the crawl-delay of robots.txt"
+    } else {
+        "--per-host-rate"
+    }
 }
 
 /// The limit on the rate of all requests, by its source.
 pub(crate) fn total_rate(plan: &RunPlan) -> &'static str {
-    if plan.arrivals == Arrivals::Replay { "the recording" } else { "--rate" }
+    if plan.arrivals == Arrivals::Replay {
+        "the recording"
+    } else {
+        "--rate"
+    }
 }
 
 /// Return the number of connections, and of streams if they have several.
@@ -204,7 +280,10 @@ pub(crate) fn connections_in_words(plan: &RunPlan) -> String {
     if plan.streams == 1 {
         connections
     } else {
-        format!("{connections} with {} streams each", grouped(plan.streams.into()))
+        format!(
+            "{connections} with {} streams each",
+            grouped(plan.streams.into())
+        )
     }
 }
 

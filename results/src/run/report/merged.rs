@@ -22,20 +22,23 @@ pub struct MergedReport {
     pub missing_parts: u32,
     /// Most parts that ran at once, each with an equal share of the rate and the connections.
     pub slots: u32,
-    /// Part of the time in which the slots were in use, 0 to 1. In the rest, none of their rate was used.
+    /// Part of the time in which the slots were in use, 0 to 1. In the rest, none of their rate was
+    /// used.
     pub slots_used: f64,
     /// Machines that the parts ran on.
     pub machines: u32,
     /// Requests for robots.txt that the merged parts sent before their start: not in `totals`.
     #[serde(default)]
     pub robots_requests: u64,
-    /// Greatest error in the alignment of the parts' seconds, µs: rounding to whole seconds, and the error of the machines' clocks. Null if
-    /// the error of a clock is unknown.
+    /// Greatest error in the alignment of the parts' seconds, µs: rounding to whole seconds, and
+    /// the error of the machines' clocks. Null if the error of a clock is unknown.
     pub aligned_within_us: Option<u64>,
-    /// Greatest error of a machine's clock against UTC, µs, as reported by the kernel. Null if a machine's clock is not synchronized.
+    /// Greatest error of a machine's clock against UTC, µs, as reported by the kernel. Null if a
+    /// machine's clock is not synchronized.
     #[serde(default)]
     pub clock_error_us: Option<u64>,
-    /// Parts that started more than a second after the plan's common start: all that had to wait for a slot. Absent if the plan has none.
+    /// Parts that started more than a second after the plan's common start: all that had to wait
+    /// for a slot. Absent if the plan has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub late_parts: Option<u32>,
     /// Time from the common start to the start of the last part, µs. Absent if the plan has none.
@@ -43,12 +46,15 @@ pub struct MergedReport {
     pub last_start_us: Option<u64>,
     /// Attempts beside the merged ones: they lost the race to publish, were stopped, or died.
     pub other_attempts: u32,
-    /// Requests that are not in `totals`: those of these attempts, for robots.txt too, and those that shards that died had not reported.
+    /// Requests that are not in `totals`: those of these attempts, for robots.txt too, and those
+    /// that shards that died had not reported.
     pub additional_requests: u64,
-    /// The attempts among them that reported no end: killed, lost with their machine, or still running.
+    /// The attempts among them that reported no end: killed, lost with their machine, or still
+    /// running.
     #[serde(default)]
     pub died_attempts: u32,
-    /// The attempts among those that left no count of their requests: their requests are counted until their last second.
+    /// The attempts among those that left no count of their requests: their requests are counted
+    /// until their last second.
     pub uncounted_attempts: u32,
     /// The first twenty of those attempts.
     pub others: Vec<OtherAttempt>,
@@ -63,7 +69,8 @@ pub struct OtherAttempt {
     pub attempt: String,
     /// Requests that it sent.
     pub requests: u64,
-    /// True if it reported its end; otherwise it was killed, was lost with its machine, or still runs.
+    /// True if it reported its end; otherwise it was killed, was lost with its machine, or still
+    /// runs.
     pub has_ended: bool,
     /// True if these are all of its requests; otherwise those until its last second.
     #[serde(default)]
@@ -71,7 +78,8 @@ pub struct OtherAttempt {
 }
 
 impl MergedReport {
-    /// Return the part of the time in which the slots were in use, 0 to 1, if they were idle for a notable part.
+    /// Return the part of the time in which the slots were in use, 0 to 1, if they were idle for a
+    /// notable part.
     #[must_use]
     pub fn partly_used(&self) -> Option<f64> {
         Some(self.slots_used).filter(|used| *used < 1.0 - NOTABLE_IDLE)
@@ -79,7 +87,11 @@ impl MergedReport {
 
     /// Say how many requests are not in `totals`; none if all are.
     pub(crate) fn additional(&self) -> Option<String> {
-        let uncounted = if self.uncounted_attempts > 0 { "at least " } else { "" };
+        let uncounted = if self.uncounted_attempts > 0 {
+            "at least "
+        } else {
+            ""
+        };
         (self.additional_requests > 0 || self.uncounted_attempts > 0).then(|| {
             format!(
                 "{uncounted}{} sent by attempts that were not merged ({}) and by shards that died",

@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 pub struct RobotsReport {
     /// Requests for them, before the run: not in `totals`.
     pub requests: u64,
-    /// The largest crawl-delay, s: least time between two requests to a host. Null if no host asks for one.
+    /// The largest crawl-delay, s: least time between two requests to a host. Null if no host asks
+    /// for one.
     pub crawl_delay_s: Option<f64>,
     /// Hosts with a robots.txt.
     pub with_rules: u32,
@@ -40,6 +41,7 @@ pub enum RobotsOutcome {
     Rules,
     /// There are none (status 4xx): all may be crawled.
     None,
-    /// There was no answer, status 429 or 5xx, or a redirect to another host: nothing may be crawled.
+    /// There was no answer, status 429 or 5xx, or a redirect to another host: nothing may be
+    /// crawled.
     Unreachable,
 }

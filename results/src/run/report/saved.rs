@@ -1,6 +1,7 @@
 //! Saved crawl that a run is a session of (`--save`, `--resume`).
 //!
-//! Made by the command from the checkpoints, after the run. The figures of the report are those of the run; these are of all sessions.
+//! Made by the command from the checkpoints, after the run. The figures of the report are those of
+//! the run; these are of all sessions.
 
 use serde::{Deserialize, Serialize};
 
@@ -34,13 +35,14 @@ pub struct SavedSession {
     pub items: u64,
     /// Requests for these items in the session.
     pub requests: u64,
-    /// Requests that the session sent, those whose items were not saved by it included; null if they are not known: they were not counted, or a
-    /// power cut lost counts.
+    /// Requests that the session sent, those whose items were not saved by it included; null if
+    /// they are not known: they were not counted, or a power cut lost counts.
     #[serde(default)]
     pub sent: Option<u64>,
     /// Bytes of the records on the disk, compressed.
     pub bytes: u64,
-    /// Median service time of the last request of each item, µs; null with fewer than ten values beyond it.
+    /// Median service time of the last request of each item, µs; null with fewer than ten values
+    /// beyond it.
     pub p50_us: Option<u64>,
     /// 99th percentile of it, µs; null with fewer than ten values beyond it.
     pub p99_us: Option<u64>,
@@ -53,13 +55,18 @@ impl SavedReport {
         self.saved == self.items
     }
 
-    /// Return the requests of all sessions that were sent; none if those of a session were not counted.
+    /// Return the requests of all sessions that were sent; none if those of a session were not
+    /// counted.
     #[must_use]
     pub fn sent(&self) -> Option<u64> {
-        self.sessions.iter().map(|session| session.sent).try_fold(0_u64, |sum, sent| Some(sum.saturating_add(sent?)))
+        self.sessions
+            .iter()
+            .map(|session| session.sent)
+            .try_fold(0_u64, |sum, sent| Some(sum.saturating_add(sent?)))
     }
 
-    /// Return the saved items per second of all sessions: their own time, without the gaps between them. None without any time.
+    /// Return the saved items per second of all sessions: their own time, without the gaps between
+    /// them. None without any time.
     #[must_use]
     pub fn items_per_s(&self) -> Option<f64> {
         let active_s: f64 = self.sessions.iter().map(|session| session.active_s).sum();

@@ -21,26 +21,30 @@ pub struct ScheduleReport {
     pub rate: String,
     /// The rate; the highest one when it changed.
     pub rate_per_s: f64,
-    /// Requests that the timetable held until the end of the run, as far as there were items for them: attempts, dropped and
-    /// postponed ones.
+    /// Requests that the timetable held until the end of the run, as far as there were items for
+    /// them: attempts, dropped and postponed ones.
     pub scheduled: u64,
-    /// Scheduled requests that were due and never went, because a limit held them back until the end or the queue was full; see `dropped_by`.
+    /// Scheduled requests that were due and never went, because a limit held them back until the
+    /// end or the queue was full; see `dropped_by`.
     pub dropped: u64,
-    /// The dropped ones by the limit that they waited for, by the names of `binding`. Empty of an older version.
+    /// The dropped ones by the limit that they waited for, by the names of `binding`. Empty of an
+    /// older version.
     #[serde(default)]
     pub dropped_by: BTreeMap<Binding, u64>,
-    /// Those that throttle pauses moved past the end of the run: never sent. 0 of an older version, which did not count them
-    /// as scheduled.
+    /// Those that throttle pauses moved past the end of the run: never sent. 0 of an older version,
+    /// which did not count them as scheduled.
     #[serde(default)]
     pub postponed: u64,
-    /// Requests that the timetable held for shards that had died: no other shard took them over. Counted from when a shard was last
-    /// heard, by the rate; 0 of an older version.
+    /// Requests that the timetable held for shards that had died: no other shard took them over.
+    /// Counted from when a shard was last heard, by the rate; 0 of an older version.
     #[serde(default)]
     pub unscheduled: u64,
-    /// Those that had a connection and were sent, as a part of all that was due: scheduled, told by shards that died, and unscheduled.
+    /// Those that had a connection and were sent, as a part of all that was due: scheduled, told by
+    /// shards that died, and unscheduled.
     pub sent_share: f64,
-    /// Attempts per second of the timetable: after the warm-up, until the last request was scheduled. Answers may take longer
-    /// than that, so this is no throughput; that is `totals.attempts_per_s`.
+    /// Attempts per second of the timetable: after the warm-up, until the last request was
+    /// scheduled. Answers may take longer than that, so this is no throughput; that is
+    /// `totals.attempts_per_s`.
     pub achieved_per_s: f64,
     /// Delay of the timetable by throttle pauses within the run, in the shard with the longest one.
     pub shifted_s: f64,
@@ -48,7 +52,8 @@ pub struct ScheduleReport {
     pub untold_shards: usize,
 }
 
-/// Requests that were scheduled while the run warmed up: counted, and left out of times, rates, shares and thresholds.
+/// Requests that were scheduled while the run warmed up: counted, and left out of times, rates,
+/// shares and thresholds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct WarmUpReport {
     /// Duration, s.
@@ -57,13 +62,14 @@ pub struct WarmUpReport {
     pub attempts: u64,
     /// Items that ended by themselves.
     pub items: u64,
-    /// Counts of these; null in results of older versions, which count it in thresholds and in the checks of validity.
+    /// Counts of these; null in results of older versions, which count it in thresholds and in the
+    /// checks of validity.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counted: Option<WarmUpCounts>,
 }
 
-/// Counts of the warm-up: items by state, attempts by what they came to, as in [`Ledger`] and [`Totals`]. Results of older versions
-/// leave some of them out, which are 0 then.
+/// Counts of the warm-up: items by state, attempts by what they came to, as in [`Ledger`] and
+/// [`Totals`]. Results of older versions leave some of them out, which are 0 then.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct WarmUpCounts {
     /// Items by state.
@@ -80,9 +86,19 @@ impl ScheduleReport {
         let told = || record.shards.iter().filter_map(|shard| shard.timetable);
         let scheduled: u64 = told().map(|used| used.scheduled).sum();
         // A shard that died had told of its attempts, and not of its timetable.
-        let of_dead = record.shards.iter().filter(|shard| shard.timetable.is_none()).map(|shard| &shard.stats.counters);
-        let known: u64 = of_dead.map(|counters| counters.requests.attempts + counters.requests.dropped).sum();
-        let unscheduled: u64 = record.shards.iter().filter_map(|shard| unscheduled(shard, record)).sum();
+        let of_dead = record
+            .shards
+            .iter()
+            .filter(|shard| shard.timetable.is_none())
+            .map(|shard| &shard.stats.counters);
+        let known: u64 = of_dead
+            .map(|counters| counters.requests.attempts + counters.requests.dropped)
+            .sum();
+        let unscheduled: u64 = record
+            .shards
+            .iter()
+            .filter_map(|shard| unscheduled(shard, record))
+            .sum();
         let all = scheduled + known + unscheduled;
         let mut dropped_by = BTreeMap::new();
         for shard in &record.shards {
@@ -90,7 +106,11 @@ impl ScheduleReport {
                 *dropped_by.entry(limit).or_default() += shard.stats.counters.requests.dropped;
             }
         }
-        let warm: u64 = record.shards.iter().map(|shard| shard.warmup.requests.attempts).sum();
+        let warm: u64 = record
+            .shards
+            .iter()
+            .map(|shard| shard.warmup.requests.attempts)
+            .sum();
         Some(Self {
             arrivals: plan.arrivals.name().to_owned(),
             rate: rate.to_string(),
@@ -100,41 +120,68 @@ impl ScheduleReport {
             dropped_by,
             postponed: told().map(|used| used.postponed).sum(),
             unscheduled,
-            sent_share: if all > 0 { share(totals.attempts_sent as f64, all as f64) } else { 1.0 },
+            sent_share: if all > 0 {
+                share(totals.attempts_sent as f64, all as f64)
+            } else {
+                1.0
+            },
             achieved_per_s: achieved_per_s(plan, warm, totals),
-            shifted_s: told().map(|TimetableUse { shifted_ns, .. }| shifted_ns).max().unwrap_or(0) as f64 / 1e9,
+            shifted_s: told()
+                .map(|TimetableUse { shifted_ns, .. }| shifted_ns)
+                .max()
+                .unwrap_or(0) as f64
+                / 1e9,
             untold_shards: record.shards.len() - told().count(),
         })
     }
 }
 
-/// The shards of an open loop that died: when each was last heard, in seconds after the start, and what part of the timetable
-/// it had.
+/// The shards of an open loop that died: when each was last heard, in seconds after the start, and
+/// what part of the timetable it had.
 pub(super) fn gone(record: &RunRecord) -> impl Iterator<Item = (f64, f64)> {
-    record.shards.iter().filter(|shard| shard.fault.is_some()).filter_map(|shard| {
-        let part = 1.0 / f64::from(shard.plan.timetable?.stride.max(1));
-        Some((shard.last_done.since(record.start) as f64 / 1e9, part))
-    })
+    record
+        .shards
+        .iter()
+        .filter(|shard| shard.fault.is_some())
+        .filter_map(|shard| {
+            let part = 1.0 / f64::from(shard.plan.timetable?.stride.max(1));
+            Some((shard.last_done.since(record.start) as f64 / 1e9, part))
+        })
 }
 
-/// Requests that the timetable held for a shard after it had died, as far as it had IDs for them: until the end of the run's
-/// duration, or until the last shard was heard. None in a closed loop, and of a shard that lived.
+/// Requests that the timetable held for a shard after it had died, as far as it had IDs for them:
+/// until the end of the run's duration, or until the last shard was heard. None in a closed loop,
+/// and of a shard that lived.
 pub(super) fn unscheduled(shard: &ShardRecord, record: &RunRecord) -> Option<u64> {
-    let ShardPlan { timetable, shape, duration, .. } = shard.plan;
+    let ShardPlan {
+        timetable,
+        shape,
+        duration,
+        ..
+    } = shard.plan;
     let TimetablePlan { rate, stride, .. } = timetable.filter(|_| shard.fault.is_some())?;
     let heard = |shard: &ShardRecord| shard.last_done.since(record.start);
     let last = record.shards.iter().map(heard).max().unwrap_or(0);
-    let end = duration.filter(|_| !record.was_stopped()).map_or(last, duration_ns);
+    let end = duration
+        .filter(|_| !record.was_stopped())
+        .map_or(last, duration_ns);
     let curve = Curve::of(shape, duration);
-    let held = rate.permits_in(curve.at(end).saturating_sub(curve.at(heard(shard)))) / u64::from(stride.max(1));
-    let Ledger { not_attempted, lost, .. } = Ledger::of(shard);
+    let held = rate.permits_in(curve.at(end).saturating_sub(curve.at(heard(shard))))
+        / u64::from(stride.max(1));
+    let Ledger {
+        not_attempted,
+        lost,
+        ..
+    } = Ledger::of(shard);
     Some(held.min(not_attempted + lost))
 }
 
-/// [`ScheduleReport::achieved_per_s`] of a run that made so many attempts in its warm-up. One of constant gaps is never ahead of
-/// its rate: its last request, too, has a gap.
+/// [`ScheduleReport::achieved_per_s`] of a run that made so many attempts in its warm-up. One of
+/// constant gaps is never ahead of its rate: its last request, too, has a gap.
 fn achieved_per_s(plan: &RunPlan, warm: u64, totals: &Totals) -> f64 {
-    let end_s = plan.duration.map_or(totals.duration_s, |duration| totals.duration_s.min(duration.as_secs_f64()));
+    let end_s = plan.duration.map_or(totals.duration_s, |duration| {
+        totals.duration_s.min(duration.as_secs_f64())
+    });
     let sent = totals.attempts.saturating_sub(warm) as f64;
     let per_s = share(sent, (end_s - plan.warmup.as_secs_f64()).max(0.0));
     match plan.rate {
@@ -150,7 +197,8 @@ impl ScheduleReport {
         share(self.dropped as f64, self.scheduled as f64)
     }
 
-    /// True if all that was scheduled went when the timetable said, or might have: nothing was dropped or put off.
+    /// True if all that was scheduled went when the timetable said, or might have: nothing was
+    /// dropped or put off.
     #[must_use]
     pub const fn is_kept(&self) -> bool {
         self.dropped == 0 && self.postponed == 0 && self.unscheduled == 0 && self.shifted_s <= 0.0
@@ -160,19 +208,39 @@ impl ScheduleReport {
 impl WarmUpReport {
     pub(super) fn new(plan: &RunPlan, warm: &Counters) -> Option<Self> {
         let duration_s = plan.warmup.as_secs_f64();
-        let counted = WarmUpCounts { items: warm.items, requests: warm.requests.clone() };
+        let counted = WarmUpCounts {
+            items: warm.items,
+            requests: warm.requests.clone(),
+        };
         let (attempts, items) = (warm.requests.attempts, warm.items.completed());
-        (duration_s > 0.0).then_some(Self { duration_s, attempts, items, counted: Some(counted) })
+        (duration_s > 0.0).then_some(Self {
+            duration_s,
+            attempts,
+            items,
+            counted: Some(counted),
+        })
     }
 
-    /// Counts of items and attempts after the warm-up, which opens connections and drops requests for the whole run. Those of the whole
-    /// run where what the warm-up came to is unknown.
-    pub(crate) fn measured(warmup: Option<&Self>, items: &ItemCounts, requests: &RequestCounts) -> Counters {
-        let Some((warm, counted)) = warmup.and_then(|warm| Some((warm, warm.counted.as_ref()?))) else {
-            return Counters { items: *items, requests: requests.clone(), ..Counters::default() };
+    /// Counts of items and attempts after the warm-up, which opens connections and drops requests
+    /// for the whole run. Those of the whole run where what the warm-up came to is unknown.
+    pub(crate) fn measured(
+        warmup: Option<&Self>,
+        items: &ItemCounts,
+        requests: &RequestCounts,
+    ) -> Counters {
+        let Some((warm, counted)) = warmup.and_then(|warm| Some((warm, warm.counted.as_ref()?)))
+        else {
+            return Counters {
+                items: *items,
+                requests: requests.clone(),
+                ..Counters::default()
+            };
         };
         // Results of older versions have the attempts here alone.
-        let of_warmup = RequestCounts { attempts: warm.attempts, ..counted.requests.clone() };
+        let of_warmup = RequestCounts {
+            attempts: warm.attempts,
+            ..counted.requests.clone()
+        };
         Counters {
             items: items.without(&counted.items),
             requests: requests.clone().without(&of_warmup),

@@ -21,15 +21,17 @@ pub struct ShardReport {
     pub pid: i32,
     /// The CPU it was pinned to.
     pub cpu: Option<usize>,
-    /// From the first to the last of the IDs that it was planned to crawl, end excluded. Where the run resumed a saved crawl, IDs in
-    /// between may have been finished before.
+    /// From the first to the last of the IDs that it was planned to crawl, end excluded. Where the
+    /// run resumed a saved crawl, IDs in between may have been finished before.
     pub id_range: IdRange,
-    /// The IDs that it held at the end: without what it gave to shards that were done, with what it was given.
+    /// The IDs that it held at the end: without what it gave to shards that were done, with what it
+    /// was given.
     pub held: Vec<IdRange>,
     /// Its requests in flight at most.
     pub connections: u32,
-    /// Ends of its processes: one, unless it died and was replaced. Its requests and limits are then those of all, with those of each that
-    /// died until its last report, its times those of the last one.
+    /// Ends of its processes: one, unless it died and was replaced. Its requests and limits are
+    /// then those of all, with those of each that died until its last report, its times those of
+    /// the last one.
     pub exits: Vec<String>,
     /// Reason why its result is not whole.
     pub fault: Option<String>,
@@ -40,22 +42,25 @@ pub struct ShardReport {
     /// Requests that its part of an open loop's timetable held; null in a closed loop.
     pub scheduled: Option<u64>,
     /// Scheduled requests that throttle pauses moved past the end; see
-    /// [`ScheduleReport::postponed`](super::ScheduleReport::postponed). Null in a closed loop, and of an older version.
+    /// [`ScheduleReport::postponed`](super::ScheduleReport::postponed). Null in a closed loop, and
+    /// of an older version.
     #[serde(default)]
     pub postponed: Option<u64>,
-    /// The limit that its dropped requests waited for; null when none was dropped, and of an older version.
+    /// The limit that its dropped requests waited for; null when none was dropped, and of an older
+    /// version.
     #[serde(default)]
     pub dropped_by: Option<Binding>,
     /// Requests that its part of the timetable held after it had died; see
-    /// [`ScheduleReport::unscheduled`](super::ScheduleReport::unscheduled). Null in a closed loop, and of a shard that lived.
+    /// [`ScheduleReport::unscheduled`](super::ScheduleReport::unscheduled). Null in a closed loop,
+    /// and of a shard that lived.
     #[serde(default)]
     pub unscheduled: Option<u64>,
-    /// Longest time for which its pacing let a request wait for others, us; null if no request waited for its time, of a shard with a
-    /// fault, and of an older version.
+    /// Longest time for which its pacing let a request wait for others, us; null if no request
+    /// waited for its time, of a shard with a fault, and of an older version.
     #[serde(default)]
     pub longest_slack_us: Option<f64>,
-    /// When its last attempt ended that was not cut off, in seconds after the common start; 0 when none did. Null of a shard with a
-    /// fault, and of an older version.
+    /// When its last attempt ended that was not cut off, in seconds after the common start; 0 when
+    /// none did. Null of a shard with a fault, and of an older version.
     #[serde(default)]
     pub last_ended_s: Option<f64>,
     /// Its counts.
@@ -69,7 +74,8 @@ pub struct ShardReport {
     pub usage: UsageReport,
 }
 
-/// Resources of the machine that a shard used. All null of a shard with a fault, and of one that was replaced.
+/// Resources of the machine that a shard used. All null of a shard with a fault, and of one that
+/// was replaced.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct UsageReport {
     /// User CPU.
@@ -90,11 +96,11 @@ pub struct UsageReport {
     pub involuntary_switches: Option<u64>,
     /// From the common start to the shard's end, over which all of these were read.
     pub measured_s: Option<f64>,
-    /// The part of its CPU's time that the machine below gave to others; of all CPUs' when it was not kept on one. Null when
-    /// the kernel does not say.
+    /// The part of its CPU's time that the machine below gave to others; of all CPUs' when it was
+    /// not kept on one. Null when the kernel does not say.
     pub steal_share: Option<f64>,
-    /// CPU time of a fixed piece of work before the start; null when the kernel does not say, and where another shard on
-    /// the same CPU does the work.
+    /// CPU time of a fixed piece of work before the start; null when the kernel does not say, and
+    /// where another shard on the same CPU does the work.
     pub speed_before_us: Option<f64>,
     /// CPU time of the same piece of work after the end; null when the kernel does not say.
     pub speed_after_us: Option<f64>,
@@ -119,14 +125,17 @@ impl ShardReport {
     }
 
     pub(super) fn new(record: &ShardRecord, run: &RunRecord) -> Self {
-        let ShardPlan { shard, connections, cpu, warmup, .. } = record.plan;
+        let ShardPlan {
+            shard,
+            connections,
+            cpu,
+            warmup,
+            ..
+        } = record.plan;
         let duration_s = record.last_done.since(run.start) as f64 / 1e9;
         let counters = &record.stats.counters;
-        let totals = Totals::new(counters, duration_s, u64::from(record.peak_in_flight)).without_warmup(
-            counters,
-            &record.warmup,
-            warmup.as_secs_f64(),
-        );
+        let totals = Totals::new(counters, duration_s, u64::from(record.peak_in_flight))
+            .without_warmup(counters, &record.warmup, warmup.as_secs_f64());
         Self {
             shard,
             pid: record.pid,
@@ -135,7 +144,13 @@ impl ShardReport {
             held: record.ids.clone(),
             binding: BindingReport::new(record.binding),
             connections,
-            exits: record.past.iter().map(|life| life.exit).chain([record.exit]).map(|exit| exit.to_string()).collect(),
+            exits: record
+                .past
+                .iter()
+                .map(|life| life.exit)
+                .chain([record.exit])
+                .map(|exit| exit.to_string())
+                .collect(),
             fault: record.fault.as_ref().map(ToString::to_string),
             ledger: Ledger::of(record),
             scheduled: record.timetable.map(|used| used.scheduled),
@@ -148,7 +163,11 @@ impl ShardReport {
                 .map(|slack| slack.as_nanos() as f64 / 1e3),
             last_ended_s: record.last_ended.map(|at| at.since(run.start) as f64 / 1e9),
             latency: if record.fault.is_none() {
-                Latency::all(&record.stats.unpacked(), Series::of(record.plan.arrivals)[0], Detail::Figures)
+                Latency::all(
+                    &record.stats.unpacked(),
+                    Series::of(record.plan.arrivals)[0],
+                    Detail::Figures,
+                )
             } else {
                 BTreeMap::new()
             },
@@ -156,7 +175,9 @@ impl ShardReport {
                 .usage
                 .filter(|_| record.past.is_empty())
                 .zip(record.cpu)
-                .map_or_else(UsageReport::default, |(usage, cpu)| UsageReport::new(&usage, &cpu, totals.attempts)),
+                .map_or_else(UsageReport::default, |(usage, cpu)| {
+                    UsageReport::new(&usage, &cpu, totals.attempts)
+                }),
             totals,
             course: Course::default(),
         }
@@ -179,7 +200,10 @@ impl UsageReport {
             involuntary_switches: Some(usage.involuntary_switches),
             measured_s: Some(measured_s),
             // Without a single tick nothing is known.
-            steal_share: health.ticks.filter(|ticks| ticks.all > 0).map(|t| share(t.stolen as f64, t.all as f64)),
+            steal_share: health
+                .ticks
+                .filter(|ticks| ticks.all > 0)
+                .map(|t| share(t.stolen as f64, t.all as f64)),
             speed_before_us: health.speed_before_ns.map(us),
             speed_after_us: health.speed_after_ns.map(us),
         }

@@ -11,8 +11,8 @@ pub const CELLS_PER_DECADE: u32 = 10;
 /// Counts by time, in cells of a tenth of a decade.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spread {
-    /// The number of the first cell. Cell `n` holds what took from 10^(n/10) us to below 10^((n+1)/10) us; cell 0 holds what
-    /// was faster as well.
+    /// The number of the first cell. Cell `n` holds what took from 10^(n/10) us to below
+    /// 10^((n+1)/10) us; cell 0 holds what was faster as well.
     pub first: u32,
     /// Number of answers in it and in each cell above, up to the last that has any.
     pub counts: Vec<u64>,
@@ -35,7 +35,10 @@ impl Spread {
             all[cell] += recorded.count_since_last_iteration();
         }
         let first = all.iter().position(|count| *count > 0)?;
-        Some(Self { first: u32::try_from(first).unwrap_or(u32::MAX), counts: all.split_off(first) })
+        Some(Self {
+            first: u32::try_from(first).unwrap_or(u32::MAX),
+            counts: all.split_off(first),
+        })
     }
 
     /// The least time of a cell, us.
@@ -45,7 +48,11 @@ impl Spread {
     }
 }
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and 170")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "between 0 and 170"
+)]
 fn cell(ns: u64) -> usize {
     let us = (ns as f64 / 1e3).max(1.0);
     (us.log10() * f64::from(CELLS_PER_DECADE)).floor() as usize

@@ -21,10 +21,12 @@ pub struct ThrottlingReport {
     pub promises: u64,
     /// The longest wait that such an answer asked for; 0 without one.
     pub longest_promise_s: f64,
-    /// Rate that the target took from `--adaptive`, per second: its good and not-found answers in the second half of the seconds in which a
-    /// limit was known, for it searches above the limit first. Null unless it took 20 there and throttled few.
+    /// Rate that the target took from `--adaptive`, per second: its good and not-found answers in
+    /// the second half of the seconds in which a limit was known, for it searches above the limit
+    /// first. Null unless it took 20 there and throttled few.
     pub learnt_per_s: Option<f64>,
-    /// Waits that the target asked for in which nothing was sent, counted by each shard that knew of them.
+    /// Waits that the target asked for in which nothing was sent, counted by each shard that knew
+    /// of them.
     pub honoured: u64,
     /// Waits in which something was sent although its shard knew of them.
     pub violated: u64,
@@ -34,22 +36,28 @@ pub struct ThrottlingReport {
     pub cut_pauses: u64,
     /// Number of times that good answers came again after throttling, counted by each shard.
     pub recoveries: u64,
-    /// From a throttled answer, of whichever shard, to a shard's first good one after the pause, in the mean; null without a recovery.
+    /// From a throttled answer, of whichever shard, to a shard's first good one after the pause, in
+    /// the mean; null without a recovery.
     pub recovery_mean_s: Option<f64>,
     /// The longest of them; null without a recovery.
     pub recovery_max_s: Option<f64>,
-    /// Items that were not tried again: the retry budget was empty, or as many waited already as may.
+    /// Items that were not tried again: the retry budget was empty, or as many waited already as
+    /// may.
     pub retries_denied: u64,
 }
 
 /// Answers that a rate is told from at the least: the error of their number is then a fifth.
 const LEAST_TAKEN: u64 = 20;
 
-/// Throttled requests for each answer from which on the rate was not found: a target that mostly refuses does not show what it takes.
+/// Throttled requests for each answer from which on the rate was not found: a target that mostly
+/// refuses does not show what it takes.
 const MOST_THROTTLED: f64 = 0.25;
 
 fn learnt_per_s(intervals: &[IntervalRow]) -> Option<f64> {
-    let known: Vec<&IntervalRow> = intervals.iter().filter(|row| row.pace_per_s.is_some()).collect();
+    let known: Vec<&IntervalRow> = intervals
+        .iter()
+        .filter(|row| row.pace_per_s.is_some())
+        .collect();
     // The last second is not a whole one.
     let late = &known[known.len() / 2..known.len().saturating_sub(1).max(known.len() / 2)];
     let taken: u64 = late.iter().map(|row| row.ok + row.not_found).sum();
@@ -59,8 +67,18 @@ fn learnt_per_s(intervals: &[IntervalRow]) -> Option<f64> {
 }
 
 impl ThrottlingReport {
-    pub(super) fn new(record: &RunRecord, intervals: &[IntervalRow], totals: &Totals, items: u64) -> Self {
-        let all = record.shards.iter().fold(ThrottlingCounts::default(), |all, shard| all.plus(&shard.courtesy));
+    pub(super) fn new(
+        record: &RunRecord,
+        intervals: &[IntervalRow],
+        totals: &Totals,
+        items: u64,
+    ) -> Self {
+        let all = record
+            .shards
+            .iter()
+            .fold(ThrottlingCounts::default(), |all, shard| {
+                all.plus(&shard.courtesy)
+            });
         let ThrottlingCounts {
             promises,
             longest_promise_ns,
@@ -76,7 +94,10 @@ impl ThrottlingReport {
         let recovered = recoveries > 0;
         Self {
             throttled_share: share(totals.throttled as f64, totals.attempts as f64),
-            wasted_share: share(totals.attempts.saturating_sub(items) as f64, totals.attempts as f64),
+            wasted_share: share(
+                totals.attempts.saturating_sub(items) as f64,
+                totals.attempts as f64,
+            ),
             pauses: record.pauses,
             paused_s: all.paused_ns as f64 / 1e9 / shards,
             promises,
@@ -87,14 +108,16 @@ impl ThrottlingReport {
             early_attempts,
             cut_pauses,
             recoveries,
-            recovery_mean_s: recovered.then(|| all.recovery_sum_ns as f64 / 1e9 / recoveries as f64),
+            recovery_mean_s: recovered
+                .then(|| all.recovery_sum_ns as f64 / 1e9 / recoveries as f64),
             recovery_max_s: recovered.then_some(all.recovery_max_ns as f64 / 1e9),
             retries_denied,
         }
     }
 }
 
-/// Limits that held the shards back, as parts of their time; they add up to 1, or are all 0 of no time.
+/// Limits that held the shards back, as parts of their time; they add up to 1, or are all 0 of no
+/// time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct BindingReport {
     /// The budget: a connection was free and waited for it.
@@ -114,7 +137,14 @@ pub struct BindingReport {
 
 impl BindingReport {
     pub(super) fn new(times: BindingTimes) -> Self {
-        let BindingTimes { rate_ns, concurrency_ns, pause_ns, target_ns, storage_ns, idle_ns } = times;
+        let BindingTimes {
+            rate_ns,
+            concurrency_ns,
+            pause_ns,
+            target_ns,
+            storage_ns,
+            idle_ns,
+        } = times;
         let part = |ns: u64| share(ns as f64, times.sum_ns() as f64);
         Self {
             rate: part(rate_ns),

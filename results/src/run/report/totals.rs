@@ -13,10 +13,12 @@ use crawlmark_harness::units::IdRange;
 pub struct Ledger {
     /// IDs in the range, without those that were finished before the run.
     pub planned: u64,
-    /// Those that were tried, as far as is known. Older versions counted the unfinished as failed or given up.
+    /// Those that were tried, as far as is known. Older versions counted the unfinished as failed
+    /// or given up.
     #[serde(flatten)]
     pub items: ItemCounts,
-    /// Never tried: no request for them was sent. Older versions counted those of a shard that died as lost.
+    /// Never tried: no request for them was sent. Older versions counted those of a shard that died
+    /// as lost.
     pub not_attempted: u64,
     /// Started by a shard that died, as far as is known, or perhaps started since its last report.
     pub lost: u64,
@@ -27,7 +29,8 @@ pub struct Ledger {
 pub struct Got {
     /// Items that ended well.
     pub ok: u64,
-    /// Items that were wanted: those planned; those tried of a run that its time limits, whose range may be larger than any time.
+    /// Items that were wanted: those planned; those tried of a run that its time limits, whose
+    /// range may be larger than any time.
     pub of: u64,
     /// `ok / of`, 0 to 1; null when none was wanted.
     pub share: Option<f64>,
@@ -35,8 +38,16 @@ pub struct Got {
 
 impl Got {
     pub(super) fn new(ledger: &Ledger, plan: &RunPlan) -> Self {
-        let of = if plan.duration.is_some() { ledger.items.begun() } else { ledger.planned };
-        Self { ok: ledger.ok, of, share: (of > 0).then(|| ledger.ok as f64 / of as f64) }
+        let of = if plan.duration.is_some() {
+            ledger.items.begun()
+        } else {
+            ledger.planned
+        };
+        Self {
+            ok: ledger.ok,
+            of,
+            share: (of > 0).then(|| ledger.ok as f64 / of as f64),
+        }
     }
 }
 
@@ -46,18 +57,21 @@ pub struct Totals {
     /// Attempts by outcome, connections and bytes.
     #[serde(flatten)]
     pub requests: RequestCounts,
-    /// From the common start to the end of the last attempt, or to the end of the run's duration, or until it was stopped, when it waited
-    /// until then with items left.
+    /// From the common start to the end of the last attempt, or to the end of the run's duration,
+    /// or until it was stopped, when it waited until then with items left.
     pub duration_s: f64,
-    /// Items that ended by themselves, per second: the aborted ones did not. Rates count what was scheduled after the warm-up,
-    /// over the time from the end of the warm-up to the end of the last attempt.
+    /// Items that ended by themselves, per second: the aborted ones did not. Rates count what was
+    /// scheduled after the warm-up, over the time from the end of the warm-up to the end of the
+    /// last attempt.
     pub items_per_s: f64,
     /// Good items per second. Null in results of older versions.
     #[serde(default)]
     pub ok_per_s: Option<f64>,
-    /// Attempts that ended by themselves, per second of the same time. Results of older versions count those that were cut off, too.
+    /// Attempts that ended by themselves, per second of the same time. Results of older versions
+    /// count those that were cut off, too.
     pub attempts_per_s: f64,
-    /// The most requests under way at once; over shards, the sum of each one's, which they may not have reached together.
+    /// The most requests under way at once; over shards, the sum of each one's, which they may not
+    /// have reached together.
     pub peak_in_flight: u64,
 }
 
@@ -93,16 +107,26 @@ impl Ledger {
             let not_attempted = record.remaining.min(unknown);
             (not_attempted, unknown - not_attempted)
         } else {
-            // Its own count of what it never dealt out, not the rest of a subtraction: whether it all adds up is checked.
+            // Its own count of what it never dealt out, not the rest of a subtraction: whether it
+            // all adds up is checked.
             (record.remaining, 0)
         };
-        Self { planned, items, not_attempted, lost }
+        Self {
+            planned,
+            items,
+            not_attempted,
+            lost,
+        }
     }
 
     /// True if every item is in exactly one state.
     #[must_use]
     pub const fn adds_up(&self) -> bool {
-        self.items.dealt().saturating_add(self.not_attempted).saturating_add(self.lost) == self.planned
+        self.items
+            .dealt()
+            .saturating_add(self.not_attempted)
+            .saturating_add(self.lost)
+            == self.planned
     }
 
     /// True if its shard had more to do when it ended.
@@ -113,13 +137,23 @@ impl Ledger {
 
     /// Items by state: the name in JSON, the words for people, the number.
     pub fn states(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> + use<> {
-        let begun =
-            self.items.iter().map(|(counter, count)| (counter.name, counter.label.unwrap_or(counter.name), count));
-        begun.chain([("not_attempted", "not attempted", self.not_attempted), ("lost", "lost", self.lost)])
+        let begun = self
+            .items
+            .iter()
+            .map(|(counter, count)| (counter.name, counter.label.unwrap_or(counter.name), count));
+        begun.chain([
+            ("not_attempted", "not attempted", self.not_attempted),
+            ("lost", "lost", self.lost),
+        ])
     }
 
     pub(super) fn plus(self, other: Self) -> Self {
-        let Self { planned, items, not_attempted, lost } = other;
+        let Self {
+            planned,
+            items,
+            not_attempted,
+            lost,
+        } = other;
         Self {
             planned: self.planned + planned,
             items: self.items.plus(&items),
@@ -143,7 +177,12 @@ impl Totals {
     }
 
     /// With rates that leave out what was scheduled in a warm-up of `warmup_s`, and its time.
-    pub(super) fn without_warmup(mut self, counters: &Counters, warm: &Counters, warmup_s: f64) -> Self {
+    pub(super) fn without_warmup(
+        mut self,
+        counters: &Counters,
+        warm: &Counters,
+        warmup_s: f64,
+    ) -> Self {
         let measured_s = (self.duration_s - warmup_s).max(0.0);
         let per_s = |count: u64, warm: u64| share(count.saturating_sub(warm) as f64, measured_s);
         self.items_per_s = per_s(counters.items.completed(), warm.items.completed());
@@ -158,10 +197,12 @@ impl Totals {
         (self.items_per_s > 0.0).then_some(self.ok_per_s? / self.items_per_s)
     }
 
-    /// Good items per second: those in state `ok`. An item that was not found is an answer, neither good nor failed. Of a
-    /// result of an older version, which has no such rate, the good part of the rate of items.
+    /// Good items per second: those in state `ok`. An item that was not found is an answer, neither
+    /// good nor failed. Of a result of an older version, which has no such rate, the good part of
+    /// the rate of items.
     #[must_use]
     pub fn good_per_s(&self, items: &Ledger) -> f64 {
-        self.ok_per_s.unwrap_or_else(|| share(self.items_per_s * items.ok as f64, items.completed() as f64))
+        self.ok_per_s
+            .unwrap_or_else(|| share(self.items_per_s * items.ok as f64, items.completed() as f64))
     }
 }

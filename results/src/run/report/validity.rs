@@ -1,8 +1,9 @@
-//! Validity of a run: its verdict, the reasons for it, and every check, including those that could not be made.
+//! Validity of a run: its verdict, the reasons for it, and every check, including those that could
+//! not be made.
 //!
-//! One row of [`GATES`] per check, one small function per row, every limit with its reason in [`thresholds`]. A check that finds
-//! something says what happened, what that means for the numbers and what to do. (The user's thresholds are in
-//! [`gates`](crate::run::gates).)
+//! One row of [`GATES`] per check, one small function per row, every limit with its reason in
+//! [`thresholds`]. A check that finds something says what happened, what that means for the numbers
+//! and what to do. (The user's thresholds are in [`gates`](crate::run::gates).)
 //!
 //! | room | for |
 //! |---|---|
@@ -29,7 +30,10 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::limit::STORE_LESS;
-use super::{BindingReport, Environment, HostReport, IntervalRow, Ledger, Report, ShardReport, Totals, WarmUpReport};
+use super::{
+    BindingReport, Environment, HostReport, IntervalRow, Ledger, Report, ShardReport, Totals,
+    WarmUpReport,
+};
 use crawlmark_harness::plan::RunPlan;
 use crawlmark_harness::supervisor::RunRecord;
 use crawlmark_harness::units::{micros, rounded_percent};
@@ -37,28 +41,35 @@ use crawlmark_harness::units::{micros, rounded_percent};
 /// The check that notes a suspended run.
 const SUSPENSION: &str = "suspension";
 
-/// Result of the checks, the gravest last: of several findings, the verdict is the one that a reader must know first.
+/// Result of the checks, the gravest last: of several findings, the verdict is the one that a
+/// reader must know first.
 ///
-/// The order says what the figures are worth, not what is worse. A graver finding makes the question of a lesser one moot:
+/// The order says what the figures are worth, not what is worse. A graver finding makes the
+/// question of a lesser one moot:
 ///
-/// - Figures that are not of the whole run ([`Incomplete`](Self::Incomplete)) may be missing the very requests that another finding is about.
+/// - Figures that are not of the whole run ([`Incomplete`](Self::Incomplete)) may be missing the
+///   very requests that another finding is about.
 /// - Where all requests were within the warm-up, or all items were skipped because of robots.txt
 ///   ([`NothingMeasured`](Self::NothingMeasured)), there are no figures to judge.
-/// - Where too many requests failed ([`TargetLimited`](Self::TargetLimited)), the figures are about failures, and a quiet machine or a faster
-///   client would only measure them better.
-/// - A disturbance ([`Disturbed`](Self::Disturbed)) has to be excluded by another run before a limit of the client is worth mending. Where
-///   the client used all of a CPU, another run would find the CPU as hot and as wanted: that is a limit of the client. Where it used
-///   little and waited for a CPU, whatever had the CPU made it late: that is a disturbance.
-/// - A slow client ([`ClientLimited`](Self::ClientLimited)) makes requests wait for connections and for the budget.
-/// - Connections in use ([`ConcurrencyLimited`](Self::ConcurrencyLimited)) hold up requests that the budget would have let go.
-/// - Waits for the budget ([`BudgetLimited`](Self::BudgetLimited)) are in the response times; a few errors ([`Errors`](Self::Errors)) are
-///   left out of them.
+/// - Where too many requests failed ([`TargetLimited`](Self::TargetLimited)), the figures are about
+///   failures, and a quiet machine or a faster client would only measure them better.
+/// - A disturbance ([`Disturbed`](Self::Disturbed)) has to be excluded by another run before a
+///   limit of the client is worth mending. Where the client used all of a CPU, another run would
+///   find the CPU as hot and as wanted: that is a limit of the client. Where it used little and
+///   waited for a CPU, whatever had the CPU made it late: that is a disturbance.
+/// - A slow client ([`ClientLimited`](Self::ClientLimited)) makes requests wait for connections and
+///   for the budget.
+/// - Connections in use ([`ConcurrencyLimited`](Self::ConcurrencyLimited)) hold up requests that
+///   the budget would have let go.
+/// - Waits for the budget ([`BudgetLimited`](Self::BudgetLimited)) are in the response times; a few
+///   errors ([`Errors`](Self::Errors)) are left out of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// No check that was made found anything.
     Valid,
-    /// Some requests failed: the rate counts them, or the time in which the target did not work, as well.
+    /// Some requests failed: the rate counts them, or the time in which the target did not work, as
+    /// well.
     Errors,
     /// The budget set the pace where the load was to.
     BudgetLimited,
@@ -68,7 +79,8 @@ pub enum Verdict {
     ClientLimited,
     /// Something happened that a measurement should not see.
     Disturbed,
-    /// Too many requests failed, were throttled, cut off at the end or never sent, or the connections to the target failed them.
+    /// Too many requests failed, were throttled, cut off at the end or never sent, or the
+    /// connections to the target failed them.
     TargetLimited,
     /// Every request was within the warm-up, or every item was skipped because of robots.txt.
     NothingMeasured,
@@ -112,8 +124,8 @@ impl Verdict {
 pub struct Validity {
     /// The gravest finding.
     pub verdict: Verdict,
-    /// Verdicts of all findings, the gravest last. Absent from results of earlier versions, in which `disturbed` was graver than
-    /// `target_limited`.
+    /// Verdicts of all findings, the gravest last. Absent from results of earlier versions, in
+    /// which `disturbed` was graver than `target_limited`.
     #[serde(default)]
     pub verdicts: Vec<Verdict>,
     /// Every finding.
@@ -152,8 +164,27 @@ impl<'a> Evidence<'a> {
     /// The evidence that the report of a run has.
     #[must_use]
     pub fn of(report: &'a Report) -> Self {
-        let Report { plan, environment, host, shards, totals, ledger, intervals, warmup, .. } = report;
-        Self { plan: &plan.run, environment, host, shards, totals, ledger, intervals, warmup: warmup.as_ref() }
+        let Report {
+            plan,
+            environment,
+            host,
+            shards,
+            totals,
+            ledger,
+            intervals,
+            warmup,
+            ..
+        } = report;
+        Self {
+            plan: &plan.run,
+            environment,
+            host,
+            shards,
+            totals,
+            ledger,
+            intervals,
+            warmup: warmup.as_ref(),
+        }
     }
 }
 
@@ -207,52 +238,142 @@ struct Check {
     look: fn(&Evidence<'_>) -> CheckResult,
 }
 
-const fn gate(name: &'static str, verdict: Verdict, look: fn(&Evidence<'_>) -> CheckResult) -> Check {
-    Check { name, verdict, look }
+const fn gate(
+    name: &'static str,
+    verdict: Verdict,
+    look: fn(&Evidence<'_>) -> CheckResult,
+) -> Check {
+    Check {
+        name,
+        verdict,
+        look,
+    }
 }
 
-/// Every check that is made of what the run itself saw. The target's counts and its processes are checked where they are
-/// known.
+/// Every check that is made of what the run itself saw. The target's counts and its processes are
+/// checked where they are known.
 const GATES: [Check; 30] = [
     gate("shard exits", Verdict::Incomplete, shards::ends),
     gate("totals", Verdict::Incomplete, shards::sums),
-    gate("failed requests", Verdict::TargetLimited, answers::most_failed),
-    gate("failed requests in a closed loop", Verdict::Errors, answers::some_failed),
-    gate("requests cut off at the end", Verdict::TargetLimited, answers::most_cut_off),
-    gate("requests cut off at the end of a closed loop", Verdict::Errors, answers::some_cut_off),
-    gate("long time without a good response", Verdict::TargetLimited, answers::dead),
-    gate("short time without a good response", Verdict::Errors, answers::partly_dead),
-    gate("silence at the end", Verdict::TargetLimited, answers::silent_at_the_end),
-    gate("measured time", Verdict::NothingMeasured, answers::nothing_measured),
+    gate(
+        "failed requests",
+        Verdict::TargetLimited,
+        answers::most_failed,
+    ),
+    gate(
+        "failed requests in a closed loop",
+        Verdict::Errors,
+        answers::some_failed,
+    ),
+    gate(
+        "requests cut off at the end",
+        Verdict::TargetLimited,
+        answers::most_cut_off,
+    ),
+    gate(
+        "requests cut off at the end of a closed loop",
+        Verdict::Errors,
+        answers::some_cut_off,
+    ),
+    gate(
+        "long time without a good response",
+        Verdict::TargetLimited,
+        answers::dead,
+    ),
+    gate(
+        "short time without a good response",
+        Verdict::Errors,
+        answers::partly_dead,
+    ),
+    gate(
+        "silence at the end",
+        Verdict::TargetLimited,
+        answers::silent_at_the_end,
+    ),
+    gate(
+        "measured time",
+        Verdict::NothingMeasured,
+        answers::nothing_measured,
+    ),
     gate("throttling", Verdict::TargetLimited, answers::throttled),
-    gate("CPU use of each shard", Verdict::ClientLimited, shards::cpu_use),
+    gate(
+        "CPU use of each shard",
+        Verdict::ClientLimited,
+        shards::cpu_use,
+    ),
     gate("wait for a CPU", Verdict::ClientLimited, shards::run_delay),
     gate("send delay", Verdict::ClientLimited, shards::sched_lag),
-    gate("receive delay", Verdict::ClientLimited, shards::receive_delay),
+    gate(
+        "receive delay",
+        Verdict::ClientLimited,
+        shards::receive_delay,
+    ),
     gate("event-loop delay", Verdict::ClientLimited, shards::loop_lag),
     gate("CPU steal", Verdict::Disturbed, shards::steal),
     gate("CPU speed", Verdict::Disturbed, shards::speed),
     gate("CPU pressure", Verdict::Disturbed, machine::cpu_pressure),
     gate("local ports", Verdict::ClientLimited, machine::local_ports),
-    gate("local ports in TIME_WAIT", Verdict::ClientLimited, machine::ports_held_back),
-    gate("file descriptors", Verdict::ClientLimited, machine::descriptors),
-    gate("TCP retransmits", Verdict::TargetLimited, machine::retransmits),
-    gate("listen queue of the target", Verdict::TargetLimited, machine::listen_queue),
+    gate(
+        "local ports in TIME_WAIT",
+        Verdict::ClientLimited,
+        machine::ports_held_back,
+    ),
+    gate(
+        "file descriptors",
+        Verdict::ClientLimited,
+        machine::descriptors,
+    ),
+    gate(
+        "TCP retransmits",
+        Verdict::TargetLimited,
+        machine::retransmits,
+    ),
+    gate(
+        "listen queue of the target",
+        Verdict::TargetLimited,
+        machine::listen_queue,
+    ),
     gate(
         "requests never sent for lack of a connection",
         Verdict::ConcurrencyLimited,
         open_loop::dropped_for_connections,
     ),
-    gate("requests never sent because of a limit", Verdict::BudgetLimited, open_loop::dropped_for_limits),
-    gate("requests never sent because of throttling", Verdict::TargetLimited, open_loop::dropped_for_throttling),
-    gate("requests that throttling moved past the end", Verdict::TargetLimited, open_loop::postponed),
-    gate("waits for a free connection", Verdict::ConcurrencyLimited, open_loop::connections),
-    gate("waits for a limit", Verdict::BudgetLimited, open_loop::limits),
+    gate(
+        "requests never sent because of a limit",
+        Verdict::BudgetLimited,
+        open_loop::dropped_for_limits,
+    ),
+    gate(
+        "requests never sent because of throttling",
+        Verdict::TargetLimited,
+        open_loop::dropped_for_throttling,
+    ),
+    gate(
+        "requests that throttling moved past the end",
+        Verdict::TargetLimited,
+        open_loop::postponed,
+    ),
+    gate(
+        "waits for a free connection",
+        Verdict::ConcurrencyLimited,
+        open_loop::connections,
+    ),
+    gate(
+        "waits for a limit",
+        Verdict::BudgetLimited,
+        open_loop::limits,
+    ),
 ];
 
 /// Checks whose findings come from a lack of CPU: [`shards::blame`] decides whose doing they are.
-const OF_CPU: [&str; 6] =
-    ["CPU speed", "CPU pressure", "wait for a CPU", "send delay", "receive delay", "event-loop delay"];
+const OF_CPU: [&str; 6] = [
+    "CPU speed",
+    "CPU pressure",
+    "wait for a CPU",
+    "send delay",
+    "receive delay",
+    "event-loop delay",
+];
 
 /// Every check, with the verdict that its findings lead to in this run.
 fn checks(evidence: &Evidence<'_>) -> [Check; GATES.len()] {
@@ -270,12 +391,15 @@ impl Validity {
         Self::made(evidence, |_| true)
     }
 
-    /// Judge a run by the figures of its report. Of parts that were merged: without what limited or disturbed a machine, by which each part
-    /// was judged where it ran.
+    /// Judge a run by the figures of its report. Of parts that were merged: without what limited or
+    /// disturbed a machine, by which each part was judged where it ran.
     #[must_use]
     pub fn of_figures(report: &Report) -> Self {
-        let is_of_machine = |check: &Check| matches!(check.verdict, Verdict::ClientLimited | Verdict::Disturbed);
-        Self::made(&Evidence::of(report), |check| report.merged.is_none() || !is_of_machine(check))
+        let is_of_machine =
+            |check: &Check| matches!(check.verdict, Verdict::ClientLimited | Verdict::Disturbed);
+        Self::made(&Evidence::of(report), |check| {
+            report.merged.is_none() || !is_of_machine(check)
+        })
     }
 
     fn made(evidence: &Evidence<'_>, is_made: impl Fn(&Check) -> bool) -> Self {
@@ -287,12 +411,19 @@ impl Validity {
             unavailable: Vec::new(),
             unavailable_reasons: BTreeMap::new(),
         };
-        for Check { name, verdict, look } in checks(evidence).into_iter().filter(is_made) {
+        for Check {
+            name,
+            verdict,
+            look,
+        } in checks(evidence).into_iter().filter(is_made)
+        {
             match look(evidence) {
                 CheckResult::Findings(findings) => validity.check(name, findings, verdict),
                 CheckResult::Unavailable(missing) => {
                     validity.unavailable.push(name.to_owned());
-                    validity.unavailable_reasons.insert(name.to_owned(), missing.reason());
+                    validity
+                        .unavailable_reasons
+                        .insert(name.to_owned(), missing.reason());
                 }
             }
         }
@@ -302,7 +433,9 @@ impl Validity {
     /// Findings of the checks of one of these verdicts, also when a graver one hides them.
     #[must_use]
     pub fn findings(evidence: &Evidence<'_>, verdicts: &[Verdict]) -> Vec<String> {
-        let checks = checks(evidence).into_iter().filter(|gate| verdicts.contains(&gate.verdict));
+        let checks = checks(evidence)
+            .into_iter()
+            .filter(|gate| verdicts.contains(&gate.verdict));
         let found = checks.filter_map(|gate| match (gate.look)(evidence) {
             CheckResult::Findings(findings) => Some(findings),
             CheckResult::Unavailable(_) => None,
@@ -310,11 +443,17 @@ impl Validity {
         found.flatten().collect()
     }
 
-    /// Notes what was done to a run and its shards cannot see: a suspension, a stop before the first request, and processes that died and
-    /// were replaced.
-    pub(super) fn note_interruptions(&mut self, record: &RunRecord, totals: &Totals, shards: &[ShardReport]) {
+    /// Notes what was done to a run and its shards cannot see: a suspension, a stop before the
+    /// first request, and processes that died and were replaced.
+    pub(super) fn note_interruptions(
+        &mut self,
+        record: &RunRecord,
+        totals: &Totals,
+        shards: &[ShardReport],
+    ) {
         if record.interrupted.is_some() && totals.attempts == 0 {
-            let why = "the run was stopped before its first request, so nothing was measured".to_owned();
+            let why =
+                "the run was stopped before its first request, so nothing was measured".to_owned();
             self.check("start", Some(why), Verdict::Incomplete);
         }
         let replaced = shards::replaced(shards);
@@ -353,10 +492,16 @@ impl Validity {
     pub(crate) fn not_made(&self) -> Vec<String> {
         let mut by_reason: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         for name in &self.unavailable {
-            let reason = self.unavailable_reasons.get(name).map_or("not available", String::as_str);
+            let reason = self
+                .unavailable_reasons
+                .get(name)
+                .map_or("not available", String::as_str);
             by_reason.entry(reason).or_default().push(name);
         }
-        by_reason.into_iter().map(|(reason, names)| format!("{reason}: {}", names.join(", "))).collect()
+        by_reason
+            .into_iter()
+            .map(|(reason, names)| format!("{reason}: {}", names.join(", ")))
+            .collect()
     }
 
     /// Notes a check and what it found, which is at least as grave as `verdict` says.

@@ -1,7 +1,9 @@
-//! Bounds of saved files. A result may come from another person, or from a disk that failed: no number, text or histogram
-//! in it may make a reader loop, allocate or draw without an end. Everything that reads saved JSON calls this.
+//! Bounds of saved files. A result may come from another person, or from a disk that failed: no
+//! number, text or histogram in it may make a reader loop, allocate or draw without an end.
+//! Everything that reads saved JSON calls this.
 //!
-//! Two passes: [`from_str`] bounds each value by its name alone, for names carry their unit; `check` bounds what a report's values mean.
+//! Two passes: [`from_str`] bounds each value by its name alone, for names carry their unit;
+//! `check` bounds what a report's values mean.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -12,7 +14,9 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use serde::de::{self, DeserializeOwned, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{
+    self, DeserializeOwned, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor,
+};
 use serde_json::error::Category;
 
 use crate::run::parts::MAX_PARTS;
@@ -22,10 +26,12 @@ use crawlmark_harness::plan::MAX_SHARDS;
 use crawlmark_harness::units::{Rate, grouped};
 use crawlmark_harness::wire::v2;
 
-/// The largest file that is read: a result of a day takes about 200 MB, and this is one of twenty days.
+/// The largest file that is read: a result of a day takes about 200 MB, and this is one of twenty
+/// days.
 const LARGEST_FILE: u64 = 1 << 32;
 
-/// The longest text, in bytes, and the longest histogram, in base64: one of an hour's timeout takes 400 KB.
+/// The longest text, in bytes, and the longest histogram, in base64: one of an hour's timeout takes
+/// 400 KB.
 const LONGEST_TEXT: usize = 1 << 16;
 const LONGEST_HISTOGRAM: usize = 1 << 22;
 
@@ -35,10 +41,12 @@ const LONGEST_RUN: Duration = Duration::from_hours(24 * 366);
 /// The longest time that a plan may have, s: as many nanoseconds as are counted.
 const LONGEST_PLAN_S: f64 = u64::MAX as f64 / 1e9;
 
-/// The longest time of any kind, s: a target may ask to be left alone until a year that is far away.
+/// The longest time of any kind, s: a target may ask to be left alone until a year that is far
+/// away.
 const LONGEST_TIME_S: f64 = 1e12;
 
-/// The greatest count: beyond it JSON readers disagree, and below it sums of counts do not overflow.
+/// The greatest count: beyond it JSON readers disagree, and below it sums of counts do not
+/// overflow.
 const GREATEST_COUNT: u64 = 1 << 53;
 
 /// Numbers that may be greater: they are no counts.
@@ -53,7 +61,8 @@ const OF_ITEMS: [&str; 2] = ["planned", "not_attempted"];
 /// When it cannot be read, is too large or no UTF-8.
 pub fn read_text(path: &Path) -> io::Result<String> {
     let bytes = read_bytes(path)?;
-    String::from_utf8(bytes).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8 text"))
+    String::from_utf8(bytes)
+        .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8 text"))
 }
 
 /// Text of a file that may have been cut in the middle of a letter.
@@ -68,7 +77,10 @@ fn read_at_most(most: u64, path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     open(path)?.take(most + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > most {
-        return Err(io::Error::other(format!("it is larger than {} bytes, which no saved result is", grouped(most))));
+        return Err(io::Error::other(format!(
+            "it is larger than {} bytes, which no saved result is",
+            grouped(most)
+        )));
     }
     Ok(bytes)
 }
@@ -86,7 +98,9 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
         () if kind.is_socket() => "socket",
         () => "device",
     };
-    Err(io::Error::other(format!("it is a {is}, not a regular file")))
+    Err(io::Error::other(format!(
+        "it is a {is}, not a regular file"
+    )))
 }
 
 /// Reads JSON whose every value is within the bounds of its name.
@@ -109,15 +123,23 @@ pub(crate) fn flaw(error: &serde_json::Error) -> String {
     }
 }
 
-/// The message of an error about a file, which may repeat any part of it: in one line, and without the middle of a long one.
+/// The message of an error about a file, which may repeat any part of it: in one line, and without
+/// the middle of a long one.
 pub(crate) fn one_line(error: &serde_json::Error) -> String {
     const ENDS: usize = 200;
-    let text: Vec<char> = visible(&error.to_string()).replace(['\n', '\t'], " ").chars().collect();
+    let text: Vec<char> = visible(&error.to_string())
+        .replace(['\n', '\t'], " ")
+        .chars()
+        .collect();
     if text.len() <= 2 * ENDS {
         return text.into_iter().collect();
     }
     let (start, end) = (&text[..ENDS], &text[text.len() - ENDS..]);
-    start.iter().chain([' ', '.', '.', '.', ' '].iter()).chain(end).collect()
+    start
+        .iter()
+        .chain([' ', '.', '.', '.', ' '].iter())
+        .chain(end)
+        .collect()
 }
 
 /// Path of a value in a document.
@@ -152,7 +174,11 @@ impl fmt::Display for JsonPath<'_> {
 /// A name as it is shown.
 pub(crate) fn short(text: &str) -> String {
     const SHOWN: usize = 60;
-    visible(text).replace(['\n', '\t'], " ").chars().take(SHOWN).collect()
+    visible(text)
+        .replace(['\n', '\t'], " ")
+        .chars()
+        .take(SHOWN)
+        .collect()
 }
 
 /// Seconds in the unit of a value with this name; none of one that is no time.
@@ -186,7 +212,8 @@ impl Walk<'_> {
 
     fn whole<E: de::Error>(&self, number: u64) -> Result<(), E> {
         let name = self.0.name();
-        let is_free = ANY_NUMBER.contains(&name) || OF_ITEMS.contains(&name) || unit_s(name).is_some();
+        let is_free =
+            ANY_NUMBER.contains(&name) || OF_ITEMS.contains(&name) || unit_s(name).is_some();
         if number > GREATEST_COUNT && !is_free {
             return Err(self.refuse(&format!("is {number}, more than anything that is counted")));
         }
@@ -230,17 +257,27 @@ impl<'de> Visitor<'de> for Walk<'_> {
     }
 
     fn visit_str<E: de::Error>(self, text: &str) -> Result<(), E> {
-        let most = if self.0.name() == "hdr" { LONGEST_HISTOGRAM } else { LONGEST_TEXT };
+        let most = if self.0.name() == "hdr" {
+            LONGEST_HISTOGRAM
+        } else {
+            LONGEST_TEXT
+        };
         if text.len() > most {
             let length = grouped(text.len() as u64);
-            return Err(self.refuse(&format!("is a text of {length} bytes, and {} are the most", grouped(most as u64))));
+            return Err(self.refuse(&format!(
+                "is a text of {length} bytes, and {} are the most",
+                grouped(most as u64)
+            )));
         }
         Ok(())
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
         let mut index = 0;
-        while list.next_element_seed(Walk(&JsonPath::Index(self.0, index)))?.is_some() {
+        while list
+            .next_element_seed(Walk(&JsonPath::Index(self.0, index)))?
+            .is_some()
+        {
             index += 1;
         }
         Ok(())
@@ -268,36 +305,72 @@ pub(super) fn check(report: &Report) -> Result<(), String> {
     if plan.ids.is_empty() {
         return refuse("plan.ids", format!("is {}, which holds no item", plan.ids));
     }
-    let most = if report.merged.is_some() { MAX_PARTS } else { MAX_SHARDS };
+    let most = if report.merged.is_some() {
+        MAX_PARTS
+    } else {
+        MAX_SHARDS
+    };
     if plan.shards == 0 || plan.shards > most {
-        return refuse("plan.shards", format!("is {}, and 1 to {most} are possible", plan.shards));
+        return refuse(
+            "plan.shards",
+            format!("is {}, and 1 to {most} are possible", plan.shards),
+        );
     }
     if report.shards.len() > most as usize {
-        return refuse("shards", format!("holds {}, and {most} are the most", report.shards.len()));
+        return refuse(
+            "shards",
+            format!("holds {}, and {most} are the most", report.shards.len()),
+        );
     }
     if plan.timeout.is_zero() || plan.timeout > Duration::from_hours(1) {
-        return refuse("plan.timeout_us", "is none that a run takes: 1 ms to 1 h".to_owned());
+        return refuse(
+            "plan.timeout_us",
+            "is none that a run takes: 1 ms to 1 h".to_owned(),
+        );
     }
-    let rates = [("plan.rate", plan.rate), ("plan.per_host.rate", plan.per_host.rate)];
+    let rates = [
+        ("plan.rate", plan.rate),
+        ("plan.per_host.rate", plan.per_host.rate),
+    ];
     for (field, rate) in rates {
-        if matches!(rate, Some(Rate { permits: 0, .. } | Rate { period_ns: 0, .. })) {
+        if matches!(
+            rate,
+            Some(Rate { permits: 0, .. } | Rate { period_ns: 0, .. })
+        ) {
             return refuse(field, "has no requests or no time".to_owned());
         }
     }
     let longest_s = LONGEST_RUN.as_secs_f64();
-    let planned = [("plan.duration_us", plan.duration.unwrap_or_default()), ("plan.warmup_us", plan.warmup)];
+    let planned = [
+        ("plan.duration_us", plan.duration.unwrap_or_default()),
+        ("plan.warmup_us", plan.warmup),
+    ];
     // A plan may be as long as it likes; what was run cannot be.
-    if let Some((field, time)) = planned.into_iter().find(|(_, time)| time.as_secs_f64() > LONGEST_PLAN_S) {
-        return refuse(field, format!("is {:e} s, which no run can last", time.as_secs_f64()));
+    if let Some((field, time)) = planned
+        .into_iter()
+        .find(|(_, time)| time.as_secs_f64() > LONGEST_PLAN_S)
+    {
+        return refuse(
+            field,
+            format!("is {:e} s, which no run can last", time.as_secs_f64()),
+        );
     }
     let of_shards = report.shards.iter().enumerate();
-    let of_shards = of_shards.map(|(i, shard)| (format!("shards[{i}].totals.duration_s"), shard.totals.duration_s));
+    let of_shards = of_shards.map(|(i, shard)| {
+        (
+            format!("shards[{i}].totals.duration_s"),
+            shard.totals.duration_s,
+        )
+    });
     let rows = report.intervals.iter().enumerate();
     let rows = rows.map(|(i, row)| (format!("intervals[{i}].start_s"), row.start_s as f64));
     let whole = ("totals.duration_s".to_owned(), report.totals.duration_s);
     let mut times = [whole].into_iter().chain(of_shards).chain(rows);
     if let Some((field, time_s)) = times.find(|(_, time_s)| !(0.0..=longest_s).contains(time_s)) {
-        return refuse(&field, format!("is {time_s:e} s, and a run lasts 0 s to 366 days"));
+        return refuse(
+            &field,
+            format!("is {time_s:e} s, and a run lasts 0 s to 366 days"),
+        );
     }
     for (name, latency) in &report.latency {
         check_histogram(&format!("latency.{}", short(name)), latency)?;
@@ -311,8 +384,12 @@ pub(super) fn check(report: &Report) -> Result<(), String> {
 }
 
 fn check_histogram(field: &str, latency: &Latency) -> Result<(), String> {
-    let Some(text) = &latency.hdr else { return Ok(()) };
-    let plain = STANDARD.decode(text).map_err(|_| format!("`{field}.hdr` is not base64"))?;
+    let Some(text) = &latency.hdr else {
+        return Ok(());
+    };
+    let plain = STANDARD
+        .decode(text)
+        .map_err(|_| format!("`{field}.hdr` is not base64"))?;
     v2::check_header(&plain).map_err(|why| format!("`{field}.hdr` is not a histogram: {why}"))
 }
 
@@ -322,13 +399,33 @@ mod tests {
 
     #[test]
     fn a_value_out_of_bounds_is_refused_by_its_name() {
-        let refused = |text: &str| from_str::<serde::de::IgnoredAny>(text).map(drop).unwrap_err().to_string();
-        let long = format!("{{\"a\": [{{\"name\": \"{}\"}}]}}", "x".repeat(LONGEST_TEXT + 1));
+        let refused = |text: &str| {
+            from_str::<serde::de::IgnoredAny>(text)
+                .map(drop)
+                .unwrap_err()
+                .to_string()
+        };
+        let long = format!(
+            "{{\"a\": [{{\"name\": \"{}\"}}]}}",
+            "x".repeat(LONGEST_TEXT + 1)
+        );
         for (text, says) in [
-            ("{\"totals\": {\"duration_s\": 1e300}}", "`totals.duration_s` is 1e300, a longer time than any"),
-            ("{\"waits_ms\": [1, 18446744073709551615]}", "`waits_ms[1]` is 1.8446744073709552e19, a longer time"),
-            ("{\"ok\": 9007199254740993}", "`ok` is 9007199254740993, more than anything"),
-            (&long, "`a[0].name` is a text of 65,537 bytes, and 65,536 are the most"),
+            (
+                "{\"totals\": {\"duration_s\": 1e300}}",
+                "`totals.duration_s` is 1e300, a longer time than any",
+            ),
+            (
+                "{\"waits_ms\": [1, 18446744073709551615]}",
+                "`waits_ms[1]` is 1.8446744073709552e19, a longer time",
+            ),
+            (
+                "{\"ok\": 9007199254740993}",
+                "`ok` is 9007199254740993, more than anything",
+            ),
+            (
+                &long,
+                "`a[0].name` is a text of 65,537 bytes, and 65,536 are the most",
+            ),
         ] {
             assert!(refused(text).contains(says), "{}", refused(text));
         }
@@ -339,18 +436,32 @@ mod tests {
             assert!(from_str::<serde::de::IgnoredAny>(text).is_ok(), "{text}");
         }
         let deep = "[".repeat(100_000);
-        assert!(refused(&deep).contains("recursion limit"), "{}", refused(&deep));
+        assert!(
+            refused(&deep).contains("recursion limit"),
+            "{}",
+            refused(&deep)
+        );
     }
 
     #[test]
     fn a_message_is_short_whatever_the_file_says() {
         let long = "x".repeat(10_000);
-        let deep = format!("{}{{\"ok\": 1e300{}", format!("{{\"{long}\": ").repeat(60), "}".repeat(61));
-        for text in [format!("\"{long}\""), format!("{{\"{long}\\n\": 1}}"), deep.replace("1e300", "9007199254740993")]
-        {
+        let deep = format!(
+            "{}{{\"ok\": 1e300{}",
+            format!("{{\"{long}\": ").repeat(60),
+            "}".repeat(61)
+        );
+        for text in [
+            format!("\"{long}\""),
+            format!("{{\"{long}\\n\": 1}}"),
+            deep.replace("1e300", "9007199254740993"),
+        ] {
             let error = from_str::<crate::run::report::Verdict>(&text).unwrap_err();
             let said = one_line(&error);
-            assert!(said.len() < 500 && !said.contains('\n') && said.contains(" at line 1 column"), "{said}");
+            assert!(
+                said.len() < 500 && !said.contains('\n') && said.contains(" at line 1 column"),
+                "{said}"
+            );
         }
     }
 
@@ -360,7 +471,10 @@ mod tests {
         let file = place.path().join("large");
         fs::write(&file, [b' '; 1_001]).unwrap();
         let refused = |path: &Path| read_at_most(1_000, path).unwrap_err().to_string();
-        assert_eq!(refused(&file), "it is larger than 1,000 bytes, which no saved result is");
+        assert_eq!(
+            refused(&file),
+            "it is larger than 1,000 bytes, which no saved result is"
+        );
         assert!(refused(Path::new("/dev/zero")).starts_with("it is a device, not a regular file"));
         assert!(refused(place.path()).starts_with("it is a directory, not a regular file"));
     }

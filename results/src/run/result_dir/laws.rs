@@ -1,5 +1,5 @@
-//! Laws that hold for any bytes as a saved file: they are refused in one line, or can be shown. Fuzzing calls it, and so does a
-//! test, so that it cannot rot.
+//! Laws that hold for any bytes as a saved file: they are refused in one line, or can be shown.
+//! Fuzzing calls it, and so does a test, so that it cannot rot.
 
 use std::path::Path;
 
@@ -36,9 +36,14 @@ pub fn check(bytes: &[u8]) {
     }
 }
 
-/// Checks that a comparison is made again from its rounds, or refused in one line. Made again, it follows from them and can be shown.
+/// Checks that a comparison is made again from its rounds, or refused in one line. Made again, it
+/// follows from them and can be shown.
 fn check_contest(contest: &Contest) {
-    let again = |contest: &Contest| contest.again(|_| Ok::<_, DesignError>(None)).map(|(again, _)| again);
+    let again = |contest: &Contest| {
+        contest
+            .again(|_| Ok::<_, DesignError>(None))
+            .map(|(again, _)| again)
+    };
     let made = match again(contest) {
         Err(why) => return check_complaint(&why.to_string()),
         Ok(made) => made,
@@ -47,9 +52,18 @@ fn check_contest(contest: &Contest) {
         check_complaint(&why);
     }
     let follows = again(&made).map(|twice| agree(&made, &twice));
-    assert_eq!(follows, Ok(Ok(())), "a comparison does not follow from its own rounds");
+    assert_eq!(
+        follows,
+        Ok(Ok(())),
+        "a comparison does not follow from its own rounds"
+    );
     let (doc, plots) = (made.doc(), made.plots());
-    let _ = (doc.html(&plots), doc.terminal(80), doc.markdown(), made.exports());
+    let _ = (
+        doc.html(&plots),
+        doc.terminal(80),
+        doc.markdown(),
+        made.exports(),
+    );
 }
 
 /// Checks all laws on any bytes as the journal of a capacity search.
@@ -72,7 +86,12 @@ pub fn check_journal(bytes: &[u8]) {
 fn show(report: &Report) {
     let plots = plot::all(report);
     let doc = words::doc(report, &plots);
-    let _ = (doc.html(&plots), doc.terminal(80), doc.markdown(), cut::find_steady(report).is_ok());
+    let _ = (
+        doc.html(&plots),
+        doc.terminal(80),
+        doc.markdown(),
+        cut::find_steady(report).is_ok(),
+    );
     for format in Format::ALL {
         let _ = export(report, format).is_ok();
     }

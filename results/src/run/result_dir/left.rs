@@ -1,4 +1,5 @@
-//! Directories of results that were never finished: left by a run that was killed, or that failed after it had measured.
+//! Directories of results that were never finished: left by a run that was killed, or that failed
+//! after it had measured.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{BufRead, BufReader};
@@ -16,14 +17,14 @@ const ANNOUNCED: &str = "announced";
 /// The ending of a file of what the processes of a round said.
 const OUTPUT: &str = ".log";
 
-/// Name of the directory of a result until it is finished. The kernel gives a number again, so another run that was killed may
-/// have left one of the same process.
+/// Name of the directory of a result until it is finished. The kernel gives a number again, so
+/// another run that was killed may have left one of the same process.
 pub(super) fn partial_name(name: &str, process: u32) -> String {
     format!(".{name}.{process}{PARTIAL}")
 }
 
-/// Marks the directory as in use until the returned file is closed; none where the file system has no locks. The lock of
-/// another directory is only held for as long as it takes to look.
+/// Marks the directory as in use until the returned file is closed; none where the file system has
+/// no locks. The lock of another directory is only held for as long as it takes to look.
 pub(super) fn lock(directory: &Path) -> Option<File> {
     let file = File::open(directory).ok()?;
     file.lock().ok()?;
@@ -35,16 +36,23 @@ fn is_locked(directory: &Path) -> bool {
     File::open(directory).is_ok_and(|file| matches!(file.try_lock(), Err(TryLockError::WouldBlock)))
 }
 
-/// The unfinished directory in which another process is writing the result `path`; `own` is not meant.
+/// The unfinished directory in which another process is writing the result `path`; `own` is not
+/// meant.
 pub(super) fn in_use(path: &Path, own: &Path) -> Option<PathBuf> {
     let name = path.file_name()?.to_string_lossy();
-    let of_it = unfinished(parent(path)).into_iter().filter(|(of, _)| *of == name);
-    of_it.map(|(_, partial)| partial).find(|partial| partial.file_name() != own.file_name() && is_locked(partial))
+    let of_it = unfinished(parent(path))
+        .into_iter()
+        .filter(|(of, _)| *of == name);
+    of_it
+        .map(|(_, partial)| partial)
+        .find(|partial| partial.file_name() != own.file_name() && is_locked(partial))
 }
 
 /// The directory that `path` is in.
 fn parent(path: &Path) -> &Path {
-    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+    path.parent()
+        .filter(|parent| !parent.as_os_str().is_empty())
+        .unwrap_or(Path::new("."))
 }
 
 /// Unfinished directories in `runs`, with the names that they were to have.
@@ -52,39 +60,56 @@ fn unfinished(runs: &Path) -> Vec<(String, PathBuf)> {
     let entries = fs::read_dir(runs).into_iter().flatten().flatten();
     let of = |entry: fs::DirEntry| {
         let name = entry.file_name().to_string_lossy().into_owned();
-        let (of, process) = name.strip_prefix('.')?.strip_suffix(PARTIAL)?.rsplit_once('.')?;
-        process.parse::<u32>().is_ok().then(|| (of.to_owned(), entry.path())).filter(|(_, path)| path.is_dir())
+        let (of, process) = name
+            .strip_prefix('.')?
+            .strip_suffix(PARTIAL)?
+            .rsplit_once('.')?;
+        process
+            .parse::<u32>()
+            .is_ok()
+            .then(|| (of.to_owned(), entry.path()))
+            .filter(|(_, path)| path.is_dir())
     };
     entries.filter_map(of).collect()
 }
 
-/// True if `directory` holds anything measured: a result, a probe of a search, a second of a run. A file that cannot be told
-/// from one counts as one.
+/// True if `directory` holds anything measured: a result, a probe of a search, a second of a run. A
+/// file that cannot be told from one counts as one.
 #[must_use]
 pub fn holds_measurements(directory: &Path) -> bool {
-    fs::read_dir(directory).into_iter().flatten().flatten().any(|entry| {
-        let (path, name) = (entry.path(), entry.file_name());
-        match name.to_str() {
-            _ if path.is_dir() => holds_measurements(&path),
-            Some(RESULT) => true,
-            Some(ANNOUNCED) => false,
-            // Before the first second there are comments.
-            Some(LOG) => has_line(&path, |_, line| line.starts_with("Tag=")),
-            // The first line names the search.
-            Some(JOURNAL) => has_line(&path, |number, _| number > 0),
-            // What the processes of a round said.
-            Some(name) if name.ends_with(OUTPUT) => false,
-            // A file whose writing failed.
-            Some(name) if name.ends_with(PARTIAL) => false,
-            _ => true,
-        }
-    })
+    fs::read_dir(directory)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .any(|entry| {
+            let (path, name) = (entry.path(), entry.file_name());
+            match name.to_str() {
+                _ if path.is_dir() => holds_measurements(&path),
+                Some(RESULT) => true,
+                Some(ANNOUNCED) => false,
+                // Before the first second there are comments.
+                Some(LOG) => has_line(&path, |_, line| line.starts_with("Tag=")),
+                // The first line names the search.
+                Some(JOURNAL) => has_line(&path, |number, _| number > 0),
+                // What the processes of a round said.
+                Some(name) if name.ends_with(OUTPUT) => false,
+                // A file whose writing failed.
+                Some(name) if name.ends_with(PARTIAL) => false,
+                _ => true,
+            }
+        })
 }
 
 /// True if a line, by its number from 0 on, is such a one.
 fn has_line(path: &Path, is_one: impl Fn(usize, &str) -> bool) -> bool {
-    let Ok(file) = foreign::open(path) else { return true };
-    BufReader::new(file).lines().map_while(Result::ok).enumerate().any(|(number, line)| is_one(number, &line))
+    let Ok(file) = foreign::open(path) else {
+        return true;
+    };
+    BufReader::new(file)
+        .lines()
+        .map_while(Result::ok)
+        .enumerate()
+        .any(|(number, line)| is_one(number, &line))
 }
 
 /// True if users were told of an unfinished directory.
@@ -93,7 +118,8 @@ pub fn is_announced(directory: &Path) -> bool {
     directory.join(ANNOUNCED).exists()
 }
 
-/// Remember that users were told of an unfinished directory. Where nothing can be written, they will be told again.
+/// Remember that users were told of an unfinished directory. Where nothing can be written, they
+/// will be told again.
 pub fn mark_announced(directory: &Path) {
     let _ = File::create(directory.join(ANNOUNCED));
 }

@@ -1,5 +1,6 @@
-//! `latency.hlog`, read back line by line. It is foreign by the time it is read: whatever is wrong with it is told with
-//! the number of the line, and no line takes more memory than the run's histograms allow.
+//! `latency.hlog`, read back line by line. It is foreign by the time it is read: whatever is wrong
+//! with it is told with the number of the line, and no line takes more memory than the run's
+//! histograms allow.
 
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -66,7 +67,8 @@ pub struct LogProgress {
 /// Lines between two words on how far it is.
 const TOLD_EVERY: u64 = 1_000;
 
-/// Cuts a part out of the result in `directory`, whose report is `report`; tells `progress` how far it is.
+/// Cuts a part out of the result in `directory`, whose report is `report`; tells `progress` how far
+/// it is.
 ///
 /// # Errors
 /// When there is no log, or it is not whole.
@@ -79,7 +81,10 @@ pub fn recut(
     let path = directory.join(LOG);
     let fails = |error: io::Error| match error.kind() {
         io::ErrorKind::NotFound => LogError::Missing(path.clone()),
-        _ => LogError::Io { path: path.clone(), error },
+        _ => LogError::Io {
+            path: path.clone(),
+            error,
+        },
     };
     let file = foreign::open(&path).map_err(fails)?;
     let of = file.metadata().map_err(fails)?.len();
@@ -108,12 +113,17 @@ fn read_lines(
     for number in 1.. {
         line.clear();
         // One more than there may be, so that what is too long can be told from what is not.
-        let read = log.by_ref().take(longest + 1).read_until(b'\n', &mut line).map_err(Stopped::Io)?;
+        let read = log
+            .by_ref()
+            .take(longest + 1)
+            .read_until(b'\n', &mut line)
+            .map_err(Stopped::Io)?;
         if read == 0 {
             break;
         }
         bytes += read as u64;
-        take_line(&line, longest, &mut reader, cutter).map_err(|wrong| Stopped::Line(number, wrong))?;
+        take_line(&line, longest, &mut reader, cutter)
+            .map_err(|wrong| Stopped::Line(number, wrong))?;
         if number % TOLD_EVERY == 0 {
             progress(LogProgress { bytes, of });
         }
@@ -121,7 +131,12 @@ fn read_lines(
     Ok(())
 }
 
-fn take_line(line: &[u8], longest: u64, reader: &mut LineReader, cutter: &mut Cutter<'_>) -> Result<(), Wrong> {
+fn take_line(
+    line: &[u8],
+    longest: u64,
+    reader: &mut LineReader,
+    cutter: &mut Cutter<'_>,
+) -> Result<(), Wrong> {
     if line.len() as u64 > longest {
         return Err(Wrong::Long);
     }

@@ -1,4 +1,5 @@
-//! Files of a result directory for people and other tools: made from the report, and made again on request.
+//! Files of a result directory for people and other tools: made from the report, and made again on
+//! request.
 
 use std::fs;
 use std::io;
@@ -14,16 +15,29 @@ use crate::show::plot::{self, Ground, Plot, Rasterizer};
 /// The name of the page.
 pub const PAGE: &str = "report.html";
 
-/// Files by their names, which may lie in a folder: everything but `result.json` and the log of histograms.
+/// Files by their names, which may lie in a folder: everything but `result.json` and the log of
+/// histograms.
 #[must_use]
 pub fn made_from(report: &Report) -> Vec<(String, String)> {
     let plots = plot::all(report);
     let doc = words::doc(report, &plots);
-    let mut files = vec![("summary.md".to_owned(), doc.markdown()), (PAGE.to_owned(), doc.html(&plots))];
+    let mut files = vec![
+        ("summary.md".to_owned(), doc.markdown()),
+        (PAGE.to_owned(), doc.html(&plots)),
+    ];
     let junit = Some(Format::Junit).filter(|_| !report.gates.is_empty());
-    let junit = junit.and_then(|format| Some((format.file_name().to_owned(), export::export(report, format).ok()?)));
+    let junit = junit.and_then(|format| {
+        Some((
+            format.file_name().to_owned(),
+            export::export(report, format).ok()?,
+        ))
+    });
     files.extend(junit);
-    files.extend(plots.into_iter().map(|Plot { name, svg, .. }| (format!("{}/{name}.svg", plot::FOLDER), svg)));
+    files.extend(
+        plots
+            .into_iter()
+            .map(|Plot { name, svg, .. }| (format!("{}/{name}.svg", plot::FOLDER), svg)),
+    );
     files
 }
 
@@ -36,35 +50,56 @@ pub struct Overlaid {
     pub plots: Vec<Plot>,
 }
 
-/// A page of several results side by side, and its plots: of [`MOST_RUNS`](plot::overlay::MOST_RUNS) at most. `directories` are
-/// the names of their directories.
+/// A page of several results side by side, and its plots: of
+/// [`MOST_RUNS`](plot::overlay::MOST_RUNS) at most. `directories` are the names of their
+/// directories.
 #[must_use]
 pub fn overlaid(reports: &[Report], directories: &[String]) -> Overlaid {
     let labels = overlay::labels(reports, directories);
-    let runs: Vec<Run<'_>> = labels.iter().zip(reports).map(|(label, report)| Run { label, report }).collect();
+    let runs: Vec<Run<'_>> = labels
+        .iter()
+        .zip(reports)
+        .map(|(label, report)| Run { label, report })
+        .collect();
     let plots = plot::overlay::all(&runs);
     let mut files = vec![(PAGE.to_owned(), overlay::doc(&runs, &plots).html(&plots))];
-    files.extend(plots.iter().map(|Plot { name, svg, .. }| (format!("{}/{name}.svg", plot::FOLDER), svg.clone())));
+    files.extend(
+        plots
+            .iter()
+            .map(|Plot { name, svg, .. }| (format!("{}/{name}.svg", plot::FOLDER), svg.clone())),
+    );
     Overlaid { files, plots }
 }
 
-/// Every plot of the report as PNG, by the name of its file: a folder and a name beside that of the SVG.
+/// Every plot of the report as PNG, by the name of its file: a folder and a name beside that of the
+/// SVG.
 ///
 /// # Errors
 /// When one cannot be drawn.
 pub fn pictures(plots: &[Plot], ground: Ground) -> Result<Vec<(String, Vec<u8>)>, ResultError> {
     let rasterizer = Rasterizer::on(ground);
-    let file = |plot: &Plot| Ok((format!("{}/{}.png", plot::FOLDER, plot.name), rasterizer.png(plot)?));
+    let file = |plot: &Plot| {
+        Ok((
+            format!("{}/{}.png", plot::FOLDER, plot.name),
+            rasterizer.png(plot)?,
+        ))
+    };
     plots.iter().map(file).collect()
 }
 
-/// Writes files by their names into a directory that is there or is made; what has such a name is replaced, as a whole or
-/// not at all. Returns where they are.
+/// Writes files by their names into a directory that is there or is made; what has such a name is
+/// replaced, as a whole or not at all. Returns where they are.
 ///
 /// # Errors
 /// When one cannot be written.
-pub fn remake(directory: &Path, files: &[(String, impl AsRef<[u8]>)]) -> Result<Vec<PathBuf>, ResultError> {
-    files.iter().map(|(name, content)| replace(directory.join(name), content.as_ref())).collect()
+pub fn remake(
+    directory: &Path,
+    files: &[(String, impl AsRef<[u8]>)],
+) -> Result<Vec<PathBuf>, ResultError> {
+    files
+        .iter()
+        .map(|(name, content)| replace(directory.join(name), content.as_ref()))
+        .collect()
 }
 
 /// Remove the plots of an earlier version that are not among `files`, the files of this one.
@@ -73,10 +108,16 @@ pub fn remake(directory: &Path, files: &[(String, impl AsRef<[u8]>)]) -> Result<
 /// When one cannot be removed.
 pub fn remove_stale(directory: &Path, files: &[(String, String)]) -> Result<(), ResultError> {
     let plots = plot::NAMES.map(|name| format!("{}/{name}.svg", plot::FOLDER));
-    let stale = plots.iter().filter(|plot| files.iter().all(|(name, _)| name != *plot));
-    for path in stale.flat_map(|plot| ["svg", "png"].map(|ending| directory.join(plot).with_extension(ending))) {
+    let stale = plots
+        .iter()
+        .filter(|plot| files.iter().all(|(name, _)| name != *plot));
+    for path in stale
+        .flat_map(|plot| ["svg", "png"].map(|ending| directory.join(plot).with_extension(ending)))
+    {
         match fs::remove_file(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(ResultError::Io { path, error }),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(ResultError::Io { path, error });
+            }
             _ => {}
         }
     }
@@ -88,7 +129,9 @@ pub(super) fn replace(path: PathBuf, content: &[u8]) -> Result<PathBuf, ResultEr
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let temporary = path.with_file_name(format!(".{name}.{}.partial", std::process::id()));
     let folder = path.parent().map_or(Ok(()), fs::create_dir_all);
-    let written = folder.and_then(|()| fs::write(&temporary, content)).and_then(|()| fs::rename(&temporary, &path));
+    let written = folder
+        .and_then(|()| fs::write(&temporary, content))
+        .and_then(|()| fs::rename(&temporary, &path));
     match written {
         Ok(()) => Ok(path),
         Err(error) => {

@@ -63,7 +63,8 @@ struct Versioned {
     schema: String,
 }
 
-/// Reads the result in a directory, or a `result.json` by its own name. Fields that are not known are passed over.
+/// Reads the result in a directory, or a `result.json` by its own name. Fields that are not known
+/// are passed over.
 ///
 /// # Errors
 /// When there is none, or it is not of [`SCHEMA`].
@@ -80,7 +81,10 @@ pub fn read(path: &Path) -> Result<Report, ReadError> {
 pub fn read_printed(text: &str) -> Result<Report, ReadError> {
     let file = Path::new("standard output");
     let report = parse(file, text, SCHEMA)?;
-    foreign::check(&report).map_err(|wrong| ReadError::Bounds { path: file.to_owned(), wrong })?;
+    foreign::check(&report).map_err(|wrong| ReadError::Bounds {
+        path: file.to_owned(),
+        wrong,
+    })?;
     Ok(report)
 }
 
@@ -96,23 +100,41 @@ fn read_format<T: DeserializeOwned>(
     path: &Path,
     (name, wanted): (&str, &'static str),
 ) -> Result<(PathBuf, T), ReadError> {
-    let file = if path.is_dir() { path.join(name) } else { path.to_owned() };
+    let file = if path.is_dir() {
+        path.join(name)
+    } else {
+        path.to_owned()
+    };
     let text = foreign::read_text(&file).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound if path.is_dir() => ReadError::NoResult(path.to_owned()),
         io::ErrorKind::NotFound => ReadError::Missing(path.to_owned()),
-        _ => ReadError::Io { path: file.clone(), error },
+        _ => ReadError::Io {
+            path: file.clone(),
+            error,
+        },
     })?;
     parse(&file, &text, wanted).map(|read| (file, read))
 }
 
 /// Parse the text of a file.
-pub(super) fn parse<T: DeserializeOwned>(file: &Path, text: &str, wanted: &'static str) -> Result<T, ReadError> {
-    let broken = |error| ReadError::Json { path: file.to_owned(), error };
+pub(super) fn parse<T: DeserializeOwned>(
+    file: &Path,
+    text: &str,
+    wanted: &'static str,
+) -> Result<T, ReadError> {
+    let broken = |error| ReadError::Json {
+        path: file.to_owned(),
+        error,
+    };
     let Versioned { schema: found } = foreign::from_str(text).map_err(broken)?;
     if found != wanted {
         // Its writer chose it.
         let found = foreign::short(&found);
-        return Err(ReadError::Schema { path: file.to_owned(), found, wanted });
+        return Err(ReadError::Schema {
+            path: file.to_owned(),
+            found,
+            wanted,
+        });
     }
     serde_json::from_str(text).map_err(broken)
 }
@@ -133,13 +155,29 @@ mod tests {
         for (text, says) in [
             ("{}", "is not a result of crawlmark: missing field `schema`"),
             ("{\"schema\": \"other/2\"}", "has the format `other/2`"),
-            ("{\"schema\": \"crawlmark.result/1\"}", "is not a result of crawlmark: missing field"),
-            ("{\"schema\"", "is not a result of crawlmark: it is empty, or cut off. Name a directory"),
-            ("# Notes", "is not a result of crawlmark: it cannot be parsed at line 1. Name a directory that it saved"),
-            ("{\"a\": 1e999}", "is not a result of crawlmark: it cannot be parsed at line 1. Name a directory"),
+            (
+                "{\"schema\": \"crawlmark.result/1\"}",
+                "is not a result of crawlmark: missing field",
+            ),
+            (
+                "{\"schema\"",
+                "is not a result of crawlmark: it is empty, or cut off. Name a directory",
+            ),
+            (
+                "# Notes",
+                "is not a result of crawlmark: it cannot be parsed at line 1. Name a directory that it saved",
+            ),
+            (
+                "{\"a\": 1e999}",
+                "is not a result of crawlmark: it cannot be parsed at line 1. Name a directory",
+            ),
         ] {
             fs::write(&file, text).unwrap();
-            assert!(complaint(place.path()).contains(says), "{}", complaint(place.path()));
+            assert!(
+                complaint(place.path()).contains(says),
+                "{}",
+                complaint(place.path())
+            );
             assert_eq!(complaint(&file), complaint(place.path()));
         }
     }

@@ -8,7 +8,8 @@ use crate::show::text::{decimal, grouped_f64, micros, write_row};
 /// Multiple of a limit from which on a value is given as a multiple.
 const MANIFOLD: f64 = 2.0;
 
-/// Return the thresholds of the run that is about to begin, a row each, for a terminal of `columns` columns.
+/// Return the thresholds of the run that is about to begin, a row each, for a terminal of `columns`
+/// columns.
 #[must_use]
 pub fn must_hold(objectives: &[Objective], columns: usize) -> String {
     let mut out = String::new();
@@ -27,7 +28,10 @@ pub(super) fn table(report: &Report) -> Table {
     let row = |gate: &GateReport| {
         let or_none = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
         let stopped = is_what_stopped(gate, report).then(|| "this stopped the run".to_owned());
-        let details: Vec<String> = [gate.why.clone(), where_seen(gate), stopped].into_iter().flatten().collect();
+        let details: Vec<String> = [gate.why.clone(), where_seen(gate), stopped]
+            .into_iter()
+            .flatten()
+            .collect();
         vec![
             gate.expression.clone(),
             gate.verdict().to_owned(),
@@ -38,7 +42,11 @@ pub(super) fn table(report: &Report) -> Table {
         ]
     };
     let mut gates: Vec<&GateReport> = report.gates.iter().collect();
-    gates.sort_by_key(|gate| [Some(false), None, Some(true)].iter().position(|ok| *ok == gate.ok));
+    gates.sort_by_key(|gate| {
+        [Some(false), None, Some(true)]
+            .iter()
+            .position(|ok| *ok == gate.ok)
+    });
     Table {
         columns: vec![
             Column::words("threshold"),
@@ -55,32 +63,53 @@ pub(super) fn table(report: &Report) -> Table {
 
 /// Split the expression of a threshold into its metric and the rest: `service_p95` and `< 100ms`.
 pub(super) fn parts(gate: &GateReport) -> Option<(&str, &str)> {
-    let (metric, limit) = gate.expression.split_at(gate.expression.find(['<', '>', '=', '!'])?);
+    let (metric, limit) = gate
+        .expression
+        .split_at(gate.expression.find(['<', '>', '=', '!'])?);
     Some((metric.trim_end(), limit))
 }
 
 /// Return the value and its distance from the limit; or why nothing can be said.
 pub(super) fn brief(gate: &GateReport) -> String {
-    let value =
-        value(gate).map(|value| [Some(value), margin(gate)].into_iter().flatten().collect::<Vec<_>>().join(", "));
-    value.or_else(|| gate.why.clone()).unwrap_or_else(|| "not evaluated".to_owned())
+    let value = value(gate).map(|value| {
+        [Some(value), margin(gate)]
+            .into_iter()
+            .flatten()
+            .collect::<Vec<_>>()
+            .join(", ")
+    });
+    value
+        .or_else(|| gate.why.clone())
+        .unwrap_or_else(|| "not evaluated".to_owned())
 }
 
-/// Return the finding in words: the value, its distance from the limit, the window; or why nothing can be said.
+/// Return the finding in words: the value, its distance from the limit, the window; or why nothing
+/// can be said.
 pub(crate) fn seen(gate: &GateReport) -> String {
-    let parts = [value(gate), margin(gate), where_seen(gate), gate.why.clone()];
+    let parts = [
+        value(gate),
+        margin(gate),
+        where_seen(gate),
+        gate.why.clone(),
+    ];
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
 /// True if the run was stopped by this gate.
 pub(super) fn is_what_stopped(gate: &GateReport, report: &Report) -> bool {
-    gate.kind == Breach::Stops.name() && gate.ok == Some(false) && report.stopped_by.as_ref() == Some(&gate.expression)
+    gate.kind == Breach::Stops.name()
+        && gate.ok == Some(false)
+        && report.stopped_by.as_ref() == Some(&gate.expression)
 }
 
 /// The value in its unit, as people read it.
 pub(super) fn value(gate: &GateReport) -> Option<String> {
     let text = in_unit(gate, gate.value?);
-    Some(if gate.at_least { format!(">= {text}") } else { text })
+    Some(if gate.at_least {
+        format!(">= {text}")
+    } else {
+        text
+    })
 }
 
 /// A value or a limit in the unit of the gate.
@@ -110,12 +139,17 @@ pub(super) fn margin(gate: &GateReport) -> Option<String> {
 /// Return the window of the value, and the number of windows judged.
 fn where_seen(gate: &GateReport) -> Option<String> {
     let end = gate.until_s?;
-    let Some(length) = gate.window_s else { return Some(format!("after {end} s")) };
+    let Some(length) = gate.window_s else {
+        return Some(format!("after {end} s"));
+    };
     let which = match gate.windows {
         Some(judged) if judged > 1 => format!("the worst of {judged} windows"),
         _ => "the only window evaluated".to_owned(),
     };
-    Some(format!("in {which} ({}-{end} s)", end.saturating_sub(length)))
+    Some(format!(
+        "in {which} ({}-{end} s)",
+        end.saturating_sub(length)
+    ))
 }
 
 #[cfg(test)]

@@ -32,10 +32,15 @@ fn table(report: &Report, (kind, rows): (&str, &[GroupRow]), most: usize) -> Tab
     let more = rows.len().saturating_sub(most);
     let caption = match more {
         0 => format!("By {kind}"),
-        more => format!("By {kind}, the {most} busiest ({} in the report)", counted(more as u64, "more row")),
+        more => format!(
+            "By {kind}, the {most} busiest ({} in the report)",
+            counted(more as u64, "more row")
+        ),
     };
     // The run's times have those as well, at the age that they reached.
-    let bounded = Clocked::of(report).latency().map_or(0, |latency| latency.censored);
+    let bounded = Clocked::of(report)
+        .latency()
+        .map_or(0, |latency| latency.censored);
     let caption = match bounded {
         0 => caption,
         n => format!(
@@ -47,21 +52,38 @@ fn table(report: &Report, (kind, rows): (&str, &[GroupRow]), most: usize) -> Tab
     let time = |us: Option<u64>| us.map_or_else(|| "-".to_owned(), |us| micros(us as f64));
     let plan = &report.plan.run;
     // The busiest have rows of their own.
-    let named = rows.iter().filter(|row| matches!(row.group, Group::Source(Some(_)))).count() as u64;
+    let named = rows
+        .iter()
+        .filter(|row| matches!(row.group, Group::Source(Some(_))))
+        .count() as u64;
     let others = match report.totals.sources_used.saturating_sub(named) {
         more if named > 0 && more > 0 => format!("{} others", grouped(more)),
         _ => "all others".to_owned(),
     };
     let row = |row: &GroupRow| {
         let number = |number: u32| format!("{kind} {number}");
-        let name = row.name.clone().or_else(|| row.group.number().map(number)).unwrap_or_else(|| others.clone());
-        let counts = [row.attempts, row.ok, row.not_found, row.errors, row.throttled].map(grouped);
+        let name = row
+            .name
+            .clone()
+            .or_else(|| row.group.number().map(number))
+            .unwrap_or_else(|| others.clone());
+        let counts = [
+            row.attempts,
+            row.ok,
+            row.not_found,
+            row.errors,
+            row.throttled,
+        ]
+        .map(grouped);
         let limit = row
             .limited_by
             .map(|limits| limits.foremost(plan, row.throttled))
             .filter(|(part, _)| *part >= SHOWN)
             .map(|(part, by)| format!("{by} {}", rounded_percent(part)));
-        let cells = [name].into_iter().chain(counts).chain([row.p50_us, row.p99_us].map(time));
+        let cells = [name]
+            .into_iter()
+            .chain(counts)
+            .chain([row.p50_us, row.p99_us].map(time));
         cells.chain([limit.unwrap_or_default()]).collect()
     };
     Table {
@@ -89,14 +111,18 @@ mod tests {
 
     #[test]
     fn the_caption_says_which_requests_the_times_of_the_run_have_and_those_of_the_hosts_do_not() {
-        let mut report: Report = serde_json::from_str(include_str!("../../../example/result.json")).unwrap();
+        let mut report: Report =
+            serde_json::from_str(include_str!("../../../example/result.json")).unwrap();
         let mut caption_with = |censored| {
-            report.latency.get_mut(Series::ResponseOk.name()).unwrap().censored = censored;
+            report
+                .latency
+                .get_mut(Series::ResponseOk.name())
+                .unwrap()
+                .censored = censored;
             table(&report, ("host", &[]), 9).caption
         };
         assert_eq!(caption_with(0), "By host");
-        let expected =
-            "By host; times of good and not-found responses alone, without the 3 requests that did not finish";
+        let expected = "By host; times of good and not-found responses alone, without the 3 requests that did not finish";
         assert_eq!(caption_with(3), expected);
     }
 }

@@ -9,13 +9,29 @@ use crawlmark_harness::units::rounded_percent;
 
 /// Return the row of the summary.
 pub(super) fn row(merged: &MergedReport) -> String {
-    let MergedReport { parts, missing_parts, slots, machines, .. } = *merged;
-    let (merged_parts, slots) = (grouped((parts - missing_parts.min(parts)).into()), grouped(slots.into()));
+    let MergedReport {
+        parts,
+        missing_parts,
+        slots,
+        machines,
+        ..
+    } = *merged;
+    let (merged_parts, slots) = (
+        grouped((parts - missing_parts.min(parts)).into()),
+        grouped(slots.into()),
+    );
     let of = match missing_parts {
         0 => format!("{merged_parts} merged"),
-        missing => format!("{merged_parts} of {} merged, {} missing", grouped(parts.into()), grouped(missing.into())),
+        missing => format!(
+            "{merged_parts} of {} merged, {} missing",
+            grouped(parts.into()),
+            grouped(missing.into())
+        ),
     };
-    let mut row = format!("{of}; at most {slots} at once, on {}", counted(machines.into(), "machine"));
+    let mut row = format!(
+        "{of}; at most {slots} at once, on {}",
+        counted(machines.into(), "machine")
+    );
     if let Some(used) = merged.partly_used() {
         let _ = write!(row, "; slots in use {} of the time", rounded_percent(used));
     }
@@ -26,7 +42,11 @@ pub(super) fn row(merged: &MergedReport) -> String {
     if let Some(us) = merged.clock_error_us {
         let _ = write!(row, "; clocks within {} of UTC", micros(us as f64));
     }
-    if let Some((late, us)) = merged.late_parts.zip(merged.last_start_us).filter(|(late, _)| *late > 0) {
+    if let Some((late, us)) = merged
+        .late_parts
+        .zip(merged.last_start_us)
+        .filter(|(late, _)| *late > 0)
+    {
         let _ = write!(
             row,
             "\n{} started over 1 s after --start-at, the last one {} after it",
@@ -35,7 +55,11 @@ pub(super) fn row(merged: &MergedReport) -> String {
         );
     }
     if merged.robots_requests > 0 {
-        let _ = write!(row, "\n{} for robots.txt before the parts began", counted(merged.robots_requests, "request"));
+        let _ = write!(
+            row,
+            "\n{} for robots.txt before the parts began",
+            counted(merged.robots_requests, "request")
+        );
     }
     if let Some(additional) = merged.additional() {
         let _ = write!(row, "\n{additional}");
@@ -48,25 +72,45 @@ pub(super) fn parts(merged: &MergedReport) -> String {
     let parts = counted(merged.parts.into(), "part");
     match merged.missing_parts {
         0 => parts,
-        missing => format!("{} of {parts}", grouped(merged.parts.saturating_sub(missing).into())),
+        missing => format!(
+            "{} of {parts}",
+            grouped(merged.parts.saturating_sub(missing).into())
+        ),
     }
 }
 
-/// Describe the parts without a result: `1 part never began`, `2 parts without a result`; none without any.
+/// Describe the parts without a result: `1 part never began`, `2 parts without a result`; none
+/// without any.
 pub(super) fn missing(report: &Report) -> Option<String> {
-    let merged = report.merged.as_ref().filter(|merged| merged.missing_parts > 0)?;
+    let merged = report
+        .merged
+        .as_ref()
+        .filter(|merged| merged.missing_parts > 0)?;
     let parts = counted(merged.missing_parts.into(), "part");
     // Not all attempts are named.
     let may_have_begun = merged.others.len() < merged.other_attempts as usize
-        || merged.others.iter().any(|other| merged.missing.contains(&other.part))
+        || merged
+            .others
+            .iter()
+            .any(|other| merged.missing.contains(&other.part))
         || merged.missing.len() < merged.missing_parts as usize && merged.other_attempts > 0;
-    Some(parts + if may_have_begun { " without a result" } else { " never began" })
+    Some(
+        parts
+            + if may_have_begun {
+                " without a result"
+            } else {
+                " never began"
+            },
+    )
 }
 
 /// Explain a rate that was not reached because slots were idle; none where they were in use.
 pub(super) fn idle_slots(report: &Report) -> Option<String> {
     let used = partly_used(report)?;
-    Some(format!("slots were in use {} of the time", rounded_percent(used)))
+    Some(format!(
+        "slots were in use {} of the time",
+        rounded_percent(used)
+    ))
 }
 
 fn partly_used(report: &Report) -> Option<f64> {
@@ -75,9 +119,15 @@ fn partly_used(report: &Report) -> Option<f64> {
 
 /// Explain a budget that was not used up because slots were idle; empty otherwise.
 pub(crate) fn idle_budget(report: &Report, used: f64) -> String {
-    match (idle_slots(report), partly_used(report).filter(|in_use| *in_use > 0.0)) {
+    match (
+        idle_slots(report),
+        partly_used(report).filter(|in_use| *in_use > 0.0),
+    ) {
         (Some(idle), Some(in_use)) => {
-            format!(": {idle} and used {} of their share", rounded_percent((used / in_use).min(1.0)))
+            format!(
+                ": {idle} and used {} of their share",
+                rounded_percent((used / in_use).min(1.0))
+            )
         }
         _ => String::new(),
     }
@@ -90,20 +140,40 @@ pub(super) fn is_partly_used(report: &Report) -> bool {
 
 /// Return what the shares of time refer to.
 pub(crate) fn time(report: &Report) -> &'static str {
-    if is_partly_used(report) { "the time in which parts ran" } else { "the time" }
+    if is_partly_used(report) {
+        "the time in which parts ran"
+    } else {
+        "the time"
+    }
 }
 
 /// Name items that were finished before the run; none without any.
 pub(super) fn finished_before(report: &Report) -> Option<(u64, &'static str)> {
-    report.finished_before.filter(|items| *items > 0).map(|items| (items, "saved before"))
+    report
+        .finished_before
+        .filter(|items| *items > 0)
+        .map(|items| (items, "saved before"))
 }
 
 /// Return a row for each attempt that was not merged, as far as the report names them.
 pub(super) fn others(report: &Report) -> Table {
     let row = |other: &OtherAttempt| {
-        let sent = if other.is_counted { grouped(other.requests) } else { format!(">= {}", grouped(other.requests)) };
-        let end = if other.has_ended { "ended, not published" } else { "no end reported" };
-        vec![other.part.to_string(), other.attempt.clone(), sent, end.to_owned()]
+        let sent = if other.is_counted {
+            grouped(other.requests)
+        } else {
+            format!(">= {}", grouped(other.requests))
+        };
+        let end = if other.has_ended {
+            "ended, not published"
+        } else {
+            "no end reported"
+        };
+        vec![
+            other.part.to_string(),
+            other.attempt.clone(),
+            sent,
+            end.to_owned(),
+        ]
     };
     let others = report.merged.iter().flat_map(|merged| &merged.others);
     let columns = ["part", "attempt not merged", "requests", "end"];

@@ -21,18 +21,25 @@ const SHOWN: [(&str, f64); 11] = [
     ("99.9999", 0.999_999),
 ];
 
-/// The percentiles of the good answers, response times first; those that ten samples lie beyond. Nothing of a run without any.
+/// The percentiles of the good answers, response times first; those that ten samples lie beyond.
+/// Nothing of a run without any.
 #[must_use]
 pub fn percentiles(report: &Report) -> Doc {
-    let known = [("response", Series::ResponseOk), ("service", Series::ServiceOk)].into_iter();
+    let known = [
+        ("response", Series::ResponseOk),
+        ("service", Series::ServiceOk),
+    ]
+    .into_iter();
     let known = known.filter_map(|(name, series)| Some((name, report.latency(series)?)));
-    known.filter(|(_, latency)| latency.count + latency.censored > 0).fold(Doc::default(), |doc, (name, latency)| {
-        let note = cut_off(latency, report.latency(Series::ServiceOk)).unwrap_or_default();
-        match table(name, latency) {
-            Some(table) => doc.table(table).note(note),
-            None => doc,
-        }
-    })
+    known
+        .filter(|(_, latency)| latency.count + latency.censored > 0)
+        .fold(Doc::default(), |doc, (name, latency)| {
+            let note = cut_off(latency, report.latency(Series::ServiceOk)).unwrap_or_default();
+            match table(name, latency) {
+                Some(table) => doc.table(table).note(note),
+                None => doc,
+            }
+        })
 }
 
 fn table(name: &str, latency: &Latency) -> Option<Table> {
@@ -47,7 +54,10 @@ fn table(name: &str, latency: &Latency) -> Option<Table> {
     };
     let max = figure(latency, "max_us", latency.max_us).map(|max| vec!["100 %".to_owned(), max]);
     Some(Table {
-        caption: format!("{name} times by percentile, {} samples", grouped(distribution.all())),
+        caption: format!(
+            "{name} times by percentile, {} samples",
+            grouped(distribution.all())
+        ),
         columns: vec![Column::numbers("percentile"), Column::numbers("time")],
         rows: SHOWN.into_iter().filter_map(row).chain(max).collect(),
         ..Table::default()

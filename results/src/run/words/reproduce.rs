@@ -11,19 +11,34 @@ const WIDTH: usize = 84;
 pub(super) fn parts(report: &Report) -> Doc {
     let doc = Doc::default();
     let doc = match &report.command {
-        Some(command) if !command.is_of_run() => doc.text("No command can be shown for this result; see its plan."),
-        Some(CommandLine { arguments, withheld, sources }) => doc
+        Some(command) if !command.is_of_run() => {
+            doc.text("No command can be shown for this result; see its plan.")
+        }
+        Some(CommandLine {
+            arguments,
+            withheld,
+            sources,
+        }) => doc
             .commands("", vec![shell(arguments)])
-            .list("Left out (secret or unknown), add by hand:", withheld.clone())
+            .list(
+                "Left out (secret or unknown), add by hand:",
+                withheld.clone(),
+            )
             .list(
                 "Not typed, but configured:",
-                sources.iter().map(|(name, source)| format!("{name}: {source}")).collect(),
+                sources
+                    .iter()
+                    .map(|(name, source)| format!("{name}: {source}"))
+                    .collect(),
             ),
         None => doc.text("No command line started this run; see its plan."),
     };
-    doc.text(format!("Plan hash (identical plans share it): {}", report.plan.config_hash))
-        .only(Readers::PAGE)
-        .details("The plan as JSON", Doc::default().code(json(&report.plan)))
+    doc.text(format!(
+        "Plan hash (identical plans share it): {}",
+        report.plan.config_hash
+    ))
+    .only(Readers::PAGE)
+    .details("The plan as JSON", Doc::default().code(json(&report.plan)))
 }
 
 /// The arguments as a POSIX shell reads them, over several lines when they are long.
@@ -56,16 +71,37 @@ mod tests {
     use super::*;
 
     fn owned(arguments: &[&str]) -> Vec<String> {
-        arguments.iter().map(|argument| (*argument).to_owned()).collect()
+        arguments
+            .iter()
+            .map(|argument| (*argument).to_owned())
+            .collect()
     }
 
     #[test]
     fn plain_words_stay_as_they_are_and_long_commands_are_broken_before_a_flag() {
-        assert_eq!(shell(&owned(&["crawlmark", "run", "--rate", "5k"])), "crawlmark run --rate 5k");
-        assert_eq!(shell(&owned(&["a", "http://h/{id}?b&c", "it's", ""])), "a 'http://h/{id}?b&c' \"it's\" ''");
+        assert_eq!(
+            shell(&owned(&["crawlmark", "run", "--rate", "5k"])),
+            "crawlmark run --rate 5k"
+        );
+        assert_eq!(
+            shell(&owned(&["a", "http://h/{id}?b&c", "it's", ""])),
+            "a 'http://h/{id}?b&c' \"it's\" ''"
+        );
         let long = "x".repeat(48);
-        let said = shell(&owned(&["crawlmark", "run", "--name", &long, "--tag", "a=b", "--threshold", "rate > 5"]));
-        assert_eq!(said, format!("crawlmark run --name {long} --tag a=b \\\n  --threshold 'rate > 5'"));
+        let said = shell(&owned(&[
+            "crawlmark",
+            "run",
+            "--name",
+            &long,
+            "--tag",
+            "a=b",
+            "--threshold",
+            "rate > 5",
+        ]));
+        assert_eq!(
+            said,
+            format!("crawlmark run --name {long} --tag a=b \\\n  --threshold 'rate > 5'")
+        );
     }
 
     proptest! {

@@ -1,4 +1,5 @@
-//! Rows of a run: names and values, for the terminal and Markdown; the page has tables for some of them.
+//! Rows of a run: names and values, for the terminal and Markdown; the page has tables for some of
+//! them.
 
 use std::fmt::{Display, Write};
 
@@ -7,8 +8,8 @@ use super::gates::{is_what_stopped, parts, value};
 use super::outcome::STORAGE_FAILURE;
 use super::{merged, saved, times};
 use crate::run::report::{
-    BindingReport, BudgetReport, BusiestReport, HostBudgetReport, Ledger, LimitWords, PROXY, Report, RobotsReport,
-    TLS_TRUST, ThrottlingReport, UNVERIFIED, WindowReport, Witness,
+    BindingReport, BudgetReport, BusiestReport, HostBudgetReport, Ledger, LimitWords, PROXY,
+    Report, RobotsReport, TLS_TRUST, ThrottlingReport, UNVERIFIED, WindowReport, Witness,
 };
 use crate::show::text::{bytes, counted, decimal, grouped, micros, rate_in_words, seconds};
 use crawlmark_harness::process::signal_in_words;
@@ -26,19 +27,39 @@ pub(super) const IDLE: &str = "idle";
 const SHOWN: f64 = 0.0005;
 
 /// Note on connections in use when this client was slow.
-const SLOW: &str = "\nthis client was slow, so its connections were in use for longer (see Validity)";
+const SLOW: &str =
+    "\nthis client was slow, so its connections were in use for longer (see Validity)";
 
 /// Reason why a run with retries was idle.
-const LATER: &str = "\nidle: nothing was left to send, or only retries that waited for their backoff";
+const LATER: &str =
+    "\nidle: nothing was left to send, or only retries that waited for their backoff";
 
 /// Return the summary of a run: names and values of one or several lines.
 pub(super) fn rows(report: &Report) -> Vec<(&'static str, String)> {
     let totals = &report.totals;
-    let mut rows = vec![("got", super::got(report)), ("target", report.plan.run.target.clone())];
+    let mut rows = vec![
+        ("got", super::got(report)),
+        ("target", report.plan.run.target.clone()),
+    ];
     rows.extend([("items", ledger(report)), ("rate", rate(report))]);
-    rows.extend(report.saved.as_ref().map(|crawl| ("saved", saved::row(crawl))));
-    rows.extend(report.merged.as_ref().map(|parts| ("parts", merged::row(parts))));
-    rows.extend(report.robots.as_ref().map(|robots| ("robots.txt", robots_row(robots, &report.ledger))));
+    rows.extend(
+        report
+            .saved
+            .as_ref()
+            .map(|crawl| ("saved", saved::row(crawl))),
+    );
+    rows.extend(
+        report
+            .merged
+            .as_ref()
+            .map(|parts| ("parts", merged::row(parts))),
+    );
+    rows.extend(
+        report
+            .robots
+            .as_ref()
+            .map(|robots| ("robots.txt", robots_row(robots, &report.ledger))),
+    );
     if is_unsent(report) {
         // Its limits, its traffic and its CPU are those of the start alone.
         return rows;
@@ -52,11 +73,20 @@ pub(super) fn rows(report: &Report) -> Vec<(&'static str, String)> {
     if totals.soft_blocked > 0 {
         rows.push((
             "challenged",
-            format!("{} answered with a challenge page", counted(totals.soft_blocked, "request")),
+            format!(
+                "{} answered with a challenge page",
+                counted(totals.soft_blocked, "request")
+            ),
         ));
     }
     if totals.redirects > 0 {
-        rows.push(("redirects", format!("{} followed, each a request of its own", grouped(totals.redirects))));
+        rows.push((
+            "redirects",
+            format!(
+                "{} followed, each a request of its own",
+                grouped(totals.redirects)
+            ),
+        ));
     }
     if totals.retries > 0 || report.throttling.retries_denied > 0 {
         rows.push(("retries", retries(report)));
@@ -67,7 +97,10 @@ pub(super) fn rows(report: &Report) -> Vec<(&'static str, String)> {
     if let Some(pace) = report.throttling.learnt_per_s {
         rows.push((
             "adaptive",
-            format!("the target takes about {}/s (what it took once it had throttled)", decimal(pace)),
+            format!(
+                "the target takes about {}/s (what it took once it had throttled)",
+                decimal(pace)
+            ),
         ));
     }
     if let Some(schedule) = &report.schedule {
@@ -80,9 +113,21 @@ pub(super) fn rows(report: &Report) -> Vec<(&'static str, String)> {
         rows.push(("per host", host_budget_row(report, budget)));
     }
     let limits = limited_by(&report.binding, LimitWords::of(report));
-    let note = if merged::is_partly_used(report) { format!(" of {}", merged::time(report)) } else { String::new() };
-    let slow = if is_slow_with_connections(report) { SLOW } else { "" };
-    let idle = if report.binding.idle >= NOTABLE && report.totals.retries > 0 { LATER } else { "" };
+    let note = if merged::is_partly_used(report) {
+        format!(" of {}", merged::time(report))
+    } else {
+        String::new()
+    };
+    let slow = if is_slow_with_connections(report) {
+        SLOW
+    } else {
+        ""
+    };
+    let idle = if report.binding.idle >= NOTABLE && report.totals.retries > 0 {
+        LATER
+    } else {
+        ""
+    };
     rows.push(("limited by", limits + &note + slow + idle));
     if report.moved != Moved::default() {
         rows.push(("moved", moved(&report.moved)));
@@ -112,7 +157,10 @@ pub(super) fn rows(report: &Report) -> Vec<(&'static str, String)> {
         rows.push(("note", note));
     }
     if let Some(witness) = &report.witness {
-        rows.push(("witness", witness_row(witness, report.plan.run.workload.contains_key(PROXY))));
+        rows.push((
+            "witness",
+            witness_row(witness, report.plan.run.workload.contains_key(PROXY)),
+        ));
     }
     rows
 }
@@ -125,21 +173,36 @@ fn is_slow_with_connections(report: &Report) -> bool {
 
 /// True if nothing was sent, and nothing was to be.
 pub(super) fn is_unsent(report: &Report) -> bool {
-    report.totals.attempts == 0 && report.totals.dropped == 0 && report.shards.iter().all(|shard| shard.fault.is_none())
+    report.totals.attempts == 0
+        && report.totals.dropped == 0
+        && report.shards.iter().all(|shard| shard.fault.is_none())
 }
 
 /// Return what robots.txt kept away, and why.
 fn robots_row(robots: &RobotsReport, ledger: &Ledger) -> String {
-    let RobotsReport { crawl_delay_s, with_rules, unreachable, hosts, .. } = robots;
+    let RobotsReport {
+        crawl_delay_s,
+        with_rules,
+        unreachable,
+        hosts,
+        ..
+    } = robots;
     let with_rules = match (with_rules, hosts.as_slice()) {
         (1, [host]) => format!("{} has rules", host.host),
         (0, _) => "no host has rules".to_owned(),
         (several, _) => format!("{} with rules", counted(u64::from(*several), "host")),
     };
     let looked_at = counted(ledger.planned.saturating_sub(ledger.not_attempted), "item");
-    let mut row = format!("{} of {looked_at} skipped; {with_rules}", grouped(ledger.skipped));
+    let mut row = format!(
+        "{} of {looked_at} skipped; {with_rules}",
+        grouped(ledger.skipped)
+    );
     if let Some(delay) = crawl_delay_s {
-        let _ = write!(row, "; each host at most once per {} (crawl-delay)", seconds(*delay));
+        let _ = write!(
+            row,
+            "; each host at most once per {} (crawl-delay)",
+            seconds(*delay)
+        );
     }
     if *unreachable > 0 {
         let _ = write!(
@@ -179,7 +242,11 @@ fn rate(report: &Report) -> String {
 pub(super) fn measured_time(report: &Report) -> String {
     let warm_s = report.warmup.as_ref().map_or(0.0, |warm| warm.duration_s);
     let measured = seconds((report.totals.duration_s - warm_s).max(0.0));
-    if warm_s > 0.0 { format!("{measured} ({} warm-up excluded)", seconds(warm_s)) } else { measured }
+    if warm_s > 0.0 {
+        format!("{measured} ({} warm-up excluded)", seconds(warm_s))
+    } else {
+        measured
+    }
 }
 
 /// Explain that a run ended within its warm-up; none of one that did not.
@@ -187,20 +254,32 @@ pub(super) fn ended_in_warmup(report: &Report) -> Option<String> {
     let warm_s = report.warmup.as_ref().map(|warm| warm.duration_s)?;
     let duration_s = report.totals.duration_s;
     let is_over = duration_s > warm_s;
-    (!is_over)
-        .then(|| format!("the run ended after {}, within its warm-up of {}", seconds(duration_s), seconds(warm_s)))
+    (!is_over).then(|| {
+        format!(
+            "the run ended after {}, within its warm-up of {}",
+            seconds(duration_s),
+            seconds(warm_s)
+        )
+    })
 }
 
 fn retries(report: &Report) -> String {
     let mut row = format!(
         "{}{}; {} succeeded first time; items took {}",
-        grouped(report.totals.retries.saturating_sub(report.totals.redirects)),
+        grouped(
+            report
+                .totals
+                .retries
+                .saturating_sub(report.totals.redirects)
+        ),
         match report.totals.redirects {
             0 => String::new(),
             redirects => format!(", and {} followed", counted(redirects, "redirect")),
         },
         counted(report.totals.ok_at_first, "item"),
-        report.latency(Series::Item).map_or_else(String::new, times::spectrum)
+        report
+            .latency(Series::Item)
+            .map_or_else(String::new, times::spectrum)
     );
     if report.throttling.retries_denied > 0 {
         let _ = write!(
@@ -213,8 +292,16 @@ fn retries(report: &Report) -> String {
 }
 
 fn throttling(report: &Report) -> String {
-    let ThrottlingReport { pauses, paused_s, promises, honoured, violated, early_attempts, cut_pauses, .. } =
-        report.throttling;
+    let ThrottlingReport {
+        pauses,
+        paused_s,
+        promises,
+        honoured,
+        violated,
+        early_attempts,
+        cut_pauses,
+        ..
+    } = report.throttling;
     let mut row = format!(
         "{} of requests throttled; {} completed no item",
         rounded_percent(report.throttling.throttled_share),
@@ -228,7 +315,10 @@ fn throttling(report: &Report) -> String {
             seconds(paused_s)
         );
     }
-    if let (Some(mean), Some(max)) = (report.throttling.recovery_mean_s, report.throttling.recovery_max_s) {
+    if let (Some(mean), Some(max)) = (
+        report.throttling.recovery_mean_s,
+        report.throttling.recovery_max_s,
+    ) {
         let _ = write!(
             row,
             "; a shard's next good response came {} after a throttled one on average, {} at most",
@@ -239,10 +329,21 @@ fn throttling(report: &Report) -> String {
     let asked = counted(promises, "response") + " said how long to wait";
     let each = "(counted by each shard, overlapping ones once)";
     if violated > 0 {
-        let (early, waits) = (counted(early_attempts, "request"), counted(honoured + violated, "wait"));
-        let _ = write!(row, "\n{early} sent too early: {} of {waits} violated {each}; {asked}", grouped(violated));
+        let (early, waits) = (
+            counted(early_attempts, "request"),
+            counted(honoured + violated, "wait"),
+        );
+        let _ = write!(
+            row,
+            "\n{early} sent too early: {} of {waits} violated {each}; {asked}",
+            grouped(violated)
+        );
     } else if honoured > 0 {
-        let _ = write!(row, "\nno wait was violated, {} respected {each}; {asked}", grouped(honoured));
+        let _ = write!(
+            row,
+            "\nno wait was violated, {} respected {each}; {asked}",
+            grouped(honoured)
+        );
     }
     if cut_pauses > 0 {
         let _ = write!(row, ", {} cut to --max-pause", grouped(cut_pauses));
@@ -253,32 +354,61 @@ fn throttling(report: &Report) -> String {
 /// Return the proxies of a run, with the times of their tunnels; none of a run without any.
 fn proxy(report: &Report) -> Option<String> {
     let mut row = report.plan.run.workload.get(PROXY)?.clone();
-    if let Some(tunnels) = report.latency(Series::Tunnel).filter(|tunnels| tunnels.count > 0) {
-        let _ = write!(row, "\n{}; {}", counted(tunnels.count, "tunnel"), times::spectrum(tunnels));
+    if let Some(tunnels) = report
+        .latency(Series::Tunnel)
+        .filter(|tunnels| tunnels.count > 0)
+    {
+        let _ = write!(
+            row,
+            "\n{}; {}",
+            counted(tunnels.count, "tunnel"),
+            times::spectrum(tunnels)
+        );
     }
     Some(row)
 }
 
-/// Return the TLS handshakes of a run, with their times and what the client trusted; none of a run without TLS.
+/// Return the TLS handshakes of a run, with their times and what the client trusted; none of a run
+/// without TLS.
 fn tls(report: &Report) -> Option<String> {
     let trust = report.plan.run.workload.get(TLS_TRUST)?;
-    let TlsCounts { full, resumed, sessions } = report.tls.clone().unwrap_or_default();
-    let mut row = format!("{} in full, {} resumed", counted(full, "handshake"), grouped(resumed));
-    if let Some(times) = report.latency(Series::Tls).map(times::spectrum).filter(|times| !times.is_empty()) {
+    let TlsCounts {
+        full,
+        resumed,
+        sessions,
+    } = report.tls.clone().unwrap_or_default();
+    let mut row = format!(
+        "{} in full, {} resumed",
+        counted(full, "handshake"),
+        grouped(resumed)
+    );
+    if let Some(times) = report
+        .latency(Series::Tls)
+        .map(times::spectrum)
+        .filter(|times| !times.is_empty())
+    {
         let _ = write!(row, "; {times}");
     }
     if !sessions.is_empty() {
         let _ = write!(row, "\n{}", counts(sessions.iter()));
     }
     if trust == UNVERIFIED {
-        row += "\ncertificates were not verified (--insecure): the responses may be another server's";
+        row +=
+            "\ncertificates were not verified (--insecure): the responses may be another server's";
     }
     Some(row)
 }
 
 /// Limits by their names, the one that set the pace for longest first.
 pub(crate) fn limits(binding: &BindingReport, words: LimitWords) -> [(f64, &'static str); 6] {
-    let BindingReport { rate, concurrency, pause, target, storage, idle } = *binding;
+    let BindingReport {
+        rate,
+        concurrency,
+        pause,
+        target,
+        storage,
+        idle,
+    } = *binding;
     let mut parts = [
         (rate, words.rate),
         (concurrency, CONNECTIONS),
@@ -293,27 +423,44 @@ pub(crate) fn limits(binding: &BindingReport, words: LimitWords) -> [(f64, &'sta
 
 /// The limits that set the pace, the longest first, with the parts of the time in which each did.
 pub(crate) fn limited_by(binding: &BindingReport, words: LimitWords) -> String {
-    let shown = limits(binding, words).into_iter().filter(|(part, _)| *part >= SHOWN);
-    shown.map(|(part, by)| format!("{by} {}", rounded_percent(part))).collect::<Vec<_>>().join(", ")
+    let shown = limits(binding, words)
+        .into_iter()
+        .filter(|(part, _)| *part >= SHOWN);
+    shown
+        .map(|(part, by)| format!("{by} {}", rounded_percent(part)))
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 fn moved(moved: &Moved) -> String {
     let mut parts = Vec::new();
     if moved.ranges > 0 {
-        parts.push(format!("{} to shards that were done ({})", counted(moved.ids, "item"), times(moved.ranges)));
+        parts.push(format!(
+            "{} to shards that were done ({})",
+            counted(moved.ids, "item"),
+            times(moved.ranges)
+        ));
     }
     if moved.shares > 0 {
-        parts.push(format!("budget to shards that could use it ({})", times(moved.shares)));
+        parts.push(format!(
+            "budget to shards that could use it ({})",
+            times(moved.shares)
+        ));
     }
     parts.join("; ")
 }
 
 /// Some of the connections and their fate, in brackets; empty without any.
 fn in_brackets(connections: u64, fate: &str) -> String {
-    if connections == 0 { String::new() } else { format!(" ({} {fate})", grouped(connections)) }
+    if connections == 0 {
+        String::new()
+    } else {
+        format!(" ({} {fate})", grouped(connections))
+    }
 }
 
-/// The source addresses, and the sign of a limit that they share: one that was never used is throttled.
+/// The source addresses, and the sign of a limit that they share: one that was never used is
+/// throttled.
 fn sources(report: &Report) -> String {
     let totals = &report.totals;
     let used = counted(totals.sources_used, "source address");
@@ -329,9 +476,16 @@ fn sources(report: &Report) -> String {
 
 /// The lookups of names during the run, in brackets; empty without any.
 fn lookups(lookups: u64, failed: u64) -> String {
-    let kept =
-        if failed == 0 { String::new() } else { format!(", {} failed and kept the old addresses", grouped(failed)) };
-    if lookups == 0 { String::new() } else { format!(" (names looked up again: {}{kept})", grouped(lookups)) }
+    let kept = if failed == 0 {
+        String::new()
+    } else {
+        format!(", {} failed and kept the old addresses", grouped(failed))
+    };
+    if lookups == 0 {
+        String::new()
+    } else {
+        format!(" (names looked up again: {}{kept})", grouped(lookups))
+    }
 }
 
 /// The connections by protocol, in brackets; empty where all speak HTTP/1.1, as by default.
@@ -348,12 +502,19 @@ fn resent(requests: u64) -> String {
     if requests == 0 {
         String::new()
     } else {
-        format!(" ({} sent again, because the target had not started them)", counted(requests, "request"))
+        format!(
+            " ({} sent again, because the target had not started them)",
+            counted(requests, "request")
+        )
     }
 }
 
 fn times(n: u64) -> String {
-    if n == 1 { "once".to_owned() } else { format!("{} times", grouped(n)) }
+    if n == 1 {
+        "once".to_owned()
+    } else {
+        format!("{} times", grouped(n))
+    }
 }
 
 fn ledger(report: &Report) -> String {
@@ -361,34 +522,52 @@ fn ledger(report: &Report) -> String {
     let parts = |is_shown: &dyn Fn(u64, &str) -> bool| {
         let shown = ledger.states().filter(|(_, state, n)| is_shown(*n, state));
         let at_most = |state: &str| if state == "lost" { "up to " } else { "" };
-        shown.map(|(_, state, n)| format!("{}{} {state}", at_most(state), grouped(n))).collect::<Vec<_>>()
+        shown
+            .map(|(_, state, n)| format!("{}{} {state}", at_most(state), grouped(n)))
+            .collect::<Vec<_>>()
     };
     // A range that was to be larger than the time says nothing.
     let stopped = || {
         report.plan.run.duration.filter(|_| report.interrupted)?;
         match report.interrupted_by {
             Some(signal) => Some(signal_in_words(signal)),
-            None => stopping(report).or_else(|| report.storage_failure.as_ref().map(|_| STORAGE_FAILURE.to_owned())),
+            None => stopping(report).or_else(|| {
+                report
+                    .storage_failure
+                    .as_ref()
+                    .map(|_| STORAGE_FAILURE.to_owned())
+            }),
         }
     };
     if let Some(end) = super::outcome::time_limit(report).or_else(stopped) {
-        let shown = |n: u64, state: &str| ["ok", "failed"].contains(&state) || (n > 0 && state != "not attempted");
+        let shown = |n: u64, state: &str| {
+            ["ok", "failed"].contains(&state) || (n > 0 && state != "not attempted")
+        };
         return format!("{}; stopped by {end}", parts(&shown).join(", "));
     }
     let before = merged::finished_before(report);
-    let planned = ledger.planned.saturating_add(before.map_or(0, |(items, _)| items));
+    let planned = ledger
+        .planned
+        .saturating_add(before.map_or(0, |(items, _)| items));
     let before = before.map(|(items, by)| format!("{} {by}", grouped(items)));
     format!(
         "{} planned = {}",
         grouped(planned),
-        parts(&|n, _| n > 0).into_iter().chain(before).collect::<Vec<_>>().join(" + ")
+        parts(&|n, _| n > 0)
+            .into_iter()
+            .chain(before)
+            .collect::<Vec<_>>()
+            .join(" + ")
     )
 }
 
 /// Describe the condition that stopped a run: `--stop-if: error_rate[2s] was 91 %, not < 20%`.
 fn stopping(report: &Report) -> Option<String> {
     let condition = report.stopped_by.as_ref()?;
-    let gate = report.gates.iter().find(|gate| is_what_stopped(gate, report));
+    let gate = report
+        .gates
+        .iter()
+        .find(|gate| is_what_stopped(gate, report));
     let seen = gate.and_then(|gate| Some((parts(gate)?, value(gate)?)));
     Some(match seen {
         Some(((metric, limit), value)) => format!("--stop-if: {metric} was {value}, not {limit}"),
@@ -404,7 +583,11 @@ fn budget_row(report: &Report, budget: &BudgetReport) -> String {
         merged::idle_budget(report, budget.utilisation),
         kept(report, budget.kept, budget.unaudited_shards)
     );
-    audited(row, (budget.worst_window.as_ref(), &budget.busiest), report.shard_word())
+    audited(
+        row,
+        (budget.worst_window.as_ref(), &budget.busiest),
+        report.shard_word(),
+    )
 }
 
 fn host_budget_row(report: &Report, budget: &HostBudgetReport) -> String {
@@ -414,16 +597,27 @@ fn host_budget_row(report: &Report, budget: &HostBudgetReport) -> String {
         grouped(budget.burst),
         kept(report, budget.kept, budget.unaudited_shards)
     );
-    audited(row, (budget.worst_window.as_ref(), &budget.busiest), report.shard_word())
+    audited(
+        row,
+        (budget.worst_window.as_ref(), &budget.busiest),
+        report.shard_word(),
+    )
 }
 
 /// Adds the windows that were looked at.
-fn audited(mut row: String, (worst, busiest): (Option<&WindowReport>, &[BusiestReport]), word: &str) -> String {
+fn audited(
+    mut row: String,
+    (worst, busiest): (Option<&WindowReport>, &[BusiestReport]),
+    word: &str,
+) -> String {
     let at = |host: Option<u32>| host.map_or_else(String::new, |host| format!(", host {host}"));
     // One in which nothing was sent says nothing.
     if let Some(worst) = worst.filter(|worst| worst.admitted > 0) {
-        let within =
-            if worst.width_ms > 0.0 { format!("in {}", micros(worst.width_ms * 1e3)) } else { "at once".to_owned() };
+        let within = if worst.width_ms > 0.0 {
+            format!("in {}", micros(worst.width_ms * 1e3))
+        } else {
+            "at once".to_owned()
+        };
         let _ = write!(
             row,
             "\nclosest to the limit: {} of {} allowed {within} ({word} {}{})",
@@ -436,7 +630,11 @@ fn audited(mut row: String, (worst, busiest): (Option<&WindowReport>, &[BusiestR
     if !busiest.is_empty() {
         let window = |window: &BusiestReport| {
             let width = micros(window.width_ms as f64 * 1e3);
-            format!("{} of {} in {width}", grouped(window.admitted), grouped(window.allowed))
+            format!(
+                "{} of {} in {width}",
+                grouped(window.admitted),
+                grouped(window.allowed)
+            )
         };
         let windows: Vec<String> = busiest.iter().map(window).collect();
         let _ = write!(row, "\nbusiest, all {word}s: {}", windows.join(", "));
@@ -452,34 +650,67 @@ fn kept(report: &Report, kept: bool, unaudited_shards: usize) -> String {
     }
 }
 
-/// Describe the shards whose use of a budget is unknown: `1 shard ended early and could not be checked`; none without any.
+/// Describe the shards whose use of a budget is unknown:
+/// `1 shard ended early and could not be checked`; none without any.
 pub(crate) fn unaudited(report: &Report, shards: usize) -> Option<String> {
-    let missing = report.merged.as_ref().map_or(0, |merged| merged.missing_parts as usize).min(shards);
-    let missing_parts = merged::missing(report).filter(|_| missing > 0).map(|parts| {
-        // A part that never began sent nothing.
-        let is_unknown = parts.ends_with("result");
-        if is_unknown { parts + " could not be checked" } else { parts }
-    });
+    let missing = report
+        .merged
+        .as_ref()
+        .map_or(0, |merged| merged.missing_parts as usize)
+        .min(shards);
+    let missing_parts = merged::missing(report)
+        .filter(|_| missing > 0)
+        .map(|parts| {
+            // A part that never began sent nothing.
+            let is_unknown = parts.ends_with("result");
+            if is_unknown {
+                parts + " could not be checked"
+            } else {
+                parts
+            }
+        });
     let ended = (shards > missing).then(|| counted((shards - missing) as u64, report.shard_word()));
     let ended = ended.map(|shards| shards + " ended early and could not be checked");
     let unaudited: Vec<String> = missing_parts.into_iter().chain(ended).collect();
     (!unaudited.is_empty()).then(|| unaudited.join(", "))
 }
 
-/// CPU of the shards per request, µs, over those that reported it; none when none did, and without requests.
+/// CPU of the shards per request, µs, over those that reported it; none when none did, and without
+/// requests.
 pub(crate) fn cpu_us_per_attempt(report: &Report) -> Option<f64> {
-    let usages = || report.shards.iter().filter_map(|shard| Some((shard.totals.attempts, shard.usage.cpu_s()?)));
+    let usages = || {
+        report
+            .shards
+            .iter()
+            .filter_map(|shard| Some((shard.totals.attempts, shard.usage.cpu_s()?)))
+    };
     let cpu: f64 = usages().map(|(_, cpu)| cpu).sum();
     let attempts: u64 = usages().map(|(attempts, _)| attempts).sum();
     (attempts > 0).then(|| cpu * 1e6 / attempts as f64)
 }
 
 fn client(report: &Report) -> String {
-    let rss = report.shards.iter().filter_map(|shard| shard.usage.max_rss_bytes).max().unwrap_or(0);
+    let rss = report
+        .shards
+        .iter()
+        .filter_map(|shard| shard.usage.max_rss_bytes)
+        .max()
+        .unwrap_or(0);
     let used = match cpu_us_per_attempt(report) {
-        Some(us) => format!("{} of CPU per request, {} of memory each at most", micros(us), bytes(rss)),
-        None if report.shards.iter().any(|shard| shard.usage.cpu_s().is_some()) => {
-            format!("no request to share its CPU time, {} of memory each at most", bytes(rss))
+        Some(us) => format!(
+            "{} of CPU per request, {} of memory each at most",
+            micros(us),
+            bytes(rss)
+        ),
+        None if report
+            .shards
+            .iter()
+            .any(|shard| shard.usage.cpu_s().is_some()) =>
+        {
+            format!(
+                "no request to share its CPU time, {} of memory each at most",
+                bytes(rss)
+            )
         }
         None => "CPU and memory unknown: no shard reported them".to_owned(),
     };
@@ -487,31 +718,45 @@ fn client(report: &Report) -> String {
         return format!("{}, {used}", merged::parts(parts));
     }
     let shards = counted(report.shards.len() as u64, "shard");
-    format!("{shards}, {used}; supervisor {} of a core", rounded_percent(report.supervisor.cpu_share))
+    format!(
+        "{shards}, {used}; supervisor {} of a core",
+        rounded_percent(report.supervisor.cpu_share)
+    )
 }
 
 /// Says how many more connections the target saw.
 fn checked(report: &Report) -> String {
     let checks = report.check_connections.filter(|checks| *checks > 0);
-    checks.map_or_else(String::new, |checks| format!(" (and {} before the start, to check hosts)", grouped(checks)))
+    checks.map_or_else(String::new, |checks| {
+        format!(
+            " (and {} before the start, to check hosts)",
+            grouped(checks)
+        )
+    })
 }
 
 /// Says so when connections were not kept as they should be.
 fn not_kept(report: &Report) -> String {
     let (opened, attempts) = (report.totals.connections_opened, report.totals.attempts);
     // Each host may have as many as there are requests in flight, and a few may be lost.
-    let usual = u64::from(report.plan.run.connections) * 2 * u64::from(report.plan.run.per_host.hosts.max(1));
+    let usual = u64::from(report.plan.run.connections)
+        * 2
+        * u64::from(report.plan.run.per_host.hosts.max(1));
     if opened <= usual || opened * 10 <= attempts {
         return String::new();
     }
-    format!(" (one for every {} requests: they were not kept)", decimal(attempts as f64 / opened as f64))
+    format!(
+        " (one for every {} requests: they were not kept)",
+        decimal(attempts as f64 / opened as f64)
+    )
 }
 
 /// Says so when client and target compete for CPUs: what is then measured is neither's ceiling.
 fn shared_machine(report: &Report) -> Option<String> {
     let cores = report.environment.cores;
-    (report.environment.colocated && report.shards.len() >= cores)
-        .then(|| format!("client and target share {cores} CPUs, so this is not the maximum of either"))
+    (report.environment.colocated && report.shards.len() >= cores).then(|| {
+        format!("client and target share {cores} CPUs, so this is not the maximum of either")
+    })
 }
 
 fn witness_row(witness: &Witness, is_proxied: bool) -> String {
@@ -543,7 +788,9 @@ fn counts<'a>(counted: impl ExactSizeIterator<Item = (impl Display, &'a u64)>) -
     const MOST: usize = 20;
     let more = counted.len().saturating_sub(MOST);
     let more = (more > 0).then(|| format!("and {} more", grouped(more as u64)));
-    let named = counted.take(MOST).map(|(name, n)| format!("{name}: {}", grouped(*n)));
+    let named = counted
+        .take(MOST)
+        .map(|(name, n)| format!("{name}: {}", grouped(*n)));
     named.chain(more).collect::<Vec<_>>().join("  ")
 }
 
@@ -554,11 +801,23 @@ mod tests {
     #[test]
     fn the_closest_window_is_named_only_if_anything_was_sent_in_it() {
         let row = |admitted, width_ms| {
-            let worst = WindowReport { shard: 1, host: None, width_ms, admitted, allowed: 8 };
+            let worst = WindowReport {
+                shard: 1,
+                host: None,
+                width_ms,
+                admitted,
+                allowed: 8,
+            };
             audited("kept".to_owned(), (Some(&worst), &[]), "shard")
         };
         assert_eq!(row(0, 0.0), "kept");
-        assert_eq!(row(3, 0.0), "kept\nclosest to the limit: 3 of 8 allowed at once (shard 1)");
-        assert_eq!(row(3, 14.0), "kept\nclosest to the limit: 3 of 8 allowed in 14.0 ms (shard 1)");
+        assert_eq!(
+            row(3, 0.0),
+            "kept\nclosest to the limit: 3 of 8 allowed at once (shard 1)"
+        );
+        assert_eq!(
+            row(3, 14.0),
+            "kept\nclosest to the limit: 3 of 8 allowed in 14.0 ms (shard 1)"
+        );
     }
 }

@@ -23,18 +23,37 @@ pub(super) fn table(report: &Report) -> Doc {
         return Doc::default().text(text);
     }
     let clocked = Clocked::of(report);
-    let columns =
-        ["second", "offered", "scheduled", "requests", "items", "ok", "failed", "throttled", "retries", "in flight"];
+    let columns = [
+        "second",
+        "offered",
+        "scheduled",
+        "requests",
+        "items",
+        "ok",
+        "failed",
+        "throttled",
+        "retries",
+        "in flight",
+    ];
     let percentiles = ["p50", "p99"].map(|name| format!("{} {name}", clocked.name()));
     let columns = columns.map(str::to_owned).into_iter().chain(percentiles);
-    let columns = columns.chain(["send delay".to_owned(), format!("CPU of the {}s", report.shard_word())]);
+    let columns = columns.chain([
+        "send delay".to_owned(),
+        format!("CPU of the {}s", report.shard_word()),
+    ]);
     let table = Table {
         columns: columns.map(Column::numbers).collect(),
-        rows: report.intervals.iter().map(|row| second(row, &clocked)).collect(),
+        rows: report
+            .intervals
+            .iter()
+            .map(|row| second(row, &clocked))
+            .collect(),
         ..Table::default()
     };
-    let summary =
-        format!("{}: times by scheduled send time, counts by when they ended", counted(count as u64, "second"));
+    let summary = format!(
+        "{}: times by scheduled send time, counts by when they ended",
+        counted(count as u64, "second")
+    );
     Doc::default().details(summary, Doc::default().table(table))
 }
 
@@ -64,9 +83,20 @@ fn second(row: &IntervalRow, clocked: &Clocked<'_>) -> Vec<String> {
 
 /// A line of characters for each of the main figures; nothing of a run without two seconds.
 pub(super) fn course(report: &Report) -> Table {
-    let end = report.intervals.iter().map(|row| row.start_s + 1).max().unwrap_or(0);
+    let end = report
+        .intervals
+        .iter()
+        .map(|row| row.start_s + 1)
+        .max()
+        .unwrap_or(0);
     let row = |name: &str, of: fn(&IntervalRow) -> Option<f64>, unit: fn(f64) -> String| {
-        let line = sparkline(report.intervals.iter().filter_map(|row| Some((row.start_s, of(row)?))), end)?;
+        let line = sparkline(
+            report
+                .intervals
+                .iter()
+                .filter_map(|row| Some((row.start_s, of(row)?))),
+            end,
+        )?;
         Some(vec![name.to_owned(), line.drawn, unit(line.greatest)])
     };
     let p90 = match report.schedule {
@@ -80,7 +110,11 @@ pub(super) fn course(report: &Report) -> Table {
         row("failed/s", |row| Some(row.failed as f64), grouped_f64),
     ];
     Table {
-        columns: vec![Column::words("over time"), Column::sparkline("from 0 to the peak"), Column::numbers("peak")],
+        columns: vec![
+            Column::words("over time"),
+            Column::sparkline("from 0 to the peak"),
+            Column::numbers("peak"),
+        ],
         rows: rows.into_iter().flatten().collect(),
         ..Table::default()
     }

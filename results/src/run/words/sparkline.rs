@@ -12,26 +12,45 @@ pub(super) struct Sparkline {
     pub(super) greatest: f64,
 }
 
-/// The line of values by second, of a run of so many. Where there are more seconds than characters, each stands for the mean of as many of them;
-/// seconds without a value are a dot. None of fewer than two seconds, and of nothing but zeros.
-pub(super) fn sparkline(values: impl Iterator<Item = (u64, f64)>, seconds: u64) -> Option<Sparkline> {
+/// The line of values by second, of a run of so many. Where there are more seconds than characters,
+/// each stands for the mean of as many of them; seconds without a value are a dot. None of fewer
+/// than two seconds, and of nothing but zeros.
+pub(super) fn sparkline(
+    values: impl Iterator<Item = (u64, f64)>,
+    seconds: u64,
+) -> Option<Sparkline> {
     let end = Some(seconds).filter(|end| *end > 1)?;
     let per_character = end.div_ceil(WIDTH);
     let mut sums = vec![(0.0, 0_u32); usize::try_from(end.div_ceil(per_character)).ok()?];
     for (second, value) in values.filter(|(_, value)| value.is_finite()) {
-        if let Some((sum, count)) = usize::try_from(second / per_character).ok().and_then(|at| sums.get_mut(at)) {
+        if let Some((sum, count)) = usize::try_from(second / per_character)
+            .ok()
+            .and_then(|at| sums.get_mut(at))
+        {
             *sum += value;
             *count += 1;
         }
     }
-    let means: Vec<Option<f64>> =
-        sums.into_iter().map(|(sum, count)| (count > 0).then(|| sum / f64::from(count))).collect();
-    let greatest = means.iter().flatten().fold(0.0, |greatest: f64, mean| greatest.max(*mean));
-    let drawn = means.into_iter().map(|mean| mean.map_or('·', |mean| level(mean / greatest))).collect();
+    let means: Vec<Option<f64>> = sums
+        .into_iter()
+        .map(|(sum, count)| (count > 0).then(|| sum / f64::from(count)))
+        .collect();
+    let greatest = means
+        .iter()
+        .flatten()
+        .fold(0.0, |greatest: f64, mean| greatest.max(*mean));
+    let drawn = means
+        .into_iter()
+        .map(|mean| mean.map_or('·', |mean| level(mean / greatest)))
+        .collect();
     (greatest > 0.0).then_some(Sparkline { drawn, greatest })
 }
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and 7")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "between 0 and 7"
+)]
 fn level(part: f64) -> char {
     LEVELS[(part * 8.0).clamp(0.0, 7.0) as usize]
 }
@@ -41,22 +60,33 @@ mod tests {
     use super::*;
 
     fn drawn(values: &[(u64, f64)]) -> Option<(String, f64)> {
-        let end = values.iter().map(|(second, _)| second + 1).max().unwrap_or(0);
+        let end = values
+            .iter()
+            .map(|(second, _)| second + 1)
+            .max()
+            .unwrap_or(0);
         sparkline(values.iter().copied(), end).map(|line| (line.drawn, line.greatest))
     }
 
     #[test]
     fn a_line_rises_with_its_values_and_shows_what_is_missing() {
-        assert_eq!(drawn(&[(0, 0.0), (1, 50.0), (3, 100.0)]), Some(("▁▅·█".to_owned(), 100.0)));
+        assert_eq!(
+            drawn(&[(0, 0.0), (1, 50.0), (3, 100.0)]),
+            Some(("▁▅·█".to_owned(), 100.0))
+        );
         assert_eq!(drawn(&[(0, 5.0)]), None);
         assert_eq!(drawn(&[(0, 0.0), (1, 0.0)]), None);
-        assert_eq!(drawn(&[(0, f64::NAN), (1, 2.0), (2, 2.0)]), Some(("·██".to_owned(), 2.0)));
+        assert_eq!(
+            drawn(&[(0, f64::NAN), (1, 2.0), (2, 2.0)]),
+            Some(("·██".to_owned(), 2.0))
+        );
     }
 
     #[test]
     fn a_long_run_has_a_line_of_means() {
-        let values: Vec<(u64, f64)> =
-            (0..3_600).map(|second| (second, if second < 1_800 { 10.0 } else { 20.0 })).collect();
+        let values: Vec<(u64, f64)> = (0..3_600)
+            .map(|second| (second, if second < 1_800 { 10.0 } else { 20.0 }))
+            .collect();
         let (line, greatest) = drawn(&values).unwrap();
         assert_eq!((line, greatest), ("▅".repeat(30) + &"█".repeat(30), 20.0));
     }

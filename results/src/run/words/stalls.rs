@@ -1,4 +1,5 @@
-//! Stalls of a target: times in which requests were waiting and no answer came, although it answers much faster otherwise.
+//! Stalls of a target: times in which requests were waiting and no answer came, although it answers
+//! much faster otherwise.
 
 use super::failures::{causes_in_words, clause};
 use super::times::{Clocked, figure};
@@ -11,14 +12,16 @@ use crawlmark_harness::units::rounded_percent;
 /// Least length of a stall, s: a shorter one is not noticed.
 const LEAST_S: f64 = 0.1;
 
-/// Factor beyond the time of a fast answer from which on a time without an answer is a stall. The target is just slow otherwise.
+/// Factor beyond the time of a fast answer from which on a time without an answer is a stall. The
+/// target is just slow otherwise.
 const FAR: f64 = 10.0;
 
-/// Part of the answers that are faster than a fast one. In half of the time without an answer, half of an open loop's are slow.
+/// Part of the answers that are faster than a fast one. In half of the time without an answer, half
+/// of an open loop's are slow.
 const FAST: f64 = 0.1;
 
-/// Answers that are missing in a stall, at the mean rate: with fewer, chance leaves such gaps, too (one in e^10 of those of Poisson
-/// arrivals).
+/// Answers that are missing in a stall, at the mean rate: with fewer, chance leaves such gaps, too
+/// (one in e^10 of those of Poisson arrivals).
 const MISSING: f64 = 10.0;
 
 /// Requests that wait in a stall at least: a single one may just be slow.
@@ -27,7 +30,8 @@ const WAITING: u64 = 2;
 /// Part of a stall that its requests waited: those of an open loop arrive throughout.
 const WAITED: f64 = 0.5;
 
-/// Part of the usual requests in flight whose answers come at once when a stall ends. Answers that are slow one by one end one by one.
+/// Part of the usual requests in flight whose answers come at once when a stall ends. Answers that
+/// are slow one by one end one by one.
 const RELEASED: f64 = 0.75;
 
 /// Bins after a stall in which these answers come.
@@ -66,19 +70,33 @@ pub(crate) struct Stalls {
 }
 
 impl Stalls {
-    /// Find the stalls of a run; none in results of older versions, which do not have answers by bins. After `--duration`, only the last
-    /// answers are missing.
+    /// Find the stalls of a run; none in results of older versions, which do not have answers by
+    /// bins. After `--duration`, only the last answers are missing.
     pub(crate) fn of(report: &Report) -> Self {
         let warmup_s = report.plan.run.warmup.as_secs_f64();
-        let rows: Vec<_> = report.intervals.iter().filter(|row| row.start_s as f64 >= warmup_s).collect();
-        let planned_s = report.plan.run.duration.map_or(f64::INFINITY, |duration| duration.as_secs_f64());
+        let rows: Vec<_> = report
+            .intervals
+            .iter()
+            .filter(|row| row.start_s as f64 >= warmup_s)
+            .collect();
+        let planned_s = report
+            .plan
+            .run
+            .duration
+            .map_or(f64::INFINITY, |duration| duration.as_secs_f64());
         let end_s = report.totals.duration_s.min(planned_s);
         let of_s = (end_s - rows.first().map_or(0.0, |row| row.start_s as f64)).max(0.0);
         let each = Judge::of(report, &rows, of_s).map_or_else(Vec::new, |judge| {
             let contiguous = rows.chunk_by(|a, b| a.start_s + 1 == b.start_s);
-            contiguous.flat_map(|rows| gaps(rows, end_s)).filter(|gap| judge.is_stall(gap)).collect()
+            contiguous
+                .flat_map(|rows| gaps(rows, end_s))
+                .filter(|gap| judge.is_stall(gap))
+                .collect()
         });
-        Self { each: each.into_iter().map(|gap| gap.stall).collect(), of_s }
+        Self {
+            each: each.into_iter().map(|gap| gap.stall).collect(),
+            of_s,
+        }
     }
 
     /// Each of them, in order.
@@ -92,7 +110,11 @@ impl Stalls {
 
     /// The first of the longest ones.
     fn longest(&self) -> Option<&Stall> {
-        self.each.iter().rev().max_by(|a, b| (a.length_s() / BIN_S).round().total_cmp(&(b.length_s() / BIN_S).round()))
+        self.each.iter().rev().max_by(|a, b| {
+            (a.length_s() / BIN_S)
+                .round()
+                .total_cmp(&(b.length_s() / BIN_S).round())
+        })
     }
 
     /// True if they are a notable part of the time.
@@ -107,18 +129,27 @@ impl Stalls {
 
     /// Time from the start of one to that of the next, s, if that is always about the same.
     fn period_s(&self) -> Option<f64> {
-        let [first, .., last] = &self.each[..] else { return None };
+        let [first, .., last] = &self.each[..] else {
+            return None;
+        };
         let (count, deviation) = PERIODIC;
         let mean = (last.from_s - first.from_s) / (self.each.len() - 1) as f64;
-        let is_near = |pair: &[Stall]| (pair[1].from_s - pair[0].from_s - mean).abs() <= (mean * deviation).max(BIN_S);
+        let is_near = |pair: &[Stall]| {
+            (pair[1].from_s - pair[0].from_s - mean).abs() <= (mean * deviation).max(BIN_S)
+        };
         (self.each.len() >= count && self.each.windows(2).all(is_near)).then_some(mean)
     }
 
-    /// `the target stalled 12 times, for up to 1.10 s`; none without any. Behind a proxy, either may have stalled.
+    /// `the target stalled 12 times, for up to 1.10 s`; none without any. Behind a proxy, either
+    /// may have stalled.
     pub(super) fn title(&self, report: &Report) -> Option<String> {
         let longest = micros(self.longest()?.length_s() * 1e6);
         let is_proxied = report.plan.run.workload.contains_key(PROXY);
-        let stalled = if is_proxied { "responses stalled" } else { "the target stalled" };
+        let stalled = if is_proxied {
+            "responses stalled"
+        } else {
+            "the target stalled"
+        };
         Some(match self.each.len() {
             1 => format!("{stalled} for {longest}"),
             2 => format!("{stalled} twice, for up to {longest}"),
@@ -126,28 +157,39 @@ impl Stalls {
         })
     }
 
-    /// `12 stalls, one every 2.00 s: 11.8 s of 24.0 s without a response (49 %), longest 1.10 s at 5 s`; none without any.
+    /// `12 stalls, one every 2.00 s: 11.8 s of 24.0 s without a response (49 %), longest 1.10 s at 5 s`;
+    /// none without any.
     pub(crate) fn in_words(&self) -> Option<String> {
         let longest = self.longest()?;
-        let period = self.period_s().map_or_else(|| ",".to_owned(), |s| format!(", one every {}:", seconds(s)));
+        let period = self.period_s().map_or_else(
+            || ",".to_owned(),
+            |s| format!(", one every {}:", seconds(s)),
+        );
         let stalls = counted(self.each.len() as u64, "stall");
         let total = micros(self.total_s() * 1e6);
-        let (of, share) = (seconds(self.of_s), rounded_percent(self.total_s() / self.of_s.max(f64::MIN_POSITIVE)));
+        let (of, share) = (
+            seconds(self.of_s),
+            rounded_percent(self.total_s() / self.of_s.max(f64::MIN_POSITIVE)),
+        );
         let at = format!("at {:.0} s", longest.from_s.max(0.0));
         let at = match &self.each[..] {
             [_] => at,
             _ => format!("longest {} {at}", micros(longest.length_s() * 1e6)),
         };
-        Some(format!("{stalls}{period} {total} of {of} without a response ({share}), {at}"))
+        Some(format!(
+            "{stalls}{period} {total} of {of} without a response ({share}), {at}"
+        ))
     }
 }
 
-/// Describe stalls that took a notable part of the time, with the failures; none of a client that was itself too slow.
+/// Describe stalls that took a notable part of the time, with the failures; none of a client that
+/// was itself too slow.
 pub(super) fn notable(report: &Report) -> Option<String> {
     let stalls = Stalls::of(report);
     let words = stalls.in_words().filter(|_| stalls.is_notable())?;
     let failed = clause(report).map_or_else(String::new, |clause| {
-        let causes = causes_in_words(report).map_or_else(String::new, |causes| format!(" ({causes})"));
+        let causes =
+            causes_in_words(report).map_or_else(String::new, |causes| format!(" ({causes})"));
         format!("; {clause}{causes}")
     });
     Some(format!("{words}{failed}"))
@@ -157,11 +199,20 @@ pub(super) fn notable(report: &Report) -> Option<String> {
 pub(super) fn stalls(report: &Report) -> Option<String> {
     let words = Stalls::of(report).in_words()?;
     let latency = Clocked::of(report).latency();
-    let times = latency.and_then(|times| Some((figure(times, "p99_us", times.p99_us)?, micros(times.p50_us?))));
-    Some(times.map_or_else(|| words.clone(), |(p99, median)| format!("{words}; p99 {p99} (median {median})")))
+    let times = latency.and_then(|times| {
+        Some((
+            figure(times, "p99_us", times.p99_us)?,
+            micros(times.p50_us?),
+        ))
+    });
+    Some(times.map_or_else(
+        || words.clone(),
+        |(p99, median)| format!("{words}; p99 {p99} (median {median})"),
+    ))
 }
 
-/// A time without an answer, and the least number of answers right after it; none at the end of the run.
+/// A time without an answer, and the least number of answers right after it; none at the end of the
+/// run.
 struct Gap {
     stall: Stall,
     released: Option<u64>,
@@ -169,7 +220,9 @@ struct Gap {
 
 /// Times of at least two bins without an answer, in seconds that follow each other.
 fn gaps(rows: &[&IntervalRow], end_s: f64) -> Vec<Gap> {
-    let Some(start_s) = rows.first().map(|row| row.start_s as f64) else { return Vec::new() };
+    let Some(start_s) = rows.first().map(|row| row.start_s as f64) else {
+        return Vec::new();
+    };
     let known = rows.iter().map_while(|row| row.answers_in_bins());
     let bins: Vec<u64> = known
         .flatten()
@@ -188,10 +241,20 @@ fn gaps(rows: &[&IntervalRow], end_s: f64) -> Vec<Gap> {
         // The answers before and after it are somewhere in their bins.
         let from = if first == 0 { 0.0 } else { first as f64 - 0.5 };
         let is_last = next == bins.len();
-        let to_s = if is_last { end_s } else { start_s + (next as f64 + 0.5) * BIN_S };
+        let to_s = if is_last {
+            end_s
+        } else {
+            start_s + (next as f64 + 0.5) * BIN_S
+        };
         let released = || bins[next..].iter().take(RELEASE_BINS).sum();
-        let stall = Stall { from_s: start_s + from * BIN_S, to_s };
-        gaps.push(Gap { stall, released: (!is_last).then(released) });
+        let stall = Stall {
+            from_s: start_s + from * BIN_S,
+            to_s,
+        };
+        gaps.push(Gap {
+            stall,
+            released: (!is_last).then(released),
+        });
     }
     gaps
 }
@@ -208,16 +271,28 @@ struct Judge<'a> {
 impl<'a> Judge<'a> {
     /// None without a good answer.
     fn of(report: &Report, rows: &'a [&'a IntervalRow], of_s: f64) -> Option<Self> {
-        let answered: u64 = rows.iter().map(|row| row.attempts.saturating_sub(row.aborted)).sum();
+        let answered: u64 = rows
+            .iter()
+            .map(|row| row.attempts.saturating_sub(row.aborted))
+            .sum();
         let own_s = own_pauses_s(report);
-        let least_s = [LEAST_S, FAR * fast_s(rows)?, MISSING * of_s / answered.max(1) as f64, own_s];
+        let least_s = [
+            LEAST_S,
+            FAR * fast_s(rows)?,
+            MISSING * of_s / answered.max(1) as f64,
+            own_s,
+        ];
         let mut in_flight: Vec<u32> = rows.iter().map(|row| row.in_flight).collect();
         in_flight.sort_unstable();
         let usual = f64::from(*in_flight.get(in_flight.len() / 4)?);
         Some(Self {
             rows,
             least_s: least_s.into_iter().fold(0.0, f64::max),
-            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "less than a u32")]
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "less than a u32"
+            )]
             released: ((usual * RELEASED) as u64).max(WAITING),
             timeout_s: report.plan.run.timeout.as_secs_f64(),
         })
@@ -230,10 +305,13 @@ impl<'a> Judge<'a> {
         }
         // Requests of the second before, which end in it.
         let within = |row: &&&IntervalRow| {
-            (row.start_s as f64) < stall.to_s && row.start_s as f64 + INTERVAL.as_secs_f64() > stall.from_s - BIN_S
+            (row.start_s as f64) < stall.to_s
+                && row.start_s as f64 + INTERVAL.as_secs_f64() > stall.from_s - BIN_S
         };
         let rows = || self.rows.iter().filter(within);
-        let paused_s: f64 = rows().map(|row| row.binding.pause + row.binding.target).sum();
+        let paused_s: f64 = rows()
+            .map(|row| row.binding.pause + row.binding.target)
+            .sum();
         let waited_us = (length_s * WAITED).min(self.timeout_s) * 1e6;
         let waiting: u64 = rows().map(|row| slow(row, waited_us)).sum();
         waiting >= WAITING && paused_s < length_s * thresholds::PAUSED
@@ -242,10 +320,20 @@ impl<'a> Judge<'a> {
 
 /// Requests of a second that took `least_us` or longer, or were cut off at that age.
 fn slow(row: &IntervalRow, least_us: f64) -> u64 {
-    let cells = row.spread.iter().flat_map(|Spread { first, counts }| (*first..).zip(counts));
-    let slow: u64 = cells.filter(|(cell, _)| Spread::starts_us(cell + 1) > least_us).map(|(_, count)| count).sum();
+    let cells = row
+        .spread
+        .iter()
+        .flat_map(|Spread { first, counts }| (*first..).zip(counts));
+    let slow: u64 = cells
+        .filter(|(cell, _)| Spread::starts_us(cell + 1) > least_us)
+        .map(|(_, count)| count)
+        .sum();
     let has_slow_ones = row.max_us.is_some_and(|us| us >= least_us * 0.99);
-    slow + if has_slow_ones { row.scheduled_failed.unwrap_or(0) + row.aborted } else { 0 }
+    slow + if has_slow_ones {
+        row.scheduled_failed.unwrap_or(0) + row.aborted
+    } else {
+        0
+    }
 }
 
 /// Least time of a fast answer, s.
@@ -265,12 +353,21 @@ fn fast_s(rows: &[&IntervalRow]) -> Option<f64> {
     fast.map(|(cell, _)| Spread::starts_us(cell) / 1e6)
 }
 
-/// The longest time in which this client itself did not run, s: answers that came meanwhile were read late.
+/// The longest time in which this client itself did not run, s: answers that came meanwhile were
+/// read late.
 fn own_pauses_s(report: &Report) -> f64 {
     let paused = |shard: &ShardReport| shard.latency.get(Series::LoopLag.name())?.max_us;
-    let longest_us =
-        report.shards.iter().filter_map(paused).filter(|us| *us >= thresholds::FREEZE_US).fold(0.0, f64::max);
+    let longest_us = report
+        .shards
+        .iter()
+        .filter_map(paused)
+        .filter(|us| *us >= thresholds::FREEZE_US)
+        .fold(0.0, f64::max);
     let paused_s = report.suspended_s.max(longest_us / 1e6);
     // Its bins, and what was in flight before it.
-    if paused_s > 0.0 { paused_s + LEAST_S } else { 0.0 }
+    if paused_s > 0.0 {
+        paused_s + LEAST_S
+    } else {
+        0.0
+    }
 }

@@ -1,4 +1,5 @@
-//! Backend of `plotters` that writes SVG: shapes with the class of their ink and of their dash pattern, nothing else.
+//! Backend of `plotters` that writes SVG: shapes with the class of their ink and of their dash
+//! pattern, nothing else.
 //!
 //! `plotters` counts in whole units; ten of them are a CSS pixel, and this file alone knows.
 
@@ -15,11 +16,15 @@ use crate::show::visible;
 /// Units in a CSS pixel.
 const FINE: f64 = 10.0;
 
-/// Bottom of the drawing area, which the height of a chart stays below: its file says how high it is.
+/// Bottom of the drawing area, which the height of a chart stays below: its file says how high it
+/// is.
 const DEEP: u32 = 1_000_000;
 
 /// Convert pixels to units.
-#[expect(clippy::cast_possible_truncation, reason = "a sheet has some ten thousand units")]
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "a sheet has some ten thousand units"
+)]
 pub(super) fn fine(px: f64) -> i32 {
     (px * FINE).round() as i32
 }
@@ -32,7 +37,10 @@ pub(super) struct SvgBackend<'a> {
 
 impl<'a> SvgBackend<'a> {
     pub(super) fn new(out: &'a mut String, width: f64) -> Self {
-        Self { out, width: u32::try_from(fine(width)).unwrap_or(0) }
+        Self {
+            out,
+            width: u32::try_from(fine(width)).unwrap_or(0),
+        }
     }
 }
 
@@ -52,7 +60,11 @@ impl DrawingBackend for SvgBackend<'_> {
     }
 
     /// Draws nothing: every [`Element`] writes itself.
-    fn draw_pixel(&mut self, _: BackendCoord, _: BackendColor) -> Result<(), DrawingErrorKind<Infallible>> {
+    fn draw_pixel(
+        &mut self,
+        _: BackendCoord,
+        _: BackendColor,
+    ) -> Result<(), DrawingErrorKind<Infallible>> {
         Ok(())
     }
 }
@@ -71,14 +83,20 @@ pub(super) enum DrawnShape<'a> {
     Line(f64, Dash),
     /// Rectangle between two corners, at least this wide.
     Rectangle(f64),
-    /// Rectangles of one height, each between two corners, as one path of thick lines: a sixth of the bytes of elements of their own.
+    /// Rectangles of one height, each between two corners, as one path of thick lines: a sixth of
+    /// the bytes of elements of their own.
     Cells,
     /// Area within upright and level lines.
     Area,
     /// Circle of this radius around a point.
     Circle(f64),
     /// Text whose middle is at the height of a point.
-    Text { text: &'a str, size: f64, anchor: Anchor, bold: bool },
+    Text {
+        text: &'a str,
+        size: f64,
+        anchor: Anchor,
+        bold: bool,
+    },
 }
 
 /// Part of a text that lies at its point.
@@ -105,7 +123,10 @@ impl<P> Drawable<SvgBackend<'_>> for Element<'_, P> {
         backend: &mut SvgBackend<'_>,
         _: (u32, u32),
     ) -> Result<(), DrawingErrorKind<Infallible>> {
-        self.write(points.map(|(x, y)| (f64::from(x) / FINE, f64::from(y) / FINE)), backend.out);
+        self.write(
+            points.map(|(x, y)| (f64::from(x) / FINE, f64::from(y) / FINE)),
+            backend.out,
+        );
         Ok(())
     }
 }
@@ -128,7 +149,9 @@ impl<P> Element<'_, P> {
                 out.push_str("\"/>\n");
             }
             DrawnShape::Rectangle(least) => {
-                let Some(((x0, y0), (x1, y1))) = points.next().zip(points.next()) else { return };
+                let Some(((x0, y0), (x1, y1))) = points.next().zip(points.next()) else {
+                    return;
+                };
                 let (x, y, height) = (x0.min(x1), y0.min(y1), (y1 - y0).abs());
                 let width = (x1 - x0).abs().max(least);
                 let _ = writeln!(
@@ -141,20 +164,31 @@ impl<P> Element<'_, P> {
             DrawnShape::Cells => {
                 let mut at: Option<(f64, f64)> = None;
                 while let Some(((x0, y0), (x1, y1))) = points.next().zip(points.next()) {
-                    let (x, y, width) = (x0.min(x1), tenths(f64::midpoint(y0, y1)), tenths((x1 - x0).abs()));
+                    let (x, y, width) = (
+                        x0.min(x1),
+                        tenths(f64::midpoint(y0, y1)),
+                        tenths((x1 - x0).abs()),
+                    );
                     let _ = match at {
                         None => {
                             let height = tenths((y1 - y0).abs());
-                            write!(out, "<path class=\"{class} cells\" stroke-width=\"{height}\" d=\"M{x} {y}h{width}")
+                            write!(
+                                out,
+                                "<path class=\"{class} cells\" stroke-width=\"{height}\" d=\"M{x} {y}h{width}"
+                            )
                         }
-                        Some((from, of)) => write!(out, "m{} {}h{width}", tenths(x - from), tenths(y - of)),
+                        Some((from, of)) => {
+                            write!(out, "m{} {}h{width}", tenths(x - from), tenths(y - of))
+                        }
                     };
                     at = Some((x + width, y));
                 }
                 out.push_str("\"/>\n");
             }
             DrawnShape::Area => {
-                let Some((mut at_x, mut at_y)) = points.next() else { return };
+                let Some((mut at_x, mut at_y)) = points.next() else {
+                    return;
+                };
                 let _ = write!(out, "<path class=\"{class}\" d=\"M{at_x} {at_y}");
                 for (x, y) in points {
                     let _ = if y.total_cmp(&at_y).is_eq() {
@@ -168,9 +202,17 @@ impl<P> Element<'_, P> {
             }
             DrawnShape::Circle(radius) => {
                 let Some((x, y)) = points.next() else { return };
-                let _ = writeln!(out, "<circle class=\"{class}\" cx=\"{x}\" cy=\"{y}\" r=\"{radius}\"/>");
+                let _ = writeln!(
+                    out,
+                    "<circle class=\"{class}\" cx=\"{x}\" cy=\"{y}\" r=\"{radius}\"/>"
+                );
             }
-            DrawnShape::Text { text, size, anchor, bold } => {
+            DrawnShape::Text {
+                text,
+                size,
+                anchor,
+                bold,
+            } => {
                 let Some((x, y)) = points.next() else { return };
                 let anchor = match anchor {
                     Anchor::Start => "start",
@@ -196,5 +238,7 @@ fn tenths(px: f64) -> f64 {
 }
 
 pub(super) fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
 }

@@ -1,15 +1,18 @@
-//! The colours of the charts, light and dark, and the dash patterns that tell lines apart without them.
+//! The colours of the charts, light and dark, and the dash patterns that tell lines apart without
+//! them.
 //!
-//! Shapes carry the class of an ink; a style sheet gives it a colour by the reader's preference. The hues are those of Okabe
-//! and Ito (2008), which colour-blind readers tell apart, darkened until a thin line shows on white. All that carries meaning
-//! has a contrast of at least 3:1 to the ground (WCAG 2.2, 1.4.11); grid and shaded bands carry none, their edges do.
+//! Shapes carry the class of an ink; a style sheet gives it a colour by the reader's preference.
+//! The hues are those of Okabe and Ito (2008), which colour-blind readers tell apart, darkened
+//! until a thin line shows on white. All that carries meaning has a contrast of at least 3:1 to the
+//! ground (WCAG 2.2, 1.4.11); grid and shaded bands carry none, their edges do.
 
 use std::fmt::Write;
 
 use super::{Dash, Role};
 use crate::show::plot::Ground;
 
-/// Start of the part of the style sheet that depends on the reader. Paper is white, whatever the reader prefers.
+/// Start of the part of the style sheet that depends on the reader. Paper is white, whatever the
+/// reader prefers.
 const DARK: &str = "@media screen and (prefers-color-scheme:dark){";
 
 /// Colour that something is drawn in.
@@ -160,8 +163,15 @@ impl Role {
 }
 
 impl Dash {
-    const ALL: [Self; 7] =
-        [Self::Dashed, Self::Dotted, Self::DashDot, Self::Short, Self::DashDotDot, Self::Long, Self::Sparse];
+    const ALL: [Self; 7] = [
+        Self::Dashed,
+        Self::Dotted,
+        Self::DashDot,
+        Self::Short,
+        Self::DashDotDot,
+        Self::Long,
+        Self::Sparse,
+    ];
 
     /// Class of the pattern and its lengths, CSS pixels; none when the line is solid.
     const fn class_and_lengths(self) -> Option<(&'static str, &'static str)> {
@@ -180,7 +190,10 @@ impl Dash {
     /// Lengths of its dashes and gaps, CSS pixels.
     pub(super) fn lengths(self) -> Vec<f64> {
         let lengths = self.class_and_lengths().map_or("", |(_, lengths)| lengths);
-        lengths.split_whitespace().filter_map(|length| length.parse().ok()).collect()
+        lengths
+            .split_whitespace()
+            .filter_map(|length| length.parse().ok())
+            .collect()
     }
 
     pub(super) fn class(self) -> &'static str {
@@ -210,19 +223,28 @@ fn rules(mode: usize) -> String {
            .crawlmark-plot .cells{fill:none;stroke:currentColor}\
            .crawlmark-plot rect,.crawlmark-plot path{shape-rendering:crispEdges}";
     for (class, lengths) in Dash::ALL.into_iter().filter_map(Dash::class_and_lengths) {
-        let _ = write!(out, ".crawlmark-plot .{class}{{stroke-dasharray:{lengths}}}");
+        let _ = write!(
+            out,
+            ".crawlmark-plot .{class}{{stroke-dasharray:{lengths}}}"
+        );
     }
     out
 }
 
 fn colours(mode: usize) -> String {
     Ink::ALL.into_iter().fold(String::new(), |mut out, ink| {
-        let _ = write!(out, ".crawlmark-plot .{}{{color:#{:06X}}}", ink.class(), ink.colours()[mode]);
+        let _ = write!(
+            out,
+            ".crawlmark-plot .{}{{color:#{:06X}}}",
+            ink.class(),
+            ink.colours()[mode]
+        );
         out
     })
 }
 
-/// Return the same colours by name, as custom properties of a page around charts. On paper a page is always light.
+/// Return the same colours by name, as custom properties of a page around charts. On paper a page
+/// is always light.
 pub(in crate::show) fn variables() -> String {
     let rule = |mode: usize| {
         let colours = Ink::ALL.into_iter().fold(String::new(), |mut out, ink| {
@@ -240,12 +262,19 @@ mod tests {
 
     #[test]
     fn a_resolved_plot_has_the_colours_of_its_ground_alone() {
-        let svg = format!("<svg><style>{}</style><rect class=\"paper\"/></svg>", style_sheet());
-        for (ground, its, other) in
-            [(Ground::Light, ".paper{color:#FFFFFF", "14181D"), (Ground::Dark, ".paper{color:#14181D", "FFFFFF")]
-        {
+        let svg = format!(
+            "<svg><style>{}</style><rect class=\"paper\"/></svg>",
+            style_sheet()
+        );
+        for (ground, its, other) in [
+            (Ground::Light, ".paper{color:#FFFFFF", "14181D"),
+            (Ground::Dark, ".paper{color:#14181D", "FFFFFF"),
+        ] {
             let resolved = resolved(&svg, ground);
-            assert!(resolved.contains(its) && !resolved.contains(other) && !resolved.contains("@media"), "{resolved}");
+            assert!(
+                resolved.contains(its) && !resolved.contains(other) && !resolved.contains("@media"),
+                "{resolved}"
+            );
             assert!(resolved.contains(".dashed{stroke-dasharray:"), "{resolved}");
         }
     }
@@ -255,7 +284,11 @@ mod tests {
         let [_, r, g, b] = colour.to_be_bytes();
         let linear = |c: u8| {
             let c = f64::from(c) / 255.0;
-            if c <= 0.040_45 { c / 12.92 } else { ((c + 0.055) / 1.055).powf(2.4) }
+            if c <= 0.040_45 {
+                c / 12.92
+            } else {
+                ((c + 0.055) / 1.055).powf(2.4)
+            }
         };
         0.2126 * linear(r) + 0.7152 * linear(g) + 0.0722 * linear(b)
     }
@@ -277,7 +310,10 @@ mod tests {
                 };
                 assert!(on_paper(ink) >= least, "{ink:?} {mode}: {}", on_paper(ink));
             }
-            assert!((0..6).map(|level| on_paper(Ink::Heat(level))).is_sorted(), "more heat is further from the ground");
+            assert!(
+                (0..6).map(|level| on_paper(Ink::Heat(level))).is_sorted(),
+                "more heat is further from the ground"
+            );
         }
     }
 }

@@ -47,7 +47,11 @@ impl Scale {
     /// Over all values above 0, from a round one to a round one; over a decade when there is none.
     fn log(values: &[f64]) -> Self {
         let top = greatest(values.iter().copied());
-        let least = values.iter().copied().filter(|v| v.is_finite() && *v > 0.0).fold(f64::INFINITY, f64::min);
+        let least = values
+            .iter()
+            .copied()
+            .filter(|v| v.is_finite() && *v > 0.0)
+            .fold(f64::INFINITY, f64::min);
         if !least.is_finite() {
             return Self::Log(1e3, 1e4);
         }
@@ -69,7 +73,11 @@ impl Scale {
                 1.0 - (row + name + (value - row) * (1.0 - name)) / count
             }
         };
-        if place.is_finite() { place.clamp(0.0, 1.0) } else { 0.0 }
+        if place.is_finite() {
+            place.clamp(0.0, 1.0)
+        } else {
+            0.0
+        }
     }
 
     /// The round values of the axis, ends included where they are round.
@@ -78,7 +86,10 @@ impl Scale {
             Self::Linear(low, high) => {
                 let step = round_above((high - low) / MOST_TICKS as f64);
                 // Without 0.0, a range from 0 would begin with -0.
-                let (first, last) = ((low / step - 1e-9).ceil() + 0.0, (high / step + 1e-9).floor());
+                let (first, last) = (
+                    (low / step - 1e-9).ceil() + 0.0,
+                    (high / step + 1e-9).floor(),
+                );
                 std::iter::successors(Some(first), |n| Some(n + 1.0))
                     .take_while(|n| *n <= last)
                     .map(|n| n * step)
@@ -87,14 +98,17 @@ impl Scale {
             Self::Log(low, high) => {
                 let fine = high / low <= 101.0;
                 let from = low.log10().floor();
-                let decades = std::iter::successors(Some(from), |e| Some(e + 1.0)).take_while(|e| *e <= high.log10());
+                let decades = std::iter::successors(Some(from), |e| Some(e + 1.0))
+                    .take_while(|e| *e <= high.log10());
                 let in_decade: &[f64] = if fine { &[1.0, 2.0, 5.0] } else { &[1.0] };
                 let values = decades.flat_map(|e| in_decade.iter().map(move |m| m * 10f64.powf(e)));
-                values.filter(|v| *v >= low * 0.999 && *v <= high * 1.001).collect()
+                values
+                    .filter(|v| *v >= low * 0.999 && *v <= high * 1.001)
+                    .collect()
             }
-            Self::Rows(count, _) => {
-                std::iter::successors(Some(0.0), |n| Some(n + 1.0)).take_while(|n| *n < count).collect()
-            }
+            Self::Rows(count, _) => std::iter::successors(Some(0.0), |n| Some(n + 1.0))
+                .take_while(|n| *n < count)
+                .collect(),
         }
     }
 }
@@ -103,7 +117,10 @@ impl Ranged for Scale {
     type FormatOption = DefaultFormatting;
     type ValueType = f64;
 
-    #[expect(clippy::cast_possible_truncation, reason = "a sheet has a few thousand units")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "a sheet has a few thousand units"
+    )]
     fn map(&self, value: &f64, (from, to): (i32, i32)) -> i32 {
         (f64::from(from) + self.place(*value) * f64::from(to - from)).round() as i32
     }
@@ -121,7 +138,8 @@ impl Ranged for Scale {
 }
 
 impl Format {
-    /// Return the label of a value; empty where an axis of whole steps has no word for what lies between them.
+    /// Return the label of a value; empty where an axis of whole steps has no word for what lies
+    /// between them.
     pub(in crate::show) fn label(self, value: f64) -> String {
         match self {
             Self::Number => short(value),
@@ -135,19 +153,28 @@ impl Format {
 }
 
 fn greatest(values: impl IntoIterator<Item = f64>) -> f64 {
-    values.into_iter().filter(|v| v.is_finite()).fold(0.0, f64::max)
+    values
+        .into_iter()
+        .filter(|v| v.is_finite())
+        .fold(0.0, f64::max)
 }
 
 /// The least of 1, 2 and 5 times a power of ten that is no less.
 fn round_above(value: f64) -> f64 {
     let decade = 10f64.powf(value.log10().floor());
-    let factor = [1.0, 2.0, 5.0, 10.0].into_iter().find(|f| f * decade >= value * (1.0 - 1e-9)).unwrap_or(10.0);
+    let factor = [1.0, 2.0, 5.0, 10.0]
+        .into_iter()
+        .find(|f| f * decade >= value * (1.0 - 1e-9))
+        .unwrap_or(10.0);
     factor * decade
 }
 
 fn round_below(value: f64) -> f64 {
     let decade = 10f64.powf(value.log10().floor());
-    let factor = [5.0, 2.0, 1.0].into_iter().find(|f| f * decade <= value * (1.0 + 1e-9)).unwrap_or(1.0);
+    let factor = [5.0, 2.0, 1.0]
+        .into_iter()
+        .find(|f| f * decade <= value * (1.0 + 1e-9))
+        .unwrap_or(1.0);
     factor * decade
 }
 
@@ -196,7 +223,11 @@ fn time(us: f64) -> String {
 }
 
 /// The percentile that so many nines stand for: `0 %`, `90 %`, `99.9 %`; empty between them.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 2 and 12")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "between 2 and 12"
+)]
 fn nines(count: f64) -> String {
     match count {
         n if (n - n.round()).abs() > 1e-6 => String::new(),
@@ -204,7 +235,10 @@ fn nines(count: f64) -> String {
         n if n < 1.5 => "90 %".to_owned(),
         n if n < 2.5 => "99 %".to_owned(),
         // Enough decimals to show each nine.
-        n if n < 12.0 => format!("99.{} %", "9".repeat((n.round() as usize).saturating_sub(2))),
+        n if n < 12.0 => format!(
+            "99.{} %",
+            "9".repeat((n.round() as usize).saturating_sub(2))
+        ),
         _ => String::new(),
     }
 }
@@ -217,9 +251,21 @@ mod tests {
 
     #[test]
     fn axes_end_at_round_values_with_room_for_all() {
-        for (top, want) in [(0.0, 1.0), (1.0, 1.2), (97.0, 100.0), (99.0, 120.0), (1_234.0, 1_500.0), (6e6, 8e6)] {
-            let Scale::Linear(low, high) = Scale::from_zero([top]) else { panic!("linear") };
-            assert!(low == 0.0 && (high - want).abs() < want * 1e-9, "{top}: {high}");
+        for (top, want) in [
+            (0.0, 1.0),
+            (1.0, 1.2),
+            (97.0, 100.0),
+            (99.0, 120.0),
+            (1_234.0, 1_500.0),
+            (6e6, 8e6),
+        ] {
+            let Scale::Linear(low, high) = Scale::from_zero([top]) else {
+                panic!("linear")
+            };
+            assert!(
+                low == 0.0 && (high - want).abs() < want * 1e-9,
+                "{top}: {high}"
+            );
         }
         assert_eq!(Scale::log(&[340.0, 81_000.0]), Scale::Log(200.0, 100_000.0));
         assert_eq!(Scale::log(&[]), Scale::Log(1e3, 1e4));
@@ -227,9 +273,18 @@ mod tests {
 
     #[test]
     fn labels_are_short() {
-        assert_eq!([0.0, 0.5, 30.0, 1_200.0, 25_000.0, 3e6].map(short), ["0", "0.5", "30", "1,200", "25k", "3M"]);
-        assert_eq!([0.0, 0.5, 20.0, 1e3, 2e5, 5e6].map(time), ["0", "0.5 µs", "20 µs", "1 ms", "200 ms", "5 s"]);
-        assert_eq!([-5.0, 0.0, 2.5].map(|v| Format::Change.label(v)), ["-5 %", "0 %", "+2.5 %"]);
+        assert_eq!(
+            [0.0, 0.5, 30.0, 1_200.0, 25_000.0, 3e6].map(short),
+            ["0", "0.5", "30", "1,200", "25k", "3M"]
+        );
+        assert_eq!(
+            [0.0, 0.5, 20.0, 1e3, 2e5, 5e6].map(time),
+            ["0", "0.5 µs", "20 µs", "1 ms", "200 ms", "5 s"]
+        );
+        assert_eq!(
+            [-5.0, 0.0, 2.5].map(|v| Format::Change.label(v)),
+            ["-5 %", "0 %", "+2.5 %"]
+        );
     }
 
     proptest! {

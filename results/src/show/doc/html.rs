@@ -5,13 +5,16 @@ use super::{Column, Doc, Figure, Kind, Lead, Part, Readers, Status, Table};
 use crate::show::plot::Plot;
 
 impl Doc {
-    /// The document as a page; plots of the document that are among `plots`, by their names, stand where it has them.
+    /// The document as a page; plots of the document that are among `plots`, by their names, stand
+    /// where it has them.
     #[must_use]
     pub fn html(&self, plots: &[Plot]) -> String {
         markup::document(&self.title, |html| {
             html.element("header", |html| {
                 html.say("h1", &self.title);
-                self.about.iter().for_each(|facts| html.facts("quiet", facts));
+                self.about
+                    .iter()
+                    .for_each(|facts| html.facts("quiet", facts));
             });
             let sections = self.parts(Readers::PAGE).filter_map(|part| match part {
                 Part::Section(id, heading, _) => Some((*id, &**heading)),
@@ -26,14 +29,27 @@ impl Doc {
     }
 
     fn write(&self, html: &mut Html, plots: &[Plot]) {
-        self.parts(Readers::PAGE).for_each(|part| write_part(html, part, plots));
+        self.parts(Readers::PAGE)
+            .for_each(|part| write_part(html, part, plots));
     }
 }
 
-fn write_lead(html: &mut Html, Lead { outcome, figures, validity }: &Lead) {
+fn write_lead(
+    html: &mut Html,
+    Lead {
+        outcome,
+        figures,
+        validity,
+    }: &Lead,
+) {
     write_status(html, outcome);
     html.with("dl", &[("class", "figures"), ("id", "figures")], |html| {
-        for Figure { name, value, detail } in figures {
+        for Figure {
+            name,
+            value,
+            detail,
+        } in figures
+        {
             html.element("div", |html| {
                 html.say("dt", name);
                 html.say("dd", value);
@@ -50,8 +66,18 @@ fn write_part(html: &mut Html, part: &Part, plots: &[Plot]) {
         Part::Note(text) => html.say_as("p", "note", text),
         Part::Facts(facts) => {
             let columns = vec![Column::words(""), Column::sentences("")];
-            let rows = facts.iter().map(|(name, value)| vec![name.clone(), value.clone()]).collect();
-            write_table(html, &Table { columns, rows, ..Table::default() });
+            let rows = facts
+                .iter()
+                .map(|(name, value)| vec![name.clone(), value.clone()])
+                .collect();
+            write_table(
+                html,
+                &Table {
+                    columns,
+                    rows,
+                    ..Table::default()
+                },
+            );
         }
         Part::List(heading, sentences) => {
             html.say_unless_empty("p", heading);
@@ -63,19 +89,38 @@ fn write_part(html: &mut Html, part: &Part, plots: &[Plot]) {
             html.copyable("commands", &(commands.join("\n") + "\n"));
         }
         Part::Plot(path, _) => {
-            let name = path.strip_prefix("plots/").and_then(|path| path.strip_suffix(".svg"));
-            html.plots(plots.iter().filter(|plot| Some(plot.name) == name && !plot.is_empty));
+            let name = path
+                .strip_prefix("plots/")
+                .and_then(|path| path.strip_suffix(".svg"));
+            html.plots(
+                plots
+                    .iter()
+                    .filter(|plot| Some(plot.name) == name && !plot.is_empty),
+            );
         }
         Part::Plots(listed) => {
-            html.plots(plots.iter().filter(|plot| listed.iter().any(|(name, ..)| *name == plot.name)));
+            html.plots(
+                plots
+                    .iter()
+                    .filter(|plot| listed.iter().any(|(name, ..)| *name == plot.name)),
+            );
         }
         Part::Status(status) => write_status(html, status),
         Part::Code(text) => html.with("pre", &[("tabindex", "0")], |html| html.say("code", text)),
-        Part::Section(id, heading, parts) => html.section(id, heading, |html| parts.write(html, plots)),
+        Part::Section(id, heading, parts) => {
+            html.section(id, heading, |html| parts.write(html, plots));
+        }
         Part::Details(summary, parts) => html.details(summary, |html| parts.write(html, plots)),
         Part::Beside(parts) => {
-            let is_of_boxes = parts.parts.iter().all(|(_, part)| matches!(part, Part::Status(_)));
-            let class = if is_of_boxes { "tables beside" } else { "tables" };
+            let is_of_boxes = parts
+                .parts
+                .iter()
+                .all(|(_, part)| matches!(part, Part::Status(_)));
+            let class = if is_of_boxes {
+                "tables beside"
+            } else {
+                "tables"
+            };
             html.with("div", &[("class", class)], |html| parts.write(html, plots));
         }
     }
@@ -91,7 +136,17 @@ fn write_list(html: &mut Html, sentences: &[String]) {
     }
 }
 
-fn write_status(html: &mut Html, Status { id, severity, title, text, list, details }: &Status) {
+fn write_status(
+    html: &mut Html,
+    Status {
+        id,
+        severity,
+        title,
+        text,
+        list,
+        details,
+    }: &Status,
+) {
     let class = ("class", severity.class());
     let (tag, heading, attributes) = match id {
         Some(id) => ("section", "h2", vec![("id", *id), class]),
@@ -99,36 +154,60 @@ fn write_status(html: &mut Html, Status { id, severity, title, text, list, detai
     };
     html.with(tag, &attributes, |html| {
         html.element(heading, |html| {
-            html.with("span", &[("class", "symbol"), ("aria-hidden", "true")], |html| html.text(severity.symbol()));
+            html.with(
+                "span",
+                &[("class", "symbol"), ("aria-hidden", "true")],
+                |html| html.text(severity.symbol()),
+            );
             html.element("span", |html| html.sentences(title));
         });
         html.say_unless_empty("p", text);
         write_list(html, list);
         if let Some((summary, sentences)) = details {
-            html.details(summary, |html| sentences.iter().for_each(|sentence| html.say("p", sentence)));
+            html.details(summary, |html| {
+                for sentence in sentences {
+                    html.say("p", sentence);
+                }
+            });
         }
     });
 }
 
-/// Write a table in a box of its own, which is wider inside than the page where it must be. Nothing without a row.
+/// Write a table in a box of its own, which is wider inside than the page where it must be. Nothing
+/// without a row.
 fn write_table(html: &mut Html, table: &Table) {
     if table.rows.is_empty() {
         return;
     }
     // Readers without a pointer scroll it by keys, so it takes the focus.
-    let class = table.stacks().map_or_else(|| "scroll".to_owned(), |stacks| format!("scroll {stacks}"));
-    let region = [("class", &*class), ("role", "region"), ("tabindex", "0"), ("aria-label", &*table.caption)];
+    let class = table
+        .stacks()
+        .map_or_else(|| "scroll".to_owned(), |stacks| format!("scroll {stacks}"));
+    let region = [
+        ("class", &*class),
+        ("role", "region"),
+        ("tabindex", "0"),
+        ("aria-label", &*table.caption),
+    ];
     html.with("div", &region, |html| {
         html.element("table", |html| {
             html.say_unless_empty("caption", &table.caption);
-            if table.columns.iter().any(|column| !column.heading.is_empty()) {
-                html.element("thead", |html| html.element("tr", |html| write_headings(html, table)));
+            if table
+                .columns
+                .iter()
+                .any(|column| !column.heading.is_empty())
+            {
+                html.element("thead", |html| {
+                    html.element("tr", |html| write_headings(html, table));
+                });
             }
             html.element("tbody", |html| {
                 for (n, row) in table.rows.iter().enumerate() {
                     let is_sum = table.has_sum && n + 1 == table.rows.len();
                     let class = [("class", "sum")];
-                    html.with("tr", if is_sum { &class } else { &[] }, |html| write_row(html, table, row));
+                    html.with("tr", if is_sum { &class } else { &[] }, |html| {
+                        write_row(html, table, row);
+                    });
                 }
             });
         });
@@ -137,13 +216,21 @@ fn write_table(html: &mut Html, table: &Table) {
 
 fn write_headings(html: &mut Html, table: &Table) {
     for column in &table.columns {
-        html.with("th", &[("scope", "col"), ("class", column.class())], |html| html.text(&column.heading));
+        html.with(
+            "th",
+            &[("scope", "col"), ("class", column.class())],
+            |html| html.text(&column.heading),
+        );
     }
 }
 
 fn write_row(html: &mut Html, table: &Table, row: &[String]) {
     for (n, (column, cell)) in table.columns.iter().zip(row).enumerate() {
-        let class = if cell == "-" { format!("{} unknown", column.class()) } else { column.class().to_owned() };
+        let class = if cell == "-" {
+            format!("{} unknown", column.class())
+        } else {
+            column.class().to_owned()
+        };
         let mut attributes = vec![("class", &*class)];
         // A narrow page writes the heading before the cell.
         if table.stacks().is_some() && !column.heading.is_empty() {
@@ -169,20 +256,41 @@ mod tests {
         let table = Table {
             caption: "Of <what>".to_owned(),
             columns: vec![Column::words("name"), Column::numbers("count")],
-            rows: vec![vec!["a".to_owned(), "1".to_owned()], vec!["all".to_owned(), "1".to_owned()]],
+            rows: vec![
+                vec!["a".to_owned(), "1".to_owned()],
+                vec!["all".to_owned(), "1".to_owned()],
+            ],
             has_sum: true,
         };
         let page = Doc::new("").table(table.clone()).html(&[]);
         let document = roxmltree::Document::parse(page.split_once('\n').unwrap().1).unwrap();
         let found = |tag: &str, scope: Option<&str>| {
-            let nodes =
-                document.descendants().filter(|node| node.has_tag_name(tag) && node.attribute("scope") == scope);
+            let nodes = document
+                .descendants()
+                .filter(|node| node.has_tag_name(tag) && node.attribute("scope") == scope);
             nodes.map(|node| node.text().unwrap()).collect::<Vec<_>>()
         };
         assert_eq!(found("caption", None), ["Of <what>"]);
-        assert_eq!((found("th", Some("col")), found("th", Some("row"))), (vec!["name", "count"], vec!["a", "all"]));
+        assert_eq!(
+            (found("th", Some("col")), found("th", Some("row"))),
+            (vec!["name", "count"], vec!["a", "all"])
+        );
         assert_eq!(found("td", None), ["1", "1"]);
-        assert_eq!(document.descendants().filter(|node| node.attribute("class") == Some("sum")).count(), 1);
-        assert!(!Doc::new("").table(Table { rows: Vec::new(), ..table }).html(&[]).contains("<table"));
+        assert_eq!(
+            document
+                .descendants()
+                .filter(|node| node.attribute("class") == Some("sum"))
+                .count(),
+            1
+        );
+        assert!(
+            !Doc::new("")
+                .table(Table {
+                    rows: Vec::new(),
+                    ..table
+                })
+                .html(&[])
+                .contains("<table")
+        );
     }
 }

@@ -89,6 +89,13 @@ impl Status {
     /// A finding without an ID and details.
     #[must_use]
     pub fn new(severity: Severity, title: impl Into<String>) -> Self {
-        Self { id: None, severity, title: title.into(), text: String::new(), list: Vec::new(), details: None }
+        Self {
+            id: None,
+            severity,
+            title: title.into(),
+            text: String::new(),
+            list: Vec::new(),
+            details: None,
+        }
     }
 }

@@ -22,21 +22,42 @@ impl Doc {
     /// The document as Markdown.
     #[must_use]
     pub fn markdown(&self) -> String {
-        self.laid_out(Layout { reader: Readers::SUMMARY, level: 1, rows: usize::MAX, characters: usize::MAX })
+        self.laid_out(Layout {
+            reader: Readers::SUMMARY,
+            level: 1,
+            rows: usize::MAX,
+            characters: usize::MAX,
+        })
     }
 
-    /// The document for GitHub's `$GITHUB_STEP_SUMMARY`, which refuses more than 1 MiB as a whole: every list has an end that
-    /// says how much it leaves out, and every text a greatest length.
+    /// The document for GitHub's `$GITHUB_STEP_SUMMARY`, which refuses more than 1 MiB as a whole:
+    /// every list has an end that says how much it leaves out, and every text a greatest length.
     #[must_use]
     pub fn step_summary(&self) -> String {
-        self.laid_out(Layout { reader: Readers::STEP, level: 2, rows: 50, characters: 600 })
+        self.laid_out(Layout {
+            reader: Readers::STEP,
+            level: 2,
+            rows: 50,
+            characters: 600,
+        })
     }
 
     fn laid_out(&self, layout: Layout) -> String {
-        let mut out = format!("{} {}\n", "#".repeat(layout.level), layout.text(&self.title));
+        let mut out = format!(
+            "{} {}\n",
+            "#".repeat(layout.level),
+            layout.text(&self.title)
+        );
         for facts in &self.about {
             let shown = facts.iter().take(layout.rows).map(|fact| layout.text(fact));
-            let _ = writeln!(out, "\n{}", shown.chain(layout.more(facts.len())).collect::<Vec<_>>().join(", "));
+            let _ = writeln!(
+                out,
+                "\n{}",
+                shown
+                    .chain(layout.more(facts.len()))
+                    .collect::<Vec<_>>()
+                    .join(", ")
+            );
         }
         if let Some(lead) = &self.lead {
             layout.write_lead(&mut out, lead);
@@ -64,12 +85,31 @@ impl Layout {
         }
     }
 
-    fn write_lead(self, out: &mut String, Lead { outcome, figures, validity }: &Lead) {
+    fn write_lead(
+        self,
+        out: &mut String,
+        Lead {
+            outcome,
+            figures,
+            validity,
+        }: &Lead,
+    ) {
         out.push('\n');
         self.write_status(out, outcome);
         out.push_str("\n| | | |\n|---|---:|---|\n");
-        for Figure { name, value, detail } in figures {
-            let _ = writeln!(out, "| {} | {} | {} |", self.text(name), self.text(value), self.text(detail));
+        for Figure {
+            name,
+            value,
+            detail,
+        } in figures
+        {
+            let _ = writeln!(
+                out,
+                "| {} | {} | {} |",
+                self.text(name),
+                self.text(value),
+                self.text(detail)
+            );
         }
         out.push('\n');
         self.write_status(out, validity);
@@ -100,16 +140,27 @@ impl Layout {
             }
             Part::Plots(plots) => {
                 for (name, title, caption) in plots {
-                    let _ = writeln!(out, "- [{}](plots/{name}.svg): {}", self.text(title), self.text(caption));
+                    let _ = writeln!(
+                        out,
+                        "- [{}](plots/{name}.svg): {}",
+                        self.text(title),
+                        self.text(caption)
+                    );
                 }
             }
             Part::Status(status) => self.write_status(out, status),
             Part::Code(text) => write_fenced(out, "", text),
             Part::Section(_, heading, parts) => {
                 let _ = writeln!(out, "{} {}", "#".repeat(self.level + 1), self.text(heading));
-                Self { level: self.level + 1, ..self }.write(out, parts);
+                Self {
+                    level: self.level + 1,
+                    ..self
+                }
+                .write(out, parts);
             }
-            Part::Details(summary, parts) => write_details(out, summary, |out| self.write(out, parts)),
+            Part::Details(summary, parts) => {
+                write_details(out, summary, |out| self.write(out, parts));
+            }
             Part::Beside(parts) => self.write(out, parts),
         }
     }
@@ -135,7 +186,18 @@ impl Layout {
         (more > 0).then(|| format!("and {} more", grouped(more as u64)))
     }
 
-    fn write_status(self, out: &mut String, Status { severity, title, text, list, details, .. }: &Status) {
+    fn write_status(
+        self,
+        out: &mut String,
+        Status {
+            severity,
+            title,
+            text,
+            list,
+            details,
+            ..
+        }: &Status,
+    ) {
         let mut said = format!("**{}**\n", self.text(title));
         if !text.is_empty() {
             let _ = writeln!(said, "\n{}", self.text(text));
@@ -163,17 +225,37 @@ impl Layout {
 
     fn write_table(self, out: &mut String, table: &Table) {
         self.write_heading(out, &table.caption);
-        let row = |cells: &mut dyn Iterator<Item = String>| format!("| {} |", cells.collect::<Vec<_>>().join(" | "));
-        let rule = |kind| if kind == Kind::Numbers { "---:|" } else { "---|" };
-        let rule: String = table.columns.iter().map(|column| rule(column.kind)).collect();
-        let headings = row(&mut table.columns.iter().map(|column| self.text(&column.heading)));
+        let row = |cells: &mut dyn Iterator<Item = String>| {
+            format!("| {} |", cells.collect::<Vec<_>>().join(" | "))
+        };
+        let rule = |kind| {
+            if kind == Kind::Numbers {
+                "---:|"
+            } else {
+                "---|"
+            }
+        };
+        let rule: String = table
+            .columns
+            .iter()
+            .map(|column| rule(column.kind))
+            .collect();
+        let headings = row(&mut table
+            .columns
+            .iter()
+            .map(|column| self.text(&column.heading)));
         let _ = writeln!(out, "{headings}\n|{rule}");
         for cells in table.rows.iter().take(self.rows) {
-            let cells = &mut table.columns.iter().zip(cells).map(|(column, cell)| match column.kind {
-                // Of characters that are no markup.
-                Kind::Sparkline => format!("`{cell}`"),
-                _ => self.text(cell),
-            });
+            let cells =
+                &mut table
+                    .columns
+                    .iter()
+                    .zip(cells)
+                    .map(|(column, cell)| match column.kind {
+                        // Of characters that are no markup.
+                        Kind::Sparkline => format!("`{cell}`"),
+                        _ => self.text(cell),
+                    });
             let _ = writeln!(out, "{}", row(cells));
         }
         if let Some(more) = self.more(table.rows.len()) {
@@ -198,16 +280,20 @@ fn write_fenced(out: &mut String, language: &str, text: &str) {
     let _ = writeln!(out, "{fence}{language}\n{}\n{fence}", text.trim_end());
 }
 
-/// Text in which nothing is markup, on one line: GitHub takes a backslash before ASCII punctuation for the character itself.
+/// Text in which nothing is markup, on one line: GitHub takes a backslash before ASCII punctuation
+/// for the character itself.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut before = ' ';
     let text = visible(text.trim_end());
     let mut rest = text.chars().peekable();
     while let Some(c) = rest.next() {
-        let is_inside_a_word = before.is_alphanumeric() && rest.peek().is_some_and(|next| next.is_alphanumeric());
+        let is_inside_a_word =
+            before.is_alphanumeric() && rest.peek().is_some_and(|next| next.is_alphanumeric());
         match c {
-            '\\' | '`' | '*' | '[' | ']' | '<' | '>' | '|' | '~' | '#' | '&' | '$' => out.extend(['\\', c]),
+            '\\' | '`' | '*' | '[' | ']' | '<' | '>' | '|' | '~' | '#' | '&' | '$' => {
+                out.extend(['\\', c]);
+            }
             '_' if !is_inside_a_word => out.push_str("\\_"),
             // Names would become calls of people.
             '@' => out.push_str("&#64;"),
@@ -227,6 +313,9 @@ mod tests {
     #[test]
     fn text_is_no_markup() {
         assert_eq!(escaped("a|b `c` <i>\nd"), "a\\|b \\`c\\` \\<i\\><br>d");
-        assert_eq!(escaped("service_p99 _so_ @you\u{1b}"), "service_p99 \\_so\\_ &#64;you\\\\u001b");
+        assert_eq!(
+            escaped("service_p99 _so_ @you\u{1b}"),
+            "service_p99 \\_so\\_ &#64;you\\\\u001b"
+        );
     }
 }

@@ -1,7 +1,9 @@
-//! Building blocks of every page: markup that no text can break out of, the document around it, and plots.
+//! Building blocks of every page: markup that no text can break out of, the document around it, and
+//! plots.
 //!
-//! Pages are well-formed XML as well as HTML, so that a test can read them. Tags and the names of attributes are ours and
-//! are part of the program; everything else passes through [`Html::text`] and is escaped.
+//! Pages are well-formed XML as well as HTML, so that a test can read them. Tags and the names of
+//! attributes are ours and are part of the program; everything else passes through [`Html::text`]
+//! and is escaped.
 
 use crate::show::plot::{self, Plot};
 use crate::show::text::is_unbroken;
@@ -19,7 +21,8 @@ const STACKED: [(&str, &str); 2] = [(".stacks", "72rem"), (".folds", "30rem")];
 /// Library that draws the charts.
 const UPLOT: &str = include_str!("../../../vendor/uplot/uPlot.iife.min.js");
 
-/// Script that draws the charts of a page, sorts its tables and copies its commands. Without it the page shows pictures of the charts.
+/// Script that draws the charts of a page, sorts its tables and copies its commands. Without it the
+/// page shows pictures of the charts.
 const PAGE: &str = include_str!("page.js");
 
 /// Style sheet of the charts that the script draws.
@@ -28,10 +31,13 @@ const CHARTS: &str = include_str!("../../../vendor/uplot/uPlot.min.css");
 /// SHA-256 of [`script`]: no other script may run.
 const SCRIPT_HASH: &str = "20gvFouLAjKBJQ5fD7uHyQ5vkivVxTe7gZ7xZyDzWl4=";
 
-/// Return the library and the script, of which each page is spared the comments and the indentation. The CDATA marks keep the page
-/// well-formed XML; the script reads them as comments.
+/// Return the library and the script, of which each page is spared the comments and the
+/// indentation. The CDATA marks keep the page well-formed XML; the script reads them as comments.
 fn script() -> String {
-    let lines = PAGE.lines().map(str::trim_start).filter(|line| !line.is_empty() && !line.starts_with("//"));
+    let lines = PAGE
+        .lines()
+        .map(str::trim_start)
+        .filter(|line| !line.is_empty() && !line.starts_with("//"));
     let page: String = lines.flat_map(|line| [line, "\n"]).collect();
     format!("//<![CDATA[\n{UPLOT}{page}//]]>\n")
 }
@@ -43,7 +49,8 @@ pub(in crate::show) struct Html {
 }
 
 impl Html {
-    /// Text, which stays text whatever is in it. Characters that hide are [shown](crate::show::visible()).
+    /// Text, which stays text whatever is in it. Characters that hide are
+    /// [shown](crate::show::visible()).
     pub(in crate::show) fn text(&mut self, text: &str) {
         self.out.push_str(&xml::escaped(text));
     }
@@ -110,7 +117,11 @@ impl Html {
         inside: impl FnOnce(&mut Self),
     ) {
         // Lines for those who read the source; white space inside of text would be seen.
-        let end = if matches!(tag, "span" | "code") { "" } else { "\n" };
+        let end = if matches!(tag, "span" | "code") {
+            ""
+        } else {
+            "\n"
+        };
         self.open(tag, attributes);
         self.out.push('>');
         inside(self);
@@ -156,7 +167,12 @@ impl Html {
     }
 
     /// A part of the page under a heading. `id` is for links to it.
-    pub(in crate::show) fn section(&mut self, id: &'static str, heading: &str, inside: impl FnOnce(&mut Self)) {
+    pub(in crate::show) fn section(
+        &mut self,
+        id: &'static str,
+        heading: &str,
+        inside: impl FnOnce(&mut Self),
+    ) {
         self.with("section", &[("id", id)], |html| {
             html.say("h2", heading);
             inside(html);
@@ -173,7 +189,9 @@ impl Html {
 
     /// Plots, side by side where there is room.
     pub(in crate::show) fn plots<'a>(&mut self, plots: impl Iterator<Item = &'a Plot>) {
-        self.with("div", &[("class", "plots")], |html| plots.for_each(|plot| html.plot(plot)));
+        self.with("div", &[("class", "plots")], |html| {
+            plots.for_each(|plot| html.plot(plot));
+        });
     }
 
     /// Facts in one line, the short ones unbroken.
@@ -184,30 +202,46 @@ impl Html {
                     html.text(" \u{b7} ");
                 }
                 // A long one, such as a URL, would be wider than a phone.
-                if fact.len() < 40 { html.kept_together(fact) } else { html.text(fact) }
+                if fact.len() < 40 {
+                    html.kept_together(fact);
+                } else {
+                    html.text(fact);
+                }
             }
         });
     }
 
     /// A plot under its title and caption, which are its text for readers who do not see it.
     fn plot(&mut self, plot: &Plot) {
-        let (title, caption) = (format!("{}-title", plot.name), format!("{}-caption", plot.name));
-        self.with("figure", &[("id", &format!("plot-{}", plot.name))], |html| {
-            html.element("figcaption", |html| {
-                html.with("h3", &[("id", &title)], |html| html.text(plot.title));
-                html.with("p", &[("id", &caption)], |html| html.text(&plot.caption));
-            });
-            // The one thing that is no text: drawn by us, and escaped there.
-            html.out.push_str(&plot.figure);
-            if let Some(data) = &plot.data {
-                html.with("script", &[("type", "application/json")], |html| html.json(data));
-            }
-        });
+        let (title, caption) = (
+            format!("{}-title", plot.name),
+            format!("{}-caption", plot.name),
+        );
+        self.with(
+            "figure",
+            &[("id", &format!("plot-{}", plot.name))],
+            |html| {
+                html.element("figcaption", |html| {
+                    html.with("h3", &[("id", &title)], |html| html.text(plot.title));
+                    html.with("p", &[("id", &caption)], |html| html.text(&plot.caption));
+                });
+                // The one thing that is no text: drawn by us, and escaped there.
+                html.out.push_str(&plot.figure);
+                if let Some(data) = &plot.data {
+                    html.with("script", &[("type", "application/json")], |html| {
+                        html.json(data);
+                    });
+                }
+            },
+        );
     }
 
     /// Write JSON into a script element, escaped so that no text in it can end the element.
     fn json(&mut self, json: &str) {
-        let json = visible(json).replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026");
+        let json = visible(json)
+            .replace('<', "\\u003c")
+            .replace('>', "\\u003e")
+            .replace('&', "\\u0026");
         self.out.push_str(&json);
     }
 
@@ -218,7 +252,9 @@ impl Html {
         }
         self.with("nav", &[("aria-label", "Contents")], |html| {
             for (id, heading) in parts {
-                html.with("a", &[("href", &format!("#{id}"))], |html| html.text(heading));
+                html.with("a", &[("href", &format!("#{id}"))], |html| {
+                    html.text(heading);
+                });
             }
         });
     }
@@ -232,7 +268,11 @@ impl Html {
                 }
             });
         });
-        let attributes = [("type", "button"), ("hidden", "hidden"), ("data-copies", id)];
+        let attributes = [
+            ("type", "button"),
+            ("hidden", "hidden"),
+            ("data-copies", id),
+        ];
         self.with("button", &attributes, |html| html.text("Copy"));
     }
 }
@@ -243,18 +283,38 @@ pub(in crate::show) fn document(title: &str, body: impl FnOnce(&mut Html)) -> St
         "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{SCRIPT_HASH}'; base-uri 'none'; \
          form-action 'none'"
     );
-    let mut html = Html { out: "<!DOCTYPE html>\n".to_owned() };
+    let mut html = Html {
+        out: "<!DOCTYPE html>\n".to_owned(),
+    };
     html.with("html", &[("lang", "en")], |html| {
         html.element("head", |html| {
             html.void("meta", &[("charset", "utf-8")]);
-            html.void("meta", &[("http-equiv", "Content-Security-Policy"), ("content", &policy)]);
-            html.void("meta", &[("name", "viewport"), ("content", "width=device-width, initial-scale=1")]);
-            html.void("meta", &[("name", "color-scheme"), ("content", "light dark")]);
+            html.void(
+                "meta",
+                &[
+                    ("http-equiv", "Content-Security-Policy"),
+                    ("content", &policy),
+                ],
+            );
+            html.void(
+                "meta",
+                &[
+                    ("name", "viewport"),
+                    ("content", "width=device-width, initial-scale=1"),
+                ],
+            );
+            html.void(
+                "meta",
+                &[("name", "color-scheme"), ("content", "light dark")],
+            );
             html.void("meta", &[("name", "generator"), ("content", "crawlmark")]);
             html.say("title", title);
             // Neither holds a text of a report, nor a character that would have to be escaped.
             let stacked = |(class, width)| {
-                format!("@media screen and (max-width:{width}){{{}}}\n", STACKS.replace(".stacks", class))
+                format!(
+                    "@media screen and (max-width:{width}){{{}}}\n",
+                    STACKS.replace(".stacks", class)
+                )
             };
             let style = plot::style_sheet() + CHARTS + STYLE + &STACKED.map(stacked).concat();
             html.element("style", |html| html.out.push_str(&style));
@@ -283,19 +343,36 @@ mod tests {
 
     #[test]
     fn the_script_is_the_one_that_may_run() {
-        assert_eq!(SCRIPT_HASH, STANDARD.encode(Sha256::digest(script())), "put this into SCRIPT_HASH");
+        assert_eq!(
+            SCRIPT_HASH,
+            STANDARD.encode(Sha256::digest(script())),
+            "put this into SCRIPT_HASH"
+        );
     }
 
     #[test]
     fn text_stays_text() {
         let hostile = "</p><b a=\"x\" b='y'>&amp;\u{0}\u{1b}\r\u{ffff}é";
         let text = "&lt;/p&gt;&lt;b a=&quot;x&quot; b=&#39;y&#39;&gt;&amp;amp;\\u0000\\u001b\\u000d\\uffffé";
-        assert_eq!(written(|html| html.say("p", hostile)), format!("<p>{text}</p>\n"));
-        assert_eq!(written(|html| html.void("br", &[("title", hostile)])), format!("<br title=\"{text}\"/>\n"));
+        assert_eq!(
+            written(|html| html.say("p", hostile)),
+            format!("<p>{text}</p>\n")
+        );
+        assert_eq!(
+            written(|html| html.void("br", &[("title", hostile)])),
+            format!("<br title=\"{text}\"/>\n")
+        );
         assert_eq!(written(|html| html.lines("a\nb< c")), "a<br/>b&lt; c");
         let flag = "<span class=\"flag\">(--&lt;)</span>";
-        assert_eq!(written(|html| html.lines("a (--<) -b")), format!("a {flag} -b"));
-        let unbroken = "in <span class=\"flag\">1.5 ms,</span> 2 of <span class=\"flag\">(-d 8s)</span>";
-        assert_eq!(written(|html| html.sentences("in 1.5 ms, 2 of (-d 8s)")), unbroken);
+        assert_eq!(
+            written(|html| html.lines("a (--<) -b")),
+            format!("a {flag} -b")
+        );
+        let unbroken =
+            "in <span class=\"flag\">1.5 ms,</span> 2 of <span class=\"flag\">(-d 8s)</span>";
+        assert_eq!(
+            written(|html| html.sentences("in 1.5 ms, 2 of (-d 8s)")),
+            unbroken
+        );
     }
 }

@@ -35,17 +35,26 @@ impl Doc {
     /// The document for a terminal of so many columns; a pipe has as many as it takes.
     #[must_use]
     pub fn terminal(&self, columns: usize) -> String {
-        self.lines(columns).into_iter().map(|line| line.text + "\n").collect()
+        self.lines(columns)
+            .into_iter()
+            .map(|line| line.text + "\n")
+            .collect()
     }
 
-    /// The lines of the document for a terminal of so many columns: the lead comes last, its outcome in the last line, because
-    /// the end is what stays in sight.
+    /// The lines of the document for a terminal of so many columns: the lead comes last, its
+    /// outcome in the last line, because the end is what stays in sight.
     #[must_use]
     pub fn lines(&self, columns: usize) -> Vec<TerminalLine> {
         let mut out = String::new();
         write(&mut out, self, columns);
-        let mut lines: Vec<TerminalLine> =
-            out.trim_end().lines().map(|line| TerminalLine { text: line.to_owned(), tone: Tone::Plain }).collect();
+        let mut lines: Vec<TerminalLine> = out
+            .trim_end()
+            .lines()
+            .map(|line| TerminalLine {
+                text: line.to_owned(),
+                tone: Tone::Plain,
+            })
+            .collect();
         if let Some(lead) = &self.lead {
             lines.extend(lead_lines(lead, columns));
         }
@@ -67,31 +76,70 @@ fn write(out: &mut String, doc: &Doc, columns: usize) {
     }
 }
 
-fn lead_lines(Lead { outcome, figures, validity }: &Lead, columns: usize) -> Vec<TerminalLine> {
-    let mut lines = vec![TerminalLine { text: String::new(), tone: Tone::Plain }];
+fn lead_lines(
+    Lead {
+        outcome,
+        figures,
+        validity,
+    }: &Lead,
+    columns: usize,
+) -> Vec<TerminalLine> {
+    let mut lines = vec![TerminalLine {
+        text: String::new(),
+        tone: Tone::Plain,
+    }];
     let mut add = |tone, text: &str| {
         let mut out = String::new();
         write_hanging(&mut out, text, (0, columns));
-        lines.extend(out.lines().map(|line| TerminalLine { text: line.to_owned(), tone }));
+        lines.extend(out.lines().map(|line| TerminalLine {
+            text: line.to_owned(),
+            tone,
+        }));
     };
-    let checks = validity.details.as_ref().map_or_else(String::new, |(summary, _)| format!(" ({summary})"));
-    let quiet = if validity.severity <= Severity::Neutral { Tone::Plain } else { Tone::Status(validity.severity) };
-    add(quiet, &format!("{}{checks}. {}", validity.title, validity.text));
-    validity.list.iter().for_each(|sentence| add(Tone::Plain, &format!("- {sentence}")));
-    outcome.list.iter().for_each(|sentence| add(Tone::Status(outcome.severity), &format!("- {sentence}")));
-    // The last lines are the figures and the outcome: what does not fit into one line gives up all but its first clause.
+    let checks = validity
+        .details
+        .as_ref()
+        .map_or_else(String::new, |(summary, _)| format!(" ({summary})"));
+    let quiet = if validity.severity <= Severity::Neutral {
+        Tone::Plain
+    } else {
+        Tone::Status(validity.severity)
+    };
+    add(
+        quiet,
+        &format!("{}{checks}. {}", validity.title, validity.text),
+    );
+    validity
+        .list
+        .iter()
+        .for_each(|sentence| add(Tone::Plain, &format!("- {sentence}")));
+    outcome
+        .list
+        .iter()
+        .for_each(|sentence| add(Tone::Status(outcome.severity), &format!("- {sentence}")));
+    // The last lines are the figures and the outcome: what does not fit into one line gives up all
+    // but its first clause.
     let (title, end) = match outcome.title.split_once("; ") {
-        Some((title, end)) if outcome.title.chars().count() > columns => (title, capital(end) + ". "),
+        Some((title, end)) if outcome.title.chars().count() > columns => {
+            (title, capital(end) + ". ")
+        }
         _ => (&*outcome.title, String::new()),
     };
     let text = format!("{end}{}", outcome.text);
     if !text.is_empty() {
         add(Tone::Plain, text.trim_end());
     }
-    let figures: Vec<String> = figures.iter().map(|Figure { name, value, .. }| format!("{name} {value}")).collect();
+    let figures: Vec<String> = figures
+        .iter()
+        .map(|Figure { name, value, .. }| format!("{name} {value}"))
+        .collect();
     // What does not fit is in the rows above.
-    let mut fitting = (1..=figures.len()).rev().map(|most| figures[..most].join("  "));
-    let shown = fitting.find(|line| line.chars().count() <= columns).or_else(|| figures.first().cloned());
+    let mut fitting = (1..=figures.len())
+        .rev()
+        .map(|most| figures[..most].join("  "));
+    let shown = fitting
+        .find(|line| line.chars().count() <= columns)
+        .or_else(|| figures.first().cloned());
     add(Tone::Strong, &shown.unwrap_or_default());
     add(Tone::Status(outcome.severity), title);
     lines
@@ -100,7 +148,9 @@ fn lead_lines(Lead { outcome, figures, validity }: &Lead, columns: usize) -> Vec
 fn write_part(out: &mut String, part: &Part, columns: usize) {
     match part {
         Part::Text(text) | Part::Note(text) => write_indented(out, text, (0, columns)),
-        Part::Facts(facts) => facts.iter().for_each(|(name, value)| write_row(out, name, value, columns)),
+        Part::Facts(facts) => facts
+            .iter()
+            .for_each(|(name, value)| write_row(out, name, value, columns)),
         Part::List(heading, sentences) => {
             write_heading(out, heading, columns);
             for sentence in sentences {
@@ -115,7 +165,9 @@ fn write_part(out: &mut String, part: &Part, columns: usize) {
                 write_indented(out, command, (2, usize::MAX));
             }
         }
-        Part::Status(Status { title, text, list, .. }) => {
+        Part::Status(Status {
+            title, text, list, ..
+        }) => {
             write_indented(out, format!("{title}. {text}").trim_end(), (0, columns));
             for sentence in list {
                 write_hanging(out, &format!("- {sentence}"), (2, columns));
@@ -135,7 +187,15 @@ fn write_hanging(out: &mut String, text: &str, (indent, columns): (usize, usize)
     let room = columns.saturating_sub(indent);
     for line in text.lines() {
         let is_long = line.chars().count() > room;
-        let mut parts = wrapped(line, if is_long { room.saturating_sub(GAP) } else { room }).into_iter();
+        let mut parts = wrapped(
+            line,
+            if is_long {
+                room.saturating_sub(GAP)
+            } else {
+                room
+            },
+        )
+        .into_iter();
         if let Some(first) = parts.next() {
             let _ = writeln!(out, "{:indent$}{first}", "");
         }
@@ -153,7 +213,10 @@ fn write_heading(out: &mut String, heading: &str, columns: usize) {
 }
 
 fn write_indented(out: &mut String, text: &str, (indent, columns): (usize, usize)) {
-    for line in text.lines().flat_map(|line| wrapped(line, columns.saturating_sub(indent))) {
+    for line in text
+        .lines()
+        .flat_map(|line| wrapped(line, columns.saturating_sub(indent)))
+    {
         let _ = writeln!(out, "{:indent$}{line}", "");
     }
 }
@@ -163,7 +226,9 @@ fn write_table(out: &mut String, table: &Table, columns: usize) {
         write_indented(out, &table.caption, (2, columns));
     }
     let of_kind = |wanted: &[Kind]| -> Vec<usize> {
-        (0..table.columns.len()).filter(|at| wanted.contains(&table.columns[*at].kind)).collect()
+        (0..table.columns.len())
+            .filter(|at| wanted.contains(&table.columns[*at].kind))
+            .collect()
     };
     let sentences = of_kind(&[Kind::Sentences]);
     let (lead, tail) = match sentences.split_first() {
@@ -171,27 +236,48 @@ fn write_table(out: &mut String, table: &Table, columns: usize) {
         _ => (None, sentences),
     };
     let indent = if lead.is_some() { INDENT } else { GAP };
-    let figures = fitting(table, of_kind(&[Kind::Words, Kind::Numbers]), columns.saturating_sub(indent));
+    let figures = fitting(
+        table,
+        of_kind(&[Kind::Words, Kind::Numbers]),
+        columns.saturating_sub(indent),
+    );
     let line = |row: &[String], figures: &[(usize, usize)]| {
-        let cells = figures.iter().map(|(at, width)| match table.columns[*at].kind {
-            Kind::Numbers => format!("{:>width$}", row[*at]),
-            _ => format!("{:<width$}", row[*at]),
-        });
-        cells.collect::<Vec<_>>().join(&" ".repeat(GAP)).trim_end().to_owned()
+        let cells = figures
+            .iter()
+            .map(|(at, width)| match table.columns[*at].kind {
+                Kind::Numbers => format!("{:>width$}", row[*at]),
+                _ => format!("{:<width$}", row[*at]),
+            });
+        cells
+            .collect::<Vec<_>>()
+            .join(&" ".repeat(GAP))
+            .trim_end()
+            .to_owned()
     };
     if let Some(figures) = &figures {
-        let headings: Vec<String> = table.columns.iter().map(|column| column.heading.clone()).collect();
+        let headings: Vec<String> = table
+            .columns
+            .iter()
+            .map(|column| column.heading.clone())
+            .collect();
         let _ = writeln!(out, "{:indent$}{}", "", line(&headings, figures));
     }
     for row in &table.rows {
         if let Some(lead) = lead.filter(|lead| !row[*lead].is_empty()) {
             write_indented(out, &row[lead], (GAP, columns));
         }
-        if let Some(figures) = figures.as_ref().filter(|figures| figures.iter().any(|(at, _)| !row[*at].is_empty())) {
+        if let Some(figures) = figures
+            .as_ref()
+            .filter(|figures| figures.iter().any(|(at, _)| !row[*at].is_empty()))
+        {
             let _ = writeln!(out, "{:indent$}{}", "", line(row, figures));
         } else if figures.is_none() {
-            let named = of_kind(&[Kind::Words, Kind::Numbers]).into_iter().filter(|at| !matches!(&*row[*at], "" | "-"));
-            let named: Vec<String> = named.map(|at| format!("{} {}", table.columns[at].heading, row[at])).collect();
+            let named = of_kind(&[Kind::Words, Kind::Numbers])
+                .into_iter()
+                .filter(|at| !matches!(&*row[*at], "" | "-"));
+            let named: Vec<String> = named
+                .map(|at| format!("{} {}", table.columns[at].heading, row[at]))
+                .collect();
             write_indented(out, named.join(", ").trim_start(), (indent, columns));
         }
         for at in tail.iter().filter(|at| !row[**at].is_empty()) {
@@ -204,15 +290,20 @@ fn write_table(out: &mut String, table: &Table, columns: usize) {
     }
 }
 
-/// The columns of a table that fit beside each other, with their widths; none if even those that never leave do not.
+/// The columns of a table that fit beside each other, with their widths; none if even those that
+/// never leave do not.
 fn fitting(table: &Table, columns: Vec<usize>, room: usize) -> Option<Vec<(usize, usize)>> {
     let width = |at: usize| {
         let cells = table.rows.iter().map(|row| row[at].chars().count());
-        cells.chain([table.columns[at].heading.chars().count()]).max().unwrap_or(0)
+        cells
+            .chain([table.columns[at].heading.chars().count()])
+            .max()
+            .unwrap_or(0)
     };
     let mut kept: Vec<(usize, usize)> = columns.into_iter().map(|at| (at, width(at))).collect();
     while kept.iter().map(|(_, width)| width + GAP).sum::<usize>() > room.saturating_add(GAP) {
-        let leaving = |(place, (at, _)): (usize, &(usize, usize))| Some((table.columns[*at].leaves?, place));
+        let leaving =
+            |(place, (at, _)): (usize, &(usize, usize))| Some((table.columns[*at].leaves?, place));
         let (_, place) = kept.iter().enumerate().filter_map(leaving).min()?;
         kept.remove(place);
     }

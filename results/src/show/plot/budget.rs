@@ -17,10 +17,21 @@ pub(super) fn chart(report: &Report) -> Option<Chart> {
         };
         Shape::Blocks(windows.iter().enumerate().filter_map(bar).collect())
     };
-    let marks = [Mark::new(Role::Good, "", bars(false)), Mark::new(Role::Failed, "above the limit", bars(true))];
-    let most = windows.iter().map(|(_, part, _)| *part).reduce(f64::max)?.max(1.0);
+    let marks = [
+        Mark::new(Role::Good, "", bars(false)),
+        Mark::new(Role::Failed, "above the limit", bars(true)),
+    ];
+    let most = windows
+        .iter()
+        .map(|(_, part, _)| *part)
+        .reduce(f64::max)?
+        .max(1.0);
     let panel = Panel {
-        x: Axis::new("requests in the busiest windows, share of the limit", Range::Between(0.0, most), Format::Percent),
+        x: Axis::new(
+            "requests in the busiest windows, share of the limit",
+            Range::Between(0.0, most),
+            Format::Percent,
+        ),
         y: Axis::rows("", windows.iter().map(|(name, ..)| name.clone()).collect()),
         height: windows.len() as f64 * ROW,
         marks: [Mark::new(Role::Reference, "", Shape::Upright(1.0))]
@@ -28,28 +39,56 @@ pub(super) fn chart(report: &Report) -> Option<Chart> {
             .chain(marks.into_iter().filter(Mark::is_known))
             .collect(),
     };
-    Some(Chart { name: "budget", title: "Budget audit", caption: caption(report, budget), panels: vec![panel] })
+    Some(Chart {
+        name: "budget",
+        title: "Budget audit",
+        caption: caption(report, budget),
+        panels: vec![panel],
+    })
 }
 
 /// Each window's name, what was used of what was allowed, and both in words.
 fn windows(budget: &BudgetReport, word: &str) -> Vec<(String, f64, String)> {
     let row = |name: String, admitted: u64, allowed: u64| {
         let part = admitted as f64 / (allowed.max(1)) as f64;
-        (name, part, format!("{} of {}", grouped(admitted), grouped(allowed)))
+        (
+            name,
+            part,
+            format!("{} of {}", grouped(admitted), grouped(allowed)),
+        )
     };
-    let width = |ms: u64| if ms >= 1_000 { format!("{} s", trimmed(ms as f64 / 1e3)) } else { format!("{ms} ms") };
-    let all = budget.busiest.iter().map(|w| row(format!("all {word}s, {}", width(w.width_ms)), w.admitted, w.allowed));
+    let width = |ms: u64| {
+        if ms >= 1_000 {
+            format!("{} s", trimmed(ms as f64 / 1e3))
+        } else {
+            format!("{ms} ms")
+        }
+    };
+    let all = budget.busiest.iter().map(|w| {
+        row(
+            format!("all {word}s, {}", width(w.width_ms)),
+            w.admitted,
+            w.allowed,
+        )
+    });
     let one = budget.worst_window.iter().map(|w| {
         let wide = trimmed((w.width_ms * 10.0).round() / 10.0);
-        let name =
-            if wide == "0" { format!("{word} {}, at once", w.shard) } else { format!("{word} {}, {wide} ms", w.shard) };
+        let name = if wide == "0" {
+            format!("{word} {}, at once", w.shard)
+        } else {
+            format!("{word} {}, {wide} ms", w.shard)
+        };
         row(name, w.admitted, w.allowed)
     });
     all.chain(one).collect()
 }
 
 fn caption(report: &Report, budget: &BudgetReport) -> String {
-    let kept = if budget.kept { "was never exceeded, in any window checked" } else { "WAS exceeded" };
+    let kept = if budget.kept {
+        "was never exceeded, in any window checked"
+    } else {
+        "WAS exceeded"
+    };
     let unaudited = words::unaudited(report, budget.unaudited_shards);
     let unaudited = unaudited.map_or_else(String::new, |unaudited| format!("; {unaudited}"));
     format!(

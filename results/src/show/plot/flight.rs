@@ -3,10 +3,13 @@
 use super::seconds::{PICTURE, Seconds};
 use crate::run::report::{BindingReport, IntervalRow, LimitWords, Report};
 use crate::run::words;
-use crate::show::chart::{Axis, Block, Chart, Dash, Format, Mark, Panel, Range, Role, Shape, Step, Ticks};
+use crate::show::chart::{
+    Axis, Block, Chart, Dash, Format, Mark, Panel, Range, Role, Shape, Step, Ticks,
+};
 use crawlmark_harness::units::{grouped, rounded_percent};
 
-/// Time that a run may lack of its last second, s: the last answers may end before the time is over.
+/// Time that a run may lack of its last second, s: the last answers may end before the time is
+/// over.
 const LAST_S: f64 = 0.01;
 
 /// The part of the time in which something held a shard back.
@@ -28,13 +31,32 @@ pub(super) fn chart(report: &Report, most_steps: u64) -> Option<Chart> {
     let end_s = seconds.end_s + LAST_S;
     let allowed = f64::from(report.plan.run.in_flight());
     // A second that the run did not see to its end has no end at which anything would be in flight.
-    let in_flight = |row: &IntervalRow| Some(f64::from(row.in_flight)).filter(|_| (row.start_s as f64) + 1.0 <= end_s);
+    let in_flight = |row: &IntervalRow| {
+        Some(f64::from(row.in_flight)).filter(|_| (row.start_s as f64) + 1.0 <= end_s)
+    };
     let line = |role, legend, steps| Mark::new(role, legend, Shape::Steps(steps));
     let lines = [
-        line(Role::Asked, "connection limit", seconds.means(|_| Some(allowed))),
-        line(Role::Limit, "learned limit", seconds.greatest(|row| row.limit.map(f64::from))),
-        Mark::new(Role::Max, "peak, at any moment", Shape::Across(report.totals.peak_in_flight as f64)),
-        line(Role::Good, "at the end of each second", seconds.greatest(in_flight)).dashed(Dash::Solid),
+        line(
+            Role::Asked,
+            "connection limit",
+            seconds.means(|_| Some(allowed)),
+        ),
+        line(
+            Role::Limit,
+            "learned limit",
+            seconds.greatest(|row| row.limit.map(f64::from)),
+        ),
+        Mark::new(
+            Role::Max,
+            "peak, at any moment",
+            Shape::Across(report.totals.peak_in_flight as f64),
+        ),
+        line(
+            Role::Good,
+            "at the end of each second",
+            seconds.greatest(in_flight),
+        )
+        .dashed(Dash::Solid),
     ];
     let lines: Vec<Mark> = lines.into_iter().filter(Mark::is_known).collect();
     if report.intervals.is_empty() || lines.is_empty() {
@@ -57,13 +79,19 @@ pub(super) fn chart(report: &Report, most_steps: u64) -> Option<Chart> {
         x: seconds.axis("maximum, or mean share,"),
         y: axis,
         height: 64.0,
-        marks: shares(report, &seconds).into_iter().filter(Mark::is_known).collect(),
+        marks: shares(report, &seconds)
+            .into_iter()
+            .filter(Mark::is_known)
+            .collect(),
     };
     Some(Chart {
         name: "in-flight",
         title: "Requests in flight, and their limit",
         caption: caption(report),
-        panels: [above, below].into_iter().filter(|panel| !panel.marks.is_empty()).collect(),
+        panels: [above, below]
+            .into_iter()
+            .filter(|panel| !panel.marks.is_empty())
+            .collect(),
     })
 }
 
@@ -81,10 +109,18 @@ fn shares(report: &Report, seconds: &Seconds<'_>) -> [Mark; 6] {
             let Step { from, to, value } = step;
             let bottom = *top;
             *top += value.filter(|value| *value > 0.0)?;
-            Some(Block { x: (from, to), y: (bottom, *top), text: String::new() })
+            Some(Block {
+                x: (from, to),
+                y: (bottom, *top),
+                text: String::new(),
+            })
         };
         let blocks: Vec<Block> = steps.into_iter().zip(&mut tops).filter_map(block).collect();
-        Mark::new(role, name_of(report, name, role), Shape::Blocks(merged(&blocks)))
+        Mark::new(
+            role,
+            name_of(report, name, role),
+            Shape::Blocks(merged(&blocks)),
+        )
     })
 }
 
@@ -94,15 +130,23 @@ fn merged(blocks: &[Block]) -> Vec<Block> {
     let runs = blocks.chunk_by(|a, b| a.y == b.y && a.x.1 == b.x.0);
     let block = |run: &[Block]| {
         let (first, last) = run.first().zip(run.last())?;
-        Some(Block { x: (first.x.0, last.x.1), ..first.clone() })
+        Some(Block {
+            x: (first.x.0, last.x.1),
+            ..first.clone()
+        })
     };
     runs.filter_map(block).collect()
 }
 
-/// Return the limit that held something back the longest, and the part of its time; none when nothing is known.
+/// Return the limit that held something back the longest, and the part of its time; none when
+/// nothing is known.
 pub(super) fn foremost(report: &Report, binding: &BindingReport) -> Option<(&'static str, f64)> {
-    let parts = LIMITS.iter().map(|(name, role, part)| (name_of(report, name, *role), part(binding)));
-    parts.filter(|(_, part)| *part > 0.0).reduce(|a, b| if b.1 > a.1 { b } else { a })
+    let parts = LIMITS
+        .iter()
+        .map(|(name, role, part)| (name_of(report, name, *role), part(binding)));
+    parts
+        .filter(|(_, part)| *part > 0.0)
+        .reduce(|a, b| if b.1 > a.1 { b } else { a })
 }
 
 /// Name of a limit in this run.
@@ -120,10 +164,18 @@ fn caption(report: &Report) -> String {
     let connections = grouped(u64::from(report.plan.run.in_flight()));
     let held = match foremost(report, &report.binding) {
         Some(("idle", part)) => {
-            format!(" The {}s were idle for {} of the time.", report.shard_word(), rounded_percent(part))
+            format!(
+                " The {}s were idle for {} of the time.",
+                report.shard_word(),
+                rounded_percent(part)
+            )
         }
         Some((name, part)) => {
-            format!(" Mostly limited by {name} ({} of {}).", rounded_percent(part), words::time_of_parts(report))
+            format!(
+                " Mostly limited by {name} ({} of {}).",
+                rounded_percent(part),
+                words::time_of_parts(report)
+            )
         }
         None => String::new(),
     };

@@ -7,7 +7,8 @@ use crate::studies::compare::{History, Metric, MetricHistory, history_headline, 
 /// Part of the distance between the least and the greatest value that is free beyond both.
 const AIR: f64 = 0.1;
 
-/// Least distance that an axis shows, as a part of the greatest value: less would make noise look like a change.
+/// Least distance that an axis shows, as a part of the greatest value: less would make noise look
+/// like a change.
 const LEAST_SPAN: f64 = 0.1;
 
 /// The plot of a history; empty with too few results for a change.
@@ -19,7 +20,12 @@ pub fn history(history: &History) -> Plot {
     if let Some(last) = panels.last_mut() {
         last.x = Axis::new("result, the oldest first", x, Format::Number);
     }
-    Plot::of(&Chart { name: "history", title: "Metrics over time", caption: history_headline(history), panels })
+    Plot::of(&Chart {
+        name: "history",
+        title: "Metrics over time",
+        caption: history_headline(history),
+        panels,
+    })
 }
 
 /// The field of a metric.
@@ -28,14 +34,29 @@ fn panel(history: &History, found: &MetricHistory, x: &Range) -> Panel {
     let format = match metric {
         Metric::Throughput => Format::PerSecond,
         Metric::OkShare => Format::Percent,
-        Metric::TargetCpuPerAttempt | Metric::CpuPerAttempt | Metric::ServiceP50 | Metric::ServiceP99 => Format::Micros,
+        Metric::TargetCpuPerAttempt
+        | Metric::CpuPerAttempt
+        | Metric::ServiceP50
+        | Metric::ServiceP99 => Format::Micros,
     };
     let values: Vec<(f64, f64)> = (1_u32..)
         .zip(&history.results)
         .filter_map(|(number, past)| Some((f64::from(number), past.readings.of(metric).value()?)))
         .collect();
-    let dots = values.iter().map(|at| Dot { at: *at, interval: None, hollow: false }).collect();
-    let ends: Vec<usize> = found.changes.iter().map(|change| change.at).chain([history.results.len()]).collect();
+    let dots = values
+        .iter()
+        .map(|at| Dot {
+            at: *at,
+            interval: None,
+            hollow: false,
+        })
+        .collect();
+    let ends: Vec<usize> = found
+        .changes
+        .iter()
+        .map(|change| change.at)
+        .chain([history.results.len()])
+        .collect();
     let levels = found
         .changes
         .first()
@@ -48,22 +69,46 @@ fn panel(history: &History, found: &MetricHistory, x: &Range) -> Panel {
         from = end;
         Mark::new(
             Role::Reference,
-            if end == history.results.len() { "median between changes" } else { "" },
+            if end == history.results.len() {
+                "median between changes"
+            } else {
+                ""
+            },
             Shape::Line(line),
         )
     });
-    let change = |at: usize| Mark::new(Role::Failed, "", Shape::Upright(at as f64 + 0.5)).dashed(Dash::Short);
+    let change = |at: usize| {
+        Mark::new(Role::Failed, "", Shape::Upright(at as f64 + 0.5)).dashed(Dash::Short)
+    };
     let changes = found.changes.iter().map(|found| change(found.at));
-    let marks = changes.chain(levels).chain([Mark::new(Role::Good, "a result", Shape::Dots(dots))]);
+    let marks = changes
+        .chain(levels)
+        .chain([Mark::new(Role::Good, "a result", Shape::Dots(dots))]);
     let y = Axis::new(metric_words(metric), span(metric, &values), format);
-    Panel { x: Axis::hidden(x.clone()), y, height: 110.0, marks: marks.collect() }
+    Panel {
+        x: Axis::hidden(x.clone()),
+        y,
+        height: 110.0,
+        marks: marks.collect(),
+    }
 }
 
 /// Axis around all values. It does not begin at 0: a change by 2 % has to be seen.
 fn span(metric: Metric, values: &[(f64, f64)]) -> Range {
     let ys = || values.iter().map(|(_, y)| *y);
-    let (least, most) = (ys().fold(f64::INFINITY, f64::min), ys().fold(f64::NEG_INFINITY, f64::max));
+    let (least, most) = (
+        ys().fold(f64::INFINITY, f64::min),
+        ys().fold(f64::NEG_INFINITY, f64::max),
+    );
     let missing = (most * LEAST_SPAN - (most - least)).max(0.0) / 2.0 + (most - least) * AIR;
-    let most = if metric == Metric::OkShare { (most + missing).min(1.0) } else { most + missing };
-    if least <= most { Range::Between((least - missing).max(0.0), most) } else { Range::FromZero }
+    let most = if metric == Metric::OkShare {
+        (most + missing).min(1.0)
+    } else {
+        most + missing
+    };
+    if least <= most {
+        Range::Between((least - missing).max(0.0), most)
+    } else {
+        Range::FromZero
+    }
 }

@@ -1,4 +1,5 @@
-//! The run's seconds, or tenths of a second, as the plots need them: no more of them than there is room for.
+//! The run's seconds, or tenths of a second, as the plots need them: no more of them than there is
+//! room for.
 
 use std::borrow::Cow;
 
@@ -8,20 +9,22 @@ use crate::show::chart::scale::trimmed;
 use crate::show::chart::{Axis, Format, Mark, Panel, Range, Role, Shape, Step};
 use crawlmark_harness::stats::Bins;
 
-/// The most steps that a line of a picture has: four pixels each or more, and an hour in steps of 30 s.
+/// The most steps that a line of a picture has: four pixels each or more, and an hour in steps of
+/// 30 s.
 pub(super) const PICTURE: u64 = 120;
 
 /// The most steps of a line on a page, where a reader can zoom: the seconds of an hour.
 pub(super) const PAGE: u64 = 3_600;
 
-/// A step of which less than this was part of the run has no value: a single attempt would be a peak, and nothing is in
-/// flight at the end.
+/// A step of which less than this was part of the run has no value: a single attempt would be a
+/// peak, and nothing is in flight at the end.
 pub(super) const LEAST_S: f64 = 0.2;
 
 /// Part of a tick that is rounding: 28 tenths of a second are no part of a 29th.
 const ROUNDING: f64 = 1e-6;
 
-/// The least requests in a tenth of a second, on average over a run, for lines of tenths: fewer are noise.
+/// The least requests in a tenth of a second, on average over a run, for lines of tenths: fewer are
+/// noise.
 const LEAST_PER_BIN: f64 = 10.0;
 
 /// The rows of a run with their places, in order.
@@ -65,10 +68,23 @@ impl<'a> Seconds<'a> {
     /// Gather the seconds into at most `most` steps.
     pub(super) fn of(report: &'a Report, most: u64) -> Self {
         let rows = &report.intervals;
-        // Shards that wait report seconds after the last attempt; of one that died, the last attempt may be unknown.
-        let last_s = rows.iter().rev().find(|row| row.attempts > 0).map_or(0.0, |row| row.start_s as f64);
-        let known_s = if report.totals.duration_s.is_finite() { report.totals.duration_s } else { 0.0 };
-        let end_s = if known_s > last_s { known_s } else { last_s + 1.0 };
+        // Shards that wait report seconds after the last attempt; of one that died, the last
+        // attempt may be unknown.
+        let last_s = rows
+            .iter()
+            .rev()
+            .find(|row| row.attempts > 0)
+            .map_or(0.0, |row| row.start_s as f64);
+        let known_s = if report.totals.duration_s.is_finite() {
+            report.totals.duration_s
+        } else {
+            0.0
+        };
+        let end_s = if known_s > last_s {
+            known_s
+        } else {
+            last_s + 1.0
+        };
         let warmup_s = report.plan.run.warmup.as_secs_f64();
         let unit = match end_s {
             s if s <= 300.0 => (1.0, "seconds"),
@@ -76,8 +92,19 @@ impl<'a> Seconds<'a> {
             _ => (3_600.0, "hours"),
         };
         let events = events(report, end_s, |s| s / unit.0);
-        let rows = rows.iter().map(|row| (row.start_s, Cow::Borrowed(row))).collect();
-        Self { rows, per_s: 1, end_s, warmup_s, unit, events, width: whole(end_s).div_ceil(most).max(1) }
+        let rows = rows
+            .iter()
+            .map(|row| (row.start_s, Cow::Borrowed(row)))
+            .collect();
+        Self {
+            rows,
+            per_s: 1,
+            end_s,
+            warmup_s,
+            unit,
+            events,
+            width: whole(end_s).div_ceil(most).max(1),
+        }
     }
 
     /// All rows, in order.
@@ -85,56 +112,108 @@ impl<'a> Seconds<'a> {
         self.rows.iter().map(|(_, row)| &**row)
     }
 
-    /// Gather the tenths of a second of a short run into at most `most` steps; its seconds if it has few requests.
+    /// Gather the tenths of a second of a short run into at most `most` steps; its seconds if it
+    /// has few requests.
     pub(super) fn finest(report: &'a Report, most: u64) -> Self {
         let seconds = Self::of(report, most);
         let per_s = Bins::COUNT as u64;
         let attempts = report.intervals.iter().map(|row| row.attempts).sum::<u64>() as f64;
-        let is_binned = report.intervals.iter().all(|row| row.bins.is_some() || row.attempts == 0);
+        let is_binned = report
+            .intervals
+            .iter()
+            .all(|row| row.bins.is_some() || row.attempts == 0);
         if !is_binned || attempts < LEAST_PER_BIN * seconds.end_s * per_s as f64 {
             return seconds;
         }
-        let binned = report.intervals.iter().filter_map(|row| Some((row.start_s, row.bins.as_ref()?)));
-        let rows =
-            binned.flat_map(|(start_s, bins)| (start_s * per_s..).zip(bins.iter().map(|bin| Cow::Owned(tenth(bin)))));
+        let binned = report
+            .intervals
+            .iter()
+            .filter_map(|row| Some((row.start_s, row.bins.as_ref()?)));
+        let rows = binned.flat_map(|(start_s, bins)| {
+            (start_s * per_s..).zip(bins.iter().map(|bin| Cow::Owned(tenth(bin))))
+        });
         let ticks = whole(seconds.end_s * per_s as f64);
-        Self { rows: rows.collect(), per_s, width: ticks.div_ceil(most).max(1), ..seconds }
+        Self {
+            rows: rows.collect(),
+            per_s,
+            width: ticks.div_ceil(most).max(1),
+            ..seconds
+        }
     }
 
     /// Note on lines of `seconds` beside lines of these steps; none if both are seconds.
     pub(super) const fn unlike(&self, seconds: &Self) -> &'static str {
-        if self.per_s == seconds.per_s { "" } else { " of each second" }
+        if self.per_s == seconds.per_s {
+            ""
+        } else {
+            " of each second"
+        }
     }
 
-    /// Gather the seconds of several runs into steps of one width, at most `most` of the longest run.
+    /// Gather the seconds of several runs into steps of one width, at most `most` of the longest
+    /// run.
     pub(super) fn all(reports: &[&'a Report], most: u64) -> Vec<Self> {
-        Self::alike(reports.iter().map(|report| Self::of(report, most)).collect())
+        Self::alike(
+            reports
+                .iter()
+                .map(|report| Self::of(report, most))
+                .collect(),
+        )
     }
 
-    /// Gather the tenths of a second of several short runs in the same way; their seconds if one of them has none, or few requests.
+    /// Gather the tenths of a second of several short runs in the same way; their seconds if one of
+    /// them has none, or few requests.
     pub(super) fn all_finest(reports: &[&'a Report], most: u64) -> Vec<Self> {
-        let finest: Vec<Self> = reports.iter().map(|report| Self::finest(report, most)).collect();
-        if finest.iter().any(|one| one.per_s == 1) { Self::all(reports, most) } else { Self::alike(finest) }
+        let finest: Vec<Self> = reports
+            .iter()
+            .map(|report| Self::finest(report, most))
+            .collect();
+        if finest.iter().any(|one| one.per_s == 1) {
+            Self::all(reports, most)
+        } else {
+            Self::alike(finest)
+        }
     }
 
     /// In the steps and the unit of the longest run.
     fn alike(all: Vec<Self>) -> Vec<Self> {
-        let longest =
-            all.iter().max_by(|a, b| a.end_s.total_cmp(&b.end_s)).map(|longest| (longest.width, longest.unit));
+        let longest = all
+            .iter()
+            .max_by(|a, b| a.end_s.total_cmp(&b.end_s))
+            .map(|longest| (longest.width, longest.unit));
         let steps = longest.unwrap_or((1, (1.0, "seconds")));
-        all.into_iter().map(|one| Self { width: steps.0, unit: steps.1, ..one }).collect()
+        all.into_iter()
+            .map(|one| Self {
+                width: steps.0,
+                unit: steps.1,
+                ..one
+            })
+            .collect()
     }
 
     /// One value for each step, of the rows in it and the time that it took.
     fn steps(&self, value: impl Fn(&Gathered<'_>, f64) -> Option<f64>) -> Vec<Step> {
         let tick_s = 1.0 / self.per_s as f64;
         let step = |gathered: Gathered<'_>| {
-            let Gathered { from_s, to_s, ticks, rows } = gathered;
+            let Gathered {
+                from_s,
+                to_s,
+                ticks,
+                rows,
+            } = gathered;
             // Ticks without a report are no part of a rate.
             let known_s = to_s - from_s - ticks.saturating_sub(rows.len() as u64) as f64 * tick_s;
             let enough = !rows.is_empty() && known_s >= LEAST_S.min(tick_s / 2.0).min(self.end_s);
-            let value = if enough { value(&gathered, known_s) } else { None };
-            Step { from: self.at(from_s), to: self.at(to_s), value: value.filter(|v| v.is_finite()) }
+            let value = if enough {
+                value(&gathered, known_s)
+            } else {
+                None
+            };
+            Step {
+                from: self.at(from_s),
+                to: self.at(to_s),
+                value: value.filter(|v| v.is_finite()),
+            }
         };
         self.gathered().into_iter().map(step).collect()
     }
@@ -150,7 +229,12 @@ impl<'a> Seconds<'a> {
             let (rows, later) = rest.split_at(count);
             rest = later;
             let [from_s, to_s] = [from, to].map(|tick| (tick as f64 / per_s).min(self.end_s));
-            out.push(Gathered { from_s, to_s, ticks: to - from, rows });
+            out.push(Gathered {
+                from_s,
+                to_s,
+                ticks: to - from,
+                rows,
+            });
             from = to;
         }
         out
@@ -193,19 +277,40 @@ impl<'a> Seconds<'a> {
             let step_s = trimmed(self.width as f64 / self.per_s as f64);
             format!("{unit} since start (each step: {each} of {step_s} s)")
         };
-        Axis::new(label, Range::Between(0.0, self.at(self.end_s)), Format::Number)
+        Axis::new(
+            label,
+            Range::Between(0.0, self.at(self.end_s)),
+            Format::Number,
+        )
     }
 
     /// Return a panel over time, with its warm-up shaded and its events, which areas do not hide.
     pub(super) fn panel(&self, y: Axis, height: f64, marks: Vec<Mark>, each: &str) -> Panel {
-        let (areas, others): (Vec<Mark>, Vec<Mark>) =
-            marks.into_iter().partition(|mark| matches!(mark.shape, Shape::Areas { .. }));
-        let marks = self.warmup().into_iter().chain(areas).chain(self.events.clone()).chain(others);
-        Panel { x: self.axis(each), y, height, marks: marks.collect() }
+        let (areas, others): (Vec<Mark>, Vec<Mark>) = marks
+            .into_iter()
+            .partition(|mark| matches!(mark.shape, Shape::Areas { .. }));
+        let marks = self
+            .warmup()
+            .into_iter()
+            .chain(areas)
+            .chain(self.events.clone())
+            .chain(others);
+        Panel {
+            x: self.axis(each),
+            y,
+            height,
+            marks: marks.collect(),
+        }
     }
 
     fn warmup(&self) -> Option<Mark> {
-        let shade = || Mark::new(Role::Shade, "warm-up", Shape::Band(0.0, self.at(self.warmup_s.min(self.end_s))));
+        let shade = || {
+            Mark::new(
+                Role::Shade,
+                "warm-up",
+                Shape::Band(0.0, self.at(self.warmup_s.min(self.end_s))),
+            )
+        };
         (self.warmup_s > 0.0).then(shade)
     }
 
@@ -233,13 +338,25 @@ impl<'a> Seconds<'a> {
     }
 }
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a time since the start, which is finite")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a time since the start, which is finite"
+)]
 fn whole(ticks: f64) -> u64 {
     (ticks - ROUNDING).ceil() as u64
 }
 
 /// The row of a bin: its counts and times, without what only seconds have.
-fn tenth(BinRow { counts, p50_us, p90_us, p99_us, max_us }: &BinRow) -> IntervalRow {
+fn tenth(
+    BinRow {
+        counts,
+        p50_us,
+        p90_us,
+        p99_us,
+        max_us,
+    }: &BinRow,
+) -> IntervalRow {
     let [p50_us, p90_us, p99_us] = [p50_us, p90_us, p99_us].map(|us| us.map(|us| us as f64));
     let [response_p50_us, response_p90_us, response_p99_us] = [p50_us, p90_us, p99_us];
     let (counts, max_us) = (counts.clone(), *max_us);
@@ -258,6 +375,9 @@ fn tenth(BinRow { counts, p50_us, p90_us, p99_us, max_us }: &BinRow) -> Interval
 
 /// The step with the greatest value above 0, the first one of equals.
 pub(super) fn peak(steps: &[Step]) -> Option<(Step, f64)> {
-    let values = steps.iter().filter_map(|step| Some((*step, step.value?))).filter(|(_, value)| *value > 0.0);
+    let values = steps
+        .iter()
+        .filter_map(|step| Some((*step, step.value?)))
+        .filter(|(_, value)| *value > 0.0);
     values.reduce(|a, b| if b.1 > a.1 { b } else { a })
 }

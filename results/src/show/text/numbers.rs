@@ -13,9 +13,14 @@ pub fn counted(count: u64, what: &str) -> String {
     format!("{} {what}{plural}", grouped(count))
 }
 
-/// A rate or another quantity that may be small: three significant digits below 100, whole and grouped above. Only nothing reads as 0.
+/// A rate or another quantity that may be small: three significant digits below 100, whole and
+/// grouped above. Only nothing reads as 0.
 #[must_use]
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 4 to 8 decimals")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "from 4 to 8 decimals"
+)]
 pub fn decimal(value: f64) -> String {
     match value.abs() {
         v if v >= 100.0 => grouped_f64(value),
@@ -34,7 +39,11 @@ pub fn decimal(value: f64) -> String {
 
 /// A quantity rounded to a whole number, with separators.
 #[must_use]
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "rates are positive and far below 2^63")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "rates are positive and far below 2^63"
+)]
 pub fn grouped_f64(value: f64) -> String {
     grouped(value.round().max(0.0) as u64)
 }
@@ -48,7 +57,11 @@ pub fn rate_in_words(rate: &str) -> String {
     parts
         .map(|part| {
             let digits = part.trim_end_matches(|c: char| !c.is_ascii_digit());
-            let whole = digits.parse().ok().filter(|_| !is_fraction && !digits.starts_with('0')).map(grouped);
+            let whole = digits
+                .parse()
+                .ok()
+                .filter(|_| !is_fraction && !digits.starts_with('0'))
+                .map(grouped);
             is_fraction = part.ends_with('.');
             whole.unwrap_or_else(|| digits.to_owned()) + &part[digits.len()..]
         })
@@ -92,20 +105,45 @@ mod tests {
 
     #[test]
     fn numbers_read_well() {
-        assert_eq!(["0", "999", "1,000", "1,234,567"].map(String::from), [0, 999, 1_000, 1_234_567].map(grouped));
+        assert_eq!(
+            ["0", "999", "1,000", "1,234,567"].map(String::from),
+            [0, 999, 1_000, 1_234_567].map(grouped)
+        );
         assert_eq!(
             ["0.80 µs", "12.3 µs", "412 µs", "1.50 ms", "2.00 s"].map(String::from),
             [0.8, 12.34, 412.3, 1_500.0, 2e6].map(micros)
         );
         assert_eq!(
-            ["2,000/s", "0:5,000/s", "60:1,600:60/min@30s", "0.12345/s", "1,000.5/s", "none"].map(String::from),
-            ["2000/s", "0:5000/s", "60:1600:60/min@30s", "0.12345/s", "1000.5/s", "none"].map(rate_in_words)
+            [
+                "2,000/s",
+                "0:5,000/s",
+                "60:1,600:60/min@30s",
+                "0.12345/s",
+                "1,000.5/s",
+                "none"
+            ]
+            .map(String::from),
+            [
+                "2000/s",
+                "0:5000/s",
+                "60:1600:60/min@30s",
+                "0.12345/s",
+                "1000.5/s",
+                "none"
+            ]
+            .map(rate_in_words)
         );
-        assert_eq!(["512 B", "1.00 KiB", "20.0 MiB"].map(String::from), [512, 1024, 20 << 20].map(bytes));
+        assert_eq!(
+            ["512 B", "1.00 KiB", "20.0 MiB"].map(String::from),
+            [512, 1024, 20 << 20].map(bytes)
+        );
         assert_eq!(
             ["0", "0.00120", "0.0000450", "1.00e-9"].map(String::from),
             [0.0, 0.0012, 0.000_045, 1e-9].map(decimal)
         );
-        assert_eq!(["0.050", "2.50", "33.3", "5,000"].map(String::from), [0.05, 2.5, 33.33, 5_000.0].map(decimal));
+        assert_eq!(
+            ["0.050", "2.50", "33.3", "5,000"].map(String::from),
+            [0.05, 2.5, 33.33, 5_000.0].map(decimal)
+        );
     }
 }

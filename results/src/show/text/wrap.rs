@@ -11,11 +11,20 @@ pub fn wrapped(line: &str, columns: usize) -> Vec<&str> {
         let fits = |at: &usize| rest[..*at].chars().count() <= columns;
         let spaces = || rest.match_indices(' ').map(|(at, _)| at);
         let parts_words = |at: &usize| {
-            let (before, after) = (rest[..*at].rsplit(' ').next(), rest[*at..].split_whitespace().next());
-            !before.zip(after).is_some_and(|(word, next)| is_unbroken(word, next))
+            let (before, after) = (
+                rest[..*at].rsplit(' ').next(),
+                rest[*at..].split_whitespace().next(),
+            );
+            !before
+                .zip(after)
+                .is_some_and(|(word, next)| is_unbroken(word, next))
         };
         let fitting = || spaces().take_while(fits);
-        let Some(at) = fitting().filter(parts_words).last().or_else(|| fitting().last()).or_else(|| spaces().next())
+        let Some(at) = fitting()
+            .filter(parts_words)
+            .last()
+            .or_else(|| fitting().last())
+            .or_else(|| spaces().next())
         else {
             break;
         };
@@ -26,19 +35,27 @@ pub fn wrapped(line: &str, columns: usize) -> Vec<&str> {
     parts
 }
 
-/// True for a number before its unit, and for a short flag before its value: no line ends between them.
+/// True for a number before its unit, and for a short flag before its value: no line ends between
+/// them.
 pub(crate) fn is_unbroken(word: &str, next: &str) -> bool {
     const UNITS: [&str; 9] = ["µs", "ms", "s", "min", "h", "%", "KiB", "MiB", "GiB"];
-    let is_flag = matches!(word.trim_start_matches('(').as_bytes(), [b'-', b'A'..=b'Z' | b'a'..=b'z']);
+    let is_flag = matches!(
+        word.trim_start_matches('(').as_bytes(),
+        [b'-', b'A'..=b'Z' | b'a'..=b'z']
+    );
     let unit = next.trim_end_matches([',', ';', ':', '.', ')']);
     is_flag || (word.ends_with(|c: char| c.is_ascii_digit()) && UNITS.contains(&unit))
 }
 
-/// Writes a named value, in as many lines of so many columns as it needs: those after the first begin where the value does.
+/// Writes a named value, in as many lines of so many columns as it needs: those after the first
+/// begin where the value does.
 pub fn write_row(out: &mut String, name: &str, value: &str, columns: usize) {
     const NAME: usize = 14;
     let mut name = name;
-    for line in value.lines().flat_map(|line| wrapped(line, columns.saturating_sub(NAME))) {
+    for line in value
+        .lines()
+        .flat_map(|line| wrapped(line, columns.saturating_sub(NAME)))
+    {
         let _ = writeln!(out, "  {name:<11} {line}");
         name = "";
     }
@@ -47,7 +64,9 @@ pub fn write_row(out: &mut String, name: &str, value: &str, columns: usize) {
 /// Return the sentence with a capital at its beginning.
 pub(crate) fn capital(text: &str) -> String {
     let mut rest = text.chars();
-    rest.next().map_or_else(String::new, |first| first.to_uppercase().chain(rest).collect())
+    rest.next().map_or_else(String::new, |first| {
+        first.to_uppercase().chain(rest).collect()
+    })
 }
 
 #[cfg(test)]
@@ -56,12 +75,28 @@ mod tests {
 
     #[test]
     fn lines_are_cut_between_words() {
-        assert_eq!(wrapped("one two  three four", 9), ["one two", "three", "four"]);
+        assert_eq!(
+            wrapped("one two  three four", 9),
+            ["one two", "three", "four"]
+        );
         assert_eq!(wrapped("one", 2), ["one"]);
-        assert_eq!(wrapped("seventeen is a word", 4), ["seventeen", "is a", "word"]);
+        assert_eq!(
+            wrapped("seventeen is a word", 4),
+            ["seventeen", "is a", "word"]
+        );
         assert_eq!(wrapped("", 5), [""]);
-        assert_eq!(wrapped("after 8.04 s (-d 8s); 2 of 3", 12), ["after 8.04 s", "(-d 8s); 2", "of 3"]);
-        assert_eq!(wrapped("after 8.04 s (-d 8s)", 11), ["after", "8.04 s", "(-d 8s)"]);
-        assert_eq!(wrapped("1.5 ms", 3), ["1.5", "ms"], "what is wider than the terminal is broken");
+        assert_eq!(
+            wrapped("after 8.04 s (-d 8s); 2 of 3", 12),
+            ["after 8.04 s", "(-d 8s); 2", "of 3"]
+        );
+        assert_eq!(
+            wrapped("after 8.04 s (-d 8s)", 11),
+            ["after", "8.04 s", "(-d 8s)"]
+        );
+        assert_eq!(
+            wrapped("1.5 ms", 3),
+            ["1.5", "ms"],
+            "what is wider than the terminal is broken"
+        );
     }
 }

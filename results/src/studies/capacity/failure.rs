@@ -21,7 +21,8 @@ pub enum ProbeFailure {
 }
 
 impl ProbeFailure {
-    /// The cause of this probe's failure, given the objectives of its search; none of one that did not fail.
+    /// The cause of this probe's failure, given the objectives of its search; none of one that did
+    /// not fail.
     #[must_use]
     pub fn of(probe: &ProbeReport, objectives: &[Condition]) -> Option<Self> {
         if !matches!(probe.seen, ProbeResult::Fail | ProbeResult::Collapse) {
@@ -32,16 +33,24 @@ impl ProbeFailure {
             return Some(Self::Connections);
         }
         if why.starts_with(BY_BURST) || why.starts_with(BY_TARGET) {
-            return Some(if probe.error_share > probe.throttled_share { Self::Errors } else { Self::Throttled });
+            return Some(if probe.error_share > probe.throttled_share {
+                Self::Errors
+            } else {
+                Self::Throttled
+            });
         }
-        let named = objectives.iter().filter_map(|of| Some((why.find(&of.metric.to_string())?, of.metric)));
-        Some(match named.min_by_key(|(at, _)| *at).map(|(_, metric)| metric) {
-            Some(Metric::Of(Quantity::ThrottledRate)) => Self::Throttled,
-            Some(Metric::Of(Quantity::ErrorRate)) => Self::Errors,
-            Some(metric) if metric.unit() != Unit::Us => Self::Other,
-            // Without an objective it is a queue that grew.
-            _ => Self::Latency,
-        })
+        let named = objectives
+            .iter()
+            .filter_map(|of| Some((why.find(&of.metric.to_string())?, of.metric)));
+        Some(
+            match named.min_by_key(|(at, _)| *at).map(|(_, metric)| metric) {
+                Some(Metric::Of(Quantity::ThrottledRate)) => Self::Throttled,
+                Some(Metric::Of(Quantity::ErrorRate)) => Self::Errors,
+                Some(metric) if metric.unit() != Unit::Us => Self::Other,
+                // Without an objective it is a queue that grew.
+                _ => Self::Latency,
+            },
+        )
     }
 
     /// Label of its mark in a plot.

@@ -26,7 +26,11 @@ impl Pace {
         reason = "rates are far below 2^53, and positive"
     )]
     pub fn nearest(per_s: f64) -> Self {
-        let per_min = if per_s >= WHOLE_FROM { per_s.round() * MINUTE as f64 } else { (per_s * MINUTE as f64).round() };
+        let per_min = if per_s >= WHOLE_FROM {
+            per_s.round() * MINUTE as f64
+        } else {
+            (per_s * MINUTE as f64).round()
+        };
         Self((per_min as u64).max(1))
     }
 
@@ -46,9 +50,17 @@ impl Pace {
     #[must_use]
     pub fn within(per_s: f64) -> Option<Self> {
         let nearest = Self::nearest(per_s);
-        let step = if nearest.per_s() > WHOLE_FROM { MINUTE } else { 1 };
+        let step = if nearest.per_s() > WHOLE_FROM {
+            MINUTE
+        } else {
+            1
+        };
         let is_more = nearest.per_s() > per_s * (1.0 + 1e-9);
-        let within = if is_more { nearest.0.saturating_sub(step) } else { nearest.0 };
+        let within = if is_more {
+            nearest.0.saturating_sub(step)
+        } else {
+            nearest.0
+        };
         (within > 0).then_some(Self(within))
     }
 
@@ -80,7 +92,11 @@ impl Pace {
 /// As `--rate` takes it: `4040/s`, `1330/min`.
 impl fmt::Display for Pace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0.is_multiple_of(MINUTE) { write!(f, "{}/s", self.0 / MINUTE) } else { write!(f, "{}/min", self.0) }
+        if self.0.is_multiple_of(MINUTE) {
+            write!(f, "{}/s", self.0 / MINUTE)
+        } else {
+            write!(f, "{}/min", self.0)
+        }
     }
 }
 
@@ -92,17 +108,26 @@ mod tests {
 
     #[test]
     fn a_rate_is_written_as_it_is_typed() {
-        for (per_s, text) in [(4_040.4, "4040/s"), (100.0, "100/s"), (22.17, "1330/min"), (0.001, "1/min")] {
+        for (per_s, text) in [
+            (4_040.4, "4040/s"),
+            (100.0, "100/s"),
+            (22.17, "1330/min"),
+            (0.001, "1/min"),
+        ] {
             assert_eq!(Pace::nearest(per_s).to_string(), text);
         }
     }
 
     #[test]
     fn a_bound_is_never_exceeded() {
-        let at_most = |rate: &str| Pace::at_most(rate.parse().unwrap()).map(|pace| pace.to_string());
-        for (rate, expected) in
-            [("90/h", Some("1/min")), ("6031/min", Some("100/s")), ("500/s", Some("500/s")), ("1/h", None)]
-        {
+        let at_most =
+            |rate: &str| Pace::at_most(rate.parse().unwrap()).map(|pace| pace.to_string());
+        for (rate, expected) in [
+            ("90/h", Some("1/min")),
+            ("6031/min", Some("100/s")),
+            ("500/s", Some("500/s")),
+            ("1/h", None),
+        ] {
             assert_eq!(at_most(rate).as_deref(), expected, "{rate}");
         }
     }

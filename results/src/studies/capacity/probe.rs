@@ -7,7 +7,9 @@ mod objective;
 use serde::{Deserialize, Serialize};
 
 pub use self::counts::{AttemptCounts, Flow};
-use self::counts::{LetThrough, later_flow, measured_rows, refused_by_s, whole_seconds, worse_share};
+use self::counts::{
+    LetThrough, later_flow, measured_rows, refused_by_s, whole_seconds, worse_share,
+};
 use self::judge::{Judged, judged, not_dropped};
 pub use self::judge::{SENT, judge};
 pub(super) use self::judge::{STARVED, SURELY};
@@ -22,9 +24,11 @@ use crawlmark_harness::stats::Series;
 /// Sufficiency of the connections of a probe for its rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Connections {
-    /// As many as requests can be under way while the objectives hold: a lack of them is the target's doing.
+    /// As many as requests can be under way while the objectives hold: a lack of them is the
+    /// target's doing.
     Enough,
-    /// Fewer may be at hand than that: requests that wait for one are this client's doing, as long as as many are answered as are due.
+    /// Fewer may be at hand than that: requests that wait for one are this client's doing, as long
+    /// as as many are answered as are due.
     Bounded,
 }
 
@@ -63,7 +67,8 @@ pub struct ProbeReport {
     pub error_share: f64,
     /// Median response time of good answers, us; null with fewer than ten samples beyond.
     pub response_p50_us: Option<f64>,
-    /// 99th percentile of the response time of good answers, us; null with fewer than ten samples beyond.
+    /// 99th percentile of the response time of good answers, us; null with fewer than ten samples
+    /// beyond.
     pub response_p99_us: Option<f64>,
     /// True if so many were cut off that it may be more.
     pub response_p99_at_least: bool,
@@ -79,26 +84,31 @@ pub struct ProbeReport {
     /// Good answers per second, at the worst: over all of the measured time, or its later half.
     #[serde(default)]
     pub accepted_per_s: Option<f64>,
-    /// End of the second in which the target first refused or failed a request, in seconds after the start; null when it did not.
+    /// End of the second in which the target first refused or failed a request, in seconds after
+    /// the start; null when it did not.
     #[serde(default)]
     pub refused_by_s: Option<f64>,
-    /// Requests and answers from the start until the end of the last whole second in which requests were scheduled.
+    /// Requests and answers from the start until the end of the last whole second in which requests
+    /// were scheduled.
     #[serde(default)]
     pub flow: Option<Flow>,
-    /// Requests and answers of the later half of the whole seconds after the warm-up; null when these are fewer than four.
+    /// Requests and answers of the later half of the whole seconds after the warm-up; null when
+    /// these are fewer than four.
     #[serde(default)]
     pub later_flow: Option<Flow>,
-    /// Requests per second that neither were refused nor failed once the target had begun to refuse or fail some, over the time
-    /// after the second in which it began; null when there is none.
+    /// Requests per second that neither were refused nor failed once the target had begun to refuse
+    /// or fail some, over the time after the second in which it began; null when there is none.
     #[serde(default)]
     pub let_through_per_s: Option<f64>,
-    /// The least rate that a limit with nothing left at the start of that time refills at: one request may have been saved up.
+    /// The least rate that a limit with nothing left at the start of that time refills at: one
+    /// request may have been saved up.
     #[serde(default)]
     pub let_through_least_per_s: Option<f64>,
     /// True if the probe is void because this client's bunches may have caused the refusals.
     #[serde(default)]
     pub bunched: bool,
-    /// True if the probe is void because this client was late, or its machine was busy or disturbed.
+    /// True if the probe is void because this client was late, or its machine was busy or
+    /// disturbed.
     #[serde(default)]
     pub busy: bool,
     /// For each objective on a percentile: the requests that took longer.
@@ -126,7 +136,8 @@ pub struct ProbePlan {
 pub struct Wanted<'a> {
     /// Objectives that must hold.
     pub objectives: &'a [Condition],
-    /// Precision required of a rate, as a part of it: what grows by no more than half of that is no overload.
+    /// Precision required of a rate, as a part of it: what grows by no more than half of that is no
+    /// overload.
     pub precision: f64,
 }
 
@@ -173,7 +184,12 @@ impl ProbeReport {
     /// Build the report of a probe from its run, judged by the requirements.
     #[must_use]
     pub fn new(plan: ProbePlan, report: &Report, wanted: Wanted<'_>) -> Self {
-        let Judged { seen, reasons, bunched, busy } = judged(report, wanted, plan.connections);
+        let Judged {
+            seen,
+            reasons,
+            bunched,
+            busy,
+        } = judged(report, wanted, plan.connections);
         let response = report.latency(Series::ResponseOk);
         let p99 = |series| report.latency(series).and_then(|latency| latency.p99_us);
         let let_through = LetThrough::of(report, plan.pace);
@@ -196,7 +212,9 @@ impl ProbeReport {
             response_p50_us: response.and_then(|latency| latency.p50_us),
             response_p99_us: p99(Series::ResponseOk),
             response_p99_at_least: response.is_some_and(|latency| latency.is_at_least("p99_us")),
-            service_p50_us: report.latency(Series::ServiceOk).and_then(|latency| latency.p50_us),
+            service_p50_us: report
+                .latency(Series::ServiceOk)
+                .and_then(|latency| latency.p50_us),
             sched_lag_p99_us: p99(Series::SchedLag),
             longest_promise_s: report.throttling.longest_promise_s,
             counted: Some(AttemptCounts::of(measured_rows(report))),
@@ -210,7 +228,11 @@ impl ProbeReport {
             let_through_least_per_s: let_through.as_ref().map(LetThrough::least_per_s),
             bunched,
             busy,
-            slow: wanted.objectives.iter().filter_map(|objective| slow(objective, report)).collect(),
+            slow: wanted
+                .objectives
+                .iter()
+                .filter_map(|objective| slow(objective, report))
+                .collect(),
         }
     }
 }

@@ -17,8 +17,9 @@ pub const SCHEMA: &str = "crawlmark.capacity/1";
 /// The name of the file.
 pub const FILE: &str = "capacity.json";
 
-/// Rates at which a limit is read that the search did not read, as multiples of the rate that passes: far enough apart to be compared,
-/// and not so high that half is refused, which would end the probe.
+/// Rates at which a limit is read that the search did not read, as multiples of the rate that
+/// passes: far enough apart to be compared, and not so high that half is refused, which would end
+/// the probe.
 const LIMIT_CHECKS: [f64; 2] = [1.25, 1.6];
 
 /// Question that a search answers. A search goes on from saved probes only of an equal question.
@@ -48,7 +49,8 @@ pub struct Question {
 pub enum SearchOutcome {
     /// The capacity, between a rate that passes and one that fails.
     Found,
-    /// A rate passes, but it had no good answer; or a higher one fails, but a longer probe may fail at lower rates, down to [`Capacity::at_least_per_s`].
+    /// A rate passes, but it had no good answer; or a higher one fails, but a longer probe may fail
+    /// at lower rates, down to [`Capacity::at_least_per_s`].
     Unconfirmed,
     /// Even the least rate fails.
     LeastFails,
@@ -122,24 +124,28 @@ pub struct Capacity {
     pub question: Question,
     /// Outcome of the search.
     pub outcome: SearchOutcome,
-    /// The requests per second that were accepted at the highest rate that passes, in the worst of its full probes, and no more than
-    /// the limit that was read; null without such a rate.
+    /// The requests per second that were accepted at the highest rate that passes, in the worst of
+    /// its full probes, and no more than the limit that was read; null without such a rate.
     pub capacity_per_s: Option<f64>,
     /// Lowest capacity that the probes do not exclude; null without a rate that passes.
     #[serde(default)]
     pub at_least_per_s: Option<f64>,
-    /// Length of a probe of the highest rate that passes, s: limits over longer periods were not tested. Null without such a rate.
+    /// Length of a probe of the highest rate that passes, s: limits over longer periods were not
+    /// tested. Null without such a rate.
     #[serde(default)]
     pub sustained_for_s: Option<f64>,
-    /// The highest rate offered that is settled to pass below every one that fails; null without one.
+    /// The highest rate offered that is settled to pass below every one that fails; null without
+    /// one.
     #[serde(default)]
     pub passes_at_per_s: Option<f64>,
-    /// The rate at which the target lets requests through once it refuses some, at the least; null unless two rates agreed on it.
+    /// The rate at which the target lets requests through once it refuses some, at the least; null
+    /// unless two rates agreed on it.
     #[serde(default)]
     pub limit_per_s: Option<f64>,
     /// The lowest rate that is settled to fail; null without one.
     pub fails_at_per_s: Option<f64>,
-    /// Rate and time at which the 99th percentile of the response time turns upward; null where it does not.
+    /// Rate and time at which the 99th percentile of the response time turns upward; null where it
+    /// does not.
     pub knee: Option<CurvePoint>,
     /// Each rate, from the lowest on.
     pub rates: Vec<RateReport>,
@@ -168,18 +174,30 @@ pub fn search_of(question: &Question, probes: &[ProbeReport]) -> Search {
 #[must_use]
 pub fn next_step(question: &Question, probes: &[ProbeReport]) -> SearchStep {
     let step = search_of(question, probes).next();
-    let SearchStep::Done(Ending::Found { pass, fail }) = step else { return step };
-    limit_check(question, probes, [pass, fail]).map_or(step, |pace| SearchStep::Probe(pace, ProbeKind::Full))
+    let SearchStep::Done(Ending::Found { pass, fail }) = step else {
+        return step;
+    };
+    limit_check(question, probes, [pass, fail])
+        .map_or(step, |pace| SearchStep::Probe(pace, ProbeKind::Full))
 }
 
-/// A rate at which to read the limit before a capacity is named: where refusals ended the search, and a burst may be all that passed.
-fn limit_check(question: &Question, probes: &[ProbeReport], [pass, fail]: [Pace; 2]) -> Option<Pace> {
+/// A rate at which to read the limit before a capacity is named: where refusals ended the search,
+/// and a burst may be all that passed.
+fn limit_check(
+    question: &Question,
+    probes: &[ProbeReport],
+    [pass, fail]: [Pace; 2],
+) -> Option<Pace> {
     let of = |pace: Pace| probes.iter().filter(move |probe| probe.per_min == pace);
-    if !of(fail).any(|probe| probe.throttled_share + probe.error_share > 0.0) || RefusalRate::of(probes).is_some() {
+    if !of(fail).any(|probe| probe.throttled_share + probe.error_share > 0.0)
+        || RefusalRate::of(probes).is_some()
+    {
         return None;
     }
     let above = LIMIT_CHECKS.map(|times| Pace::nearest(pass.per_s() * times));
-    above.into_iter().find(|pace| (fail..=question.bounds.greatest).contains(pace) && of(*pace).next().is_none())
+    above
+        .into_iter()
+        .find(|pace| (fail..=question.bounds.greatest).contains(pace) && of(*pace).next().is_none())
 }
 
 /// The result from probes that were read [in hindsight](in_hindsight).
@@ -188,7 +206,11 @@ fn search_in_hindsight(question: &Question, probes: &[ProbeReport]) -> Search {
     for probe in probes {
         search.note(probe.per_min, probe.kind, probe.seen);
     }
-    let slow = if is_random(question) { slow_together(question, probes) } else { Vec::new() };
+    let slow = if is_random(question) {
+        slow_together(question, probes)
+    } else {
+        Vec::new()
+    };
     for pace in slow.into_iter().chain(behind_together(question, probes)) {
         search.doubt(pace);
     }
@@ -199,27 +221,42 @@ impl Capacity {
     /// Build the capacity from these probes.
     #[must_use]
     pub fn new(name: String, begun: SearchHead, probes: Vec<ProbeReport>, end: SearchEnd) -> Self {
-        let SearchHead { crawlmark_version, environment, question, .. } = begun;
+        let SearchHead {
+            crawlmark_version,
+            environment,
+            question,
+            ..
+        } = begun;
         let probes = in_hindsight(&question, probes);
         let search = search_in_hindsight(&question, &probes);
         let (pass, fail) = search.settled();
         let limit = RefusalRate::of(&probes).map(|limit| limit.least_per_s);
-        let capacity_per_s = pass.map(|pass| accepted_per_s(&probes, pass).min(limit.unwrap_or(f64::INFINITY)));
+        let capacity_per_s =
+            pass.map(|pass| accepted_per_s(&probes, pass).min(limit.unwrap_or(f64::INFINITY)));
         let capacity_per_s = capacity_per_s.filter(|capacity| *capacity > 0.0);
-        let lowest =
-            hidden(&question, &probes, [pass, fail]).first().map_or(f64::INFINITY, |hidden| hidden.least_per_s);
+        let lowest = hidden(&question, &probes, [pass, fail])
+            .first()
+            .map_or(f64::INFINITY, |hidden| hidden.least_per_s);
         let at_least_per_s = capacity_per_s.map(|capacity| capacity.min(lowest));
         // A limit that allows nothing at once refuses what comes unevenly, so it may be higher.
-        let is_uneven = limit.is_none() && fail.is_some_and(|fail| unevenness(&probes, fail).is_some());
-        let is_certain =
-            at_least_per_s.zip(capacity_per_s).is_some_and(|(least, capacity)| least >= capacity * CERTAIN);
+        let is_uneven =
+            limit.is_none() && fail.is_some_and(|fail| unevenness(&probes, fail).is_some());
+        let is_certain = at_least_per_s
+            .zip(capacity_per_s)
+            .is_some_and(|(least, capacity)| least >= capacity * CERTAIN);
         let outcome = match end {
             SearchEnd::OutOfTime | SearchEnd::Interrupted => SearchOutcome::Undecided,
-            SearchEnd::Known(Ending::GreatestPasses(_)) if capacity_per_s.is_none() => SearchOutcome::Unconfirmed,
-            SearchEnd::Known(Ending::Found { .. }) if !is_certain || is_uneven => SearchOutcome::Unconfirmed,
+            SearchEnd::Known(Ending::GreatestPasses(_)) if capacity_per_s.is_none() => {
+                SearchOutcome::Unconfirmed
+            }
+            SearchEnd::Known(Ending::Found { .. }) if !is_certain || is_uneven => {
+                SearchOutcome::Unconfirmed
+            }
             SearchEnd::Known(ending) => SearchOutcome::of(ending),
         };
-        let sustained_for_s = pass.map(|pass| times_s(pass.per_s(), &question)).map(|(warmup, probe)| warmup + probe);
+        let sustained_for_s = pass
+            .map(|pass| times_s(pass.per_s(), &question))
+            .map(|(warmup, probe)| warmup + probe);
         let rates: Vec<RateReport> = search
             .rates()
             .map(|(pace, tally)| {
@@ -230,9 +267,11 @@ impl Capacity {
                     fails: tally.fails,
                     voids: tally.voids,
                     standing: tally.standing(),
-                    response_p50_us: typical(&probes, pace, |probe| probe.response_p50_us).map(|(us, _)| us),
+                    response_p50_us: typical(&probes, pace, |probe| probe.response_p50_us)
+                        .map(|(us, _)| us),
                     response_p99_us: p99.map(|(us, _)| us),
-                    response_p99_at_least: p99.is_some_and(|(_, probe)| probe.response_p99_at_least),
+                    response_p99_at_least: p99
+                        .is_some_and(|(_, probe)| probe.response_p99_at_least),
                 }
             })
             .collect();
@@ -267,7 +306,8 @@ impl Capacity {
     /// Lower capacities that the probes do not exclude, the lowest first.
     #[must_use]
     pub fn hidden(&self) -> Vec<Hidden> {
-        let ends = [self.passes_at_per_s, self.fails_at_per_s].map(|per_s| per_s.map(Pace::nearest));
+        let ends =
+            [self.passes_at_per_s, self.fails_at_per_s].map(|per_s| per_s.map(Pace::nearest));
         hidden(&self.question, &self.probes, ends)
     }
 }
@@ -289,16 +329,30 @@ impl SearchOutcome {
 fn accepted_per_s(probes: &[ProbeReport], pace: Pace) -> f64 {
     let passed = probes
         .iter()
-        .filter(|probe| probe.per_min == pace && probe.kind == ProbeKind::Full && probe.seen == ProbeResult::Pass)
+        .filter(|probe| {
+            probe.per_min == pace
+                && probe.kind == ProbeKind::Full
+                && probe.seen == ProbeResult::Pass
+        })
         .filter_map(|probe| probe.accepted_per_s);
     passed.fold(pace.per_s(), f64::min)
 }
 
-/// The 99th percentile against the rate, where it is known, up to the rate that fails: overload has a curve of its own, beside which the
-/// one before it looks flat.
+/// The 99th percentile against the rate, where it is known, up to the rate that fails: overload has
+/// a curve of its own, beside which the one before it looks flat.
 fn curve(rates: &[RateReport], fails_at: f64) -> Vec<CurvePoint> {
-    let point = |rate: &RateReport| Some(CurvePoint { rate_per_s: rate.rate_per_s, us: rate.response_p99_us? });
-    rates.iter().filter(|rate| rate.rate_per_s <= fails_at).filter_map(point).filter(|point| point.us > 0.0).collect()
+    let point = |rate: &RateReport| {
+        Some(CurvePoint {
+            rate_per_s: rate.rate_per_s,
+            us: rate.response_p99_us?,
+        })
+    };
+    rates
+        .iter()
+        .filter(|rate| rate.rate_per_s <= fails_at)
+        .filter_map(point)
+        .filter(|point| point.us > 0.0)
+        .collect()
 }
 
 /// The median of what the probes of a rate read, and the probe that read it.
@@ -307,8 +361,12 @@ fn typical(
     pace: Pace,
     read: impl Fn(&ProbeReport) -> Option<f64>,
 ) -> Option<(f64, &ProbeReport)> {
-    let of_rate = probes.iter().filter(|probe| probe.per_min == pace && probe.seen.speaks());
-    let mut values: Vec<(f64, &ProbeReport)> = of_rate.filter_map(|probe| Some((read(probe)?, probe))).collect();
+    let of_rate = probes
+        .iter()
+        .filter(|probe| probe.per_min == pace && probe.seen.speaks());
+    let mut values: Vec<(f64, &ProbeReport)> = of_rate
+        .filter_map(|probe| Some((read(probe)?, probe)))
+        .collect();
     values.sort_by(|a, b| a.0.total_cmp(&b.0));
     values.get(values.len() / 2).copied()
 }

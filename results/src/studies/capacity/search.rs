@@ -1,5 +1,5 @@
-//! Choice of the next rate to probe, and of the end of the search: a function of the probes so far and of nothing else, so that
-//! a search goes on from saved probes as if it had never ended.
+//! Choice of the next rate to probe, and of the end of the search: a function of the probes so far
+//! and of nothing else, so that a search goes on from saved probes as if it had never ended.
 
 use std::collections::BTreeMap;
 
@@ -10,14 +10,16 @@ use super::Pace;
 /// Surplus of probes of one kind over the other that settles a rate: see the module above.
 pub const MARGIN: i64 = 3;
 
-/// Probes of a rate after which it is left alone, settled or not: there the target does one as often as the other.
+/// Probes of a rate after which it is left alone, settled or not: there the target does one as
+/// often as the other.
 pub const MOST_PROBES: i64 = 9;
 
-/// Probes of a rate, one after another, that said nothing of the target, before the rate is beyond this client.
+/// Probes of a rate, one after another, that said nothing of the target, before the rate is beyond
+/// this client.
 pub const MOST_VOID: u32 = 4;
 
-/// Ratio of the rate that this client cannot send to the rate that passes, down to which the search probes between them:
-/// nearer says little about the target.
+/// Ratio of the rate that this client cannot send to the rate that passes, down to which the search
+/// probes between them: nearer says little about the target.
 const NEAR_CEILING: f64 = 1.25;
 
 /// Kind of a probe.
@@ -66,7 +68,8 @@ pub enum SearchStep {
 /// End of a search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
-    /// Between a rate that passes and one that fails, as near to each other as was asked for, or as noise allows.
+    /// Between a rate that passes and one that fails, as near to each other as was asked for, or as
+    /// noise allows.
     Found {
         /// The highest rate that is settled to pass.
         pass: Pace,
@@ -77,7 +80,8 @@ pub enum Ending {
     LeastFails(Pace),
     /// The greatest rate passes.
     GreatestPasses(Pace),
-    /// Above this one, which passes, this client was the limit; of no rate at all, of the least one too.
+    /// Above this one, which passes, this client was the limit; of no rate at all, of the least one
+    /// too.
     ClientLimited(Option<Pace>),
     /// A rate is settled to fail below one that is settled to pass.
     Unsteady {
@@ -86,7 +90,8 @@ pub enum Ending {
         /// The highest that passes.
         pass: Pace,
     },
-    /// Between these two no rate passes, or fails, reliably enough to be settled, down to the least.
+    /// Between these two no rate passes, or fails, reliably enough to be settled, down to the
+    /// least.
     Undecided,
 }
 
@@ -97,7 +102,8 @@ pub struct Bounds {
     pub least: Pace,
     /// The greatest.
     pub greatest: Pace,
-    /// Target width of the interval between a rate that passes and one that fails, as a part of the rate: 0.02.
+    /// Target width of the interval between a rate that passes and one that fails, as a part of the
+    /// rate: 0.02.
     pub precision: f64,
 }
 
@@ -149,16 +155,24 @@ impl Tally {
     }
 
     fn note(&mut self, kind: ProbeKind, seen: ProbeResult) {
-        self.void_in_a_row = if seen == ProbeResult::Void { self.void_in_a_row + 1 } else { 0 };
+        self.void_in_a_row = if seen == ProbeResult::Void {
+            self.void_in_a_row + 1
+        } else {
+            0
+        };
         match (kind, seen) {
             (_, ProbeResult::Lost) => {}
             (_, ProbeResult::Void) => self.voids += 1,
             (ProbeKind::Scout, ProbeResult::Pass) => self.scouts += 1,
             (ProbeKind::Scout, ProbeResult::Fail) => self.scouts -= 1,
-            (ProbeKind::Scout, ProbeResult::Collapse) => (self.scouts, self.collapsed) = (self.scouts - 1, true),
+            (ProbeKind::Scout, ProbeResult::Collapse) => {
+                (self.scouts, self.collapsed) = (self.scouts - 1, true);
+            }
             (ProbeKind::Full, ProbeResult::Pass) => self.passes += 1,
             (ProbeKind::Full, ProbeResult::Fail) => self.fails += 1,
-            (ProbeKind::Full, ProbeResult::Collapse) => (self.fails, self.collapsed) = (self.fails + 1, true),
+            (ProbeKind::Full, ProbeResult::Collapse) => {
+                (self.fails, self.collapsed) = (self.fails + 1, true);
+            }
         }
     }
 
@@ -201,7 +215,10 @@ impl Search {
     /// One without a probe.
     #[must_use]
     pub const fn new(bounds: Bounds) -> Self {
-        Self { bounds, rates: BTreeMap::new() }
+        Self {
+            bounds,
+            rates: BTreeMap::new(),
+        }
     }
 
     /// Takes in a probe.
@@ -212,7 +229,8 @@ impl Search {
         }
     }
 
-    /// Notes that the full probes of a rate, taken together, fail: it does not pass until more of them outweigh that.
+    /// Notes that the full probes of a rate, taken together, fail: it does not pass until more of
+    /// them outweigh that.
     pub fn doubt(&mut self, pace: Pace) {
         self.rates.entry(pace).or_default().fails_together = true;
     }
@@ -224,45 +242,66 @@ impl Search {
     }
 
     fn standing(&self, pace: Pace) -> RateState {
-        self.rates.get(&pace).map_or(RateState::Unknown, Tally::standing)
+        self.rates
+            .get(&pace)
+            .map_or(RateState::Unknown, Tally::standing)
     }
 
     fn where_it(&self, is: impl Fn(RateState) -> bool) -> impl DoubleEndedIterator<Item = Pace> {
-        self.rates().filter(move |(_, tally)| is(tally.standing())).map(|(pace, _)| pace)
+        self.rates()
+            .filter(move |(_, tally)| is(tally.standing()))
+            .map(|(pace, _)| pace)
     }
 
-    /// The interval that is settled so far: the highest rate that passes below every one that fails or seems to, and the lowest that
-    /// fails.
+    /// The interval that is settled so far: the highest rate that passes below every one that fails
+    /// or seems to, and the lowest that fails.
     #[must_use]
     pub fn settled(&self) -> (Option<Pace>, Option<Pace>) {
-        let fail = self.where_it(|standing| standing == RateState::Fails).next();
+        let fail = self
+            .where_it(|standing| standing == RateState::Fails)
+            .next();
         let doubtful = self.where_it(RateState::leans_to_fail).next();
         let below = |pace: &Pace| doubtful.is_none_or(|fail| *pace < fail);
-        (self.where_it(|standing| standing == RateState::Passes).rfind(below), fail)
+        (
+            self.where_it(|standing| standing == RateState::Passes)
+                .rfind(below),
+            fail,
+        )
     }
 
     /// Return the next step.
     #[must_use]
     pub fn next(&self) -> SearchStep {
         // A rate is beyond this client only if no higher one was sent, whatever became of that.
-        let sent = self.where_it(|standing| standing != RateState::Unknown).next_back();
-        let ceiling =
-            self.rates().find(|(pace, tally)| tally.is_beyond_this_client() && sent.is_none_or(|sent| *pace >= sent));
+        let sent = self
+            .where_it(|standing| standing != RateState::Unknown)
+            .next_back();
+        let ceiling = self.rates().find(|(pace, tally)| {
+            tally.is_beyond_this_client() && sent.is_none_or(|sent| *pace >= sent)
+        });
         let ceiling = ceiling.map(|(pace, _)| pace);
         let fail = self.where_it(RateState::leans_to_fail).next();
-        // What passed now and then at a rate that this client cannot keep is not what is settled: one below is.
-        let is_in_reach = |tally: &Tally| tally.standing() == RateState::Passes || !tally.is_beyond_this_client();
-        let passes = self.rates().filter(|(_, tally)| tally.standing().leans_to_pass() && is_in_reach(tally));
+        // What passed now and then at a rate that this client cannot keep is not what is settled:
+        // one below is.
+        let is_in_reach =
+            |tally: &Tally| tally.standing() == RateState::Passes || !tally.is_beyond_this_client();
+        let passes = self
+            .rates()
+            .filter(|(_, tally)| tally.standing().leans_to_pass() && is_in_reach(tally));
         let pass = passes.map(|(pace, _)| pace).next_back();
         match (pass, fail) {
             (Some(pass), Some(fail)) if fail < pass => return self.reconcile(fail, pass),
             _ => {}
         }
-        // Between the two, rates that are tied want another probe; those that had as many as they get are passed over.
-        let inside = |pace: Pace| pass.is_none_or(|pass| pace > pass) && fail.is_none_or(|fail| pace < fail);
+        // Between the two, rates that are tied want another probe; those that had as many as they
+        // get are passed over.
+        let inside =
+            |pace: Pace| pass.is_none_or(|pass| pace > pass) && fail.is_none_or(|fail| pace < fail);
         let tied = self.rates().find(|(pace, tally)| {
             let standing = tally.standing();
-            inside(*pace) && matches!(standing, RateState::Undecided | RateState::Unknown) && tally.is_open()
+            inside(*pace)
+                && matches!(standing, RateState::Undecided | RateState::Unknown)
+                && tally.is_open()
         });
         if let Some((pace, _)) = tied {
             return SearchStep::Probe(pace, ProbeKind::Full);
@@ -279,8 +318,12 @@ impl Search {
 
     /// A rate seems to fail below one that seems to pass: the less certain one is asked again.
     fn reconcile(&self, fail: Pace, pass: Pace) -> SearchStep {
-        let open =
-            |pace: Pace| self.rates.get(&pace).filter(|tally| tally.is_open()).map(|tally| (tally.counted(), pace));
+        let open = |pace: Pace| {
+            self.rates
+                .get(&pace)
+                .filter(|tally| tally.is_open())
+                .map(|tally| (tally.counted(), pace))
+        };
         match [open(fail), open(pass)].into_iter().flatten().min() {
             Some((_, pace)) => SearchStep::Probe(pace, ProbeKind::Full),
             None => SearchStep::Done(Ending::Unsteady { fail, pass }),
@@ -293,7 +336,9 @@ impl Search {
         let is_closed = self.rates.get(&least).is_some_and(|tally| !tally.is_open());
         match self.standing(least) {
             RateState::Fails => SearchStep::Done(Ending::LeastFails(least)),
-            RateState::Undecided | RateState::Unknown if is_closed => SearchStep::Done(Ending::Undecided),
+            RateState::Undecided | RateState::Unknown if is_closed => {
+                SearchStep::Done(Ending::Undecided)
+            }
             RateState::Unknown => SearchStep::Probe(least, ProbeKind::Scout),
             _ => SearchStep::Probe(least, ProbeKind::Full),
         }
@@ -303,48 +348,69 @@ impl Search {
     fn upward(&self, pass: Pace) -> SearchStep {
         let next = pass.doubled().min(self.bounds.greatest);
         // Undecided ones lie above: what is next is halfway to them, or they are the end of it.
-        let next = self.rates().map(|(pace, _)| pace).find(|pace| *pace > pass).map_or(next, |tried| next.min(tried));
+        let next = self
+            .rates()
+            .map(|(pace, _)| pace)
+            .find(|pace| *pace > pass)
+            .map_or(next, |tried| next.min(tried));
         match self.standing(next) {
-            _ if next <= pass => self.settle(pass).unwrap_or(SearchStep::Done(Ending::GreatestPasses(pass))),
-            RateState::Unknown if !self.rates.contains_key(&next) => SearchStep::Probe(next, ProbeKind::Scout),
+            _ if next <= pass => self
+                .settle(pass)
+                .unwrap_or(SearchStep::Done(Ending::GreatestPasses(pass))),
+            RateState::Unknown if !self.rates.contains_key(&next) => {
+                SearchStep::Probe(next, ProbeKind::Scout)
+            }
             _ => self.above_the_undecided(pass),
         }
     }
 
-    /// Return the next step when what lies above the rate that passes is undecided: the search goes past it, but no
-    /// further than twice that rate.
+    /// Return the next step when what lies above the rate that passes is undecided: the search goes
+    /// past it, but no further than twice that rate.
     fn above_the_undecided(&self, pass: Pace) -> SearchStep {
         let next = pass.doubled().min(self.bounds.greatest);
-        let is_above_all = self.rates().next_back().is_none_or(|(highest, _)| next > highest);
+        let is_above_all = self
+            .rates()
+            .next_back()
+            .is_none_or(|(highest, _)| next > highest);
         if is_above_all {
             return SearchStep::Probe(next, ProbeKind::Full);
         }
-        self.settle(pass).unwrap_or(SearchStep::Done(Ending::Undecided))
+        self.settle(pass)
+            .unwrap_or(SearchStep::Done(Ending::Undecided))
     }
 
     /// Rates from `ceiling` on are beyond this client.
     fn below_the_ceiling(&self, pass: Pace, ceiling: Pace) -> SearchStep {
         let middle = pass.between(ceiling);
-        let is_tried = self.rates.contains_key(&middle) && self.standing(middle) != RateState::Unknown;
+        let is_tried =
+            self.rates.contains_key(&middle) && self.standing(middle) != RateState::Unknown;
         if ceiling.over(pass) > NEAR_CEILING && middle > pass && middle < ceiling && !is_tried {
             return SearchStep::Probe(middle, ProbeKind::Full);
         }
-        self.settle(pass).unwrap_or(SearchStep::Done(Ending::ClientLimited(Some(pass))))
+        self.settle(pass)
+            .unwrap_or(SearchStep::Done(Ending::ClientLimited(Some(pass))))
     }
 
     /// Between a rate that seems to pass and one that seems to fail.
     fn narrow(&self, pass: Pace, fail: Pace) -> SearchStep {
-        // A scout is short and may be unlucky: what it says of the upper end is asked once more, unless it was plain.
+        // A scout is short and may be unlucky: what it says of the upper end is asked once more,
+        // unless it was plain.
         let of_fail = self.rates.get(&fail).copied().unwrap_or_default();
         if of_fail.counted() == 0 && of_fail.voids == 0 && !of_fail.collapsed {
             return SearchStep::Probe(fail, ProbeKind::Full);
         }
-        let undecided: Vec<Pace> =
-            self.rates.range(pass..fail).map(|(pace, _)| *pace).filter(|pace| *pace > pass).collect();
+        let undecided: Vec<Pace> = self
+            .rates
+            .range(pass..fail)
+            .map(|(pace, _)| *pace)
+            .filter(|pace| *pace > pass)
+            .collect();
         let ends = undecided
             .first()
             .zip(undecided.last())
-            .map_or(vec![(pass, fail)], |(first, last)| vec![(pass, *first), (*last, fail)]);
+            .map_or(vec![(pass, fail)], |(first, last)| {
+                vec![(pass, *first), (*last, fail)]
+            });
         for (low, high) in ends {
             let middle = low.between(high);
             if high.over(low) > 1.0 + self.bounds.precision && middle > low && middle < high {
@@ -352,8 +418,14 @@ impl Search {
             }
         }
         let less_sure = |pace: Pace| self.rates.get(&pace).map_or(0, |tally| tally.net().abs());
-        let (first, second) = if less_sure(fail) < less_sure(pass) { (fail, pass) } else { (pass, fail) };
-        self.settle(first).or_else(|| self.settle(second)).unwrap_or(SearchStep::Done(Ending::Found { pass, fail }))
+        let (first, second) = if less_sure(fail) < less_sure(pass) {
+            (fail, pass)
+        } else {
+            (pass, fail)
+        };
+        self.settle(first)
+            .or_else(|| self.settle(second))
+            .unwrap_or(SearchStep::Done(Ending::Found { pass, fail }))
     }
 
     /// Another probe of a rate, unless it is settled.

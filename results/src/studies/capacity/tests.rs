@@ -1,4 +1,5 @@
-//! Whole searches on targets whose capacity is known, without a clock: seeded, so that they say the same each time.
+//! Whole searches on targets whose capacity is known, without a clock: seeded, so that they say the
+//! same each time.
 
 use std::fmt::Debug;
 
@@ -8,14 +9,19 @@ use super::*;
 /// Searches of each kind.
 const TRIALS: u64 = 1_000;
 
-/// Limit on the searches of each kind that may be more than 2 % off, or have an interval without the capacity: one in a hundred.
+/// Limit on the searches of each kind that may be more than 2 % off, or have an interval without
+/// the capacity: one in a hundred.
 const WRONG: usize = 10;
 
 /// Probes after which a search is given up by a test.
 const MOST: usize = 2_000;
 
 fn bounds(least: f64, greatest: f64) -> Bounds {
-    Bounds { least: Pace::nearest(least), greatest: Pace::nearest(greatest), precision: 0.02 }
+    Bounds {
+        least: Pace::nearest(least),
+        greatest: Pace::nearest(greatest),
+        precision: 0.02,
+    }
 }
 
 /// A search to its end, and how many probes it took.
@@ -33,10 +39,18 @@ fn run(
                     .rates()
                     .filter(|(_, tally)| tally.standing() != search::RateState::Fails)
                     .map(|(pace, _)| pace);
-                let passed =
-                    probes.iter().filter(|(_, _, seen)| *seen == ProbeResult::Pass).map(|(pace, ..)| *pace).max();
-                let most = passed.map_or(bounds.least, Pace::doubled).max(highest.min().unwrap_or(bounds.least));
-                assert!(pace <= most && pace <= bounds.greatest && pace >= bounds.least, "{pace} after {probes:?}");
+                let passed = probes
+                    .iter()
+                    .filter(|(_, _, seen)| *seen == ProbeResult::Pass)
+                    .map(|(pace, ..)| *pace)
+                    .max();
+                let most = passed
+                    .map_or(bounds.least, Pace::doubled)
+                    .max(highest.min().unwrap_or(bounds.least));
+                assert!(
+                    pace <= most && pace <= bounds.greatest && pace >= bounds.least,
+                    "{pace} after {probes:?}"
+                );
                 let seen = probe(pace.per_s(), kind);
                 search.note(pace, kind, seen);
                 probes.push((pace, kind, seen));
@@ -60,7 +74,11 @@ struct Cliff {
 
 impl SyntheticTarget for Cliff {
     fn passes(&self, rate: f64) -> f64 {
-        if rate <= self.capacity { 1.0 - self.misleads } else { self.misleads }
+        if rate <= self.capacity {
+            1.0 - self.misleads
+        } else {
+            self.misleads
+        }
     }
 
     fn capacity(&self) -> f64 {
@@ -85,8 +103,8 @@ impl SyntheticTarget for Soft {
     }
 }
 
-/// A queue (M/M/1) whose 99th percentile, `ln 100 / (service - rate)`, may be as much as it is at the capacity, and is
-/// read with 5 % of noise.
+/// A queue (M/M/1) whose 99th percentile, `ln 100 / (service - rate)`, may be as much as it is at
+/// the capacity, and is read with 5 % of noise.
 #[derive(Debug)]
 struct Queue {
     capacity: f64,
@@ -98,8 +116,12 @@ impl SyntheticTarget for Queue {
         if rate >= self.service {
             return 0.0;
         }
-        // read = true * (1 + noise) < limit, the noise about normal: its distribution by the logistic curve nearest to it.
-        let (limit, true_p99) = (1.0 / (self.service - self.capacity), 1.0 / (self.service - rate));
+        // read = true * (1 + noise) < limit, the noise about normal: its distribution by the
+        // logistic curve nearest to it.
+        let (limit, true_p99) = (
+            1.0 / (self.service - self.capacity),
+            1.0 / (self.service - rate),
+        );
         1.0 / (1.0 + (-1.702 * (limit / true_p99 - 1.0) / 0.05).exp())
     }
 
@@ -108,8 +130,8 @@ impl SyntheticTarget for Queue {
     }
 }
 
-/// Results of searches of many targets: the numbers that were off by more than 2 %, had a wrong end, or found nothing;
-/// and the probes of the middle one.
+/// Results of searches of many targets: the numbers that were off by more than 2 %, had a wrong
+/// end, or found nothing; and the probes of the middle one.
 #[derive(Debug, Default)]
 struct Score {
     off: usize,
@@ -125,7 +147,11 @@ fn score<T: SyntheticTarget>(target: impl Fn(f64) -> T) -> Score {
         let target = target(120.0 * (50_000.0_f64 / 120.0).powf(draw.f64()));
         let (ending, probes) = run(bounds(50.0, 1e6), |rate, kind| {
             // A scout is short: what a target holds in reserve hides a third more from it.
-            let rate = if kind == ProbeKind::Scout { rate / 1.3 } else { rate };
+            let rate = if kind == ProbeKind::Scout {
+                rate / 1.3
+            } else {
+                rate
+            };
             match draw.f64() {
                 x if x < 0.02 => ProbeResult::Void,
                 _ if draw.f64() < target.passes(rate) => ProbeResult::Pass,
@@ -139,7 +165,8 @@ fn score<T: SyntheticTarget>(target: impl Fn(f64) -> T) -> Score {
             continue;
         };
         score.off += usize::from((pass.per_s() / target.capacity() - 1.0).abs() > 0.02);
-        let is_wrong = target.passes(pass.per_s()) <= 0.1 + 1e-9 || target.passes(fail.per_s()) >= 0.9 - 1e-9;
+        let is_wrong =
+            target.passes(pass.per_s()) <= 0.1 + 1e-9 || target.passes(fail.per_s()) >= 0.9 - 1e-9;
         score.wrong += usize::from(is_wrong);
     }
     score.probes.sort_unstable();
@@ -150,39 +177,72 @@ impl Score {
     #[track_caller]
     fn holds(&self, most_probes: usize) {
         let (off, wrong, nothing) = (self.off, self.wrong, self.nothing);
-        let (middle, last) = (self.probes[self.probes.len() / 2], self.probes[self.probes.len() * 99 / 100]);
+        let (middle, last) = (
+            self.probes[self.probes.len() / 2],
+            self.probes[self.probes.len() * 99 / 100],
+        );
         assert!(
             off + nothing <= WRONG && wrong <= WRONG,
             "off {off}, wrong {wrong}, nothing {nothing}, {middle} to {last} probes"
         );
-        assert!(middle <= most_probes, "{middle} probes, of one in a hundred {last}");
+        assert!(
+            middle <= most_probes,
+            "{middle} probes, of one in a hundred {last}"
+        );
     }
 }
 
 #[test]
 fn a_cliff_is_found_within_two_percent() {
-    score(|capacity| Cliff { capacity, misleads: 0.0 }).holds(25);
+    score(|capacity| Cliff {
+        capacity,
+        misleads: 0.0,
+    })
+    .holds(25);
 }
 
 #[test]
 fn probes_of_which_one_in_twenty_misleads_still_find_it() {
-    score(|capacity| Cliff { capacity, misleads: 0.05 }).holds(35);
+    score(|capacity| Cliff {
+        capacity,
+        misleads: 0.05,
+    })
+    .holds(35);
 }
 
 #[test]
 fn probes_of_which_one_in_ten_misleads_are_wrong_in_two_searches_of_a_hundred_at_most() {
-    let Score { off, wrong, nothing, .. } = score(|capacity| Cliff { capacity, misleads: 0.1 });
-    assert!(off + nothing <= 2 * WRONG && wrong <= 2 * WRONG, "off {off}, wrong {wrong}, nothing {nothing}");
+    let Score {
+        off,
+        wrong,
+        nothing,
+        ..
+    } = score(|capacity| Cliff {
+        capacity,
+        misleads: 0.1,
+    });
+    assert!(
+        off + nothing <= 2 * WRONG && wrong <= 2 * WRONG,
+        "off {off}, wrong {wrong}, nothing {nothing}"
+    );
 }
 
 #[test]
 fn a_soft_knee_is_found_where_half_of_the_probes_pass() {
-    score(|capacity| Soft { capacity, width: 0.003 }).holds(35);
+    score(|capacity| Soft {
+        capacity,
+        width: 0.003,
+    })
+    .holds(35);
 }
 
 #[test]
 fn a_queue_is_found_where_its_tail_is_as_long_as_it_may_be() {
-    score(|capacity| Queue { capacity, service: capacity * 1.1 }).holds(30);
+    score(|capacity| Queue {
+        capacity,
+        service: capacity * 1.1,
+    })
+    .holds(30);
 }
 
 #[test]
@@ -196,14 +256,27 @@ fn the_least_rate_that_fails_is_an_answer() {
 fn the_greatest_rate_that_passes_is_an_answer() {
     let (ending, probes) = run(bounds(50.0, 1_000.0), |_, _| ProbeResult::Pass);
     assert_eq!(ending, Ending::GreatestPasses(Pace::nearest(1_000.0)));
-    assert_eq!(probes.iter().filter(|(_, kind, _)| *kind == ProbeKind::Full).count(), 3);
+    assert_eq!(
+        probes
+            .iter()
+            .filter(|(_, kind, _)| *kind == ProbeKind::Full)
+            .count(),
+        3
+    );
 }
 
 #[test]
 fn a_client_that_cannot_send_more_says_what_it_could() {
-    let (ending, probes) =
-        run(bounds(50.0, 1e6), |rate, _| if rate > 3_000.0 { ProbeResult::Void } else { ProbeResult::Pass });
-    let Ending::ClientLimited(Some(pass)) = ending else { panic!("{ending:?}") };
+    let (ending, probes) = run(bounds(50.0, 1e6), |rate, _| {
+        if rate > 3_000.0 {
+            ProbeResult::Void
+        } else {
+            ProbeResult::Pass
+        }
+    });
+    let Ending::ClientLimited(Some(pass)) = ending else {
+        panic!("{ending:?}")
+    };
     assert!((2_400.0..=3_000.0).contains(&pass.per_s()), "{pass}");
     assert!(probes.len() < 25, "{probes:?}");
     let (ending, _) = run(bounds(50.0, 1e6), |_, _| ProbeResult::Void);
@@ -214,19 +287,36 @@ fn a_client_that_cannot_send_more_says_what_it_could() {
         r if r > 3_000.0 => ProbeResult::Void,
         _ => ProbeResult::Pass,
     });
-    assert!(matches!(ending, Ending::ClientLimited(Some(_)) | Ending::Found { .. }), "{ending:?}");
+    assert!(
+        matches!(
+            ending,
+            Ending::ClientLimited(Some(_)) | Ending::Found { .. }
+        ),
+        "{ending:?}"
+    );
 }
 
 #[test]
 fn what_a_client_can_send_only_now_and_then_is_not_the_end_of_what_is_known() {
     for seed in 0..200 {
         let mut draw = fastrand::Rng::with_seed(seed);
-        // From 3,000/s on, ever more of the probes are void, until at 6,000/s all are; a scout asks for less.
+        // From 3,000/s on, ever more of the probes are void, until at 6,000/s all are; a scout asks
+        // for less.
         let (ending, _) = run(bounds(50.0, 1e6), |rate, kind| {
-            let rate = if kind == ProbeKind::Scout { rate / 2.0 } else { rate };
-            if draw.f64() < (rate - 3_000.0) / 3_000.0 { ProbeResult::Void } else { ProbeResult::Pass }
+            let rate = if kind == ProbeKind::Scout {
+                rate / 2.0
+            } else {
+                rate
+            };
+            if draw.f64() < (rate - 3_000.0) / 3_000.0 {
+                ProbeResult::Void
+            } else {
+                ProbeResult::Pass
+            }
         });
-        let Ending::ClientLimited(Some(pass)) = ending else { panic!("{seed}: {ending:?}") };
+        let Ending::ClientLimited(Some(pass)) = ending else {
+            panic!("{seed}: {ending:?}")
+        };
         assert!((1_500.0..6_000.0).contains(&pass.per_s()), "{seed}: {pass}");
     }
 }
@@ -239,7 +329,13 @@ fn a_target_that_surely_fails_below_what_it_surely_passes_is_unsteady() {
         search.note(low, ProbeKind::Full, ProbeResult::Fail);
         search.note(high, ProbeKind::Full, ProbeResult::Pass);
     }
-    assert_eq!(search.next(), SearchStep::Done(Ending::Unsteady { fail: low, pass: high }));
+    assert_eq!(
+        search.next(),
+        SearchStep::Done(Ending::Unsteady {
+            fail: low,
+            pass: high
+        })
+    );
     // One that is less sure of it is asked again first.
     let mut search = Search::new(bounds(100.0, 400.0));
     search.note(low, ProbeKind::Full, ProbeResult::Fail);
@@ -252,23 +348,41 @@ fn whatever_probes_say_a_search_ends() {
     for seed in 0..2_000 {
         let mut draw = fastrand::Rng::with_seed(seed);
         let (ending, _) = run(bounds(50.0, 5_000.0), |_, _| {
-            [ProbeResult::Pass, ProbeResult::Fail, ProbeResult::Collapse, ProbeResult::Void][draw.usize(..4)]
+            [
+                ProbeResult::Pass,
+                ProbeResult::Fail,
+                ProbeResult::Collapse,
+                ProbeResult::Void,
+            ][draw.usize(..4)]
         });
-        assert!(!matches!(ending, Ending::Found { pass, fail } if pass >= fail), "{ending:?}");
+        assert!(
+            !matches!(ending, Ending::Found { pass, fail } if pass >= fail),
+            "{ending:?}"
+        );
     }
 }
 
 #[test]
 fn a_search_goes_on_from_its_probes_as_if_it_had_not_ended() {
-    let target = |rate: f64, _| if rate <= 777.0 { ProbeResult::Pass } else { ProbeResult::Fail };
+    let target = |rate: f64, _| {
+        if rate <= 777.0 {
+            ProbeResult::Pass
+        } else {
+            ProbeResult::Fail
+        }
+    };
     let (ending, probes) = run(bounds(50.0, 1e6), target);
     for cut in 0..probes.len() {
         let mut search = Search::new(bounds(50.0, 1e6));
-        probes[..cut].iter().for_each(|(pace, kind, seen)| search.note(*pace, *kind, *seen));
+        probes[..cut]
+            .iter()
+            .for_each(|(pace, kind, seen)| search.note(*pace, *kind, *seen));
         let (pace, kind, _) = probes[cut];
         assert_eq!(search.next(), SearchStep::Probe(pace, kind));
     }
-    assert!(matches!(ending, Ending::Found { pass, .. } if pass.per_s() > 760.0 && pass.per_s() <= 777.0));
+    assert!(
+        matches!(ending, Ending::Found { pass, .. } if pass.per_s() > 760.0 && pass.per_s() <= 777.0)
+    );
 }
 
 #[test]
@@ -280,11 +394,26 @@ fn a_client_that_sent_more_than_a_void_rate_is_not_its_limit() {
         r if r > 900.0 => ProbeResult::Void,
         _ => ProbeResult::Pass,
     });
-    let Ending::Found { pass, fail } = ending else { panic!("{ending:?} after {probes:?}") };
-    assert!(pass.per_s() <= 900.0 && pass.per_s() > 850.0 && fail.per_s() > 1_500.0, "{pass} to {fail}");
+    let Ending::Found { pass, fail } = ending else {
+        panic!("{ending:?} after {probes:?}")
+    };
+    assert!(
+        pass.per_s() <= 900.0 && pass.per_s() > 850.0 && fail.per_s() > 1_500.0,
+        "{pass} to {fail}"
+    );
     // Nothing passes, and what is not void fails.
-    let (ending, _) = run(bounds(50.0, 1e6), |rate, _| if rate > 60.0 { ProbeResult::Fail } else { ProbeResult::Void });
-    assert_eq!(ending, Ending::ClientLimited(None), "nothing higher was sent");
+    let (ending, _) = run(bounds(50.0, 1e6), |rate, _| {
+        if rate > 60.0 {
+            ProbeResult::Fail
+        } else {
+            ProbeResult::Void
+        }
+    });
+    assert_eq!(
+        ending,
+        Ending::ClientLimited(None),
+        "nothing higher was sent"
+    );
 }
 
 #[test]
@@ -307,7 +436,10 @@ fn a_rate_whose_probes_fail_together_does_not_pass_until_more_of_them_outweigh_t
         search.note(pass, ProbeKind::Full, ProbeResult::Pass);
         search.note(fail, ProbeKind::Full, ProbeResult::Fail);
     }
-    assert_eq!(search.next(), SearchStep::Done(Ending::Found { pass, fail }));
+    assert_eq!(
+        search.next(),
+        SearchStep::Done(Ending::Found { pass, fail })
+    );
     search.doubt(pass);
     assert_eq!(search.next(), SearchStep::Probe(pass, ProbeKind::Full));
     assert_eq!(search.settled(), (None, Some(fail)));

@@ -6,8 +6,8 @@ use super::hidden::CERTAIN;
 use super::probe::STARVED;
 use super::search::{ProbeKind, ProbeResult, RateState};
 use super::{
-    BY_BURST, Capacity, Cause, FILE, Hidden, LEAST_SECONDS, MEDIANS_FROM, Pace, ProbeReport, RateReport, SearchOutcome,
-    backlog, credit, times_s, unevenness, used_up,
+    BY_BURST, Capacity, Cause, FILE, Hidden, LEAST_SECONDS, MEDIANS_FROM, Pace, ProbeReport,
+    RateReport, SearchOutcome, backlog, credit, times_s, unevenness, used_up,
 };
 use crate::show::doc::{Column, Doc, Severity, Table};
 use crate::show::plot::{self, Plot};
@@ -16,7 +16,11 @@ use crate::studies::StudyResult;
 
 /// A rate: `4,040/s`, `22.2/s`.
 fn rate(per_s: f64) -> String {
-    if per_s > 0.0 { format!("{}/s", decimal(per_s)) } else { "0/s".to_owned() }
+    if per_s > 0.0 {
+        format!("{}/s", decimal(per_s))
+    } else {
+        "0/s".to_owned()
+    }
 }
 
 /// A wait that the target asked for that is worth a word, s.
@@ -26,7 +30,8 @@ const LONG: f64 = 10.0;
 const FAILED: [ProbeResult; 2] = [ProbeResult::Fail, ProbeResult::Collapse];
 
 /// Next step after a search that was cut short.
-const GO_ON: &str = "to continue, repeat the command with --resume and the directory of this result";
+const GO_ON: &str =
+    "to continue, repeat the command with --resume and the directory of this result";
 
 /// Share of not-found responses from which on it is reported.
 const MANY_MISSING: f64 = 0.01;
@@ -42,7 +47,10 @@ pub fn offered(pace: Pace) -> String {
 pub fn capacity_headline(capacity: &Capacity) -> String {
     let counted = || capacity.probes.iter().filter_map(|probe| probe.counted);
     let (all, missing) = counted().fold((0_u128, 0_u128), |(all, missing), counted| {
-        (all + u128::from(counted.attempts), missing + u128::from(counted.not_found))
+        (
+            all + u128::from(counted.attempts),
+            missing + u128::from(counted.not_found),
+        )
     });
     if all > 0 && missing == all {
         return "No good response: every request was not found (404 or 410). Choose --ids that exist, or accept these responses \
@@ -57,7 +65,11 @@ pub fn capacity_headline(capacity: &Capacity) -> String {
 fn longer_limit(capacity: &Capacity) -> Option<String> {
     let probe = used_up(&capacity.probes).filter(|_| capacity.limit_per_s.is_none())?;
     let (warmup_s, measured_s) = times_s(probe.rate_per_s, &capacity.question);
-    let (lasts, number, at) = (micros((warmup_s + measured_s) * 1e6), probe.number, rate(probe.rate_per_s));
+    let (lasts, number, at) = (
+        micros((warmup_s + measured_s) * 1e6),
+        probe.number,
+        rate(probe.rate_per_s),
+    );
     Some(format!(
         "The limit seems to count over a longer time than a probe ({lasts}): probe {number} at {at} had all of its requests \
          refused after others passed. Use a --probe of at least that time."
@@ -66,8 +78,14 @@ fn longer_limit(capacity: &Capacity) -> Option<String> {
 
 /// Reason why this client could not send more.
 fn limited_by(capacity: &Capacity) -> String {
-    let void = capacity.probes.iter().filter(|probe| probe.seen == ProbeResult::Void);
-    match (void.clone().count(), void.filter(|probe| probe.busy).count()) {
+    let void = capacity
+        .probes
+        .iter()
+        .filter(|probe| probe.seen == ProbeResult::Void);
+    match (
+        void.clone().count(),
+        void.filter(|probe| probe.busy).count(),
+    ) {
         (all, by_load) if by_load > 0 && by_load * 2 >= all => format!(
             "this machine was too busy (this client was late or disturbed in {by_load} probes; use an idle machine, or another one \
              for the target)"
@@ -82,12 +100,31 @@ fn sentence(capacity: &Capacity) -> String {
     let fail = capacity.fails_at_per_s.map(rate);
     let bounds = capacity.question.bounds;
     // What was accepted, where that is less than what was offered.
-    let accepted = capacity.capacity_per_s.map(rate).filter(|accepted| Some(accepted) != pass.as_ref());
-    let sustained = |pass: &String| accepted.as_ref().map_or_else(|| pass.clone(), |rate| format!("{rate} accepted"));
-    let offered = |pass: &String| if accepted.is_some() { format!("{pass} offered") } else { pass.clone() };
-    let lasts = capacity.sustained_for_s.map_or_else(String::new, |seconds| micros(seconds * 1e6));
+    let accepted = capacity
+        .capacity_per_s
+        .map(rate)
+        .filter(|accepted| Some(accepted) != pass.as_ref());
+    let sustained = |pass: &String| {
+        accepted
+            .as_ref()
+            .map_or_else(|| pass.clone(), |rate| format!("{rate} accepted"))
+    };
+    let offered = |pass: &String| {
+        if accepted.is_some() {
+            format!("{pass} offered")
+        } else {
+            pass.clone()
+        }
+    };
+    let lasts = capacity
+        .sustained_for_s
+        .map_or_else(String::new, |seconds| micros(seconds * 1e6));
     let busy = limited_by(capacity);
-    let span = if lasts.is_empty() { String::new() } else { format!(" for {lasts}") };
+    let span = if lasts.is_empty() {
+        String::new()
+    } else {
+        format!(" for {lasts}")
+    };
     match (capacity.outcome, &pass, &fail) {
         (SearchOutcome::Found, Some(pass), Some(fail))
             if capacity.limit_per_s.is_some() && capacity.limit_per_s == capacity.capacity_per_s =>
@@ -183,12 +220,20 @@ fn sentence(capacity: &Capacity) -> String {
 /// A probe in a line, that is read otherwise because of a later one.
 #[must_use]
 pub fn probe_correction(probe: &ProbeReport) -> String {
-    format!("{} {} after all{}", rate(probe.rate_per_s), seen(probe.seen), why(probe))
+    format!(
+        "{} {} after all{}",
+        rate(probe.rate_per_s),
+        seen(probe.seen),
+        why(probe)
+    )
 }
 
 /// All of what speaks against a probe is in the file.
 fn why(probe: &ProbeReport) -> String {
-    probe.reasons.first().map_or_else(String::new, |why| format!(": {why}"))
+    probe
+        .reasons
+        .first()
+        .map_or_else(String::new, |why| format!(": {why}"))
 }
 
 /// A probe in a line.
@@ -196,7 +241,11 @@ fn why(probe: &ProbeReport) -> String {
 pub fn probe_line(probe: &ProbeReport) -> String {
     let seen = seen(probe.seen);
     let p99 = probe.response_p99_us.map_or_else(String::new, |us| {
-        let at_least = if probe.response_p99_at_least { "at least " } else { "" };
+        let at_least = if probe.response_p99_at_least {
+            "at least "
+        } else {
+            ""
+        };
         format!(", p99 {at_least}{}", micros(us))
     });
     format!("{} {seen}{p99}{}", rate(probe.rate_per_s), why(probe))
@@ -227,7 +276,11 @@ impl StudyResult for Capacity {
     const FILE: &'static str = FILE;
 
     fn doc(&self) -> Doc {
-        let together = if self.environment.colocated { ", client and target together" } else { "" };
+        let together = if self.environment.colocated {
+            ", client and target together"
+        } else {
+            ""
+        };
         Doc::new(format!("{}: {}", self.name, self.outcome.name()))
             .headline(severity(self.outcome), &capacity_headline(self))
             .facts(rows(self))
@@ -237,7 +290,10 @@ impl StudyResult for Capacity {
             .plot("plots/capacity.svg", "Latency against rate")
             .text(format!(
                 "{}, {} cores{together}. crawlmark {}, {}.",
-                self.environment.cpu_model.as_deref().unwrap_or("an unknown CPU"),
+                self.environment
+                    .cpu_model
+                    .as_deref()
+                    .unwrap_or("an unknown CPU"),
                 self.environment.cores,
                 self.crawlmark_version,
                 self.started_at
@@ -265,19 +321,34 @@ fn severity(outcome: SearchOutcome) -> Severity {
 fn table(capacity: &Capacity) -> Table {
     let us = |us: Option<f64>| us.map_or_else(|| "-".to_owned(), micros);
     let row = |report: &RateReport| {
-        let RateReport { passes, fails, voids, .. } = *report;
+        let RateReport {
+            passes,
+            fails,
+            voids,
+            ..
+        } = *report;
         let full = match (passes, fails) {
             (0, 0) if report.standing == RateState::Unknown => String::new(),
             (0, 0) => "short".to_owned(),
             _ => format!("+{passes} -{fails}"),
         };
-        let void = if voids > 0 { format!(" ?{voids}") } else { String::new() };
+        let void = if voids > 0 {
+            format!(" ?{voids}")
+        } else {
+            String::new()
+        };
         vec![
             rate(report.rate_per_s),
             standing(report.standing).to_owned(),
             format!("{full}{void}").trim_start().to_owned(),
             us(report.response_p50_us),
-            if report.response_p99_at_least { ">= " } else { "" }.to_owned() + &us(report.response_p99_us),
+            if report.response_p99_at_least {
+                ">= "
+            } else {
+                ""
+            }
+            .to_owned()
+                + &us(report.response_p99_us),
         ]
     };
     Table {
@@ -295,7 +366,11 @@ fn table(capacity: &Capacity) -> Table {
 
 /// Explain the marks of the table.
 fn legend(capacity: &Capacity) -> String {
-    let few = if capacity.rates.iter().any(|rate| rate.response_p99_us.is_none()) {
+    let few = if capacity
+        .rates
+        .iter()
+        .any(|rate| rate.response_p99_us.is_none())
+    {
         " \"-\": fewer than 1,000 good responses in a probe are too few for a p99 (use a longer --probe); an objective on it is judged \
          by the number of slower ones."
     } else {
@@ -306,29 +381,52 @@ fn legend(capacity: &Capacity) -> String {
     )
 }
 
-/// Return the rates between which the capacity lies, and their distance; none unless one passes and one fails.
+/// Return the rates between which the capacity lies, and their distance; none unless one passes and
+/// one fails.
 fn interval(capacity: &Capacity) -> Option<String> {
     let (pass, fail) = capacity.passes_at_per_s.zip(capacity.fails_at_per_s)?;
-    let (apart, wanted) = ((fail / pass - 1.0) * 100.0, capacity.question.bounds.precision * 100.0);
+    let (apart, wanted) = (
+        (fail / pass - 1.0) * 100.0,
+        capacity.question.bounds.precision * 100.0,
+    );
     let wider = if apart > wanted + 0.1 && capacity.outcome == SearchOutcome::Found {
         ": between them, some probes passed and some failed, so the capacity is not known more closely"
     } else {
         ""
     };
-    Some(format!("{} to {} offered, {apart:.1} % apart (--precision {wanted}%){wider}", rate(pass), rate(fail)))
+    Some(format!(
+        "{} to {} offered, {apart:.1} % apart (--precision {wanted}%){wider}",
+        rate(pass),
+        rate(fail)
+    ))
 }
 
 /// Return the rows of the summary.
 fn rows(capacity: &Capacity) -> Vec<(&'static str, String)> {
     let question = &capacity.question;
-    let what = if question.what.is_empty() { "the bundled target" } else { &question.what };
-    let mut rows = vec![("target", what.to_owned()), ("objectives", question.objectives.join(", "))];
+    let what = if question.what.is_empty() {
+        "the bundled target"
+    } else {
+        &question.what
+    };
+    let mut rows = vec![
+        ("target", what.to_owned()),
+        ("objectives", question.objectives.join(", ")),
+    ];
     rows.extend(interval(capacity).map(|interval| ("interval", interval)));
-    let of_pass =
-        |probe: &&ProbeReport| Some(probe.rate_per_s) == capacity.passes_at_per_s && probe.seen == ProbeResult::Pass;
-    let missing =
-        capacity.probes.iter().filter(of_pass).filter_map(|probe| probe.counted).map(|counted| counted.missing());
-    if let Some(missing) = missing.reduce(f64::max).filter(|missing| *missing > MANY_MISSING) {
+    let of_pass = |probe: &&ProbeReport| {
+        Some(probe.rate_per_s) == capacity.passes_at_per_s && probe.seen == ProbeResult::Pass
+    };
+    let missing = capacity
+        .probes
+        .iter()
+        .filter(of_pass)
+        .filter_map(|probe| probe.counted)
+        .map(|counted| counted.missing());
+    if let Some(missing) = missing
+        .reduce(f64::max)
+        .filter(|missing| *missing > MANY_MISSING)
+    {
         let percent = missing * 100.0;
         rows.push((
             "not found",
@@ -339,43 +437,80 @@ fn rows(capacity: &Capacity) -> Vec<(&'static str, String)> {
         ));
     }
     let is_starved = |probe: &&ProbeReport| {
-        Some(probe.rate_per_s) == capacity.fails_at_per_s && probe.reasons.iter().any(|why| why.contains(STARVED))
+        Some(probe.rate_per_s) == capacity.fails_at_per_s
+            && probe.reasons.iter().any(|why| why.contains(STARVED))
     };
     if let Some(probe) = capacity.probes.iter().find(is_starved) {
         let (all, at) = (probe.connections, rate(probe.rate_per_s));
         rows.push((
             "connections",
-            format!("all {all} were in use at {at}: this is the capacity over {all} connections (-c)"),
+            format!(
+                "all {all} were in use at {at}: this is the capacity over {all} connections (-c)"
+            ),
         ));
     }
     if let Some(limit) = capacity.limit_per_s {
         rows.push((
             "limit",
-            format!("in probes where it refused requests, the target accepted at least {}", rate(limit)),
+            format!(
+                "in probes where it refused requests, the target accepted at least {}",
+                rate(limit)
+            ),
         ));
     }
     if let Some(knee) = capacity.knee {
         let (at, us) = (rate(knee.rate_per_s), micros(knee.us));
-        rows.push(("knee", format!("p99 of the response time rises sharply above {at}, where it is {us}")));
+        rows.push((
+            "knee",
+            format!("p99 of the response time rises sharply above {at}, where it is {us}"),
+        ));
     }
-    let of = |wanted: &'static [ProbeResult]| capacity.probes.iter().filter(|probe| wanted.contains(&probe.seen));
+    let of = |wanted: &'static [ProbeResult]| {
+        capacity
+            .probes
+            .iter()
+            .filter(|probe| wanted.contains(&probe.seen))
+    };
     let count = |wanted| of(wanted).count();
-    let short = |wanted| match of(wanted).filter(|probe| probe.kind == ProbeKind::Scout).count() {
+    let short = |wanted| match of(wanted)
+        .filter(|probe| probe.kind == ProbeKind::Scout)
+        .count()
+    {
         0 => String::new(),
         short => format!(" ({short} short)"),
     };
     let (all, void) = (capacity.probes.len(), count(&[ProbeResult::Void]));
-    let passed = format!("{} passed{}", count(&[ProbeResult::Pass]), short(&[ProbeResult::Pass]));
+    let passed = format!(
+        "{} passed{}",
+        count(&[ProbeResult::Pass]),
+        short(&[ProbeResult::Pass])
+    );
     let failed = format!("{} failed{}", count(&FAILED), short(&FAILED));
-    let said_nothing =
-        if void > 0 { format!(", {void} void (limited by this client or disturbed)") } else { String::new() };
+    let said_nothing = if void > 0 {
+        format!(", {void} void (limited by this client or disturbed)")
+    } else {
+        String::new()
+    };
     let lost = count(&[ProbeResult::Lost]);
-    let did_not_end = if lost > 0 { format!(", {lost} did not end") } else { String::new() };
-    rows.push(("probes", format!("{all}: {passed}, {failed}{said_nothing}{did_not_end}")));
-    rows.extend(capacity.probes.iter().filter(|probe| probe.seen == ProbeResult::Lost).map(|probe| {
-        let (number, at) = (probe.number, rate(probe.rate_per_s));
-        ("lost", format!("probe {number} at {at}{}", why(probe)))
-    }));
+    let did_not_end = if lost > 0 {
+        format!(", {lost} did not end")
+    } else {
+        String::new()
+    };
+    rows.push((
+        "probes",
+        format!("{all}: {passed}, {failed}{said_nothing}{did_not_end}"),
+    ));
+    rows.extend(
+        capacity
+            .probes
+            .iter()
+            .filter(|probe| probe.seen == ProbeResult::Lost)
+            .map(|probe| {
+                let (number, at) = (probe.number, rate(probe.rate_per_s));
+                ("lost", format!("probe {number} at {at}{}", why(probe)))
+            }),
+    );
     if let Some(why) = capacity
         .probes
         .iter()
@@ -386,17 +521,39 @@ fn rows(capacity: &Capacity) -> Vec<(&'static str, String)> {
         rows.push(("void", why.clone()));
     }
     let by_burst = |probe: &ProbeReport| {
-        let why = probe.reasons.first().filter(|why| why.starts_with(BY_BURST))?;
-        Some(format!("probe {} at {} {why}", probe.number, rate(probe.rate_per_s)))
+        let why = probe
+            .reasons
+            .first()
+            .filter(|why| why.starts_with(BY_BURST))?;
+        Some(format!(
+            "probe {} at {} {why}",
+            probe.number,
+            rate(probe.rate_per_s)
+        ))
     };
-    rows.extend(capacity.probes.iter().rev().find_map(by_burst).map(|why| ("burst", why)));
+    rows.extend(
+        capacity
+            .probes
+            .iter()
+            .rev()
+            .find_map(by_burst)
+            .map(|why| ("burst", why)),
+    );
     let labels = std::iter::once("caveat").chain(std::iter::repeat(""));
     rows.extend(labels.zip(unseen(capacity)));
     if capacity.out_of_time {
-        let promise = capacity.probes.last().map(|probe| probe.longest_promise_s).filter(|promise| *promise >= LONG);
-        let asked = promise
-            .map_or_else(String::new, |promise| format!(": the target asked for a wait of {}", micros(promise * 1e6)));
-        rows.push(("note", format!("the time for the search (--budget) was used up{asked}; {GO_ON}")));
+        let promise = capacity
+            .probes
+            .last()
+            .map(|probe| probe.longest_promise_s)
+            .filter(|promise| *promise >= LONG);
+        let asked = promise.map_or_else(String::new, |promise| {
+            format!(": the target asked for a wait of {}", micros(promise * 1e6))
+        });
+        rows.push((
+            "note",
+            format!("the time for the search (--budget) was used up{asked}; {GO_ON}"),
+        ));
     }
     if capacity.interrupted {
         rows.push(("note", format!("the search was interrupted; {GO_ON}")));
@@ -407,7 +564,9 @@ fn rows(capacity: &Capacity) -> Vec<(&'static str, String)> {
 /// Caveats: limits that the probes could not see.
 fn unseen(capacity: &Capacity) -> Vec<String> {
     let question = &capacity.question;
-    let Some(pass) = capacity.passes_at_per_s else { return Vec::new() };
+    let Some(pass) = capacity.passes_at_per_s else {
+        return Vec::new();
+    };
     let mut unseen = Vec::new();
     // A burst cannot hide what is let through once requests are refused.
     if capacity.limit_per_s.is_none() {
@@ -420,19 +579,32 @@ fn unseen(capacity: &Capacity) -> Vec<String> {
             grouped_up(credit * 5.0)
         ));
     }
-    if let Some(lag_us) = capacity.fails_at_per_s.and_then(|fail| unevenness(&capacity.probes, Pace::nearest(fail))) {
+    if let Some(lag_us) = capacity
+        .fails_at_per_s
+        .and_then(|fail| unevenness(&capacity.probes, Pace::nearest(fail)))
+    {
         let lag = micros(lag_us);
         unseen.push(format!(
             "the real limit may be higher if it allows no bursts, because requests that arrive too close together are then refused: \
              this client sent some up to {lag} late."
         ));
     }
-    // A queue that answered all that was accepted hides nothing, and less than the precision is no news of a confirmed capacity.
+    // A queue that answered all that was accepted hides nothing, and less than the precision is no
+    // news of a confirmed capacity.
     let noteworthy = CERTAIN.max(1.0 - question.bounds.precision);
-    let is_lower =
-        |hidden: &Hidden| capacity.capacity_per_s.is_some_and(|found| hidden.least_per_s < found * noteworthy);
+    let is_lower = |hidden: &Hidden| {
+        capacity
+            .capacity_per_s
+            .is_some_and(|found| hidden.least_per_s < found * noteworthy)
+    };
     let hides = |hidden: &&Hidden| hidden.cause != Cause::Queue || is_lower(hidden);
-    unseen.extend(capacity.hidden().iter().filter(hides).map(|hidden| unseen_by(hidden, capacity)));
+    unseen.extend(
+        capacity
+            .hidden()
+            .iter()
+            .filter(hides)
+            .map(|hidden| unseen_by(hidden, capacity)),
+    );
     unseen
 }
 
@@ -440,9 +612,15 @@ fn unseen(capacity: &Capacity) -> Vec<String> {
 fn unseen_by(hidden: &Hidden, capacity: &Capacity) -> String {
     let least = rate(hidden.least_per_s);
     match hidden.cause {
-        Cause::Refusals { let_through_per_s, wait_s } => {
-            let asked =
-                if wait_s > 0.0 { format!(" and asked for a wait of {}", micros(wait_s * 1e6)) } else { String::new() };
+        Cause::Refusals {
+            let_through_per_s,
+            wait_s,
+        } => {
+            let asked = if wait_s > 0.0 {
+                format!(" and asked for a wait of {}", micros(wait_s * 1e6))
+            } else {
+                String::new()
+            };
             format!(
                 "the limit may count over a period longer than a probe: once this target refused requests, it accepted as little as \
                  {}{asked}. A --probe of twice the period would show it.",
@@ -469,16 +647,30 @@ fn unseen_by(hidden: &Hidden, capacity: &Capacity) -> String {
 }
 
 /// Remedy for probes that are too short to see a queue grow.
-fn queue_remedy(Capacity { question, passes_at_per_s, .. }: &Capacity) -> String {
+fn queue_remedy(
+    Capacity {
+        question,
+        passes_at_per_s,
+        ..
+    }: &Capacity,
+) -> String {
     let probe_s = LEAST_SECONDS + usize::from(question.warmup_s.fract() > 0.0);
     match passes_at_per_s.is_some_and(|pass| pass >= MEDIANS_FROM) {
         true => format!("Use --probe {probe_s}s or more to see it."),
-        false if backlog(question).is_none() => "Add an objective on a time (--slo-p99).".to_owned(),
-        false => format!("Fewer than {MEDIANS_FROM:.0} requests/s show it only in a longer --probe."),
+        false if backlog(question).is_none() => {
+            "Add an objective on a time (--slo-p99).".to_owned()
+        }
+        false => {
+            format!("Fewer than {MEDIANS_FROM:.0} requests/s show it only in a longer --probe.")
+        }
     }
 }
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a number of requests")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a number of requests"
+)]
 fn grouped_up(count: f64) -> String {
     grouped(count.ceil().max(1.0) as u64)
 }

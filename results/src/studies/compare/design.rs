@@ -1,14 +1,16 @@
-//! Design of a comparison: arms, rounds, pairs, their order, and the orders that allow no verdict and are refused.
+//! Design of a comparison: arms, rounds, pairs, their order, and the orders that allow no verdict
+//! and are refused.
 //!
-//! Used by [`super::judge`] on every call, and by callers that turn rounds, in the order in which they ran, into pairs. It
-//! looks at order and disturbance only, never at a reading.
+//! Used by [`super::judge`] on every call, and by callers that turn rounds, in the order in which
+//! they ran, into pairs. It looks at order and disturbance only, never at a reading.
 //!
 //! # Why so strict
 //!
-//! A machine drifts. With a noise of 5 % per round and a drift that is shared by neighbours, all rounds of one arm before
-//! all of the other called 45 % of A/A comparisons different at a nominal 5 %; a fixed order within pairs called 16 %
-//! different when the second round of a pair was 2 % slower; pairs in random order called 5 % different (simulated). No
-//! formula repairs data that were taken in the wrong order, so they are refused.
+//! A machine drifts. With a noise of 5 % per round and a drift that is shared by neighbours, all
+//! rounds of one arm before all of the other called 45 % of A/A comparisons different at a nominal
+//! 5 %; a fixed order within pairs called 16 % different when the second round of a pair was 2 %
+//! slower; pairs in random order called 5 % different (simulated). No formula repairs data that
+//! were taken in the wrong order, so they are refused.
 
 use std::fmt;
 
@@ -36,9 +38,10 @@ pub enum Order {
     CandidateFirst,
 }
 
-/// Difference in the state of the machine between the rounds of a pair: it decides if the pair counts. Other findings of a round, such as
-/// a CPU wait or a retransmission, may be the arm's own doing, so that leaving them out would choose the result; they are counted. To be
-/// judged without knowing which arm ran: otherwise it is a way to choose the result.
+/// Difference in the state of the machine between the rounds of a pair: it decides if the pair
+/// counts. Other findings of a round, such as a CPU wait or a retransmission, may be the arm's own
+/// doing, so that leaving them out would choose the result; they are counted. To be judged without
+/// knowing which arm ran: otherwise it is a way to choose the result.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Disturbance {
@@ -64,7 +67,8 @@ pub struct Round {
     pub disturbance: Disturbance,
 }
 
-/// Two rounds that ran one right after the other, one of each arm, with the same seed and IDs: the unit of a comparison.
+/// Two rounds that ran one right after the other, one of each arm, with the same seed and IDs: the
+/// unit of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Pair {
     /// Order of the two: the arm that ran first.
@@ -177,13 +181,16 @@ impl Pair {
     }
 }
 
-/// Makes pairs of rounds in the order in which they ran: the first with the second, the third with the fourth. A pair is
-/// as disturbed as either of its rounds.
+/// Makes pairs of rounds in the order in which they ran: the first with the second, the third with
+/// the fourth. A pair is as disturbed as either of its rounds.
 ///
 /// # Errors
-/// When the rounds were not run in pairs: see [`DesignError`]. The order of the pairs is looked at by [`super::judge`].
+/// When the rounds were not run in pairs: see [`DesignError`]. The order of the pairs is looked at
+/// by [`super::judge`].
 pub fn pair_up(rounds: &[Round]) -> Result<Vec<Pair>, DesignError> {
-    let Some(first) = rounds.first().map(|round| round.arm) else { return Err(DesignError::NoRounds) };
+    let Some(first) = rounds.first().map(|round| round.arm) else {
+        return Err(DesignError::NoRounds);
+    };
     let base = rounds.iter().filter(|round| round.arm == Arm::Base).count();
     let candidate = rounds.len() - base;
     if base != candidate {
@@ -191,15 +198,25 @@ pub fn pair_up(rounds: &[Round]) -> Result<Vec<Pair>, DesignError> {
     }
     // One pair is both arms one after the other, and as it should be.
     if base > 1 && rounds[..base].iter().all(|round| round.arm == first) {
-        return Err(DesignError::Sequential { first, rounds: base });
+        return Err(DesignError::Sequential {
+            first,
+            rounds: base,
+        });
     }
-    rounds.chunks_exact(2).enumerate().map(|(index, two)| paired(2 * index + 1, [two[0], two[1]])).collect()
+    rounds
+        .chunks_exact(2)
+        .enumerate()
+        .map(|(index, two)| paired(2 * index + 1, [two[0], two[1]]))
+        .collect()
 }
 
 /// The pair of two neighbours, of which the first is the `round`-th.
 fn paired(round: usize, [first, second]: [Round; 2]) -> Result<Pair, DesignError> {
     if first.arm == second.arm {
-        return Err(DesignError::NotAlternating { round, arm: first.arm });
+        return Err(DesignError::NotAlternating {
+            round,
+            arm: first.arm,
+        });
     }
     let (base, candidate) = match first.arm {
         Arm::Base => (first.readings, second.readings),
@@ -209,26 +226,41 @@ fn paired(round: usize, [first, second]: [Round; 2]) -> Result<Pair, DesignError
         Disturbance::None => second.disturbance,
         found => found,
     };
-    Ok(Pair { order: first.arm.first(), base, candidate, disturbance })
+    Ok(Pair {
+        order: first.arm.first(),
+        base,
+        candidate,
+        disturbance,
+    })
 }
 
-/// Refuses pairs that did not run in permuted blocks of AB and BA. The last block may be half done. Where a disturbed pair is
-/// run again in its own order, the others are in blocks; where none is run again, all of them are.
+/// Refuses pairs that did not run in permuted blocks of AB and BA. The last block may be half done.
+/// Where a disturbed pair is run again in its own order, the others are in blocks; where none is
+/// run again, all of them are.
 pub(super) fn check(pairs: &[Pair]) -> Result<(), DesignError> {
     if pairs.is_empty() {
         return Err(DesignError::NoRounds);
     }
-    let kept: Vec<Order> = pairs.iter().filter(|pair| pair.undisturbed()).map(|pair| pair.order).collect();
+    let kept: Vec<Order> = pairs
+        .iter()
+        .filter(|pair| pair.undisturbed())
+        .map(|pair| pair.order)
+        .collect();
     let all: Vec<Order> = pairs.iter().map(|pair| pair.order).collect();
     match (uneven(&kept), uneven(&all)) {
-        (Some(block), Some(_)) => Err(DesignError::NotInBlocks { pair: 2 * block + 1, order: kept[2 * block] }),
+        (Some(block), Some(_)) => Err(DesignError::NotInBlocks {
+            pair: 2 * block + 1,
+            order: kept[2 * block],
+        }),
         _ => Ok(()),
     }
 }
 
 /// The first block of two with one order.
 fn uneven(orders: &[Order]) -> Option<usize> {
-    orders.chunks_exact(2).position(|block| block[0] == block[1])
+    orders
+        .chunks_exact(2)
+        .position(|block| block[0] == block[1])
 }
 
 #[cfg(test)]
@@ -238,8 +270,15 @@ mod tests {
 
     fn rounds(arms: &str) -> Vec<Round> {
         let round = |(index, arm)| Round {
-            arm: if arm == 'A' { Arm::Base } else { Arm::Candidate },
-            readings: Readings { throughput: Reading::Gating(index as f64), ..Readings::default() },
+            arm: if arm == 'A' {
+                Arm::Base
+            } else {
+                Arm::Candidate
+            },
+            readings: Readings {
+                throughput: Reading::Gating(index as f64),
+                ..Readings::default()
+            },
             disturbance: Disturbance::None,
         };
         arms.chars().enumerate().map(round).collect()
@@ -253,9 +292,27 @@ mod tests {
             ("A", unpaired(1, 0)),
             ("ABB", unpaired(1, 2)),
             ("AAAABBB", unpaired(4, 3)),
-            ("AABB", DesignError::Sequential { first: Arm::Base, rounds: 2 }),
-            ("BBBBAAAA", DesignError::Sequential { first: Arm::Candidate, rounds: 4 }),
-            ("ABBBAA", DesignError::NotAlternating { round: 3, arm: Arm::Candidate }),
+            (
+                "AABB",
+                DesignError::Sequential {
+                    first: Arm::Base,
+                    rounds: 2,
+                },
+            ),
+            (
+                "BBBBAAAA",
+                DesignError::Sequential {
+                    first: Arm::Candidate,
+                    rounds: 4,
+                },
+            ),
+            (
+                "ABBBAA",
+                DesignError::NotAlternating {
+                    round: 3,
+                    arm: Arm::Candidate,
+                },
+            ),
         ] {
             assert_eq!(pair_up(&rounds(arms)), Err(expected), "{arms}");
         }
@@ -268,13 +325,25 @@ mod tests {
         let pairs = pair_up(&rounds).unwrap();
         let seen: Vec<_> = pairs
             .iter()
-            .map(|pair| (pair.order, pair.base.throughput.value(), pair.candidate.throughput.value(), pair.disturbance))
+            .map(|pair| {
+                (
+                    pair.order,
+                    pair.base.throughput.value(),
+                    pair.candidate.throughput.value(),
+                    pair.disturbance,
+                )
+            })
             .collect();
         assert_eq!(
             seen,
             [
                 (Order::BaseFirst, Some(0.0), Some(1.0), Disturbance::None),
-                (Order::CandidateFirst, Some(3.0), Some(2.0), Disturbance::Steal),
+                (
+                    Order::CandidateFirst,
+                    Some(3.0),
+                    Some(2.0),
+                    Disturbance::Steal
+                ),
             ]
         );
         assert!(pair_up(&rounds[..2]).is_ok(), "one pair is no sequence");
@@ -312,11 +381,33 @@ mod tests {
 
     #[test]
     fn a_refusal_says_what_was_wrong_and_what_would_be_right() {
-        let said = DesignError::NotInBlocks { pair: 3, order: Order::BaseFirst }.to_string();
-        assert!(said.starts_with("counted pairs 3 and 4 both ran the base first: swap"), "{said}");
-        let said = DesignError::Sequential { first: Arm::Base, rounds: 16 }.to_string();
-        assert!(said.contains("all 16 rounds of the base before any") && said.contains("run them in pairs"), "{said}");
-        let said = DesignError::NotAlternating { round: 3, arm: Arm::Candidate }.to_string();
-        assert!(said.starts_with("rounds 3 and 4 are both of the candidate"), "{said}");
+        let said = DesignError::NotInBlocks {
+            pair: 3,
+            order: Order::BaseFirst,
+        }
+        .to_string();
+        assert!(
+            said.starts_with("counted pairs 3 and 4 both ran the base first: swap"),
+            "{said}"
+        );
+        let said = DesignError::Sequential {
+            first: Arm::Base,
+            rounds: 16,
+        }
+        .to_string();
+        assert!(
+            said.contains("all 16 rounds of the base before any")
+                && said.contains("run them in pairs"),
+            "{said}"
+        );
+        let said = DesignError::NotAlternating {
+            round: 3,
+            arm: Arm::Candidate,
+        }
+        .to_string();
+        assert!(
+            said.starts_with("rounds 3 and 4 are both of the candidate"),
+            "{said}"
+        );
     }
 }

@@ -1,25 +1,28 @@
 //! Size of a tendency: the Hodges-Lehmann estimate and its exact interval.
 //!
-//! Hodges, J. L. and Lehmann, E. L. (1963), *Estimates of location based on rank tests*, Annals of Mathematical Statistics
-//! 34; the interval: Tukey, J. W. (1949), and Lehmann (1975), *Nonparametrics*, chapter 4.
+//! Hodges, J. L. and Lehmann, E. L. (1963), *Estimates of location based on rank tests*, Annals of
+//! Mathematical Statistics 34; the interval: Tukey, J. W. (1949), and Lehmann (1975),
+//! *Nonparametrics*, chapter 4.
 //!
 //! # Formulas
 //!
-//! The *Walsh averages* of `d_1 .. d_n` are `(d_i + d_j)/2` over all `i <= j`: `N = n(n+1)/2` of them. The estimate is
-//! their median. As many of them lie above a centre `c` as the `W+` of `d_i - c` says. So with `k` the greatest number that
-//! has `P(W+ <= k) <= (1 - level)/2`, the interval from the `(k+1)`-th smallest to the `(k+1)`-th greatest holds the centre with
-//! a probability of `1 - 2 P(W+ <= k)`, which is at least `level`: 95.6 % for 95 % of 16 pairs. Noise needs to be symmetric,
-//! which the difference of two equal noises is.
+//! The *Walsh averages* of `d_1 .. d_n` are `(d_i + d_j)/2` over all `i <= j`: `N = n(n+1)/2` of
+//! them. The estimate is their median. As many of them lie above a centre `c` as the `W+` of
+//! `d_i - c` says. So with `k` the greatest number that has `P(W+ <= k) <= (1 - level)/2`, the
+//! interval from the `(k+1)`-th smallest to the `(k+1)`-th greatest holds the centre with a
+//! probability of `1 - 2 P(W+ <= k)`, which is at least `level`: 95.6 % for 95 % of 16 pairs. Noise
+//! needs to be symmetric, which the difference of two equal noises is.
 //!
-//! An end of the interval is the inversion of the one-sided test: the test with every difference made smaller by `x`
-//! is significant at `(1 - level)/2` exactly for the `x` below the lower end.
+//! An end of the interval is the inversion of the one-sided test: the test with every difference
+//! made smaller by `x` is significant at `(1 - level)/2` exactly for the `x` below the lower end.
 
 use serde::{Deserialize, Serialize};
 
 use super::signed_rank::NullDistribution;
 use crawlmark_harness::stats::median;
 
-/// The two-sided level of every interval: its upper end is the one-sided bound of 97.5 % that a pass needs.
+/// The two-sided level of every interval: its upper end is the one-sided bound of 97.5 % that a
+/// pass needs.
 pub const LEVEL: f64 = 0.95;
 
 /// An interval.
@@ -35,7 +38,10 @@ impl Interval {
     /// The interval of something that grows with this one's.
     #[must_use]
     pub fn map(self, growing: impl Fn(f64) -> f64) -> Self {
-        Self { low: growing(self.low), high: growing(self.high) }
+        Self {
+            low: growing(self.low),
+            high: growing(self.high),
+        }
     }
 
     /// True if `value` is in it, ends included.
@@ -58,7 +64,8 @@ impl Centre {
     /// Estimate of finite `differences`; none of none.
     pub(super) fn of(differences: &[f64]) -> Option<Self> {
         let mut walsh = walsh_averages(differences);
-        // Parting at the ends of the interval first leaves the middle for the median: half the work of sorting.
+        // Parting at the ends of the interval first leaves the middle for the median: half the work
+        // of sorting.
         let critical = NullDistribution::untied(differences.len()).critical((1.0 - LEVEL) / 2.0);
         let ends = critical.map(|k| {
             let greatest = walsh.len() - 1 - k;
@@ -68,7 +75,10 @@ impl Centre {
             Interval { low: *low, high }
         });
         let between = critical.map_or(0..walsh.len(), |k| k..walsh.len() - k);
-        Some(Self { estimate: median(walsh.get_mut(between)?)?, interval: ends })
+        Some(Self {
+            estimate: median(walsh.get_mut(between)?)?,
+            interval: ends,
+        })
     }
 }
 
@@ -76,7 +86,11 @@ impl Centre {
 fn walsh_averages(differences: &[f64]) -> Vec<f64> {
     let mut averages = Vec::with_capacity(differences.len() * (differences.len() + 1) / 2);
     for (index, one) in differences.iter().enumerate() {
-        averages.extend(differences[..=index].iter().map(|other| f64::midpoint(*one, *other)));
+        averages.extend(
+            differences[..=index]
+                .iter()
+                .map(|other| f64::midpoint(*one, *other)),
+        );
     }
     averages
 }
@@ -111,27 +125,48 @@ mod tests {
     #[test]
     #[expect(clippy::approx_constant, reason = "one of the patients scored 3.14")]
     fn a_published_example_comes_out() {
-        // Hollander and Wolfe (1973), Nonparametric Statistical Methods, p. 29 ff: a depression scale before and after
-        // therapy. Their estimate is -.46, and -.786 to -.010 an interval of 96.1 % (P(W+ <= 5) = .0195).
+        // Hollander and Wolfe (1973), Nonparametric Statistical Methods, p. 29 ff: a depression
+        // scale before and after therapy. Their estimate is -.46, and -.786 to -.010 an interval of
+        // 96.1 % (P(W+ <= 5) = .0195).
         let before = [1.83, 0.50, 1.62, 2.48, 1.68, 1.88, 1.55, 3.06, 1.30];
         let after = [0.878, 0.647, 0.598, 2.05, 1.06, 1.29, 1.06, 3.14, 1.29];
-        let differences: Vec<f64> = before.iter().zip(after).map(|(before, after)| after - before).collect();
+        let differences: Vec<f64> = before
+            .iter()
+            .zip(after)
+            .map(|(before, after)| after - before)
+            .collect();
         let Centre { estimate, interval } = Centre::of(&differences).unwrap();
         let Interval { low, high } = interval.unwrap();
         assert!((estimate + 0.46).abs() < 0.000_1, "{estimate}");
-        assert!((low + 0.786).abs() < 0.000_6 && (high + 0.010).abs() < 0.000_6, "{low} to {high}");
+        assert!(
+            (low + 0.786).abs() < 0.000_6 && (high + 0.010).abs() < 0.000_6,
+            "{low} to {high}"
+        );
     }
 
     #[test]
     fn six_differences_are_the_fewest_with_an_interval() {
-        let of = |n: i32| Centre::of(&(1..=n).map(f64::from).collect::<Vec<_>>()).unwrap().interval;
+        let of = |n: i32| {
+            Centre::of(&(1..=n).map(f64::from).collect::<Vec<_>>())
+                .unwrap()
+                .interval
+        };
         assert_eq!(of(5), None);
-        assert_eq!(of(6), Some(Interval { low: 1.0, high: 6.0 }));
+        assert_eq!(
+            of(6),
+            Some(Interval {
+                low: 1.0,
+                high: 6.0
+            })
+        );
     }
 
     #[test]
     fn deviations_are_those_of_a_sample() {
-        assert_eq!(standard_deviation(&[2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0]), Some((32.0_f64 / 7.0).sqrt()));
+        assert_eq!(
+            standard_deviation(&[2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0]),
+            Some((32.0_f64 / 7.0).sqrt())
+        );
         assert_eq!(standard_deviation(&[3.0]), None);
     }
 

@@ -1,4 +1,5 @@
-//! Result of a comparison: a verdict per metric and over all, each with the numbers behind it, as saved in JSON.
+//! Result of a comparison: a verdict per metric and over all, each with the numbers behind it, as
+//! saved in JSON.
 
 use std::fmt;
 
@@ -19,8 +20,9 @@ pub enum MetricVerdict {
     Pass,
     /// Neither is sure.
     Inconclusive {
-        /// The smallest loss, as a fraction of the base, that this many pairs of this noise would have found in 95 of 100
-        /// comparisons; null when there are too few pairs to know their noise.
+        /// The smallest loss, as a fraction of the base, that this many pairs of this noise would
+        /// have found in 95 of 100 comparisons; null when there are too few pairs to know their
+        /// noise.
         minimum_detectable_effect: Option<f64>,
         /// Reason.
         because: Undecided,
@@ -43,13 +45,15 @@ pub enum Undecided {
         /// So many, undisturbed.
         needed: usize,
     },
-    /// More than a quarter of the pairs were disturbed: a quiet machine may decide, this one cannot.
+    /// More than a quarter of the pairs were disturbed: a quiet machine may decide, this one
+    /// cannot.
     TooDisturbed {
         /// So many.
         disturbed: usize,
     },
-    /// The candidate's reading is too coarse, or only a bound, where the base's is not: a percentile of fewer answers, or of
-    /// answers that were cut off. Left out, it would let a candidate pass that is slower than can be told.
+    /// The candidate's reading is too coarse, or only a bound, where the base's is not: a
+    /// percentile of fewer answers, or of answers that were cut off. Left out, it would let a
+    /// candidate pass that is slower than can be told.
     Coarse {
         /// In so many pairs.
         pairs: usize,
@@ -101,8 +105,8 @@ pub struct Evidence {
     pub log_ratio: f64,
     /// Confidence of `ratio_interval`.
     pub log_ratio_interval: Option<Interval>,
-    /// The standard deviation of the pairs' log ratios; over the square root of 2, the noise of a round of one arm after
-    /// pairing. Null for one pair.
+    /// The standard deviation of the pairs' log ratios; over the square root of 2, the noise of a
+    /// round of one arm after pairing. Null for one pair.
     pub log_ratio_sd: Option<f64>,
     /// The exact one-sided p value of "the candidate is not worse", in `(0, 1]`.
     pub p_value: f64,
@@ -163,7 +167,11 @@ impl MetricVerdict {
 impl Overall {
     /// Over all findings.
     pub(super) fn of(findings: &[Finding]) -> Self {
-        findings.iter().filter_map(|finding| finding.verdict.weight()).max().unwrap_or(Self::Incomparable)
+        findings
+            .iter()
+            .filter_map(|finding| finding.verdict.weight())
+            .max()
+            .unwrap_or(Self::Incomparable)
     }
 
     /// The name used in reports.
@@ -181,25 +189,42 @@ impl Overall {
 impl Comparison {
     /// Build a comparison of these findings, at no look, and wanting no pairs.
     pub(super) fn new(findings: Vec<Finding>, disturbed_pairs: usize) -> Self {
-        Self { verdict: Overall::of(&findings), look: None, disturbed_pairs, pairs_wanted: 0, findings }
+        Self {
+            verdict: Overall::of(&findings),
+            look: None,
+            disturbed_pairs,
+            pairs_wanted: 0,
+            findings,
+        }
     }
 
-    /// The comparison of a candidate without a good item and a base that had some is a regression, of any size of sample.
+    /// The comparison of a candidate without a good item and a base that had some is a regression,
+    /// of any size of sample.
     pub(super) fn without_good(mut self) -> Self {
         for finding in &mut self.findings {
             if matches!(finding.metric, Metric::Throughput | Metric::OkShare) {
                 (finding.verdict, finding.evidence) = (MetricVerdict::Regression, None);
             }
         }
-        let pairs_wanted = if self.look.is_some() { 0 } else { self.pairs_wanted };
-        Self { verdict: Overall::Regression, pairs_wanted, ..self }
+        let pairs_wanted = if self.look.is_some() {
+            0
+        } else {
+            self.pairs_wanted
+        };
+        Self {
+            verdict: Overall::Regression,
+            pairs_wanted,
+            ..self
+        }
     }
 
     /// True if a further look is of no use: something is a regression, or nothing is undecided.
     pub(super) fn is_decided(&self) -> bool {
         // More pairs make no reading finer.
         let undecided = |finding: &Finding| match finding.verdict {
-            MetricVerdict::Inconclusive { because, .. } => !matches!(because, Undecided::Coarse { .. }),
+            MetricVerdict::Inconclusive { because, .. } => {
+                !matches!(because, Undecided::Coarse { .. })
+            }
             _ => false,
         };
         self.verdict == Overall::Regression || !self.findings.iter().any(undecided)
@@ -208,7 +233,9 @@ impl Comparison {
     /// Return the finding of `metric`; none when it was never read.
     #[must_use]
     pub fn finding(&self, metric: Metric) -> Option<&Finding> {
-        self.findings.iter().find(|finding| finding.metric == metric)
+        self.findings
+            .iter()
+            .find(|finding| finding.metric == metric)
     }
 
     /// True if no further pairs are wanted.
@@ -242,9 +269,17 @@ impl fmt::Display for Undecided {
 impl fmt::Display for Mismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Missing { pairs } => write!(f, "readings are missing in {}", counted(*pairs as u64, "pair")),
+            Self::Missing { pairs } => write!(
+                f,
+                "readings are missing in {}",
+                counted(*pairs as u64, "pair")
+            ),
             Self::NotPositive { pairs } => {
-                write!(f, "a value is 0 in {}, which gives no ratio", counted(*pairs as u64, "pair"))
+                write!(
+                    f,
+                    "a value is 0 in {}, which gives no ratio",
+                    counted(*pairs as u64, "pair")
+                )
             }
         }
     }

@@ -1,21 +1,25 @@
 //! Changes in a history of single runs: advice on where to look, and never a verdict.
 //!
-//! Runs that are days apart differ by the machine, its neighbours and its kernel as well as by what was measured. A change
-//! that is found here says between which two results the conditions changed; which of them, only pairs can say.
+//! Runs that are days apart differ by the machine, its neighbours and its kernel as well as by what
+//! was measured. A change that is found here says between which two results the conditions changed;
+//! which of them, only pairs can say.
 //!
 //! # Method
 //!
-//! E-divisive means with hierarchical bisection (Matteson, D. S. and James, N. A. (2014), *A nonparametric approach for
-//! multiple change point analysis of multivariate data*, JASA 109, 334-345), as used on histories of benchmarks by Daly, D. et
-//! al. (2020), *The use of change point detection to identify software performance regressions in a continuous integration
-//! system*, ICPE. A segment of `n` logarithms is parted where the energy distance of its parts, weighted by their lengths,
+//! E-divisive means with hierarchical bisection (Matteson, D. S. and James, N. A. (2014), *A
+//! nonparametric approach for multiple change point analysis of multivariate data*, JASA 109,
+//! 334-345), as used on histories of benchmarks by Daly, D. et al. (2020), *The use of change point
+//! detection to identify software performance regressions in a continuous integration system*,
+//! ICPE. A segment of `n` logarithms is parted where the energy distance of its parts, weighted by
+//! their lengths,
 //!
 //! ```text
 //! Q = m k / (m + k) * ( 2/(m k) sum |x_i - y_j| - 2/(m (m-1)) sum |x_i - x_j| - 2/(k (k-1)) sum |y_i - y_j| )
 //! ```
 //!
-//! is greatest. Whether that is more than chance is tested by permutations of the segment: `p = (1 + those with a Q no less) /
-//! (1 + permutations)`. Each part is then looked at by itself. Changes by less than 2 % are left out.
+//! is greatest. Whether that is more than chance is tested by permutations of the segment:
+//! `p = (1 + those with a Q no less) / (1 + permutations)`. Each part is then looked at by itself.
+//! Changes by less than 2 % are left out.
 
 mod words;
 
@@ -71,7 +75,8 @@ pub struct History {
     pub name: String,
     /// The results, the oldest first.
     pub results: Vec<PastResult>,
-    /// Results that were left out: of another plan, machine or name than the latest, or beyond the [`LONGEST`] history.
+    /// Results that were left out: of another plan, machine or name than the latest, or beyond the
+    /// [`LONGEST`] history.
     pub left_out: usize,
     /// The fewest results in which a change can be found: of fewer, `metrics` says nothing.
     pub results_needed: usize,
@@ -107,7 +112,10 @@ impl History {
         found.sort_by(|(_, a), (_, b)| a.started_at.cmp(&b.started_at));
         let all = found.len();
         let latest = found.last().map(|(_, report)| report.clone())?;
-        let mut kept: Vec<_> = found.into_iter().filter(|(_, report)| is_like(report, &latest)).collect();
+        let mut kept: Vec<_> = found
+            .into_iter()
+            .filter(|(_, report)| is_like(report, &latest))
+            .collect();
         kept.drain(..kept.len().saturating_sub(LONGEST));
         let past = |(result, report): (String, Report)| PastResult {
             started_at: report.started_at.clone(),
@@ -116,8 +124,14 @@ impl History {
         };
         let results: Vec<PastResult> = kept.into_iter().map(past).collect();
         let metrics = Metric::ALL.into_iter().filter_map(|metric| {
-            let values: Option<Vec<f64>> = results.iter().map(|past| past.readings.of(metric).value()).collect();
-            Some(MetricHistory { metric, changes: changes(&values?, SEED) })
+            let values: Option<Vec<f64>> = results
+                .iter()
+                .map(|past| past.readings.of(metric).value())
+                .collect();
+            Some(MetricHistory {
+                metric,
+                changes: changes(&values?, SEED),
+            })
         });
         Some(Self {
             schema: HISTORY_SCHEMA.to_owned(),
@@ -142,7 +156,10 @@ fn is_like(one: &Report, other: &Report) -> bool {
         (what.starts_with("plan.") && what != "plan.target")
             || ["environment.cpu_model", "environment.cores"].contains(&what)
     };
-    one.name == other.name && !differences(one, other).iter().any(|difference| tells_apart(&difference.what))
+    one.name == other.name
+        && !differences(one, other)
+            .iter()
+            .any(|difference| tells_apart(&difference.what))
 }
 
 /// Seed of the permutations: the same history always has the same changes.
@@ -157,9 +174,17 @@ pub fn changes(values: &[f64], seed: u64) -> Vec<ChangePoint> {
     }
     let level = |values: &[f64]| median(&mut values.to_vec()).unwrap_or(f64::NAN);
     let mut found = Vec::new();
-    part(&logarithms, 0, &mut fastrand::Rng::with_seed(seed), &mut found);
+    part(
+        &logarithms,
+        0,
+        &mut fastrand::Rng::with_seed(seed),
+        &mut found,
+    );
     found.sort_by_key(|(at, _)| *at);
-    let ends: Vec<usize> = std::iter::once(0).chain(found.iter().map(|(at, _)| *at)).chain([values.len()]).collect();
+    let ends: Vec<usize> = std::iter::once(0)
+        .chain(found.iter().map(|(at, _)| *at))
+        .chain([values.len()])
+        .collect();
     let change = |(number, (at, p)): (usize, &(usize, f64))| ChangePoint {
         at: *at,
         before: level(&values[ends[number]..*at]),
@@ -167,12 +192,16 @@ pub fn changes(values: &[f64], seed: u64) -> Vec<ChangePoint> {
         p: *p,
     };
     let changes = found.iter().enumerate().map(change);
-    changes.filter(|change| (change.after / change.before - 1.0).abs() >= SMALLEST).collect()
+    changes
+        .filter(|change| (change.after / change.before - 1.0).abs() >= SMALLEST)
+        .collect()
 }
 
 /// Parts a segment that begins at `start`, and its parts.
 fn part(segment: &[f64], start: usize, draw: &mut fastrand::Rng, found: &mut Vec<(usize, f64)>) {
-    let Some((at, greatest)) = best(segment) else { return };
+    let Some((at, greatest)) = best(segment) else {
+        return;
+    };
     let mut shuffled = segment.to_vec();
     let as_good = (0..PERMUTATIONS).filter(|_| {
         draw.shuffle(&mut shuffled);
@@ -187,18 +216,23 @@ fn part(segment: &[f64], start: usize, draw: &mut fastrand::Rng, found: &mut Vec
     part(&segment[at..], start + at, draw, found);
 }
 
-/// Return the place where the parts of a segment are furthest from each other, and their distance; none when the
-/// segment is too short to be parted.
+/// Return the place where the parts of a segment are furthest from each other, and their distance;
+/// none when the segment is too short to be parted.
 fn best(segment: &[f64]) -> Option<(usize, f64)> {
     let n = segment.len();
-    let distance = |one: f64, others: &[f64]| -> f64 { others.iter().map(|other| (one - other).abs()).sum() };
+    let distance =
+        |one: f64, others: &[f64]| -> f64 { others.iter().map(|other| (one - other).abs()).sum() };
     // All to the right; one after the other goes to the left.
     let (mut left, mut between) = (0.0, 0.0);
-    let mut right: f64 = (0..n).map(|i| distance(segment[i], &segment[i + 1..])).sum();
+    let mut right: f64 = (0..n)
+        .map(|i| distance(segment[i], &segment[i + 1..]))
+        .sum();
     let mut best: Option<(usize, f64)> = None;
     for at in 1..n {
-        let (to_left, to_right) =
-            (distance(segment[at - 1], &segment[..at - 1]), distance(segment[at - 1], &segment[at..]));
+        let (to_left, to_right) = (
+            distance(segment[at - 1], &segment[..at - 1]),
+            distance(segment[at - 1], &segment[at..]),
+        );
         left += to_left;
         right -= to_right;
         between += to_right - to_left;
@@ -206,7 +240,8 @@ fn best(segment: &[f64]) -> Option<(usize, f64)> {
             continue;
         }
         let (m, k) = (at as f64, (n - at) as f64);
-        let energy = 2.0 * between / (m * k) - 2.0 * left / (m * (m - 1.0)) - 2.0 * right / (k * (k - 1.0));
+        let energy =
+            2.0 * between / (m * k) - 2.0 * left / (m * (m - 1.0)) - 2.0 * right / (k * (k - 1.0));
         let q = m * k / (m + k) * energy;
         if best.is_none_or(|(_, greatest)| q > greatest) {
             best = Some((at, q));
@@ -246,14 +281,20 @@ mod tests {
 
     #[test]
     fn the_level_of_an_even_number_of_results_is_the_mean_of_the_middle_two() {
-        let values = [100.0, 104.0, 100.0, 104.0, 100.0, 104.0, 200.0, 208.0, 200.0, 208.0, 200.0, 208.0];
-        let [change] = changes(&values, 1)[..] else { panic!("one change") };
+        let values = [
+            100.0, 104.0, 100.0, 104.0, 100.0, 104.0, 200.0, 208.0, 200.0, 208.0, 200.0, 208.0,
+        ];
+        let [change] = changes(&values, 1)[..] else {
+            panic!("one change")
+        };
         assert_eq!((change.at, change.before, change.after), (6, 102.0, 204.0));
     }
 
     #[test]
     fn a_history_without_a_change_has_none_in_98_of_100() {
-        let alarms = (0..300).filter(|seed| !changes(&history(*seed, &[(40, 1_000.0)]), *seed).is_empty()).count();
+        let alarms = (0..300)
+            .filter(|seed| !changes(&history(*seed, &[(40, 1_000.0)]), *seed).is_empty())
+            .count();
         assert!(alarms <= 6, "{alarms}");
     }
 

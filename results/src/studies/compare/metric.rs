@@ -1,4 +1,5 @@
-//! Metrics of a comparison: the direction in which each gets worse, the smallest loss that counts, and a reading of one.
+//! Metrics of a comparison: the direction in which each gets worse, the smallest loss that counts,
+//! and a reading of one.
 
 use std::time::Duration;
 
@@ -10,14 +11,15 @@ const BEYOND_TO_GATE: u64 = 100;
 /// Samples that must lie beyond a percentile before it is shown at all.
 const BEYOND_TO_SHOW: u64 = 10;
 
-/// CPU time that a round has to have used before a verdict may rest on it. What a process needs to begin and to end is some
-/// milliseconds, which differ from round to round and are not the requests': 20 % of noise in rounds of 13 ms, of which one
-/// comparison of equal sides in eight made a regression.
+/// CPU time that a round has to have used before a verdict may rest on it. What a process needs to
+/// begin and to end is some milliseconds, which differ from round to round and are not the
+/// requests': 20 % of noise in rounds of 13 ms, of which one comparison of equal sides in eight
+/// made a regression.
 const CPU_TO_GATE: Duration = Duration::from_millis(100);
 
-/// Metric that is compared. No more than five of them decide, and four where nothing fails, because each more costs all
-/// of them power: the error that a comparison may make is shared by the metrics that may decide. Where the target's CPU
-/// is known, the client's is only shown.
+/// Metric that is compared. No more than five of them decide, and four where nothing fails, because
+/// each more costs all of them power: the error that a comparison may make is shared by the metrics
+/// that may decide. Where the target's CPU is known, the client's is only shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Metric {
@@ -27,7 +29,8 @@ pub enum Metric {
     CpuPerAttempt,
     /// Items or attempts per second, or whatever a round does per second; less is worse.
     Throughput,
-    /// The part of the items that were ok; less is worse. Where every item of every round was, it is not looked at.
+    /// The part of the items that were ok; less is worse. Where every item of every round was, it
+    /// is not looked at.
     OkShare,
     /// Median of the service time; more is worse.
     ServiceP50,
@@ -78,24 +81,31 @@ impl Metric {
     #[must_use]
     pub const fn worse(self) -> Worse {
         match self {
-            Self::TargetCpuPerAttempt | Self::CpuPerAttempt | Self::ServiceP50 | Self::ServiceP99 => Worse::More,
+            Self::TargetCpuPerAttempt
+            | Self::CpuPerAttempt
+            | Self::ServiceP50
+            | Self::ServiceP99 => Worse::More,
             Self::Throughput | Self::OkShare => Worse::Less,
         }
     }
 
-    /// The smallest loss that is called a regression, as a fraction of the base: 0.02; 0.01 for the part that is ok, where
-    /// a loss of 0.02 is too much; and 0.05 for the 99th percentile, which moves by several percent between equal rounds.
+    /// The smallest loss that is called a regression, as a fraction of the base: 0.02; 0.01 for the
+    /// part that is ok, where a loss of 0.02 is too much; and 0.05 for the 99th percentile, which
+    /// moves by several percent between equal rounds.
     #[must_use]
     pub const fn smallest_effect(self) -> f64 {
         match self {
-            Self::TargetCpuPerAttempt | Self::CpuPerAttempt | Self::Throughput | Self::ServiceP50 => 0.02,
+            Self::TargetCpuPerAttempt
+            | Self::CpuPerAttempt
+            | Self::Throughput
+            | Self::ServiceP50 => 0.02,
             Self::OkShare => 0.01,
             Self::ServiceP99 => 0.05,
         }
     }
 
-    /// Return the candidate's loss, on the scale of logarithms: `ln(candidate/base)` for a cost, and minus that for a
-    /// yield. Positive is worse. The function is its own inverse.
+    /// Return the candidate's loss, on the scale of logarithms: `ln(candidate/base)` for a cost,
+    /// and minus that for a yield. Positive is worse. The function is its own inverse.
     #[must_use]
     pub fn toward_worse(self, log_ratio: f64) -> f64 {
         match self.worse() {
@@ -104,8 +114,8 @@ impl Metric {
         }
     }
 
-    /// A loss of `fraction` of the base on the scale of [`Metric::toward_worse`]: `ln(1 + f)` for a cost, `-ln(1 - f)` for
-    /// a yield, of which no more than everything can be lost.
+    /// A loss of `fraction` of the base on the scale of [`Metric::toward_worse`]: `ln(1 + f)` for a
+    /// cost, `-ln(1 - f)` for a yield, of which no more than everything can be lost.
     #[must_use]
     pub fn loss(self, fraction: f64) -> f64 {
         match self.worse() {
@@ -124,7 +134,8 @@ impl Metric {
     }
 }
 
-/// Reading of one metric in one round. The unit is the caller's, the same in both arms: only ratios are looked at.
+/// Reading of one metric in one round. The unit is the caller's, the same in both arms: only ratios
+/// are looked at.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reading {
@@ -138,10 +149,11 @@ pub enum Reading {
 }
 
 impl Reading {
-    /// A percentile with `beyond` samples beyond it: a verdict may rest on it from 100 on, and below 10 it is none.
+    /// A percentile with `beyond` samples beyond it: a verdict may rest on it from 100 on, and
+    /// below 10 it is none.
     ///
-    /// The relative standard error of the 99th percentile of an exponential tail is 2.2 % with 100 samples beyond it and
-    /// 7 % with 10.
+    /// The relative standard error of the 99th percentile of an exponential tail is 2.2 % with 100
+    /// samples beyond it and 7 % with 10.
     #[must_use]
     pub const fn percentile(value: f64, beyond: u64) -> Self {
         if beyond >= BEYOND_TO_GATE {
@@ -153,10 +165,15 @@ impl Reading {
         }
     }
 
-    /// CPU time per attempt, of a round that `used` so much in all: a verdict may rest on it from 100 ms on.
+    /// CPU time per attempt, of a round that `used` so much in all: a verdict may rest on it from
+    /// 100 ms on.
     #[must_use]
     pub fn cpu(per_attempt: f64, used: Duration) -> Self {
-        if used >= CPU_TO_GATE { Self::Gating(per_attempt) } else { Self::Informational(per_attempt) }
+        if used >= CPU_TO_GATE {
+            Self::Gating(per_attempt)
+        } else {
+            Self::Informational(per_attempt)
+        }
     }
 
     /// The number read.
@@ -213,7 +230,10 @@ mod tests {
                 Worse::Less => 0.95,
             };
             let worse = metric.toward_worse(candidate.ln());
-            assert!((worse - metric.loss(0.05)).abs() < 1e-12, "{metric:?}: {worse}");
+            assert!(
+                (worse - metric.loss(0.05)).abs() < 1e-12,
+                "{metric:?}: {worse}"
+            );
             assert!((metric.fraction(worse) - 0.05).abs() < 1e-12);
             assert!((metric.toward_worse(metric.toward_worse(0.3)) - 0.3).abs() < 1e-12);
         }

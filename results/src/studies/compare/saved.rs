@@ -1,7 +1,7 @@
 //! A comparison as it is saved: `comparison.json` (schema `crawlmark.comparison/1`).
 //!
-//! Made by `ab` from rounds that it ran, and by `compare` from rounds that were saved. What it found is the
-//! [`Comparison`] of [`judge`].
+//! Made by `ab` from rounds that it ran, and by `compare` from rounds that were saved. What it
+//! found is the [`Comparison`] of [`judge`].
 
 use std::path::Path;
 use std::time::Duration;
@@ -97,13 +97,15 @@ pub struct RoundReport {
     pub items: u64,
     /// Items that failed or were given up.
     pub failed: u64,
-    /// Causes of failure, the most frequent first, of a round without a good item; empty of any other.
+    /// Causes of failure, the most frequent first, of a round without a good item; empty of any
+    /// other.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub causes: Vec<String>,
 }
 
 impl RoundReport {
-    /// The round that `report` tells of; its pair shows whether it was disturbed ([`Disturbance::of_pair`]).
+    /// The round that `report` tells of; its pair shows whether it was disturbed
+    /// ([`Disturbance::of_pair`]).
     #[must_use]
     pub fn new(report: &Report, place: (usize, Arm, String), target_cpu: TargetCpu) -> Self {
         let (pair, arm, result) = place;
@@ -119,16 +121,27 @@ impl RoundReport {
             readings: Readings::taken_from(report, target_cpu),
             items: items.completed(),
             failed: items.failed + items.gave_up,
-            causes: if items.ok == 0 { causes(&report.totals) } else { Vec::new() },
+            causes: if items.ok == 0 {
+                causes(&report.totals)
+            } else {
+                Vec::new()
+            },
         }
     }
 
     /// The round made again from its report. Only its file knows the CPU that its target used.
     fn again(&self, pair: usize, report: &Report) -> Self {
-        let target_us = self.readings.target_cpu_per_attempt.value().map(|us| us * report.totals.attempts as f64);
+        let target_us = self
+            .readings
+            .target_cpu_per_attempt
+            .value()
+            .map(|us| us * report.totals.attempts as f64);
         let target_cpu = target_us.and_then(|us| Duration::try_from_secs_f64(us / 1e6).ok());
         let folder = Path::new(&self.result).parent().unwrap_or(Path::new(""));
-        let result = folder.join(round_folder(pair, self.arm)).display().to_string();
+        let result = folder
+            .join(round_folder(pair, self.arm))
+            .display()
+            .to_string();
         Self::new(report, (pair, self.arm, result), target_cpu)
     }
 
@@ -138,14 +151,20 @@ impl RoundReport {
         is_none(self.readings.ok_share.value()) && is_none(self.readings.throughput.value())
     }
 
-    /// Readings as they are judged. A round without a good item counts as one with half an item, so that it has a logarithm, too; the
-    /// shares of all other rounds are as they were read, in either arm.
+    /// Readings as they are judged. A round without a good item counts as one with half an item, so
+    /// that it has a logarithm, too; the shares of all other rounds are as they were read, in
+    /// either arm.
     fn judged(&self, is_corrected: bool) -> Readings {
         let ok_share = match self.readings.ok_share {
-            Reading::Gating(share) if is_corrected => Reading::Gating(share.max(0.5 / self.items.max(1) as f64)),
+            Reading::Gating(share) if is_corrected => {
+                Reading::Gating(share.max(0.5 / self.items.max(1) as f64))
+            }
             share => share,
         };
-        Readings { ok_share, ..self.readings }
+        Readings {
+            ok_share,
+            ..self.readings
+        }
     }
 }
 
@@ -157,23 +176,33 @@ pub fn round_folder(pair: usize, arm: Arm) -> String {
 
 /// Causes of failure in words, the most frequent first.
 fn causes(totals: &Totals) -> Vec<String> {
-    failures(&totals.requests).into_iter().map(|(cause, _)| cause_in_words(cause)).collect()
+    failures(&totals.requests)
+        .into_iter()
+        .map(|(cause, _)| cause_in_words(cause))
+        .collect()
 }
 
 /// True if no round of `arm` had a good item.
 pub(super) fn had_no_good(rounds: &[RoundReport], arm: Arm) -> bool {
-    rounds.iter().filter(|round| round.arm == arm).all(RoundReport::had_no_good)
+    rounds
+        .iter()
+        .filter(|round| round.arm == arm)
+        .all(RoundReport::had_no_good)
 }
 
 impl Failures {
     fn of(rounds: &[RoundReport]) -> Self {
         let part = |arm| {
             let own = || rounds.iter().filter(|round| round.arm == arm);
-            // Read from a file, they may be anything, and more together than a number of items can be.
+            // Read from a file, they may be anything, and more together than a number of items can
+            // be.
             let items: f64 = own().map(|round| round.items as f64).sum();
             own().map(|round| round.failed as f64).sum::<f64>() / items.max(1.0)
         };
-        Self { base: part(Arm::Base), candidate: part(Arm::Candidate) }
+        Self {
+            base: part(Arm::Base),
+            candidate: part(Arm::Candidate),
+        }
     }
 }
 
@@ -183,19 +212,37 @@ impl Failures {
 /// When they are no pairs, or their order does not allow a verdict: see [`DesignError`].
 pub fn judge_rounds(rounds: &[RoundReport]) -> Result<Comparison, DesignError> {
     // What is 1 throughout tells nothing, and would cost the others a share of the error.
-    let all_ok = rounds.iter().all(|round| round.readings.ok_share == Reading::Gating(1.0));
-    // Of an arm without a good item there is no ratio: half an item would invent one, which depends on the number of items.
+    let all_ok = rounds
+        .iter()
+        .all(|round| round.readings.ok_share == Reading::Gating(1.0));
+    // Of an arm without a good item there is no ratio: half an item would invent one, which depends
+    // on the number of items.
     let [base, candidate] = [Arm::Base, Arm::Candidate].map(|arm| had_no_good(rounds, arm));
     let round = |round: &RoundReport| {
         let readings = round.judged(!base && !candidate);
-        let ok_share = if all_ok { Reading::Absent } else { readings.ok_share };
-        Round { arm: round.arm, readings: Readings { ok_share, ..readings }, disturbance: round.disturbance }
+        let ok_share = if all_ok {
+            Reading::Absent
+        } else {
+            readings.ok_share
+        };
+        Round {
+            arm: round.arm,
+            readings: Readings {
+                ok_share,
+                ..readings
+            },
+            disturbance: round.disturbance,
+        }
     };
     let pairs = pair_up(&rounds.iter().map(round).collect::<Vec<_>>())?;
     let comparison = judge(&pairs, &Rule::standard())?;
     // One run of each decides nothing, and a disturbed pair neither.
     let counted = pairs.iter().filter(|pair| pair.undisturbed()).count();
-    Ok(if candidate && !base && counted > 1 { comparison.without_good() } else { comparison })
+    Ok(if candidate && !base && counted > 1 {
+        comparison.without_good()
+    } else {
+        comparison
+    })
 }
 
 /// Parts of a contest other than its rounds.
@@ -218,8 +265,17 @@ impl Contest {
     ///
     /// # Errors
     /// When that order does not allow a verdict: see [`DesignError`].
-    pub fn new(rounds: Vec<RoundReport>, circumstances: ContestContext) -> Result<Self, DesignError> {
-        let ContestContext { name, sides: [base, candidate], differences, interrupted, noise_floor } = circumstances;
+    pub fn new(
+        rounds: Vec<RoundReport>,
+        circumstances: ContestContext,
+    ) -> Result<Self, DesignError> {
+        let ContestContext {
+            name,
+            sides: [base, candidate],
+            differences,
+            interrupted,
+            noise_floor,
+        } = circumstances;
         let comparison = judge_rounds(&rounds)?;
         let told = |round: Option<&RoundReport>, time: fn(&RoundReport) -> &String| {
             round.map_or_else(String::new, |r| time(r).clone())
@@ -242,8 +298,8 @@ impl Contest {
         })
     }
 
-    /// Make the comparison again: each round from its result where `report` has it, and the verdict from the rounds. Returns also how many
-    /// rounds have no result, and are taken as they are.
+    /// Make the comparison again: each round from its result where `report` has it, and the verdict
+    /// from the rounds. Returns also how many rounds have no result, and are taken as they are.
     ///
     /// # Errors
     /// When a result cannot be read, or the rounds allow no verdict.
@@ -260,8 +316,13 @@ impl Contest {
             };
             missing += reports.iter().filter(|report| report.is_none()).count();
             let made = pair.iter().zip(&reports).map(|(round, report)| {
-                let again = report.as_ref().map_or_else(|| round.clone(), |report| round.again(number, report));
-                RoundReport { disturbance: disturbance.unwrap_or(round.disturbance), ..again }
+                let again = report
+                    .as_ref()
+                    .map_or_else(|| round.clone(), |report| round.again(number, report));
+                RoundReport {
+                    disturbance: disturbance.unwrap_or(round.disturbance),
+                    ..again
+                }
             });
             rounds.extend(made);
         }
@@ -275,19 +336,29 @@ impl Contest {
         Ok((Self::new(rounds, circumstances)?, missing))
     }
 
-    /// True if the machine was disturbed in every pair: what was read is shown, and decides nothing.
+    /// True if the machine was disturbed in every pair: what was read is shown, and decides
+    /// nothing.
     #[must_use]
     pub fn is_all_disturbed(&self) -> bool {
-        self.rounds.chunks(2).all(|pair| pair.iter().any(|round| round.disturbance != Disturbance::None))
+        self.rounds.chunks(2).all(|pair| {
+            pair.iter()
+                .any(|round| round.disturbance != Disturbance::None)
+        })
     }
 
-    /// Return the readings of a metric in the undisturbed rounds of an arm, in the order in which they ran; in all of them when
-    /// there is none.
+    /// Return the readings of a metric in the undisturbed rounds of an arm, in the order in which
+    /// they ran; in all of them when there is none.
     #[must_use]
     pub fn values(&self, arm: Arm, metric: Metric) -> Vec<f64> {
         let all = self.is_all_disturbed();
         let counts = |round: &&RoundReport| all || round.disturbance == Disturbance::None;
-        let of_arm = self.rounds.iter().filter(|round| round.arm == arm).filter(counts);
-        of_arm.filter_map(|round| round.readings.of(metric).value()).collect()
+        let of_arm = self
+            .rounds
+            .iter()
+            .filter(|round| round.arm == arm)
+            .filter(counts);
+        of_arm
+            .filter_map(|round| round.readings.of(metric).value())
+            .collect()
     }
 }

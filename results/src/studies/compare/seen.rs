@@ -40,9 +40,19 @@ enum MetricRole {
 impl<'a> Seen<'a> {
     /// View the pairs up to the `most`-th undisturbed one, or to the last.
     pub(super) fn until(pairs: &'a [Pair], most: usize) -> Self {
-        let places = pairs.iter().enumerate().filter(|(_, pair)| pair.undisturbed()).map(|(index, _)| index);
-        let run = &pairs[..places.take(most).nth(most.saturating_sub(1)).map_or(pairs.len(), |last| last + 1)];
-        Self { run, pairs: run.iter().filter(|pair| pair.undisturbed()).collect() }
+        let places = pairs
+            .iter()
+            .enumerate()
+            .filter(|(_, pair)| pair.undisturbed())
+            .map(|(index, _)| index);
+        let run = &pairs[..places
+            .take(most)
+            .nth(most.saturating_sub(1))
+            .map_or(pairs.len(), |last| last + 1)];
+        Self {
+            run,
+            pairs: run.iter().filter(|pair| pair.undisturbed()).collect(),
+        }
     }
 
     /// Return the number of undisturbed pairs.
@@ -58,7 +68,9 @@ impl<'a> Seen<'a> {
     /// Reason why this look cannot be taken.
     pub(super) fn doubt(&self, look: Look) -> Option<Undecided> {
         if look.is_too_disturbed(self.disturbed()) {
-            return Some(Undecided::TooDisturbed { disturbed: self.disturbed() });
+            return Some(Undecided::TooDisturbed {
+                disturbed: self.disturbed(),
+            });
         }
         (self.pairs() < look.pairs).then_some(Undecided::TooFewPairs { needed: look.pairs })
     }
@@ -70,10 +82,19 @@ impl<'a> Seen<'a> {
 
     /// Return the finding of each metric that was read; a `doubt` leaves every metric undecided.
     fn findings(&self, look: Look, doubt: Option<Undecided>) -> Vec<Finding> {
-        let series: Vec<MetricReadings> = Metric::ALL.into_iter().filter_map(|metric| self.series(metric)).collect();
+        let series: Vec<MetricReadings> = Metric::ALL
+            .into_iter()
+            .filter_map(|metric| self.series(metric))
+            .collect();
         let evidence: Vec<Option<Evidence>> = series.iter().map(MetricReadings::evidence).collect();
-        let gating: Vec<usize> = (0..series.len()).filter(|&i| series[i].role == MetricRole::Gating).collect();
-        let raw: Vec<f64> = gating.iter().filter_map(|&i| evidence[i]).map(|numbers| numbers.p_value).collect();
+        let gating: Vec<usize> = (0..series.len())
+            .filter(|&i| series[i].role == MetricRole::Gating)
+            .collect();
+        let raw: Vec<f64> = gating
+            .iter()
+            .filter_map(|&i| evidence[i])
+            .map(|numbers| numbers.p_value)
+            .collect();
         let more = crowd(raw.len());
         // As if there were so many: 25/4 of five.
         let family = raw.len().max((raw.len() * raw.len()).div_ceil(4));
@@ -83,10 +104,23 @@ impl<'a> Seen<'a> {
             .zip(evidence)
             .map(|(series, evidence)| {
                 let gates = series.role == MetricRole::Gating;
-                let evidence =
-                    evidence.map(|e| Evidence { p_adjusted: if gates { adjusted.next() } else { None }, ..e });
-                let verdict = series.verdict(evidence.as_ref(), JudgedBy { look, family, doubt });
-                Finding { metric: series.metric, verdict, evidence }
+                let evidence = evidence.map(|e| Evidence {
+                    p_adjusted: if gates { adjusted.next() } else { None },
+                    ..e
+                });
+                let verdict = series.verdict(
+                    evidence.as_ref(),
+                    JudgedBy {
+                        look,
+                        family,
+                        doubt,
+                    },
+                );
+                Finding {
+                    metric: series.metric,
+                    verdict,
+                    evidence,
+                }
             })
             .collect()
     }
@@ -94,27 +128,52 @@ impl<'a> Seen<'a> {
     /// The readings of `metric`; none when no round has any.
     fn series(&self, metric: Metric) -> Option<MetricReadings> {
         let both = |pair: &Pair| [pair.base.of(metric), pair.candidate.of(metric)];
-        if self.run.iter().flat_map(both).all(|reading| reading == Reading::Absent) {
+        if self
+            .run
+            .iter()
+            .flat_map(both)
+            .all(|reading| reading == Reading::Absent)
+        {
             return None;
         }
         let is_coarse = |reading: Reading| matches!(reading, Reading::Informational(_));
         // A base of too few responses for any percentile is coarser still.
-        let is_base_coarse =
-            |reading: Reading| is_coarse(reading) || (metric.is_percentile() && reading == Reading::Absent);
-        let role = match self.pairs.iter().filter(|pair| is_coarse(pair.candidate.of(metric))).count() {
-            _ if self.pairs.iter().any(|pair| is_base_coarse(pair.base.of(metric))) => MetricRole::Informational,
+        let is_base_coarse = |reading: Reading| {
+            is_coarse(reading) || (metric.is_percentile() && reading == Reading::Absent)
+        };
+        let role = match self
+            .pairs
+            .iter()
+            .filter(|pair| is_coarse(pair.candidate.of(metric)))
+            .count()
+        {
+            _ if self
+                .pairs
+                .iter()
+                .any(|pair| is_base_coarse(pair.base.of(metric))) =>
+            {
+                MetricRole::Informational
+            }
             0 => MetricRole::Gating,
-            // Less CPU in all hides nothing: it is as many attempts for less, or fewer, which the throughput has.
-            _ if matches!(metric, Metric::TargetCpuPerAttempt | Metric::CpuPerAttempt) => MetricRole::Informational,
+            // Less CPU in all hides nothing: it is as many attempts for less, or fewer, which the
+            // throughput has.
+            _ if matches!(metric, Metric::TargetCpuPerAttempt | Metric::CpuPerAttempt) => {
+                MetricRole::Informational
+            }
             pairs => MetricRole::Lopsided(pairs),
         };
         let values = self.pairs.iter().map(|pair| both(pair).map(Reading::value));
-        Some(MetricReadings { metric, role, log_ratios: log_ratios(values) })
+        Some(MetricReadings {
+            metric,
+            role,
+            log_ratios: log_ratios(values),
+        })
     }
 }
 
-/// Return the factor that adjusted p values of `family` metrics are multiplied by. The looks were chosen for four of them, and keep those
-/// to 1 %; the bound of Holm's correction, their sum of 1.2 %, is nearly reached by more. A fifth costs a quarter: 0.96 %.
+/// Return the factor that adjusted p values of `family` metrics are multiplied by. The looks were
+/// chosen for four of them, and keep those to 1 %; the bound of Holm's correction, their sum of 1.2
+/// %, is nearly reached by more. A fifth costs a quarter: 0.96 %.
 fn crowd(family: usize) -> f64 {
     (family as f64 / 4.0).max(1.0)
 }
@@ -125,7 +184,8 @@ fn log_ratios(values: impl Iterator<Item = [Option<f64>; 2]>) -> Result<Vec<f64>
     for pair in values {
         match pair {
             [Some(base), Some(candidate)] if is_positive(base) && is_positive(candidate) => {
-                // The difference of logarithms: the ratio itself may be too great or too small for a number.
+                // The difference of logarithms: the ratio itself may be too great or too small for
+                // a number.
                 ratios.push(candidate.ln() - base.ln());
             }
             [Some(_), Some(_)] => not_positive += 1,
@@ -153,11 +213,15 @@ struct JudgedBy {
 }
 
 impl MetricReadings {
-    /// The numbers, without the correction for other metrics; none without a pair, or without readings.
+    /// The numbers, without the correction for other metrics; none without a pair, or without
+    /// readings.
     fn evidence(&self) -> Option<Evidence> {
         let log_ratios = self.log_ratios.as_ref().ok()?;
         let Centre { estimate, interval } = Centre::of(log_ratios)?;
-        let worse: Vec<f64> = log_ratios.iter().map(|d| self.metric.toward_worse(*d)).collect();
+        let worse: Vec<f64> = log_ratios
+            .iter()
+            .map(|d| self.metric.toward_worse(*d))
+            .collect();
         Some(Evidence {
             pairs: log_ratios.len(),
             ratio: estimate.exp(),
@@ -177,21 +241,28 @@ impl MetricReadings {
         if let Err(because) = self.log_ratios {
             return MetricVerdict::Incomparable { because };
         }
-        let minimum_detectable_effect = evidence.and_then(|evidence| self.minimum_detectable(evidence, terms));
-        let undecided = |because| MetricVerdict::Inconclusive { minimum_detectable_effect, because };
+        let minimum_detectable_effect =
+            evidence.and_then(|evidence| self.minimum_detectable(evidence, terms));
+        let undecided = |because| MetricVerdict::Inconclusive {
+            minimum_detectable_effect,
+            because,
+        };
         if let (MetricRole::Lopsided(pairs), None) = (self.role, terms.doubt) {
             return undecided(Undecided::Coarse { pairs });
         }
         match (terms.doubt, evidence) {
             (Some(doubt), _) => undecided(doubt),
-            (None, Some(evidence)) if self.is_regression(evidence, terms.look) => MetricVerdict::Regression,
+            (None, Some(evidence)) if self.is_regression(evidence, terms.look) => {
+                MetricVerdict::Regression
+            }
             (None, Some(evidence)) if self.passes(evidence) => MetricVerdict::Pass,
             (None, _) => undecided(Undecided::Noise),
         }
     }
 
     fn is_regression(&self, evidence: &Evidence, look: Look) -> bool {
-        let counts = self.metric.toward_worse(evidence.log_ratio) >= self.metric.loss(self.metric.smallest_effect());
+        let counts = self.metric.toward_worse(evidence.log_ratio)
+            >= self.metric.loss(self.metric.smallest_effect());
         counts && evidence.p_adjusted.is_some_and(|p| p <= look.alpha)
     }
 
@@ -206,9 +277,19 @@ impl MetricReadings {
     }
 
     /// As a fraction of the base.
-    fn minimum_detectable(&self, evidence: &Evidence, JudgedBy { look, family, .. }: JudgedBy) -> Option<f64> {
+    fn minimum_detectable(
+        &self,
+        evidence: &Evidence,
+        JudgedBy { look, family, .. }: JudgedBy,
+    ) -> Option<f64> {
         let smallest = self.metric.loss(self.metric.smallest_effect());
-        let noise = Noise { pairs: evidence.pairs, deviation: evidence.log_ratio_sd?, family, smallest };
-        look.minimum_detectable(noise).map(|loss| self.metric.fraction(loss))
+        let noise = Noise {
+            pairs: evidence.pairs,
+            deviation: evidence.log_ratio_sd?,
+            family,
+            smallest,
+        };
+        look.minimum_detectable(noise)
+            .map(|loss| self.metric.fraction(loss))
     }
 }

@@ -1,7 +1,7 @@
 //! A saved run as a round of a comparison: what it read, and whether the machine was undisturbed.
 //!
-//! Both are read from the reports alone, without a look at which arm is which: a machine that is called disturbed because of
-//! what the candidate did to it would be a way to choose the result.
+//! Both are read from the reports alone, without a look at which arm is which: a machine that is
+//! called disturbed because of what the candidate did to it would be a way to choose the result.
 
 use std::time::Duration;
 
@@ -15,10 +15,15 @@ use crawlmark_harness::stats::Series;
 pub type TargetCpu = Option<Duration>;
 
 impl Readings {
-    /// Read each metric of a run. Where the target's CPU is known, it decides in place of the client's.
+    /// Read each metric of a run. Where the target's CPU is known, it decides in place of the
+    /// client's.
     #[must_use]
     pub fn taken_from(report: &Report, target_cpu: TargetCpu) -> Self {
-        let client = report.shards.iter().map(|shard| shard.usage.cpu_s()).sum::<Option<f64>>();
+        let client = report
+            .shards
+            .iter()
+            .map(|shard| shard.usage.cpu_s())
+            .sum::<Option<f64>>();
         let client = client.and_then(|cpu_s| Duration::try_from_secs_f64(cpu_s).ok());
         let cpu = |used: TargetCpu| per_attempt(used?, report.totals.attempts);
         let target = cpu(target_cpu);
@@ -30,12 +35,16 @@ impl Readings {
         Self {
             target_cpu_per_attempt: target.unwrap_or_default(),
             cpu_per_attempt: client.unwrap_or_default(),
-            // 0 when none was good, not absent: of two arms that answer nothing, a reading that is missing in both would
-            // leave the verdict to their CPU.
+            // 0 when none was good, not absent: of two arms that answer nothing, a reading that is
+            // missing in both would leave the verdict to their CPU.
             throughput: Reading::Gating(report.totals.good_per_s(&report.ledger)),
             ok_share: ok_share(report),
-            service_p50: service.map_or(Reading::Absent, |times| percentile(times, ("p50_us", times.p50_us), 2)),
-            service_p99: service.map_or(Reading::Absent, |times| percentile(times, ("p99_us", times.p99_us), 100)),
+            service_p50: service.map_or(Reading::Absent, |times| {
+                percentile(times, ("p50_us", times.p50_us), 2)
+            }),
+            service_p99: service.map_or(Reading::Absent, |times| {
+                percentile(times, ("p99_us", times.p99_us), 100)
+            }),
         }
     }
 }
@@ -44,7 +53,11 @@ impl Round {
     /// The run as a round of `arm`. Whether it was disturbed, only its pair shows.
     #[must_use]
     pub fn taken_from(report: &Report, arm: Arm) -> Self {
-        Self { arm, readings: Readings::taken_from(report, None), disturbance: Disturbance::None }
+        Self {
+            arm,
+            readings: Readings::taken_from(report, None),
+            disturbance: Disturbance::None,
+        }
     }
 }
 
@@ -54,8 +67,8 @@ fn per_attempt(used: Duration, attempts: u64) -> Option<Reading> {
     (us.is_finite() && us > 0.0).then(|| Reading::cpu(us, used))
 }
 
-/// The part of the items that were ok, of those that ended by themselves. An item that is not there is not ok: a candidate
-/// that lost its items answers fast.
+/// The part of the items that were ok, of those that ended by themselves. An item that is not there
+/// is not ok: a candidate that lost its items answers fast.
 fn ok_share(report: &Report) -> Reading {
     let ended = report.ledger.ended() - report.ledger.aborted;
     match report.ledger.ok {
@@ -65,7 +78,8 @@ fn ok_share(report: &Report) -> Reading {
     }
 }
 
-/// The percentile beyond which one in `one_in` lies. One that is only known to be no less decides nothing.
+/// The percentile beyond which one in `one_in` lies. One that is only known to be no less decides
+/// nothing.
 fn percentile(times: &Latency, (key, value): (&str, Option<f64>), one_in: u64) -> Reading {
     match value.map(|us| Reading::percentile(us, times.count / one_in)) {
         Some(Reading::Gating(us)) if times.is_at_least(key) => Reading::Informational(us),
@@ -74,12 +88,18 @@ fn percentile(times: &Latency, (key, value): (&str, Option<f64>), one_in: u64) -
     }
 }
 
-/// Factor by which a reading has to differ for a disturbance not to explain it: more than a change of the CPU's speed, stolen time or a
-/// freeze in one of the rounds does.
+/// Factor by which a reading has to differ for a disturbance not to explain it: more than a change
+/// of the CPU's speed, stolen time or a freeze in one of the rounds does.
 const BEYOND: f64 = 1.5;
 
-/// Readings whose differences may be beyond a disturbance. A p99 is not among them: a single freeze makes it as large as itself.
-const TYPICAL: [Metric; 4] = [Metric::CpuPerAttempt, Metric::Throughput, Metric::OkShare, Metric::ServiceP50];
+/// Readings whose differences may be beyond a disturbance. A p99 is not among them: a single freeze
+/// makes it as large as itself.
+const TYPICAL: [Metric; 4] = [
+    Metric::CpuPerAttempt,
+    Metric::Throughput,
+    Metric::OkShare,
+    Metric::ServiceP50,
+];
 
 /// What disturbed a run, as far as it can be measured.
 #[derive(Debug, Clone, Copy)]
@@ -95,13 +115,21 @@ struct Disturbances {
 impl Disturbances {
     fn of(report: &Report) -> Self {
         let usages = || report.shards.iter().map(|shard| &shard.usage);
-        let works: Vec<f64> =
-            usages().flat_map(|usage| [usage.speed_before_us, usage.speed_after_us]).flatten().collect();
-        let long = usages().filter(|usage| usage.measured_s.is_some_and(|s| s >= SHORTEST_FOR_STEAL_S));
+        let works: Vec<f64> = usages()
+            .flat_map(|usage| [usage.speed_before_us, usage.speed_after_us])
+            .flatten()
+            .collect();
+        let long =
+            usages().filter(|usage| usage.measured_s.is_some_and(|s| s >= SHORTEST_FOR_STEAL_S));
         Self {
             work_us: works.iter().sum::<f64>() / works.len().max(1) as f64,
-            stolen: long.filter_map(|usage| usage.steal_share).fold(0.0, f64::max),
-            frozen_us: report.latency(Series::LoopLag).and_then(|lag| lag.max_us).unwrap_or(0.0),
+            stolen: long
+                .filter_map(|usage| usage.steal_share)
+                .fold(0.0, f64::max),
+            frozen_us: report
+                .latency(Series::LoopLag)
+                .and_then(|lag| lag.max_us)
+                .unwrap_or(0.0),
         }
     }
 
@@ -119,18 +147,25 @@ impl Disturbances {
 }
 
 impl Disturbance {
-    /// Find the disturbance of a pair in its two runs: that by which they differ. None if both were disturbed alike, or if one is better or
-    /// worse than the other by more than a disturbance explains. Neither looks at which arm is which, so under the hypothesis of equal arms
-    /// the differences of the pairs that count stay as likely of either sign.
+    /// Find the disturbance of a pair in its two runs: that by which they differ. None if both were
+    /// disturbed alike, or if one is better or worse than the other by more than a disturbance
+    /// explains. Neither looks at which arm is which, so under the hypothesis of equal arms the
+    /// differences of the pairs that count stay as likely of either sign.
     #[must_use]
     pub fn of_pair(runs: [&Report; 2]) -> Self {
         let [one, other] = runs.map(Disturbances::of);
         let [first, second] = runs.map(|run| Readings::taken_from(run, None));
         let is_beyond = |metric: Metric| {
             let values = first.of(metric).value().zip(second.of(metric).value());
-            values.is_some_and(|(one, other)| one.min(other) > 0.0 && one.max(other) > one.min(other) * BEYOND)
+            values.is_some_and(|(one, other)| {
+                one.min(other) > 0.0 && one.max(other) > one.min(other) * BEYOND
+            })
         };
-        if TYPICAL.into_iter().any(is_beyond) { Self::None } else { one.beside(other) }
+        if TYPICAL.into_iter().any(is_beyond) {
+            Self::None
+        } else {
+            one.beside(other)
+        }
     }
 
     /// Reason in words; empty without a disturbance.

@@ -1,4 +1,5 @@
-//! Tests of the verdicts that given pairs lead to. The rate of right verdicts is tested in `tests/truth_s`.
+//! Tests of the verdicts that given pairs lead to. The rate of right verdicts is tested in
+//! `tests/truth_s`.
 
 use proptest::prelude::*;
 
@@ -29,20 +30,29 @@ fn gating(value: f64) -> Readings {
     }
 }
 
-/// `count` pairs whose ratios lie around `ratio`, above and below in turn, ever further, by up to `spread`.
+/// `count` pairs whose ratios lie around `ratio`, above and below in turn, ever further, by up to
+/// `spread`.
 fn around(ratio: f64, spread: f64, count: usize) -> Vec<Pair> {
     let step = |index: usize| {
         let far = spread * (index / 2 + 1) as f64 / (count / 2) as f64;
         if index.is_multiple_of(2) { far } else { -far }
     };
-    pairs((0..count).map(|index| (100.0 + index as f64, (100.0 + index as f64) * ratio * (1.0 + step(index)))))
+    pairs((0..count).map(|index| {
+        (
+            100.0 + index as f64,
+            (100.0 + index as f64) * ratio * (1.0 + step(index)),
+        )
+    }))
 }
 
 /// Return the pairs with the throughput alone.
 fn throughput_only(mut pairs: Vec<Pair>) -> Vec<Pair> {
     for pair in &mut pairs {
         for readings in [&mut pair.base, &mut pair.candidate] {
-            *readings = Readings { throughput: readings.throughput, ..Readings::default() };
+            *readings = Readings {
+                throughput: readings.throughput,
+                ..Readings::default()
+            };
         }
     }
     pairs
@@ -61,7 +71,16 @@ fn a_loss_of_throughput_is_found_at_the_first_look_with_its_size() {
     // A target of 20 ms against one of 21 ms, 16 pairs.
     let comparison = judged(&throughput_only(around(20.0 / 21.0, 0.003, 16)));
     assert_eq!(comparison.verdict, Overall::Regression);
-    assert_eq!(comparison.look, Some(FinalLook { number: 1, look: Look { pairs: 16, alpha: 0.0015 } }));
+    assert_eq!(
+        comparison.look,
+        Some(FinalLook {
+            number: 1,
+            look: Look {
+                pairs: 16,
+                alpha: 0.0015
+            }
+        })
+    );
     assert!(comparison.is_over());
     let finding = comparison.finding(Metric::Throughput).unwrap();
     let evidence = finding.evidence.unwrap();
@@ -71,31 +90,59 @@ fn a_loss_of_throughput_is_found_at_the_first_look_with_its_size() {
         (evidence.pairs, evidence.p_value, evidence.p_adjusted),
         (16, 2.0_f64.powi(-16), Some(2.0_f64.powi(-16)))
     );
-    assert_eq!(comparison.findings.len(), 1, "what nobody read is not there");
+    assert_eq!(
+        comparison.findings.len(),
+        1,
+        "what nobody read is not there"
+    );
 }
 
 #[test]
 fn each_metric_gets_worse_its_own_way() {
     let more = judged(&around(1.06, 0.003, 16));
-    for metric in [Metric::CpuPerAttempt, Metric::ServiceP50, Metric::ServiceP99] {
-        assert_eq!(verdict(&more, metric), MetricVerdict::Regression, "{metric:?}");
+    for metric in [
+        Metric::CpuPerAttempt,
+        Metric::ServiceP50,
+        Metric::ServiceP99,
+    ] {
+        assert_eq!(
+            verdict(&more, metric),
+            MetricVerdict::Regression,
+            "{metric:?}"
+        );
     }
     assert_eq!(verdict(&more, Metric::Throughput), MetricVerdict::Pass);
     let less = judged(&around(1.0 / 1.06, 0.003, 16));
     assert_eq!(less.verdict, Overall::Regression);
-    assert_eq!(verdict(&less, Metric::Throughput), MetricVerdict::Regression);
+    assert_eq!(
+        verdict(&less, Metric::Throughput),
+        MetricVerdict::Regression
+    );
     assert_eq!(verdict(&less, Metric::ServiceP50), MetricVerdict::Pass);
 }
 
 #[test]
 fn a_loss_counts_from_its_metrics_smallest_effect_on() {
     let of = |ratio, metric| verdict(&judged(&around(ratio, 0.0005, 44)), metric);
-    assert_eq!(of(1.019, Metric::ServiceP50), MetricVerdict::Pass, "surely worse, by too little");
+    assert_eq!(
+        of(1.019, Metric::ServiceP50),
+        MetricVerdict::Pass,
+        "surely worse, by too little"
+    );
     assert_eq!(of(1.021, Metric::ServiceP50), MetricVerdict::Regression);
     assert_eq!(of(1.0 - 0.019, Metric::Throughput), MetricVerdict::Pass);
-    assert_eq!(of(1.0 - 0.021, Metric::Throughput), MetricVerdict::Regression);
+    assert_eq!(
+        of(1.0 - 0.021, Metric::Throughput),
+        MetricVerdict::Regression
+    );
     assert_eq!(of(1.039, Metric::ServiceP99), MetricVerdict::Pass);
-    assert!(matches!(of(1.045, Metric::ServiceP99), MetricVerdict::Inconclusive { because: Undecided::Noise, .. }));
+    assert!(matches!(
+        of(1.045, Metric::ServiceP99),
+        MetricVerdict::Inconclusive {
+            because: Undecided::Noise,
+            ..
+        }
+    ));
     assert_eq!(of(1.051, Metric::ServiceP99), MetricVerdict::Regression);
 }
 
@@ -105,20 +152,31 @@ fn equal_arms_pass_and_identical_ones_too() {
     let same = judged(&pairs(std::iter::repeat_n((7.0, 7.0), 16)));
     assert_eq!(same.verdict, Overall::Pass);
     let evidence = same.findings[0].evidence.unwrap();
-    assert_eq!((evidence.p_value, evidence.ratio, evidence.log_ratio_sd), (1.0, 1.0, Some(0.0)));
+    assert_eq!(
+        (evidence.p_value, evidence.ratio, evidence.log_ratio_sd),
+        (1.0, 1.0, Some(0.0))
+    );
 }
 
 #[test]
 fn noise_wants_more_pairs_until_there_are_no_more_looks() {
     let noisy = |count| judged(&around(1.0, 0.4, count));
     let first = noisy(16);
-    assert_eq!((first.verdict, first.look.map(|taken| taken.number)), (Overall::Inconclusive, Some(1)));
+    assert_eq!(
+        (first.verdict, first.look.map(|taken| taken.number)),
+        (Overall::Inconclusive, Some(1))
+    );
     assert_eq!(first.pairs_wanted, 12);
     let last = noisy(44);
-    assert_eq!((last.verdict, last.look.map(|taken| taken.number)), (Overall::Inconclusive, Some(3)));
+    assert_eq!(
+        (last.verdict, last.look.map(|taken| taken.number)),
+        (Overall::Inconclusive, Some(3))
+    );
     assert!(last.is_over());
-    let MetricVerdict::Inconclusive { minimum_detectable_effect: Some(effect), because: Undecided::Noise } =
-        verdict(&last, Metric::ServiceP50)
+    let MetricVerdict::Inconclusive {
+        minimum_detectable_effect: Some(effect),
+        because: Undecided::Noise,
+    } = verdict(&last, Metric::ServiceP50)
     else {
         panic!("{last:?}")
     };
@@ -141,7 +199,13 @@ fn between_two_looks_the_last_one_stands() {
     let pairs = around(1.0, 0.4, 44);
     let (at, after) = (judged(&pairs[..16]), judged(&pairs[..21]));
     assert_eq!((at.pairs_wanted, after.pairs_wanted), (12, 7));
-    assert_eq!(after, Comparison { pairs_wanted: 7, ..at });
+    assert_eq!(
+        after,
+        Comparison {
+            pairs_wanted: 7,
+            ..at
+        }
+    );
 }
 
 #[test]
@@ -149,12 +213,28 @@ fn disturbed_pairs_are_not_looked_at() {
     let calm = around(1.0, 0.01, 16);
     let mut pairs = calm.clone();
     for _ in 0..5 {
-        pairs.insert(4, Pair { disturbance: Disturbance::Steal, candidate: gating(900.0), ..calm[4] });
+        pairs.insert(
+            4,
+            Pair {
+                disturbance: Disturbance::Steal,
+                candidate: gating(900.0),
+                ..calm[4]
+            },
+        );
     }
-    assert_eq!(judged(&pairs), Comparison { disturbed_pairs: 5, ..judged(&calm) });
+    assert_eq!(
+        judged(&pairs),
+        Comparison {
+            disturbed_pairs: 5,
+            ..judged(&calm)
+        }
+    );
     pairs.insert(4, pairs[4]);
     let comparison = judged(&pairs);
-    assert_eq!((comparison.verdict, comparison.pairs_wanted), (Overall::Inconclusive, 0));
+    assert_eq!(
+        (comparison.verdict, comparison.pairs_wanted),
+        (Overall::Inconclusive, 0)
+    );
     let because = Undecided::TooDisturbed { disturbed: 6 };
     assert!(
         matches!(verdict(&comparison, Metric::Throughput), MetricVerdict::Inconclusive { because: b, .. } if b == because)
@@ -168,7 +248,10 @@ fn nothing_but_disturbance_is_inconclusive() {
         pair.disturbance = Disturbance::SpeedProbe;
     }
     let comparison = judged(&pairs);
-    assert_eq!((comparison.verdict, comparison.pairs_wanted), (Overall::Inconclusive, 16));
+    assert_eq!(
+        (comparison.verdict, comparison.pairs_wanted),
+        (Overall::Inconclusive, 16)
+    );
     assert_eq!(comparison.findings[0].evidence, None);
 }
 
@@ -187,9 +270,21 @@ fn a_coarse_reading_informs_and_decides_nothing() {
     let p99 = comparison.finding(Metric::ServiceP99).unwrap();
     assert_eq!(p99.verdict, MetricVerdict::Informational);
     assert_eq!(p99.evidence.unwrap().p_adjusted, None);
-    assert!(metrics.iter().all(|metric| comparison.finding(*metric).is_none()));
-    let throughput = comparison.finding(Metric::Throughput).unwrap().evidence.unwrap();
-    assert_eq!(throughput.p_adjusted, Some(throughput.p_value), "it has the error to itself");
+    assert!(
+        metrics
+            .iter()
+            .all(|metric| comparison.finding(*metric).is_none())
+    );
+    let throughput = comparison
+        .finding(Metric::Throughput)
+        .unwrap()
+        .evidence
+        .unwrap();
+    assert_eq!(
+        throughput.p_adjusted,
+        Some(throughput.p_value),
+        "it has the error to itself"
+    );
     // Fewer responses still, as of 8 connections beside 64.
     pairs[3].base.service_p99 = Reading::Absent;
     let comparison = judged(&pairs);
@@ -205,12 +300,18 @@ fn a_candidate_that_is_too_slow_to_tell_how_slow_does_not_pass() {
     assert_eq!(judged(&pairs).verdict, Overall::Pass);
     pairs[3].candidate.service_p99 = Reading::Informational(9.0);
     let comparison = judged(&pairs);
-    assert_eq!((comparison.verdict, comparison.is_over()), (Overall::Inconclusive, true));
+    assert_eq!(
+        (comparison.verdict, comparison.is_over()),
+        (Overall::Inconclusive, true)
+    );
     let because = Undecided::Coarse { pairs: 1 };
     assert!(
         matches!(verdict(&comparison, Metric::ServiceP99), MetricVerdict::Inconclusive { because: b, .. } if b == because)
     );
-    assert_eq!(verdict(&comparison, Metric::Throughput), MetricVerdict::Pass);
+    assert_eq!(
+        verdict(&comparison, Metric::Throughput),
+        MetricVerdict::Pass
+    );
 }
 
 #[test]
@@ -221,9 +322,18 @@ fn a_metric_that_cannot_be_compared_says_so_and_spoils_a_pass() {
     let comparison = judged(&pairs);
     assert_eq!(comparison.verdict, Overall::Incomparable);
     let incomparable = |because| MetricVerdict::Incomparable { because };
-    assert_eq!(verdict(&comparison, Metric::ServiceP50), incomparable(Mismatch::Missing { pairs: 1 }));
-    assert_eq!(verdict(&comparison, Metric::CpuPerAttempt), incomparable(Mismatch::NotPositive { pairs: 1 }));
-    assert_eq!(verdict(&comparison, Metric::Throughput), MetricVerdict::Pass);
+    assert_eq!(
+        verdict(&comparison, Metric::ServiceP50),
+        incomparable(Mismatch::Missing { pairs: 1 })
+    );
+    assert_eq!(
+        verdict(&comparison, Metric::CpuPerAttempt),
+        incomparable(Mismatch::NotPositive { pairs: 1 })
+    );
+    assert_eq!(
+        verdict(&comparison, Metric::Throughput),
+        MetricVerdict::Pass
+    );
     assert!(comparison.is_over(), "no pair would repair that");
 }
 
@@ -231,7 +341,11 @@ fn a_metric_that_cannot_be_compared_says_so_and_spoils_a_pass() {
 fn nothing_read_is_incomparable() {
     let pairs: Vec<Pair> = throughput_only(around(1.0, 0.01, 16))
         .into_iter()
-        .map(|pair| Pair { base: Readings::default(), candidate: Readings::default(), ..pair })
+        .map(|pair| Pair {
+            base: Readings::default(),
+            candidate: Readings::default(),
+            ..pair
+        })
         .collect();
     assert_eq!(judged(&pairs).verdict, Overall::Incomparable);
 }
@@ -241,9 +355,17 @@ fn what_was_found_survives_its_json() {
     let mut pairs = around(1.03, 0.2, 16);
     pairs[3].base.service_p99 = Reading::Informational(100.0);
     pairs[3].base.cpu_per_attempt = Reading::Absent;
-    for comparison in [judged(&pairs), judged(&around(1.06, 0.003, 44)), judged(&pairs[..3])] {
+    for comparison in [
+        judged(&pairs),
+        judged(&around(1.06, 0.003, 44)),
+        judged(&pairs[..3]),
+    ] {
         let json = serde_json::to_string_pretty(&comparison).unwrap();
-        assert_eq!(serde_json::from_str::<Comparison>(&json).unwrap(), comparison, "{json}");
+        assert_eq!(
+            serde_json::from_str::<Comparison>(&json).unwrap(),
+            comparison,
+            "{json}"
+        );
     }
     let json = serde_json::to_value(judged(&pairs)).unwrap();
     assert_eq!(json["verdict"], "incomparable");
@@ -261,7 +383,11 @@ fn readings() -> impl Strategy<Value = Vec<(f64, f64)>> {
 }
 
 fn evidence(comparison: &Comparison) -> Evidence {
-    comparison.finding(Metric::ServiceP50).unwrap().evidence.unwrap()
+    comparison
+        .finding(Metric::ServiceP50)
+        .unwrap()
+        .evidence
+        .unwrap()
 }
 
 /// One look at all of them.

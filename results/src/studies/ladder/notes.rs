@@ -1,5 +1,5 @@
-//! Causes of the differences from what was published, a sentence each. They are about what is different by design, and
-//! said only of rungs that were climbed.
+//! Causes of the differences from what was published, a sentence each. They are about what is
+//! different by design, and said only of rungs that were climbed.
 
 use super::saved::RungReport;
 use crawlmark_harness::units::micros;
@@ -15,8 +15,14 @@ pub(super) fn notes(rungs: &[RungReport]) -> Vec<String> {
              is lost, or delayed by a link of limited bandwidth"
         ));
     }
-    let opening = rungs.iter().filter(|rung| rung.reading.opened_per_attempt() > 0.5);
-    if let Some(us) = opening.map(|rung| rung.reading.handshake_us).reduce(f64::max).filter(|us| *us > 0.0) {
+    let opening = rungs
+        .iter()
+        .filter(|rung| rung.reading.opened_per_attempt() > 0.5);
+    if let Some(us) = opening
+        .map(|rung| rung.reading.handshake_us)
+        .reduce(f64::max)
+        .filter(|us| *us > 0.0)
+    {
         notes.push(format!(
             "a simulated handshake: the target holds the first response of each connection {} longer, as long as TCP and \
              TLS would take over a network; nothing is encrypted",

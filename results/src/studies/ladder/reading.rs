@@ -36,7 +36,8 @@ pub struct RungReadings {
     pub connections_opened: u64,
     /// Mean time to open a connection; null when none was opened after the warm-up.
     pub connect_mean_us: Option<f64>,
-    /// Delay of the first answer of each connection in the bundled target, for a handshake over a network.
+    /// Delay of the first answer of each connection in the bundled target, for a handshake over a
+    /// network.
     pub handshake_us: f64,
     /// Good answers' times, from the first byte sent to the last one read, in the mean.
     pub service_mean_us: Option<f64>,
@@ -72,11 +73,14 @@ pub struct CpuUse {
 }
 
 impl RungReadings {
-    /// Read the figures of `report`; `all` is the CPU of all processes of the round, where it is known.
+    /// Read the figures of `report`; `all` is the CPU of all processes of the round, where it is
+    /// known.
     #[must_use]
     pub fn of(report: &Report, all: Option<Duration>) -> Self {
         let (totals, ledger) = (&report.totals, &report.ledger);
-        let service = report.latency(Series::ServiceOk).filter(|service| service.count > 0);
+        let service = report
+            .latency(Series::ServiceOk)
+            .filter(|service| service.count > 0);
         let budget = report.budget.as_ref();
         Self {
             ok_per_s: totals.good_per_s(ledger),
@@ -89,7 +93,9 @@ impl RungReadings {
             failed: ledger.failed + ledger.gave_up,
             throttled: totals.throttled,
             connections_opened: totals.connections_opened,
-            connect_mean_us: report.latency(Series::Connect).and_then(|connect| connect.mean_us),
+            connect_mean_us: report
+                .latency(Series::Connect)
+                .and_then(|connect| connect.mean_us),
             handshake_us: handshake(report).as_secs_f64() * 1e6,
             service_mean_us: service.and_then(|service| service.mean_us),
             service_p50_us: service.and_then(|service| service.p50_us),
@@ -108,19 +114,28 @@ impl RungReadings {
     }
 }
 
-/// Return the handshake delay of the bundled target from the plan; zero for a target that is not bundled.
+/// Return the handshake delay of the bundled target from the plan; zero for a target that is not
+/// bundled.
 fn handshake(report: &Report) -> Duration {
     let told = report.plan.run.workload.get(HANDSHAKE);
-    told.and_then(|text| parse_duration(text).ok()).unwrap_or_default()
+    told.and_then(|text| parse_duration(text).ok())
+        .unwrap_or_default()
 }
 
 impl CpuUse {
     fn of(report: &Report, all: Option<Duration>) -> Self {
         let sum = |of: &dyn Fn(&crate::run::report::ShardReport) -> Option<f64>| {
-            report.shards.iter().map(of).sum::<Option<f64>>().filter(|_| !report.shards.is_empty())
+            report
+                .shards
+                .iter()
+                .map(of)
+                .sum::<Option<f64>>()
+                .filter(|_| !report.shards.is_empty())
         };
         let client_s = sum(&|shard| shard.usage.cpu_s());
-        let rest_s = all.zip(client_s).map(|(all, client_s)| (all.as_secs_f64() - client_s).max(0.0));
+        let rest_s = all
+            .zip(client_s)
+            .map(|(all, client_s)| (all.as_secs_f64() - client_s).max(0.0));
         let per_attempt = |s: f64| s * 1e6 / report.totals.attempts.max(1) as f64;
         let over = |s: f64| s / report.totals.duration_s.max(f64::MIN_POSITIVE);
         Self {
@@ -129,7 +144,8 @@ impl CpuUse {
             target_cores: rest_s.filter(|_| report.totals.duration_s > 0.0).map(over),
             client_us_per_attempt: client_s.map(per_attempt),
             target_us_per_attempt: rest_s.map(per_attempt),
-            run_delay_share: sum(&|shard| shard.usage.run_delay_share).map(|all| all / report.shards.len() as f64),
+            run_delay_share: sum(&|shard| shard.usage.run_delay_share)
+                .map(|all| all / report.shards.len() as f64),
         }
     }
 

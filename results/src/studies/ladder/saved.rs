@@ -33,7 +33,8 @@ pub struct Ladder {
     pub environment: Environment,
     /// Each rung, from the bottom.
     pub rungs: Vec<RungReport>,
-    /// Probes that were run to find the connections of the rung that goes as far as it can; empty without it.
+    /// Probes that were run to find the connections of the rung that goes as far as it can; empty
+    /// without it.
     pub search: Vec<Probe>,
     /// Causes of the differences from what was published.
     pub notes: Vec<String>,
@@ -114,15 +115,27 @@ impl Ladder {
     /// Build a ladder from these rungs, given in the order in which they were climbed.
     #[must_use]
     pub fn new(climbed: Vec<Climbed>, circumstances: ClimbContext) -> Self {
-        let ClimbContext { name, environment, interrupted, search } = circumstances;
-        let started_at = climbed.first().map_or_else(String::new, |first| first.started_at.clone());
-        let finished_at = climbed.last().map_or_else(String::new, |last| last.finished_at.clone());
+        let ClimbContext {
+            name,
+            environment,
+            interrupted,
+            search,
+        } = circumstances;
+        let started_at = climbed
+            .first()
+            .map_or_else(String::new, |first| first.started_at.clone());
+        let finished_at = climbed
+            .last()
+            .map_or_else(String::new, |last| last.finished_at.clone());
         let mut before: Option<f64> = None;
         let rungs: Vec<RungReport> = climbed
             .into_iter()
             .map(|climbed| {
                 let rate = climbed.reading.ok_per_s;
-                let times_before = before.replace(rate).filter(|before| *before > 0.0).map(|before| rate / before);
+                let times_before = before
+                    .replace(rate)
+                    .filter(|before| *before > 0.0)
+                    .map(|before| rate / before);
                 RungReport::new(climbed, times_before)
             })
             .collect();
@@ -144,13 +157,23 @@ impl Ladder {
     /// The rung on which most good items came per second.
     #[must_use]
     pub fn top(&self) -> Option<&RungReport> {
-        self.rungs.iter().max_by(|a, b| a.reading.ok_per_s.total_cmp(&b.reading.ok_per_s))
+        self.rungs
+            .iter()
+            .max_by(|a, b| a.reading.ok_per_s.total_cmp(&b.reading.ok_per_s))
     }
 }
 
 impl RungReport {
     fn new(climbed: Climbed, times_before: Option<f64>) -> Self {
-        let Climbed { rung, flags, result, started_at, finished_at, validity, reading } = climbed;
+        let Climbed {
+            rung,
+            flags,
+            result,
+            started_at,
+            finished_at,
+            validity,
+            reading,
+        } = climbed;
         Self {
             rung: rung.number,
             name: rung.name.to_owned(),

@@ -64,7 +64,9 @@ impl FixedQuantity {
     #[must_use]
     pub const fn has(self, size: Size) -> bool {
         match self {
-            Self::ConnectionsPerShard(each) => size.connections as u64 == size.shards as u64 * each as u64,
+            Self::ConnectionsPerShard(each) => {
+                size.connections as u64 == size.shards as u64 * each as u64
+            }
             Self::Connections(all) => size.connections == all,
             Self::Shards(shards) => size.shards == shards,
         }
@@ -101,18 +103,40 @@ impl Curve {
     pub fn new(held: FixedQuantity, rounds: &[Round], room: Room) -> Self {
         let own: Vec<&Round> = rounds.iter().filter(|round| held.has(round.size)).collect();
         let sizes: BTreeSet<Size> = own.iter().map(|round| round.size).collect();
-        let at = |size: Size| own.iter().copied().filter(|round| round.size == size).collect::<Vec<_>>();
+        let at = |size: Size| {
+            own.iter()
+                .copied()
+                .filter(|round| round.size == size)
+                .collect::<Vec<_>>()
+        };
         let base = sizes.first().map(|size| at(*size)).unwrap_or_default();
-        let points: Vec<Point> = sizes.iter().map(|size| Point::new(*size, held, (&at(*size), &base), room)).collect();
-        let counted: Vec<Size> = points.iter().filter(|point| point.counts()).map(|point| point.size).collect();
-        let data = own.iter().filter(|round| round.counts() && counted.contains(&round.size));
-        let data =
-            data.map(|round| usl::Datum { replicate: round.replicate, n: held.n(round.size), x: round.items_per_s });
+        let points: Vec<Point> = sizes
+            .iter()
+            .map(|size| Point::new(*size, held, (&at(*size), &base), room))
+            .collect();
+        let counted: Vec<Size> = points
+            .iter()
+            .filter(|point| point.counts())
+            .map(|point| point.size)
+            .collect();
+        let data = own
+            .iter()
+            .filter(|round| round.counts() && counted.contains(&round.size));
+        let data = data.map(|round| usl::Datum {
+            replicate: round.replicate,
+            n: held.n(round.size),
+            x: round.items_per_s,
+        });
         let (fit, no_fit) = match usl::fit(data.collect()) {
             Ok(fit) => (Some(fit), None),
             Err(why) => (None, Some(why)),
         };
-        Self { held, points, fit, no_fit }
+        Self {
+            held,
+            points,
+            fit,
+            no_fit,
+        }
     }
 
     /// Return the position of one of its points on the axis.
@@ -127,12 +151,21 @@ impl Curve {
         self.points.first()
     }
 
-    /// The point that answers: the largest that counts where its base does, too, or else the largest that can be compared with it.
+    /// The point that answers: the largest that counts where its base does, too, or else the
+    /// largest that can be compared with it.
     #[must_use]
     pub fn told(&self) -> Option<&Point> {
-        let beyond = || self.points.iter().skip(1).rev().filter(|point| point.speedup.is_some());
+        let beyond = || {
+            self.points
+                .iter()
+                .skip(1)
+                .rev()
+                .filter(|point| point.speedup.is_some())
+        };
         let base_counts = self.base().is_some_and(Point::counts);
-        beyond().find(|point| base_counts && point.counts()).or_else(|| beyond().next())
+        beyond()
+            .find(|point| base_counts && point.counts())
+            .or_else(|| beyond().next())
     }
 
     /// True if a point is told apart as one that says nothing about scaling.

@@ -1,16 +1,18 @@
 //! Median of a few repeats, with its interval, without an assumption about their noise.
 //!
-//! The interval from the `(k+1)`-th smallest to the `(k+1)`-th greatest of `n` independent values of one continuous distribution,
-//! whatever it is, holds that distribution's median with a probability of exactly `1 - 2 P(B <= k)`, B being binomial with `n` and
-//! 1/2 (Thompson 1936; David and Nagaraja 2003, *Order Statistics*, 7.1). Taken is the narrowest of at least [`LEVEL`]:
+//! The interval from the `(k+1)`-th smallest to the `(k+1)`-th greatest of `n` independent values
+//! of one continuous distribution, whatever it is, holds that distribution's median with a
+//! probability of exactly `1 - 2 P(B <= k)`, B being binomial with `n` and 1/2 (Thompson 1936;
+//! David and Nagaraja 2003, *Order Statistics*, 7.1). Taken is the narrowest of at least [`LEVEL`]:
 //!
 //! | n | 2 | 3 | 4 | 5 | 6 | 7 | 8 | 9 | 10 |
 //! |---|---|---|---|---|---|---|---|---|---|
 //! | from the | least | least | least | least | least | least | 2nd | 2nd | 2nd |
 //! | level, % | 50 | 75 | 87.5 | 93.8 | 96.9 | 98.4 | 93.0 | 96.1 | 97.9 |
 //!
-//! For fewer than five values it is the whole range, with the level that this has. A bootstrap of so few values would pretend to know more:
-//! its percentiles cannot lie outside of them either, and its 95 % of five are about 83 %.
+//! For fewer than five values it is the whole range, with the level that this has. A bootstrap of
+//! so few values would pretend to know more: its percentiles cannot lie outside of them either, and
+//! its 95 % of five are about 83 %.
 
 use serde::{Deserialize, Serialize};
 
@@ -37,23 +39,37 @@ impl Estimate {
     /// Estimate from finite values, in any order; none of none.
     #[must_use]
     pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
-        let mut values: Vec<f64> = values.into_iter().filter(|value| value.is_finite()).collect();
+        let mut values: Vec<f64> = values
+            .into_iter()
+            .filter(|value| value.is_finite())
+            .collect();
         let count = values.len();
         let median = median(&mut values)?;
         let left_away = left_away(count);
         values.sort_by(f64::total_cmp);
-        let interval = (count > 1).then(|| Interval { low: values[left_away], high: values[count - 1 - left_away] });
-        Some(Self { median, interval, level: interval.map(|_| level(count, left_away)), count })
+        let interval = (count > 1).then(|| Interval {
+            low: values[left_away],
+            high: values[count - 1 - left_away],
+        });
+        Some(Self {
+            median,
+            interval,
+            level: interval.map(|_| level(count, left_away)),
+            count,
+        })
     }
 
-    /// True if its interval is above `value` with at least [`LEVEL`]: what is not known is not above.
+    /// True if its interval is above `value` with at least [`LEVEL`]: what is not known is not
+    /// above.
     #[must_use]
     pub fn is_above(&self, value: f64) -> bool {
-        self.level.is_some_and(|level| level >= LEVEL) && self.interval.is_some_and(|interval| interval.low > value)
+        self.level.is_some_and(|level| level >= LEVEL)
+            && self.interval.is_some_and(|interval| interval.low > value)
     }
 }
 
-/// The probability that the median lies between the `(k+1)`-th smallest and the `(k+1)`-th greatest of `n`.
+/// The probability that the median lies between the `(k+1)`-th smallest and the `(k+1)`-th greatest
+/// of `n`.
 fn level(n: usize, k: usize) -> f64 {
     let mut term = 0.5_f64.powi(i32::try_from(n).unwrap_or(i32::MAX));
     let mut below = 0.0;
@@ -66,7 +82,10 @@ fn level(n: usize, k: usize) -> f64 {
 
 /// Return the number of values of `n` that may be left away at either end.
 fn left_away(n: usize) -> usize {
-    (1..n.div_ceil(2)).take_while(|k| level(n, *k) >= LEVEL).last().unwrap_or(0)
+    (1..n.div_ceil(2))
+        .take_while(|k| level(n, *k) >= LEVEL)
+        .last()
+        .unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -75,8 +94,20 @@ mod tests {
 
     #[test]
     fn levels_are_those_of_the_table() {
-        let expected = [(2, 0, 0.5), (3, 0, 0.75), (4, 0, 0.875), (5, 0, 0.9375), (6, 0, 0.968_75), (7, 0, 0.984_375)];
-        let later = [(8, 1, 0.929_687_5), (9, 1, 0.960_937_5), (10, 1, 0.978_515_625), (11, 2, 0.934_570_312_5)];
+        let expected = [
+            (2, 0, 0.5),
+            (3, 0, 0.75),
+            (4, 0, 0.875),
+            (5, 0, 0.9375),
+            (6, 0, 0.968_75),
+            (7, 0, 0.984_375),
+        ];
+        let later = [
+            (8, 1, 0.929_687_5),
+            (9, 1, 0.960_937_5),
+            (10, 1, 0.978_515_625),
+            (11, 2, 0.934_570_312_5),
+        ];
         for (n, k, expected) in expected.into_iter().chain(later) {
             assert_eq!((left_away(n), level(n, left_away(n))), (k, expected), "{n}");
         }
@@ -87,10 +118,21 @@ mod tests {
         let of = |values: &[f64]| Estimate::of(values.iter().copied());
         assert_eq!(of(&[]), None);
         assert_eq!(of(&[f64::NAN]), None);
-        assert_eq!(of(&[3.0]), Some(Estimate { median: 3.0, interval: None, level: None, count: 1 }));
+        assert_eq!(
+            of(&[3.0]),
+            Some(Estimate {
+                median: 3.0,
+                interval: None,
+                level: None,
+                count: 1
+            })
+        );
         let interval = |low, high| Some(Interval { low, high });
         let five = of(&[5.0, 1.0, 4.0, 2.0, 3.0]).unwrap();
-        assert_eq!((five.median, five.interval, five.count), (3.0, interval(1.0, 5.0), 5));
+        assert_eq!(
+            (five.median, five.interval, five.count),
+            (3.0, interval(1.0, 5.0), 5)
+        );
         let eight = of(&[8.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]).unwrap();
         assert_eq!((eight.median, eight.interval), (4.5, interval(2.0, 7.0)));
     }
@@ -106,7 +148,10 @@ mod tests {
             });
             let (seen, said) = (holds.count() as f64 / 20_000.0, level(n, left_away(n)));
             // Four standard deviations.
-            assert!((seen - said).abs() < 4.0 * (said * (1.0 - said) / 20_000.0).sqrt(), "{n}: {seen} and {said}");
+            assert!(
+                (seen - said).abs() < 4.0 * (said * (1.0 - said) / 20_000.0).sqrt(),
+                "{n}: {seen} and {said}"
+            );
         }
     }
 
@@ -114,6 +159,10 @@ mod tests {
     fn what_is_known_to_be_above_needs_the_level() {
         assert!(!Estimate::of([1.0; 4]).unwrap().is_above(0.0));
         assert!(Estimate::of([1.0; 5]).unwrap().is_above(0.0));
-        assert!(!Estimate::of([1.0, 1.0, 1.0, 1.0, 0.0]).unwrap().is_above(0.0));
+        assert!(
+            !Estimate::of([1.0, 1.0, 1.0, 1.0, 0.0])
+                .unwrap()
+                .is_above(0.0)
+        );
     }
 }

@@ -1,7 +1,7 @@
 //! Order in which the sizes of a repeat run.
 
-/// For each of `repeats` repeats an order of `sizes` sizes, by their places: a random permutation of its own. The same seed gives the
-/// same orders.
+/// For each of `repeats` repeats an order of `sizes` sizes, by their places: a random permutation
+/// of its own. The same seed gives the same orders.
 #[must_use]
 pub fn order(seed: u64, sizes: usize, repeats: usize) -> Vec<Vec<usize>> {
     let mut draw = fastrand::Rng::with_seed(seed);
@@ -19,7 +19,8 @@ mod tests {
 
     #[test]
     fn a_seed_is_an_order_for_good_and_each_replicate_has_every_size() {
-        // What was recorded can be run again: a generator that changes breaks that, and is to be noticed.
+        // What was recorded can be run again: a generator that changes breaks that, and is to be
+        // noticed.
         assert_eq!(order(1, 4, 3), [[3, 2, 1, 0], [2, 1, 0, 3], [0, 1, 3, 2]]);
         assert_ne!(order(1, 4, 9), order(2, 4, 9));
         for mut replicate in order(3, 9, 50) {

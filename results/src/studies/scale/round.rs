@@ -9,7 +9,8 @@ use crate::run::report::{BindingReport, Evidence, Report, ShardReport, Validity,
 use crate::studies::compare::Readings;
 use crawlmark_harness::stats::Series;
 
-/// The part of all CPUs from which on they are scarce. Below a half, who wants one mostly finds one free.
+/// The part of all CPUs from which on they are scarce. Below a half, who wants one mostly finds one
+/// free.
 const MUCH_CPU: f64 = 0.5;
 
 /// Size of a round.
@@ -34,7 +35,11 @@ pub struct Attempts {
 
 impl Attempts {
     pub(super) const fn plus(self, other: Self) -> Self {
-        let Self { all, throttled, not_found } = other;
+        let Self {
+            all,
+            throttled,
+            not_found,
+        } = other;
         Self {
             all: self.all.saturating_add(all),
             throttled: self.throttled.saturating_add(throttled),
@@ -82,7 +87,8 @@ pub struct Round {
     /// Attempts. All 0 in results of older versions.
     #[serde(default)]
     pub attempts: Attempts,
-    /// Limits that held its shards back, as parts of their time. All 0 in results of older versions.
+    /// Limits that held its shards back, as parts of their time. All 0 in results of older
+    /// versions.
     #[serde(default)]
     pub binding: BindingReport,
     /// User and system CPU of the shards, us.
@@ -97,15 +103,20 @@ pub struct Round {
     pub cpu_share: Option<f64>,
     /// The part of its time that a shard waited for a CPU, of the one that waited longest.
     pub run_delay_share: Option<f64>,
-    /// CPU over time and CPUs, of all processes of the round: the shards, their supervisor, and the target that it started; of
-    /// a target that it did not start, of everything on the machine.
+    /// CPU over time and CPUs, of all processes of the round: the shards, their supervisor, and the
+    /// target that it started; of a target that it did not start, of everything on the machine.
     pub machine_cpu_share: Option<f64>,
 }
 
 impl Round {
-    /// The round that `report` tells of: of `replicate`, at `size`, in the directory `result`. `cpu` is what all of its processes used.
+    /// The round that `report` tells of: of `replicate`, at `size`, in the directory `result`.
+    /// `cpu` is what all of its processes used.
     #[must_use]
-    pub fn new(report: &Report, (replicate, size, result): (usize, Size, String), cpu: Option<Duration>) -> Self {
+    pub fn new(
+        report: &Report,
+        (replicate, size, result): (usize, Size, String),
+        cpu: Option<Duration>,
+    ) -> Self {
         let readings = Readings::taken_from(report, None);
         let service = report.latency(Series::ServiceOk);
         let cpus_s = report.environment.cores as f64 * report.totals.duration_s;
@@ -132,7 +143,9 @@ impl Round {
             p99_us: service.and_then(|times| times.p99_us),
             cpu_share: greatest(report, |shard| shard.usage.cpu_share),
             run_delay_share: greatest(report, |shard| shard.usage.run_delay_share),
-            machine_cpu_share: cpu.map(|cpu| cpu.as_secs_f64() / cpus_s).filter(|share| share.is_finite()),
+            machine_cpu_share: cpu
+                .map(|cpu| cpu.as_secs_f64() / cpus_s)
+                .filter(|share| share.is_finite()),
         }
     }
 
@@ -141,7 +154,11 @@ impl Round {
     pub fn why_left_out(&self) -> Option<String> {
         let found = self.left_out.first()?;
         let is_judged = self.validity > Verdict::ClientLimited;
-        Some(if is_judged { format!("{}: {found}", self.validity.name()) } else { found.clone() })
+        Some(if is_judged {
+            format!("{}: {found}", self.validity.name())
+        } else {
+            found.clone()
+        })
     }
 
     /// True if it may be looked at.
@@ -150,30 +167,42 @@ impl Round {
         self.left_out.is_empty()
     }
 
-    /// True if its processes may have taken the CPUs from each other: they used half of all CPUs or more, or a quarter while a shard waited
-    /// for one for more than 5 % of its time, or the machine does not say. A wait beside less than that is due to other programs.
+    /// True if its processes may have taken the CPUs from each other: they used half of all CPUs or
+    /// more, or a quarter while a shard waited for one for more than 5 % of its time, or the
+    /// machine does not say. A wait beside less than that is due to other programs.
     #[must_use]
     pub fn lacked_cpu(&self) -> bool {
         let has_waited = self.run_delay_share.is_none_or(|waited| waited > RUN_DELAY);
-        self.machine_cpu_share.is_none_or(|used| used >= MUCH_CPU || (used >= LITTLE_CPU && has_waited))
+        self.machine_cpu_share
+            .is_none_or(|used| used >= MUCH_CPU || (used >= LITTLE_CPU && has_waited))
     }
 }
 
-/// Return the reasons why a round is not the answer of this client at this size. A client that is its own limit is one.
+/// Return the reasons why a round is not the answer of this client at this size. A client that is
+/// its own limit is one.
 fn left_out(report: &Report) -> Vec<String> {
     if report.interrupted {
         return vec!["it was interrupted".to_owned()];
     }
-    let Validity { verdict, ref reasons, .. } = report.validity;
+    let Validity {
+        verdict,
+        ref reasons,
+        ..
+    } = report.validity;
     if verdict <= Verdict::ClientLimited {
         return Vec::new();
     }
     let found = Validity::findings(&Evidence::of(report), &[verdict]);
     // The last one was noted after these checks, such as a suspension.
-    if found.is_empty() { reasons.last().cloned().into_iter().collect() } else { found }
+    if found.is_empty() {
+        reasons.last().cloned().into_iter().collect()
+    } else {
+        found
+    }
 }
 
-/// The mean of the times that shards need for an item, over the greatest of them. One that did none would need for ever.
+/// The mean of the times that shards need for an item, over the greatest of them. One that did none
+/// would need for ever.
 fn balance(shards: &[ShardReport]) -> Option<f64> {
     let rates = || shards.iter().map(|shard| shard.totals.items_per_s);
     let least = rates().fold(f64::INFINITY, f64::min);
@@ -188,5 +217,9 @@ fn balance(shards: &[ShardReport]) -> Option<f64> {
 }
 
 fn greatest(report: &Report, reading: impl Fn(&ShardReport) -> Option<f64>) -> Option<f64> {
-    report.shards.iter().filter_map(reading).max_by(f64::total_cmp)
+    report
+        .shards
+        .iter()
+        .filter_map(reading)
+        .max_by(f64::total_cmp)
 }

@@ -7,13 +7,20 @@ use crate::run::report::BindingReport;
 use crate::studies::compare::Interval;
 
 /// A machine large enough for whatever is tried here.
-const ROOM: Room = Room { cores: 1_000, target_processes: 1, ceiling_per_s: None };
+const ROOM: Room = Room {
+    cores: 1_000,
+    target_processes: 1,
+    ceiling_per_s: None,
+};
 
 /// A round of so many shards with 8 connections each that did so much.
 fn round(replicate: usize, shards: u32, items_per_s: f64) -> Round {
     Round {
         replicate,
-        size: Size { shards, connections: shards * 8 },
+        size: Size {
+            shards,
+            connections: shards * 8,
+        },
         result: format!("rounds/{replicate}-{shards}"),
         started_at: "2026-01-01T00:00:00.000Z".to_owned(),
         finished_at: "2026-01-01T00:00:03.000Z".to_owned(),
@@ -37,7 +44,10 @@ fn round(replicate: usize, shards: u32, items_per_s: f64) -> Round {
 /// Replicates of these sizes that do what `x` says of repeat and size.
 fn rounds(repeats: usize, sizes: &[u32], x: impl Fn(usize, f64) -> f64) -> Vec<Round> {
     let replicate = |number| sizes.iter().map(move |n| (number, *n));
-    (1..=repeats).flat_map(replicate).map(|(number, n)| round(number, n, x(number, f64::from(n)))).collect()
+    (1..=repeats)
+        .flat_map(replicate)
+        .map(|(number, n)| round(number, n, x(number, f64::from(n))))
+        .collect()
 }
 
 fn curve(rounds: &[Round]) -> Curve {
@@ -67,12 +77,34 @@ fn close(a: f64, b: f64) -> bool {
 #[test]
 fn ratios_are_those_of_a_replicate() {
     // The second repeat ran on a machine twice as fast: no ratio may see that.
-    let rounds = rounds(2, &[1, 2], |replicate, n| 100.0 * n * if replicate == 2 { 2.0 } else { 1.0 });
+    let rounds = rounds(2, &[1, 2], |replicate, n| {
+        100.0 * n * if replicate == 2 { 2.0 } else { 1.0 }
+    });
     let curve = curve(&rounds);
-    let [one, two] = &*curve.points else { panic!("{curve:?}") };
-    assert_eq!(one.speedup.unwrap().interval, Some(Interval { low: 1.0, high: 1.0 }));
-    assert_eq!(two.speedup.unwrap().interval, Some(Interval { low: 2.0, high: 2.0 }));
-    assert_eq!(two.items_per_s.unwrap().interval, Some(Interval { low: 200.0, high: 400.0 }));
+    let [one, two] = &*curve.points else {
+        panic!("{curve:?}")
+    };
+    assert_eq!(
+        one.speedup.unwrap().interval,
+        Some(Interval {
+            low: 1.0,
+            high: 1.0
+        })
+    );
+    assert_eq!(
+        two.speedup.unwrap().interval,
+        Some(Interval {
+            low: 2.0,
+            high: 2.0
+        })
+    );
+    assert_eq!(
+        two.items_per_s.unwrap().interval,
+        Some(Interval {
+            low: 200.0,
+            high: 400.0
+        })
+    );
     assert_eq!((two.factor, two.efficiency.unwrap().median), (2.0, 1.0));
 }
 
@@ -83,10 +115,16 @@ fn what_does_not_count_is_left_out_with_its_partner() {
     rounds[3].items_per_s = 1.0;
     rounds[3].left_out = vec!["stolen".to_owned()];
     let curve = curve(&rounds);
-    let [one, two] = &*curve.points else { panic!("{curve:?}") };
+    let [one, two] = &*curve.points else {
+        panic!("{curve:?}")
+    };
     assert_eq!((one.rounds, one.left_out, two.left_out), (3, 1, 1));
     assert_eq!(one.items_per_s.unwrap().count, 2);
-    assert_eq!((two.items_per_s.unwrap().count, two.speedup.unwrap().count), (2, 1), "of the third replicate alone");
+    assert_eq!(
+        (two.items_per_s.unwrap().count, two.speedup.unwrap().count),
+        (2, 1),
+        "of the third replicate alone"
+    );
     assert!(close(two.speedup.unwrap().median, 2.0));
     let mut none = rounds;
     for round in &mut none {
@@ -98,10 +136,18 @@ fn what_does_not_count_is_left_out_with_its_partner() {
 
 #[test]
 fn shards_and_target_on_too_few_cpus_count_only_where_cpu_was_not_scarce() {
-    let room = Room { cores: 4, target_processes: 2, ceiling_per_s: None };
+    let room = Room {
+        cores: 4,
+        target_processes: 2,
+        ceiling_per_s: None,
+    };
     let of = |rounds: &[Round]| {
         let curve = Curve::new(FixedQuantity::ConnectionsPerShard(8), rounds, room);
-        curve.points.iter().map(|point| (point.colocated, point.counts())).collect::<Vec<_>>()
+        curve
+            .points
+            .iter()
+            .map(|point| (point.colocated, point.counts()))
+            .collect::<Vec<_>>()
     };
     let mut rounds = rounds(5, &[1, 2, 4], |_, n| 100.0 * n);
     assert_eq!(of(&rounds), [(false, true), (false, true), (true, true)]);
@@ -117,32 +163,59 @@ fn shards_and_target_on_too_few_cpus_count_only_where_cpu_was_not_scarce() {
         for round in &mut rounds {
             (round.machine_cpu_share, round.run_delay_share) = (used, waited);
         }
-        assert_eq!(of(&rounds), [(false, true), (false, true), (true, counts)], "{used:?}, {waited:?}");
+        assert_eq!(
+            of(&rounds),
+            [(false, true), (false, true), (true, counts)],
+            "{used:?}, {waited:?}"
+        );
     }
-    let elsewhere = Room { cores: 2, target_processes: 0, ceiling_per_s: None };
+    let elsewhere = Room {
+        cores: 2,
+        target_processes: 0,
+        ceiling_per_s: None,
+    };
     let curve = Curve::new(FixedQuantity::ConnectionsPerShard(8), &rounds, elsewhere);
-    assert!(curve.points.iter().all(|point| !point.colocated && point.counts()), "the target has other CPUs");
+    assert!(
+        curve
+            .points
+            .iter()
+            .all(|point| !point.colocated && point.counts()),
+        "the target has other CPUs"
+    );
 }
 
 #[test]
 fn a_size_near_the_ceiling_is_limited_by_this_side() {
     let rounds = rounds(5, &[1, 2], |_, n| 100.0 * n);
     let limited = |ceiling, rounds: &[Round]| {
-        let room = Room { ceiling_per_s: ceiling, ..ROOM };
+        let room = Room {
+            ceiling_per_s: ceiling,
+            ..ROOM
+        };
         let curve = Curve::new(FixedQuantity::ConnectionsPerShard(8), rounds, room);
-        curve.points.iter().map(|point| point.limited_by_this_side).collect::<Vec<_>>()
+        curve
+            .points
+            .iter()
+            .map(|point| point.limited_by_this_side)
+            .collect::<Vec<_>>()
     };
     assert_eq!(limited(None, &rounds), [false, false]);
     assert_eq!(limited(Some(240.0), &rounds), [false, true]);
     assert_eq!(limited(Some(260.0), &rounds), [false, false]);
     let mut own = rounds;
-    own.iter_mut().filter(|round| round.size.shards == 1).for_each(|round| round.validity = Verdict::ClientLimited);
+    own.iter_mut()
+        .filter(|round| round.size.shards == 1)
+        .for_each(|round| round.validity = Verdict::ClientLimited);
     assert_eq!(limited(None, &own), [true, false]);
 }
 
 #[test]
 fn the_answer_is_the_largest_size_that_counts() {
-    let room = Room { cores: 4, target_processes: 1, ceiling_per_s: None };
+    let room = Room {
+        cores: 4,
+        target_processes: 1,
+        ceiling_per_s: None,
+    };
     let mut rounds = rounds(5, &[1, 2, 4, 8], |_, n| 100.0 * n);
     for round in &mut rounds {
         round.machine_cpu_share = Some(0.9);
@@ -154,7 +227,13 @@ fn the_answer_is_the_largest_size_that_counts() {
     };
     assert_eq!(told(room), (2, true));
     // Where not even one shard had room beside the target, no size is an answer.
-    assert_eq!(told(Room { target_processes: 4, ..room }), (8, false));
+    assert_eq!(
+        told(Room {
+            target_processes: 4,
+            ..room
+        }),
+        (8, false)
+    );
 }
 
 #[test]
@@ -169,12 +248,28 @@ fn the_same_load_on_more_shards_and_more_load_on_the_same_are_curves_of_their_ow
     }
     rounds.extend(more);
     let curve = |held| Curve::new(held, &rounds, ROOM);
-    assert!(close(curve(FixedQuantity::Connections(16)).points[1].speedup.unwrap().median, 2.0));
+    assert!(close(
+        curve(FixedQuantity::Connections(16)).points[1]
+            .speedup
+            .unwrap()
+            .median,
+        2.0
+    ));
     let of_connections = curve(FixedQuantity::Shards(2));
     assert_eq!(of_connections.points.len(), 2);
     let more = &of_connections.points[1];
-    assert_eq!((more.factor, more.speedup.unwrap().median, more.efficiency.unwrap().median), (2.0, 1.5, 0.75));
-    assert_eq!(more.serial_fraction, None, "of a base that is not 1 there is none");
+    assert_eq!(
+        (
+            more.factor,
+            more.speedup.unwrap().median,
+            more.efficiency.unwrap().median
+        ),
+        (2.0, 1.5, 0.75)
+    );
+    assert_eq!(
+        more.serial_fraction, None,
+        "of a base that is not 1 there is none"
+    );
 }
 
 #[test]
@@ -191,7 +286,11 @@ fn too_few_or_too_small_sizes_have_no_fit() {
     let zero = curve(&rounds(5, &SIZES, |_, n| if n > 4.0 { 0.0 } else { n }));
     assert_eq!(zero.no_fit, Some(NoFit::Nothing));
     // Sizes that do not count are no sizes.
-    let room = Room { cores: 9, target_processes: 4, ceiling_per_s: None };
+    let room = Room {
+        cores: 9,
+        target_processes: 4,
+        ceiling_per_s: None,
+    };
     let mut busy = rounds(5, &SIZES, usl(100.0, 0.05, 0.002));
     for round in &mut busy {
         round.machine_cpu_share = Some(1.0);
@@ -205,19 +304,36 @@ fn points_that_follow_no_law_have_no_fit() {
     let fit = |x: &[f64; 5], noise: &dyn Fn(usize, f64) -> f64| {
         let at = |n: f64| x[SIZES.iter().position(|size| f64::from(*size) >= n).unwrap()];
         let curve = curve(&rounds(5, &SIZES, |r, n| at(n) * noise(r, n)));
-        curve.fit.map(|fit| fit.sigma).ok_or_else(|| curve.no_fit.unwrap())
+        curve
+            .fit
+            .map(|fit| fit.sigma)
+            .ok_or_else(|| curve.no_fit.unwrap())
     };
     let exactly = |_: usize, _: f64| 1.0;
-    // What a throttling target lets through falls with the shards: more than all of the work would be serial.
+    // What a throttling target lets through falls with the shards: more than all of the work would
+    // be serial.
     let told = fit(&[23.0, 10.0, 10.5, 6.0, 3.0], &noise(1, 0.02)).unwrap_err();
-    assert!(matches!(told, NoFit::TooSerial { sigma } if sigma > 1.2), "{told:?}");
-    assert!(told.to_string().starts_with("the law does not describe these points: "), "{told}");
+    assert!(
+        matches!(told, NoFit::TooSerial { sigma } if sigma > 1.2),
+        "{told:?}"
+    );
+    assert!(
+        told.to_string()
+            .starts_with("the law does not describe these points: "),
+        "{told}"
+    );
     // A curve that is flat but for noise is serial, by no more than all of the work.
-    assert!(fit(&[100.0, 100.1, 99.9, 100.0, 99.8], &exactly).is_ok_and(|sigma| sigma > 0.99 && sigma <= 1.0));
+    assert!(
+        fit(&[100.0, 100.1, 99.9, 100.0, 99.8], &exactly)
+            .is_ok_and(|sigma| sigma > 0.99 && sigma <= 1.0)
+    );
     // A step is no law; noise of the same size is.
     let step = [100.0, 100.0, 400.0, 400.0, 400.0];
     assert!(matches!(fit(&step, &exactly), Err(NoFit::Poor { misfit }) if misfit > 0.1));
-    assert!(matches!(fit(&step, &noise(2, 0.02)), Err(NoFit::Poor { .. })));
+    assert!(matches!(
+        fit(&step, &noise(2, 0.02)),
+        Err(NoFit::Poor { .. })
+    ));
     assert!(fit(&[100.0, 200.0, 400.0, 800.0, 1_600.0], &noise(3, 0.3)).is_ok());
 }
 
@@ -226,7 +342,9 @@ fn a_peak_is_claimed_of_noise_as_often_as_is_said_and_found_where_there_is_one()
     let claims = |kappa: f64, repeats| {
         let claimed = (0..1_000).filter(|seed| {
             let (law, noise) = (usl(100.0, 0.02, kappa), noise(*seed, 0.02));
-            let fit = curve(&rounds(repeats, &SIZES, |r, n| law(r, n) * noise(r, n))).fit.unwrap();
+            let fit = curve(&rounds(repeats, &SIZES, |r, n| law(r, n) * noise(r, n)))
+                .fit
+                .unwrap();
             fit.kappa_by_replicate.unwrap().is_above(0.0)
         });
         claimed.count()
@@ -243,14 +361,18 @@ fn a_peak_is_not_told_far_beyond_what_was_measured() {
     // At sqrt((1 - .05) / .002), which is 21.8.
     let law = usl(100.0, 0.05, 0.002);
     let peak = |sizes: &[u32]| curve(&rounds(5, sizes, &law)).fit.unwrap().peak;
-    assert!(
-        peak(&SIZES).is_some_and(|peak| close(peak.n, 475.0_f64.sqrt()) && close(peak.items_per_s, law(1, peak.n)))
-    );
+    assert!(peak(&SIZES).is_some_and(
+        |peak| close(peak.n, 475.0_f64.sqrt()) && close(peak.items_per_s, law(1, peak.n))
+    ));
     assert_eq!(peak(&[1, 2, 4, 8]), None);
 }
 
 fn law() -> impl Strategy<Value = (f64, f64, f64)> {
-    (1.0..1e6_f64, 0.0..0.5_f64, prop_oneof![Just(0.0), 1e-5..0.05_f64])
+    (
+        1.0..1e6_f64,
+        0.0..0.5_f64,
+        prop_oneof![Just(0.0), 1e-5..0.05_f64],
+    )
 }
 
 proptest! {

@@ -4,23 +4,29 @@
 //! X(N) = lambda N / (1 + sigma (N - 1) + kappa N (N - 1))
 //! ```
 //!
-//! `sigma` is what has to wait in turn (alone, it is Amdahl's law), `kappa` what each has to agree on with each other. Divided through, it is
-//! linear: `N / X = a + b (N - 1) + c N (N - 1)` with `lambda = 1/a`, `sigma = b/a`, `kappa = c/a`. Noise is a part of X, so each
-//! equation is weighted by `X / N`, which makes the residuals relative ones. None of the three may be below 0: of the four
-//! ways to leave `b` and `c` away, the one with the least residuals among those that obey is the non-negative least squares solution
-//! (Lawson and Hanson 1974, chapter 23; with two bounds it can be listed).
+//! `sigma` is what has to wait in turn (alone, it is Amdahl's law), `kappa` what each has to agree
+//! on with each other. Divided through, it is linear: `N / X = a + b (N - 1) + c N (N - 1)` with
+//! `lambda = 1/a`, `sigma = b/a`, `kappa = c/a`. Noise is a part of X, so each equation is weighted
+//! by `X / N`, which makes the residuals relative ones. None of the three may be below 0: of the
+//! four ways to leave `b` and `c` away, the one with the least residuals among those that obey is
+//! the non-negative least squares solution (Lawson and Hanson 1974, chapter 23; with two bounds it
+//! can be listed).
 //!
-//! A part of the work cannot exceed all of it. Where the nearest law has a `sigma` above 1, and where sizes are further from it than noise
-//! explains (a lack-of-fit test), it does not describe the points, and there is no fit.
+//! A part of the work cannot exceed all of it. Where the nearest law has a `sigma` above 1, and
+//! where sizes are further from it than noise explains (a lack-of-fit test), it does not describe
+//! the points, and there is no fit.
 //!
 //! # What is known of it
 //!
-//! Each repeat is fitted by itself, too, without the bounds. Whatever makes a whole repeat faster or slower cancels in `b/a` and `c/a`, so
-//! these are independent readings of `sigma` and `kappa`, and have the interval of [`Estimate`], which may reach below 0. Of five
-//! repeats of a linear system all five have a `kappa` above 0 in 1 case of 32: so often a peak is claimed that is not there.
+//! Each repeat is fitted by itself, too, without the bounds. Whatever makes a whole repeat faster
+//! or slower cancels in `b/a` and `c/a`, so these are independent readings of `sigma` and `kappa`,
+//! and have the interval of [`Estimate`], which may reach below 0. Of five repeats of a linear
+//! system all five have a `kappa` above 0 in 1 case of 32: so often a peak is claimed that is not
+//! there.
 //!
-//! Below four sizes, or where the largest is below 8, `kappa` cannot be told from noise (simulated: four sizes up to 4, ten repeats, noise of
-//! 3 %: a peak anywhere from 10 to infinity of one at 22), and there is no fit.
+//! Below four sizes, or where the largest is below 8, `kappa` cannot be told from noise (simulated:
+//! four sizes up to 4, ten repeats, noise of 3 %: a peak anywhere from 10 to infinity of one at
+//! 22), and there is no fit.
 
 use crawlmark_harness::units::{percent, rounded_percent};
 use serde::{Deserialize, Serialize};
@@ -33,7 +39,8 @@ const SIZES: usize = 4;
 /// Least size of the largest one.
 const LARGEST: f64 = 8.0;
 
-/// A part of the throughput that is too small to measure: a term that makes less of a difference is rounding.
+/// A part of the throughput that is too small to measure: a term that makes less of a difference is
+/// rounding.
 const NEGLIGIBLE: f64 = 1e-6;
 
 /// Limit on the position of a reported peak, as a multiple of the largest size.
@@ -42,11 +49,12 @@ const BEYOND: f64 = 2.0;
 /// Excess of `sigma` over 1 that is rounding: a curve that is flat has a `sigma` of 1.
 const HARDLY_MORE: f64 = 0.005;
 
-/// Distance of the sizes from the law, as a part of its value, above which it may not describe them.
+/// Distance of the sizes from the law, as a part of its value, above which it may not describe
+/// them.
 const POOR: f64 = 0.1;
 
-/// Ratio of the variance between sizes to that within them above which the distance is no noise. By chance a ratio of 20 comes once in a
-/// hundred thousand fits of five sizes and five repeats.
+/// Ratio of the variance between sizes to that within them above which the distance is no noise. By
+/// chance a ratio of 20 comes once in a hundred thousand fits of five sizes and five repeats.
 const BEYOND_NOISE: f64 = 20.0;
 
 /// A round that counts.
@@ -73,7 +81,8 @@ pub struct Fit {
     pub kappa_by_replicate: Option<Estimate>,
     /// Distance of the rounds from the law, as a part of its value: the root of the mean square.
     pub misfit: f64,
-    /// Peak above which more do less; none unless `kappa` is surely above 0, and none far beyond what was measured.
+    /// Peak above which more do less; none unless `kappa` is surely above 0, and none far beyond
+    /// what was measured.
     pub peak: Option<Peak>,
 }
 
@@ -141,7 +150,12 @@ impl Fit {
     /// Items per second that the law has at `n`.
     #[must_use]
     pub fn at(&self, n: f64) -> f64 {
-        Law { lambda: self.lambda, sigma: self.sigma, kappa: self.kappa }.at(n)
+        Law {
+            lambda: self.lambda,
+            sigma: self.sigma,
+            kappa: self.kappa,
+        }
+        .at(n)
     }
 }
 
@@ -153,11 +167,19 @@ pub(super) fn fit(mut data: Vec<Datum>) -> Result<Fit, NoFit> {
     sizes.dedup();
     let largest = sizes.last().copied().unwrap_or(0.0);
     if sizes.len() < SIZES {
-        return Err(NoFit::TooFew { counted: sizes.len() });
+        return Err(NoFit::TooFew {
+            counted: sizes.len(),
+        });
     }
     if largest < LARGEST {
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count below 8")]
-        return Err(NoFit::TooSmall { largest: largest as u32 });
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a count below 8"
+        )]
+        return Err(NoFit::TooSmall {
+            largest: largest as u32,
+        });
     }
     if data.iter().any(|datum| datum.x.is_nan() || datum.x <= 0.0) {
         return Err(NoFit::Nothing);
@@ -170,9 +192,15 @@ pub(super) fn fit(mut data: Vec<Datum>) -> Result<Fit, NoFit> {
     if let Some(misfit) = lack_of_fit(&data, law) {
         return Err(NoFit::Poor { misfit });
     }
-    let by_replicate: Vec<Law> = replicates(&data, &sizes).iter().filter_map(|own| free(own)).collect();
+    let by_replicate: Vec<Law> = replicates(&data, &sizes)
+        .iter()
+        .filter_map(|own| free(own))
+        .collect();
     let kappa_by_replicate = Estimate::of(by_replicate.iter().map(|law| law.kappa));
-    let squares: f64 = data.iter().map(|datum| (datum.x / law.at(datum.n) - 1.0).powi(2)).sum();
+    let squares: f64 = data
+        .iter()
+        .map(|datum| (datum.x / law.at(datum.n) - 1.0).powi(2))
+        .sum();
     Ok(Fit {
         lambda: law.lambda,
         sigma: law.sigma,
@@ -180,13 +208,17 @@ pub(super) fn fit(mut data: Vec<Datum>) -> Result<Fit, NoFit> {
         sigma_by_replicate: Estimate::of(by_replicate.iter().map(|law| law.sigma)),
         kappa_by_replicate,
         misfit: (squares / data.len() as f64).sqrt(),
-        peak: kappa_by_replicate.filter(|kappa| kappa.is_above(0.0)).and_then(|_| peak(law, largest)),
+        peak: kappa_by_replicate
+            .filter(|kappa| kappa.is_above(0.0))
+            .and_then(|_| peak(law, largest)),
     })
 }
 
-/// Distance of the sizes' means from a law, as a part of its value, where it is more than [`POOR`] and than noise makes it.
+/// Distance of the sizes' means from a law, as a part of its value, where it is more than [`POOR`]
+/// and than noise makes it.
 ///
-/// The variance of these means is compared with that within the sizes (N. R. Draper, H. Smith, *Applied Regression Analysis*, 2.1).
+/// The variance of these means is compared with that within the sizes (N. R. Draper, H. Smith,
+/// *Applied Regression Analysis*, 2.1).
 fn lack_of_fit(data: &[Datum], law: Law) -> Option<f64> {
     let sizes: Vec<Vec<f64>> = data
         .chunk_by(|a, b| a.n.total_cmp(&b.n).is_eq())
@@ -197,19 +229,29 @@ fn lack_of_fit(data: &[Datum], law: Law) -> Option<f64> {
         let count = ratios.len() as f64;
         let mean = ratios.iter().sum::<f64>() / count;
         between += count * (mean - 1.0).powi(2);
-        within += ratios.iter().map(|ratio| (ratio - mean).powi(2)).sum::<f64>();
+        within += ratios
+            .iter()
+            .map(|ratio| (ratio - mean).powi(2))
+            .sum::<f64>();
     }
     let misfit = (between / data.len() as f64).sqrt();
     let degrees = [sizes.len() - 1, data.len() - sizes.len()].map(|degrees| degrees as f64);
     // Of one round of each size nothing is known of the noise.
-    let by_noise = if degrees[1] > 0.0 { BEYOND_NOISE * within / degrees[1] } else { 0.0 };
+    let by_noise = if degrees[1] > 0.0 {
+        BEYOND_NOISE * within / degrees[1]
+    } else {
+        0.0
+    };
     (misfit > POOR && between / degrees[0] > by_noise).then_some(misfit)
 }
 
 /// Return the peak of a law, if that is near enough to what was measured.
 fn peak(law: Law, largest: f64) -> Option<Peak> {
     let n = ((1.0 - law.sigma) / law.kappa).sqrt();
-    (n.is_finite() && n >= 1.0 && n <= BEYOND * largest).then(|| Peak { n, items_per_s: law.at(n) })
+    (n.is_finite() && n >= 1.0 && n <= BEYOND * largest).then(|| Peak {
+        n,
+        items_per_s: law.at(n),
+    })
 }
 
 /// The rounds of each repeat that has one of every size.
@@ -217,8 +259,17 @@ fn replicates(data: &[Datum], sizes: &[f64]) -> Vec<Vec<Datum>> {
     let mut numbers: Vec<usize> = data.iter().map(|datum| datum.replicate).collect();
     numbers.sort_unstable();
     numbers.dedup();
-    let own = |number: usize| data.iter().copied().filter(|datum| datum.replicate == number).collect::<Vec<_>>();
-    numbers.into_iter().map(own).filter(|own| own.len() == sizes.len()).collect()
+    let own = |number: usize| {
+        data.iter()
+            .copied()
+            .filter(|datum| datum.replicate == number)
+            .collect::<Vec<_>>()
+    };
+    numbers
+        .into_iter()
+        .map(own)
+        .filter(|own| own.len() == sizes.len())
+        .collect()
 }
 
 /// The law without bounds.
@@ -230,13 +281,20 @@ fn free(data: &[Datum]) -> Option<Law> {
 fn bounded(data: &[Datum]) -> Option<Law> {
     let ways = [[false, false], [true, false], [false, true], [true, true]];
     let obeys = |law: &Law| law.lambda > 0.0 && law.sigma >= 0.0 && law.kappa >= 0.0;
-    let found = ways.into_iter().filter_map(|way| solved(data, way)).filter(|(law, _)| obeys(law));
+    let found = ways
+        .into_iter()
+        .filter_map(|way| solved(data, way))
+        .filter(|(law, _)| obeys(law));
     found.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(law, _)| law)
 }
 
 /// The law with these of `sigma` and `kappa`, and the sum of its squared residuals.
 fn solved(data: &[Datum], [with_sigma, with_kappa]: [bool; 2]) -> Option<(Law, f64)> {
-    let column = |term: &dyn Fn(f64) -> f64| data.iter().map(|d| term(d.n) * d.x / d.n).collect::<Vec<f64>>();
+    let column = |term: &dyn Fn(f64) -> f64| {
+        data.iter()
+            .map(|d| term(d.n) * d.x / d.n)
+            .collect::<Vec<f64>>()
+    };
     let mut columns = vec![column(&|_| 1.0)];
     if with_sigma {
         columns.push(column(&|n| n - 1.0));
@@ -249,27 +307,45 @@ fn solved(data: &[Datum], [with_sigma, with_kappa]: [bool; 2]) -> Option<(Law, f
     let a = found.next()?;
     let largest = data.iter().map(|datum| datum.n).fold(0.0, f64::max);
     let mut part = |with: bool, reach: f64| {
-        let value = if with { found.next().unwrap_or(0.0) / a } else { 0.0 };
-        if (value * reach).abs() < NEGLIGIBLE { 0.0 } else { value }
+        let value = if with {
+            found.next().unwrap_or(0.0) / a
+        } else {
+            0.0
+        };
+        if (value * reach).abs() < NEGLIGIBLE {
+            0.0
+        } else {
+            value
+        }
     };
     let sigma = part(with_sigma, largest - 1.0);
     let kappa = part(with_kappa, largest * (largest - 1.0));
-    Some((Law { lambda: 1.0 / a, sigma, kappa }, residual))
+    Some((
+        Law {
+            lambda: 1.0 / a,
+            sigma,
+            kappa,
+        },
+        residual,
+    ))
 }
 
-/// The factors with which the columns come nearest to ones, and the sum of the squares that are left: by modified Gram-Schmidt. None
-/// when a column is a sum of the others.
+/// The factors with which the columns come nearest to ones, and the sum of the squares that are
+/// left: by modified Gram-Schmidt. None when a column is a sum of the others.
 fn least_squares(columns: &[Vec<f64>]) -> Option<(Vec<f64>, f64)> {
     let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
     let mut left: Vec<f64> = columns.first()?.iter().map(|_| 1.0).collect();
     // Upper triangle: of each column its part along each direction before, and its own length.
-    let (mut directions, mut triangle, mut along): (Vec<Vec<f64>>, Vec<Vec<f64>>, Vec<f64>) = Default::default();
+    let (mut directions, mut triangle, mut along): (Vec<Vec<f64>>, Vec<Vec<f64>>, Vec<f64>) =
+        Default::default();
     for column in columns {
         let mut rest = column.clone();
         let mut parts = Vec::new();
         for direction in &directions {
             let part = dot(&rest, direction);
-            rest.iter_mut().zip(direction).for_each(|(value, unit)| *value -= part * unit);
+            rest.iter_mut()
+                .zip(direction)
+                .for_each(|(value, unit)| *value -= part * unit);
             parts.push(part);
         }
         let length = dot(&rest, &rest).sqrt();
@@ -281,14 +357,18 @@ fn least_squares(columns: &[Vec<f64>]) -> Option<(Vec<f64>, f64)> {
         }
         parts.push(length);
         let part = dot(&left, &rest);
-        left.iter_mut().zip(&rest).for_each(|(value, unit)| *value -= part * unit);
+        left.iter_mut()
+            .zip(&rest)
+            .for_each(|(value, unit)| *value -= part * unit);
         directions.push(rest);
         triangle.push(parts);
         along.push(part);
     }
     let mut found = vec![0.0; columns.len()];
     for row in (0..columns.len()).rev() {
-        let known: f64 = (row + 1..columns.len()).map(|later| triangle[later][row] * found[later]).sum();
+        let known: f64 = (row + 1..columns.len())
+            .map(|later| triangle[later][row] * found[later])
+            .sum();
         found[row] = (along[row] - known) / triangle[row][row];
     }
     Some((found, dot(&left, &left)))

@@ -43,21 +43,55 @@ fn json_is_one_value_under_its_content_type() {
     ] {
         assert!(is_met(&checker, kind, b"{\"id\": [1, 2]}"), "{kind}");
     }
-    for kind in ["text/html", "text/plain", "text/jsonp", "application/jsonp", "application/json-seq", "", "json"] {
+    for kind in [
+        "text/html",
+        "text/plain",
+        "text/jsonp",
+        "application/jsonp",
+        "application/json-seq",
+        "",
+        "json",
+    ] {
         assert!(!is_met(&checker, kind, b"{\"id\": [1, 2]}"), "{kind}");
     }
     let deep = [vec![b'['; 100_000], vec![b']'; 100_000]].concat();
-    for body in
-        [b"1".as_slice(), b" null\r\n", b"\"\\ud83d\\ude00\"", b"{\"a\":1,\"a\":2}", &deep, "\"\u{e9}\"".as_bytes()]
-    {
-        assert!(is_met(&checker, "application/json", body), "{}", String::from_utf8_lossy(body));
+    for body in [
+        b"1".as_slice(),
+        b" null\r\n",
+        b"\"\\ud83d\\ude00\"",
+        b"{\"a\":1,\"a\":2}",
+        &deep,
+        "\"\u{e9}\"".as_bytes(),
+    ] {
+        assert!(
+            is_met(&checker, "application/json", body),
+            "{}",
+            String::from_utf8_lossy(body)
+        );
     }
     let cut = &deep[..150_000];
-    for body in [b"".as_slice(), b"{}{}", b"{\"a\":1,}", b"{a:1}", b"[1", b"NaN", b"\"\xff\"", b"\xef\xbb\xbf{}", cut] {
-        assert!(!is_met(&checker, "application/json", body), "{}", String::from_utf8_lossy(body));
+    for body in [
+        b"".as_slice(),
+        b"{}{}",
+        b"{\"a\":1,}",
+        b"{a:1}",
+        b"[1",
+        b"NaN",
+        b"\"\xff\"",
+        b"\xef\xbb\xbf{}",
+        cut,
+    ] {
+        assert!(
+            !is_met(&checker, "application/json", body),
+            "{}",
+            String::from_utf8_lossy(body)
+        );
     }
     let untyped = facts(200, &[]);
-    assert_eq!(judge(&checker, &untyped, 0, (b"{}", 1)).body, BodyCheck::Wrong);
+    assert_eq!(
+        judge(&checker, &untyped, 0, (b"{}", 1)).body,
+        BodyCheck::Wrong
+    );
 }
 
 #[test]
@@ -70,7 +104,14 @@ fn a_body_too_long_to_be_kept_is_wrong_and_its_memory_given_back() {
         let judge = |body| judge(&checker, &head(200, kind), 0, (body, 1 << 16)).body;
         assert_eq!(judge(&body[..longest]), BodyCheck::AsExpected, "{text}");
         assert_eq!(judge(&body), BodyCheck::Wrong, "{text}");
-        assert!(checker.spare.borrow().iter().all(|spare| spare.capacity() <= KEPT_BYTES), "{text}");
+        assert!(
+            checker
+                .spare
+                .borrow()
+                .iter()
+                .all(|spare| spare.capacity() <= KEPT_BYTES),
+            "{text}"
+        );
         assert_eq!(judge(&body[..9]), BodyCheck::AsExpected, "{text}");
         assert_eq!(checker.spare.borrow().len(), 1, "{text}");
     }
@@ -78,7 +119,13 @@ fn a_body_too_long_to_be_kept_is_wrong_and_its_memory_given_back() {
     let checker = checker(&["len:16777217-"]);
     assert!(is_met(&checker, "", &body));
     assert!(!is_met(&checker, "", &body[1..]));
-    assert!(checker.spare.borrow().iter().all(|spare| spare.capacity() <= KEPT_BYTES));
+    assert!(
+        checker
+            .spare
+            .borrow()
+            .iter()
+            .all(|spare| spare.capacity() <= KEPT_BYTES)
+    );
 }
 
 #[test]
@@ -87,7 +134,11 @@ fn the_start_of_a_wrong_body_is_kept_whatever_is_expected() {
     for text in ["len:13", "len:0-5", "json", "regex:absent", "items:7"] {
         let checker = checker(&[text]);
         for body in [&b"hello world"[..], &long, &item(7, 0)[..9]] {
-            assert_eq!(judge(&checker, &head(200, "application/json"), 0, (body, 7)).body, BodyCheck::Wrong, "{text}");
+            assert_eq!(
+                judge(&checker, &head(200, "application/json"), 0, (body, 7)).body,
+                BodyCheck::Wrong,
+                "{text}"
+            );
             assert_eq!(checker.last_bad(), &body[..body.len().min(KEPT)], "{text}");
         }
     }
@@ -115,14 +166,25 @@ fn all_of_several_must_hold() {
 #[test]
 fn statuses_are_successes_unless_listed() {
     let is_good = |texts: &[&str], status| {
-        judge(&checker(texts), &head(status, "application/json"), 0, (b"1", 1)).status == Status::AsExpected
+        judge(
+            &checker(texts),
+            &head(status, "application/json"),
+            0,
+            (b"1", 1),
+        )
+        .status
+            == Status::AsExpected
     };
     for texts in [&[][..], &["items:7"], &["json"], &["len:1"]] {
-        let good: Vec<u16> = (200..600).filter(|status| is_good(texts, *status)).collect();
+        let good: Vec<u16> = (200..600)
+            .filter(|status| is_good(texts, *status))
+            .collect();
         assert_eq!(good, (200..300).collect::<Vec<_>>(), "{texts:?}");
     }
     for texts in [&["status:200,404"][..], &["json", "status:200,404"]] {
-        let good: Vec<u16> = (200..600).filter(|status| is_good(texts, *status)).collect();
+        let good: Vec<u16> = (200..600)
+            .filter(|status| is_good(texts, *status))
+            .collect();
         assert_eq!(good, [200, 404], "{texts:?}");
     }
 }
@@ -142,9 +204,16 @@ fn memory_is_lent_to_one_body_after_another() {
 /// Bodies near to what is expected below, and others.
 fn body() -> impl Strategy<Value = Vec<u8>> {
     let json = any::<(u64, String)>().prop_map(|(id, text)| {
-        serde_json::json!({ "id": id % 100, "text": text, "list": [1, null, 2.5] }).to_string().into_bytes()
+        serde_json::json!({ "id": id % 100, "text": text, "list": [1, null, 2.5] })
+            .to_string()
+            .into_bytes()
     });
-    prop_oneof![json, Just(item(7, 5)), any::<Vec<u8>>(), "\\PC{0,60}".prop_map(String::into_bytes)]
+    prop_oneof![
+        json,
+        Just(item(7, 5)),
+        any::<Vec<u8>>(),
+        "\\PC{0,60}".prop_map(String::into_bytes)
+    ]
 }
 
 const LISTS: [&[&str]; 9] = [
@@ -198,7 +267,8 @@ proptest! {
         let mut body = body;
         for _ in 0..2 {
             let is_value = serde_json::from_slice::<serde_json::Value>(&body).is_ok();
-            // A number too large to be held, or half of a surrogate pair, is JSON all the same: nothing reads it.
+            // A number too large to be held, or half of a surrogate pair, is JSON all the same:
+            // nothing reads it.
             let is_odd = body.contains(&b'e') || body.contains(&b'E') || body.contains(&b'\\');
             if is_value || !is_odd {
                 prop_assert_eq!(is_json(&body), is_value);

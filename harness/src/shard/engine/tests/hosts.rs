@@ -19,11 +19,21 @@ impl Workload for Several {
         u32::try_from(id % u64::from(self.hosts)).unwrap()
     }
 
-    async fn perform(&self, id: u64, _: &Flight, clear_to_send: impl AsyncFn() -> Nanos) -> Attempt {
+    async fn perform(
+        &self,
+        id: u64,
+        _: &Flight,
+        clear_to_send: impl AsyncFn() -> Nanos,
+    ) -> Attempt {
         let sent = clear_to_send().await;
         self.asked.borrow_mut().push((id, sent));
         tokio::time::sleep(MS).await;
-        let before = *self.attempts.borrow_mut().entry(id).and_modify(|n| *n += 1).or_insert(0);
+        let before = *self
+            .attempts
+            .borrow_mut()
+            .entry(id)
+            .and_modify(|n| *n += 1)
+            .or_insert(0);
         let (outcome, advice) = (self.answers)(id, before, sent);
         Attempt {
             sent: Some(sent),
@@ -56,7 +66,11 @@ impl Done {
     /// When this host was asked.
     fn of(&self, host: u64) -> Vec<Nanos> {
         let hosts = u64::from(self.engine.workload.hosts);
-        self.asked.iter().filter(|(id, _)| id % hosts == host).map(|(_, at)| *at).collect()
+        self.asked
+            .iter()
+            .filter(|(id, _)| id % hosts == host)
+            .map(|(_, at)| *at)
+            .collect()
     }
 
     /// Longest limit of each host by its name, and true if it held nearly until the end.
@@ -65,7 +79,12 @@ impl Done {
             let (limit, ns) = times.iter().max_by_key(|(_, ns)| *ns).unwrap();
             (limit.name, ns >= self.ended.0 / 100 * 99)
         };
-        self.engine.gate().host_times(self.ended).into_iter().map(foremost).collect()
+        self.engine
+            .gate()
+            .host_times(self.ended)
+            .into_iter()
+            .map(foremost)
+            .collect()
     }
 
     /// Checks that each of so many items ended once, is to be tried again, or was not started.
@@ -74,18 +93,30 @@ impl Done {
         assert_eq!((progress.in_flight, progress.waiting_again), (0, 0));
         let counters = &progress.counters;
         assert_eq!(counters.items.begun() + progress.remaining, ids);
-        let started: std::collections::BTreeSet<u64> = self.asked.iter().map(|(id, _)| *id).collect();
+        let started: std::collections::BTreeSet<u64> =
+            self.asked.iter().map(|(id, _)| *id).collect();
         assert_eq!(started.len() as u64, ids - progress.remaining);
     }
 }
 
 /// Runs a shard until it is idle, or until `ends`; in the meantime does `also`.
-fn run_hosts(plan: &ShardPlan, ends: Duration, answers: Answers, also: impl AsyncFnOnce(&Engine<Several>)) -> Done {
+fn run_hosts(
+    plan: &ShardPlan,
+    ends: Duration,
+    answers: Answers,
+    also: impl AsyncFnOnce(&Engine<Several>),
+) -> Done {
     virtual_time().block_on(async {
         let clock = Clock::start();
         let asked: Rc<RefCell<Vec<(u64, Nanos)>>> = Rc::default();
         let hosts = plan.per_host.hosts;
-        let target = Several { clock, hosts, answers, attempts: RefCell::default(), asked: Rc::clone(&asked) };
+        let target = Several {
+            clock,
+            hosts,
+            answers,
+            attempts: RefCell::default(),
+            asked: Rc::clone(&asked),
+        };
         let engine = Engine::new(target, plan, clock, clock.now());
         let run = Rc::clone(&engine).run(Alarm::runtime(clock));
         let until = async {
@@ -98,7 +129,11 @@ fn run_hosts(plan: &ShardPlan, ends: Duration, answers: Answers, also: impl Asyn
             engine.close(clock.now());
         };
         tokio::join!(run, until);
-        Done { engine, asked: asked.take(), ended: clock.now() }
+        Done {
+            engine,
+            asked: asked.take(),
+            ended: clock.now(),
+        }
     })
 }
 
@@ -110,42 +145,81 @@ const S: Duration = Duration::from_secs(1);
 
 #[test]
 fn a_host_that_asks_for_patience_does_not_stop_the_others() {
-    let answers: Answers = |id, _, _| if id % 2 == 0 { again(Outcome::Throttled, Some(60 * S)) } else { GOOD };
+    let answers: Answers = |id, _, _| {
+        if id % 2 == 0 {
+            again(Outcome::Throttled, Some(60 * S))
+        } else {
+            GOOD
+        }
+    };
     let done = just_run(&shard_of(2, 1 << 40, 4), 3 * S, answers);
-    // Two of the first four requests met the refusal; from then on the four connections work for the other host.
+    // Two of the first four requests met the refusal; from then on the four connections work for
+    // the other host.
     assert_eq!(done.of(0).len(), 2);
     assert_eq!(done.of(1).len(), 2 + 4 * 2_999);
-    assert_eq!(done.limits(), [("pause_ns", true), ("connections_ns", true)]);
+    assert_eq!(
+        done.limits(),
+        [("pause_ns", true), ("connections_ns", true)]
+    );
     assert_eq!(done.engine.gate().courtesy(done.ended).early_attempts, 0);
     done.assert_adds_up(1 << 40);
     done.engine.totals(|stats, _, _| {
-        assert_eq!((stats.counters.items.ok, stats.counters.items.unfinished), (2 + 4 * 2_999, 2));
+        assert_eq!(
+            (stats.counters.items.ok, stats.counters.items.unfinished),
+            (2 + 4 * 2_999, 2)
+        );
     });
 }
 
 #[test]
 fn a_host_that_was_left_alone_is_asked_for_all_it_missed_in_order() {
     let answers: Answers = |id, _, sent| {
-        if id % 2 == 0 && sent < Nanos(1_000_000_000) { again(Outcome::Throttled, Some(2 * S)) } else { GOOD }
+        if id % 2 == 0 && sent < Nanos(1_000_000_000) {
+            again(Outcome::Throttled, Some(2 * S))
+        } else {
+            GOOD
+        }
     };
     let done = just_run(&shard_of(2, 10_000, 4), 1_000 * S, answers);
     done.assert_adds_up(10_000);
-    done.engine
-        .totals(|stats, _, _| assert_eq!((stats.counters.items.ok, stats.counters.requests.retries), (10_000, 2)));
-    let later: Vec<u64> = done.asked.iter().filter(|(_, at)| at.0 >= 2_000_000_000).map(|(id, _)| *id).collect();
-    assert!(later.iter().copied().eq((0..10_000).step_by(2)), "{} later, or in disorder", later.len());
+    done.engine.totals(|stats, _, _| {
+        assert_eq!(
+            (stats.counters.items.ok, stats.counters.requests.retries),
+            (10_000, 2)
+        );
+    });
+    let later: Vec<u64> = done
+        .asked
+        .iter()
+        .filter(|(_, at)| at.0 >= 2_000_000_000)
+        .map(|(id, _)| *id)
+        .collect();
+    assert!(
+        later.iter().copied().eq((0..10_000).step_by(2)),
+        "{} later, or in disorder",
+        later.len()
+    );
     // The other host's 5,000 took 1.25 s in the meantime, over four connections.
     assert!(done.of(1).iter().all(|at| at.0 < 1_252_000_000));
 }
 
 #[test]
 fn an_end_lets_the_next_one_go_though_another_host_wants_to_be_left_alone() {
-    let answers: Answers = |id, _, _| if id % 2 == 1 { again(Outcome::Throttled, Some(60 * S)) } else { GOOD };
+    let answers: Answers = |id, _, _| {
+        if id % 2 == 1 {
+            again(Outcome::Throttled, Some(60 * S))
+        } else {
+            GOOD
+        }
+    };
     let mut plan = shard_of(2, 1 << 40, 8);
     plan.per_host.connections = 2;
     let done = just_run(&plan, 3 * S, answers);
     assert_eq!((done.of(0).len(), done.of(1).len()), (2 * 3_000, 2));
-    assert_eq!(done.limits(), [("own_connections_ns", true), ("pause_ns", true)]);
+    assert_eq!(
+        done.limits(),
+        [("own_connections_ns", true), ("pause_ns", true)]
+    );
     done.assert_adds_up(1 << 40);
 }
 
@@ -157,38 +231,78 @@ fn no_host_has_more_under_way_than_it_may_and_each_as_many() {
     done.assert_adds_up(3_000);
     for host in 0..3 {
         let mut per_instant: BTreeMap<Nanos, u64> = BTreeMap::new();
-        done.of(host).iter().for_each(|at| *per_instant.entry(*at).or_default() += 1);
+        done.of(host)
+            .iter()
+            .for_each(|at| *per_instant.entry(*at).or_default() += 1);
         assert_eq!(per_instant.len(), 200, "{per_instant:?}");
-        assert!(per_instant.values().all(|together| *together == 5), "{per_instant:?}");
+        assert!(
+            per_instant.values().all(|together| *together == 5),
+            "{per_instant:?}"
+        );
     }
 }
 
 #[test]
 fn each_host_has_a_budget_of_its_own_within_that_of_the_run() {
     let mut plan = shard_of(3, 1 << 40, 64);
-    plan.per_host.budget = Some(Budget { interval_ns: 10_000_000, burst: 1, at_start: 1, phase_ns: 0 });
+    plan.per_host.budget = Some(Budget {
+        interval_ns: 10_000_000,
+        burst: 1,
+        at_start: 1,
+        phase_ns: 0,
+    });
     let counts = |plan: &ShardPlan| {
         let done = just_run(plan, 10 * S, |_, _, _| GOOD);
         done.assert_adds_up(1 << 40);
         ([0, 1, 2].map(|host| done.of(host).len()), done.limits())
     };
     let (own, limits) = counts(&plan);
-    assert!(own.iter().all(|count| (1_000..=1_001).contains(count)), "{own:?}");
+    assert!(
+        own.iter().all(|count| (1_000..=1_001).contains(count)),
+        "{own:?}"
+    );
     assert_eq!(limits, [("own_rate_ns", true); 3]);
     // 150/s for three hosts that would take 300: none starves.
-    plan.budget = Some(Budget { interval_ns: 6_666_667, burst: 2, at_start: 2, phase_ns: 0 });
+    plan.budget = Some(Budget {
+        interval_ns: 6_666_667,
+        burst: 2,
+        at_start: 2,
+        phase_ns: 0,
+    });
     let (shared, _) = counts(&plan);
-    assert!((1_499..=1_502).contains(&shared.iter().sum::<usize>()), "{shared:?}");
-    assert!(shared.iter().all(|count| (450..=550).contains(count)), "{shared:?}");
+    assert!(
+        (1_499..=1_502).contains(&shared.iter().sum::<usize>()),
+        "{shared:?}"
+    );
+    assert!(
+        shared.iter().all(|count| (450..=550).contains(count)),
+        "{shared:?}"
+    );
 }
 
 #[test]
 fn a_host_without_work_is_not_held_back_by_the_rate_of_another() {
     // The items of the second host are requested again and again.
-    let answers: Answers = |id, _, _| if id % 2 == 1 { again(Outcome::Rejected, None) } else { GOOD };
+    let answers: Answers = |id, _, _| {
+        if id % 2 == 1 {
+            again(Outcome::Rejected, None)
+        } else {
+            GOOD
+        }
+    };
     let mut plan = shard_of(2, 2, 8);
-    plan.per_host.budget = Some(Budget { interval_ns: 1_000_000_000, burst: 1, at_start: 1, phase_ns: 0 });
-    plan.budget = Some(Budget { interval_ns: 10_000_000, burst: 2, at_start: 2, phase_ns: 0 });
+    plan.per_host.budget = Some(Budget {
+        interval_ns: 1_000_000_000,
+        burst: 1,
+        at_start: 1,
+        phase_ns: 0,
+    });
+    plan.budget = Some(Budget {
+        interval_ns: 10_000_000,
+        burst: 2,
+        at_start: 2,
+        phase_ns: 0,
+    });
     let done = just_run(&plan, 60 * S, answers);
     let times = done.engine.gate().host_times(done.ended);
     assert!(times[1].own_rate_ns > 1_000_000_000, "{times:?}");
@@ -205,7 +319,14 @@ fn a_pause_that_another_shard_was_told_of_is_kept_for_that_host_only() {
             tokio::time::sleep(500 * MS).await;
             let at = engine.clock().now();
             let (host, cause, until) = (1, PauseCause::Refused, at.plus(S));
-            engine.gate().pause(PauseOrder { host, cause, at, until, spread_ns: 0, promised: until });
+            engine.gate().pause(PauseOrder {
+                host,
+                cause,
+                at,
+                until,
+                spread_ns: 0,
+                promised: until,
+            });
         },
     );
     let within = |at: &&Nanos| (500_000_001..1_500_000_000).contains(&at.0);
@@ -213,14 +334,21 @@ fn a_pause_that_another_shard_was_told_of_is_kept_for_that_host_only() {
     assert!(done.of(0).iter().filter(within).count() >= 4 * 999 - 2);
     assert!(done.of(1).iter().any(|at| at.0 >= 1_500_000_000));
     let books = done.engine.gate().courtesy(done.ended);
-    assert_eq!((books.honoured, books.violated, books.early_attempts), (1, 0, 0));
+    assert_eq!(
+        (books.honoured, books.violated, books.early_attempts),
+        (1, 0, 0)
+    );
     done.assert_adds_up(1 << 40);
 }
 
 #[test]
 fn what_is_deferred_is_neither_given_away_nor_forgotten_when_ranges_move() {
     let answers: Answers = |id, _, sent| {
-        if id % 2 == 0 && sent < Nanos(50_000_000) { again(Outcome::Throttled, Some(S)) } else { GOOD }
+        if id % 2 == 0 && sent < Nanos(50_000_000) {
+            again(Outcome::Throttled, Some(S))
+        } else {
+            GOOD
+        }
     };
     let done = run_hosts(&shard_of(2, 1_000, 4), 1_000 * S, answers, async |engine| {
         tokio::time::sleep(50 * MS).await;
@@ -228,30 +356,66 @@ fn what_is_deferred_is_neither_given_away_nor_forgotten_when_ranges_move() {
         let before = engine.progress().remaining;
         engine.gate().shed();
         let frames = engine.gate().messages().await;
-        let shed = frames.iter().find_map(|frame| if let Frame::Shed(range) = frame { Some(*range) } else { None });
+        let shed = frames.iter().find_map(|frame| {
+            if let Frame::Shed(range) = frame {
+                Some(*range)
+            } else {
+                None
+            }
+        });
         let shed = shed.unwrap();
         assert_eq!(shed.end, 1_000);
         assert_eq!(engine.progress().remaining, before - shed.len());
         let middle = u64::midpoint(shed.start, shed.end);
-        engine.gate().receive(IdRange { start: middle, end: 1_000 });
-        engine.gate().receive(IdRange { start: 2_000, end: 2_100 });
-        engine.gate().receive(IdRange { start: shed.start, end: middle });
+        engine.gate().receive(IdRange {
+            start: middle,
+            end: 1_000,
+        });
+        engine.gate().receive(IdRange {
+            start: 2_000,
+            end: 2_100,
+        });
+        engine.gate().receive(IdRange {
+            start: shed.start,
+            end: middle,
+        });
     });
     done.assert_adds_up(1_100);
-    done.engine.totals(|stats, _, _| assert_eq!(stats.counters.items.ok, 1_100));
-    assert_eq!(done.asked.iter().filter(|(id, _)| (2_000..2_100).contains(id)).count(), 100);
+    done.engine
+        .totals(|stats, _, _| assert_eq!(stats.counters.items.ok, 1_100));
+    assert_eq!(
+        done.asked
+            .iter()
+            .filter(|(id, _)| (2_000..2_100).contains(id))
+            .count(),
+        100
+    );
 }
 
 #[test]
 fn a_shard_whose_rest_is_deferred_is_not_idle() {
-    let answers: Answers =
-        |id, attempt, _| if id == 0 && attempt == 0 { again(Outcome::Throttled, Some(5 * S)) } else { GOOD };
+    let answers: Answers = |id, attempt, _| {
+        if id == 0 && attempt == 0 {
+            again(Outcome::Throttled, Some(5 * S))
+        } else {
+            GOOD
+        }
+    };
     let done = just_run(&shard_of(2, 100, 1), 1_000 * S, answers);
     done.assert_adds_up(100);
-    done.engine.totals(|stats, _, _| assert_eq!((stats.counters.items.ok, stats.counters.requests.retries), (100, 1)));
+    done.engine.totals(|stats, _, _| {
+        assert_eq!(
+            (stats.counters.items.ok, stats.counters.requests.retries),
+            (100, 1)
+        );
+    });
     assert!(done.of(0)[1].0 >= 5_000_000_000 && done.of(1).iter().all(|at| at.0 < 100_000_000));
     // What is tried again goes first.
-    let again = done.asked.iter().position(|(_, at)| at.0 >= 5_000_000_000).unwrap();
+    let again = done
+        .asked
+        .iter()
+        .position(|(_, at)| at.0 >= 5_000_000_000)
+        .unwrap();
     assert_eq!(done.asked[again].0, 0);
 }
 
@@ -284,19 +448,31 @@ proptest! {
 
 #[test]
 fn in_an_open_loop_nothing_takes_the_turn_of_a_host_that_has_to_wait() {
-    // One of two hosts asks for patience, for a second: what is due in the meantime waits, and the wait is a limit's.
+    // One of two hosts asks for patience, for a second: what is due in the meantime waits, and the
+    // wait is a limit's.
     let answers: Answers = |id, before, _| {
-        if id == 100 && before == 0 { again(Outcome::Throttled, Some(S)) } else { GOOD }
+        if id == 100 && before == 0 {
+            again(Outcome::Throttled, Some(S))
+        } else {
+            GOOD
+        }
     };
     let mut plan = super::open_loop::timed(2_000, 3 * S);
     plan.per_host.hosts = 2;
     let done = just_run(&plan, 3 * S, answers);
     let (even, odd) = (done.of(0).len(), done.of(1).len());
-    assert!(even.abs_diff(odd) <= 3, "{even} and {odd}: neither has the other's turns");
+    assert!(
+        even.abs_diff(odd) <= 3,
+        "{even} and {odd}: neither has the other's turns"
+    );
     done.engine.totals(|stats, _, _| {
         assert_eq!(stats.counters.requests.attempts, 3_000);
         let longest = |series| stats.timing(series).unwrap().exact().max_ns;
-        assert!((990_000_000..1_200_000_000).contains(&longest(Series::BudgetWait)), "{}", longest(Series::BudgetWait));
+        assert!(
+            (990_000_000..1_200_000_000).contains(&longest(Series::BudgetWait)),
+            "{}",
+            longest(Series::BudgetWait)
+        );
         assert!(longest(Series::ResponseOk) > 990_000_000);
         // The timer of virtual time has whole milliseconds.
         assert!(longest(Series::SchedLag) <= 1_000_000);

@@ -1,4 +1,5 @@
-//! Open loops in virtual time: due requests are sent as soon as they can be and counted once, and each wait has its cause.
+//! Open loops in virtual time: due requests are sent as soon as they can be and counted once, and
+//! each wait has its cause.
 
 use super::*;
 use crate::clock::duration_ns;
@@ -9,13 +10,26 @@ use crate::wire::Binding;
 /// One shard at 1,000/s for so long, over so many connections.
 pub(super) fn timed(connections: u32, duration: Duration) -> ShardPlan {
     let mut run = plan();
-    (run.shards, run.connections, run.ids) = (1, connections, IdRange { start: 0, end: 1 << 40 });
+    (run.shards, run.connections, run.ids) = (
+        1,
+        connections,
+        IdRange {
+            start: 0,
+            end: 1 << 40,
+        },
+    );
     open(&mut run, duration);
     run.split(&[]).remove(0)
 }
 
 fn open(run: &mut RunPlan, duration: Duration) {
-    (run.rate, run.arrivals) = (Some(Rate { permits: 1_000, period_ns: 1_000_000_000 }), Arrivals::Constant);
+    (run.rate, run.arrivals) = (
+        Some(Rate {
+            permits: 1_000,
+            period_ns: 1_000_000_000,
+        }),
+        Arrivals::Constant,
+    );
     run.duration = Some(duration);
 }
 
@@ -24,20 +38,29 @@ const fn ms(ms: u64) -> Nanos {
 }
 
 fn percentile_ms(ran: &Ran, series: Series, q: f64) -> f64 {
-    ran.totals(|stats, _, _| match stats.timing(series).unwrap().percentile(q) {
-        Percentile::Exact(ns) => ns as f64 / 1e6,
-        other => panic!("{other:?}"),
-    })
+    ran.totals(
+        |stats, _, _| match stats.timing(series).unwrap().percentile(q) {
+            Percentile::Exact(ns) => ns as f64 / 1e6,
+            other => panic!("{other:?}"),
+        },
+    )
 }
 
 fn near(value: f64, expected: f64) {
-    assert!((value - expected).abs() <= 2.0 + expected / 1_000.0, "{value} for {expected}");
+    assert!(
+        (value - expected).abs() <= 2.0 + expected / 1_000.0,
+        "{value} for {expected}"
+    );
 }
 
 #[test]
 fn a_stall_is_seen_by_all_that_were_to_come_in_it() {
     let stall = Some((ms(10_000), ms(11_000)));
-    let (ran, _) = run(&timed(2_000, Duration::from_secs(30)), stall, Duration::from_secs(30));
+    let (ran, _) = run(
+        &timed(2_000, Duration::from_secs(30)),
+        stall,
+        Duration::from_secs(30),
+    );
     assert_eq!(ran.gate().timetable_use().unwrap().scheduled, 30_000);
     for (q, expected) in [(0.95, 1.0), (0.99, 701.0), (0.999, 971.0)] {
         near(percentile_ms(&ran, Series::ResponseOk, q), expected);
@@ -45,7 +68,10 @@ fn a_stall_is_seen_by_all_that_were_to_come_in_it() {
     }
     ran.totals(|stats, _, _| {
         let response = stats.timing(Series::ResponseOk).unwrap();
-        assert_eq!((response.exact().count, response.exact().max_ns), (30_000, 1_001_000_000));
+        assert_eq!(
+            (response.exact().count, response.exact().max_ns),
+            (30_000, 1_001_000_000)
+        );
         assert_eq!(stats.timing(Series::PoolWait).unwrap().exact().max_ns, 0);
     });
 }
@@ -57,7 +83,10 @@ fn what_goes_together_goes_late_by_the_slack_at_most_and_says_so() {
         (Pacing::Coarse, [0, 2, 2, 4, 4], 499),
         (Pacing::Spin, [0, 1, 2, 3, 4], 0),
     ] {
-        let plan = ShardPlan { pacing, ..timed(10, Duration::from_secs(1)) };
+        let plan = ShardPlan {
+            pacing,
+            ..timed(10, Duration::from_secs(1))
+        };
         let (ran, _) = run(&plan, None, Duration::from_secs(1));
         assert_eq!(ran.sent[..5], first.map(ms), "{pacing}");
         for (n, sent) in ran.sent.iter().enumerate() {
@@ -71,7 +100,11 @@ fn what_goes_together_goes_late_by_the_slack_at_most_and_says_so() {
             let lag = stats.timing(Series::SchedLag).unwrap().exact();
             // Every other one is late but for the first and the last, with which nothing goes.
             let longest = u64::from(late > 0);
-            assert_eq!((lag.count, lag.max_ns), (1_000, longest * 1_000_000), "{pacing}");
+            assert_eq!(
+                (lag.count, lag.max_ns),
+                (1_000, longest * 1_000_000),
+                "{pacing}"
+            );
             assert_eq!(lag.sum_ns, late * 1_000_000, "{pacing}");
         });
     }
@@ -79,55 +112,115 @@ fn what_goes_together_goes_late_by_the_slack_at_most_and_says_so() {
 
 #[test]
 fn asleep_requests_go_together_while_responses_take_long_enough_for_it() {
-    // Those before 400 ms take until then, and all others 1 ms. Those from 350 ms to 600 ms are no good responses, and do not count.
+    // Those before 400 ms take until then, and all others 1 ms. Those from 350 ms to 600 ms are no
+    // good responses, and do not count.
     let answers = |_, _, sent| {
         let is_good = !(ms(350)..ms(600)).contains(&sent);
-        (if is_good { Outcome::Ok } else { Outcome::Rejected }, Advice::default())
+        (
+            if is_good {
+                Outcome::Ok
+            } else {
+                Outcome::Rejected
+            },
+            Advice::default(),
+        )
     };
     let second = Duration::from_secs(1);
-    let (ran, _) = run_against(&timed(1_000, second), Some((ms(0), ms(400))), second, answers);
-    let late: Vec<u64> =
-        ran.sent.iter().zip(0..).map(|(sent, n)| sent.0.checked_sub(ms(n).0).expect("early")).collect();
-    let of = |part: std::ops::Range<usize>| (late[part.clone()].iter().max().copied(), late[part].iter().sum::<u64>());
-    assert_eq!([of(0..400), of(404..600), of(620..1_000)], [(Some(0), 0), (Some(1_000_000), 98_000_000), (Some(0), 0)]);
+    let (ran, _) = run_against(
+        &timed(1_000, second),
+        Some((ms(0), ms(400))),
+        second,
+        answers,
+    );
+    let late: Vec<u64> = ran
+        .sent
+        .iter()
+        .zip(0..)
+        .map(|(sent, n)| sent.0.checked_sub(ms(n).0).expect("early"))
+        .collect();
+    let of = |part: std::ops::Range<usize>| {
+        (
+            late[part.clone()].iter().max().copied(),
+            late[part].iter().sum::<u64>(),
+        )
+    };
+    assert_eq!(
+        [of(0..400), of(404..600), of(620..1_000)],
+        [(Some(0), 0), (Some(1_000_000), 98_000_000), (Some(0), 0)]
+    );
     assert_eq!(ran.gate().longest_slack(), MS);
     ran.totals(|stats, _, _| {
         let lag = stats.timing(Series::SchedLag).unwrap().exact();
-        assert_eq!((lag.count, lag.sum_ns), (1_000, late.iter().copied().map(u128::from).sum()));
+        assert_eq!(
+            (lag.count, lag.sum_ns),
+            (1_000, late.iter().copied().map(u128::from).sum())
+        );
     });
 }
 
 #[test]
 fn a_budget_whose_requests_go_together_is_kept_and_used() {
-    let budget = Budget { interval_ns: 1_000_000, burst: 26, at_start: 1, phase_ns: 0 };
-    let plan = ShardPlan { pacing: Pacing::Coarse, ..shard(1 << 40, 10, Some(budget)) };
+    let budget = Budget {
+        interval_ns: 1_000_000,
+        burst: 26,
+        at_start: 1,
+        phase_ns: 0,
+    };
+    let plan = ShardPlan {
+        pacing: Pacing::Coarse,
+        ..shard(1 << 40, 10, Some(budget))
+    };
     let (ran, _) = run(&plan, None, Duration::from_secs(1));
     assert_eq!(ran.sent[..5], [0, 2, 2, 4, 4].map(ms));
     assert!(ran.gate().budget_uses()[0].1.kept);
-    assert!((999..=1_001).contains(&ran.sent.len()), "{}", ran.sent.len());
+    assert!(
+        (999..=1_001).contains(&ran.sent.len()),
+        "{}",
+        ran.sent.len()
+    );
 }
 
 #[test]
 fn too_few_connections_show_as_waits_for_them_and_not_as_the_targets_time() {
     let stall = Some((ms(10_000), ms(11_000)));
-    let (ran, _) = run(&timed(10, Duration::from_secs(30)), stall, Duration::from_secs(30));
+    let (ran, _) = run(
+        &timed(10, Duration::from_secs(30)),
+        stall,
+        Duration::from_secs(30),
+    );
     near(percentile_ms(&ran, Series::ServiceOk, 0.99), 1.0);
     ran.totals(|stats, _, _| {
         let longest = |series| stats.timing(series).unwrap().exact().max_ns;
-        assert_eq!((longest(Series::SchedLag), longest(Series::BudgetWait)), (0, 0));
-        assert!(longest(Series::PoolWait) > 980_000_000, "{}", longest(Series::PoolWait));
+        assert_eq!(
+            (longest(Series::SchedLag), longest(Series::BudgetWait)),
+            (0, 0)
+        );
+        assert!(
+            longest(Series::PoolWait) > 980_000_000,
+            "{}",
+            longest(Series::PoolWait)
+        );
         assert_eq!(stats.counters.requests.attempts, 30_000);
     });
 }
 
 #[test]
 fn a_shard_says_for_how_long_the_next_request_has_been_due() {
-    // All ten connections are held from 10 s to 11 s; what is due at 10,010 ms is the first to wait.
+    // All ten connections are held from 10 s to 11 s; what is due at 10,010 ms is the first to
+    // wait.
     let stall = Some((ms(10_000), ms(11_000)));
     virtual_time().block_on(async {
         let clock = Clock::start();
-        let target = SimulatedTarget { stall, ..SimulatedTarget::new(clock, |_, _, _| GOOD) };
-        let engine = Engine::new(target, &timed(10, Duration::from_secs(30)), clock, clock.now());
+        let target = SimulatedTarget {
+            stall,
+            ..SimulatedTarget::new(clock, |_, _, _| GOOD)
+        };
+        let engine = Engine::new(
+            target,
+            &timed(10, Duration::from_secs(30)),
+            clock,
+            clock.now(),
+        );
         let looks = async {
             let mut seen = Vec::new();
             for us in [9_000_500, 10_500_000, 10_900_000, 12_000_500] {
@@ -147,39 +240,67 @@ fn a_shard_says_for_how_long_the_next_request_has_been_due() {
 fn what_was_due_and_never_went_is_dropped_and_counted_at_its_age() {
     // All ten connections are held from 10 s to 11 s; the run ends in between.
     let stall = Some((ms(10_000), ms(11_000)));
-    let (ran, _) = run(&timed(10, Duration::from_millis(10_500)), stall, Duration::from_millis(10_500));
+    let (ran, _) = run(
+        &timed(10, Duration::from_millis(10_500)),
+        stall,
+        Duration::from_millis(10_500),
+    );
     let scheduled = ran.gate().timetable_use().unwrap().scheduled;
     ran.totals(|stats, _, _| {
         assert_eq!((scheduled, stats.counters.requests.dropped), (10_500, 490));
         assert_eq!(stats.counters.requests.attempts, 10_010);
         let response = stats.timing(Series::ResponseOk).unwrap();
-        assert_eq!((response.exact().count, response.exact().censored), (10_010, 490));
-        // The 10,395th of all: above 10,000 fast ones it is the 395th of those that were dropped, each a millisecond older.
-        let Percentile::AtLeast(least) = response.percentile(0.99) else { panic!("it cannot be known") };
+        assert_eq!(
+            (response.exact().count, response.exact().censored),
+            (10_010, 490)
+        );
+        // The 10,395th of all: above 10,000 fast ones it is the 395th of those that were dropped,
+        // each a millisecond older.
+        let Percentile::AtLeast(least) = response.percentile(0.99) else {
+            panic!("it cannot be known")
+        };
         near(least as f64 / 1e6, 395.0);
     });
 }
 
 #[test]
 fn what_finds_the_queue_full_is_dropped_and_has_no_time() {
-    // All ten connections are held from 10 s to 11.001 s: those due from 10.010 s to 11 s find none free.
+    // All ten connections are held from 10 s to 11.001 s: those due from 10.010 s to 11 s find none
+    // free.
     let stall = Some((ms(10_000), ms(11_000)));
     for (queue, dropped) in [(0, 991), (50, 941), (991, 0)] {
-        let plan = ShardPlan { queue: Some(queue), ..timed(10, Duration::from_secs(12)) };
+        let plan = ShardPlan {
+            queue: Some(queue),
+            ..timed(10, Duration::from_secs(12))
+        };
         let (ran, _) = run(&plan, stall, Duration::from_secs(12));
         let used = ran.gate().timetable_use().unwrap();
         assert_eq!((used.scheduled, used.postponed), (12_000, 0));
-        assert_eq!(used.dropped_by, (dropped > 0).then_some(Binding::Concurrency));
+        assert_eq!(
+            used.dropped_by,
+            (dropped > 0).then_some(Binding::Concurrency)
+        );
         ran.totals(|stats, _, _| {
             let requests = &stats.counters.requests;
-            assert_eq!((requests.dropped, requests.attempts), (dropped, 12_000 - dropped), "{queue}");
+            assert_eq!(
+                (requests.dropped, requests.attempts),
+                (dropped, 12_000 - dropped),
+                "{queue}"
+            );
             let response = stats.timing(Series::ResponseOk).unwrap().exact();
             assert_eq!((response.count, response.censored), (12_000 - dropped, 0));
         });
         let rows = ran.intervals(|intervals| intervals.take_all(Meters::default()));
-        let counts: Vec<_> =
-            rows.iter().map(|row| (row.scheduled.requests, row.stats.counters.requests.dropped)).collect();
-        assert!(counts[..12].iter().all(|(scheduled, _)| *scheduled == 1_000), "{counts:?}");
+        let counts: Vec<_> = rows
+            .iter()
+            .map(|row| (row.scheduled.requests, row.stats.counters.requests.dropped))
+            .collect();
+        assert!(
+            counts[..12]
+                .iter()
+                .all(|(scheduled, _)| *scheduled == 1_000),
+            "{counts:?}"
+        );
         assert_eq!(counts[10].1 + counts[11].1, dropped, "{counts:?}");
     }
 }
@@ -189,12 +310,19 @@ fn what_there_is_no_item_for_is_not_dropped() {
     // Ten of 100 items are held for a second, so 90 are left for the requests that come in it.
     for (queue, dropped) in [(80, 911), (90, 0)] {
         let ids = vec![IdRange { start: 0, end: 100 }];
-        let plan = ShardPlan { queue: Some(queue), ids, ..timed(10, Duration::from_secs(12)) };
+        let plan = ShardPlan {
+            queue: Some(queue),
+            ids,
+            ..timed(10, Duration::from_secs(12))
+        };
         let (ran, _) = run(&plan, Some((ms(0), ms(1_000))), Duration::from_secs(12));
         let scheduled = ran.gate().timetable_use().unwrap().scheduled;
         ran.totals(|stats, _, _| {
             let counters = &stats.counters;
-            assert_eq!((counters.items.ok, counters.requests.dropped), (100, dropped));
+            assert_eq!(
+                (counters.items.ok, counters.requests.dropped),
+                (100, dropped)
+            );
             assert_eq!(scheduled, 100 + dropped);
         });
     }
@@ -203,17 +331,24 @@ fn what_there_is_no_item_for_is_not_dropped() {
 #[test]
 fn shards_take_turns_and_a_warm_up_is_counted_and_not_timed() {
     let mut whole = plan();
-    (whole.shards, whole.connections, whole.ids.end, whole.warmup) = (3, 30, 1 << 40, Duration::from_secs(1));
+    (whole.shards, whole.connections, whole.ids.end, whole.warmup) =
+        (3, 30, 1 << 40, Duration::from_secs(1));
     open(&mut whole, Duration::from_secs(2));
     let mut sent = Vec::new();
     for part in whole.split(&[]) {
         let (ran, _) = run(&part, None, Duration::from_secs(2));
         let warm = ran.warmup();
         let attempts = warm.requests.attempts;
-        assert!((333..=334).contains(&attempts) && warm.items.ended() == attempts, "{warm:?}");
+        assert!(
+            (333..=334).contains(&attempts) && warm.items.ended() == attempts,
+            "{warm:?}"
+        );
         ran.totals(|stats, _, _| {
             let measured = stats.timing(Series::ResponseOk).unwrap().exact().count;
-            assert_eq!(measured + warm.requests.attempts, stats.counters.requests.attempts);
+            assert_eq!(
+                measured + warm.requests.attempts,
+                stats.counters.requests.attempts
+            );
         });
         sent.extend(ran.sent);
     }
@@ -225,51 +360,135 @@ fn shards_take_turns_and_a_warm_up_is_counted_and_not_timed() {
 fn a_pause_puts_the_timetable_off_and_is_nobodys_latency() {
     // The 101st request is refused, with a wait of a second.
     let answers: Answers = |id, before, _| {
-        let wait = Advice { repeat: Repeat::MayHelp, wait: Some(1_000 * MS), quota: None, held_ns: None };
-        if id == 100 && before == 0 { (Outcome::Throttled, wait) } else { (Outcome::Ok, Advice::default()) }
+        let wait = Advice {
+            repeat: Repeat::MayHelp,
+            wait: Some(1_000 * MS),
+            quota: None,
+            held_ns: None,
+        };
+        if id == 100 && before == 0 {
+            (Outcome::Throttled, wait)
+        } else {
+            (Outcome::Ok, Advice::default())
+        }
     };
-    let (ran, _) = run_against(&timed(100, Duration::from_secs(3)), None, Duration::from_secs(3), answers);
+    let (ran, _) = run_against(
+        &timed(100, Duration::from_secs(3)),
+        None,
+        Duration::from_secs(3),
+        answers,
+    );
     let used = ran.gate().timetable_use().unwrap();
-    assert!((1_000_000_000..1_150_000_000).contains(&used.shifted_ns), "{used:?}");
+    assert!(
+        (1_000_000_000..1_150_000_000).contains(&used.shifted_ns),
+        "{used:?}"
+    );
     let shifted = used.shifted_ns / 1_000_000;
-    assert!(used.scheduled == 3_000 && used.postponed.abs_diff(shifted) <= 1, "{used:?}");
+    assert!(
+        used.scheduled == 3_000 && used.postponed.abs_diff(shifted) <= 1,
+        "{used:?}"
+    );
     ran.totals(|stats, _, _| {
         let longest = |series| stats.timing(series).unwrap().exact().max_ns;
-        assert!(longest(Series::ResponseOk) <= 2_000_000, "{}", longest(Series::ResponseOk));
-        assert_eq!((stats.counters.requests.dropped, stats.counters.requests.attempts), (0, 3_000 - used.postponed));
+        assert!(
+            longest(Series::ResponseOk) <= 2_000_000,
+            "{}",
+            longest(Series::ResponseOk)
+        );
+        assert_eq!(
+            (
+                stats.counters.requests.dropped,
+                stats.counters.requests.attempts
+            ),
+            (0, 3_000 - used.postponed)
+        );
     });
     let binding = ran.gate().binding(ran.ended);
-    assert!(binding.pause_ns.abs_diff(used.shifted_ns) <= 2_000_000, "{binding:?}");
-    let gap = ran.sent.windows(2).map(|pair| pair[1].since(pair[0])).max().unwrap();
+    assert!(
+        binding.pause_ns.abs_diff(used.shifted_ns) <= 2_000_000,
+        "{binding:?}"
+    );
+    let gap = ran
+        .sent
+        .windows(2)
+        .map(|pair| pair[1].since(pair[0]))
+        .max()
+        .unwrap();
     assert!(gap >= 1_000_000_000, "{gap}");
 }
 
 #[test]
 fn a_retry_takes_the_next_turn_and_the_rate_stays() {
     let answers: Answers = |id, before, _| {
-        let again = Advice { repeat: Repeat::MayHelp, ..Advice::default() };
-        if id % 10 == 0 && before == 0 { (Outcome::Rejected, again) } else { (Outcome::Ok, Advice::default()) }
+        let again = Advice {
+            repeat: Repeat::MayHelp,
+            ..Advice::default()
+        };
+        if id % 10 == 0 && before == 0 {
+            (Outcome::Rejected, again)
+        } else {
+            (Outcome::Ok, Advice::default())
+        }
     };
-    let (ran, _) = run_against(&timed(100, Duration::from_secs(3)), None, Duration::from_secs(3), answers);
+    let (ran, _) = run_against(
+        &timed(100, Duration::from_secs(3)),
+        None,
+        Duration::from_secs(3),
+        answers,
+    );
     let counters = ran.totals(|stats, _, _| stats.counters.clone());
     assert_eq!(counters.requests.attempts, 3_000);
-    assert!(counters.requests.retries > 250, "{}", counters.requests.retries);
-    assert!(ran.sent.windows(2).all(|pair| pair[1].since(pair[0]) == 1_000_000), "an attempt at each turn");
+    assert!(
+        counters.requests.retries > 250,
+        "{}",
+        counters.requests.retries
+    );
+    assert!(
+        ran.sent
+            .windows(2)
+            .all(|pair| pair[1].since(pair[0]) == 1_000_000),
+        "an attempt at each turn"
+    );
 }
 
 #[test]
 fn turns_without_anything_to_do_are_not_made_up_for() {
-    // Ten IDs, each tried twice with a back-off in between: then there is nothing to do until they are due.
+    // Ten IDs, each tried twice with a back-off in between: then there is nothing to do until they
+    // are due.
     let answers: Answers = |_, before, _| {
-        let again = Advice { repeat: Repeat::MayHelp, wait: Some(500 * MS), quota: None, held_ns: None };
-        if before == 0 { (Outcome::Rejected, again) } else { (Outcome::Ok, Advice::default()) }
+        let again = Advice {
+            repeat: Repeat::MayHelp,
+            wait: Some(500 * MS),
+            quota: None,
+            held_ns: None,
+        };
+        if before == 0 {
+            (Outcome::Rejected, again)
+        } else {
+            (Outcome::Ok, Advice::default())
+        }
     };
     let mut plan = timed(100, Duration::from_secs(3));
     plan.ids = vec![IdRange { start: 0, end: 10 }];
     let (ran, _) = run_against(&plan, None, Duration::from_secs(3), answers);
-    assert_eq!((ran.sent.len(), ran.gate().timetable_use().unwrap().scheduled), (20, 20));
-    assert!(ran.sent.windows(2).all(|pair| pair[1].since(pair[0]) >= 1_000_000), "{:?}", ran.sent);
-    assert_eq!(ran.totals(|stats, _, _| stats.timing(Series::ResponseOk).unwrap().exact().max_ns), 1_000_000);
+    assert_eq!(
+        (
+            ran.sent.len(),
+            ran.gate().timetable_use().unwrap().scheduled
+        ),
+        (20, 20)
+    );
+    assert!(
+        ran.sent
+            .windows(2)
+            .all(|pair| pair[1].since(pair[0]) >= 1_000_000),
+        "{:?}",
+        ran.sent
+    );
+    assert_eq!(
+        ran.totals(|stats, _, _| stats.timing(Series::ResponseOk).unwrap().exact().max_ns),
+        1_000_000
+    );
 }
 
 #[test]
@@ -296,7 +515,12 @@ fn a_stall_of_the_client_is_booked_to_the_client_even_without_a_free_connection(
             advice,
         };
         gate.settle(0, &mut first, &attempt);
-        let waits = |permit: &Permit| [permit.ready.since(permit.intended), permit.admitted.since(permit.ready)];
+        let waits = |permit: &Permit| {
+            [
+                permit.ready.since(permit.intended),
+                permit.admitted.since(permit.ready),
+            ]
+        };
         let second = gate.admit(0, clock.now()).await.unwrap();
         assert_eq!((second.intended, waits(&second)), (ms(1), [30_000_000, 0]));
         let third = gate.admit(0, clock.now()).await.unwrap();
@@ -306,33 +530,71 @@ fn a_stall_of_the_client_is_booked_to_the_client_even_without_a_free_connection(
 
 #[test]
 fn a_queue_that_fills_while_the_client_does_not_run_lacks_no_connection() {
-    let plan = ShardPlan { queue: Some(0), ..timed(3, Duration::from_secs(1)) };
+    let plan = ShardPlan {
+        queue: Some(0),
+        ..timed(3, Duration::from_secs(1))
+    };
     virtual_time().block_on(async {
         let clock = Clock::start();
         let gate = crate::shard::gate::Gate::new(clock, &plan, clock.now(), Box::new(|_| 0));
         assert!(gate.admit(0, clock.now()).await.is_some());
         // Another lane waits for the next request, which is not let through.
-        assert!(tokio::time::timeout(Duration::ZERO, gate.admit(1, clock.now())).await.is_err());
+        assert!(
+            tokio::time::timeout(Duration::ZERO, gate.admit(1, clock.now()))
+                .await
+                .is_err()
+        );
         tokio::time::advance(40 * MS).await;
         let due = clock.now().0.div_ceil(1_000_000) - 1;
         gate.yet_to_go(clock.now());
-        assert_eq!(gate.take_dropped().len() as u64, due - 2, "two lanes are free");
-        assert_eq!(gate.timetable_use().unwrap().dropped_by, Some(Binding::Idle));
+        assert_eq!(
+            gate.take_dropped().len() as u64,
+            due - 2,
+            "two lanes are free"
+        );
+        assert_eq!(
+            gate.timetable_use().unwrap().dropped_by,
+            Some(Binding::Idle)
+        );
     });
 }
 
 #[test]
 fn a_recording_is_sent_at_its_times() {
-    let times: Vec<u64> = (0..1_000).map(|n: u64| (n * n / 50 + n / 3) * 1_000_000).collect();
+    let times: Vec<u64> = (0..1_000)
+        .map(|n: u64| (n * n / 50 + n / 3) * 1_000_000)
+        .collect();
     let mut run_plan = plan();
-    (run_plan.shards, run_plan.connections, run_plan.ids) = (1, 200, IdRange { start: 0, end: 1_000 });
+    (run_plan.shards, run_plan.connections, run_plan.ids) = (
+        1,
+        200,
+        IdRange {
+            start: 0,
+            end: 1_000,
+        },
+    );
     open(&mut run_plan, Duration::from_hours(1));
     (run_plan.arrivals, run_plan.recorded) = (Arrivals::Replay, Recorded(times.clone().into()));
     run_plan.throttling.retries = 0;
     let run_plan = run_plan.validate().unwrap();
-    let (ran, ids) = run(&run_plan.split(&[]).remove(0), None, Duration::from_hours(1));
-    assert_eq!((ids, ran.gate().timetable_use().unwrap().scheduled), (499_500, 1_000));
+    let (ran, ids) = run(
+        &run_plan.split(&[]).remove(0),
+        None,
+        Duration::from_hours(1),
+    );
+    assert_eq!(
+        (ids, ran.gate().timetable_use().unwrap().scheduled),
+        (499_500, 1_000)
+    );
     assert_eq!(ran.sent, times.into_iter().map(Nanos).collect::<Vec<_>>());
-    let none = RunPlan { recorded: Recorded::default(), ..run_plan };
-    assert!(none.validate().unwrap_err().to_string().contains("0 of 1000 have one"));
+    let none = RunPlan {
+        recorded: Recorded::default(),
+        ..run_plan
+    };
+    assert!(
+        none.validate()
+            .unwrap_err()
+            .to_string()
+            .contains("0 of 1000 have one")
+    );
 }

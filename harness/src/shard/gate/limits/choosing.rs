@@ -12,8 +12,9 @@ use crate::wire::Binding;
 const NOTHING: Leave = Leave::Blocked(Binding::Idle);
 
 impl Limits {
-    /// Return the refusal of an attempt that the budget allows no sooner than `next`. The limit that it names is not the budget if there
-    /// is nothing to do, or if a host would not allow the attempt then.
+    /// Return the refusal of an attempt that the budget allows no sooner than `next`. The limit
+    /// that it names is not the budget if there is nothing to do, or if a host would not allow the
+    /// attempt then.
     pub(super) fn refused(&mut self, next: Nanos, now: Nanos) -> Asked {
         if self.hosts.len() > 1 {
             // What one of them wants says nothing of the others.
@@ -27,16 +28,19 @@ impl Limits {
         match self.hosts[0].leave(now) {
             Leave::At(later, binding) if later > next => Asked::At(later, binding),
             // A pause puts the timetable off, which is why nothing is due before its end.
-            Leave::At(_, Binding::Pause) if self.limiter.pacer.timetable().is_some() => Asked::At(next, Binding::Pause),
+            Leave::At(_, Binding::Pause) if self.limiter.pacer.timetable().is_some() => {
+                Asked::At(next, Binding::Pause)
+            }
             Leave::Blocked(binding) => Asked::Blocked(binding),
             Leave::At(..) | Leave::Go(_) => Asked::At(next, Binding::Rate),
         }
     }
 
-    /// Take the task for the turn of an open loop that is scheduled at `due`, and the moment since which its host has allowed it; the
-    /// refusal if its host does not allow it at `now`.
+    /// Take the task for the turn of an open loop that is scheduled at `due`, and the moment since
+    /// which its host has allowed it; the refusal if its host does not allow it at `now`.
     ///
-    /// No other item goes first: the turn would be given to another host's item, and the wait would belong to no item.
+    /// No other item goes first: the turn would be given to another host's item, and the wait would
+    /// belong to no item.
     pub(super) fn next_in_turn(&mut self, due: Nanos, now: Nanos) -> Result<(Task, Nanos), Leave> {
         let Some(id) = self.supply.peek(due) else {
             return Err(match self.supply.next(now) {
@@ -49,19 +53,27 @@ impl Limits {
             Leave::Go(since) => {
                 // What the turn before it waited for, it waited for as well.
                 self.in_turn_since = self.in_turn_since.max(since);
-                self.supply.take(due).map(|task| (task, self.in_turn_since)).ok_or(NOTHING)
+                self.supply
+                    .take(due)
+                    .map(|task| (task, self.in_turn_since))
+                    .ok_or(NOTHING)
             }
             leave => Err(leave),
         }
     }
 
-    /// The next thing to do whose host allows it at `now`, and since when it does; or what all of them wait for.
+    /// The next thing to do whose host allows it at `now`, and since when it does; or what all of
+    /// them wait for.
     pub(super) fn choose(&mut self, now: Nanos) -> Result<(Task, Nanos), Leave> {
         if let [host] = &mut self.hosts[..] {
             // No other host can go first.
             return match self.supply.next(now) {
                 Next::Now => match host.leave(now) {
-                    Leave::Go(since) => self.supply.take(now).map(|task| (task, since)).ok_or(NOTHING),
+                    Leave::Go(since) => self
+                        .supply
+                        .take(now)
+                        .map(|task| (task, since))
+                        .ok_or(NOTHING),
                     leave => Err(leave),
                 },
                 Next::At(due) => Err(Leave::At(due, Binding::Idle)),
@@ -77,8 +89,8 @@ impl Limits {
         if let Some(chosen) = self.choose_deferred(now, &mut refusal) {
             return Ok(chosen);
         }
-        // Nothing overtakes what was deferred for the same host, so there is no reason to look further once every host
-        // has something.
+        // Nothing overtakes what was deferred for the same host, so there is no reason to look
+        // further once every host has something.
         while self.behind.len() < self.hosts.len() {
             if !self.skip_forbidden() {
                 self.refuse(&mut refusal, Leave::At(now.plus(SKIP_PAUSE), Binding::Idle));
@@ -108,19 +120,27 @@ impl Limits {
     /// Notes that something is about to be deferred for that host.
     fn fall_behind(&mut self, host: usize) {
         if self.hosts[host].deferred.is_empty() {
-            self.behind.push_back(u32::try_from(host).unwrap_or(u32::MAX));
+            self.behind
+                .push_back(u32::try_from(host).unwrap_or(u32::MAX));
         }
     }
 
-    /// Take a deferred task that may go at `now`, and the moment since which its host has allowed it.
-    fn choose_deferred(&mut self, now: Nanos, refusal: &mut Option<Leave>) -> Option<(Task, Nanos)> {
+    /// Take a deferred task that may go at `now`, and the moment since which its host has allowed
+    /// it.
+    fn choose_deferred(
+        &mut self,
+        now: Nanos,
+        refusal: &mut Option<Leave>,
+    ) -> Option<(Task, Nanos)> {
         for at in 0..self.behind.len() {
             let number = self.behind[at] as usize;
             match self.leave(number, now) {
                 Leave::Go(since) => {
                     let (count, host_of) = (self.hosts.len(), &self.host_of);
                     let host = &mut self.hosts[number];
-                    let task = host.deferred.take(|id| host_of(id) as usize % count == number);
+                    let task = host
+                        .deferred
+                        .take(|id| host_of(id) as usize % count == number);
                     let is_behind = !host.deferred.is_empty();
                     if let Some(number) = self.behind.remove(at).filter(|_| is_behind) {
                         self.behind.push_back(number);

@@ -1,5 +1,5 @@
-//! Admissions that are taken back, requests that a full queue drops, and requests that are left when the gate closes: dropped, postponed
-//! past the end by a pause, or waiting for a retry.
+//! Admissions that are taken back, requests that a full queue drops, and requests that are left
+//! when the gate closes: dropped, postponed past the end by a pause, or waiting for a retry.
 //!
 //! Called by the gate. It must not read a clock.
 
@@ -27,10 +27,12 @@ pub(super) struct LeftOver {
 }
 
 impl Limits {
-    /// Takes back what was let through and has not begun, if it can be dealt out again as if it never had been.
+    /// Takes back what was let through and has not begun, if it can be dealt out again as if it
+    /// never had been.
     pub(in crate::shard::gate) fn revoke(&mut self, permit: &Permit) -> bool {
         // Of several hosts, others may have gone past it since.
-        let is_back = permit.attempt == 0 && self.hosts.len() == 1 && self.supply.take_back(permit.id);
+        let is_back =
+            permit.attempt == 0 && self.hosts.len() == 1 && self.supply.take_back(permit.id);
         if is_back {
             self.under_way -= 1;
             self.hosts[0].revoked();
@@ -44,26 +46,33 @@ impl Limits {
         is_back
     }
 
-    /// Takes back what was let through and is withdrawn at `now`, after the gate was closed. True if the timetable had scheduled it by
-    /// then: a pause of the only host moves it past the end.
+    /// Takes back what was let through and is withdrawn at `now`, after the gate was closed. True
+    /// if the timetable had scheduled it by then: a pause of the only host moves it past the end.
     pub(in crate::shard::gate) fn withdraw(&mut self, permit: &Permit, now: Nanos) -> bool {
         self.under_way -= 1;
         self.host(permit.id).revoked();
         self.returned += u64::from(permit.attempt == 0);
         let (is_paused, hosts) = (self.resume(permit.id) > now, self.hosts.len());
-        let Some(table) = self.limiter.pacer.timetable() else { return false };
+        let Some(table) = self.limiter.pacer.timetable() else {
+            return false;
+        };
         let is_postponed = is_paused && hosts == 1;
         if is_postponed {
             table.give_back(permit.intended);
             self.left_over.postponed += 1;
         } else {
-            let held_by = if is_paused { Binding::Pause } else { Binding::Rate };
+            let held_by = if is_paused {
+                Binding::Pause
+            } else {
+                Binding::Rate
+            };
             self.left_over.dropped_by.get_or_insert(held_by);
         }
         !is_postponed
     }
 
-    /// Drops what was due before `now`, when `queue` requests waited already. Nothing has gone or ended since the last time.
+    /// Drops what was due before `now`, when `queue` requests waited already. Nothing has gone or
+    /// ended since the last time.
     pub(super) fn bound_queue(&mut self, queue: usize, now: Nanos) {
         // Those that a free lane is about to take do not wait for one.
         let free = self.plan.lanes().saturating_sub(self.under_way as usize);
@@ -85,15 +94,17 @@ impl Limits {
         }
     }
 
-    /// Drops what a bounded queue had no room for, before an attempt that ended at `done` makes some.
+    /// Drops what a bounded queue had no room for, before an attempt that ended at `done` makes
+    /// some.
     pub(in crate::shard::gate) fn drop_overflow(&mut self, done: Nanos) {
         if self.plan.queue.is_some() {
             self.update_timetable(done);
         }
     }
 
-    /// Empties the timetable, and returns each request that was due before `now` and did not go, as far as there was something
-    /// to do for it. Notes those that would have been due without a pause.
+    /// Empties the timetable, and returns each request that was due before `now` and did not go, as
+    /// far as there was something to do for it. Notes those that would have been due without a
+    /// pause.
     pub(in crate::shard::gate) fn drop_due(&mut self, now: Nanos) -> Vec<Dropped> {
         self.update_timetable(now);
         let work = self.work();
@@ -103,16 +114,32 @@ impl Limits {
             _ => 0,
         };
         let held_by = self.ribbon.binding();
-        let Some(table) = self.limiter.pacer.timetable() else { return Vec::new() };
+        let Some(table) = self.limiter.pacer.timetable() else {
+            return Vec::new();
+        };
         let most = usize::try_from(work).unwrap_or(usize::MAX);
         let due: Vec<Nanos> = table.drain_due(now).take(most).collect();
         let postponed = table.postponed(now, work - due.len() as u64);
-        let dropped_by = if due.is_empty() { self.left_over.dropped_by } else { Some(held_by) };
-        self.left_over = LeftOver { postponed, dropped_by, shifted_ns };
+        let dropped_by = if due.is_empty() {
+            self.left_over.dropped_by
+        } else {
+            Some(held_by)
+        };
+        self.left_over = LeftOver {
+            postponed,
+            dropped_by,
+            shifted_ns,
+        };
         // With a free connection, it was a limit on their host that they waited for.
-        let waits_for_connection = matches!(held_by, Binding::Concurrency | Binding::Idle) && self.waiting.is_empty();
+        let waits_for_connection =
+            matches!(held_by, Binding::Concurrency | Binding::Idle) && self.waiting.is_empty();
         let dropped = due.into_iter().map(|intended| {
-            let going = Going { intended, free: now, allowed: now, now };
+            let going = Going {
+                intended,
+                free: now,
+                allowed: now,
+                now,
+            };
             let admitted = waits_for_connection.then(|| going.stamps(&mut self.stalls).admitted);
             Dropped { intended, admitted }
         });
@@ -128,9 +155,18 @@ impl Limits {
 
     /// The use of the timetable; none in a closed loop.
     pub(in crate::shard::gate) fn timetable_use(&mut self) -> Option<TimetableUse> {
-        let LeftOver { postponed, dropped_by, shifted_ns } = self.left_over;
+        let LeftOver {
+            postponed,
+            dropped_by,
+            shifted_ns,
+        } = self.left_over;
         let taken = self.limiter.pacer.timetable()?.taken();
-        Some(TimetableUse { scheduled: taken + postponed, postponed, dropped_by, shifted_ns })
+        Some(TimetableUse {
+            scheduled: taken + postponed,
+            postponed,
+            dropped_by,
+            shifted_ns,
+        })
     }
 
     /// Gives up on whatever waits for another attempt, which it returns, and puts the rest back.
@@ -140,7 +176,8 @@ impl Limits {
             given_up.extend(self.hosts[*host as usize].deferred.give_up());
         }
         let hosts = &self.hosts;
-        self.behind.retain(|host| !hosts[*host as usize].deferred.is_empty());
+        self.behind
+            .retain(|host| !hosts[*host as usize].deferred.is_empty());
         given_up
     }
 }

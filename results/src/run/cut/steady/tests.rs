@@ -16,22 +16,35 @@ fn saved() -> Report {
 /// A run with so many items in each second.
 fn run(items: &[u64]) -> Report {
     let mut report = saved();
-    let like = IntervalRow { p50_us: None, response_p50_us: None, ..report.intervals[0].clone() };
+    let like = IntervalRow {
+        p50_us: None,
+        response_p50_us: None,
+        ..report.intervals[0].clone()
+    };
     let row = |(n, items): (usize, &u64)| IntervalRow {
         start_s: n as u64,
-        counts: SecondCounts { items: *items, ..like.counts.clone() },
+        counts: SecondCounts {
+            items: *items,
+            ..like.counts.clone()
+        },
         ..like.clone()
     };
     report.intervals = items.iter().enumerate().map(row).collect();
     let seconds = items.len() as f64;
     report.totals.duration_s = seconds;
-    report.shards.iter_mut().for_each(|shard| shard.totals.duration_s = seconds);
+    report
+        .shards
+        .iter_mut()
+        .for_each(|shard| shard.totals.duration_s = seconds);
     report
 }
 
 /// Add a median time to each second of the report.
 fn with_medians(mut report: Report, median_us: impl Fn(u64) -> Option<f64>) -> Report {
-    report.intervals.iter_mut().for_each(|row| row.p50_us = median_us(row.start_s));
+    report
+        .intervals
+        .iter_mut()
+        .for_each(|row| row.p50_us = median_us(row.start_s));
     report
 }
 
@@ -41,16 +54,30 @@ fn constant(seconds: usize) -> Vec<u64> {
 
 /// Grows for `k` seconds, then stays.
 fn ramp(k: usize, seconds: usize) -> Vec<u64> {
-    (0..seconds).map(|n| if n < k { 1_000 * (n as u64 + 1) / (k as u64 + 1) } else { 1_000 }).collect()
+    (0..seconds)
+        .map(|n| {
+            if n < k {
+                1_000 * (n as u64 + 1) / (k as u64 + 1)
+            } else {
+                1_000
+            }
+        })
+        .collect()
 }
 
-/// Draws from the normal distribution of mean 0 and deviation 1: the sum of twelve even draws, less six.
+/// Draws from the normal distribution of mean 0 and deviation 1: the sum of twelve even draws, less
+/// six.
 fn normal(random: &mut fastrand::Rng) -> f64 {
     (0..12).map(|_| random.f64()).sum::<f64>() - 6.0
 }
 
-/// Noise around 10,000 with a deviation of `spread`, whose values go together with the one before by `memory`.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "near 10,000")]
+/// Noise around 10,000 with a deviation of `spread`, whose values go together with the one before
+/// by `memory`.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "near 10,000"
+)]
 fn noise(seconds: usize, (spread, memory): (f64, f64), random: &mut fastrand::Rng) -> Vec<u64> {
     let mut state = normal(random);
     let step = (1.0 - memory * memory).sqrt();
@@ -66,7 +93,15 @@ fn what_was_left_out_is_said_with_its_reason() {
     let mut report = run(&ramp(7, 60));
     report.shards[1].totals.duration_s = 58.2;
     let steady = find(&report).unwrap();
-    assert_eq!((steady.from_s, steady.to_s, steady.batch_s, steady.end_left_out_s), (7, 58, 1, 2));
+    assert_eq!(
+        (
+            steady.from_s,
+            steady.to_s,
+            steady.batch_s,
+            steady.end_left_out_s
+        ),
+        (7, 58, 1, 2)
+    );
     assert_eq!(
         steady.to_string(),
         "steady from 7 s to 58 s: MSER on items per second left out the first 7 s; the last 2 s, from when shard 1 was done, \
@@ -78,9 +113,17 @@ fn what_was_left_out_is_said_with_its_reason() {
     report.interrupted = true;
     assert_eq!(find(&report).unwrap().to_s, 58);
     report.plan.run.warmup = std::time::Duration::from_millis(2_500);
-    assert!(find(&report).unwrap().to_string().contains("left out the first 4 s after the warm-up of 3 s;"));
+    assert!(
+        find(&report)
+            .unwrap()
+            .to_string()
+            .contains("left out the first 4 s after the warm-up of 3 s;")
+    );
     let long = find(&run(&ramp(7, 100))).unwrap();
-    assert_eq!(long.to_string(), "steady from 10 s to 100 s: MSER-5 on items per second left out the first 10 s");
+    assert_eq!(
+        long.to_string(),
+        "steady from 10 s to 100 s: MSER-5 on items per second left out the first 10 s"
+    );
     assert_eq!(
         find(&run(&constant(40))).unwrap().to_string(),
         "steady from 0 s to 40 s: MSER on items per second left out nothing"
@@ -89,18 +132,41 @@ fn what_was_left_out_is_said_with_its_reason() {
 
 #[test]
 fn the_series_that_settles_last_decides() {
-    let settles = with_medians(run(&ramp(3, 40)), |n| Some(if n < 11 { 900.0 - 50.0 * n as f64 } else { 300.0 }));
+    let settles = with_medians(run(&ramp(3, 40)), |n| {
+        Some(if n < 11 {
+            900.0 - 50.0 * n as f64
+        } else {
+            300.0
+        })
+    });
     let steady = find(&settles).unwrap();
-    assert_eq!((steady.from_s, &*steady.series[1].name, steady.series[0].left_out_s), (11, "service_p50", 3));
-    assert!(steady.to_string().contains("MSER on the median service time left out the first 11 s"), "{steady}");
+    assert_eq!(
+        (
+            steady.from_s,
+            &*steady.series[1].name,
+            steady.series[0].left_out_s
+        ),
+        (11, "service_p50", 3)
+    );
+    assert!(
+        steady
+            .to_string()
+            .contains("MSER on the median service time left out the first 11 s"),
+        "{steady}"
+    );
     // Of a second without a median, the series of them is none.
-    let gap = with_medians(run(&ramp(3, 40)), |n| (n != 20).then_some(if n < 11 { 900.0 } else { 300.0 }));
+    let gap = with_medians(run(&ramp(3, 40)), |n| {
+        (n != 20).then_some(if n < 11 { 900.0 } else { 300.0 })
+    });
     assert_eq!(find(&gap).unwrap().series.len(), 1);
 }
 
 #[test]
 fn what_is_too_short_planned_to_change_or_without_an_item_is_refused() {
-    assert_eq!(find(&run(&constant(19))), Err(NotSteady::Short { whole_s: 19 }));
+    assert_eq!(
+        find(&run(&constant(19))),
+        Err(NotSteady::Short { whole_s: 19 })
+    );
     assert_eq!(find(&run(&[])), Err(NotSteady::Short { whole_s: 0 }));
     assert!(find(&run(&constant(20))).is_ok());
     let mut report = run(&constant(60));
@@ -108,11 +174,22 @@ fn what_is_too_short_planned_to_change_or_without_an_item_is_refused() {
     assert_eq!(find(&report), Err(NotSteady::Short { whole_s: 15 }));
     assert_eq!(find(&run(&[0; 60])), Err(NotSteady::Nothing));
     let mut report = run(&constant(60));
-    let rate = |permits| Rate { permits, period_ns: 1_000_000_000 };
+    let rate = |permits| Rate {
+        permits,
+        period_ns: 1_000_000_000,
+    };
     report.plan.run.rate = Some(rate(900));
     assert!(find(&report).is_ok());
-    report.plan.run.shape = RateShape::Ramp { from: rate(100), to: rate(900) };
-    assert!(find(&report).unwrap_err().to_string().contains("planned to change (100:900/s)"));
+    report.plan.run.shape = RateShape::Ramp {
+        from: rate(100),
+        to: rate(900),
+    };
+    assert!(
+        find(&report)
+            .unwrap_err()
+            .to_string()
+            .contains("planned to change (100:900/s)")
+    );
 }
 
 #[test]
@@ -120,17 +197,27 @@ fn what_falls_off_for_good_is_not_steady_and_what_recovers_is() {
     let mut falls = constant(100);
     falls[70..].fill(500);
     let refused = find(&run(&falls)).unwrap_err().to_string();
-    assert!(refused.contains("items per second averaged 1,000/s until 70 s and 500/s after it"), "{refused}");
+    assert!(
+        refused.contains("items per second averaged 1,000/s until 70 s and 500/s after it"),
+        "{refused}"
+    );
     let mut recovers = constant(100);
     recovers[60..62].fill(0);
     assert_eq!(find(&run(&recovers)).unwrap().from_s, 0);
     let slower = with_medians(run(&constant(100)), |n| Some(10_000.0 + 100.0 * n as f64));
     let refused = find(&slower).unwrap_err().to_string();
-    assert!(refused.contains("the median service time still changed"), "{refused}");
-    assert!(refused.contains("(10.4 ms at first, 19.4 ms at the end)"), "{refused}");
+    assert!(
+        refused.contains("the median service time still changed"),
+        "{refused}"
+    );
+    assert!(
+        refused.contains("(10.4 ms at first, 19.4 ms at the end)"),
+        "{refused}"
+    );
 }
 
-/// Return how often the method leaves something out of pure noise, how often it refuses pure noise, and how much it leaves out.
+/// Return how often the method leaves something out of pure noise, how often it refuses pure noise,
+/// and how much it leaves out.
 fn false_cuts(seconds: usize, kind: (f64, f64)) -> (f64, f64, f64) {
     const ROUNDS: u32 = 400;
     let mut random = fastrand::Rng::with_seed(7);
@@ -139,7 +226,11 @@ fn false_cuts(seconds: usize, kind: (f64, f64)) -> (f64, f64, f64) {
     for _ in 0..ROUNDS {
         let mut report = template.clone();
         let values = noise(seconds, kind, &mut random);
-        report.intervals.iter_mut().zip(values).for_each(|(row, items)| row.items = items);
+        report
+            .intervals
+            .iter_mut()
+            .zip(values)
+            .for_each(|(row, items)| row.items = items);
         match find(&report) {
             Ok(steady) => {
                 cut += u32::from(steady.from_s > 0);
@@ -149,7 +240,11 @@ fn false_cuts(seconds: usize, kind: (f64, f64)) -> (f64, f64, f64) {
         }
     }
     let rounds = f64::from(ROUNDS);
-    (f64::from(cut) / rounds, f64::from(refused) / rounds, left_out / rounds)
+    (
+        f64::from(cut) / rounds,
+        f64::from(refused) / rounds,
+        left_out / rounds,
+    )
 }
 
 #[test]
@@ -189,7 +284,8 @@ proptest! {
         let seconds = 2 * k + 25 + after;
         let steady = find(&run(&ramp(k, seconds))).unwrap();
         let batch = usize::try_from(steady.batch_s).unwrap();
-        // A last step of the climb may be as good as none; nothing of the constant is left out but the rest of a batch.
+        // A last step of the climb may be as good as none; nothing of the constant is left out but
+        // the rest of a batch.
         let from = usize::try_from(steady.from_s).unwrap();
         prop_assert!(from <= k.next_multiple_of(batch), "{from} for {k} of {seconds}");
         prop_assert!(from + batch.max(2) >= k, "{from} for {k} of {seconds}");

@@ -11,13 +11,19 @@ use crate::run::parts::status::{AttemptState, AttemptStatus};
 /// Statuses of an attempt that its rate is computed over, a second apart.
 const STATUSES: usize = 10;
 
-/// Time without a status after which nothing is known of the last second of an attempt: a few of those that it writes each second. One beside a
-/// published one is dead then: nothing depends on it any more.
+/// Time without a status after which nothing is known of the last second of an attempt: a few of
+/// those that it writes each second. One beside a published one is dead then: nothing depends on it
+/// any more.
 const ADVANCING: Duration = Duration::from_secs(5);
 
 /// States of attempts: what one does says more of its part than the death of another one.
-const BY_RANK: [PartState; 5] =
-    [PartState::Running, PartState::Starting, PartState::Waiting, PartState::Unfinished, PartState::Lost];
+const BY_RANK: [PartState; 5] = [
+    PartState::Running,
+    PartState::Starting,
+    PartState::Waiting,
+    PartState::Unfinished,
+    PartState::Lost,
+];
 
 /// A part, as it was read last.
 #[derive(Debug, Default)]
@@ -57,7 +63,11 @@ pub(super) struct AttemptSeen {
 impl PartSeen {
     /// True if an attempt has been silent for too long, as of the last look.
     pub(super) fn is_lost(&self, attempt: &AttemptSeen, lost_after: Duration) -> bool {
-        let most = if self.published.is_some() { lost_after.min(ADVANCING) } else { lost_after };
+        let most = if self.published.is_some() {
+            lost_after.min(ADVANCING)
+        } else {
+            lost_after
+        };
         self.at.unwrap_or_default().saturating_sub(attempt.moved_at) >= most
     }
 
@@ -68,12 +78,15 @@ impl PartSeen {
 
     /// Attempts that may move.
     fn alive(&self, lost_after: Duration) -> impl Iterator<Item = &AttemptSeen> {
-        self.attempts.iter().filter(move |attempt| !attempt.has_ended && !self.is_lost(attempt, lost_after))
+        self.attempts
+            .iter()
+            .filter(move |attempt| !attempt.has_ended && !self.is_lost(attempt, lost_after))
     }
 
     /// Attempts that go on: beside one that is published, those that were seen to move.
     pub(super) fn going_on(&self, lost_after: Duration) -> impl Iterator<Item = &AttemptSeen> {
-        self.alive(lost_after).filter(|attempt| self.published.is_none() || attempt.has_moved)
+        self.alive(lost_after)
+            .filter(|attempt| self.published.is_none() || attempt.has_moved)
     }
 
     pub(super) fn is_alive(&self, lost_after: Duration) -> bool {
@@ -85,9 +98,11 @@ impl PartSeen {
         self.published.is_some() && !self.is_alive(lost_after)
     }
 
-    /// True if it was read, and has a result or attempts that look dead or were seen to move or to end.
+    /// True if it was read, and has a result or attempts that look dead or were seen to move or to
+    /// end.
     pub(super) fn is_certain(&self, lost_after: Duration) -> bool {
-        let is_certain = |seen: &AttemptSeen| seen.has_moved || seen.has_ended || self.is_lost(seen, lost_after);
+        let is_certain =
+            |seen: &AttemptSeen| seen.has_moved || seen.has_ended || self.is_lost(seen, lost_after);
         self.at.is_some()
             && self.failing.is_none()
             && (self.published.is_some() || self.attempts.iter().all(is_certain))
@@ -96,7 +111,10 @@ impl PartSeen {
     /// Return its state, and the attempt that says so; none if that is unknown.
     pub(super) fn state(&self, lost_after: Duration) -> (PartState, Option<&AttemptSeen>) {
         if let Some(name) = &self.published {
-            return (PartState::Done, self.attempts.iter().find(|attempt| attempt.name == *name));
+            return (
+                PartState::Done,
+                self.attempts.iter().find(|attempt| attempt.name == *name),
+            );
         }
         let state = |attempt: &AttemptSeen| match attempt.status.state {
             _ if attempt.has_ended => PartState::Unfinished,
@@ -109,8 +127,13 @@ impl PartSeen {
             .into_iter()
             .find_map(|wanted| {
                 // The newest one: it may be the last that is still there.
-                let of_it = self.attempts.iter().filter(|attempt| state(attempt) == wanted);
-                of_it.max_by_key(|attempt| attempt.moved_at).map(|attempt| (wanted, Some(attempt)))
+                let of_it = self
+                    .attempts
+                    .iter()
+                    .filter(|attempt| state(attempt) == wanted);
+                of_it
+                    .max_by_key(|attempt| attempt.moved_at)
+                    .map(|attempt| (wanted, Some(attempt)))
             })
             .unwrap_or((PartState::NotBegun, None))
     }
@@ -119,12 +142,21 @@ impl PartSeen {
 impl AttemptSeen {
     pub(super) fn new(name: String, now: Duration) -> Self {
         let status = AttemptStatus::default();
-        Self { name, status, moved_at: now, has_moved: false, has_ended: false, course: VecDeque::new() }
+        Self {
+            name,
+            status,
+            moved_at: now,
+            has_moved: false,
+            has_ended: false,
+            course: VecDeque::new(),
+        }
     }
 
     /// Record a status that was read now; none if there is none.
     pub(super) fn record(&mut self, status: Option<AttemptStatus>, now: Duration) {
-        let Some(status) = status.filter(|status| status.beat != self.status.beat || self.course.is_empty()) else {
+        let Some(status) =
+            status.filter(|status| status.beat != self.status.beat || self.course.is_empty())
+        else {
             return;
         };
         self.has_moved = !self.course.is_empty();
@@ -136,14 +168,21 @@ impl AttemptSeen {
         self.status = status;
     }
 
-    /// Return the items of its part of `items` that an earlier attempt had saved: those that it does not crawl. 0 before its first status.
+    /// Return the items of its part of `items` that an earlier attempt had saved: those that it
+    /// does not crawl. 0 before its first status.
     pub(super) fn finished_before(&self, items: u64) -> u64 {
-        if self.course.is_empty() { 0 } else { items.saturating_sub(self.status.planned) }
+        if self.course.is_empty() {
+            0
+        } else {
+            items.saturating_sub(self.status.planned)
+        }
     }
 
     pub(super) fn items_per_s(&self) -> Option<f64> {
         let ((first_us, first), (last_us, last)) = (self.course.front()?, self.course.back()?);
-        let time_us = last_us.checked_sub(*first_us).filter(|time_us| *time_us > 0)?;
+        let time_us = last_us
+            .checked_sub(*first_us)
+            .filter(|time_us| *time_us > 0)?;
         Some(last.saturating_sub(*first) as f64 * 1e6 / time_us as f64)
     }
 }

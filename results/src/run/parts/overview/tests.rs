@@ -19,8 +19,18 @@ fn seconds(s: u64) -> Duration {
 /// A crawl of ten items in each part.
 fn crawl(parts: u32) -> (TempDir, PartsWatch) {
     let home = tempfile::tempdir().unwrap();
-    let ids = IdRange { start: 0, end: u64::from(parts) * 10 };
-    let plan = PlanFile::new(RunPlan { ids, ..fixtures::plan() }, parts, 2.min(parts));
+    let ids = IdRange {
+        start: 0,
+        end: u64::from(parts) * 10,
+    };
+    let plan = PlanFile::new(
+        RunPlan {
+            ids,
+            ..fixtures::plan()
+        },
+        parts,
+        2.min(parts),
+    );
     let watch = PartsWatch::new(PartsDirectory::at(home.path()), plan, LOST_AFTER);
     (home, watch)
 }
@@ -44,11 +54,20 @@ fn status(state: AttemptState, beat: u64) -> AttemptStatus {
 fn write(home: &TempDir, (part, attempt): (u32, &str), status: &AttemptStatus) {
     let place = PartsDirectory::at(home.path()).attempt(part, attempt);
     fs::create_dir_all(&place).unwrap();
-    fs::write(place.join(PartsDirectory::STATUS), serde_json::to_string(status).unwrap()).unwrap();
+    fs::write(
+        place.join(PartsDirectory::STATUS),
+        serde_json::to_string(status).unwrap(),
+    )
+    .unwrap();
 }
 
 fn states(watch: &PartsWatch) -> Vec<(u32, PartState)> {
-    watch.overview(seconds(0)).rows.iter().map(|row| (row.part, row.state)).collect()
+    watch
+        .overview(seconds(0))
+        .rows
+        .iter()
+        .map(|row| (row.part, row.state))
+        .collect()
 }
 
 #[test]
@@ -59,20 +78,52 @@ fn a_part_is_lost_when_its_beat_stays_and_not_because_of_its_clock() {
     write(&home, (2, "c"), &status(AttemptState::Waiting, 5));
     watch.look(seconds(0), 100);
     assert!(!watch.is_certain(), "nothing moved yet");
-    assert_eq!(states(&watch), [(0, PartState::Running), (1, PartState::Running), (2, PartState::Waiting)]);
+    assert_eq!(
+        states(&watch),
+        [
+            (0, PartState::Running),
+            (1, PartState::Running),
+            (2, PartState::Waiting)
+        ]
+    );
     for at in [10, 29, 31] {
         // The clock of its machine stands still, and that says nothing.
-        write(&home, (0, "a"), &AttemptStatus { at_us: 1, ..status(AttemptState::Running, at) });
+        write(
+            &home,
+            (0, "a"),
+            &AttemptStatus {
+                at_us: 1,
+                ..status(AttemptState::Running, at)
+            },
+        );
         watch.look(seconds(at), 100);
         // Nobody knows what those that are silent do.
         assert_eq!(watch.overview(seconds(at)).requests_per_s, 7);
     }
-    assert_eq!(states(&watch), [(1, PartState::Lost), (2, PartState::Lost), (0, PartState::Running)]);
+    assert_eq!(
+        states(&watch),
+        [
+            (1, PartState::Lost),
+            (2, PartState::Lost),
+            (0, PartState::Running)
+        ]
+    );
     assert!(watch.is_certain());
     let all = watch.overview(seconds(31));
-    assert_eq!((all.parts.lost, all.parts.running, all.parts.not_begun, all.slots_in_use), (2, 1, 1, 1));
+    assert_eq!(
+        (
+            all.parts.lost,
+            all.parts.running,
+            all.parts.not_begun,
+            all.slots_in_use
+        ),
+        (2, 1, 1, 1)
+    );
     // Two of its ten items were saved before.
-    assert_eq!((all.items, all.requests_per_s, all.highest_p99), (33, 7, Some(HighestTime { part: 0, us: 31.0 })));
+    assert_eq!(
+        (all.items, all.requests_per_s, all.highest_p99),
+        (33, 7, Some(HighestTime { part: 0, us: 31.0 }))
+    );
 
     // Another attempt takes the part over, and then the first one is there again.
     write(&home, (1, "d"), &status(AttemptState::Running, 1));
@@ -81,41 +132,84 @@ fn a_part_is_lost_when_its_beat_stays_and_not_because_of_its_clock() {
     write(&home, (1, "b"), &status(AttemptState::Running, 6));
     watch.look(seconds(33), 100);
     let all = watch.overview(seconds(33));
-    assert_eq!((all.parts.lost, all.parts.running, all.additional_attempts, all.requests_per_s), (1, 2, 1, 21));
+    assert_eq!(
+        (
+            all.parts.lost,
+            all.parts.running,
+            all.additional_attempts,
+            all.requests_per_s
+        ),
+        (1, 2, 1, 21)
+    );
 }
 
 #[test]
 fn a_part_whose_attempt_ended_has_a_result_or_is_unfinished() {
     let (home, mut watch) = crawl(3);
     for part in 0..2 {
-        write(&home, (part, "a"), &AttemptStatus { failed: 3, ..status(AttemptState::Ended, 9) });
+        write(
+            &home,
+            (part, "a"),
+            &AttemptStatus {
+                failed: 3,
+                ..status(AttemptState::Ended, 9)
+            },
+        );
     }
     watch.look(seconds(0), 100);
-    assert_eq!(states(&watch), [(0, PartState::Running), (1, PartState::Running)], "they still write");
+    assert_eq!(
+        states(&watch),
+        [(0, PartState::Running), (1, PartState::Running)],
+        "they still write"
+    );
     let directory = PartsDirectory::at(home.path());
-    fs::write(directory.attempt(0, "a").join(PartsDirectory::ATTEMPT), "{}").unwrap();
+    fs::write(
+        directory.attempt(0, "a").join(PartsDirectory::ATTEMPT),
+        "{}",
+    )
+    .unwrap();
     watch.look(seconds(1), 100);
-    assert_eq!(states(&watch), [(0, PartState::Unfinished), (1, PartState::Running)]);
+    assert_eq!(
+        states(&watch),
+        [(0, PartState::Unfinished), (1, PartState::Running)]
+    );
     for (at, text) in [(2, &b"{}"[..]), (3, b""), (4, b"\xff")] {
         fs::write(directory.result(0), text).unwrap();
         watch.look(seconds(at), 100);
         let unread = watch.overview(seconds(at)).unread.unwrap();
-        assert_eq!((unread.parts, &unread.path, unread.for_s), (1, &directory.result(0), at as f64 - 2.0), "damaged");
+        assert_eq!(
+            (unread.parts, &unread.path, unread.for_s),
+            (1, &directory.result(0), at as f64 - 2.0),
+            "damaged"
+        );
         assert!(!unread.error.contains("EOF"), "{unread:?}");
         assert!(
             unread.is_damaged
-                && unread.error.ends_with(". Remove the file and run the part again")
+                && unread
+                    .error
+                    .ends_with(". Remove the file and run the part again")
                 && !watch.is_certain(),
             "{unread:?}"
         );
-        assert_eq!(states(&watch), [(0, PartState::Unfinished), (1, PartState::Running)], "the others go on");
+        assert_eq!(
+            states(&watch),
+            [(0, PartState::Unfinished), (1, PartState::Running)],
+            "the others go on"
+        );
     }
     fs::remove_file(directory.result(0)).unwrap();
     fs::create_dir(directory.result(0)).unwrap();
     watch.look(seconds(5), 100);
     let unread = watch.overview(seconds(5)).unread.unwrap();
-    assert!(unread.error.contains("directory"), "the last error: {unread:?}");
-    assert_eq!((unread.is_damaged, unread.for_s), (false, 3.0), "since the first");
+    assert!(
+        unread.error.contains("directory"),
+        "the last error: {unread:?}"
+    );
+    assert_eq!(
+        (unread.is_damaged, unread.for_s),
+        (false, 3.0),
+        "since the first"
+    );
     fs::remove_dir(directory.result(0)).unwrap();
     watch.look(seconds(6), 100);
     assert_eq!(watch.overview(seconds(6)).unread, None);
@@ -126,15 +220,40 @@ fn what_a_part_took_over_counts_while_it_waits() {
     let (home, mut watch) = crawl(2);
     let directory = PartsDirectory::at(home.path());
     fs::create_dir_all(directory.attempt(1, "silent")).unwrap();
-    let waiting = AttemptStatus { items: 0, ..status(AttemptState::Waiting, 1) };
+    let waiting = AttemptStatus {
+        items: 0,
+        ..status(AttemptState::Waiting, 1)
+    };
     write(&home, (0, "a"), &waiting);
     watch.look(seconds(0), 100);
     let all = watch.overview(seconds(0));
-    assert_eq!((all.parts.waiting, all.items), (2, 2), "one said nothing yet");
-    assert_eq!(all.rows.iter().map(|row| row.finished_before).collect::<Vec<_>>(), [2, 0]);
-    write(&home, (0, "a"), &AttemptStatus { slot: Some(0), beat: 2, ..waiting });
+    assert_eq!(
+        (all.parts.waiting, all.items),
+        (2, 2),
+        "one said nothing yet"
+    );
+    assert_eq!(
+        all.rows
+            .iter()
+            .map(|row| row.finished_before)
+            .collect::<Vec<_>>(),
+        [2, 0]
+    );
+    write(
+        &home,
+        (0, "a"),
+        &AttemptStatus {
+            slot: Some(0),
+            beat: 2,
+            ..waiting
+        },
+    );
     watch.look(seconds(1), 100);
-    assert_eq!(states(&watch), [(0, PartState::Starting), (1, PartState::Waiting)], "one has a slot");
+    assert_eq!(
+        states(&watch),
+        [(0, PartState::Starting), (1, PartState::Waiting)],
+        "one has a slot"
+    );
 }
 
 #[test]
@@ -143,19 +262,38 @@ fn beside_a_result_an_attempt_goes_on_while_it_moves() {
     let directory = PartsDirectory::at(home.path());
     for part in 0..2 {
         write(&home, (part, "first"), &status(AttemptState::Ended, 9));
-        fs::write(directory.attempt(part, "first").join(PartsDirectory::ATTEMPT), "{}").unwrap();
+        fs::write(
+            directory
+                .attempt(part, "first")
+                .join(PartsDirectory::ATTEMPT),
+            "{}",
+        )
+        .unwrap();
         write(&home, (part, "other"), &status(AttemptState::Running, 1));
     }
     let mut additional = Vec::new();
     for at in 0..9 {
         // That of part 1 was killed.
-        write(&home, (0, "other"), &status(AttemptState::Running, 1 + at.min(2)));
+        write(
+            &home,
+            (0, "other"),
+            &status(AttemptState::Running, 1 + at.min(2)),
+        );
         watch.look(seconds(at), 100);
-        watch.parts.iter_mut().for_each(|part| part.published = Some("first".to_owned()));
+        watch
+            .parts
+            .iter_mut()
+            .for_each(|part| part.published = Some("first".to_owned()));
         let all = watch.overview(seconds(at));
-        assert_eq!((all.parts.done, all.requests_per_s), (2, 7 * u64::from(all.additional_attempts)));
+        assert_eq!(
+            (all.parts.done, all.requests_per_s),
+            (2, 7 * u64::from(all.additional_attempts))
+        );
         additional.push(all.additional_attempts);
-        assert!(watch.is_certain(), "nothing about the result depends on them");
+        assert!(
+            watch.is_certain(),
+            "nothing about the result depends on them"
+        );
     }
     assert_eq!(additional, [0, 1, 1, 1, 1, 1, 1, 0, 0]);
 }
@@ -179,17 +317,29 @@ fn a_part_that_cannot_be_read_stays_as_it_was() {
     write(&home, (0, "a"), &status(AttemptState::Running, 40));
     watch.look(seconds(40), 100);
     let all = watch.overview(seconds(40));
-    assert_eq!(all.parts, seen.parts, "nobody is lost because it cannot be seen");
+    assert_eq!(
+        all.parts, seen.parts,
+        "nobody is lost because it cannot be seen"
+    );
     let unread = all.unread.unwrap();
-    assert_eq!((unread.parts, &unread.path, unread.for_s), (2, &directory.part(1), 39.0));
-    assert!(unread.error.starts_with("Not a directory") && !watch.is_certain(), "{unread:?}");
+    assert_eq!(
+        (unread.parts, &unread.path, unread.for_s),
+        (2, &directory.part(1), 39.0)
+    );
+    assert!(
+        unread.error.starts_with("Not a directory") && !watch.is_certain(),
+        "{unread:?}"
+    );
 
     fs::remove_file(directory.part(1)).unwrap();
     fs::remove_file(directory.part(2)).unwrap();
     fs::rename(&away, directory.part(1)).unwrap();
     watch.look(seconds(41), 100);
     let all = watch.overview(seconds(41));
-    assert_eq!((all.unread, all.parts.lost, all.parts.running), (None, 1, 1));
+    assert_eq!(
+        (all.unread, all.parts.lost, all.parts.running),
+        (None, 1, 1)
+    );
 }
 
 #[test]
@@ -198,7 +348,14 @@ fn the_rate_of_items_is_that_of_the_last_ten_seconds() {
     assert_eq!(watch.overview(seconds(0)).items_per_s, None);
     for beat in 1..=20 {
         let items = beat.min(15) * 4;
-        write(&home, (0, "a"), &AttemptStatus { items, ..status(AttemptState::Running, beat) });
+        write(
+            &home,
+            (0, "a"),
+            &AttemptStatus {
+                items,
+                ..status(AttemptState::Running, beat)
+            },
+        );
         watch.look(seconds(beat), 1);
     }
     assert_eq!(watch.overview(seconds(20)).items_per_s, Some(16.0 / 9.0));

@@ -24,18 +24,25 @@ const ANSWERED: [Series; 7] = [
 ];
 
 /// Remedies for a lack of ports.
-const MORE_PORTS: &str =
-    "use fewer connections, keep them alive, add source addresses (--local-ips), or widen net.ipv4.ip_local_port_range";
+const MORE_PORTS: &str = "use fewer connections, keep them alive, add source addresses (--local-ips), or widen net.ipv4.ip_local_port_range";
 
 /// Something waited for a CPU, where the kernel does not say whether it was a shard.
 pub(super) fn cpu_pressure(evidence: &Evidence<'_>) -> CheckResult {
-    if evidence.shards.iter().any(|shard| shard.usage.run_delay_share.is_some()) {
+    if evidence
+        .shards
+        .iter()
+        .any(|shard| shard.usage.run_delay_share.is_some())
+    {
         return CheckResult::Findings(Vec::new());
     }
     let Some(pressure) = evidence.host.cpu_pressure else {
         let shortest_s = SHORTEST_FOR_PRESSURE.as_secs_f64();
         let is_short = evidence.totals.duration_s < shortest_s;
-        return CheckResult::Unavailable(if is_short { Missing::TooShort(shortest_s) } else { Missing::NotGiven });
+        return CheckResult::Unavailable(if is_short {
+            Missing::TooShort(shortest_s)
+        } else {
+            Missing::NotGiven
+        });
     };
     CheckResult::perhaps((pressure > CPU_PRESSURE).then(|| {
         format!(
@@ -89,7 +96,9 @@ fn ports(evidence: &Evidence<'_>) -> Option<u64> {
 
 fn ports_in_words(evidence: &Evidence<'_>) -> String {
     match (ports(evidence), evidence.environment.local_ports) {
-        (Some(ports), Some([first, last])) => format!("{} local ports ({first} to {last})", grouped(ports)),
+        (Some(ports), Some([first, last])) => {
+            format!("{} local ports ({first} to {last})", grouped(ports))
+        }
         _ => "an unknown number of local ports".to_owned(),
     }
 }
@@ -107,31 +116,41 @@ pub(super) fn descriptors(evidence: &Evidence<'_>) -> CheckResult {
     }))
 }
 
-/// True if `is_late` of the times of this run in any of these series: what the whole machine counted may be another program's.
+/// True if `is_late` of the times of this run in any of these series: what the whole machine
+/// counted may be another program's.
 fn any_of(evidence: &Evidence<'_>, series: &[Series], is_late: impl Fn(&Latency) -> bool) -> bool {
-    let mut times =
-        evidence.shards.iter().flat_map(|shard| series.iter().filter_map(|series| shard.latency.get(series.name())));
+    let mut times = evidence.shards.iter().flat_map(|shard| {
+        series
+            .iter()
+            .filter_map(|series| shard.latency.get(series.name()))
+    });
     times.any(is_late)
 }
 
 /// True if an attempt of this run waited for as long as a connection is opened again after.
 fn waited_to_connect(evidence: &Evidence<'_>) -> bool {
-    any_of(evidence, &[Series::Connect], |times| times.max_us.is_some_and(|us| us >= OPENED_AGAIN_US))
-        || failed_with(evidence, ErrorKind::ConnectTimeout) > 0
+    any_of(evidence, &[Series::Connect], |times| {
+        times.max_us.is_some_and(|us| us >= OPENED_AGAIN_US)
+    }) || failed_with(evidence, ErrorKind::ConnectTimeout) > 0
 }
 
-/// True if an answer of this run took as much longer than usual as a retransmission makes it, or none came in time.
+/// True if an answer of this run took as much longer than usual as a retransmission makes it, or
+/// none came in time.
 fn was_answered_late(evidence: &Evidence<'_>) -> bool {
     let is_late = |times: &Latency| {
         let usual_us = times.p50_us.or(times.min_us).unwrap_or(0.0);
-        times.max_us.is_some_and(|us| us >= usual_us + SENT_AGAIN_US)
+        times
+            .max_us
+            .is_some_and(|us| us >= usual_us + SENT_AGAIN_US)
     };
     any_of(evidence, &ANSWERED, is_late) || failed_with(evidence, ErrorKind::Timeout) > 0
 }
 
 /// Segments lost on the way to a target on this machine, where nothing is lost by itself.
 pub(super) fn retransmits(evidence: &Evidence<'_>) -> CheckResult {
-    let Some(again) = evidence.host.tcp_retransmits else { return CheckResult::Unavailable(Missing::NotGiven) };
+    let Some(again) = evidence.host.tcp_retransmits else {
+        return CheckResult::Unavailable(Missing::NotGiven);
+    };
     let allowed = STRAY_RETRANSMITS as f64 + evidence.totals.attempts as f64 * RETRANSMITS;
     let was_late = || was_answered_late(evidence) || waited_to_connect(evidence);
     let tripped = evidence.environment.colocated && again as f64 > allowed && was_late();
@@ -147,10 +166,12 @@ pub(super) fn retransmits(evidence: &Evidence<'_>) -> CheckResult {
 
 /// Connections that the target did not take in time.
 pub(super) fn listen_queue(evidence: &Evidence<'_>) -> CheckResult {
-    let (Some(full), Some(dropped)) = (evidence.host.listen_overflows, evidence.host.listen_drops) else {
+    let (Some(full), Some(dropped)) = (evidence.host.listen_overflows, evidence.host.listen_drops)
+    else {
         return CheckResult::Unavailable(Missing::NotGiven);
     };
-    // Every overflow is a drop as well. If the target is on another machine, these count other programs' connections.
+    // Every overflow is a drop as well. If the target is on another machine, these count other
+    // programs' connections.
     let turned_away = full.max(dropped);
     let tripped = evidence.environment.colocated && turned_away > 0 && waited_to_connect(evidence);
     CheckResult::perhaps(tripped.then(|| {

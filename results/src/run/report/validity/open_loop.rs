@@ -1,10 +1,13 @@
-//! Checks of an open loop: requests went when they were due, and the response times are the target's.
+//! Checks of an open loop: requests went when they were due, and the response times are the
+//! target's.
 
 use super::shards::times;
 use super::thresholds::{DROPPED, WAIT_OF_RESPONSE, WAIT_US};
 use super::wording::Worst;
 use super::{CheckResult, Evidence, Validity, Verdict};
-use crate::run::report::{Latency, LimitEvidence, LimitName, ShardReport, connections_in_words, share};
+use crate::run::report::{
+    Latency, LimitEvidence, LimitName, ShardReport, connections_in_words, share,
+};
 use crawlmark_harness::plan::REQUESTS_PER_CONNECTION;
 use crawlmark_harness::stats::Series;
 use crawlmark_harness::units::{grouped, micros, rounded_percent};
@@ -21,35 +24,52 @@ const fn counted(evidence: &Evidence<'_>) -> &'static str {
 pub(super) fn dropped_for_connections(evidence: &Evidence<'_>) -> CheckResult {
     let (connections, counted) = (connections_in_words(evidence.plan), counted(evidence));
     let is_client_slow = !Validity::findings(evidence, &[Verdict::ClientLimited]).is_empty();
-    dropped(evidence, &[LimitName::Connections, LimitName::Unknown], |limit| {
-        if limit == LimitName::Unknown {
-            return format!(
-                "this client did not run when they were due; {counted}. Run again on an idle machine, or with a lower --rate"
-            );
-        }
-        let why = if is_client_slow {
-            "This client was too slow itself, which keeps connections in use: mend that first".to_owned()
-        } else {
-            let flags = if evidence.plan.per_host.connections.is_some() { "-c, --per-host-connections" } else { "-c" };
-            format!(
-                "The target did not sustain the rate over {connections}: use more connections ({flags}), or a lower --rate"
-            )
-        };
-        format!("none of its connections was free; {counted}. {why}")
-    })
+    dropped(
+        evidence,
+        &[LimitName::Connections, LimitName::Unknown],
+        |limit| {
+            if limit == LimitName::Unknown {
+                return format!(
+                    "this client did not run when they were due; {counted}. Run again on an idle machine, or with a lower --rate"
+                );
+            }
+            let why = if is_client_slow {
+                "This client was too slow itself, which keeps connections in use: mend that first"
+                    .to_owned()
+            } else {
+                let flags = if evidence.plan.per_host.connections.is_some() {
+                    "-c, --per-host-connections"
+                } else {
+                    "-c"
+                };
+                format!(
+                    "The target did not sustain the rate over {connections}: use more connections ({flags}), or a lower --rate"
+                )
+            };
+            format!("none of its connections was free; {counted}. {why}")
+        },
+    )
 }
 
 /// Requests that were due and never went because another limit did not allow them.
 pub(super) fn dropped_for_limits(evidence: &Evidence<'_>) -> CheckResult {
-    dropped(evidence, &[LimitName::PerHostRate, LimitName::PerHostConnections, LimitName::Storage], |limit| {
-        let (words, remedy) = (limit.words(evidence.plan), limit.remedy(evidence.plan));
-        let why = if limit == LimitName::Storage {
-            format!("there was no {words}")
-        } else {
-            format!("{words} did not allow them")
-        };
-        format!("{why}; {}. {remedy}", counted(evidence))
-    })
+    dropped(
+        evidence,
+        &[
+            LimitName::PerHostRate,
+            LimitName::PerHostConnections,
+            LimitName::Storage,
+        ],
+        |limit| {
+            let (words, remedy) = (limit.words(evidence.plan), limit.remedy(evidence.plan));
+            let why = if limit == LimitName::Storage {
+                format!("there was no {words}")
+            } else {
+                format!("{words} did not allow them")
+            };
+            format!("{why}; {}. {remedy}", counted(evidence))
+        },
+    )
 }
 
 /// Requests that were due and never went because the target throttled.
@@ -62,31 +82,50 @@ pub(super) fn dropped_for_throttling(evidence: &Evidence<'_>) -> CheckResult {
     })
 }
 
-/// The shard that dropped the greatest part of its requests, of those that did so because of one of `limits`.
-fn dropped(evidence: &Evidence<'_>, limits: &[LimitName], why: impl Fn(LimitName) -> String) -> CheckResult {
-    let part = |shard: &ShardReport| Some(share(shard.totals.dropped as f64, shard.scheduled? as f64));
+/// The shard that dropped the greatest part of its requests, of those that did so because of one of
+/// `limits`.
+fn dropped(
+    evidence: &Evidence<'_>,
+    limits: &[LimitName],
+    why: impl Fn(LimitName) -> String,
+) -> CheckResult {
+    let part =
+        |shard: &ShardReport| Some(share(shard.totals.dropped as f64, shard.scheduled? as f64));
     // An older version blamed the connections for all of them.
     let limit = |shard: &ShardReport| {
-        shard.dropped_by.map_or(LimitName::Connections, |last| LimitEvidence::shard(evidence.plan, shard).dropped(last))
+        shard.dropped_by.map_or(LimitName::Connections, |last| {
+            LimitEvidence::shard(evidence.plan, shard).dropped(last)
+        })
     };
     let is_by = |shard: &&ShardReport| limits.contains(&limit(shard));
-    let beyond = evidence.shards.iter().filter(is_by).filter_map(|shard| Some((shard, part(shard)?)));
-    CheckResult::perhaps(Worst::of(beyond.filter(|(_, part)| *part > DROPPED)).map(|worst| {
-        format!(
-            "shard {} never sent {} of the requests that were due ({}){} because {}",
-            worst.shard.shard,
-            rounded_percent(worst.reading),
-            grouped(worst.shard.totals.dropped),
-            worst.and_others(),
-            why(limit(worst.shard))
-        )
-    }))
+    let beyond = evidence
+        .shards
+        .iter()
+        .filter(is_by)
+        .filter_map(|shard| Some((shard, part(shard)?)));
+    CheckResult::perhaps(
+        Worst::of(beyond.filter(|(_, part)| *part > DROPPED)).map(|worst| {
+            format!(
+                "shard {} never sent {} of the requests that were due ({}){} because {}",
+                worst.shard.shard,
+                rounded_percent(worst.reading),
+                grouped(worst.shard.totals.dropped),
+                worst.and_others(),
+                why(limit(worst.shard))
+            )
+        }),
+    )
 }
 
 /// Requests of the timetable that throttle pauses moved past the end.
 pub(super) fn postponed(evidence: &Evidence<'_>) -> CheckResult {
-    let total = |count: fn(&ShardReport) -> Option<u64>| evidence.shards.iter().filter_map(count).sum::<u64>();
-    let (postponed, scheduled) = (total(|shard| shard.postponed), total(|shard| shard.scheduled));
+    let total = |count: fn(&ShardReport) -> Option<u64>| {
+        evidence.shards.iter().filter_map(count).sum::<u64>()
+    };
+    let (postponed, scheduled) = (
+        total(|shard| shard.postponed),
+        total(|shard| shard.scheduled),
+    );
     let part = share(postponed as f64, scheduled as f64);
     CheckResult::perhaps((part > DROPPED).then(|| {
         format!(
@@ -99,12 +138,15 @@ pub(super) fn postponed(evidence: &Evidence<'_>) -> CheckResult {
     }))
 }
 
-/// Waits for a connection while all were in use. Of a crawl that is to open new ones all the time, opening them is what is
-/// measured, and no lack of them.
+/// Waits for a connection while all were in use. Of a crawl that is to open new ones all the time,
+/// opening them is what is measured, and no lack of them.
 pub(super) fn connections(evidence: &Evidence<'_>) -> CheckResult {
     waits(evidence, |shard| {
-        let is_full = LimitEvidence::shard(evidence.plan, shard).for_connection() == LimitName::Connections;
-        is_full.then(|| PercentileWait::of(evidence, shard, Series::PoolWait, LimitName::Connections)).flatten()
+        let is_full =
+            LimitEvidence::shard(evidence.plan, shard).for_connection() == LimitName::Connections;
+        is_full
+            .then(|| PercentileWait::of(evidence, shard, Series::PoolWait, LimitName::Connections))
+            .flatten()
     })
 }
 
@@ -112,15 +154,27 @@ pub(super) fn connections(evidence: &Evidence<'_>) -> CheckResult {
 pub(super) fn limits(evidence: &Evidence<'_>) -> CheckResult {
     waits(evidence, |shard| {
         let held = LimitEvidence::shard(evidence.plan, shard);
-        PercentileWait::of(evidence, shard, Series::BudgetWait, held.before_connection())
+        PercentileWait::of(
+            evidence,
+            shard,
+            Series::BudgetWait,
+            held.before_connection(),
+        )
     })
 }
 
 /// The shard with the longest wait that is a notable part of the response time.
-fn waits(evidence: &Evidence<'_>, wait: impl Fn(&ShardReport) -> Option<PercentileWait>) -> CheckResult {
-    let notable =
-        |shard: &ShardReport| wait(shard).filter(|wait| wait.us > WAIT_US.max(wait.response_us * WAIT_OF_RESPONSE));
-    let found = evidence.shards.iter().filter_map(|shard| Some((shard, notable(shard)?.us)));
+fn waits(
+    evidence: &Evidence<'_>,
+    wait: impl Fn(&ShardReport) -> Option<PercentileWait>,
+) -> CheckResult {
+    let notable = |shard: &ShardReport| {
+        wait(shard).filter(|wait| wait.us > WAIT_US.max(wait.response_us * WAIT_OF_RESPONSE))
+    };
+    let found = evidence
+        .shards
+        .iter()
+        .filter_map(|shard| Some((shard, notable(shard)?.us)));
     CheckResult::perhaps(Worst::of(found).and_then(|worst| {
         let PercentileWait { us, response_us, one_in, limit } = notable(worst.shard)?;
         let of_response = if us < response_us {
@@ -149,15 +203,30 @@ struct PercentileWait {
 }
 
 impl PercentileWait {
-    /// The wait in `series`, without the time in which connections opened if each request takes a new one.
-    fn of(evidence: &Evidence<'_>, shard: &ShardReport, series: Series, limit: LimitName) -> Option<Self> {
+    /// The wait in `series`, without the time in which connections opened if each request takes a
+    /// new one.
+    fn of(
+        evidence: &Evidence<'_>,
+        shard: &ShardReport,
+        series: Series,
+        limit: LimitName,
+    ) -> Option<Self> {
         let (waited, response) = (times(shard, series)?, times(shard, Series::ResponseOk)?);
-        let is_opening = series == Series::PoolWait && evidence.plan.workload.contains_key(REQUESTS_PER_CONNECTION);
-        let opened =
-            [Series::Connect, Series::Tunnel, Series::Tls].map(|series| times(shard, series).filter(|_| is_opening));
+        let is_opening = series == Series::PoolWait
+            && evidence.plan.workload.contains_key(REQUESTS_PER_CONNECTION);
+        let opened = [Series::Connect, Series::Tunnel, Series::Tls]
+            .map(|series| times(shard, series).filter(|_| is_opening));
         let at = |percentile: fn(&Latency) -> Option<f64>, one_in: u32| {
-            let opened: f64 = opened.into_iter().filter_map(|times| percentile(times?)).sum();
-            Some(Self { us: percentile(waited)? - opened, response_us: percentile(response)?, one_in, limit })
+            let opened: f64 = opened
+                .into_iter()
+                .filter_map(|times| percentile(times?))
+                .sum();
+            Some(Self {
+                us: percentile(waited)? - opened,
+                response_us: percentile(response)?,
+                one_in,
+                limit,
+            })
         };
         at(|times| times.p99_us, 100).or_else(|| at(|times| times.p90_us, 10))
     }

@@ -1,4 +1,5 @@
-//! Each gate has the test that trips it, and the same case just below its threshold, which does not.
+//! Each gate has the test that trips it, and the same case just below its threshold, which does
+//! not.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +13,9 @@ use crawlmark_harness::machine::NetworkCounts;
 use crawlmark_harness::machine::{CpuTicks, Watch};
 use crawlmark_harness::plan::{Arrivals, OnThrottle, Pacing, REQUESTS_PER_CONNECTION};
 use crawlmark_harness::sample::ErrorKind;
-use crawlmark_harness::stats::{AnswerBins, Bins, Bounds, Counters, ItemCounts, RequestCounts, Series, ShardStats};
+use crawlmark_harness::stats::{
+    AnswerBins, Bins, Bounds, Counters, ItemCounts, RequestCounts, Series, ShardStats,
+};
 use crawlmark_harness::supervisor::Interval;
 use crawlmark_harness::units::{IdRange, Rate};
 use crawlmark_harness::wire::{BindingTimes, Scheduled, SecondFigures};
@@ -33,9 +36,19 @@ impl Run {
     /// Two shards, ten seconds, a thousand attempts at 100 a second, to a target elsewhere.
     fn quiet() -> Self {
         let mut plan = plan();
-        plan.rate = Some(Rate { permits: 100, period_ns: 1_000_000_000 });
-        let items = ItemCounts { ok: 1_000, ..ItemCounts::default() };
-        let ledger = Ledger { planned: 1_000, items, ..Ledger::default() };
+        plan.rate = Some(Rate {
+            permits: 100,
+            period_ns: 1_000_000_000,
+        });
+        let items = ItemCounts {
+            ok: 1_000,
+            ..ItemCounts::default()
+        };
+        let ledger = Ledger {
+            planned: 1_000,
+            items,
+            ..Ledger::default()
+        };
         Self {
             plan,
             environment: Environment {
@@ -64,7 +77,11 @@ impl Run {
             shards: vec![shard(0), shard(1)],
             counters: Counters {
                 items,
-                requests: RequestCounts { attempts: 1_000, connections_opened: 8, ..RequestCounts::default() },
+                requests: RequestCounts {
+                    attempts: 1_000,
+                    connections_opened: 8,
+                    ..RequestCounts::default()
+                },
                 ..Counters::default()
             },
             ledger,
@@ -94,12 +111,21 @@ impl Run {
     }
 
     fn times(&mut self, series: Series) -> &mut Latency {
-        self.shards[1].latency.entry(series.name().to_owned()).or_insert_with(|| times(0.0))
+        self.shards[1]
+            .latency
+            .entry(series.name().to_owned())
+            .or_insert_with(|| times(0.0))
     }
 
     fn reject(&mut self, status: u16, attempts: u64) {
-        self.counters.requests.attempts_by_status.insert(status, attempts);
-        self.counters.requests.rejected_by_status.insert(status, attempts);
+        self.counters
+            .requests
+            .attempts_by_status
+            .insert(status, attempts);
+        self.counters
+            .requests
+            .rejected_by_status
+            .insert(status, attempts);
         self.counters.items.ok -= attempts;
         self.ledger.ok -= attempts;
         self.ledger.failed += attempts;
@@ -130,7 +156,14 @@ fn shard(number: u32) -> ShardReport {
         exits: vec!["exited cleanly".to_owned()],
         fault: None,
         binding: BindingReport::new(BindingTimes::default()),
-        ledger: Ledger { planned: 500, items: ItemCounts { ok: 500, ..ItemCounts::default() }, ..Ledger::default() },
+        ledger: Ledger {
+            planned: 500,
+            items: ItemCounts {
+                ok: 500,
+                ..ItemCounts::default()
+            },
+            ..Ledger::default()
+        },
         scheduled: None,
         postponed: None,
         dropped_by: None,
@@ -139,7 +172,10 @@ fn shard(number: u32) -> ShardReport {
         longest_slack_us: None,
         totals: Totals::new(&Counters::default(), 10.0, 4),
         course: Course::default(),
-        latency: latency.into_iter().map(|(series, us)| (series.name().to_owned(), times(us))).collect(),
+        latency: latency
+            .into_iter()
+            .map(|(series, us)| (series.name().to_owned(), times(us)))
+            .collect(),
         usage: UsageReport {
             cpu_share: Some(0.3),
             run_delay_share: Some(0.001),
@@ -179,18 +215,27 @@ fn trips(verdict: Verdict, said: &[&str], spoil: impl FnOnce(&mut Run)) {
     spoil(&mut run);
     let judged = run.judge();
     assert_eq!(judged.verdict, verdict, "{judged:?}");
-    let [reason] = &judged.reasons[..] else { panic!("one reason: {:?}", judged.reasons) };
+    let [reason] = &judged.reasons[..] else {
+        panic!("one reason: {:?}", judged.reasons)
+    };
     for part in said {
         assert!(reason.contains(part), "`{part}` in: {reason}");
     }
     assert!(reason.contains(char::is_numeric), "no number in: {reason}");
     // What is wrong with this side or its machine can be mended by the reader.
-    if !matches!(verdict, Verdict::Incomplete | Verdict::TargetLimited | Verdict::Errors) {
-        const REMEDIES: [&str; 9] = ["use", "run", "move", "lower", "increase", "look for", "raise", "end", "set"];
+    if !matches!(
+        verdict,
+        Verdict::Incomplete | Verdict::TargetLimited | Verdict::Errors
+    ) {
+        const REMEDIES: [&str; 9] = [
+            "use", "run", "move", "lower", "increase", "look for", "raise", "end", "set",
+        ];
         let lower = reason.to_lowercase();
         let advice = lower.rsplit(['.', ';', ':', ',']).any(|part| {
             let part = part.trim().trim_start_matches("or ");
-            REMEDIES.iter().any(|remedy| part.starts_with(&format!("{remedy} ")) || part == *remedy)
+            REMEDIES
+                .iter()
+                .any(|remedy| part.starts_with(&format!("{remedy} ")) || part == *remedy)
         });
         assert!(advice, "no sentence that says what to do in: {reason}");
     }
@@ -202,14 +247,23 @@ fn passes(change: impl FnOnce(&mut Run)) {
     let mut run = Run::quiet();
     change(&mut run);
     let judged = run.judge();
-    assert_eq!((judged.verdict, &judged.reasons[..]), (Verdict::Valid, &[][..]));
+    assert_eq!(
+        (judged.verdict, &judged.reasons[..]),
+        (Verdict::Valid, &[][..])
+    );
 }
 
 #[test]
 fn g_nothing_is_found_in_a_quiet_run_and_every_check_is_made() {
     let judged = Run::quiet().judge();
-    assert_eq!((judged.verdict, judged.checked.len()), (Verdict::Valid, GATES.len()));
-    assert_eq!((judged.reasons, judged.unavailable), (Vec::new(), Vec::<String>::new()));
+    assert_eq!(
+        (judged.verdict, judged.checked.len()),
+        (Verdict::Valid, GATES.len())
+    );
+    assert_eq!(
+        (judged.reasons, judged.unavailable),
+        (Vec::new(), Vec::<String>::new())
+    );
 }
 
 #[test]
@@ -222,14 +276,20 @@ fn g_ends_and_sums() {
     trips(Verdict::Incomplete, &["ended by SIGSEGV"], |run| {
         run.shards[0].exits = vec!["was ended by SIGSEGV".to_owned()];
     });
-    trips(Verdict::Incomplete, &["does not add up"], |run| run.shards[0].ledger.ok -= 1);
+    trips(Verdict::Incomplete, &["does not add up"], |run| {
+        run.shards[0].ledger.ok -= 1;
+    });
 }
 
 #[test]
 fn of_two_findings_the_verdict_is_the_one_to_know_first_and_the_guide_has_the_order() {
-    let order = Verdict::ALL.map(|verdict| format!("`{}`", verdict.name())).join(", ");
-    let guide =
-        include_str!("../../../../../docs/src/reference/verdicts.md").split_whitespace().collect::<Vec<_>>().join(" ");
+    let order = Verdict::ALL
+        .map(|verdict| format!("`{}`", verdict.name()))
+        .join(", ");
+    let guide = include_str!("../../../../../docs/src/reference/verdicts.md")
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ");
     assert!(guide.contains(&order), "verdicts.md lacks: {order}");
     for (i, graver) in Verdict::ALL.into_iter().enumerate().skip(1) {
         for lesser in Verdict::ALL.into_iter().take(i).skip(1) {
@@ -238,8 +298,15 @@ fn of_two_findings_the_verdict_is_the_one_to_know_first_and_the_guide_has_the_or
                 for verdict in both {
                     validity.check("it", Some(verdict.name().to_owned()), verdict);
                 }
-                assert_eq!((validity.verdict, &validity.verdicts[..]), (graver, &[lesser, graver][..]));
-                assert_eq!(validity.reasons, both.map(Verdict::name), "every finding is told");
+                assert_eq!(
+                    (validity.verdict, &validity.verdicts[..]),
+                    (graver, &[lesser, graver][..])
+                );
+                assert_eq!(
+                    validity.reasons,
+                    both.map(Verdict::name),
+                    "every finding is told"
+                );
             }
         }
     }
@@ -267,7 +334,12 @@ fn a_run_in_which_nothing_succeeded_is_headed_by_that_whatever_its_machine_did()
             let mut run = Run::quiet();
             fails(&mut run);
             spoil(&mut run);
-            assert_eq!(run.judge_after(1.0).verdict, Verdict::TargetLimited, "{:?}", run.judge_after(1.0));
+            assert_eq!(
+                run.judge_after(1.0).verdict,
+                Verdict::TargetLimited,
+                "{:?}",
+                run.judge_after(1.0)
+            );
         }
     }
 }
@@ -287,18 +359,28 @@ const FAILURES: [fn(&mut Run, u64); 4] = [
 fn g_answers_and_failed_requests() {
     for fail in FAILURES {
         let failed = |count: u64, said: &str, verdict| {
-            trips(verdict, &[said, "of requests failed ("], |run| fail(run, count));
+            trips(verdict, &[said, "of requests failed ("], |run| {
+                fail(run, count);
+            });
         };
         passes(|run| fail(run, 9));
         failed(10, "1.0 % of requests failed (10 ", Verdict::Errors);
         failed(499, "and the rate of requests counts them", Verdict::Errors);
-        failed(500, "so the rate shows how fast they failed", Verdict::TargetLimited);
+        failed(
+            500,
+            "so the rate shows how fast they failed",
+            Verdict::TargetLimited,
+        );
         let open = |run: &mut Run, count| {
             run.plan.arrivals = Arrivals::Constant;
             fail(run, count);
         };
         passes(|run| open(run, 9));
-        trips(Verdict::TargetLimited, &["1.0 % of requests failed (10 "], |run| open(run, 10));
+        trips(
+            Verdict::TargetLimited,
+            &["1.0 % of requests failed (10 "],
+            |run| open(run, 10),
+        );
     }
     let both = |run: &mut Run| {
         run.reject(401, 30);
@@ -311,11 +393,19 @@ fn g_answers_and_failed_requests() {
     };
     trips(
         Verdict::Errors,
-        &["9.0 % of requests failed (40 × status 302, 30 × status 401, 20 connection refused), and the rate"],
+        &[
+            "9.0 % of requests failed (40 × status 302, 30 × status 401, 20 connection refused), and the rate",
+        ],
         both,
     );
     for spared in [
-        |run: &mut Run| (run.counters.requests.throttled, run.ledger.ok, run.ledger.gave_up) = (200, 800, 200),
+        |run: &mut Run| {
+            (
+                run.counters.requests.throttled,
+                run.ledger.ok,
+                run.ledger.gave_up,
+            ) = (200, 800, 200);
+        },
         |run: &mut Run| (run.ledger.not_found, run.ledger.ok) = (200, 800),
     ] {
         passes(spared);
@@ -324,16 +414,29 @@ fn g_answers_and_failed_requests() {
 
 #[test]
 fn g_requests_cut_off() {
-    let cut = |run: &mut Run, count: u64| (run.ledger.aborted, run.ledger.ok) = (count, 1_000 - count);
+    let cut =
+        |run: &mut Run, count: u64| (run.ledger.aborted, run.ledger.ok) = (count, 1_000 - count);
     let open = |run: &mut Run, count| {
         run.plan.arrivals = Arrivals::Constant;
         cut(run, count);
     };
     passes(|run| cut(run, 99));
-    trips(Verdict::Errors, &["10 % of requests (100) were cut off at the end"], |run| cut(run, 100));
-    trips(Verdict::TargetLimited, &["50 % of requests (500) were cut off at the end", "--grace"], |run| cut(run, 500));
+    trips(
+        Verdict::Errors,
+        &["10 % of requests (100) were cut off at the end"],
+        |run| cut(run, 100),
+    );
+    trips(
+        Verdict::TargetLimited,
+        &["50 % of requests (500) were cut off at the end", "--grace"],
+        |run| cut(run, 500),
+    );
     passes(|run| open(run, 9));
-    trips(Verdict::TargetLimited, &["1.0 % of requests (10) were cut off at the end"], |run| open(run, 10));
+    trips(
+        Verdict::TargetLimited,
+        &["1.0 % of requests (10) were cut off at the end"],
+        |run| open(run, 10),
+    );
 }
 
 /// When a request was due and when it ended, ms since the start, and whether its answer was good.
@@ -342,18 +445,30 @@ type TimedRequest = (u64, u64, bool);
 /// The seconds of a run of ten with these requests.
 fn seconds(requests: &[TimedRequest]) -> Vec<IntervalRow> {
     let row = |start_s: u64| {
-        let count = |is: &dyn Fn(&TimedRequest) -> bool| requests.iter().filter(|request| is(request)).count() as u64;
+        let count = |is: &dyn Fn(&TimedRequest) -> bool| {
+            requests.iter().filter(|request| is(request)).count() as u64
+        };
         let [due_good, due_failed] =
             [true, false].map(|good| count(&|(due, _, is)| due / 1_000 == start_s && *is == good));
-        let [ok, failed] = [true, false].map(|good| count(&|(_, ended, is)| ended / 1_000 == start_s && *is == good));
+        let [ok, failed] = [true, false]
+            .map(|good| count(&|(_, ended, is)| ended / 1_000 == start_s && *is == good));
         let mut merged = ShardStats::new(Bounds::for_timeout(std::time::Duration::from_secs(1)));
-        let Counters { items, requests, .. } = &mut merged.counters;
+        let Counters {
+            items, requests, ..
+        } = &mut merged.counters;
         (items.ok, items.failed, requests.attempts) = (ok, failed, ok + failed);
         IntervalRow::new(&Interval {
-            figures: SecondFigures { index: start_s, ..SecondFigures::default() },
+            figures: SecondFigures {
+                index: start_s,
+                ..SecondFigures::default()
+            },
             warmup: Counters::default(),
             merged,
-            scheduled: Scheduled { requests: due_good + due_failed, good: due_good, failed: due_failed },
+            scheduled: Scheduled {
+                requests: due_good + due_failed,
+                good: due_good,
+                failed: due_failed,
+            },
             answers: AnswerBins::default(),
             bins: Bins::default(),
             shards: Vec::new(),
@@ -367,7 +482,10 @@ fn seconds(requests: &[TimedRequest]) -> Vec<IntervalRow> {
 fn at_once(counts: &[(u64, u64)]) -> Vec<IntervalRow> {
     let of = |(start_s, (good, failed)): (u64, &(u64, u64))| {
         let request = move |is_good| (start_s * 1_000, start_s * 1_000, is_good);
-        (0..*good).map(|_| true).chain((0..*failed).map(|_| false)).map(request)
+        (0..*good)
+            .map(|_| true)
+            .chain((0..*failed).map(|_| false))
+            .map(request)
     };
     seconds(&(0..).zip(counts).flat_map(of).collect::<Vec<_>>())
 }
@@ -377,29 +495,78 @@ fn g_time_without_a_good_answer() {
     const GOOD: (u64, u64) = (100, 0);
     const NONE: (u64, u64) = (0, 0);
     const FAILED: (u64, u64) = (0, 1);
-    let dead = |verdict, said: &str, rows: Vec<IntervalRow>| trips(verdict, &[said], |run| run.intervals = rows);
+    let dead = |verdict, said: &str, rows: Vec<IntervalRow>| {
+        trips(verdict, &[said], |run| run.intervals = rows);
+    };
     let [graver, lighter] = [Verdict::TargetLimited, Verdict::Errors];
     // One failure, and nothing was sent until it had timed out.
-    let pause = |length: usize| [vec![GOOD, GOOD, FAILED], vec![NONE; length - 1], vec![GOOD; 8 - length]].concat();
-    dead(graver, "no good response for 4 of the 10 seconds", at_once(&pause(4)));
-    dead(lighter, "no good response for 3 of the 10 seconds", at_once(&pause(3)));
-    dead(lighter, "no good response for 1 of the 10 seconds", at_once(&pause(1)));
+    let pause = |length: usize| {
+        [
+            vec![GOOD, GOOD, FAILED],
+            vec![NONE; length - 1],
+            vec![GOOD; 8 - length],
+        ]
+        .concat()
+    };
+    dead(
+        graver,
+        "no good response for 4 of the 10 seconds",
+        at_once(&pause(4)),
+    );
+    dead(
+        lighter,
+        "no good response for 3 of the 10 seconds",
+        at_once(&pause(3)),
+    );
+    dead(
+        lighter,
+        "no good response for 1 of the 10 seconds",
+        at_once(&pause(1)),
+    );
     // It was still dead at the end.
     let ends = |length: usize| [vec![GOOD; 10 - length], vec![FAILED; length]].concat();
-    dead(graver, "no good response for 2 of the 10 seconds", at_once(&ends(2)));
-    dead(lighter, "no good response for 1 of the 10 seconds", at_once(&ends(1)));
+    dead(
+        graver,
+        "no good response for 2 of the 10 seconds",
+        at_once(&ends(2)),
+    );
+    dead(
+        lighter,
+        "no good response for 1 of the 10 seconds",
+        at_once(&ends(1)),
+    );
     // It failed late in a second that had begun well, and was seen three seconds later.
     let hung = |until: u64| {
-        let good = (0..=1_900).chain(until..10_000).step_by(100).map(|at| (at, at, true));
-        good.chain([(1_950, until - 50, false)]).collect::<Vec<TimedRequest>>()
+        let good = (0..=1_900)
+            .chain(until..10_000)
+            .step_by(100)
+            .map(|at| (at, at, true));
+        good.chain([(1_950, until - 50, false)])
+            .collect::<Vec<TimedRequest>>()
     };
-    dead(graver, "no good response for 6 of the 10 seconds", seconds(&hung(8_000)));
-    dead(lighter, "no good response for 3 of the 10 seconds", seconds(&hung(5_000)));
-    // A slow target: nothing is due while all connections wait for answers, which are good but for one.
+    dead(
+        graver,
+        "no good response for 6 of the 10 seconds",
+        seconds(&hung(8_000)),
+    );
+    dead(
+        lighter,
+        "no good response for 3 of the 10 seconds",
+        seconds(&hung(5_000)),
+    );
+    // A slow target: nothing is due while all connections wait for answers, which are good but for
+    // one.
     passes(|run| {
-        run.intervals = seconds(&[(0, 5_000, true), (0, 5_000, false), (5_000, 9_999, true), (5_000, 9_999, false)]);
+        run.intervals = seconds(&[
+            (0, 5_000, true),
+            (0, 5_000, false),
+            (5_000, 9_999, true),
+            (5_000, 9_999, false),
+        ]);
     });
-    passes(|run| run.intervals = at_once(&[GOOD, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE]));
+    passes(|run| {
+        run.intervals = at_once(&[GOOD, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE]);
+    });
     // Nothing was due any more, and the last answer was missing for long.
     passes(|run| {
         run.plan.duration = Some(std::time::Duration::from_secs(4));
@@ -408,7 +575,9 @@ fn g_time_without_a_good_answer() {
     // The target had asked for the pause.
     passes(|run| {
         run.intervals = at_once(&[GOOD, (1, 1), NONE, NONE, NONE, NONE, GOOD, GOOD, GOOD, GOOD]);
-        run.intervals[2..6].iter_mut().for_each(|row| row.binding.pause = 1.0);
+        run.intervals[2..6]
+            .iter_mut()
+            .for_each(|row| row.binding.pause = 1.0);
     });
 }
 
@@ -420,7 +589,8 @@ proptest! {
         let requests: Vec<TimedRequest> =
             requests.into_iter().map(|(due, took, is_good)| (due, (due + took).min(9_999), is_good)).collect();
         let has = |good, second: u64| requests.iter().any(|(due, ended, is)| *is == good && (due / 1_000..=ended / 1_000).contains(&second));
-        // A second that the good requests of it and of earlier ones do not outlast, and in which only others were due.
+        // A second that the good requests of it and of earlier ones do not outlast, and in which
+        // only others were due.
         let is_dying = |second: u64| {
             let due = |good| requests.iter().any(|(due, _, is)| *is == good && due / 1_000 == second);
             let lasts = requests.iter().any(|(due, ended, is)| *is && due / 1_000 <= second && ended / 1_000 > second);
@@ -456,34 +626,54 @@ fn g_throttling() {
         run.ledger.gave_up += attempts;
     };
     for how in [OnThrottle::Count, OnThrottle::Ignore] {
-        trips(Verdict::TargetLimited, &["50 % of requests were throttled", "--on-throttle honor"], |run| {
-            throttled(run, 501, how);
-        });
+        trips(
+            Verdict::TargetLimited,
+            &["50 % of requests were throttled", "--on-throttle honor"],
+            |run| {
+                throttled(run, 501, how);
+            },
+        );
         passes(|run| throttled(run, 500, how));
     }
     // Who waits as told may be refused more often than not, as long as something comes of it.
     passes(|run| throttled(run, 900, OnThrottle::Honor));
-    trips(Verdict::TargetLimited, &["only 9.9 % of requests brought an item"], |run| {
-        throttled(run, 901, OnThrottle::Honor);
-    });
+    trips(
+        Verdict::TargetLimited,
+        &["only 9.9 % of requests brought an item"],
+        |run| {
+            throttled(run, 901, OnThrottle::Honor);
+        },
+    );
 }
 
 #[test]
 fn g_cpu_use() {
-    trips(Verdict::ClientLimited, &["shard 1 used 86 % of a CPU", "use more shards"], |run| {
-        run.usage().cpu_share = Some(0.86);
-    });
+    trips(
+        Verdict::ClientLimited,
+        &["shard 1 used 86 % of a CPU", "use more shards"],
+        |run| {
+            run.usage().cpu_share = Some(0.86);
+        },
+    );
     passes(|run| run.usage().cpu_share = Some(0.85));
     passes(|run| (run.usage().cpu_share, run.usage().measured_s) = (Some(0.99), Some(0.19)));
-    trips(Verdict::ClientLimited, &["Client and target share 2 CPUs"], |run| {
-        (run.environment.colocated, run.environment.cores) = (true, 2);
-        run.usage().cpu_share = Some(0.9);
-    });
-    trips(Verdict::ClientLimited, &["shard 1 (and 1 other)", "2 shards share 1 CPUs"], |run| {
-        run.environment.cores = 1;
-        run.shards[0].usage.cpu_share = Some(0.88);
-        run.usage().cpu_share = Some(0.9);
-    });
+    trips(
+        Verdict::ClientLimited,
+        &["Client and target share 2 CPUs"],
+        |run| {
+            (run.environment.colocated, run.environment.cores) = (true, 2);
+            run.usage().cpu_share = Some(0.9);
+        },
+    );
+    trips(
+        Verdict::ClientLimited,
+        &["shard 1 (and 1 other)", "2 shards share 1 CPUs"],
+        |run| {
+            run.environment.cores = 1;
+            run.shards[0].usage.cpu_share = Some(0.88);
+            run.usage().cpu_share = Some(0.9);
+        },
+    );
     passes(|run| {
         run.plan.pacing = Pacing::Spin;
         run.usage().cpu_share = Some(1.0);
@@ -494,7 +684,10 @@ fn g_cpu_use() {
 fn g_run_delay() {
     trips(
         Verdict::ClientLimited,
-        &["shard 1 spent 5.1 % of the run waiting for a CPU", "1 % of its responses were read at least 30.0 µs late"],
+        &[
+            "shard 1 spent 5.1 % of the run waiting for a CPU",
+            "1 % of its responses were read at least 30.0 µs late",
+        ],
         |run| {
             run.usage().run_delay_share = Some(0.051);
         },
@@ -503,16 +696,25 @@ fn g_run_delay() {
     passes(|run| (run.usage().run_delay_share, run.usage().measured_s) = (Some(0.5), Some(0.19)));
 }
 
-/// The table of who is blamed for a lack of CPU: by the CPU that a shard used, by its wait for one, and by what came late.
+/// The table of who is blamed for a lack of CPU: by the CPU that a shard used, by its wait for one,
+/// and by what came late.
 #[test]
 fn a_client_is_blamed_for_its_own_cpu_and_not_for_that_of_others() {
     type Spoil = fn(&mut Run);
     let late: [(&str, Spoil); 5] = [
         ("nothing", |_| {}),
-        ("unread", |run| run.times(Series::ReceiveDelay).p99_us = Some(5_000.0)),
-        ("unsent", |run| run.times(Series::SchedLag).p99_us = Some(5_000.0)),
-        ("unlooked", |run| run.times(Series::LoopLag).p99_us = Some(30_000.0)),
-        ("stopped", |run| run.times(Series::LoopLag).max_us = Some(480_000.0)),
+        ("unread", |run| {
+            run.times(Series::ReceiveDelay).p99_us = Some(5_000.0);
+        }),
+        ("unsent", |run| {
+            run.times(Series::SchedLag).p99_us = Some(5_000.0);
+        }),
+        ("unlooked", |run| {
+            run.times(Series::LoopLag).p99_us = Some(30_000.0);
+        }),
+        ("stopped", |run| {
+            run.times(Series::LoopLag).max_us = Some(480_000.0);
+        }),
     ];
     for used in [0.02, 0.1, 0.24, 0.26, 0.6, 0.86] {
         for waited in [0.0, 0.04, 0.06, 0.5, 0.9] {
@@ -520,24 +722,32 @@ fn a_client_is_blamed_for_its_own_cpu_and_not_for_that_of_others() {
                 for stamped in [true, false] {
                     let mut run = Run::quiet();
                     for shard in &mut run.shards {
-                        (shard.usage.cpu_share, shard.usage.run_delay_share) = (Some(used), Some(waited));
+                        (shard.usage.cpu_share, shard.usage.run_delay_share) =
+                            (Some(used), Some(waited));
                     }
                     spoil(&mut run);
                     if !stamped {
-                        run.shards.iter_mut().for_each(|shard| drop(shard.latency.remove(Series::ReceiveDelay.name())));
+                        run.shards.iter_mut().for_each(|shard| {
+                            drop(shard.latency.remove(Series::ReceiveDelay.name()));
+                        });
                     }
                     let (is_little, has_waited) = (used < 0.25, waited > 0.05);
                     let is_late = what != "nothing" && (what != "unread" || stamped);
                     let expected = match () {
                         () if used > 0.85 => Verdict::ClientLimited,
-                        () if is_little && has_waited && (is_late || !stamped) => Verdict::Disturbed,
+                        () if is_little && has_waited && (is_late || !stamped) => {
+                            Verdict::Disturbed
+                        }
                         // The wait alone, where its harm is measured and there is none.
                         () if is_little && has_waited => Verdict::Valid,
                         () if has_waited || is_late => Verdict::ClientLimited,
                         () => Verdict::Valid,
                     };
                     let judged = run.judge();
-                    assert_eq!(judged.verdict, expected, "{used}, {waited}, {what}, {stamped}: {judged:?}");
+                    assert_eq!(
+                        judged.verdict, expected,
+                        "{used}, {waited}, {what}, {stamped}: {judged:?}"
+                    );
                 }
             }
         }
@@ -553,9 +763,16 @@ fn a_client_is_blamed_for_its_own_cpu_and_not_for_that_of_others() {
 
 #[test]
 fn g_sched_lag() {
-    trips(Verdict::ClientLimited, &["shard 1 sent 1 % of its requests at least 2.10 ms late", "pace"], |run| {
-        run.times(Series::SchedLag).p99_us = Some(2_100.0);
-    });
+    trips(
+        Verdict::ClientLimited,
+        &[
+            "shard 1 sent 1 % of its requests at least 2.10 ms late",
+            "pace",
+        ],
+        |run| {
+            run.times(Series::SchedLag).p99_us = Some(2_100.0);
+        },
+    );
     passes(|run| run.times(Series::SchedLag).p99_us = Some(2_000.0));
     // Beside a target that takes its time, it matters less.
     let slow = |run: &mut Run, lag| {
@@ -579,9 +796,16 @@ fn g_sched_lag() {
 
 #[test]
 fn g_receive_delay() {
-    trips(Verdict::ClientLimited, &["shard 1", "1 % of its responses were read at least 2.10 ms late"], |run| {
-        run.times(Series::ReceiveDelay).p99_us = Some(2_100.0);
-    });
+    trips(
+        Verdict::ClientLimited,
+        &[
+            "shard 1",
+            "1 % of its responses were read at least 2.10 ms late",
+        ],
+        |run| {
+            run.times(Series::ReceiveDelay).p99_us = Some(2_100.0);
+        },
+    );
     passes(|run| run.times(Series::ReceiveDelay).p99_us = Some(2_000.0));
     // Beside slow responses, a longer delay does no harm.
     passes(|run| {
@@ -589,31 +813,49 @@ fn g_receive_delay() {
         run.times(Series::ServiceOk).p50_us = Some(50_000.0);
     });
     unavailable(&["receive delay"], |run| {
-        run.shards.iter_mut().for_each(|shard| drop(shard.latency.remove(Series::ReceiveDelay.name())));
+        run.shards
+            .iter_mut()
+            .for_each(|shard| drop(shard.latency.remove(Series::ReceiveDelay.name())));
     });
     // Other findings name the measured delay in the place of a guess.
     let starved = |run: &mut Run| run.usage().run_delay_share = Some(0.36);
-    trips(Verdict::ClientLimited, &["so 1 % of its responses were read at least 1.90 ms late"], |run| {
-        starved(run);
-        run.times(Series::ReceiveDelay).p99_us = Some(1_900.0);
-    });
-    trips(Verdict::ClientLimited, &["so some responses were read late"], |run| {
-        starved(run);
-        run.times(Series::ReceiveDelay).p99_us = None;
-        run.times(Series::ReceiveDelay).p90_us = None;
-    });
+    trips(
+        Verdict::ClientLimited,
+        &["so 1 % of its responses were read at least 1.90 ms late"],
+        |run| {
+            starved(run);
+            run.times(Series::ReceiveDelay).p99_us = Some(1_900.0);
+        },
+    );
+    trips(
+        Verdict::ClientLimited,
+        &["so some responses were read late"],
+        |run| {
+            starved(run);
+            run.times(Series::ReceiveDelay).p99_us = None;
+            run.times(Series::ReceiveDelay).p90_us = None;
+        },
+    );
 }
 
 #[test]
 fn g_loop_lag() {
-    trips(Verdict::ClientLimited, &["shard 1 read events at least 20.5 ms late"], |run| {
-        run.times(Series::LoopLag).p99_us = Some(20_500.0);
-    });
+    trips(
+        Verdict::ClientLimited,
+        &["shard 1 read events at least 20.5 ms late"],
+        |run| {
+            run.times(Series::LoopLag).p99_us = Some(20_500.0);
+        },
+    );
     passes(|run| run.times(Series::LoopLag).p99_us = Some(20_000.0));
-    trips(Verdict::ClientLimited, &["shard 1 did not run for 480 ms"], |run| {
-        run.times(Series::LoopLag).max_us = Some(480_000.0);
-        run.times(Series::LoopLag).p99_us = Some(300_000.0);
-    });
+    trips(
+        Verdict::ClientLimited,
+        &["shard 1 did not run for 480 ms"],
+        |run| {
+            run.times(Series::LoopLag).max_us = Some(480_000.0);
+            run.times(Series::LoopLag).p99_us = Some(300_000.0);
+        },
+    );
     trips(Verdict::ClientLimited, &["did not run for 101 ms"], |run| {
         run.times(Series::LoopLag).max_us = Some(101_000.0);
     });
@@ -632,14 +874,24 @@ fn stolen(before: &str, after: &str) -> Option<f64> {
 
 #[test]
 fn g_steal() {
-    let stat = |idle: u64, steal: u64| format!("cpu  9 9 9 9 9 9 9 9\ncpu1 100 0 50 {idle} 0 0 0 {steal} 0 0\n");
+    let stat = |idle: u64, steal: u64| {
+        format!("cpu  9 9 9 9 9 9 9 9\ncpu1 100 0 50 {idle} 0 0 0 {steal} 0 0\n")
+    };
     let after = |steal: u64| stolen(&stat(1_000, 40), &stat(2_000 - steal, 40 + steal)).unwrap();
-    trips(Verdict::Disturbed, &["shard 1", "2.1 % of CPU 1's time"], |run| {
-        run.usage().steal_share = Some(after(21));
-    });
+    trips(
+        Verdict::Disturbed,
+        &["shard 1", "2.1 % of CPU 1's time"],
+        |run| {
+            run.usage().steal_share = Some(after(21));
+        },
+    );
     passes(|run| run.usage().steal_share = Some(after(20)));
     passes(|run| (run.usage().steal_share, run.usage().measured_s) = (Some(after(21)), Some(0.9)));
-    unavailable(&["CPU steal"], |run| run.shards.iter_mut().for_each(|shard| shard.usage.steal_share = None));
+    unavailable(&["CPU steal"], |run| {
+        run.shards
+            .iter_mut()
+            .for_each(|shard| shard.usage.steal_share = None);
+    });
     assert_eq!(stolen("cpu  1 2 3 4\n", "cpu  1 2 3 4\n"), None);
 }
 
@@ -664,7 +916,11 @@ fn a_check_that_was_not_made_says_why() {
             "no shard reported: CPU use of each shard, wait for a CPU, send delay, receive delay, event-loop delay, CPU steal, CPU speed"
         ]
     );
-    let short = not_made(&|run| run.shards.iter_mut().for_each(|shard| shard.usage.measured_s = Some(0.1)));
+    let short = not_made(&|run| {
+        run.shards
+            .iter_mut()
+            .for_each(|shard| shard.usage.measured_s = Some(0.1));
+    });
     assert_eq!(
         short,
         [
@@ -677,14 +933,22 @@ fn a_check_that_was_not_made_says_why() {
     let pressure = |duration_s: f64| {
         let mut run = Run::quiet();
         run.host.cpu_pressure = None;
-        run.shards.iter_mut().for_each(|shard| shard.usage.run_delay_share = None);
+        run.shards
+            .iter_mut()
+            .for_each(|shard| shard.usage.run_delay_share = None);
         run.judge_after(duration_s).not_made()
     };
     assert_eq!(
         pressure(9.0),
-        ["not available on this machine: wait for a CPU", "the run was shorter than 10.0 s: CPU pressure"]
+        [
+            "not available on this machine: wait for a CPU",
+            "the run was shorter than 10.0 s: CPU pressure"
+        ]
     );
-    assert_eq!(pressure(10.0), ["not available on this machine: wait for a CPU, CPU pressure"]);
+    assert_eq!(
+        pressure(10.0),
+        ["not available on this machine: wait for a CPU, CPU pressure"]
+    );
 }
 
 #[test]
@@ -692,13 +956,21 @@ fn g_speed() {
     let speed = |run: &mut Run, before, after| {
         (run.usage().speed_before_us, run.usage().speed_after_us) = (Some(before), Some(after));
     };
-    trips(Verdict::Disturbed, &["the same work took 1.00 ms of CPU time before the run and 1."], |run| {
-        speed(run, 1_000.0, 1_000.0 * (1.01 + thresholds::SPEED));
+    trips(
+        Verdict::Disturbed,
+        &["the same work took 1.00 ms of CPU time before the run and 1."],
+        |run| {
+            speed(run, 1_000.0, 1_000.0 * (1.01 + thresholds::SPEED));
+        },
+    );
+    trips(Verdict::Disturbed, &["shard 1"], |run| {
+        speed(run, 1_000.0 * (1.01 + thresholds::SPEED), 1_000.0);
     });
-    trips(Verdict::Disturbed, &["shard 1"], |run| speed(run, 1_000.0 * (1.01 + thresholds::SPEED), 1_000.0));
     passes(|run| speed(run, 1_000.0, 1_000.0 * (0.99 + thresholds::SPEED)));
     unavailable(&["CPU speed"], |run| {
-        run.shards.iter_mut().for_each(|shard| shard.usage.speed_after_us = None);
+        run.shards
+            .iter_mut()
+            .for_each(|shard| shard.usage.speed_after_us = None);
     });
 }
 
@@ -709,7 +981,10 @@ fn a_cpu_that_slowed_down_under_a_client_that_used_all_of_it_is_the_clients_limi
     assert_eq!(run.judge().verdict, Verdict::Disturbed);
     run.usage().cpu_share = Some(0.99);
     let judged = run.judge();
-    assert_eq!((judged.verdict, judged.verdicts), (Verdict::ClientLimited, vec![Verdict::ClientLimited]));
+    assert_eq!(
+        (judged.verdict, judged.verdicts),
+        (Verdict::ClientLimited, vec![Verdict::ClientLimited])
+    );
     assert_eq!(judged.reasons.len(), 2);
 }
 
@@ -727,13 +1002,23 @@ fn counted(before: &[(&str, &str)], after: &[(&str, &str)]) -> HostReport {
 fn g_cpu_pressure() {
     let pressure = |us: u64| {
         let total = |us: u64| format!("some avg10=0.00 avg60=0.00 avg300=0.00 total={us}\n");
-        counted(&[("pressure/cpu", &total(5))], &[("pressure/cpu", &total(5 + us))]).cpu_pressure
+        counted(
+            &[("pressure/cpu", &total(5))],
+            &[("pressure/cpu", &total(5 + us))],
+        )
+        .cpu_pressure
     };
     let blind = |run: &mut Run, us| {
-        run.shards.iter_mut().for_each(|shard| shard.usage.run_delay_share = None);
+        run.shards
+            .iter_mut()
+            .for_each(|shard| shard.usage.run_delay_share = None);
         run.host.cpu_pressure = pressure(us);
     };
-    trips(Verdict::Disturbed, &["some process of this machine waited for a CPU 10 %"], |run| blind(run, 1_010_000));
+    trips(
+        Verdict::Disturbed,
+        &["some process of this machine waited for a CPU 10 %"],
+        |run| blind(run, 1_010_000),
+    );
     passes(|run| blind(run, 1_000_000));
     // The shards' own waiting is known: the quiet run has a pressure of 90 %.
     passes(|_| {});
@@ -747,11 +1032,20 @@ fn g_cpu_pressure() {
 
 #[test]
 fn g_local_ports() {
-    trips(Verdict::ClientLimited, &["1 request found no free local port", "1,000 local ports (1001 to 2000)"], |run| {
-        run.fail(ErrorKind::AddressUnavailable, 1);
-    });
+    trips(
+        Verdict::ClientLimited,
+        &[
+            "1 request found no free local port",
+            "1,000 local ports (1001 to 2000)",
+        ],
+        |run| {
+            run.fail(ErrorKind::AddressUnavailable, 1);
+        },
+    );
     // However many they are, it was not the target that did not answer.
-    trips(Verdict::ClientLimited, &["900 requests"], |run| run.fail(ErrorKind::AddressUnavailable, 900));
+    trips(Verdict::ClientLimited, &["900 requests"], |run| {
+        run.fail(ErrorKind::AddressUnavailable, 900);
+    });
 }
 
 #[test]
@@ -760,37 +1054,63 @@ fn g_ports_held_back() {
         let sockets = |tw: u64| format!("TCP: inuse 4 orphan 0 tw {tw} alloc 4 mem 1\n");
         let (before, after, closed) = (sockets(0), sockets(held), closed_connections(held));
         let before = [("net/sockstat", before.as_str()), ("net/tcp", "")];
-        run.host.ports_held =
-            counted(&before, &[("net/sockstat", after.as_str()), ("net/tcp", closed.as_str())]).ports_held;
+        run.host.ports_held = counted(
+            &before,
+            &[
+                ("net/sockstat", after.as_str()),
+                ("net/tcp", closed.as_str()),
+            ],
+        )
+        .ports_held;
         run.counters.requests.connections_opened = opened;
     };
-    trips(Verdict::ClientLimited, &["closed connections kept 501 of 1,000 local ports"], |run| {
-        held(run, 501, 500);
-    });
+    trips(
+        Verdict::ClientLimited,
+        &["closed connections kept 501 of 1,000 local ports"],
+        |run| {
+            held(run, 501, 500);
+        },
+    );
     passes(|run| held(run, 500, 501));
     // What others left behind does no harm to a run that keeps its connections.
     passes(|run| held(run, 990, 8));
     // What a server of this machine closed first holds nothing back, however much of it there is.
-    passes(|run| (run.host.time_wait, run.counters.requests.connections_opened) = (Some(990), 5_000));
-    unavailable(&["local ports in TIME_WAIT"], |run| run.host.ports_held = None);
+    passes(|run| {
+        (run.host.time_wait, run.counters.requests.connections_opened) = (Some(990), 5_000);
+    });
+    unavailable(&["local ports in TIME_WAIT"], |run| {
+        run.host.ports_held = None;
+    });
 }
 
 #[test]
 fn g_descriptors() {
-    trips(Verdict::ClientLimited, &["1 request had no descriptor", "may open 64", "ulimit"], |run| {
-        run.fail(ErrorKind::TooManyFiles, 1);
+    trips(
+        Verdict::ClientLimited,
+        &["1 request had no descriptor", "may open 64", "ulimit"],
+        |run| {
+            run.fail(ErrorKind::TooManyFiles, 1);
+        },
+    );
+    trips(Verdict::ClientLimited, &["900 requests"], |run| {
+        run.fail(ErrorKind::TooManyFiles, 900);
     });
-    trips(Verdict::ClientLimited, &["900 requests"], |run| run.fail(ErrorKind::TooManyFiles, 900));
 }
 
 #[test]
 fn g_retransmits() {
     let again = |run: &mut Run, segments: u64| {
         let snmp = |n: u64| format!("Tcp: ActiveOpens RetransSegs\nTcp: 7 {n}\n");
-        run.host.tcp_retransmits =
-            counted(&[("net/snmp", &snmp(70))], &[("net/snmp", &snmp(70 + segments))]).tcp_retransmits;
+        run.host.tcp_retransmits = counted(
+            &[("net/snmp", &snmp(70))],
+            &[("net/snmp", &snmp(70 + segments))],
+        )
+        .tcp_retransmits;
         run.environment.colocated = true;
-        (run.times(Series::ServiceOk).p50_us, run.times(Series::ServiceOk).max_us) = (Some(600_000.0), Some(800_000.0));
+        (
+            run.times(Series::ServiceOk).p50_us,
+            run.times(Series::ServiceOk).max_us,
+        ) = (Some(600_000.0), Some(800_000.0));
     };
     // Other programs lose segments, too: no answer of this run was late by a retransmission.
     passes(|run| {
@@ -798,7 +1118,11 @@ fn g_retransmits() {
         run.times(Series::ServiceOk).max_us = Some(750_000.0);
     });
     // One of a thousand attempts, and four.
-    trips(Verdict::TargetLimited, &["retransmitted 6 segments"], |run| again(run, 6));
+    trips(
+        Verdict::TargetLimited,
+        &["retransmitted 6 segments"],
+        |run| again(run, 6),
+    );
     passes(|run| again(run, 5));
     // A network may lose something.
     passes(|run| {
@@ -812,8 +1136,12 @@ fn g_retransmits() {
 fn g_listen_queue() {
     let full = |run: &mut Run, connections: u64| {
         let netstat = |n: u64| format!("TcpExt: ListenOverflows ListenDrops\nTcpExt: {n} {n}\n");
-        let host = counted(&[("net/netstat", &netstat(3))], &[("net/netstat", &netstat(3 + connections))]);
-        (run.host.listen_overflows, run.host.listen_drops) = (host.listen_overflows, host.listen_drops);
+        let host = counted(
+            &[("net/netstat", &netstat(3))],
+            &[("net/netstat", &netstat(3 + connections))],
+        );
+        (run.host.listen_overflows, run.host.listen_drops) =
+            (host.listen_overflows, host.listen_drops);
         run.environment.colocated = true;
         run.times(Series::Connect).max_us = Some(1_000_000.0);
     };
@@ -822,15 +1150,21 @@ fn g_listen_queue() {
         full(run, 4);
         run.times(Series::Connect).max_us = Some(78.0);
     });
-    trips(Verdict::TargetLimited, &["1 connections met a full listen queue on this machine"], |run| {
-        full(run, 1);
-    });
+    trips(
+        Verdict::TargetLimited,
+        &["1 connections met a full listen queue on this machine"],
+        |run| {
+            full(run, 1);
+        },
+    );
     passes(|run| full(run, 0));
     passes(|run| {
         full(run, 1);
         run.environment.colocated = false;
     });
-    unavailable(&["listen queue of the target"], |run| run.host.listen_drops = None);
+    unavailable(&["listen queue of the target"], |run| {
+        run.host.listen_drops = None;
+    });
 }
 
 /// A quiet run of which a machine does not say this is valid, and says so.
@@ -841,7 +1175,10 @@ fn unavailable(names: &[&str], hide: impl FnOnce(&mut Run)) {
     let judged = run.judge();
     assert_eq!(
         (judged.verdict, judged.unavailable),
-        (Verdict::Valid, names.iter().map(|name| (*name).to_owned()).collect())
+        (
+            Verdict::Valid,
+            names.iter().map(|name| (*name).to_owned()).collect()
+        )
     );
     assert_eq!(judged.checked.len() + names.len(), GATES.len());
 }
@@ -853,7 +1190,10 @@ fn g_the_gravest_finding_is_the_verdict_and_every_finding_is_a_reason() {
     run.usage().steal_share = Some(0.1);
     run.fail(ErrorKind::Reset, 600);
     let judged = run.judge();
-    assert_eq!((judged.verdict, judged.reasons.len()), (Verdict::TargetLimited, 3));
+    assert_eq!(
+        (judged.verdict, judged.reasons.len()),
+        (Verdict::TargetLimited, 3)
+    );
 }
 
 #[test]
@@ -861,14 +1201,25 @@ fn g_a_measured_time() {
     let warmed = |run: &mut Run, measured: u64| {
         run.plan.warmup = std::time::Duration::from_secs(5);
         for shard in &mut run.shards {
-            shard.latency.get_mut(Series::SchedLag.name()).unwrap().count = measured;
+            shard
+                .latency
+                .get_mut(Series::SchedLag.name())
+                .unwrap()
+                .count = measured;
         }
     };
-    trips(Verdict::NothingMeasured, &["all 1,000 requests were within the warm-up"], |run| warmed(run, 0));
+    trips(
+        Verdict::NothingMeasured,
+        &["all 1,000 requests were within the warm-up"],
+        |run| warmed(run, 0),
+    );
     passes(|run| warmed(run, 1));
     let forbidden = |run: &mut Run| {
         run.counters = Counters::default();
-        run.ledger.items = ItemCounts { skipped: 1_000, ..ItemCounts::default() };
+        run.ledger.items = ItemCounts {
+            skipped: 1_000,
+            ..ItemCounts::default()
+        };
     };
     trips(
         Verdict::NothingMeasured,
@@ -884,15 +1235,22 @@ fn g_requests_that_were_due() {
         run.shards[1].scheduled = Some(1_000);
         run.shards[1].totals.attempts = 1_000 - dropped;
     };
-    trips(Verdict::ConcurrencyLimited, &["shard 1 never sent 1.1 % of the requests that were due (11)"], |run| {
-        dropped(run, 11);
-    });
+    trips(
+        Verdict::ConcurrencyLimited,
+        &["shard 1 never sent 1.1 % of the requests that were due (11)"],
+        |run| {
+            dropped(run, 11);
+        },
+    );
     passes(|run| dropped(run, 10));
     let both = "shard 1 never sent 90 % of the requests that were due (900), and 1 other shard up to as much because";
     trips(Verdict::ConcurrencyLimited, &[both], |run| {
         dropped(run, 900);
-        (run.shards[0].totals.dropped, run.shards[0].scheduled, run.shards[0].totals.attempts) =
-            (500, Some(1_000), 500);
+        (
+            run.shards[0].totals.dropped,
+            run.shards[0].scheduled,
+            run.shards[0].totals.attempts,
+        ) = (500, Some(1_000), 500);
     });
     trips(
         Verdict::Incomplete,
@@ -908,9 +1266,20 @@ fn g_requests_that_were_due() {
         run.shards[0].usage.cpu_share = Some(cpu_share);
         run.judge().reasons.concat()
     };
-    let (target, client) = ("The target did not sustain the rate", "This client was too slow itself");
-    assert!(why(0.2).contains(target) && !why(0.2).contains(client), "{}", why(0.2));
-    assert!(why(0.99).contains(client) && !why(0.99).contains(target), "{}", why(0.99));
+    let (target, client) = (
+        "The target did not sustain the rate",
+        "This client was too slow itself",
+    );
+    assert!(
+        why(0.2).contains(target) && !why(0.2).contains(client),
+        "{}",
+        why(0.2)
+    );
+    assert!(
+        why(0.99).contains(client) && !why(0.99).contains(target),
+        "{}",
+        why(0.99)
+    );
 }
 
 #[test]
@@ -919,23 +1288,36 @@ fn g_waits_for_a_connection_or_a_limit() {
         run.times(series).p99_us = Some(us);
         run.times(Series::ResponseOk).p99_us = Some(response_us);
     };
-    trips(Verdict::ConcurrencyLimited, &["shard 1: 1 request in 100 waited 10.1 ms or longer for a free"], |run| {
-        waited(run, Series::PoolWait, 10_100.0, 100_000.0);
-    });
+    trips(
+        Verdict::ConcurrencyLimited,
+        &["shard 1: 1 request in 100 waited 10.1 ms or longer for a free"],
+        |run| {
+            waited(run, Series::PoolWait, 10_100.0, 100_000.0);
+        },
+    );
     passes(|run| waited(run, Series::PoolWait, 10_000.0, 100_000.0));
     passes(|run| waited(run, Series::PoolWait, 2_000.0, 2_100.0));
     // Where connections are opened all the time, that is no wait for one that was in use.
     let opening = |run: &mut Run, us: f64| {
-        run.plan.workload.insert(REQUESTS_PER_CONNECTION.to_owned(), "1".to_owned());
+        run.plan
+            .workload
+            .insert(REQUESTS_PER_CONNECTION.to_owned(), "1".to_owned());
         run.times(Series::Connect).p99_us = Some(us);
         waited(run, Series::PoolWait, 60_100.0, 100_000.0);
     };
     passes(|run| opening(run, 50_100.0));
-    trips(Verdict::ConcurrencyLimited, &["waited 10.1 ms or longer for a free"], |run| opening(run, 50_000.0));
+    trips(
+        Verdict::ConcurrencyLimited,
+        &["waited 10.1 ms or longer for a free"],
+        |run| opening(run, 50_000.0),
+    );
     let limit = "shard 1: 1 request in 100 waited 10.1 ms or longer for another limit than --rate, and 1 response in 100 took 100 ms";
-    trips(Verdict::BudgetLimited, &[limit], |run| waited(run, Series::BudgetWait, 10_100.0, 100_000.0));
+    trips(Verdict::BudgetLimited, &[limit], |run| {
+        waited(run, Series::BudgetWait, 10_100.0, 100_000.0);
+    });
     passes(|run| waited(run, Series::BudgetWait, 10_000.0, 100_000.0));
-    // Of less than a thousand, both figures are the 90th percentile; and no part is greater than the whole.
+    // Of less than a thousand, both figures are the 90th percentile; and no part is greater than
+    // the whole.
     let few = |run: &mut Run, us: f64| {
         waited(run, Series::PoolWait, 0.0, 0.0);
         for (series, us) in [(Series::PoolWait, us), (Series::ResponseOk, 100_000.0)] {
@@ -956,15 +1338,23 @@ fn g_waits_for_a_connection_or_a_limit() {
             few(run, 100_100.0);
         },
     );
-    // Connections that were never all in use were not waited for, but opened: only another limit is waited for.
+    // Connections that were never all in use were not waited for, but opened: only another limit is
+    // waited for.
     let free = |run: &mut Run, series: Series| {
         (run.shards[1].connections, run.plan.per_host.connections) = (5, Some(1));
         waited(run, series, 10_100.0, 100_000.0);
     };
     passes(|run| free(run, Series::PoolWait));
-    trips(Verdict::BudgetLimited, &["for --per-host-connections", "Raise --per-host-connections (1 now)"], |run| {
-        free(run, Series::BudgetWait);
-    });
+    trips(
+        Verdict::BudgetLimited,
+        &[
+            "for --per-host-connections",
+            "Raise --per-host-connections (1 now)",
+        ],
+        |run| {
+            free(run, Series::BudgetWait);
+        },
+    );
     // A closed loop waits for its connections by its nature.
     passes(|run| run.times(Series::PoolWait).p99_us = Some(1e6));
 }

@@ -1,75 +1,82 @@
-//! Limits from which on a reading is a finding, each with its reason. All are in one place; changing one changes what `valid`
-//! means, which the changelog has to say.
+//! Limits from which on a reading is a finding, each with its reason. All are in one place;
+//! changing one changes what `valid` means, which the changelog has to say.
 
-/// CPU over time of a shard. One that uses more has no room left: what it measures is partly its own queueing.
+/// CPU over time of a shard. One that uses more has no room left: what it measures is partly its
+/// own queueing.
 pub(crate) const CPU_USE: f64 = 0.85;
 
-/// Part of its time that a shard was ready to run and had no CPU. In that time answers lay unread, and it is counted as the
-/// target's. An undisturbed paced shard waits for one or two parts in a hundred of its time, one that shares its
-/// CPU for a third and more.
+/// Part of its time that a shard was ready to run and had no CPU. In that time answers lay unread,
+/// and it is counted as the target's. An undisturbed paced shard waits for one or two parts in a
+/// hundred of its time, one that shares its CPU for a third and more.
 pub(crate) const RUN_DELAY: f64 = 0.05;
 
-/// Part of the CPUs that the shards could run on, below which they used little: a target that had all of their CPU time as well would be
-/// a third faster at most, so the shards did not set the pace, however long they waited for a CPU.
+/// Part of the CPUs that the shards could run on, below which they used little: a target that had
+/// all of their CPU time as well would be a third faster at most, so the shards did not set the
+/// pace, however long they waited for a CPU.
 pub(crate) const LITTLE_CPU: f64 = 0.25;
 
-/// Part of the shards' time in which there was no room for more results: as [`RUN_DELAY`], the client set the pace then.
+/// Part of the shards' time in which there was no room for more results: as [`RUN_DELAY`], the
+/// client set the pace then.
 pub(super) const STORAGE: f64 = 0.05;
 
-/// Lateness of a paced run's requests, at the 99th percentile: below 2 ms it is lost in the noise of a network.
+/// Lateness of a paced run's requests, at the 99th percentile: below 2 ms it is lost in the noise
+/// of a network.
 pub(crate) const SCHED_LAG_US: f64 = 2_000.0;
 
-/// Limit on the lateness of a paced run's requests, at the 99th percentile, as a part of the median service time: beside
-/// answers that take a second, 50 ms change nothing.
+/// Limit on the lateness of a paced run's requests, at the 99th percentile, as a part of the median
+/// service time: beside answers that take a second, 50 ms change nothing.
 pub(crate) const SCHED_LAG_OF_SERVICE: f64 = 0.1;
 
-/// Time for which answers lay unread in the client, at the 99th percentile. It is in the latency of each, so the limit is that of requests
-/// that were sent late, beside [`SCHED_LAG_OF_SERVICE`].
+/// Time for which answers lay unread in the client, at the 99th percentile. It is in the latency of
+/// each, so the limit is that of requests that were sent late, beside [`SCHED_LAG_OF_SERVICE`].
 pub(super) const RECEIVE_DELAY_US: f64 = SCHED_LAG_US;
 
-/// Lateness of a shard's loop at the 99th percentile. Its timer is up to 1 ms late by itself and a CPU that is shared makes
-/// it a few; 20 ms in one of a hundred looks are what a 99th percentile of anything else would show as well.
+/// Lateness of a shard's loop at the 99th percentile. Its timer is up to 1 ms late by itself and a
+/// CPU that is shared makes it a few; 20 ms in one of a hundred looks are what a 99th percentile of
+/// anything else would show as well.
 pub(super) const LOOP_LAG_US: f64 = 20_000.0;
 
-/// Lateness of a single look. So long a gap is no queueing but a process, or a machine, that was stopped; it also makes as
-/// many attempts slow as there were connections, however rare it is.
+/// Lateness of a single look. So long a gap is no queueing but a process, or a machine, that was
+/// stopped; it also makes as many attempts slow as there were connections, however rare it is.
 pub(crate) const FREEZE_US: f64 = 100_000.0;
 
-/// Part of a CPU's time that the machine below gave to others. It is missing at random moments, so it lengthens times of
-/// the tail first.
+/// Part of a CPU's time that the machine below gave to others. It is missing at random moments, so
+/// it lengthens times of the tail first.
 pub(crate) const STEAL: f64 = 0.02;
 
-/// A run must be as long as this for its stolen time to be judged, s: it is counted in hundredths of a second, and two
-/// of them are no proof of anything.
+/// A run must be as long as this for its stolen time to be judged, s: it is counted in hundredths
+/// of a second, and two of them are no proof of anything.
 pub(crate) const SHORTEST_FOR_STEAL_S: f64 = 1.0;
 
-/// Limit on the difference between the times that the same work takes before and after the run, as a part of the shorter one. In
-/// 80 readings of 40 short runs on a virtual machine of two cores that were busy with other things, too, all but two were
-/// within 7 %, and these within 10 %.
+/// Limit on the difference between the times that the same work takes before and after the run, as
+/// a part of the shorter one. In 80 readings of 40 short runs on a virtual machine of two cores
+/// that were busy with other things, too, all but two were within 7 %, and these within 10 %.
 pub(crate) const SPEED: f64 = 0.15;
 
-/// Part of the time in which something on the machine waited for a CPU. Only where the kernel does not say how long the
-/// shards themselves waited: a target on the same machine, and the shards beside each other, make pressure that does
-/// no harm, or harm that the wait for a CPU shows better.
+/// Part of the time in which something on the machine waited for a CPU. Only where the kernel does
+/// not say how long the shards themselves waited: a target on the same machine, and the shards
+/// beside each other, make pressure that does no harm, or harm that the wait for a CPU shows
+/// better.
 pub(super) const CPU_PRESSURE: f64 = 0.1;
 
-/// Part of the local ports that closed connections hold back: from the second half on, finding a free one takes a search
-/// that grows longer with each.
+/// Part of the local ports that closed connections hold back: from the second half on, finding a
+/// free one takes a search that grows longer with each.
 pub(super) const PORTS_HELD_BACK: f64 = 0.5;
 
-/// TCP segments that were sent again for each attempt, to a target on this machine. Loopback loses nothing by itself; but
-/// the count is the machine's, whose other connections may go over networks that do.
+/// TCP segments that were sent again for each attempt, to a target on this machine. Loopback loses
+/// nothing by itself; but the count is the machine's, whose other connections may go over networks
+/// that do.
 pub(super) const RETRANSMITS: f64 = 0.001;
 
 /// Retransmits that may be other programs'.
 pub(super) const STRAY_RETRANSMITS: u64 = 4;
 
-/// Part of an open loop's requests that were due, or would have been without throttle pauses, and never went: with so many, the
-/// 99th percentile is not known.
+/// Part of an open loop's requests that were due, or would have been without throttle pauses, and
+/// never went: with so many, the 99th percentile is not known.
 pub(super) const DROPPED: f64 = 0.01;
 
-/// A wait before a request was sent, as a part of its response time, both at the 99th percentile: with more, the response
-/// times tell of the client's limits rather than of the target.
+/// A wait before a request was sent, as a part of its response time, both at the 99th percentile:
+/// with more, the response times tell of the client's limits rather than of the target.
 pub(super) const WAIT_OF_RESPONSE: f64 = 0.1;
 
 /// The least such wait that matters, us: opening a connection to this machine takes less.
@@ -78,51 +85,60 @@ pub(super) const WAIT_US: f64 = 2_000.0;
 /// Part of the attempts that failed. From this on, the run measured how fast it failed.
 pub(crate) const MOST_FAILED: f64 = 0.5;
 
-/// Part of the attempts that failed, from which on a reader has to know: a rate counts them as if they were good, and the 99th
-/// percentile of an open loop's response times, which are to tell what all of its users would have waited, leaves them out.
+/// Part of the attempts that failed, from which on a reader has to know: a rate counts them as if
+/// they were good, and the 99th percentile of an open loop's response times, which are to tell what
+/// all of its users would have waited, leaves them out.
 pub(crate) const FAILED: f64 = 0.01;
 
-/// Part of a closed loop's attempts that were cut off at the end, from which on a reader has to know. Each connection has one request
-/// under way when the run ends, so a short run of many connections, or of a slow target, always cuts some off. With this part, a
-/// connection had fewer than nine answers, and the rate depends on those that are missing. In an open loop the limit is [`FAILED`].
+/// Part of a closed loop's attempts that were cut off at the end, from which on a reader has to
+/// know. Each connection has one request under way when the run ends, so a short run of many
+/// connections, or of a slow target, always cuts some off. With this part, a connection had fewer
+/// than nine answers, and the rate depends on those that are missing. In an open loop the limit is
+/// [`FAILED`].
 pub(crate) const CUT_OFF_CLOSED: f64 = 0.1;
 
-/// Part of the run without a good answer while requests failed. From this on, its rate is not that of a working target.
+/// Part of the run without a good answer while requests failed. From this on, its rate is not that
+/// of a working target.
 pub(super) const DEAD: f64 = 1.0 / 3.0;
 
 /// The least such time, s: where failures count, the series has whole seconds.
 pub(super) const LEAST_DEAD_S: f64 = 2.0;
 
-/// Part of the run without a good answer while requests failed, from which on a reader has to know. Where each failure takes a
-/// timeout or a backoff, the share of the attempts that failed hides it: the rate of the working target is higher by this part, which
-/// is more than runs of the same plan differ by. A smaller part may be a single failure of a slow run.
+/// Part of the run without a good answer while requests failed, from which on a reader has to know.
+/// Where each failure takes a timeout or a backoff, the share of the attempts that failed hides it:
+/// the rate of the working target is higher by this part, which is more than runs of the same plan
+/// differ by. A smaller part may be a single failure of a slow run.
 pub(super) const PARTLY_DEAD: f64 = 0.1;
 
 /// The least such time, s: a second of the series.
 pub(super) const LEAST_PARTLY_DEAD_S: f64 = 1.0;
 
-/// Factor: a target that is silent for this many times its slowest good answer has stopped answering.
+/// Factor: a target that is silent for this many times its slowest good answer has stopped
+/// answering.
 pub(super) const LONGER_THAN_SLOWEST: f64 = 2.0;
 
-/// Responses that a silence at the end of the run lacks, at the run's mean rate. By chance, a Poisson process has a gap of ten mean ones
-/// once in 22,000 (e^10) gaps.
+/// Responses that a silence at the end of the run lacks, at the run's mean rate. By chance, a
+/// Poisson process has a gap of ten mean ones once in 22,000 (e^10) gaps.
 pub(super) const MOST_MISSED: f64 = 10.0;
 
-/// Part of a second in which the target had asked for a pause, from which on it is no time without an answer.
+/// Part of a second in which the target had asked for a pause, from which on it is no time without
+/// an answer.
 pub(crate) const PAUSED: f64 = 0.5;
 
-/// Part of the attempts that were throttled, of a run that does not do as it is told. With more than this, the run
-/// measured how fast it was refused.
+/// Part of the attempts that were throttled, of a run that does not do as it is told. With more
+/// than this, the run measured how fast it was refused.
 pub(super) const THROTTLED: f64 = 0.5;
 
-/// Part of the attempts that brought an item, below which a run that was mostly throttled says nothing of the target's
-/// answers, however patient it was.
+/// Part of the attempts that brought an item, below which a run that was mostly throttled says
+/// nothing of the target's answers, however patient it was.
 pub(super) const HARDLY_ANY: f64 = 0.1;
 
-/// A run shorter than this is too short to be judged by parts of its time, s: starting up is much of it.
+/// A run shorter than this is too short to be judged by parts of its time, s: starting up is much
+/// of it.
 pub(super) const SHORTEST_S: f64 = 0.2;
 
-/// Least time to connect of a connection that met a full queue, µs: the kernel tries again after a second.
+/// Least time to connect of a connection that met a full queue, µs: the kernel tries again after a
+/// second.
 pub(super) const OPENED_AGAIN_US: f64 = 950_000.0;
 
 /// Least time by which a retransmission makes an answer late, µs: the kernel waits 200 ms at least.

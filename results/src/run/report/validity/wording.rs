@@ -16,7 +16,11 @@ impl<'a> Worst<'a> {
     pub(super) fn of(beyond: impl Iterator<Item = (&'a ShardReport, f64)>) -> Option<Self> {
         let beyond: Vec<_> = beyond.collect();
         let (shard, reading) = *beyond.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
-        Some(Self { shard, reading, others: beyond.len() - 1 })
+        Some(Self {
+            shard,
+            reading,
+            others: beyond.len() - 1,
+        })
     }
 
     /// Say that other shards come near to its figure; nothing if there are none.
@@ -45,7 +49,9 @@ pub(super) fn more_room(evidence: &Evidence<'_>) -> String {
     let remedy = capital(&remedy(evidence));
     match (evidence.environment.colocated, shards > cores) {
         (_, true) => format!("{shards} shards share {cores} CPUs. {remedy}"),
-        (true, false) if shards == cores => format!("Client and target share {cores} CPUs. {remedy}"),
+        (true, false) if shards == cores => {
+            format!("Client and target share {cores} CPUs. {remedy}")
+        }
         (true, false) => format!("The target runs on this machine, too. {remedy}"),
         (false, false) => remedy,
     }
@@ -53,8 +59,10 @@ pub(super) fn more_room(evidence: &Evidence<'_>) -> String {
 
 /// Means to give a shard a CPU to itself, as a clause.
 pub(super) fn remedy(evidence: &Evidence<'_>) -> String {
-    let pace =
-        evidence.plan.pace_flag().map_or_else(|| "set a --rate".to_owned(), |flag| format!("use a lower {flag}"));
+    let pace = evidence.plan.pace_flag().map_or_else(
+        || "set a --rate".to_owned(),
+        |flag| format!("use a lower {flag}"),
+    );
     let (cores, shards) = (evidence.environment.cores, evidence.shards.len());
     match (evidence.environment.colocated, shards > cores) {
         (_, true) => format!("use --shards {cores} or fewer"),

@@ -22,7 +22,11 @@ pub(super) struct Field<'a> {
 
 impl Field<'_> {
     fn draw(&self, points: &[(f64, f64)], ink: Ink, figure: DrawnShape<'_>) {
-        let _ = self.area.draw(&Element { points, ink, figure });
+        let _ = self.area.draw(&Element {
+            points,
+            ink,
+            figure,
+        });
     }
 
     fn line(&self, points: &[(f64, f64)], ink: Ink, (width, dash): (f64, Dash)) {
@@ -31,37 +35,60 @@ impl Field<'_> {
         }
     }
 
-    /// A line that keeps a value from the beginning of its step to the end; broken where there is none.
+    /// A line that keeps a value from the beginning of its step to the end; broken where there is
+    /// none.
     fn steps(&self, steps: &[Step], ink: Ink, pen: (f64, Dash)) {
         for run in steps.split(|step| step.value.is_none()) {
             let level = |alike: &[Step]| {
                 let (first, last) = alike.first().zip(alike.last())?;
-                first.value.map(|value| [(first.from, value), (last.to, value)])
+                first
+                    .value
+                    .map(|value| [(first.from, value), (last.to, value)])
             };
-            let points: Vec<(f64, f64)> = run.chunk_by(|a, b| a.value == b.value).filter_map(level).flatten().collect();
+            let points: Vec<(f64, f64)> = run
+                .chunk_by(|a, b| a.value == b.value)
+                .filter_map(level)
+                .flatten()
+                .collect();
             self.line(&points, ink, pen);
         }
     }
 
     /// Draw neighbours above 0 as one area: along their tops, and back along their bases.
     fn areas(&self, steps: &[Step], base: &[f64], ink: Ink) {
-        let areas: Vec<(&Step, f64, f64)> =
-            steps.iter().zip(base).map(|(step, base)| (step, step.value.unwrap_or(0.0), *base)).collect();
-        for area in areas.chunk_by(|a, b| (a.1 > 0.0) == (b.1 > 0.0)).filter(|area| area.iter().any(|one| one.1 > 0.0))
+        let areas: Vec<(&Step, f64, f64)> = steps
+            .iter()
+            .zip(base)
+            .map(|(step, base)| (step, step.value.unwrap_or(0.0), *base))
+            .collect();
+        for area in areas
+            .chunk_by(|a, b| (a.1 > 0.0) == (b.1 > 0.0))
+            .filter(|area| area.iter().any(|one| one.1 > 0.0))
         {
-            let tops = area.iter().flat_map(|(step, value, base)| [step.from, step.to].map(|x| (x, base + value)));
-            let bases = area.iter().rev().flat_map(|(step, _, base)| [step.to, step.from].map(|x| (x, *base)));
+            let tops = area
+                .iter()
+                .flat_map(|(step, value, base)| [step.from, step.to].map(|x| (x, base + value)));
+            let bases = area
+                .iter()
+                .rev()
+                .flat_map(|(step, _, base)| [step.to, step.from].map(|x| (x, *base)));
             let corners: Vec<(f64, f64)> = tops.chain(bases).collect();
             // Only the ends of a level line are corners.
             let levels = corners.chunk_by(|a, b| a.1.total_cmp(&b.1).is_eq());
-            let ends: Vec<_> =
-                levels.flat_map(|level| level.first().into_iter().chain(level.last())).copied().collect();
+            let ends: Vec<_> = levels
+                .flat_map(|level| level.first().into_iter().chain(level.last()))
+                .copied()
+                .collect();
             self.draw(&ends, ink, DrawnShape::Area);
         }
     }
 
     fn dot(&self, at: (f64, f64), ink: Ink, hollow: bool) {
-        self.draw(&[at], ink, DrawnShape::Circle(if hollow { 4.5 } else { 3.5 }));
+        self.draw(
+            &[at],
+            ink,
+            DrawnShape::Circle(if hollow { 4.5 } else { 3.5 }),
+        );
         if hollow {
             self.draw(&[at], Ink::Paper, DrawnShape::Circle(2.75));
         }
@@ -79,12 +106,25 @@ impl Field<'_> {
 impl Painter<'_> {
     /// A part of the field, with edges where it does not end with the field.
     pub(super) fn band(&self, mark: &Mark, field: &Field<'_>) {
-        let Shape::Band(from, to) = mark.shape else { return };
+        let Shape::Band(from, to) = mark.shape else {
+            return;
+        };
         let (left, right) = (field.x_of(from), field.x_of(to));
         let (top, bottom) = field.down;
-        self.draw(&[(left, top), (right, bottom)], mark.role.ink(), DrawnShape::Rectangle(2.0));
-        for x in [left, right].into_iter().filter(|x| *x > field.across.0 && *x < field.across.1) {
-            self.draw(&[(x, top), (x, bottom)], Ink::Quiet, DrawnShape::Line(1.0, Dash::Dashed));
+        self.draw(
+            &[(left, top), (right, bottom)],
+            mark.role.ink(),
+            DrawnShape::Rectangle(2.0),
+        );
+        for x in [left, right]
+            .into_iter()
+            .filter(|x| *x > field.across.0 && *x < field.across.1)
+        {
+            self.draw(
+                &[(x, top), (x, bottom)],
+                Ink::Quiet,
+                DrawnShape::Line(1.0, Dash::Dashed),
+            );
         }
     }
 
@@ -97,16 +137,26 @@ impl Painter<'_> {
             Shape::Dots(dots) => {
                 for dot in dots {
                     if let Some((low, high)) = dot.interval {
-                        field.line(&[(dot.at.0, low), (dot.at.0, high)], ink, (2.0, Dash::Solid));
+                        field.line(
+                            &[(dot.at.0, low), (dot.at.0, high)],
+                            ink,
+                            (2.0, Dash::Solid),
+                        );
                     }
                     field.dot(dot.at, ink, dot.hollow);
                 }
             }
             Shape::Blocks(blocks) => {
                 let corners = |one: &Block| [(one.x.0, one.y.0), (one.x.1, one.y.1)];
-                let (cells, bars): (Vec<&Block>, Vec<&Block>) = blocks.iter().partition(|one| one.text.is_empty());
-                let cells: Vec<_> = cells.into_iter().filter(|one| one.x.0 < one.x.1).map(corners).collect();
-                let height = |[low, high]: [(f64, f64); 2]| fine(field.y_of(low.1) - field.y_of(high.1));
+                let (cells, bars): (Vec<&Block>, Vec<&Block>) =
+                    blocks.iter().partition(|one| one.text.is_empty());
+                let cells: Vec<_> = cells
+                    .into_iter()
+                    .filter(|one| one.x.0 < one.x.1)
+                    .map(corners)
+                    .collect();
+                let height =
+                    |[low, high]: [(f64, f64); 2]| fine(field.y_of(low.1) - field.y_of(high.1));
                 for row in cells.chunk_by(|a, b| height(*a) == height(*b)) {
                     field.draw(row.as_flattened(), ink, DrawnShape::Cells);
                 }
@@ -120,11 +170,19 @@ impl Painter<'_> {
             }
             Shape::Across(y) => {
                 let y = field.y_of(*y);
-                self.draw(&[(field.across.0, y), (field.across.1, y)], ink, DrawnShape::Line(pen.0, pen.1));
+                self.draw(
+                    &[(field.across.0, y), (field.across.1, y)],
+                    ink,
+                    DrawnShape::Line(pen.0, pen.1),
+                );
             }
             Shape::Upright(x) => {
                 let x = field.x_of(*x);
-                self.draw(&[(x, field.down.0), (x, field.down.1)], ink, DrawnShape::Line(pen.0, pen.1));
+                self.draw(
+                    &[(x, field.down.0), (x, field.down.1)],
+                    ink,
+                    DrawnShape::Line(pen.0, pen.1),
+                );
             }
             Shape::Band(..) => {}
         }
@@ -143,7 +201,11 @@ impl Painter<'_> {
     /// Cover the lines of the grid behind a text.
     pub(super) fn ground(&self, text: &str, (x, y): (f64, f64)) {
         let width = text_width(text, LABEL) * 0.9;
-        self.draw(&[(x - 4.0, y - 7.0), (x + width, y + 7.0)], Ink::Paper, DrawnShape::Rectangle(0.0));
+        self.draw(
+            &[(x - 4.0, y - 7.0), (x + width, y + 7.0)],
+            Ink::Paper,
+            DrawnShape::Rectangle(0.0),
+        );
     }
 }
 

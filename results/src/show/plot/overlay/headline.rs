@@ -35,7 +35,9 @@ pub(super) fn chart(drawn: &[Drawn<'_>], clocked: Clocked) -> Chart {
             of: |report, clocked| report.latency(clocked.series())?.p99_us,
             said: micros,
             is_at_least: |report, clocked| {
-                report.latency(clocked.series()).is_some_and(|latency| latency.is_at_least("p99_us"))
+                report
+                    .latency(clocked.series())
+                    .is_some_and(|latency| latency.is_at_least("p99_us"))
             },
         },
     ];
@@ -43,7 +45,10 @@ pub(super) fn chart(drawn: &[Drawn<'_>], clocked: Clocked) -> Chart {
         name: "figures",
         title: "Headline figures",
         caption: "Each group has its own scale, starting at 0.".to_owned(),
-        panels: figures.iter().map(|figure| figure.panel(drawn, clocked)).collect(),
+        panels: figures
+            .iter()
+            .map(|figure| figure.panel(drawn, clocked))
+            .collect(),
     }
 }
 
@@ -53,7 +58,11 @@ impl ComparedFigure {
             let report = one.run.report;
             let block = match (self.of)(report, clocked).filter(|value| value.is_finite()) {
                 Some(value) => {
-                    let sign = if (self.is_at_least)(report, clocked) { ">= " } else { "" };
+                    let sign = if (self.is_at_least)(report, clocked) {
+                        ">= "
+                    } else {
+                        ""
+                    };
                     Block::bar(n, BAR, value, format!("{sign}{}", (self.said)(value)))
                 }
                 None => Block::bar(n, BAR, 0.0, "not known"),
@@ -62,7 +71,10 @@ impl ComparedFigure {
         };
         Panel {
             x: Axis::hidden(Range::FromZero),
-            y: Axis::rows(&*self.unit, drawn.iter().map(|one| one.run.label.to_owned()).collect()),
+            y: Axis::rows(
+                &*self.unit,
+                drawn.iter().map(|one| one.run.label.to_owned()).collect(),
+            ),
             height: drawn.len() as f64 * ROW,
             marks: drawn.iter().enumerate().map(mark).collect(),
         }

@@ -26,23 +26,45 @@ impl Raster {
             fonts.load_font_source(Source::Binary(Arc::new(font)));
         }
         fonts.set_sans_serif_family("Inter");
-        let options = Options { font_family: "Inter".to_owned(), fontdb: Arc::new(fonts), ..Options::default() };
-        Self { options, letters: FontRef::new(REGULAR).ok() }
+        let options = Options {
+            font_family: "Inter".to_owned(),
+            fontdb: Arc::new(fonts),
+            ..Options::default()
+        };
+        Self {
+            options,
+            letters: FontRef::new(REGULAR).ok(),
+        }
     }
 
     /// The picture as a PNG file, or what is wrong.
     pub(super) fn draw(&self, svg: &str) -> Result<Vec<u8>, String> {
-        let tree = Tree::from_str(&self.in_our_letters(svg), &self.options).map_err(|error| error.to_string())?;
-        let size = tree.size().to_int_size().scale_by(ZOOM).ok_or("it has no size")?;
+        let tree = Tree::from_str(&self.in_our_letters(svg), &self.options)
+            .map_err(|error| error.to_string())?;
+        let size = tree
+            .size()
+            .to_int_size()
+            .scale_by(ZOOM)
+            .ok_or("it has no size")?;
         let mut pixmap = Pixmap::new(size.width(), size.height()).ok_or("it is too large")?;
-        resvg::render(&tree, Transform::from_scale(ZOOM, ZOOM), &mut pixmap.as_mut());
+        resvg::render(
+            &tree,
+            Transform::from_scale(ZOOM, ZOOM),
+            &mut pixmap.as_mut(),
+        );
         pixmap.encode_png().map_err(|error| error.to_string())
     }
 
-    /// The file with a `?` for each character that the letters lack, which would be drawn as nothing. Both weights have
-    /// the same ones.
+    /// The file with a `?` for each character that the letters lack, which would be drawn as
+    /// nothing. Both weights have the same ones.
     fn in_our_letters(&self, svg: &str) -> String {
-        let known = |c: char| self.letters.as_ref().is_none_or(|letters| letters.charmap().map(c).is_some());
-        svg.chars().map(|c| if c.is_ascii() || known(c) { c } else { '?' }).collect()
+        let known = |c: char| {
+            self.letters
+                .as_ref()
+                .is_none_or(|letters| letters.charmap().map(c).is_some())
+        };
+        svg.chars()
+            .map(|c| if c.is_ascii() || known(c) { c } else { '?' })
+            .collect()
     }
 }

@@ -34,7 +34,11 @@ pub struct AttemptCounts {
 impl AttemptCounts {
     pub(super) fn of<'a>(rows: impl Iterator<Item = &'a IntervalRow>) -> Self {
         rows.fold(Self::default(), |all, row| {
-            let others = row.ok.saturating_add(row.not_found).saturating_add(row.throttled).saturating_add(row.aborted);
+            let others = row
+                .ok
+                .saturating_add(row.not_found)
+                .saturating_add(row.throttled)
+                .saturating_add(row.aborted);
             Self {
                 attempts: all.attempts + row.attempts,
                 good: all.good + row.ok,
@@ -88,12 +92,21 @@ impl Flow {
     /// None of results of older versions, or of no second.
     pub(super) fn of(rows: &[&IntervalRow]) -> Option<Self> {
         let scheduled: u64 = rows.iter().map(|row| row.scheduled).sum::<Option<u64>>()?;
-        let answered = rows.iter().map(|row| row.attempts.saturating_sub(row.aborted)).sum();
-        (scheduled > 0).then_some(Self { scheduled, answered })
+        let answered = rows
+            .iter()
+            .map(|row| row.attempts.saturating_sub(row.aborted))
+            .sum();
+        (scheduled > 0).then_some(Self {
+            scheduled,
+            answered,
+        })
     }
 
     pub(in crate::studies::capacity) const fn plus(self, other: Self) -> Self {
-        Self { scheduled: self.scheduled + other.scheduled, answered: self.answered + other.answered }
+        Self {
+            scheduled: self.scheduled + other.scheduled,
+            answered: self.answered + other.answered,
+        }
     }
 
     /// Ended ones as a part of the scheduled ones, 1 at the most.
@@ -101,17 +114,22 @@ impl Flow {
         (self.answered as f64 / (self.scheduled as f64).max(1.0)).min(1.0)
     }
 
-    /// True if fewer ended than were scheduled by more than half of the precision and `deviations` standard deviations: how many are under
-    /// way differs as a sum of so many random steps does, at the most.
-    pub(in crate::studies::capacity) fn falls_behind(self, precision: f64, deviations: f64) -> bool {
+    /// True if fewer ended than were scheduled by more than half of the precision and `deviations`
+    /// standard deviations: how many are under way differs as a sum of so many random steps does,
+    /// at the most.
+    pub(in crate::studies::capacity) fn falls_behind(
+        self,
+        precision: f64,
+        deviations: f64,
+    ) -> bool {
         let scheduled = self.scheduled as f64;
         let behind = scheduled - self.answered as f64;
         behind > scheduled * precision / 2.0 + deviations * scheduled.sqrt()
     }
 }
 
-/// Requests that neither were refused nor failed after the second in which the target began to refuse or fail some, and how long
-/// that was.
+/// Requests that neither were refused nor failed after the second in which the target began to
+/// refuse or fail some, and how long that was.
 pub(super) struct LetThrough {
     requests: f64,
     seconds: f64,
@@ -122,9 +140,15 @@ impl LetThrough {
         // The last request is due a little before the end.
         let ends = report.totals.duration_s.min(planned_s(report)) + END_S;
         let begins = first_refused(report)?.start_s;
-        // The last second is often not whole. It is as long as its requests were due in, if they were due evenly and all were sent.
-        let dropped = report.schedule.as_ref().map_or(0, |schedule| schedule.dropped);
-        let is_even = report.plan.run.arrivals == Arrivals::Constant && report.stopped_by.is_none() && dropped == 0;
+        // The last second is often not whole. It is as long as its requests were due in, if they
+        // were due evenly and all were sent.
+        let dropped = report
+            .schedule
+            .as_ref()
+            .map_or(0, |schedule| schedule.dropped);
+        let is_even = report.plan.run.arrivals == Arrivals::Constant
+            && report.stopped_by.is_none()
+            && dropped == 0;
         let (mut requests, mut seconds) = (0, 0.0);
         for row in report.intervals.iter().filter(|row| row.start_s > begins) {
             let counted = AttemptCounts::of([row].into_iter());
@@ -137,7 +161,10 @@ impl LetThrough {
             }
             requests += counted.good + counted.not_found;
         }
-        (seconds > 0.0).then_some(Self { requests: requests as f64, seconds })
+        (seconds > 0.0).then_some(Self {
+            requests: requests as f64,
+            seconds,
+        })
     }
 
     pub(super) fn per_s(&self) -> f64 {
@@ -149,8 +176,8 @@ impl LetThrough {
     }
 }
 
-/// A share after the warm-up, over all of the probe or over its later half, where it is greater: a target with credit to spend
-/// refuses late.
+/// A share after the warm-up, over all of the probe or over its later half, where it is greater: a
+/// target with credit to spend refuses late.
 pub(super) fn worse_share(report: &Report, share: fn(&AttemptCounts) -> f64) -> Measured {
     let rows: Vec<&IntervalRow> = measured_rows(report).collect();
     let all = AttemptCounts::of(rows.iter().copied());
@@ -158,7 +185,11 @@ pub(super) fn worse_share(report: &Report, share: fn(&AttemptCounts) -> f64) -> 
         return Measured::Unknown("nothing was attempted after the warm-up".to_owned());
     }
     let later = AttemptCounts::of(rows.iter().copied().skip(rows.len() / 2));
-    let later = if later.attempts >= ENOUGH { share(&later) } else { 0.0 };
+    let later = if later.attempts >= ENOUGH {
+        share(&later)
+    } else {
+        0.0
+    };
     Measured::Exactly(share(&all).max(later))
 }
 
@@ -166,13 +197,22 @@ pub(super) fn worse_share(report: &Report, share: fn(&AttemptCounts) -> f64) -> 
 pub(super) fn measured_rows(report: &Report) -> impl Iterator<Item = &IntervalRow> {
     let warmup_s = report.plan.run.warmup.as_secs_f64();
     let is_after = move |row: &&IntervalRow| row.start_s as f64 >= warmup_s;
-    let none = !report.intervals.iter().any(|row| is_after(&row) && row.attempts > 0);
-    report.intervals.iter().filter(move |row| none || is_after(row))
+    let none = !report
+        .intervals
+        .iter()
+        .any(|row| is_after(&row) && row.attempts > 0);
+    report
+        .intervals
+        .iter()
+        .filter(move |row| none || is_after(row))
 }
 
 /// First second in which the target refused or failed a request.
 fn first_refused(report: &Report) -> Option<&IntervalRow> {
-    report.intervals.iter().find(|row| AttemptCounts::of([*row].into_iter()).refused() > 0)
+    report
+        .intervals
+        .iter()
+        .find(|row| AttemptCounts::of([*row].into_iter()).refused() > 0)
 }
 
 /// See [`ProbeReport::refused_by_s`](super::ProbeReport::refused_by_s).
@@ -183,16 +223,26 @@ pub(super) fn refused_by_s(report: &Report) -> Option<f64> {
 /// See [`ProbeReport::later_flow`](super::ProbeReport::later_flow).
 pub(super) fn later_flow(report: &Report) -> Option<Flow> {
     let whole = whole_seconds(measured_rows(report), report);
-    let later = whole.get(whole.len() / 2..).filter(|_| whole.len() >= LEAST_SECONDS)?;
+    let later = whole
+        .get(whole.len() / 2..)
+        .filter(|_| whole.len() >= LEAST_SECONDS)?;
     Flow::of(later)
 }
 
 /// The seconds of these that the timetable lasted.
-pub(super) fn whole_seconds<'a>(rows: impl Iterator<Item = &'a IntervalRow>, report: &Report) -> Vec<&'a IntervalRow> {
-    rows.filter(|row| row.start_s as f64 + 1.0 <= planned_s(report)).collect()
+pub(super) fn whole_seconds<'a>(
+    rows: impl Iterator<Item = &'a IntervalRow>,
+    report: &Report,
+) -> Vec<&'a IntervalRow> {
+    rows.filter(|row| row.start_s as f64 + 1.0 <= planned_s(report))
+        .collect()
 }
 
 /// The planned length of a probe, s.
 fn planned_s(report: &Report) -> f64 {
-    report.plan.run.duration.map_or(f64::INFINITY, |duration| duration.as_secs_f64())
+    report
+        .plan
+        .run
+        .duration
+        .map_or(f64::INFINITY, |duration| duration.as_secs_f64())
 }
