@@ -13,21 +13,18 @@ use crawlmark_harness::clock::Clock;
 use crawlmark_harness::plan::RunPlan;
 use crawlmark_results::run::report::Report;
 use crawlmark_results::show::text::counted;
+use crawlmark_results::studies::Header;
 use crawlmark_results::studies::compare::{
     self, Arm, Comparison, Contest, ContestContext, Difference, Disturbance, Incomparable, Order,
-    OrderSchedule, Overall, RoundReport, Rule, comparable, contest_standing, differences,
-    judge_rounds, pair_line, plan_differences, round_folder,
+    OrderSchedule, RoundReport, Rule, comparable, contest_standing, differences, judge_rounds,
+    pair_line, plan_differences, round_folder,
 };
 
 use self::side::Side;
 use crate::cli::AbArgs;
-use crate::error::{DONE, Error, GATE, INCONCLUSIVE};
+use crate::error::Error;
 use crate::run::in_flags;
-use crate::study::{self, AROUND, End, Study, minutes};
-use crate::study::{RoundResults, Rounds};
-
-/// The folder of the rounds.
-const ROUNDS: &str = "rounds";
+use crate::study::{self, AROUND, Announcement, ROUNDS, RoundResults, Rounds, Study, minutes};
 
 /// The folder of the rounds of the base against itself.
 const EQUALS: &str = "aa";
@@ -88,15 +85,6 @@ pub(crate) fn incomparable(error: Incomparable, plans: [&RunPlan; 2]) -> Error {
     Error::Usage(error.to_string())
 }
 
-/// A comparison that has found nothing is no failure of the candidate's, and no success either.
-pub(crate) const fn exit_code(verdict: Overall) -> u8 {
-    match verdict {
-        Overall::Pass => DONE,
-        Overall::Regression => GATE,
-        Overall::Inconclusive | Overall::Incomparable => INCONCLUSIVE,
-    }
-}
-
 /// True if no flag says what is compared.
 fn is_of_nothing(args: &AbArgs) -> bool {
     let AbArgs {
@@ -142,7 +130,7 @@ impl Study for AbStudy<'_> {
         self.args.ready
     }
 
-    fn announcement(&self, _: &Path) -> (String, Vec<(&'static str, String)>) {
+    fn announcement(&self, _: &Path) -> Announcement {
         let rule = Rule::standard();
         let most = self.args.pairs;
         let looks = rule.looks().iter().filter(|look| look.pairs as u64 <= most);
@@ -199,7 +187,7 @@ impl Study for AbStudy<'_> {
         )
     }
 
-    fn result(&mut self, name: String, end: End) -> Result<Option<Contest>, Error> {
+    fn result(&mut self, header: Header) -> Result<Option<Contest>, Error> {
         let AbRounds {
             mut ran,
             differences,
@@ -209,21 +197,18 @@ impl Study for AbStudy<'_> {
         if ran.is_empty() {
             return Ok(None);
         }
-        let circumstances = ContestContext {
-            name,
-            sides: self.sides.clone().map(|side| compare::Side {
-                name: side.arm.to_string(),
-                what: side.what,
-            }),
+        let [base, candidate] = self.sides.clone().map(|side| compare::Side {
+            name: side.arm.to_string(),
+            what: side.what,
+        });
+        let context = ContestContext {
+            header,
+            base,
+            candidate,
             differences,
-            interrupted: end != End::Complete,
             noise_floor: self.noise_floor.take(),
         };
-        Ok(Some(Contest::new(ran, circumstances)?))
-    }
-
-    fn exit_code(contest: &Contest) -> u8 {
-        exit_code(contest.verdict)
+        Ok(Some(Contest::new(ran, context)?))
     }
 }
 

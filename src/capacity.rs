@@ -16,18 +16,19 @@ use crawlmark_harness::process::signal_in_words;
 use crawlmark_results::run::report::Environment;
 use crawlmark_results::run::result_dir;
 use crawlmark_results::show::text::{rate_in_words, shell_word};
+use crawlmark_results::studies::Header;
 use crawlmark_results::studies::capacity::search::{Bounds, ProbeKind, ProbeResult, SearchStep};
 use crawlmark_results::studies::capacity::{
-    self, Capacity, Pace, ProbePlan, ProbeReport, SENT, SearchHead, SearchOutcome, in_hindsight,
-    next_step, offered, probe_correction, probe_line, sees_growth,
+    self, Capacity, Pace, ProbePlan, ProbeReport, SENT, SearchHead, in_hindsight, next_step,
+    offered, probe_correction, probe_line, sees_growth,
 };
 
 use self::journal::Journal;
 use self::probing::Probing;
 use crate::cli::CapacityArgs;
 use crate::crawl::redact;
-use crate::error::{DONE, Error, GATE, INCONCLUSIVE};
-use crate::study::{self, End, Study};
+use crate::error::Error;
+use crate::study::{self, Study};
 use crate::study::{Rounds, Setup};
 use crate::terminal::Stages;
 
@@ -71,18 +72,6 @@ pub(crate) fn capacity(args: &CapacityArgs) -> Result<u8, Error> {
         end: capacity::SearchEnd::Interrupted,
     };
     study::conduct(bench, &args.keep, "capacity")
-}
-
-const fn exit_code(outcome: SearchOutcome) -> u8 {
-    match outcome {
-        SearchOutcome::Found => DONE,
-        SearchOutcome::LeastFails => GATE,
-        SearchOutcome::Unconfirmed
-        | SearchOutcome::NotReached
-        | SearchOutcome::ClientLimited
-        | SearchOutcome::Unsteady
-        | SearchOutcome::Undecided => INCONCLUSIVE,
-    }
 }
 
 /// A path as a shell takes it.
@@ -246,9 +235,10 @@ impl Study for CapacityStudy<'_> {
         Ok(())
     }
 
-    fn result(&mut self, name: String, _: End) -> Result<Option<Capacity>, Error> {
+    fn result(&mut self, header: Header) -> Result<Option<Capacity>, Error> {
         let probes = mem::take(&mut self.probes);
-        Ok((!probes.is_empty()).then(|| Capacity::new(name, self.begun.clone(), probes, self.end)))
+        Ok((!probes.is_empty())
+            .then(|| Capacity::new(header.name, self.begun.clone(), probes, self.end)))
     }
 
     fn resumed(&self) -> Option<&Path> {
@@ -262,10 +252,6 @@ impl Study for CapacityStudy<'_> {
     fn next_command(&self, capacity: &Capacity, saved: &Path) -> Option<String> {
         (capacity.interrupted || capacity.out_of_time)
             .then(|| resume_command(std::env::args_os(), saved))
-    }
-
-    fn exit_code(capacity: &Capacity) -> u8 {
-        exit_code(capacity.outcome)
     }
 }
 

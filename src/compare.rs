@@ -5,17 +5,17 @@ use std::path::{Path, PathBuf};
 
 use crawlmark_results::run::report::{Report, Verdict};
 use crawlmark_results::run::result_dir::{
-    RESULT, ReadError, ResultDir, read, read_contest, read_round,
+    RESULT, ReadError, ResultDir, read, read_round, read_study,
 };
-use crawlmark_results::studies::StudyResult;
 use crawlmark_results::studies::compare::{
     Arm, Contest, ContestContext, Difference, Disturbance, FILE, History, Round, RoundReport, Side,
     comparable, differences, pair_up,
 };
+use crawlmark_results::studies::{Header, StudyResult};
 
-use crate::ab::{exit_code, incomparable};
+use crate::ab::incomparable;
 use crate::cli::CompareArgs;
-use crate::error::{DONE, Error, INCONCLUSIVE};
+use crate::error::Error;
 use crate::study;
 use crate::terminal;
 
@@ -25,23 +25,17 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<u8, Error> {
         (.., Some(directory)) => {
             // Advice, so nothing fails; too few results are inconclusive.
             let history = history(directory)?;
-            return show(args, &history).map(|()| {
-                if history.is_enough() {
-                    DONE
-                } else {
-                    INCONCLUSIVE
-                }
-            });
+            return show(args, &history);
         }
         (None, ..) => return Err(Error::Usage("name a base and a candidate".to_owned())),
         (Some(base), None, _) => saved(base)?,
         (Some(base), Some(candidate), _) => contest(base, candidate)?,
     };
-    show(args, &contest).map(|()| exit_code(contest.verdict))
+    show(args, &contest)
 }
 
-/// Save a result where one was asked for, and print it.
-fn show(args: &CompareArgs, result: &impl StudyResult) -> Result<(), Error> {
+/// Save a result where one was asked for, print it, and return the exit code.
+fn show(args: &CompareArgs, result: &impl StudyResult) -> Result<u8, Error> {
     let directory = args.out.as_deref().map(ResultDir::create).transpose()?;
     let saved = directory.map(|directory| study::save(directory, result));
     // Neither a full disk nor a closed output costs the other.
@@ -49,7 +43,7 @@ fn show(args: &CompareArgs, result: &impl StudyResult) -> Result<(), Error> {
     if let Some(saved) = saved.transpose()? {
         terminal::say(&format!("\nsaved in {}\n", saved.display()));
     }
-    shown
+    shown.map(|()| study::exit_code(result))
 }
 
 /// Find changes among the results in a directory.
@@ -80,7 +74,7 @@ fn saved(path: &Path) -> Result<Contest, Error> {
             path.display()
         )));
     }
-    let saved = read_contest(path)?;
+    let saved: Contest = read_study(path)?;
     let file = if path.is_dir() {
         path.join(FILE)
     } else {
@@ -167,14 +161,15 @@ fn contest(base: &Path, candidate: &Path) -> Result<Contest, Error> {
         name: arm.to_string(),
         what: path.display().to_string(),
     };
-    let circumstances = ContestContext {
-        name: "compare".to_owned(),
-        sides: [side(base, Arm::Base), side(candidate, Arm::Candidate)],
+    let last = found.last().map_or("", |last| &last.report.finished_at);
+    let context = ContestContext {
+        header: Header::new::<Contest>("compare", [&found[0].report.started_at, last]),
+        base: side(base, Arm::Base),
+        candidate: side(candidate, Arm::Candidate),
         differences,
-        interrupted: false,
         noise_floor: None,
     };
-    Ok(Contest::new(reports.collect(), circumstances)?)
+    Ok(Contest::new(reports.collect(), context)?)
 }
 
 /// Refuses runs that shared the machine, given by their start. Of one pair nothing is judged.

@@ -14,6 +14,7 @@ use std::time::Duration;
 use crawlmark_harness::process::{ended_children_cpu, raise_descriptor_limit, usable_cpus};
 use crawlmark_results::run::report::{Environment, Placement, Report};
 use crawlmark_results::show::text;
+use crawlmark_results::studies::Header;
 use crawlmark_results::studies::ladder::{
     ClimbContext, Climbed, Ladder, Probe, RUNGS, Rung, RungLimit, RungReadings, ladder_standing,
 };
@@ -22,13 +23,9 @@ use self::search::Search;
 use self::strategy::Strategy;
 use crate::cli::LadderArgs;
 use crate::crawl::redact;
-use crate::error::{DONE, Error};
+use crate::error::Error;
 use crate::run;
-use crate::study::{self, End, Study};
-use crate::study::{Rounds, Setup, refuse, understood};
-
-/// The folder of the rounds.
-const ROUNDS: &str = "rounds";
+use crate::study::{self, ROUNDS, Rounds, Setup, Study, refuse, understood};
 
 /// The rung whose connections have to be found first.
 const HIGHEST: u8 = 7;
@@ -146,7 +143,7 @@ impl Study for Climb<'_> {
         rungs.iter().try_for_each(|rung| self.rung(rounds, rung))
     }
 
-    fn result(&mut self, name: String, end: End) -> Result<Option<Ladder>, Error> {
+    fn result(&mut self, header: Header) -> Result<Option<Ladder>, Error> {
         if self.climbed.is_empty() {
             return Ok(None);
         }
@@ -158,16 +155,12 @@ impl Study for Climb<'_> {
         Ok(Some(Ladder::new(
             climbed,
             ClimbContext {
-                name,
+                name: header.name,
                 environment,
-                interrupted: end != End::Complete,
+                interrupted: header.interrupted,
                 search,
             },
         )))
-    }
-
-    fn exit_code(_: &Ladder) -> u8 {
-        DONE
     }
 }
 

@@ -9,16 +9,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crawlmark_results::run::report::{Environment, Placement};
+use crawlmark_results::studies::Header;
 use crawlmark_results::studies::patterns::{PatternReport, Patterns, pattern_standing};
 
 use crate::cli::{PatternsArgs, given_in_rounds};
 use crate::crawl::redact;
-use crate::error::{DONE, Error};
+use crate::error::Error;
 use crate::run;
-use crate::study::{self, End, Rounds, Setup, Study, refuse, understood};
-
-/// The folder of the rounds.
-const ROUNDS: &str = "rounds";
+use crate::study::{self, ROUNDS, Rounds, Setup, Study, refuse, understood};
 
 /// Time that a round takes beyond its duration: to start, to connect, and to end.
 const BESIDE: Duration = Duration::from_millis(500);
@@ -176,7 +174,7 @@ impl Study for SideBySide<'_> {
             .try_for_each(|(pattern, number)| self.pattern(rounds, (pattern, number)))
     }
 
-    fn result(&mut self, name: String, end: End) -> Result<Option<Patterns>, Error> {
+    fn result(&mut self, header: Header) -> Result<Option<Patterns>, Error> {
         let Some(times) = self.times.take() else {
             return Ok(None);
         };
@@ -184,15 +182,11 @@ impl Study for SideBySide<'_> {
             .environment
             .take()
             .unwrap_or_else(|| Environment::read(Placement::Colocated));
-        let result = Patterns::new(name, mem::take(&mut self.done), (times, environment));
+        let result = Patterns::new(header.name, mem::take(&mut self.done), (times, environment));
         Ok(Some(Patterns {
-            interrupted: end != End::Complete,
+            interrupted: header.interrupted,
             ..result
         }))
-    }
-
-    fn exit_code(_: &Patterns) -> u8 {
-        DONE
     }
 }
 

@@ -14,16 +14,15 @@ use crawlmark_harness::machine::Proc;
 use crawlmark_harness::process::ended_children_cpu;
 use crawlmark_results::run::report::{Environment, Verdict};
 use crawlmark_results::show::text;
+use crawlmark_results::studies::Header;
 use crawlmark_results::studies::scale::{Ceiling, Round, ScaleContext, Scaling, Size, order};
 
 use self::settings::ScaleSettings;
 use crate::cli::ScaleArgs;
-use crate::error::{DONE, Error, INCONCLUSIVE};
-use crate::study::{self, AROUND, End, Study, minutes};
-use crate::study::{RoundResults, Rounds, Setup};
-
-/// The folder of the rounds.
-const ROUNDS: &str = "rounds";
+use crate::error::Error;
+use crate::study::{
+    self, AROUND, Announcement, ROUNDS, RoundResults, Rounds, Setup, Study, minutes,
+};
 
 /// Folder of the round that measures the ceiling of this client.
 const CEILING: &str = "ceiling";
@@ -70,7 +69,7 @@ impl Study for ScaleStudy<'_> {
 
     const NEEDS: &'static str = "a round was complete";
 
-    fn announcement(&self, _: &Path) -> (String, Vec<(&'static str, String)>) {
+    fn announcement(&self, _: &Path) -> Announcement {
         let (args, asked) = (self.args, &self.asked);
         let sizes: Vec<String> = asked
             .sizes
@@ -136,7 +135,7 @@ impl Study for ScaleStudy<'_> {
         Ok(())
     }
 
-    fn result(&mut self, name: String, end: End) -> Result<Option<Scaling>, Error> {
+    fn result(&mut self, header: Header) -> Result<Option<Scaling>, Error> {
         let Measurements {
             ceiling,
             rounds,
@@ -146,8 +145,7 @@ impl Study for ScaleStudy<'_> {
             return Ok(None);
         };
         let circumstances = ScaleContext {
-            name,
-            interrupted: end != End::Complete,
+            header,
             target: self.asked.target.clone(),
             round_s: self.asked.round.as_secs_f64(),
             repeats: repeats(self.args),
@@ -164,14 +162,6 @@ impl Study for ScaleStudy<'_> {
             ceiling,
             circumstances,
         )))
-    }
-
-    fn exit_code(scaling: &Scaling) -> u8 {
-        if scaling.says_something() {
-            DONE
-        } else {
-            INCONCLUSIVE
-        }
     }
 }
 

@@ -22,18 +22,18 @@ use std::mem;
 use std::path::Path;
 use std::time::Duration;
 
-use crawlmark_harness::clock::{Clock, wall_time};
+use crawlmark_harness::clock::Clock;
 use crawlmark_harness::process::raise_descriptor_limit;
-use crawlmark_results::run::report::{Environment, Placement, rfc3339};
+use crawlmark_results::studies::Header;
 
 use self::experiment::Experiment;
 use self::form::Form;
 use self::judge::{Attempt, ExperimentRuns, judge};
-use self::outcome::{ATTEMPTS, Circumstances, RowOutcome, SelftestResult};
+use self::outcome::{ATTEMPTS, RowOutcome, SelftestResult};
 use crate::cli::{Row, SelftestArgs};
 use crate::error::Error;
 use crate::study::Rounds;
-use crate::study::{self, End, Study};
+use crate::study::{self, Study};
 use crate::terminal::Stages;
 
 /// Measure, and return the exit code.
@@ -43,15 +43,7 @@ pub(crate) fn selftest(args: &SelftestArgs) -> Result<u8, Error> {
         .into_iter()
         .map(|row| (row, Vec::new()))
         .collect();
-    study::conduct(
-        SelftestStudy {
-            form,
-            started_at: rfc3339(wall_time()),
-            rows,
-        },
-        &args.keep,
-        "selftest",
-    )
+    study::conduct(SelftestStudy { form, rows }, &args.keep, "selftest")
 }
 
 /// The rows to judge, in order, each once.
@@ -83,8 +75,6 @@ fn takes(experiment: Experiment, form: Form, rows: &[Row]) -> Duration {
 #[derive(Debug)]
 struct SelftestStudy {
     form: Form,
-    /// RFC 3339.
-    started_at: String,
     rows: Vec<(Row, Vec<Attempt>)>,
 }
 
@@ -127,32 +117,19 @@ impl Study for SelftestStudy {
         })
     }
 
-    fn result(&mut self, name: String, end: End) -> Result<Option<SelftestResult>, Error> {
+    fn result(&mut self, header: Header) -> Result<Option<SelftestResult>, Error> {
         let rows = mem::take(&mut self.rows);
-        if matches!(end, End::Cut(None)) && rows.iter().all(|(_, attempts)| attempts.is_empty()) {
+        if rows.iter().all(|(_, attempts)| attempts.is_empty()) {
             return Ok(None);
         }
+        let rows = rows
+            .into_iter()
+            .map(|(row, attempts)| RowOutcome::of(row, attempts));
         Ok(Some(SelftestResult::new(
-            rows.into_iter()
-                .map(|(row, attempts)| RowOutcome::of(row, attempts))
-                .collect(),
-            Circumstances {
-                name,
-                started_at: self.started_at.clone(),
-                finished_at: rfc3339(wall_time()),
-                form: self.form.name(),
-                interrupted_by: if let End::Cut(signal) = end {
-                    signal
-                } else {
-                    None
-                },
-                environment: Environment::read(Placement::Colocated),
-            },
+            header,
+            self.form.name(),
+            rows.collect(),
         )))
-    }
-
-    fn exit_code(outcome: &SelftestResult) -> u8 {
-        outcome.exit_code()
     }
 }
 
@@ -253,7 +230,6 @@ mod tests {
             let held = HeldSignals::hold().unwrap();
             let mut bench = SelftestStudy {
                 form: Form::Full,
-                started_at: String::new(),
                 rows: vec![(Row::R8, Vec::new())],
             };
             let (mut runs, mut stages) = (0, Stages::Silent);

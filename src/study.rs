@@ -1,39 +1,52 @@
 //! Studies: commands that run the same crawl in many rounds and judge the results. One driver holds
 //! the signals, makes the directory, announces, runs, saves and prints, and decides the exit code;
 //! a study defines its rounds.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `rounds` | a round: `crawlmark run` in a process of its own, and its result |
+//! | `service` | a target that a round starts and ends |
 
-mod flags;
-mod keep;
 mod rounds;
 mod service;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crawlmark_harness::clock::wall_time;
+use crawlmark_harness::process::signal_in_words;
 use crawlmark_harness::supervisor::HeldSignals;
-use crawlmark_results::studies::StudyResult;
+use crawlmark_results::run::report::rfc3339;
+use crawlmark_results::run::result_dir::{
+    self, PAGE, ResultDir, holds_measurements, is_announced, mark_announced,
+};
+use crawlmark_results::show::text;
+use crawlmark_results::studies::{Conclusion, Header, StudyResult};
 
-pub(crate) use self::flags::{PORT, refuse, understood};
-use self::keep::{announce, conclude, directory, stages, stopped};
-pub(crate) use self::keep::{left_over, print, save};
 pub(crate) use self::rounds::{RoundResults, Rounds, Setup};
-use crate::cli::OutputArgs;
-use crate::error::{Error, signalled};
-use crate::terminal;
+use crate::cli::{Cli, Command, FormArgs, OutputArgs, RunArgs, refused_in_rounds};
+use crate::error::{DONE, Error, GATE, INCONCLUSIVE, signalled};
+use crate::run::result_directory;
+use crate::terminal::{self, Stages};
+
+/// The folder of the rounds.
+pub(crate) const ROUNDS: &str = "rounds";
+
+/// Placeholder of the port in a target's command.
+pub(crate) const PORT: &str = "{port}";
 
 /// Time that a round takes beyond sending: its processes start and end, and the measurements are
 /// saved.
 pub(crate) const AROUND: Duration = Duration::from_millis(250);
 
-/// `45 s`, `2 min 5 s`.
-pub(crate) fn minutes(time: Duration) -> String {
-    let seconds = time.as_secs().max(1);
-    if seconds < 60 {
-        format!("{seconds} s")
-    } else {
-        format!("{} min {} s", seconds / 60, seconds % 60)
-    }
-}
+/// File of the document.
+const SUMMARY: &str = "summary.md";
+
+/// Directories named at most; the others are counted.
+const NAMED: usize = 3;
+
+/// Announcement of the rounds: a sentence, and named values.
+pub(crate) type Announcement = (String, Vec<(&'static str, String)>);
 
 /// A study, before and while it runs.
 pub(crate) trait Study {
@@ -48,8 +61,8 @@ pub(crate) trait Study {
         Duration::ZERO
     }
 
-    /// Announcement of the rounds, which are saved in `place`: a sentence, and named values.
-    fn announcement(&self, place: &Path) -> (String, Vec<(&'static str, String)>);
+    /// Announce the rounds, which are saved in `place`.
+    fn announcement(&self, place: &Path) -> Announcement;
 
     /// Run the rounds. Those that ended are kept by the study, whatever ends this.
     ///
@@ -61,7 +74,7 @@ pub(crate) trait Study {
     ///
     /// # Errors
     /// When the rounds cannot be judged together.
-    fn result(&mut self, name: String, end: End) -> Result<Option<Self::Result>, Error>;
+    fn result(&mut self, header: Header) -> Result<Option<Self::Result>, Error>;
 
     /// Unfinished directory of an earlier command that this one goes on from.
     fn resumed(&self) -> Option<&Path> {
@@ -75,18 +88,6 @@ pub(crate) trait Study {
     fn next_command(&self, _: &Self::Result, _: &Path) -> Option<String> {
         None
     }
-
-    /// The exit code of a result whose rounds were all run.
-    fn exit_code(result: &Self::Result) -> u8;
-}
-
-/// End of the rounds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum End {
-    /// By the study itself.
-    Complete,
-    /// By this signal, or by an error: rounds are missing.
-    Cut(Option<i32>),
 }
 
 /// Run a study, and return the exit code.
@@ -100,34 +101,37 @@ pub(crate) fn conduct<S: Study>(
     command: &str,
 ) -> Result<u8, Error> {
     let name = keep.name_or(command);
-    let directory = directory(keep, &name, study.resumed())?;
+    let directory = result_directory(keep.out.as_deref(), &name)?;
+    if !keep.quiet {
+        terminal::say(&left_over(directory.path(), study.resumed()));
+    }
     let held = HeldSignals::hold().map_err(Error::Signal)?;
-    let mut stages = stages(keep);
-    let (sentence, facts) = study.announcement(directory.place());
-    announce(keep, &sentence, &facts);
+    let mut stages = if keep.quiet || keep.no_progress {
+        Stages::Silent
+    } else {
+        Stages::fitting()
+    };
+    if !keep.quiet {
+        announce(&study.announcement(directory.place()));
+    }
+    let started_at = rfc3339(wall_time());
     let mut rounds = Rounds::new(&held, &mut stages, study.ready(), directory.place());
     let ended = study.run(&mut rounds).and_then(|()| rounds.check_saved());
     // Neither what was measured nor the exit code may be lost to an impatient second Ctrl-C.
     std::mem::forget(held);
+    let header = Header {
+        interrupted: ended.is_err(),
+        ..Header::new::<S::Result>(&name, [&started_at, &rfc3339(wall_time())])
+    };
     let (signal, failed) = match ended {
         Ok(()) => (None, None),
         Err(Error::Stopped(signal)) => (Some(signal), None),
         Err(error) => (None, Some(error)),
     };
-    let end = if signal.is_some() || failed.is_some() {
-        End::Cut(signal)
-    } else {
-        End::Complete
-    };
-    let result = match study.result(name, end) {
-        Ok(Some(result)) => result,
-        Ok(None) => {
-            return match failed {
-                Some(error) => Err(error.keeping(directory)),
-                None => Ok(stopped(S::NEEDS, directory, signal)),
-            };
-        }
-        Err(error) => return Err(error.keeping(directory)),
+    let (result, failed) = match (study.result(header), failed) {
+        (Ok(Some(result)), failed) => (result, failed),
+        (Ok(None), None) => return Ok(stopped(S::NEEDS, directory, signal)),
+        (Ok(None), Some(error)) | (Err(error), _) => return Err(error.keeping(directory)),
     };
     let concluded = conclude(keep, directory, &result);
     if let Ok(saved) = &concluded {
@@ -143,6 +147,233 @@ pub(crate) fn conduct<S: Study>(
             Err(unsaved)
         }
         (Some(error), Ok(_)) | (None, Err(error)) => Err(error),
-        (None, Ok(_)) => Ok(signal.map_or_else(|| S::exit_code(&result), signalled)),
+        (None, Ok(_)) => Ok(signal.map_or_else(|| exit_code(&result), signalled)),
+    }
+}
+
+/// The exit code of a result whose rounds were all run.
+pub(crate) fn exit_code(result: &impl StudyResult) -> u8 {
+    match result.conclusion() {
+        Conclusion::Done => DONE,
+        Conclusion::Failed => GATE,
+        Conclusion::Inconclusive => INCONCLUSIVE,
+    }
+}
+
+/// Note the unfinished directories of earlier runs beside `out`, except `resumed`. Each is named
+/// once.
+pub(crate) fn left_over(out: &Path, resumed: Option<&Path>) -> String {
+    let parent = out
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
+    let mut left = result_dir::left_over(parent);
+    left.retain(|left| {
+        resumed.is_none_or(|resumed| left.file_name() != resumed.file_name()) && !is_announced(left)
+    });
+    let note = |path: &PathBuf| {
+        let what = if holds_measurements(path) {
+            "with its measurements"
+        } else {
+            "without measurements"
+        };
+        format!(
+            "note: an earlier run did not finish and left a directory {what}; to remove it: rm -r '{}'\n",
+            path.display()
+        )
+    };
+    let (named, others) = left.split_at(left.len().min(NAMED));
+    let mut notes: String = named.iter().map(note).collect();
+    for path in named {
+        mark_announced(path);
+    }
+    if let more @ 1.. = others.len() {
+        notes.extend([format!(
+            "note: {more} more such directories are in {}: .*.partial\n",
+            parent.display()
+        )]);
+    }
+    notes
+}
+
+/// Says that a signal came, or the time was over, before there was anything to judge, and what is
+/// kept; returns the exit code.
+fn stopped(before: &str, directory: ResultDir, signal: Option<i32>) -> u8 {
+    let kept = match directory.leave() {
+        Some(place) => format!("its measurements are kept in {}", place.display()),
+        None => "nothing is saved".to_owned(),
+    };
+    let by = |signal| format!("{} ended it", signal_in_words(signal));
+    let end = signal.map_or_else(|| "its time was over".to_owned(), by);
+    terminal::say(&format!("{end} before {before}: {kept}\n"));
+    signal.map_or(INCONCLUSIVE, signalled)
+}
+
+/// Save a result, print it, and say where it is: saved whether it could be printed or not, and the
+/// reverse.
+///
+/// # Errors
+/// When it cannot be saved or printed; both are said.
+fn conclude(
+    keep: &OutputArgs,
+    directory: ResultDir,
+    result: &impl StudyResult,
+) -> Result<PathBuf, Error> {
+    let saved = save(directory, result);
+    let printed = if keep.is_printed() {
+        print(result, keep.form)
+    } else {
+        Ok(())
+    };
+    if let (Ok(saved), false) = (&saved, keep.quiet) {
+        terminal::say(&format!("\nsaved in {}\n", saved.display()));
+    }
+    match (printed, saved) {
+        (Err(printed), Err(saved)) => {
+            terminal::say(&(printed.message() + "\n"));
+            Err(saved)
+        }
+        (printed, saved) => printed.and(saved),
+    }
+}
+
+/// Save a result: its JSON, summary, page and plots.
+///
+/// # Errors
+/// When a file cannot be written; the measurements stay.
+pub(crate) fn save<R: StudyResult>(directory: ResultDir, result: &R) -> Result<PathBuf, Error> {
+    let (doc, plots) = (result.doc(), result.plots());
+    let own = [
+        (R::FILE, json(result)?),
+        (SUMMARY, doc.markdown()),
+        (PAGE, doc.html(&plots)),
+    ];
+    let mut files: Vec<(String, String)> = own
+        .into_iter()
+        .chain(result.exports())
+        .map(|(name, text)| (name.to_owned(), text))
+        .collect();
+    for plot in plots {
+        files.push((format!("plots/{}.svg", plot.name), plot.svg));
+    }
+    let files: Vec<(&str, &str)> = files
+        .iter()
+        .map(|(name, text)| (&**name, &**text))
+        .collect();
+    directory.finish_with(&files).map_err(Error::Result)
+}
+
+fn json(result: &impl StudyResult) -> Result<String, Error> {
+    Ok(serde_json::to_string_pretty(result)? + "\n")
+}
+
+/// Print a result: as JSON, as Markdown, or for the columns of the terminal.
+///
+/// # Errors
+/// When it cannot be written.
+pub(crate) fn print(result: &impl StudyResult, form: FormArgs) -> Result<(), Error> {
+    let text = match (form.json, form.markdown) {
+        (true, _) => json(result)?,
+        (_, true) => result.doc().markdown(),
+        _ => result.doc().terminal(terminal::columns()),
+    };
+    terminal::print(&text)
+}
+
+/// Say what is going to be done.
+fn announce((what, rows): &Announcement) {
+    let columns = terminal::columns_beside();
+    let mut text = text::wrapped(what, columns).join("\n") + "\n";
+    for (name, value) in rows {
+        text::write_row(&mut text, name, value, columns);
+    }
+    terminal::say(&text);
+}
+
+/// Show a time as `45 s` or `2 min 5 s`.
+pub(crate) fn minutes(time: Duration) -> String {
+    match time.as_secs().max(1) {
+        seconds @ ..60 => format!("{seconds} s"),
+        seconds => format!("{} min {} s", seconds / 60, seconds % 60),
+    }
+}
+
+/// Parse the words as flags of `run`; errors name them as `whose` does:
+/// `--base and the flags after --, together`. A newer or older crawlmark may know other flags;
+/// those of this one are what rounds know.
+///
+/// # Errors
+/// When they are no flags of `run`, or do not fit together.
+pub(crate) fn understood(whose: &str, words: &[String]) -> Result<RunArgs, Error> {
+    let line = ["crawlmark", "run"]
+        .into_iter()
+        .chain(words.iter().map(String::as_str));
+    match Cli::of(line).map(|(cli, _)| cli.command) {
+        Ok(Command::Run(args)) => Ok(*args),
+        Ok(_) => Err(Error::Usage(format!(
+            "{whose}: not flags of `crawlmark run`"
+        ))),
+        Err(error) => {
+            let text = error.render().to_string();
+            let text = text.trim_start_matches("error: ").trim_end();
+            Err(Error::Usage(format!("{whose}: {text}")))
+        }
+    }
+}
+
+/// Refuses what a round decides itself, and what is decided over all rounds. `out_of` says what to
+/// remove it from, and why: `--base. Only the comparison is saved and judged`.
+///
+/// # Errors
+/// When there is such a flag.
+pub(crate) fn refuse(words: &[String], out_of: &str) -> Result<(), Error> {
+    match refused_in_rounds(words) {
+        Some(name) => Err(Error::Usage(format!(
+            "{name} is for single runs: remove it from {out_of}"
+        ))),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_left_is_named_once_unless_it_is_resumed() {
+        let home = tempfile::tempdir().unwrap();
+        let [resumed, other] = [".a.1.partial", ".b.1.partial"].map(|name| home.path().join(name));
+        for path in [&resumed, &other] {
+            std::fs::create_dir(path).unwrap();
+        }
+        let said = left_over(&home.path().join("out"), Some(&resumed));
+        assert!(
+            !said.contains(".a.1.partial") && said.contains(".b.1.partial"),
+            "{said}"
+        );
+        let said = left_over(&home.path().join("out"), None);
+        assert!(
+            said.contains("left a directory without measurements; ")
+                && said.contains(".a.1.partial"),
+            "{said}"
+        );
+        assert_eq!(left_over(&home.path().join("out"), None), "");
+        // Those that are only counted are named by a later run.
+        for number in 1..=NAMED + 2 {
+            std::fs::create_dir(home.path().join(format!(".c.{number}.partial"))).unwrap();
+        }
+        let said = left_over(&home.path().join("out"), None);
+        assert!(
+            said.lines().count() == NAMED + 1 && said.contains("note: 2 more such directories"),
+            "{said}"
+        );
+        let said = left_over(&home.path().join("out"), None);
+        assert!(
+            said.lines().count() == 2
+                && said.contains(".c.4.partial")
+                && said.contains(".c.5.partial"),
+            "{said}"
+        );
+        assert_eq!(left_over(&home.path().join("out"), None), "");
     }
 }

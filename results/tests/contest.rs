@@ -12,7 +12,6 @@ use std::time::Duration;
 use crawlmark_results::export;
 use crawlmark_results::run::report::{Ledger, Report, Verdict};
 use crawlmark_results::show::plot;
-use crawlmark_results::studies::StudyResult;
 use crawlmark_results::studies::compare::{
     Arm, Contest, ContestContext, DesignError, Difference, Disturbance, History, Metric,
     MetricVerdict, Order, OrderSchedule, Overall, Reading, Readings, RoundReport, Side, comparable,
@@ -20,6 +19,7 @@ use crawlmark_results::studies::compare::{
 };
 use crawlmark_results::studies::ladder;
 use crawlmark_results::studies::scale::{self, Size};
+use crawlmark_results::studies::{Header, StudyResult};
 
 /// A run as it was saved once, of which a test changes what it is about.
 fn saved() -> Report {
@@ -76,23 +76,23 @@ fn rounds(pairs: usize, loss: f64) -> Vec<RoundReport> {
     rounds
 }
 
+/// Start and end of a comparison.
+const TIMES: [&str; 2] = ["2026-01-01T00:00:00.000Z"; 2];
+
 fn contest(rounds: Vec<RoundReport>) -> Contest {
     let side = |name: &str, what: &str| Side {
         name: name.to_owned(),
         what: what.to_owned(),
     };
     let circumstances = ContestContext {
-        name: "nightly".to_owned(),
-        sides: [
-            side("base", "--target-latency 20ms"),
-            side("candidate", "a | b <c>"),
-        ],
+        header: Header::new::<Contest>("nightly", TIMES),
+        base: side("base", "--target-latency 20ms"),
+        candidate: side("candidate", "a | b <c>"),
         differences: vec![Difference {
             what: "plan.connections".to_owned(),
             base: "8".to_owned(),
             candidate: "9".to_owned(),
         }],
-        interrupted: false,
         noise_floor: None,
     };
     Contest::new(rounds, circumstances).unwrap()
@@ -390,10 +390,8 @@ fn a_loss_is_told_in_every_form() {
         base: "old".to_owned(),
         candidate: "new".to_owned(),
     };
-    let named = Contest {
-        differences: [&contest.differences[..], &[program]].concat(),
-        ..contest.clone()
-    };
+    let mut named = contest.clone();
+    named.context.differences.push(program);
     let shown = named.doc().markdown();
     assert!(
         shown.contains("| program | old | new |") && !shown.contains("| what |"),
@@ -452,12 +450,9 @@ fn equal_arms_pass_and_what_fails_more_does_not() {
     {
         (evidence.ratio, evidence.ratio_interval) = (0.9999, None);
     }
-    let text = Contest {
-        noise_floor: Some(floor),
-        ..equal.clone()
-    }
-    .doc()
-    .terminal(1_000);
+    let mut beside = equal.clone();
+    beside.context.noise_floor = Some(floor);
+    let text = beside.doc().terminal(1_000);
     assert!(
         text.contains("client CPU +0.0 % between equal sides"),
         "{text}"
@@ -527,10 +522,10 @@ fn rounds_in_one_order_are_refused_and_a_disturbed_pair_is_not_looked_at() {
         what: String::new(),
     };
     let circumstances = || ContestContext {
-        name: String::new(),
-        sides: [side.clone(), side.clone()],
+        header: Header::new::<Contest>("", TIMES),
+        base: side.clone(),
+        candidate: side.clone(),
         differences: Vec::new(),
-        interrupted: false,
         noise_floor: None,
     };
     assert!(matches!(

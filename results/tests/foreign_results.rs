@@ -12,10 +12,11 @@ use std::fs;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use crawlmark_results::run::report::Report;
-use crawlmark_results::run::result_dir::{RESULT, agree, laws, read};
+use crawlmark_results::run::result_dir::{RESULT, laws, read};
+use crawlmark_results::studies::Header;
 use crawlmark_results::studies::capacity::read_journal;
 use crawlmark_results::studies::compare::{
-    Arm, Contest, ContestContext, DesignError, RoundReport, Side, round_folder,
+    Arm, Contest, ContestContext, RoundReport, Side, round_folder,
 };
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -198,44 +199,13 @@ fn comparison() -> Value {
         what: format!("--name {name}"),
     };
     let circumstances = ContestContext {
-        name: "ab".to_owned(),
-        sides: [side("base"), side("candidate")],
+        header: Header::new::<Contest>("ab", [&*report.started_at, &report.finished_at]),
+        base: side("base"),
+        candidate: side("candidate"),
         differences: Vec::new(),
-        interrupted: false,
         noise_floor: None,
     };
     serde_json::to_value(Contest::new(arms.map(round).to_vec(), circumstances).unwrap()).unwrap()
-}
-
-#[test]
-fn a_comparison_that_does_not_follow_from_its_rounds_is_found_without_their_results() {
-    let refusal = |json: &Value| {
-        let contest: Contest = serde_json::from_value(json.clone()).unwrap();
-        let (again, missing) = contest.again(|_| Ok::<_, DesignError>(None)).unwrap();
-        assert_eq!(missing, 4);
-        agree(&contest, &again).err()
-    };
-    assert_eq!(refusal(&comparison()), None);
-    for (pointer, value) in [
-        ("/verdict", json!("pass")),
-        ("/comparison/verdict", json!("regression")),
-        ("/comparison/disturbed_pairs", json!(40)),
-        ("/failures/candidate", json!(0.5)),
-        ("/started_at", json!("2020-01-01T00:00:00.000Z")),
-        ("/finished_at", json!("2020-01-01T00:00:00.000Z")),
-        ("/rounds/1/failed", json!(1)),
-    ] {
-        let mut edited = comparison();
-        *edited
-            .pointer_mut(pointer)
-            .unwrap_or_else(|| panic!("no {pointer}")) = value;
-        let why = refusal(&edited).unwrap_or_else(|| panic!("{pointer} may be edited"));
-        assert!(
-            why.starts_with('`') && !why.contains('\n'),
-            "{pointer}: {why}"
-        );
-        laws::check(edited.to_string().as_bytes());
-    }
 }
 
 /// The journal of a search, as it was saved once.

@@ -11,10 +11,10 @@ use std::time::Duration;
 
 use crawlmark_results::run::report::{BindingReport, Report, Verdict};
 use crawlmark_results::show::plot;
-use crawlmark_results::studies::StudyResult;
 use crawlmark_results::studies::scale::{
     Attempts, Ceiling, FixedQuantity, Round, ScaleContext, Scaling, Size, scaling_headline,
 };
+use crawlmark_results::studies::{Header, StudyResult};
 
 /// A run as it was saved once, of which a test changes what it is about.
 fn saved() -> Report {
@@ -133,8 +133,7 @@ fn scaling(cores: usize, machine_cpu_share: f64, x: impl Fn(usize, f64) -> f64) 
         result: "ceiling".to_owned(),
     };
     let circumstances = ScaleContext {
-        name: "scale".to_owned(),
-        interrupted: false,
+        header: Header::new::<Scaling>("scale", ["2026-01-01T00:00:00.000Z"; 2]),
         target: "the bundled target (--target-latency 50ms; 1 process) | <b>".to_owned(),
         round_s: 3.0,
         repeats: 5,

@@ -1,17 +1,14 @@
 //! The outcome: the result of each row over its attempts, and the verdict over all. Saved as
 //! `selftest.json` (`crawlmark.selftest/1`); everything shown is rendered from it.
 
-use crawlmark_results::run::report::Environment;
+use crawlmark_results::run::report::{Environment, Placement};
 use crawlmark_results::show::text::micros;
+use crawlmark_results::studies::Header;
 use serde::{Deserialize, Serialize};
 
 use super::figure::{SelftestFigure, Unit};
 use super::judge::Attempt;
 use crate::cli::Row;
-use crate::error::{DONE, GATE, INCONCLUSIVE};
-
-/// The name of the format.
-pub(super) const SCHEMA: &str = "crawlmark.selftest/1";
 
 /// Attempts at a row, at most.
 pub(super) const ATTEMPTS: usize = 3;
@@ -163,21 +160,11 @@ impl MeasurementError {
 /// The whole outcome.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct SelftestResult {
-    /// [`SCHEMA`].
-    pub(crate) schema: String,
-    /// The name of the result.
-    #[serde(default)]
-    pub(crate) name: String,
-    /// The version that measured.
-    pub(crate) crawlmark_version: String,
-    /// RFC 3339, UTC.
-    pub(crate) started_at: String,
-    /// RFC 3339, UTC.
-    pub(crate) finished_at: String,
+    /// Fields of every study.
+    #[serde(flatten)]
+    pub(crate) header: Header,
     /// `full` or `quick`.
     pub(crate) form: String,
-    /// The number of the signal that ended it early.
-    pub(crate) interrupted_by: Option<i32>,
     /// The gravest of the rows'.
     pub(crate) verdict: RowResult,
     /// Explanation of the verdict.
@@ -190,55 +177,22 @@ pub(crate) struct SelftestResult {
     pub(crate) rows: Vec<RowOutcome>,
 }
 
-/// Fields of an outcome that do not follow from its rows.
-#[derive(Debug)]
-pub(super) struct Circumstances {
-    pub(super) name: String,
-    pub(super) started_at: String,
-    pub(super) finished_at: String,
-    pub(super) form: &'static str,
-    pub(super) interrupted_by: Option<i32>,
-    pub(super) environment: Environment,
-}
-
 impl SelftestResult {
     /// Create the outcome from its rows.
-    pub(super) fn new(rows: Vec<RowOutcome>, circumstances: Circumstances) -> Self {
-        let Circumstances {
-            name,
-            started_at,
-            finished_at,
-            form,
-            interrupted_by,
-            environment,
-        } = circumstances;
+    pub(super) fn new(header: Header, form: &str, rows: Vec<RowOutcome>) -> Self {
         let verdict = rows
             .iter()
             .map(|row| row.result)
             .max()
             .unwrap_or(RowResult::NotRun);
         Self {
-            schema: SCHEMA.to_owned(),
-            name,
-            crawlmark_version: env!("CARGO_PKG_VERSION").to_owned(),
-            started_at,
-            finished_at,
+            header,
             form: form.to_owned(),
-            interrupted_by,
             verdict,
             sentence: sentence(verdict, &rows),
             measurement_error: MeasurementError::of(&rows),
-            environment,
+            environment: Environment::read(Placement::Colocated),
             rows,
-        }
-    }
-
-    /// The exit code of an outcome that no signal cut.
-    pub(super) fn exit_code(&self) -> u8 {
-        match self.verdict {
-            RowResult::Passed => DONE,
-            RowResult::Failed => GATE,
-            RowResult::Disturbed | RowResult::NotRun => INCONCLUSIVE,
         }
     }
 }
@@ -346,17 +300,11 @@ mod tests {
     }
 
     fn outcome(rows: Vec<RowOutcome>, interrupted_by: Option<i32>) -> SelftestResult {
-        let environment = Environment::read(crawlmark_results::run::report::Placement::Colocated);
-        let now = "2026-01-02T03:04:05Z".to_owned();
-        let circumstances = Circumstances {
-            name: "selftest".to_owned(),
-            started_at: now.clone(),
-            finished_at: now,
-            form: "full",
-            interrupted_by,
-            environment,
+        let header = Header {
+            interrupted: interrupted_by.is_some(),
+            ..Header::new::<SelftestResult>("selftest", ["2026-01-02T03:04:05Z"; 2])
         };
-        SelftestResult::new(rows, circumstances)
+        SelftestResult::new(header, "full", rows)
     }
 
     #[test]
@@ -396,7 +344,7 @@ mod tests {
             ),
         ] {
             let outcome = outcome(rows, signal);
-            assert_eq!(outcome.exit_code(), code, "{says}");
+            assert_eq!(crate::study::exit_code(&outcome), code, "{says}");
             assert!(outcome.sentence.contains(says), "{}", outcome.sentence);
         }
     }

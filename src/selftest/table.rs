@@ -1,14 +1,15 @@
 //! The outcome as a document.
 
 use crawlmark_results::show::doc::{Column, Doc, Severity, Table};
-use crawlmark_results::show::plot::Plot;
 use crawlmark_results::show::text::{grouped_f64, micros};
-use crawlmark_results::studies::StudyResult;
+use crawlmark_results::studies::{Conclusion, StudyResult};
 
 use super::figure::{Quantity, SelftestFigure, Unit};
 use super::outcome::{RowOutcome, RowResult, SelftestResult};
 
 impl StudyResult for SelftestResult {
+    const SCHEMA: &'static str = "crawlmark.selftest/1";
+
     const FILE: &'static str = "selftest.json";
 
     fn doc(&self) -> Doc {
@@ -38,7 +39,7 @@ impl StudyResult for SelftestResult {
             .measurement_error
             .as_ref()
             .map(|error| ("error", error.sentence.clone()));
-        Doc::new(format!("{}: {}", self.name, self.verdict.name()))
+        Doc::new(format!("{}: {}", self.header.name, self.verdict.name()))
             .headline(
                 severity,
                 &format!("{}: {}", self.verdict.name(), self.sentence),
@@ -51,19 +52,22 @@ impl StudyResult for SelftestResult {
             })
             .in_files()
             .text(format!(
-                "{}, {} cores. crawlmark {}, {}.",
+                "{}, {} cores. {}",
                 self.environment
                     .cpu_model
                     .as_deref()
                     .unwrap_or("an unknown CPU"),
                 self.environment.cores,
-                self.crawlmark_version,
-                self.started_at
+                self.header.made_by()
             ))
     }
 
-    fn plots(&self) -> Vec<Plot> {
-        Vec::new()
+    fn conclusion(&self) -> Conclusion {
+        match self.verdict {
+            RowResult::Passed => Conclusion::Done,
+            RowResult::Failed => Conclusion::Failed,
+            RowResult::Disturbed | RowResult::NotRun => Conclusion::Inconclusive,
+        }
     }
 }
 
@@ -215,10 +219,10 @@ fn tolerance(figure: &SelftestFigure) -> String {
 mod tests {
     use super::super::figure::Allowed;
     use super::super::judge::Attempt;
-    use super::super::outcome::{Circumstances, RowOutcome};
+    use super::super::outcome::RowOutcome;
     use super::*;
     use crate::cli::Row;
-    use crawlmark_results::run::report::{Environment, Placement};
+    use crawlmark_results::studies::Header;
 
     fn figure(
         unit: Unit,
@@ -309,18 +313,8 @@ mod tests {
             RowOutcome::of(Row::R4, Vec::new()),
             RowOutcome::of(Row::R5, vec![attempt(&[reason], &good); 3]),
         ];
-        let now = "2026-01-02T03:04:05Z".to_owned();
-        SelftestResult::new(
-            rows,
-            Circumstances {
-                name: "selftest".to_owned(),
-                started_at: now.clone(),
-                finished_at: now,
-                form: "full",
-                interrupted_by: None,
-                environment: Environment::read(Placement::Colocated),
-            },
-        )
+        let header = Header::new::<SelftestResult>("selftest", ["2026-01-02T03:04:05Z"; 2]);
+        SelftestResult::new(header, "full", rows)
     }
 
     #[test]

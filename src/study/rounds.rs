@@ -18,7 +18,7 @@ use crawlmark_results::studies::compare::TargetCpu;
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::signal::Signal;
 
-use super::flags::PORT;
+use super::PORT;
 use super::service::Service;
 use crate::cli::given_in_rounds;
 use crate::config::configures_run;

@@ -16,7 +16,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::time::{clock_getcpuclockid, clock_gettime};
 use nix::unistd::Pid;
 
-use super::flags::PORT;
+use super::PORT;
 use super::rounds::telling_line;
 use crate::crawl::redact;
 use crate::error::Error;

@@ -12,7 +12,6 @@ use std::fs;
 use std::sync::LazyLock;
 
 use jsonschema::Validator;
-use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
 use crate::command::{self, Done, Started};
@@ -50,11 +49,10 @@ impl Done {
             .into_iter()
             .find(|result| results.contains(result));
         assert_eq!(outcome["verdict"].as_str(), gravest);
-        let expected = match (outcome["interrupted_by"].as_i64(), gravest.unwrap()) {
-            (Some(number), _) => 128 + i32::try_from(number).unwrap(),
-            (None, "passed") => 0,
-            (None, "failed") => 3,
-            (None, _) => 5,
+        let expected = match gravest.unwrap() {
+            "passed" => 0,
+            "failed" => 3,
+            _ => 5,
         };
         assert_eq!(self.code, Some(expected), "{}", self.stderr);
         outcome
@@ -207,7 +205,7 @@ fn rows_that_are_named_are_the_only_ones_and_json_is_all_that_is_printed() {
 }
 
 #[test]
-fn an_interrupted_selftest_saves_what_it_had_and_leaves_nobody_stopped() {
+fn an_interrupted_selftest_leaves_nobody_stopped() {
     let selftest = started("--rows R3,R6 --quiet --out out");
     let pid = selftest.pid();
     wait_for("its shard", || {
@@ -218,14 +216,14 @@ fn an_interrupted_selftest_saves_what_it_had_and_leaves_nobody_stopped() {
     selftest.interrupt();
     let done = selftest.end();
     assert_eq!(done.code, Some(130), "{}", done.stderr);
-    let outcome = done.outcome();
-    assert_eq!(outcome["interrupted_by"], json!(Signal::SIGINT as i32));
+    assert_eq!(done.stdout, "");
     assert!(
-        rows(&outcome).iter().all(|row| row["result"] == "not_run"),
-        "{outcome:#}"
+        done.stderr
+            .contains("ended it before an experiment was complete: nothing is saved"),
+        "{}",
+        done.stderr
     );
-    assert_eq!(outcome["measurement_error"], Value::Null);
-    assert_eq!((done.stdout.as_str(), done.stderr.as_str()), ("", ""));
+    assert!(!done.work().join("out").exists());
 }
 
 #[test]
@@ -262,7 +260,7 @@ fn a_missing_field_anywhere_is_no_outcome() {
     let error = json!({"service_p50_us": 90.0, "service_p99_us": 800.5, "disturbed": false, "sentence": "low"});
     let outcome = json!({
         "schema": "crawlmark.selftest/1", "crawlmark_version": "0.1.0", "started_at": "2026-01-02T03:04:05.678Z",
-        "finished_at": "2026-01-02T03:04:06.678Z", "form": "full", "interrupted_by": null, "verdict": "disturbed",
+        "finished_at": "2026-01-02T03:04:06.678Z", "name": "selftest", "form": "full", "interrupted": false, "verdict": "disturbed",
         "sentence": "nothing failed", "measurement_error": error,
         "environment": {"cpu_model": null, "cores": 2, "kernel": null, "cpu_governor": null, "memory_bytes": null,
             "nofile": null, "local_ports": null, "colocated": true, "git_revision": null},

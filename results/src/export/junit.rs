@@ -110,10 +110,13 @@ pub fn contest_junit(contest: &Contest) -> String {
         .collect();
     let properties = [
         ("verdict", contest.verdict.name()),
-        ("base", &contest.base.what),
-        ("candidate", &contest.candidate.what),
+        ("base", &contest.context.base.what),
+        ("candidate", &contest.context.candidate.what),
     ];
-    let (name, timestamp) = (&contest.name, &contest.started_at);
+    let (name, timestamp) = (
+        &contest.context.header.name,
+        &contest.context.header.started_at,
+    );
     document(
         &Suite {
             name,

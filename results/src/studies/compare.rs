@@ -116,14 +116,12 @@ pub use self::finding::{
     Comparison, Evidence, FinalLook, Finding, MetricVerdict, Mismatch, Overall, Undecided,
 };
 pub(crate) use self::history::history_headline;
-pub use self::history::{
-    ChangePoint, HISTORY_SCHEMA, History, LONGEST, MetricHistory, PastResult, changes,
-};
+pub use self::history::{ChangePoint, History, LONGEST, MetricHistory, PastResult, changes};
 pub use self::holm::holm;
 pub use self::metric::{Metric, Reading, Readings, Worse};
 pub use self::rule::{Look, PASSES_BELOW, Rule, STATED_POWER};
 pub use self::saved::{
-    Contest, ContestContext, FILE, Failures, RoundReport, SCHEMA, Side, judge_rounds, round_folder,
+    Contest, ContestContext, FILE, Failures, RoundReport, Side, judge_rounds, round_folder,
 };
 pub use self::schedule::OrderSchedule;
 pub use self::taken::TargetCpu;

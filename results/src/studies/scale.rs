@@ -80,9 +80,7 @@ pub use self::round::{Attempts, Round, Size};
 pub use self::usl::{Fit, NoFit, Peak};
 pub use self::words::scaling_headline;
 use crate::run::report::{Environment, Verdict};
-
-/// The name of the format.
-pub const SCHEMA: &str = "crawlmark.scale/1";
+use crate::studies::Header;
 
 /// The name of the file.
 pub const FILE: &str = "scale.json";
@@ -94,14 +92,6 @@ pub const NEAR_CEILING: f64 = 0.8;
 /// Result of the study, whole, as it is saved in `scale.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Scaling {
-    /// [`SCHEMA`].
-    pub schema: String,
-    /// The version that judged.
-    pub crawlmark_version: String,
-    /// RFC 3339, UTC: the start of the first round.
-    pub started_at: String,
-    /// RFC 3339, UTC: the end of the last one.
-    pub finished_at: String,
     /// Settings and environment of the rounds.
     #[serde(flatten)]
     pub circumstances: ScaleContext,
@@ -116,10 +106,9 @@ pub struct Scaling {
 /// Settings and environment of the rounds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ScaleContext {
-    /// Name that the user gives it.
-    pub name: String,
-    /// True if a signal, or a round that failed, ended it before it was over.
-    pub interrupted: bool,
+    /// Fields of every study.
+    #[serde(flatten)]
+    pub header: Header,
     /// Target that was crawled, in words.
     pub target: String,
     /// The longest that a round took to send, s.
@@ -171,9 +160,6 @@ impl Scaling {
         ceiling: Option<Ceiling>,
         circumstances: ScaleContext,
     ) -> Self {
-        let told = |round: Option<&Round>, time: fn(&Round) -> &String| {
-            round.map_or_else(String::new, |round| time(round).clone())
-        };
         let ceiling_per_s = ceiling.as_ref().and_then(Ceiling::per_s);
         let room = Room {
             cores: circumstances.environment.cores,
@@ -181,10 +167,6 @@ impl Scaling {
             ceiling_per_s,
         };
         Self {
-            schema: SCHEMA.to_owned(),
-            crawlmark_version: env!("CARGO_PKG_VERSION").to_owned(),
-            started_at: told(rounds.first(), |round| &round.started_at),
-            finished_at: told(rounds.last(), |round| &round.finished_at),
             curves: held
                 .iter()
                 .map(|held| Curve::new(*held, &rounds, room))

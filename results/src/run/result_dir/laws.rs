@@ -11,7 +11,7 @@ use crate::run::{cut, words};
 use crate::show::plot;
 use crate::studies::StudyResult;
 use crate::studies::capacity::{in_hindsight, read_journal, search_of};
-use crate::studies::compare::{Contest, DesignError, FILE, SCHEMA as CONTEST};
+use crate::studies::compare::{Contest, DesignError, FILE};
 
 /// Checks all laws on any bytes as `result.json` and as `comparison.json`.
 ///
@@ -30,7 +30,7 @@ pub fn check(bytes: &[u8]) {
             }
         }
     }
-    match parse::<Contest>(Path::new(FILE), &json, CONTEST) {
+    match parse::<Contest>(Path::new(FILE), &json, Contest::SCHEMA) {
         Err(error) => check_complaint(&error.to_string()),
         Ok(contest) => check_contest(&contest),
     }

@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use super::foreign::flaw;
 use super::{RESULT, foreign};
 use crate::run::report::{Report, SCHEMA};
-use crate::studies::compare::{self, Contest};
+use crate::studies::StudyResult;
 
 /// Reason why there is no result to read.
 #[derive(Debug, thiserror::Error)]
@@ -88,12 +88,12 @@ pub fn read_printed(text: &str) -> Result<Report, ReadError> {
     Ok(report)
 }
 
-/// Reads what `ab` saved in a directory, or a `comparison.json` by its own name.
+/// Reads what a study saved in a directory, or its file by its own name.
 ///
 /// # Errors
-/// When there is none, or it is not of [`compare::SCHEMA`].
-pub fn read_contest(path: &Path) -> Result<Contest, ReadError> {
-    read_format(path, (compare::FILE, compare::SCHEMA)).map(|(_, contest)| contest)
+/// When there is none, or it is of another format.
+pub fn read_study<S: StudyResult>(path: &Path) -> Result<S, ReadError> {
+    read_format(path, (S::FILE, S::SCHEMA)).map(|(_, study)| study)
 }
 
 fn read_format<T: DeserializeOwned>(

@@ -7,12 +7,12 @@ use super::probe::STARVED;
 use super::search::{ProbeKind, ProbeResult, RateState};
 use super::{
     BY_BURST, Capacity, Cause, FILE, Hidden, LEAST_SECONDS, MEDIANS_FROM, Pace, ProbeReport,
-    RateReport, SearchOutcome, backlog, credit, times_s, unevenness, used_up,
+    RateReport, SCHEMA, SearchOutcome, backlog, credit, times_s, unevenness, used_up,
 };
 use crate::show::doc::{Column, Doc, Severity, Table};
 use crate::show::plot::{self, Plot};
 use crate::show::text::{decimal, micros};
-use crate::studies::StudyResult;
+use crate::studies::{Conclusion, StudyResult};
 
 /// A rate: `4,040/s`, `22.2/s`.
 fn rate(per_s: f64) -> String {
@@ -273,7 +273,21 @@ const fn standing(standing: RateState) -> &'static str {
 }
 
 impl StudyResult for Capacity {
+    const SCHEMA: &'static str = SCHEMA;
+
     const FILE: &'static str = FILE;
+
+    fn conclusion(&self) -> Conclusion {
+        match self.outcome {
+            SearchOutcome::Found => Conclusion::Done,
+            SearchOutcome::LeastFails => Conclusion::Failed,
+            SearchOutcome::Unconfirmed
+            | SearchOutcome::NotReached
+            | SearchOutcome::ClientLimited
+            | SearchOutcome::Unsteady
+            | SearchOutcome::Undecided => Conclusion::Inconclusive,
+        }
+    }
 
     fn doc(&self) -> Doc {
         let together = if self.environment.colocated {

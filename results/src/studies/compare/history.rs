@@ -30,10 +30,8 @@ pub(crate) use self::words::history_headline;
 use super::differences::differences;
 use super::metric::{Metric, Readings};
 use crate::run::report::Report;
+use crate::studies::Header;
 use crawlmark_harness::stats::median;
-
-/// The name of the format.
-pub const HISTORY_SCHEMA: &str = "crawlmark.history/1";
 
 /// The fewest results on either side of a change: of fewer, one bad day is a change.
 const SHORTEST: usize = 5;
@@ -69,10 +67,9 @@ pub struct ChangePoint {
 /// Results of one plan on one machine over time, and where they changed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct History {
-    /// [`HISTORY_SCHEMA`].
-    pub schema: String,
-    /// Name that every result of it has.
-    pub name: String,
+    /// Fields of every study; the name is that of each of its results.
+    #[serde(flatten)]
+    pub header: Header,
     /// The results, the oldest first.
     pub results: Vec<PastResult>,
     /// Results that were left out: of another plan, machine or name than the latest, or beyond the
@@ -134,8 +131,10 @@ impl History {
             })
         });
         Some(Self {
-            schema: HISTORY_SCHEMA.to_owned(),
-            name: latest.name,
+            header: Header::new::<Self>(
+                &latest.name,
+                [&results[0].started_at, &latest.finished_at],
+            ),
             left_out: all - results.len(),
             results_needed: NEEDED,
             metrics: metrics.collect(),

@@ -16,9 +16,7 @@ use super::metric::{Metric, Reading, Readings};
 use super::rule::Rule;
 use super::taken::TargetCpu;
 use crate::run::report::{Report, Totals, Verdict, cause_in_words, failures};
-
-/// The name of the format.
-pub const SCHEMA: &str = "crawlmark.comparison/1";
+use crate::studies::Header;
 
 /// The name of the file.
 pub const FILE: &str = "comparison.json";
@@ -26,32 +24,15 @@ pub const FILE: &str = "comparison.json";
 /// A comparison, whole.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Contest {
-    /// [`SCHEMA`].
-    pub schema: String,
-    /// The version that judged.
-    pub crawlmark_version: String,
-    /// Name that the user gives it.
-    pub name: String,
-    /// RFC 3339, UTC: the start of the first round.
-    pub started_at: String,
-    /// RFC 3339, UTC: the end of the last one.
-    pub finished_at: String,
-    /// True if a signal, or a round that failed, ended it before it was over.
-    pub interrupted: bool,
-    /// The side that is compared with.
-    pub base: Side,
-    /// The side that is judged.
-    pub candidate: Side,
-    /// Differences between their plans and machines, besides the measurements.
-    pub differences: Vec<Difference>,
+    /// All but the rounds, and what follows from them.
+    #[serde(flatten)]
+    pub context: ContestContext,
     /// Over all: the comparison's.
     pub verdict: Overall,
     /// Result of the comparison.
     pub comparison: Comparison,
     /// Parts of their items that failed or were given up.
     pub failures: Failures,
-    /// Result of two equal arms on this machine just before; null when that was not requested.
-    pub noise_floor: Option<Comparison>,
     /// Every round, in the order in which they ran.
     pub rounds: Vec<RoundReport>,
 }
@@ -245,18 +226,19 @@ pub fn judge_rounds(rounds: &[RoundReport]) -> Result<Comparison, DesignError> {
     })
 }
 
-/// Parts of a contest other than its rounds.
-#[derive(Debug, Clone)]
+/// Parts of a contest that do not follow from its rounds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ContestContext {
-    /// Name that the user gives it.
-    pub name: String,
-    /// The base and the candidate.
-    pub sides: [Side; 2],
-    /// Differences between them.
+    /// Fields of every study.
+    #[serde(flatten)]
+    pub header: Header,
+    /// The side that is compared with.
+    pub base: Side,
+    /// The side that is judged.
+    pub candidate: Side,
+    /// Differences between their plans and machines, besides the measurements.
     pub differences: Vec<Difference>,
-    /// True if a signal, or a round that failed, ended it before it was over.
-    pub interrupted: bool,
-    /// Result of two equal arms.
+    /// Result of two equal arms on this machine just before; null when that was not requested.
     pub noise_floor: Option<Comparison>,
 }
 
@@ -265,35 +247,13 @@ impl Contest {
     ///
     /// # Errors
     /// When that order does not allow a verdict: see [`DesignError`].
-    pub fn new(
-        rounds: Vec<RoundReport>,
-        circumstances: ContestContext,
-    ) -> Result<Self, DesignError> {
-        let ContestContext {
-            name,
-            sides: [base, candidate],
-            differences,
-            interrupted,
-            noise_floor,
-        } = circumstances;
+    pub fn new(rounds: Vec<RoundReport>, context: ContestContext) -> Result<Self, DesignError> {
         let comparison = judge_rounds(&rounds)?;
-        let told = |round: Option<&RoundReport>, time: fn(&RoundReport) -> &String| {
-            round.map_or_else(String::new, |r| time(r).clone())
-        };
         Ok(Self {
-            schema: SCHEMA.to_owned(),
-            crawlmark_version: env!("CARGO_PKG_VERSION").to_owned(),
-            name,
-            started_at: told(rounds.first(), |round| &round.started_at),
-            finished_at: told(rounds.last(), |round| &round.finished_at),
-            interrupted,
-            base,
-            candidate,
-            differences,
+            context,
             verdict: comparison.verdict,
             comparison,
             failures: Failures::of(&rounds),
-            noise_floor,
             rounds,
         })
     }
@@ -326,14 +286,9 @@ impl Contest {
             });
             rounds.extend(made);
         }
-        let circumstances = ContestContext {
-            name: self.name.clone(),
-            sides: [self.base.clone(), self.candidate.clone()],
-            differences: self.differences.clone(),
-            interrupted: self.interrupted,
-            noise_floor: self.noise_floor.clone(),
-        };
-        Ok((Self::new(rounds, circumstances)?, missing))
+        let mut context = self.context.clone();
+        env!("CARGO_PKG_VERSION").clone_into(&mut context.header.crawlmark_version);
+        Ok((Self::new(rounds, context)?, missing))
     }
 
     /// True if the machine was disturbed in every pair: what was read is shown, and decides

@@ -14,7 +14,7 @@ use crate::export::contest_junit;
 use crate::show::doc::{Column, Doc, Severity, Table};
 use crate::show::plot::{self, Plot};
 use crate::show::text::{capital, counted, decimal, micros};
-use crate::studies::StudyResult;
+use crate::studies::{Conclusion, StudyResult};
 
 /// Return the name of a metric in words.
 #[must_use]
@@ -273,11 +273,24 @@ fn severity(verdict: Overall) -> Severity {
 }
 
 impl StudyResult for Contest {
+    const SCHEMA: &'static str = "crawlmark.comparison/1";
+
     const FILE: &'static str = FILE;
+
+    fn conclusion(&self) -> Conclusion {
+        match self.verdict {
+            Overall::Pass => Conclusion::Done,
+            Overall::Regression => Conclusion::Failed,
+            Overall::Inconclusive | Overall::Incomparable => Conclusion::Inconclusive,
+        }
+    }
 
     fn doc(&self) -> Doc {
         let [base, candidate] = ["base", "candidate"].map(Column::words);
-        let sides = vec![self.base.what.clone(), self.candidate.what.clone()];
+        let sides = vec![
+            self.context.base.what.clone(),
+            self.context.candidate.what.clone(),
+        ];
         let row =
             |what: &str, cells: Vec<String>| iter::once(what.to_owned()).chain(cells).collect();
         let differing = |difference: &Difference| {
@@ -289,39 +302,44 @@ impl StudyResult for Contest {
         // Named in a row of its own.
         let is_named =
             |told: &Difference| ["target command", "program"].contains(&told.what.as_str());
-        let what = (!self.differences.iter().any(is_named))
+        let what = (!self.context.differences.iter().any(is_named))
             .then(|| row("what", sides))
             .into_iter();
         let differences = Table {
             columns: vec![Column::words(""), base, candidate],
-            rows: what.chain(self.differences.iter().map(differing)).collect(),
+            rows: what
+                .chain(self.context.differences.iter().map(differing))
+                .collect(),
             ..Table::default()
         };
-        let same = self.differences.is_empty().then(|| {
+        let same = self.context.differences.is_empty().then(|| {
             (
                 "differs",
                 "nothing in the recorded plans and machines".to_owned(),
             )
         });
-        Doc::new(format!("{}: {}", self.name, self.verdict.name()))
-            .headline(severity(self.verdict), &contest_headline(self))
-            .table(differences)
-            .facts(same)
-            .table(metrics(self))
-            .facts(notes(self))
-            .in_files()
-            .plot("plots/pairs.svg", "Ratios of the pairs")
-            .text(format!(
-                "{} rounds, each in processes of its own; medians of {}. crawlmark {}, {}.",
-                grouped(self.rounds.len() as u64),
-                if self.is_all_disturbed() {
-                    "all, as every pair was disturbed"
-                } else {
-                    "the counted pairs"
-                },
-                self.crawlmark_version,
-                self.started_at
-            ))
+        Doc::new(format!(
+            "{}: {}",
+            self.context.header.name,
+            self.verdict.name()
+        ))
+        .headline(severity(self.verdict), &contest_headline(self))
+        .table(differences)
+        .facts(same)
+        .table(metrics(self))
+        .facts(notes(self))
+        .in_files()
+        .plot("plots/pairs.svg", "Ratios of the pairs")
+        .text(format!(
+            "{} rounds, each in processes of its own; medians of {}. {}",
+            grouped(self.rounds.len() as u64),
+            if self.is_all_disturbed() {
+                "all, as every pair was disturbed"
+            } else {
+                "the counted pairs"
+            },
+            self.context.header.made_by()
+        ))
     }
 
     fn plots(&self) -> Vec<Plot> {
@@ -570,7 +588,7 @@ fn notes(contest: &Contest) -> Vec<(&'static str, String)> {
     }
     notes.extend(own_findings(contest).map(|told| ("rounds", told)));
     notes.extend(left_out(contest).map(|told| ("left out", told)));
-    if let Some(equal) = &contest.noise_floor {
+    if let Some(equal) = &contest.context.noise_floor {
         for finding in &equal.findings {
             if let Some(evidence) = finding.evidence {
                 let noise = evidence
@@ -590,7 +608,7 @@ fn notes(contest: &Contest) -> Vec<(&'static str, String)> {
             }
         }
     }
-    if contest.interrupted {
+    if contest.context.header.interrupted {
         notes.push(("note", "interrupted before all rounds were run".to_owned()));
     }
     notes

@@ -1,6 +1,6 @@
 //! The ladder in words: as a document, and in a line for each rung while it goes on.
 
-use super::{FILE, Ladder, LimitedBy, Published, RungReadings, RungReport};
+use super::{FILE, Ladder, LimitedBy, Published, RungReadings, RungReport, SCHEMA};
 use crate::run::report::Verdict;
 use crate::show::doc::{Column, Doc, Severity, Table};
 use crate::show::plot::{self, Plot};
@@ -73,6 +73,8 @@ pub fn ladder_standing(reading: &RungReadings, limited_by: LimitedBy, there: Pub
 }
 
 impl StudyResult for Ladder {
+    const SCHEMA: &'static str = SCHEMA;
+
     const FILE: &'static str = FILE;
 
     fn plots(&self) -> Vec<Plot> {

@@ -1,6 +1,6 @@
 //! Patterns in words: as a document, and in a line for each while they are run.
 
-use super::{FILE, PatternReport, Patterns};
+use super::{FILE, PatternReport, Patterns, SCHEMA};
 use crate::run::report::Verdict;
 use crate::run::words::word;
 use crate::show::doc::{Column, Doc, Severity, Table};
@@ -78,6 +78,8 @@ pub(crate) fn figures(pattern: &PatternReport) -> [String; 5] {
 }
 
 impl StudyResult for Patterns {
+    const SCHEMA: &'static str = SCHEMA;
+
     const FILE: &'static str = FILE;
 
     fn plots(&self) -> Vec<Plot> {

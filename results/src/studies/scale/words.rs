@@ -11,8 +11,8 @@ use crate::run::report::{Verdict, more_connections};
 use crate::show::doc::{Column, Doc, Severity, Table};
 use crate::show::plot::{self, Plot};
 use crate::show::text::{decimal, micros};
-use crate::studies::StudyResult;
 use crate::studies::compare::Interval;
+use crate::studies::{Conclusion, StudyResult};
 
 /// Part of the attempts that were throttled, or not found, from which on the table has a column of
 /// them.
@@ -245,7 +245,17 @@ fn cost_range(point: &Point) -> String {
 }
 
 impl StudyResult for Scaling {
+    const SCHEMA: &'static str = "crawlmark.scale/1";
+
     const FILE: &'static str = FILE;
+
+    fn conclusion(&self) -> Conclusion {
+        if self.says_something() {
+            Conclusion::Done
+        } else {
+            Conclusion::Inconclusive
+        }
+    }
 
     fn plots(&self) -> Vec<Plot> {
         vec![plot::scaling(self)]
@@ -258,18 +268,20 @@ impl StudyResult for Scaling {
         } else {
             Severity::Warning
         };
-        let doc =
-            Doc::new(self.circumstances.name.clone()).headline(severity, &scaling_headline(self));
+        let doc = Doc::new(self.circumstances.header.name.clone())
+            .headline(severity, &scaling_headline(self));
         let doc = self
             .curves
             .iter()
             .fold(doc, |doc, curve| doc.table(table(self, curve)));
-        doc.facts(notes(self)).in_files().plot("plots/scaling.svg", "Throughput by size").text(format!(
-            "{} rounds, each in processes of its own; medians over the repeats. crawlmark {}, {}.",
-            grouped(self.rounds.len() as u64),
-            self.crawlmark_version,
-            self.started_at
-        ))
+        doc.facts(notes(self))
+            .in_files()
+            .plot("plots/scaling.svg", "Throughput by size")
+            .text(format!(
+                "{} rounds, each in processes of its own; medians over the repeats. {}",
+                grouped(self.rounds.len() as u64),
+                self.circumstances.header.made_by()
+            ))
     }
 }
 
@@ -412,7 +424,7 @@ fn notes(scaling: &Scaling) -> Vec<(&'static str, String)> {
             ),
         ));
     }
-    if circumstances.interrupted {
+    if circumstances.header.interrupted {
         notes.push(("note", "interrupted before all rounds were run".to_owned()));
     }
     notes

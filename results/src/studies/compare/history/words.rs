@@ -6,9 +6,11 @@ use crate::run::words::moment;
 use crate::show::doc::{Column, Doc, Severity, Table};
 use crate::show::plot::{self, Plot};
 use crate::show::text::counted;
-use crate::studies::StudyResult;
+use crate::studies::{Conclusion, StudyResult};
 
 impl StudyResult for History {
+    const SCHEMA: &'static str = "crawlmark.history/1";
+
     const FILE: &'static str = "history.json";
 
     fn doc(&self) -> Doc {
@@ -38,7 +40,7 @@ impl StudyResult for History {
         ];
         let what = format!(
             "with the name `{}`, the same plan and the same kind of machine",
-            self.name
+            self.header.name
         );
         let is_clear = self.is_enough() && !self.metrics.iter().any(is_worse);
         let severity = if is_clear {
@@ -46,7 +48,7 @@ impl StudyResult for History {
         } else {
             Severity::Warning
         };
-        Doc::new(format!("{}: history", self.name))
+        Doc::new(format!("{}: history", self.header.name))
             .headline(severity, &history_headline(self))
             .text(format!(
                 "{} {what}",
@@ -56,6 +58,14 @@ impl StudyResult for History {
             .table(changes(self))
             .in_files()
             .plot("plots/history.svg", "Metrics over time")
+    }
+
+    fn conclusion(&self) -> Conclusion {
+        if self.is_enough() {
+            Conclusion::Done
+        } else {
+            Conclusion::Inconclusive
+        }
     }
 
     fn plots(&self) -> Vec<Plot> {
