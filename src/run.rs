@@ -15,7 +15,7 @@ use std::path::Path;
 
 use crawlmark_harness::clock::{Clock, Nanos, wall_time};
 use crawlmark_harness::plan::RunPlan;
-use crawlmark_harness::supervisor::{HeldSignals, Interval, Live, Observer, OpenInterval};
+use crawlmark_harness::supervisor::{HeldSignals, Interval, Live, Observer};
 use crawlmark_results::run::gates::LiveThresholds;
 use crawlmark_results::run::report::{
     Environment, Group, IntervalRow, Placement, Report, RobotsReport, Source, TLS_TRUST,
@@ -44,7 +44,7 @@ use crate::export;
 use crate::measure;
 use crate::study::left_over;
 use crate::target::Target;
-use crate::terminal::{self, Progress, RunSeconds};
+use crate::terminal::{self, Progress};
 
 /// Default parent directory of results.
 const RUNS: &str = "results/runs";
@@ -365,7 +365,6 @@ fn crawl(
     let mut file = directory.log()?;
     let mut recorder = Recorder {
         rows: Vec::new(),
-        open: Vec::new(),
         log: file.begin(wall_time())?,
         thresholds: LiveThresholds::new(&resolved.objectives, &resolved.plan),
         part: part
@@ -379,7 +378,6 @@ fn crawl(
     let record = measure::crawl(&resolved.plan, &resolved.spec, clock, &mut recorder)?;
     let Recorder {
         rows,
-        open: _,
         log,
         thresholds,
         part,
@@ -424,8 +422,6 @@ fn crawl(
 /// Everything that watches the run.
 struct Recorder<'a> {
     rows: Vec<IntervalRow>,
-    /// Seconds that are over, with requests that have not ended.
-    open: Vec<IntervalRow>,
     log: IntervalLog<'a>,
     thresholds: LiveThresholds,
     part: Option<PartSeconds<'a>>,
@@ -434,17 +430,10 @@ struct Recorder<'a> {
 
 impl Observer for Recorder<'_> {
     fn progress(&mut self, live: &Live) {
-        self.progress.show(
-            live,
-            RunSeconds {
-                complete: &self.rows,
-                open: &self.open,
-            },
-        );
+        self.progress.show(live, &self.rows);
     }
 
     fn interval(&mut self, interval: &Interval) {
-        self.open.retain(|row| row.start_s != interval.index);
         let row = IntervalRow::new(interval);
         if let Some(part) = &mut self.part {
             part.second(interval, &row);
@@ -452,11 +441,6 @@ impl Observer for Recorder<'_> {
         self.rows.push(row);
         self.log.append(interval);
         self.thresholds.hear(interval);
-    }
-
-    fn open(&mut self, seconds: &[OpenInterval]) {
-        self.open = seconds.iter().map(IntervalRow::open).collect();
-        self.thresholds.hear_open(seconds);
     }
 
     fn lease(&mut self, now: Nanos) -> Option<Nanos> {

@@ -12,7 +12,7 @@ use crawlmark_results::show::doc::{Severity, TerminalLine, Tone};
 use crawlmark_results::show::visible;
 
 use self::progress::{Glyphs, glyphs};
-pub(crate) use self::progress::{PartsProgress, Progress, RunSeconds, parts_snapshot};
+pub(crate) use self::progress::{PartsProgress, Progress, parts_snapshot};
 pub(crate) use self::reading::ReadProgress;
 pub(crate) use self::stages::Stages;
 use crate::cli::Color;

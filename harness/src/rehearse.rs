@@ -24,7 +24,7 @@ use crate::plan::{RunPlan, ShardPlan};
 use crate::sample::{Attempt, Sample};
 use crate::shard;
 use crate::supervisor::{
-    Interval, Left, Live, Observer, OpenInterval, RunRecord, Stage, SuperviseError, conduct,
+    Interval, Left, Live, Observer, RunRecord, Stage, SuperviseError, conduct,
 };
 use crate::units::IdRange;
 use crate::workload::{Flight, Workload};
@@ -272,10 +272,6 @@ impl<O: Observer> Observer for SecondsObserver<'_, O> {
     fn interval(&mut self, interval: &Interval) {
         self.intervals.push(interval.clone());
         self.observer.interval(interval);
-    }
-
-    fn open(&mut self, seconds: &[OpenInterval]) {
-        self.observer.open(seconds);
     }
 
     fn lease(&mut self, now: Nanos) -> Option<Nanos> {

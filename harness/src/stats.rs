@@ -460,48 +460,9 @@ impl ShardStats {
         self.timing_mut(series).add_cells(times, ages, exact);
     }
 
-    /// Adds times of which some are known only to be no less than something.
-    pub(crate) fn add_lower_bound(&mut self, bound: &LowerBound) {
-        self.timing_mut(bound.series)
-            .add_lower_bound(&bound.exact, bound.youngest_ns);
-    }
-
-    /// Lower bound of its times in `series` while requests that are so old have not ended; none
-    /// without any.
-    pub(crate) fn lower_bound(&self, series: Series, open: &[Unfinished]) -> Option<LowerBound> {
-        let age = |rest: &Unfinished| match rest.took(series) {
-            Some(took) => took.least_ns(),
-            // Of one that was not sent, nothing is known.
-            None => 0,
-        };
-        let timing = self.timing(series);
-        let mut exact = timing.map_or(Exact::EMPTY, |timing| *timing.exact());
-        let mut youngest_ns = timing.map_or(u64::MAX, Timing::youngest_ns);
-        for age_ns in open.iter().map(age) {
-            exact.censor(age_ns);
-            youngest_ns = youngest_ns.min(age_ns);
-        }
-        (exact.count + exact.censored > 0).then_some(LowerBound {
-            series,
-            exact,
-            youngest_ns,
-        })
-    }
-
     fn timing_mut(&mut self, series: Series) -> &mut Timing {
         self.timings[series as usize].get_or_insert_with(|| Box::new(Timing::new(self.bounds)))
     }
-}
-
-/// Times of which some are known only to be no less than something.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LowerBound {
-    /// Distribution that they belong to.
-    pub series: Series,
-    /// Exact figures, with each request that has not ended as one that was cut off at its age.
-    pub exact: Exact,
-    /// Least of these ages, ns.
-    pub youngest_ns: u64,
 }
 
 /// Time that something took, ns.
@@ -859,28 +820,6 @@ pub(crate) mod tests {
                 fast.record_read_at_once(&read_at_once);
             }
             prop_assert_eq!(fast, defined);
-        }
-
-        #[test]
-        fn what_is_known_while_requests_are_open_is_never_above_what_comes_of_them(
-            requests in prop::collection::vec((1..3_000_000_000_u64, 0..3_000_000_000_u64), 20..300), q in 0.01..0.9_f64,
-        ) {
-            let (mut ended, mut all) = (ShardStats::new(bounds()), ShardStats::new(bounds()));
-            let mut open = Vec::new();
-            for (takes, age) in requests {
-                all.timing_mut(Series::ResponseOk).record(takes);
-                if takes <= age {
-                    ended.timing_mut(Series::ResponseOk).record(takes);
-                } else {
-                    open.push(Unfinished { now: Nanos(age), intended: Some(Nanos(0)), ..Unfinished::default() });
-                }
-            }
-            let mut least = ShardStats::new(bounds());
-            least.add_lower_bound(&ended.lower_bound(Series::ResponseOk, &open).unwrap());
-            let (least, all) = (least.timing(Series::ResponseOk).unwrap(), all.timing(Series::ResponseOk).unwrap());
-            prop_assert!(least.exact().greatest_ns() <= all.exact().greatest_ns());
-            prop_assert!(least.exact().least_mean_ns() <= all.exact().least_mean_ns());
-            prop_assert!(least.least_percentile_ns(q) <= all.least_percentile_ns(q));
         }
 
         #[test]

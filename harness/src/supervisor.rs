@@ -60,8 +60,8 @@ use self::timeline::{Measuring, Timeline};
 pub use self::times::{ReceivedStats, Recent, ShardTimes};
 use self::turns::Turns;
 pub use self::view::{
-    Interval, Live, LivePause, LiveShard, LiveState, Moved, Observer, OpenInterval, RunRecord,
-    ShardRecord, ShardSecond, Stopped, Stopping, SupervisorCpu, WorkloadFailure,
+    Interval, Live, LivePause, LiveShard, LiveState, Moved, Observer, RunRecord, ShardRecord,
+    ShardSecond, Stopped, Stopping, SupervisorCpu, WorkloadFailure,
 };
 use self::waking::{Event, Wakers};
 pub use self::windows::BusiestWindow;
@@ -416,9 +416,6 @@ impl<L: ShardLine> Supervisor<L> {
             self.feed();
         }
         self.report_intervals(observer);
-        if event.tick {
-            self.report_open(observer);
-        }
         // What all shards have told the end of is over, and not stopped.
         let is_on = self.stop.is_none() && self.members.iter().any(Member::is_at_work);
         if is_on && observer.has_enough() {
@@ -451,7 +448,6 @@ impl<L: ShardLine> Supervisor<L> {
                 }
                 PipeEvent::Refused(why) => return Err(SuperviseError::Refused { shard, why }),
                 PipeEvent::Interval(frame) => self.timeline.add(shard, *frame),
-                PipeEvent::Open(seconds) => self.timeline.open(shard, seconds),
                 PipeEvent::Sends(sends) => self.windows.add(i, &sends),
                 PipeEvent::Pause(order) => self.pause_others(i, order),
                 PipeEvent::Arrived { scope, at } => {
@@ -549,15 +545,6 @@ impl<L: ShardLine> Supervisor<L> {
         for interval in intervals {
             self.live.hear(&interval);
             observer.interval(&interval);
-        }
-    }
-
-    fn report_open<O: Observer>(&mut self, observer: &mut O) {
-        let open = self.timeline.take_open(&self.measuring());
-        if let Some(oldest) = open.first() {
-            self.live
-                .hear_open(oldest, self.timeline.open_recents(oldest.index));
-            observer.open(&open);
         }
     }
 

@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::message::{
     Binding, BindingTimes, BudgetUse, Control, CpuHealth, FinalFrame, Frame, IntervalFrame,
-    OpenSecond, PauseCause, PauseOrder, Progress, SLOT, Scheduled, Scope, SecondFigures, Sends,
+    PauseCause, PauseOrder, Progress, SLOT, Scheduled, Scope, SecondFigures, Sends,
     ThrottlingCounts, TimetableUse, Usage,
 };
 use self::v2::read_cells;

@@ -296,11 +296,6 @@ impl Flight {
         self.opening.take()
     }
 
-    /// Returns what was noted last; none of an attempt of which nothing was sent.
-    pub(crate) fn get(&self) -> Option<InFlight> {
-        self.progress.get()
-    }
-
     /// Note that a connection was opened for the attempt, in `connect_ns`, which includes its
     /// tunnel and TLS handshake. Call once it is open, before `clear_to_send`: the engine counts it
     /// then, however the attempt ends.

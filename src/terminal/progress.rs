@@ -36,10 +36,10 @@ use std::io::{self, IsTerminal};
 
 use crawlmark_harness::plan::RunPlan;
 use crawlmark_harness::supervisor::Live;
+use crawlmark_results::run::report::IntervalRow;
 
 use self::bars::Bars;
 use self::lines::Lines;
-pub(crate) use self::panels::RunSeconds;
 pub(crate) use self::parts::{PartsProgress, snapshot as parts_snapshot};
 pub(super) use self::sparkline::Glyphs;
 
@@ -66,7 +66,7 @@ impl Progress {
 
     /// Show the state of the run and its last seconds. What is printed next starts on a clean line,
     /// at any time.
-    pub(crate) fn show(&mut self, live: &Live, seconds: RunSeconds<'_>) {
+    pub(crate) fn show(&mut self, live: &Live, seconds: &[IntervalRow]) {
         match self {
             Self::Silent => {}
             Self::Lines(lines) => lines.show(live),

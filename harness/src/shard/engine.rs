@@ -23,7 +23,7 @@ use crate::sample::{Attempt, ErrorKind, Fate, Outcome, Permit, Sample};
 use crate::stats::{
     Bounds, Counters, Failures, Groups, Series, SeriesSet, ShardStats, Timing, Unfinished,
 };
-use crate::wire::{Frame, OpenSecond, Progress};
+use crate::wire::{Frame, Progress};
 use crate::workload::{Asides, Flight, Opened, Workload};
 
 /// One shard's engine.
@@ -47,10 +47,6 @@ pub(super) struct Engine<W> {
 
 /// Interval between two beats of the shard's loop, by which its event-loop delay is measured.
 const BEAT: Duration = Duration::from_millis(10);
-
-/// The most requests of a backlog that are looked at each second, which takes a millisecond: a
-/// target that is so far behind is far behind by the oldest of them.
-const MOST_OVERDUE: usize = 20_000;
 
 /// Sentinel: never.
 const NEVER: Nanos = Nanos(u64::MAX);
@@ -578,44 +574,6 @@ impl<W: Workload> Engine<W> {
             binding: self.gate.binding(now),
             failures: books.failures.clone(),
         }
-    }
-
-    /// The seconds that are over and wait for requests, with what is known of them.
-    pub(super) fn open_seconds(&self) -> Vec<OpenSecond> {
-        let (books, now) = (self.books.borrow(), self.clock.now());
-        if !books.intervals.has_open() {
-            return Vec::new();
-        }
-        let under_way =
-            self.under_way
-                .iter()
-                .zip(&self.flights)
-                .filter_map(|(under_way, flight)| {
-                    let intended = under_way.get()?.permit.intended;
-                    Some((
-                        intended,
-                        Unfinished {
-                            now,
-                            intended: Some(intended),
-                            in_flight: flight.get(),
-                            ..Unfinished::default()
-                        },
-                    ))
-                });
-        let overdue = self.gate.overdue(now, MOST_OVERDUE).into_iter();
-        let waiting = overdue.map(|intended| {
-            (
-                intended,
-                Unfinished {
-                    now,
-                    intended: Some(intended),
-                    ..Unfinished::default()
-                },
-            )
-        });
-        books
-            .intervals
-            .still_open(self.waited, under_way.chain(waiting))
     }
 
     /// Looks at or changes the intervals.

@@ -700,18 +700,6 @@ impl Gate {
             .fold(due, Nanos::min)
     }
 
-    /// In an open loop, when the oldest requests were scheduled that are due at `now` and have yet
-    /// to go: `most` at most. None in a closed one.
-    pub(super) fn overdue(&self, now: Nanos, most: usize) -> Vec<Nanos> {
-        let mut inner = self.inner.borrow_mut();
-        inner.update_timetable(now);
-        if inner.state == State::Closed {
-            Vec::new()
-        } else {
-            inner.overdue(now, most)
-        }
-    }
-
     /// Take the scheduled times of requests that were dropped because the queue was full, each
     /// once.
     pub(super) fn take_dropped(&self) -> Vec<Nanos> {

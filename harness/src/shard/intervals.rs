@@ -15,7 +15,7 @@ use crate::sample::Sample;
 use crate::stats::{
     AnswerBins, Bins, Bounds, Counters, Series, SeriesSet, ShardStats, Took, Unfinished, took,
 };
-use crate::wire::{BindingTimes, OpenSecond, Scheduled, SecondFigures};
+use crate::wire::{BindingTimes, Scheduled, SecondFigures};
 use crate::workload::{Asides, Opened};
 
 /// The length of an interval.
@@ -28,10 +28,6 @@ const MOST_OPEN: usize = 64;
 /// The most intervals that wait for requests that have yet to go; an older one is handed over
 /// without them, and the oldest that is left takes them.
 const MOST_WAITING: u64 = 3_600;
-
-/// The most seconds that are told of before they are complete, the oldest ones: more than any
-/// window of a threshold has.
-const MOST_TOLD: usize = 64;
 
 /// The longest planned run whose intervals have bins.
 const BINNED: Duration = Duration::from_secs(30);
@@ -280,43 +276,6 @@ impl Intervals {
         }
         self.drop_handed_out();
         complete
-    }
-
-    /// The seconds that are over and wait for requests, the oldest first, with what is known of
-    /// their times in `series`, given when each request was scheduled that has not ended, and its
-    /// age. Some of those that have yet to go may be missing.
-    pub(super) fn still_open(
-        &self,
-        series: Series,
-        requests: impl Iterator<Item = (Nanos, Unfinished)>,
-    ) -> Vec<OpenSecond> {
-        let mut over: Vec<(&ShardInterval, Vec<Unfinished>)> = self
-            .open
-            .iter()
-            .flatten()
-            .filter(|interval| interval.over)
-            .take(MOST_TOLD)
-            .map(|open| (open, Vec::new()))
-            .collect();
-        for (intended, age) in requests {
-            let index = intended.since(self.blank.start) / duration_ns(INTERVAL);
-            if let Ok(at) =
-                over.binary_search_by_key(&index, |(interval, _)| interval.figures.index)
-            {
-                over[at].1.push(age);
-            }
-        }
-        let told = |(interval, open): (&ShardInterval, Vec<Unfinished>)| OpenSecond {
-            index: interval.figures.index,
-            counters: interval.counters().without(&interval.warmup),
-            least: interval.stats.lower_bound(series, &open),
-        };
-        over.into_iter().map(told).collect()
-    }
-
-    /// True if a second is over and waits for requests.
-    pub(super) fn has_open(&self) -> bool {
-        self.open.iter().flatten().any(|interval| interval.over)
     }
 
     /// All that is left, complete or not. For the end of a run.

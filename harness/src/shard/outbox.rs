@@ -37,9 +37,7 @@ enum Urgency {
 impl Urgency {
     const fn of(frame: &Frame) -> Self {
         match frame {
-            Frame::Progress(_) | Frame::Interval(_) | Frame::Open(_) | Frame::Sends(_) => {
-                Self::Waits
-            }
+            Frame::Progress(_) | Frame::Interval(_) | Frame::Sends(_) => Self::Waits,
             Frame::Ready
             | Frame::Refused(_)
             | Frame::Pause(_)

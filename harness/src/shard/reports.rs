@@ -43,9 +43,8 @@ where
             () = tokio::time::sleep_until(clock.instant(next_look.min(cut))) => {
                 let now = clock.now();
                 let yet_to_go = engine.yet_to_go(now);
-                let is_cut = now >= cut;
                 let complete = engine.intervals(|intervals| {
-                    if is_cut {
+                    if now >= cut {
                         intervals.cut(now, meters(engine, vitals, now));
                         cut = intervals.next_cut(now);
                     }
@@ -53,10 +52,6 @@ where
                 });
                 for interval in complete {
                     outbox.queue(&interval_frame(interval)?)?;
-                }
-                let open = if is_cut { engine.open_seconds() } else { Vec::new() };
-                if !open.is_empty() {
-                    outbox.queue(&Frame::Open(open))?;
                 }
                 queue_sends(engine, outbox, now)?;
                 outbox.queue(&Frame::Progress(Box::new(engine.progress())))?;

@@ -103,11 +103,6 @@ impl AllCells {
             .filter(|(_, count)| *count > 0)
     }
 
-    /// The least value of the lowest cell that is not empty; none without values.
-    pub(super) fn least(&self) -> Option<u64> {
-        self.filled().next().map(|(cell, _)| lowest_in(cell))
-    }
-
     /// As a histogram of these bounds.
     pub(super) fn histogram(&self, bounds: Bounds) -> Histogram<u64> {
         let mut histogram = bounds.histogram();

@@ -272,29 +272,9 @@ impl Timing {
         self.exact.merge(exact);
     }
 
-    /// Adds times of which only the exact figures are known, each as the least that it can be; no
-    /// age is below `youngest_ns`.
-    pub(crate) fn add_lower_bound(&mut self, exact: &Exact, youngest_ns: u64) {
-        let inside = exact.count.saturating_sub(exact.overflow);
-        let ages = self.ages.get_or_insert_with(|| AllCells::new(self.bounds));
-        self.times
-            .record(exact.min_ns.min(self.bounds.highest_ns), inside);
-        ages.record(youngest_ns.min(self.bounds.highest_ns), exact.censored);
-        self.exact.merge(exact);
-    }
-
-    /// Least of the ages of what was cut off, ns; the end of time when nothing was.
-    pub(crate) fn youngest_ns(&self) -> u64 {
-        self.ages
-            .as_ref()
-            .and_then(AllCells::least)
-            .unwrap_or(u64::MAX)
-    }
-
     /// The least that the `q`-th quantile can be, ns, with each attempt that was cut off at its
     /// age; none with too few samples.
-    #[must_use]
-    pub fn least_percentile_ns(&self, q: f64) -> Option<u64> {
+    fn least_percentile_ns(&self, q: f64) -> Option<u64> {
         let rank = self.exact.rank(q)?;
         let mut known = self.times.clone();
         self.ages.iter().for_each(|ages| known.merge(ages));

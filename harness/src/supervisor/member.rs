@@ -14,8 +14,8 @@ use crate::process::ShardExit;
 use crate::stats::{Bounds, Counters};
 use crate::units::IdRange;
 use crate::wire::{
-    Control, FinalFrame, Frame, FrameDecoder, IntervalFrame, OpenSecond, PauseOrder, Progress,
-    Scope, Sends, WireError, encode,
+    Control, FinalFrame, Frame, FrameDecoder, IntervalFrame, PauseOrder, Progress, Scope, Sends,
+    WireError, encode,
 };
 
 /// Time that a shard whose pipe has ended may take to end itself.
@@ -79,7 +79,6 @@ pub(super) enum PipeEvent {
     /// An interval is complete.
     Interval(Box<IntervalFrame>),
     /// Seconds of its are over and not complete.
-    Open(Vec<OpenSecond>),
     /// Requests it sent.
     Sends(Sends),
     /// The target asks for a pause.
@@ -290,7 +289,6 @@ impl<L: ShardLine> Member<L> {
                     self.progress = *progress;
                 }
                 Frame::Interval(interval) => heard.push(PipeEvent::Interval(interval)),
-                Frame::Open(seconds) => heard.push(PipeEvent::Open(seconds)),
                 Frame::Sends(sends) => heard.push(PipeEvent::Sends(sends)),
                 Frame::Pause(order) => heard.push(PipeEvent::Pause(order)),
                 Frame::Arrived { scope, at } => heard.push(PipeEvent::Arrived { scope, at }),

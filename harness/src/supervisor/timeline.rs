@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::times::{Recent, ShardTimes};
-use super::view::{Interval, OpenInterval, ShardSecond};
+use super::view::{Interval, ShardSecond};
 use crate::stats::{AnswerBins, Bins, Bounds, Counters, ShardStats};
-use crate::wire::{IntervalFrame, OpenSecond, Scheduled, SecondFigures, WireError};
+use crate::wire::{IntervalFrame, Scheduled, SecondFigures, WireError};
 
 /// A shard that has more seconds to report.
 #[derive(Debug, Clone, Copy)]
@@ -20,10 +20,6 @@ pub(super) struct Measuring {
 pub(super) struct Timeline {
     bounds: Bounds,
     pending: BTreeMap<u64, Vec<(u32, IntervalFrame)>>,
-    /// Seconds that shards have yet to report, as they last told of them.
-    open: BTreeMap<u64, BTreeMap<u32, OpenSecond>>,
-    /// True if that changed since it was last taken.
-    has_news: bool,
 }
 
 impl Timeline {
@@ -31,8 +27,6 @@ impl Timeline {
         Self {
             bounds,
             pending: BTreeMap::new(),
-            open: BTreeMap::new(),
-            has_news: false,
         }
     }
 
@@ -47,89 +41,6 @@ impl Timeline {
             .entry(frame.figures.index)
             .or_default()
             .push((shard, frame));
-    }
-
-    /// Takes what a shard tells of seconds that it has yet to report.
-    pub(super) fn open(&mut self, shard: u32, seconds: Vec<OpenSecond>) {
-        self.has_news = true;
-        for second in seconds {
-            self.open
-                .entry(second.index)
-                .or_default()
-                .insert(shard, second);
-        }
-    }
-
-    /// Return the intervals that every shard in `speaking` has reported or told of, merged, the
-    /// oldest first; none when that is not new.
-    pub(super) fn take_open(&mut self, speaking: &[Measuring]) -> Vec<OpenInterval> {
-        if !std::mem::take(&mut self.has_news) {
-            return Vec::new();
-        }
-        let is_known = |index: &u64, open: &BTreeMap<u32, OpenSecond>| {
-            let reported = self.pending.get(index);
-            let has_reported = |shard| {
-                reported.is_some_and(|frames| frames.iter().any(|(reporter, _)| reporter == shard))
-            };
-            let mut due = speaking.iter().filter(|shard| shard.first <= *index);
-            due.all(|Measuring { shard, .. }| open.contains_key(shard) || has_reported(shard))
-        };
-        let known = self
-            .open
-            .iter()
-            .filter(|(index, open)| is_known(index, open));
-        known
-            .map(|(index, open)| self.merge_open(*index, open))
-            .collect()
-    }
-
-    fn merge_open(&self, index: u64, open: &BTreeMap<u32, OpenSecond>) -> OpenInterval {
-        let mut least = ShardStats::new(self.bounds);
-        let reported = self
-            .pending
-            .get(&index)
-            .map(Vec::as_slice)
-            .unwrap_or_default();
-        for (_, frame) in reported {
-            for timing in &frame.timings {
-                // One that does not decode is told when the interval is complete.
-                if let Ok((times, ages)) = timing.cells(self.bounds) {
-                    least.add_cells(timing.series, (&times, ages.as_ref()), &timing.exact);
-                }
-            }
-            least
-                .counters
-                .merge(&frame.counters.clone().without(&frame.warmup));
-        }
-        for (shard, second) in open {
-            if reported.iter().all(|(reporter, _)| reporter != shard) {
-                second
-                    .least
-                    .iter()
-                    .for_each(|bound| least.add_lower_bound(bound));
-                least.counters.merge(&second.counters);
-            }
-        }
-        OpenInterval { index, least }
-    }
-
-    /// Lower bounds of the times of each shard in an interval that it has yet to report.
-    pub(super) fn open_recents(
-        &self,
-        index: u64,
-    ) -> impl Iterator<Item = (u32, Option<Recent>)> + '_ {
-        self.open
-            .get(&index)
-            .into_iter()
-            .flatten()
-            .map(|(shard, second)| {
-                let mut own = ShardStats::new(self.bounds);
-                second
-                    .least
-                    .iter()
-                    .for_each(|bound| own.add_lower_bound(bound));
-                (*shard, Recent::at_least(&own))
-            })
     }
 
     /// The intervals that every shard in `speaking` has reported, merged, the oldest first; and
@@ -155,9 +66,6 @@ impl Timeline {
             .into_iter()
             .filter_map(|index| Some((index, self.pending.remove(&index)?)));
         let taken: Vec<_> = taken.collect();
-        for (index, _) in &taken {
-            self.open.remove(index);
-        }
         (
             taken
                 .into_iter()

@@ -151,46 +151,6 @@ impl Recent {
         })
     }
 
-    /// Lower bounds of the times of these stats.
-    pub(super) fn at_least(stats: &ShardStats) -> Option<Self> {
-        let (of, times) = Self::OF
-            .into_iter()
-            .find_map(|series| Some((series, stats.timing(series)?)))?;
-        let least = |q| {
-            times
-                .least_percentile_ns(q)
-                .map_or(Percentile::TooFew, Percentile::AtLeast)
-        };
-        let [p50, p90, p99] = QUANTILES.map(least);
-        Some(Self {
-            of,
-            p50,
-            p90,
-            p99,
-            max_ns: times.exact().greatest_ns().unwrap_or_default(),
-        })
-    }
-
-    /// True if one of its percentiles is greater by more than seconds of a steady target differ: a
-    /// tenth, and a millisecond.
-    pub(super) fn is_longer(&self, other: &Self) -> bool {
-        let ns = |percentile, unknown| match percentile {
-            Percentile::TooFew => unknown,
-            Percentile::Exact(ns) | Percentile::AtLeast(ns) => ns,
-        };
-        [
-            (self.p50, other.p50),
-            (self.p90, other.p90),
-            (self.p99, other.p99),
-        ]
-        .into_iter()
-        .any(|(own, shown)| {
-            // One that is not known is no greater than the maximum.
-            let shown = ns(shown, other.max_ns);
-            ns(own, 0) > (shown + shown / 10).max(shown + 1_000_000)
-        })
-    }
-
     /// Compute the times from a shard's encoded timings and their cells; none when nothing was
     /// answered.
     pub(super) fn told<'a>(
@@ -228,24 +188,6 @@ mod tests {
 
     use super::*;
     use crate::stats::tests::{any_sample, bounds};
-
-    #[test]
-    fn a_second_is_longer_only_by_more_than_those_of_a_steady_target_differ() {
-        let [p90, p99] = [Percentile::TooFew; 2];
-        let recent = |p50, max_ns| Recent {
-            of: Series::ServiceOk,
-            p50,
-            p90,
-            p99,
-            max_ns,
-        };
-        let shown = |us: u64| recent(Percentile::Exact(us * 1_000), 30_000_000);
-        let open = |us: u64| recent(Percentile::AtLeast(us * 1_000), us * 1_000);
-        assert!(!open(100).is_longer(&shown(80)) && !open(20_900).is_longer(&shown(20_000)));
-        assert!(open(23_000).is_longer(&shown(20_000)));
-        let few = recent(Percentile::TooFew, 30_000_000);
-        assert!(!open(20_000).is_longer(&few) && open(50_000).is_longer(&few));
-    }
 
     proptest! {
         // Each case packs and merges megabytes of histograms.

@@ -12,11 +12,10 @@ use super::replacements::{Past, PastLife};
 use super::times::{ReceivedStats, Recent, ShardTimes};
 use super::windows::BusiestWindow;
 use crate::adaptive::ControllerState;
-use crate::clock::{Nanos, duration_ns};
+use crate::clock::Nanos;
 use crate::machine::HostRecord;
 use crate::plan::ShardPlan;
 use crate::process::ShardExit;
-use crate::shard::INTERVAL;
 use crate::stats::{AnswerBins, Bins, Bounds, Counters, Failures, Groups, ShardStats};
 use crate::units::IdRange;
 use crate::wire::{
@@ -31,12 +30,6 @@ pub trait Observer {
 
     /// A second is complete over all shards. Called once for each.
     fn interval(&mut self, interval: &Interval);
-
-    /// Seconds are over, the oldest first, in which requests were due that have not ended. Called
-    /// about once a second while there are any.
-    fn open(&mut self, seconds: &[OpenInterval]) {
-        let _ = seconds;
-    }
 
     /// Return the end of the lease on the budget, asked at `now`: no shard sends a request after
     /// it, even if this process dies. None if the budget has no lease. Called before the start and
@@ -67,9 +60,6 @@ pub struct Live {
     pub last_second: Option<u64>,
     /// The times over all shards in that second; none when nothing was answered in it.
     pub recent: Option<Recent>,
-    /// True if that second is over and not complete: requests that were due in it have not ended,
-    /// and the times are lower bounds.
-    pub is_open: bool,
     /// Limit and pace of adaptive shards at the end of that second, summed over them; none unless
     /// they are adaptive.
     pub standing: Option<ControllerState>,
@@ -177,18 +167,6 @@ impl std::ops::Deref for Interval {
     fn deref(&self) -> &SecondFigures {
         &self.figures
     }
-}
-
-/// A second that is over and not complete, merged over the shards.
-#[derive(Debug, Clone)]
-pub struct OpenInterval {
-    /// Its index.
-    pub index: u64,
-    /// The counters: what ended in it, which is all that will, without what was scheduled in the
-    /// warm-up. The distribution of the [times that users wait](crate::stats::Series::waited): each
-    /// request that was due in it and has not ended as one that was cut off at an age that it has
-    /// at least, and each other one no longer than it took.
-    pub least: ShardStats,
 }
 
 /// A second of a shard.
@@ -443,7 +421,7 @@ impl Live {
 
     /// Takes in a second that is complete over all shards.
     pub(super) fn hear(&mut self, interval: &Interval) {
-        (self.last_second, self.is_open) = (Some(interval.index), false);
+        self.last_second = Some(interval.index);
         self.recent = Recent::of(&interval.merged);
         self.standing = interval.standing;
         for (shard, times) in &interval.shards {
@@ -452,28 +430,6 @@ impl Live {
         for second in &interval.seconds {
             self.shards[second.shard as usize].lag =
                 Some(Duration::from_nanos(second.max_sched_lag_ns));
-        }
-    }
-}
-
-impl Live {
-    /// Takes in the oldest second that is over and not complete, if its times are notably longer
-    /// than those that are shown: otherwise these say more.
-    pub(super) fn hear_open(
-        &mut self,
-        second: &OpenInterval,
-        shards: impl Iterator<Item = (u32, Option<Recent>)>,
-    ) {
-        let least = Recent::at_least(&second.least);
-        // Before the first complete second, requests that were just sent say nothing.
-        let is_shown = self.is_open && self.last_second == Some(second.index);
-        let is_news = |least: Recent| match self.recent {
-            Some(recent) => is_shown || least.is_longer(&recent),
-            None => least.max_ns >= duration_ns(INTERVAL),
-        };
-        if least.is_some_and(is_news) {
-            (self.last_second, self.is_open, self.recent) = (Some(second.index), true, least);
-            shards.for_each(|(shard, recent)| self.shards[shard as usize].recent = recent);
         }
     }
 }

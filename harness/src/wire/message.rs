@@ -13,7 +13,7 @@ use crate::clock::Nanos;
 use crate::machine::CpuTicks;
 use crate::pacer::WorstWindow;
 use crate::sample::Outcome;
-use crate::stats::{AnswerBins, Bins, Counters, Failures, Groups, LowerBound, counters};
+use crate::stats::{AnswerBins, Bins, Counters, Failures, Groups, counters};
 use crate::units::IdRange;
 
 /// Message from a shard to its supervisor.
@@ -27,9 +27,6 @@ pub enum Frame {
     Progress(Box<Progress>),
     /// One interval, complete. Sent once.
     Interval(Box<IntervalFrame>),
-    /// Seconds that are over and not complete, for requests that were due in them have not ended.
-    /// Told again each second until then.
-    Open(Vec<OpenSecond>),
     /// Requests sent under a rate limit, by [slot](SLOT). Told once for each slot.
     Sends(Sends),
     /// The target asks for a pause, which concerns every shard that it takes for the same client.
@@ -353,18 +350,6 @@ pub struct IntervalFrame {
     pub bins: Bins,
     /// The distributions of what was intended in it.
     pub timings: Vec<EncodedTiming>,
-}
-
-/// One second of a shard that is over and not complete: requests that were due in it have not
-/// ended.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct OpenSecond {
-    /// Its index, as that of an [`IntervalFrame`].
-    pub index: u64,
-    /// Counts of what ended in it, which is all that will.
-    pub counters: Counters,
-    /// Lower bound of the [times that users wait](crate::stats::Series::waited); none without any.
-    pub least: Option<LowerBound>,
 }
 
 /// Everything a shard knows at its end.

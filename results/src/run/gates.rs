@@ -31,9 +31,7 @@ use std::time::Duration;
 
 pub use self::condition::{Condition, Op, Window};
 pub use self::live::LiveThresholds;
-pub use self::measured::{
-    Basis, Measured, SAMPLES_BEYOND, least_of_stats, of_condition, of_report, of_stats,
-};
+pub use self::measured::{Measured, SAMPLES_BEYOND, of_condition, of_report, of_stats};
 pub use self::metric::{Metric, Quantile, Quantity, Stat, Unit};
 pub use self::parse::{ConditionError, Fault};
 pub use self::shortage::Shortage;

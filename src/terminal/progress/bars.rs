@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use crawlmark_harness::plan::RunPlan;
 use crawlmark_harness::supervisor::Live;
+use crawlmark_results::run::report::IntervalRow;
 
 use super::canvas::Canvas;
 use super::fold::Fold;
 use super::frame::frame;
 use super::gauge::Gauge;
-use super::panels::RunSeconds;
 use super::sparkline::Glyphs;
 use crate::terminal::shown;
 
@@ -38,7 +38,7 @@ impl Bars {
     }
 
     /// Draws how the run stands, unless it has only just done so.
-    pub(super) fn show(&mut self, live: &Live, seconds: RunSeconds<'_>) {
+    pub(super) fn show(&mut self, live: &Live, seconds: &[IntervalRow]) {
         let now = live.elapsed;
         let is_due = now >= self.next;
         self.next = if is_due { now + EVERY } else { self.next };

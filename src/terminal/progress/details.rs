@@ -222,9 +222,6 @@ fn times(now: &Now<'_>, columns: usize) -> Line {
 /// Name the second that the times belong to: a second whose last response is late has no times yet.
 fn told(now: &Now<'_>) -> String {
     let second = now.live.last_second.unwrap_or_default();
-    if now.live.is_open {
-        return format!("in second {}, some requests still open", second + 1);
-    }
     match now.live.elapsed.as_secs().saturating_sub(second + 1) {
         0..=1 => "in the last second".to_owned(),
         _ => format!("in second {}, the last complete one", second + 1),
@@ -452,7 +449,6 @@ mod tests {
     use crawlmark_harness::adaptive::ControllerState;
     use crawlmark_harness::plan::RunPlan;
     use crawlmark_harness::sample::ErrorKind;
-    use crawlmark_harness::stats::Percentile;
     use crawlmark_harness::supervisor::{Live, LiveState};
 
     use super::super::gauge::Gauge;
@@ -648,25 +644,5 @@ mod tests {
             lines(&plan(1), &live, 99)[0],
             "rate     0/s good, 7,736 failed"
         );
-    }
-
-    #[test]
-    fn times_of_a_second_whose_requests_have_not_ended_are_lower_bounds_and_say_so() {
-        let mut hangs = live(9_000, vec![shard(9_000, 500)]);
-        let [p50, p90, p99] = [
-            Percentile::TooFew,
-            Percentile::AtLeast(3_000_000_000),
-            Percentile::AtLeast(3_000_000_000),
-        ];
-        hangs.recent = Some(Recent {
-            of: Series::ResponseOk,
-            p50,
-            p90,
-            p99,
-            max_ns: 3_500_000_000,
-        });
-        (hangs.is_open, hangs.last_second) = (true, Some(5));
-        let shown = "response p50 -  p90 >=3.00 s  p99 >=3.00 s  max 3.50 s  in second 6, some requests still open";
-        assert_eq!(lines(&open(1), &hangs, 120)[1], shown);
     }
 }

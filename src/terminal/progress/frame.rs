@@ -1,10 +1,12 @@
 //! One picture of a run for a terminal of a given size: what there is room for, from the most
 //! important down.
 
+use crawlmark_results::run::report::IntervalRow;
+
 use super::details::Detail;
 use super::fold::{self, Fold, MOST_ROWS};
 use super::gauge::Now;
-use super::panels::{self, RunSeconds};
+use super::panels;
 use super::sparkline::Glyphs;
 use super::table::{self, Layout};
 use super::text::Line;
@@ -32,7 +34,7 @@ pub(super) struct Size {
 /// ones, for a character in the last column leaves the cursor where terminals do not agree.
 pub(super) fn frame(
     now: &Now<'_>,
-    seconds: RunSeconds<'_>,
+    seconds: &[IntervalRow],
     fold: &mut Fold,
     (size, glyphs): (Size, Glyphs),
 ) -> Vec<Line> {
@@ -120,7 +122,7 @@ mod tests {
         let size = Size { rows, columns: 80 };
         let lines = frame(
             &gauge.read(&live),
-            RunSeconds::default(),
+            &[],
             &mut Fold::default(),
             (size, Glyphs::Ascii),
         );
@@ -160,14 +162,10 @@ mod tests {
         }
         let mut last = live(30_000, shards(30_000, (30 - fails_at) * 400));
         last.recent = last.recent.filter(|_| fails_at == 30);
-        let seconds = RunSeconds {
-            complete: &seconds,
-            open: &[],
-        };
         let (size, glyphs) = (Size { rows, columns }, Glyphs::Blocks);
         let lines = frame(
             &gauge.read(&last),
-            seconds,
+            &seconds,
             &mut Fold::default(),
             (size, glyphs),
         );
@@ -255,7 +253,7 @@ mod tests {
             let complete = super::super::samples::rows(then.elapsed.as_secs(), 20);
             for live in [&before, &then] {
                 for glyphs in [Glyphs::Blocks, Glyphs::Ascii] {
-                    let lines = frame(&gauge.read(live), RunSeconds { complete: &complete, open: &[] }, &mut fold, (Size { rows, columns }, glyphs));
+                    let lines = frame(&gauge.read(live), &complete, &mut fold, (Size { rows, columns }, glyphs));
                     prop_assert!(lines.len() <= rows.saturating_sub(1), "{} lines", lines.len());
                     for line in &lines {
                         prop_assert!(line.width() <= columns.saturating_sub(1), "{}", plain(line));

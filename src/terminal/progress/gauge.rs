@@ -220,10 +220,9 @@ impl Now<'_> {
         })
     }
 
-    /// True if the last second has times, of requests that ended in it or are known to have taken
-    /// longer.
+    /// True if the last second has times.
     pub(super) fn has_recent_times(&self) -> bool {
-        self.live.is_over() || self.live.is_open || self.lately.attempts > 0
+        self.live.is_over() || self.lately.attempts > 0
     }
 
     /// For how long a shard has said nothing; none when that is what one expects.

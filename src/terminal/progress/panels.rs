@@ -26,40 +26,29 @@ const SPREAD_SECONDS: u64 = 10;
 /// Most columns of a cell of the distribution.
 const WIDEST: usize = 6;
 
-/// Seconds of a run.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct RunSeconds<'a> {
-    /// Seconds that are complete.
-    pub(crate) complete: &'a [IntervalRow],
-    /// Seconds that are over, with requests that have not ended.
-    pub(crate) open: &'a [IntervalRow],
-}
-
-impl<'a> RunSeconds<'a> {
-    /// Return the last `count` seconds before `end_s` in their order, fewer at the start; none for
-    /// a second that is not known.
-    fn last(self, count: usize, end_s: u64) -> Vec<Option<&'a IntervalRow>> {
-        let first_s = end_s.saturating_sub(count as u64);
-        let mut shown = vec![None; usize::try_from(end_s - first_s).unwrap_or(count)];
-        // Seconds may be complete out of their order, by no more than the timeout of a request.
-        let late = self.complete.len().saturating_sub(2 * (count + SECONDS));
-        for row in self.complete[late..].iter().chain(self.open) {
-            let place = row
-                .start_s
-                .checked_sub(first_s)
-                .and_then(|at| shown.get_mut(usize::try_from(at).ok()?));
-            if let Some(place) = place {
-                *place = Some(row);
-            }
+/// Return the last `count` seconds before `end_s` in their order, fewer at the start; none for a
+/// second that is not complete.
+fn last(seconds: &[IntervalRow], count: usize, end_s: u64) -> Vec<Option<&IntervalRow>> {
+    let first_s = end_s.saturating_sub(count as u64);
+    let mut shown = vec![None; usize::try_from(end_s - first_s).unwrap_or(count)];
+    // Seconds may be complete out of their order, by no more than the timeout of a request.
+    let late = seconds.len().saturating_sub(2 * (count + SECONDS));
+    for row in &seconds[late..] {
+        let place = row
+            .start_s
+            .checked_sub(first_s)
+            .and_then(|at| shown.get_mut(usize::try_from(at).ok()?));
+        if let Some(place) = place {
+            *place = Some(row);
         }
-        shown
     }
+    shown
 }
 
 /// Draw as many panels as fit in `rows`.
 pub(super) fn panels(
     now: &Now<'_>,
-    seconds: RunSeconds<'_>,
+    seconds: &[IntervalRow],
     (rows, columns): (usize, usize),
     glyphs: Glyphs,
 ) -> Vec<Line> {
@@ -73,8 +62,12 @@ pub(super) fn panels(
     let room = columns.saturating_sub(SCALE);
     let end_s = now.live.elapsed.as_secs();
     let wide = (room / SECONDS).max(1);
-    let shown = seconds.last(room / wide, end_s);
-    let spread = seconds.last(usize::try_from(SPREAD_SECONDS).unwrap_or_default(), end_s);
+    let shown = last(seconds, room / wide, end_s);
+    let spread = last(
+        seconds,
+        usize::try_from(SPREAD_SECONDS).unwrap_or_default(),
+        end_s,
+    );
     let drawn = [
         rate(&shown, wide, height, glyphs),
         times(now, &shown, (wide, height), glyphs),

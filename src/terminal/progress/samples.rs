@@ -154,7 +154,6 @@ pub(super) fn live(ms: u64, shards: Vec<LiveShard>) -> Live {
         at: Nanos(ms * 1_000_000),
         last_second: (ms / 1_000).checked_sub(1),
         recent: Some(recent(1_000_000)),
-        is_open: false,
         standing: None,
         pause: None,
         stopping: None,

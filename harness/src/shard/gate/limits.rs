@@ -597,20 +597,6 @@ impl Limits {
         self.not_started() + self.waiting_again()
     }
 
-    /// When the oldest requests were scheduled that are due before `now` and did not go, `most` at
-    /// most.
-    pub(super) fn overdue(&mut self, now: Nanos, most: usize) -> Vec<Nanos> {
-        let most = usize::try_from(self.work()).unwrap_or(usize::MAX).min(most);
-        let table = self
-            .limiter
-            .pacer
-            .timetable()
-            .filter(|table| table.due() < now);
-        table
-            .map(|table| table.clone().drain_due(now).take(most).collect())
-            .unwrap_or_default()
-    }
-
     /// The limiters that a request for `id` is sent under.
     fn limiters(&mut self, id: u64) -> [(Scope, &mut Limiter); 2] {
         let host = self.host_of(id);

@@ -4,9 +4,9 @@
 //! seconds by their merged statistics. A figure with too few samples is unknown, with the reason.
 
 use super::{Condition, Metric, Quantile, Quantity, Stat};
-use crate::run::report::{Latency, Report, Verdict};
+use crate::run::report::{Detail, Latency, Report, Verdict};
 use crawlmark_harness::plan::OnThrottle;
-use crawlmark_harness::stats::{Counters, ItemCounts, Percentile, Series, ShardStats, Timing};
+use crawlmark_harness::stats::{Counters, ItemCounts, Percentile, Series, ShardStats};
 use crawlmark_harness::units::grouped;
 
 /// Samples that must lie beyond a percentile before it is judged: ten times as many as before it is
@@ -15,6 +15,11 @@ pub const SAMPLES_BEYOND: u64 = 100;
 
 /// Samples that a part of a run must have before its means and shares are judged.
 pub(super) const SAMPLES_LIVE: u64 = 100;
+
+/// One request in so many may be missing from a mean.
+const FEW: u64 = 100;
+
+const NONE: &str = "nothing was measured";
 
 /// Known value of a metric, in its unit.
 #[derive(Debug, Clone, PartialEq)]
@@ -28,15 +33,6 @@ pub enum Measured {
     Without(f64, u64),
     /// Nothing, and why.
     Unknown(String),
-}
-
-/// Basis of a figure: a whole run or a part of one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Basis {
-    /// A whole run: its means and shares are what they are.
-    Run,
-    /// A part of one: its means and shares are judged with 100 samples only.
-    Part,
 }
 
 impl Measured {
@@ -63,6 +59,7 @@ impl Measured {
 /// Measure `metric` from the report of a run.
 #[must_use]
 pub fn of_report(metric: Metric, report: &Report) -> Measured {
+    let totals = &report.totals;
     let quantity = match metric {
         Metric::Time(series, stat) => {
             let untimed = if series == Series::ResponseOk {
@@ -70,39 +67,45 @@ pub fn of_report(metric: Metric, report: &Report) -> Measured {
             } else {
                 0
             };
-            let of_latency = |latency| of_latency(latency, stat, untimed);
-            return report
-                .latency(series)
-                .map_or_else(|| nothing_of(series), of_latency);
+            return match report.latency(series) {
+                Some(latency) => of_latency(latency, stat, untimed, 1),
+                None => Measured::Unknown(format!("the run has no {} times", series.name())),
+            };
         }
         Metric::Of(quantity) => quantity,
     };
-    let totals = &report.totals;
-    match quantity {
-        Quantity::Rate => rate_of(totals.items_per_s, totals.duration_s),
-        Quantity::AttemptsRate => rate_of(totals.attempts_per_s, totals.duration_s),
-        Quantity::BudgetUtilisation => Measured::of(
-            report.budget.as_ref().map(|budget| budget.utilisation),
-            "the run has no budget",
-        ),
-        Quantity::CpuUsPerAttempt => cpu_us_per_attempt(report),
-        Quantity::Valid => Measured::Exactly(f64::from(report.validity.verdict == Verdict::Valid)),
-        Quantity::Unfinished => Measured::Exactly(report.ledger.unfinished as f64),
-        Quantity::NotAttempted => Measured::Exactly(report.ledger.not_attempted as f64),
-        Quantity::Lost => Measured::Exactly(report.ledger.lost as f64),
-        Quantity::Dropped => Measured::Exactly(totals.dropped as f64),
-        Quantity::ConnectionsOpened => Measured::Exactly(totals.connections_opened as f64),
-        // Who only counts throttling has a metric for it, `throttled_rate`.
-        Quantity::ErrorRate if report.plan.run.throttling.on_throttle != OnThrottle::Count => {
-            let counted = report.measured();
-            match measure(&counted, quantity, Basis::Run) {
-                Measured::Exactly(of_requests) => {
-                    Measured::Exactly(of_requests.max(missed_share(&counted.items)))
-                }
-                unknown => unknown,
-            }
+    let count = match quantity {
+        Quantity::Rate => return rate_of(totals.items_per_s, totals.duration_s),
+        Quantity::AttemptsRate => return rate_of(totals.attempts_per_s, totals.duration_s),
+        Quantity::BudgetUtilisation => {
+            let used = report.budget.as_ref().map(|budget| budget.utilisation);
+            return Measured::of(used, "the run has no budget");
         }
-        other => measure(&report.measured(), other, Basis::Run),
+        Quantity::CpuUsPerAttempt => return cpu_us_per_attempt(report),
+        Quantity::Valid => u64::from(report.validity.verdict == Verdict::Valid),
+        Quantity::Unfinished => report.ledger.unfinished,
+        Quantity::NotAttempted => report.ledger.not_attempted,
+        Quantity::Lost => report.ledger.lost,
+        Quantity::Dropped => totals.dropped,
+        Quantity::ConnectionsOpened => totals.connections_opened,
+        _ => return of_counters(quantity, report),
+    };
+    Measured::Exactly(count as f64)
+}
+
+fn of_counters(quantity: Quantity, report: &Report) -> Measured {
+    let counted = report.measured();
+    let measured = match Share::of(&counted, quantity) {
+        Some(share) => share.measure(1),
+        None => count(&counted, quantity),
+    };
+    // A run that only counts throttling has a metric for it, `throttled_rate`.
+    let throttling_is_failure = report.plan.run.throttling.on_throttle != OnThrottle::Count;
+    match measured {
+        Measured::Exactly(share) if quantity == Quantity::ErrorRate && throttling_is_failure => {
+            Measured::Exactly(share.max(missed_share(&counted.items)))
+        }
+        other => other,
     }
 }
 
@@ -124,13 +127,11 @@ pub fn of_condition(condition: &Condition, report: &Report) -> Measured {
     else {
         return seen;
     };
-    let least = report
-        .latency(series)
-        .and_then(exceeded_by_enough)
-        .map(Measured::AtLeast);
-    least
-        .filter(|least| condition.judge(least) == Some(false))
-        .unwrap_or(seen)
+    let least = report.latency(series).and_then(exceeded_by_enough);
+    match least.map(Measured::AtLeast) {
+        Some(least) if condition.judge(&least) == Some(false) => least,
+        _ => seen,
+    }
 }
 
 /// Say why a percentile is a lower bound by [`of_condition`]; none if the report has enough samples
@@ -140,17 +141,15 @@ pub(super) fn reason_of_bound(condition: &Condition, report: &Report) -> Option<
         return None;
     };
     let latency = report.latency(series)?;
-    let (have, need) = (
-        latency.count + latency.censored,
-        quantile.samples_for(SAMPLES_BEYOND),
-    );
-    let reason = || {
-        let (have, need) = (grouped(have), grouped(need));
+    let have = latency.count + latency.censored;
+    let need = quantile.samples_for(SAMPLES_BEYOND);
+    (have < need).then(|| {
         format!(
-            "lower bound: {SAMPLES_BEYOND} of {have} samples took longer; it takes {need} to evaluate a {quantile}"
+            "lower bound: {SAMPLES_BEYOND} of {} samples took longer; it takes {} to evaluate a {quantile}",
+            grouped(have),
+            grouped(need)
         )
-    };
-    (have < need).then(reason)
+    })
 }
 
 /// Return the greatest value that [`SAMPLES_BEYOND`] samples exceed, µs: a lower bound of the
@@ -158,10 +157,8 @@ pub(super) fn reason_of_bound(condition: &Condition, report: &Report) -> Option<
 fn exceeded_by_enough(latency: &Latency) -> Option<f64> {
     let all = latency.count + latency.censored;
     let rank = all.checked_sub(SAMPLES_BEYOND).filter(|rank| *rank > 0)?;
-    match latency
-        .distribution()?
-        .percentile((rank as f64 - 0.5) / all as f64)
-    {
+    let q = (rank as f64 - 0.5) / all as f64;
+    match latency.distribution()?.percentile(q) {
         Percentile::Exact(ns) | Percentile::AtLeast(ns) => Some(ns as f64 / 1e3),
         Percentile::TooFew => None,
     }
@@ -171,48 +168,26 @@ fn exceeded_by_enough(latency: &Latency) -> Option<f64> {
 /// of a run shows is unknown.
 #[must_use]
 pub fn of_stats(metric: Metric, stats: &ShardStats, seconds: f64) -> Measured {
-    let per_second = |n: u64| rate_of(n as f64 / seconds, seconds);
-    match metric {
-        Metric::Time(series, stat) => of_timing(stats, series, stat),
-        Metric::Of(Quantity::Rate) => per_second(stats.counters.items.completed()),
-        Metric::Of(Quantity::AttemptsRate) => per_second(stats.counters.completed()),
-        Metric::Of(quantity) => measure(&stats.counters, quantity, Basis::Part),
+    let counters = &stats.counters;
+    let quantity = match metric {
+        Metric::Time(series, stat) => {
+            let latency = Latency::of(stats, series, Detail::Histogram);
+            // Without a queue that can be full, all that were dropped count at their age.
+            let untimed = match series {
+                Series::ResponseOk => counters.requests.dropped.saturating_sub(latency.censored),
+                _ => 0,
+            };
+            return of_latency(&latency, stat, untimed, SAMPLES_LIVE);
+        }
+        Metric::Of(quantity) => quantity,
+    };
+    match (quantity, Share::of(counters, quantity)) {
+        (Quantity::Rate, _) => rate_of(counters.items.completed() as f64 / seconds, seconds),
+        (Quantity::AttemptsRate, _) => rate_of(counters.completed() as f64 / seconds, seconds),
+        (_, Some(share)) => share.measure(SAMPLES_LIVE),
+        (live, None) if live.is_live() => count(counters, live),
+        _ => Measured::Unknown("known only when the run is over".to_owned()),
     }
-}
-
-/// The least that some seconds, merged, say about `metric` when they are over and requests that
-/// were due in them have not ended; such requests are in the distribution at an age that they have
-/// at least. Other metrics than times are what they are.
-#[must_use]
-pub fn least_of_stats(metric: Metric, stats: &ShardStats, seconds: f64) -> Measured {
-    let Metric::Time(series, stat) = metric else {
-        return of_stats(metric, stats, seconds);
-    };
-    let Some(timing) = stats.timing(series) else {
-        return Measured::Unknown("nothing was measured".to_owned());
-    };
-    let (exact, at_least) = (timing.exact(), |ns: Option<f64>| {
-        ns.map(|ns| Measured::AtLeast(ns / 1e3))
-    });
-    if let Err(why) = enough(
-        exact.count + exact.censored,
-        stat.samples_of_part(),
-        "samples",
-    ) {
-        return Measured::Unknown(why);
-    }
-    let least = match stat {
-        Stat::Percentile(quantile) => at_least(
-            timing
-                .least_percentile_ns(quantile.part())
-                .map(|ns| ns as f64),
-        ),
-        Stat::Mean => at_least(exact.least_mean_ns()),
-        Stat::Max => at_least(exact.greatest_ns().map(|ns| ns as f64)),
-        // What has not ended may be less.
-        Stat::Min => None,
-    };
-    least.unwrap_or_else(|| Measured::Unknown("not all of them ended".to_owned()))
 }
 
 impl Stat {
@@ -226,50 +201,32 @@ impl Stat {
     }
 }
 
-fn nothing_of(series: Series) -> Measured {
-    Measured::Unknown(format!("the run has no {} times", series.name()))
-}
-
 fn rate_of(per_s: f64, seconds: f64) -> Measured {
     Measured::of((seconds > 0.0).then_some(per_s), "no time was measured")
 }
 
 fn cpu_us_per_attempt(report: &Report) -> Measured {
-    let told = || {
-        report
-            .shards
-            .iter()
-            .filter_map(|shard| Some((shard.totals.attempts, shard.usage.cpu_s()?)))
-    };
-    let attempts: u64 = told().map(|(attempts, _)| attempts).sum();
-    let cpu_s: f64 = told().map(|(_, cpu_s)| cpu_s).sum();
-    let why = if told().next().is_none() {
-        "no shard reported its CPU use"
-    } else {
-        "nothing was attempted"
-    };
-    Measured::of((attempts > 0).then(|| cpu_s * 1e6 / attempts as f64), why)
+    let (mut cpu_s, mut attempts, mut none) = (0.0, 0, "no shard reported its CPU use");
+    for shard in &report.shards {
+        if let Some(used_s) = shard.usage.cpu_s() {
+            cpu_s += used_s;
+            attempts += shard.totals.attempts;
+            none = "nothing was attempted";
+        }
+    }
+    Measured::of((attempts > 0).then(|| cpu_s * 1e6 / attempts as f64), none)
 }
 
-fn measure(counters: &Counters, quantity: Quantity, basis: Basis) -> Measured {
-    if let Some(share) = Share::of(counters, quantity) {
-        return share.measure(basis);
-    }
-    let named = || {
-        counters
-            .iter()
-            .find(|(counter, _)| counter.name == quantity.name())
-            .map(|(_, count)| count)
-    };
+fn count(counters: &Counters, quantity: Quantity) -> Measured {
     let count = match quantity {
         Quantity::Items => Some(counters.items.completed()),
         Quantity::Errors => Some(counters.errors()),
-        _ => named().filter(|_| basis == Basis::Run || quantity.is_live()),
+        _ => counters
+            .iter()
+            .find(|(counter, _)| counter.name == quantity.name())
+            .map(|(_, count)| count),
     };
-    Measured::of(
-        count.map(|count| count as f64),
-        "known only when the run is over",
-    )
+    Measured::of(count.map(|count| count as f64), NONE)
 }
 
 /// A part of a number of things.
@@ -285,21 +242,21 @@ pub(super) struct Share {
 
 impl Share {
     /// The share that a quantity is; none of another one.
-    fn of(counters: &Counters, quantity: Quantity) -> Option<Self> {
+    pub(super) fn of(counters: &Counters, quantity: Quantity) -> Option<Self> {
         let Counters {
             items, requests, ..
         } = counters;
-        let (part, parts, whole, things) = match quantity {
-            Quantity::ThrottledRate => (
-                requests.throttled,
-                "throttled requests",
-                requests.attempts,
-                "requests",
-            ),
-            Quantity::ErrorRate => (counters.errors(), "errors", requests.attempts, "requests"),
-            Quantity::RetryRate => (requests.retries, "retries", requests.attempts, "requests"),
-            Quantity::OkRate => (items.ok, "good items", items.ended(), "items"),
+        let (part, parts) = match quantity {
+            Quantity::ThrottledRate => (requests.throttled, "throttled requests"),
+            Quantity::ErrorRate => (counters.errors(), "errors"),
+            Quantity::RetryRate => (requests.retries, "retries"),
+            Quantity::OkRate => (items.ok, "good items"),
             _ => return None,
+        };
+        let (whole, things) = if quantity == Quantity::OkRate {
+            (items.ended(), "items")
+        } else {
+            (requests.attempts, "requests")
         };
         Some(Self {
             part,
@@ -307,14 +264,6 @@ impl Share {
             whole,
             things,
         })
-    }
-
-    /// The share that `metric` is of some seconds, merged; none of another metric.
-    pub(super) fn of_stats(metric: Metric, stats: &ShardStats) -> Option<Self> {
-        match metric {
-            Metric::Of(quantity) => Self::of(&stats.counters, quantity),
-            Metric::Time(..) => None,
-        }
     }
 
     /// Both together.
@@ -326,233 +275,108 @@ impl Share {
         }
     }
 
-    /// Without another, which is a part of it.
-    pub(super) const fn minus(self, other: Self) -> Self {
-        Self {
-            part: self.part - other.part,
-            whole: self.whole - other.whole,
-            ..self
-        }
-    }
-
     /// Part over whole, of however few; none of nothing.
     pub(super) fn value(self) -> Option<f64> {
         (self.whole > 0).then(|| self.part as f64 / self.whole as f64)
     }
 
-    fn measure(self, basis: Basis) -> Measured {
-        match enough(
-            self.whole,
-            if basis == Basis::Run { 1 } else { SAMPLES_LIVE },
-            self.things,
-        ) {
-            Ok(()) => Measured::of(self.value(), "nothing was counted"),
-            Err(why) => Measured::Unknown(why),
-        }
+    /// The share, if it is of at least so many.
+    fn measure(self, least: u64) -> Measured {
+        too_few(self.whole, least, self.things)
+            .unwrap_or_else(|| Measured::of(self.value(), "nothing was counted"))
     }
 }
 
-/// Number of samples that some seconds, merged, have of a metric that takes some to be judged; none
-/// of a count.
-pub(super) fn samples_of(metric: Metric, stats: &ShardStats) -> Option<u64> {
-    let Metric::Time(series, _) = metric else {
-        return Share::of_stats(metric, stats).map(|share| share.whole);
-    };
-    let exact = stats.timing(series).map(Timing::exact);
-    Some(exact.map_or(0, |exact| exact.count + exact.censored))
+/// Number of samples that some seconds, merged, have of a metric that takes some to be judged; 0 of
+/// a count.
+pub(super) fn samples_of(metric: Metric, stats: &ShardStats) -> u64 {
+    match metric {
+        Metric::Time(series, _) => stats
+            .timing(series)
+            .map_or(0, |timing| timing.exact().count + timing.exact().censored),
+        Metric::Of(quantity) => Share::of(&stats.counters, quantity).map_or(0, |share| share.whole),
+    }
 }
 
-/// Check that there are enough of these.
-fn enough(have: u64, need: u64, things: &str) -> Result<(), String> {
-    if have >= need {
-        Ok(())
-    } else {
-        Err(format!(
+/// Say that there are too few of these; none if there are enough.
+fn too_few(have: u64, need: u64, things: &str) -> Option<Measured> {
+    (have < need).then(|| {
+        Measured::Unknown(format!(
             "not enough data: {} {things}, {} needed",
             grouped(have),
             grouped(need)
         ))
-    }
+    })
 }
 
-/// One request in so many may be missing from a mean.
-const FEW: u64 = 100;
-
-/// Figures of a distribution, those that a report has and those that a second has alike.
-struct Figures {
-    count: u64,
-    censored: u64,
-    /// Requests that were due and are in no figure: they found the queue full.
-    untimed: u64,
-    min_us: Option<f64>,
-    mean_us: Option<f64>,
-    /// The least that the mean can be, where attempts were cut off.
-    mean_at_least_us: Option<f64>,
-    max_us: Option<f64>,
-}
-
-impl Figures {
-    /// A figure that is no percentile, of a distribution with at least so many values.
-    fn measure(&self, stat: Stat, least: u64) -> Measured {
-        const NONE: &str = "nothing was measured";
-        let Self {
-            count, censored, ..
-        } = *self;
-        match stat {
-            Stat::Min => Measured::of(self.min_us, NONE),
-            Stat::Max if censored > 0 => self
-                .max_us
-                .map_or_else(|| Measured::Unknown(NONE.to_owned()), Measured::AtLeast),
-            Stat::Max => Measured::of(self.max_us, NONE),
-            _ => match enough(count + censored, least, "samples") {
-                Ok(()) => self.mean(NONE),
-                Err(why) => Measured::Unknown(why),
-            },
-        }
-    }
-
-    /// The mean. Those that were cut off are not in it, which does not matter while they are few,
-    /// and not old enough to make it greater. Of others only the least that it can be is known.
-    fn mean(&self, none: &str) -> Measured {
-        let (censored, all) = (self.censored, self.count + self.censored);
-        let few = censored.saturating_mul(FEW) <= all;
-        match (self.mean_us, self.mean_at_least_us) {
-            (Some(mean), None) if few => Measured::Exactly(mean),
-            (Some(mean), Some(least)) if few && least <= mean => Measured::Exactly(mean),
-            (_, Some(least)) => Measured::AtLeast(least),
-            // Results of earlier versions do not have it.
-            (Some(_), None) => Measured::Unknown(format!(
-                "{} of {} did not finish",
-                grouped(censored),
-                grouped(all)
-            )),
-            (None, None) => Measured::Unknown(none.to_owned()),
-        }
-    }
-
-    /// A figure, bounded by the requests that have no time if they may be above it.
-    fn bounded(&self, stat: Stat, measured: Measured) -> Measured {
-        let (untimed, all) = (self.untimed, self.count + self.censored + self.untimed);
-        let is_bound = match stat {
-            Stat::Min => false,
-            Stat::Max => untimed > 0,
-            Stat::Mean => untimed.saturating_mul(FEW) > all,
-            Stat::Percentile(quantile) => untimed as f64 > all as f64 * (1.0 - quantile.part()),
-        };
-        match measured {
-            Measured::Exactly(value) | Measured::AtLeast(value) if is_bound => {
-                Measured::Without(value, untimed)
-            }
-            measured => measured,
-        }
-    }
-
-    /// Check that there are enough to judge a percentile by.
-    fn suffice_for(&self, quantile: Quantile) -> Result<(), String> {
-        enough(
-            self.count + self.censored,
-            quantile.samples_for(SAMPLES_BEYOND),
-            "samples",
-        )
-    }
-}
-
-fn of_timing(stats: &ShardStats, series: Series, stat: Stat) -> Measured {
-    let Some(timing) = stats.timing(series) else {
-        return Measured::Unknown("nothing was measured".to_owned());
+/// Measure a figure of a distribution. `untimed` requests were due and are not in it, as they found
+/// the queue full: a figure that they may be above is a lower bound. A mean is judged with at least
+/// `least` samples.
+fn of_latency(latency: &Latency, stat: Stat, untimed: u64, least: u64) -> Measured {
+    let ended_or_cut_off = latency.count + latency.censored;
+    let need = match stat {
+        Stat::Mean => least,
+        other => other.samples_of_part(),
     };
-    let (exact, us) = (timing.exact(), |ns: u64| ns as f64 / 1e3);
-    // Without a queue that can be full, all that were dropped count at their age.
-    let dropped = stats.counters.requests.dropped;
-    let figures = Figures {
-        count: exact.count,
-        censored: exact.censored,
-        untimed: if series == Series::ResponseOk {
-            dropped.saturating_sub(exact.censored)
-        } else {
-            0
+    if let Some(unknown) = too_few(ended_or_cut_off, need, "samples") {
+        return unknown;
+    }
+    let all = ended_or_cut_off + untimed;
+    let (measured, is_bound) = match stat {
+        Stat::Min => (Measured::of(latency.min_us, NONE), false),
+        Stat::Max => match latency.max_us {
+            Some(us) if latency.censored > 0 => (Measured::AtLeast(us), untimed > 0),
+            us => (Measured::of(us, NONE), untimed > 0),
         },
-        min_us: (exact.count > 0).then(|| us(exact.min_ns)),
-        mean_us: timing.mean_ns().map(|ns| ns / 1e3),
-        mean_at_least_us: exact
-            .least_mean_ns()
-            .filter(|_| exact.censored > 0)
-            .map(|ns| ns / 1e3),
-        max_us: exact.greatest_ns().map(us),
+        Stat::Mean => (mean(latency), untimed.saturating_mul(FEW) > all),
+        Stat::Percentile(quantile) => (
+            percentile(latency, quantile),
+            untimed as f64 > all as f64 * (1.0 - quantile.part()),
+        ),
     };
-    let Stat::Percentile(quantile) = stat else {
-        return figures.bounded(stat, figures.measure(stat, SAMPLES_LIVE));
-    };
-    if let Err(why) = figures.suffice_for(quantile) {
-        return Measured::Unknown(why);
+    match measured {
+        Measured::Exactly(value) | Measured::AtLeast(value) if is_bound => {
+            Measured::Without(value, untimed)
+        }
+        measured => measured,
     }
-    let measured = match timing.percentile(quantile.part()) {
-        Percentile::Exact(ns) => Measured::Exactly(us(ns)),
-        Percentile::AtLeast(ns) => Measured::AtLeast(us(ns)),
-        Percentile::TooFew => Measured::Unknown("none of them finished".to_owned()),
-    };
-    figures.bounded(stat, measured)
 }
 
-fn of_latency(latency: &Latency, stat: Stat, untimed: u64) -> Measured {
+/// The mean. Those that were cut off are not in it, which does not matter while they are few, and
+/// not old enough to make it greater. Of others only the least that it can be is known.
+fn mean(latency: &Latency) -> Measured {
     let Latency {
         count,
         censored,
-        min_us,
         mean_us,
         mean_at_least_us,
-        max_us,
         ..
     } = *latency;
-    let figures = Figures {
-        count,
-        censored,
-        untimed,
-        min_us,
-        mean_us,
-        mean_at_least_us,
-        max_us,
-    };
-    let Stat::Percentile(quantile) = stat else {
-        return figures.bounded(stat, figures.measure(stat, 1));
-    };
-    if let Err(why) = figures.suffice_for(quantile) {
-        return Measured::Unknown(why);
+    let are_few = censored.saturating_mul(FEW) <= count + censored;
+    match (mean_us, mean_at_least_us) {
+        (Some(mean), Some(least)) if are_few && least <= mean => Measured::Exactly(mean),
+        (_, Some(least)) => Measured::AtLeast(least),
+        (mean, None) => Measured::of(mean, NONE),
     }
-    let key = format!("{quantile}_us");
-    let reported = match key.as_str() {
-        "p50_us" => latency.p50_us,
-        "p90_us" => latency.p90_us,
-        "p99_us" => latency.p99_us,
-        "p999_us" => latency.p999_us,
-        _ => return figures.bounded(stat, of_histogram(latency, quantile)),
-    };
-    let measured = match reported {
-        Some(us) if latency.is_at_least(&key) => Measured::AtLeast(us),
-        other => Measured::of(other, "none of them finished"),
-    };
-    figures.bounded(stat, measured)
 }
 
-/// A percentile that the report does not name, from its histogram.
-fn of_histogram(latency: &Latency, quantile: Quantile) -> Measured {
-    let Some(distribution) = latency.distribution() else {
-        return Measured::Unknown("the report has no histogram".to_owned());
-    };
-    let us = |ns: u64| ns as f64 / 1e3;
-    match distribution.percentile(quantile.part()) {
-        Percentile::Exact(ns) => Measured::Exactly(us(ns)),
-        Percentile::AtLeast(ns) => Measured::AtLeast(us(ns)),
-        Percentile::TooFew => Measured::Unknown("none of them finished".to_owned()),
+fn percentile(latency: &Latency, quantile: Quantile) -> Measured {
+    let known = latency
+        .distribution()
+        .map(|distribution| distribution.percentile(quantile.part()));
+    match known {
+        Some(Percentile::Exact(ns)) => Measured::Exactly(ns as f64 / 1e3),
+        Some(Percentile::AtLeast(ns)) => Measured::AtLeast(ns as f64 / 1e3),
+        Some(Percentile::TooFew) => Measured::Unknown("none of them finished".to_owned()),
+        None => Measured::Unknown("the report has no histogram".to_owned()),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::report::Detail;
     use crawlmark_harness::fixtures::bounds;
-    use crawlmark_harness::stats::{ItemCounts, RequestCounts};
+    use crawlmark_harness::stats::{RequestCounts, Timing};
     use proptest::prelude::*;
 
     fn metric(name: &str) -> Metric {
@@ -573,36 +397,23 @@ mod tests {
         ShardStats::from_parts(bounds(), Counters::default(), timings)
     }
 
-    /// Measure one metric from a part, and from a report.
-    fn both(name: &str, stats: &ShardStats) -> [Measured; 2] {
-        let metric = metric(name);
-        let Metric::Time(series, stat) = metric else {
-            panic!("{name} is no time")
-        };
-        let untimed = stats.counters.requests.dropped;
-        [
-            of_stats(metric, stats, 1.0),
-            of_latency(
-                &Latency::of(stats, series, Detail::Histogram),
-                stat,
-                untimed,
-            ),
-        ]
+    /// Measure a time from a part of a run.
+    fn seen(name: &str, stats: &ShardStats) -> Measured {
+        of_stats(metric(name), stats, 1.0)
     }
 
     #[test]
     fn a_percentile_is_judged_with_a_hundred_samples_beyond_it() {
         for name in ["service_p99", "service_p(98)"] {
             let need = if name == "service_p99" { 10_000 } else { 5_000 };
-            for seen in both(name, &times(need - 1, 0)) {
-                assert!(matches!(seen, Measured::Unknown(_)), "{name}: {seen:?}");
-            }
-            for seen in both(name, &times(need, 0)) {
-                let Measured::Exactly(us) = seen else {
-                    panic!("{name}: {seen:?}")
-                };
-                assert!((us - (need - 100) as f64).abs() < 10.0, "{name}: {us}");
-            }
+            assert!(
+                matches!(seen(name, &times(need - 1, 0)), Measured::Unknown(_)),
+                "{name}"
+            );
+            let Measured::Exactly(us) = seen(name, &times(need, 0)) else {
+                panic!("{name}")
+            };
+            assert!((us - (need - 100) as f64).abs() < 10.0, "{name}: {us}");
         }
     }
 
@@ -633,47 +444,40 @@ mod tests {
     #[test]
     fn what_was_cut_off_leaves_a_percentile_a_least_value() {
         for name in ["service_p99", "service_p98"] {
-            for seen in both(name, &times(10_000, 500)) {
-                let Measured::AtLeast(us) = seen else {
-                    panic!("{name}: {seen:?}")
-                };
-                assert!((9_000.0..9_990.0).contains(&us), "{name}: {us}");
-            }
+            let Measured::AtLeast(us) = seen(name, &times(10_000, 500)) else {
+                panic!("{name}")
+            };
+            assert!((9_000.0..9_990.0).contains(&us), "{name}: {us}");
         }
-        for seen in both("service_p50", &times(10_000, 1)) {
-            assert!(matches!(seen, Measured::Exactly(_)), "{seen:?}");
-        }
+        assert!(matches!(
+            seen("service_p50", &times(10_000, 1)),
+            Measured::Exactly(_)
+        ));
     }
 
     #[test]
     fn a_maximum_and_a_mean_are_least_values_when_requests_were_cut_off() {
         assert_eq!(
-            both("service_max", &times(200, 0)),
-            [Measured::Exactly(200.0), Measured::Exactly(200.0)]
+            seen("service_max", &times(200, 0)),
+            Measured::Exactly(200.0)
         );
         assert_eq!(
-            both("service_max", &times(200, 1)),
-            [Measured::AtLeast(200.0), Measured::AtLeast(200.0)]
+            seen("service_max", &times(200, 1)),
+            Measured::AtLeast(200.0)
         );
         assert_eq!(
-            both("service_mean", &times(200, 2)),
-            [Measured::Exactly(100.5), Measured::Exactly(100.5)]
+            seen("service_mean", &times(200, 2)),
+            Measured::Exactly(100.5)
         );
         // 3 of 203 may have taken any time: at least (200 * 100.5 + 3 * 5) / 203.
         let least = Measured::AtLeast((200.0 * 100.5 + 3.0 * 5.0) / 203.0);
-        assert_eq!(both("service_mean", &times(200, 3)), [least.clone(), least]);
+        assert_eq!(seen("service_mean", &times(200, 3)), least);
         // One in a hundred makes the mean greater, if it is old enough; and the maximum.
         let slow = times_and_age(200, (2, 900_000_000));
         let least = Measured::AtLeast((200.0 * 100.5 + 2.0 * 900_000.0) / 202.0);
-        assert_eq!(both("service_mean", &slow), [least.clone(), least]);
-        assert_eq!(
-            both("service_max", &slow),
-            [Measured::AtLeast(900_000.0), Measured::AtLeast(900_000.0)]
-        );
-        assert_eq!(
-            both("service_min", &times(200, 9)),
-            [Measured::Exactly(1.0), Measured::Exactly(1.0)]
-        );
+        assert_eq!(seen("service_mean", &slow), least);
+        assert_eq!(seen("service_max", &slow), Measured::AtLeast(900_000.0));
+        assert_eq!(seen("service_min", &times(200, 9)), Measured::Exactly(1.0));
     }
 
     #[test]
@@ -685,8 +489,7 @@ mod tests {
             counters.requests.dropped = dropped;
             let stats =
                 ShardStats::from_parts(bounds(), counters, [(Series::ResponseOk, timing)].into());
-            let [of_seconds, of_run] = both(name, &stats);
-            assert_eq!(of_seconds, of_run, "{name}");
+            let of_run = seen(name, &stats);
             let condition: Condition = format!("{name} < 1s").parse().unwrap();
             (of_run.is_at_least(), condition.judge(&of_run))
         };
@@ -709,21 +512,21 @@ mod tests {
     #[test]
     fn nothing_says_nothing() {
         for name in ["service_p50", "service_min", "service_max", "service_mean"] {
-            for seen in both(name, &times(0, 0)) {
-                assert!(matches!(seen, Measured::Unknown(_)), "{name}: {seen:?}");
-            }
+            assert!(
+                matches!(seen(name, &times(0, 0)), Measured::Unknown(_)),
+                "{name}"
+            );
         }
         // Of what was cut off, all of it, the ages bound all but the minimum.
-        for seen in both("service_min", &times(0, 500)) {
-            assert!(matches!(seen, Measured::Unknown(_)), "{seen:?}");
-        }
+        assert!(matches!(
+            seen("service_min", &times(0, 500)),
+            Measured::Unknown(_)
+        ));
         for name in ["service_p50", "service_max", "service_mean"] {
-            for seen in both(name, &times(0, 500)) {
-                let Measured::AtLeast(us) = seen else {
-                    panic!("{name}: {seen:?}")
-                };
-                assert!((us - 5.0).abs() < 0.01, "{name}: {us}");
-            }
+            let Measured::AtLeast(us) = seen(name, &times(0, 500)) else {
+                panic!("{name}")
+            };
+            assert!((us - 5.0).abs() < 0.01, "{name}: {us}");
         }
         assert!(matches!(
             of_stats(metric("ok_rate"), &ShardStats::new(bounds()), 1.0),

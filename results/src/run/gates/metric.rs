@@ -33,63 +33,6 @@ pub enum Stat {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Quantile(u32);
 
-/// A figure that is none of times.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Quantity {
-    /// Items that ended by themselves, per second.
-    Rate,
-    /// Attempts that ended by themselves, per second.
-    AttemptsRate,
-    /// Throttled attempts over all.
-    ThrottledRate,
-    /// Attempts that were neither good, nor not found, nor throttled, over all: those that were cut
-    /// off never got an answer. Of a whole run, the share of items that failed, were abandoned or
-    /// were cut off, if that is greater.
-    ErrorRate,
-    /// Attempts beyond the first of their item over all.
-    RetryRate,
-    /// Good items over those that ended or were cut off.
-    OkRate,
-    /// Items that ended by themselves.
-    Items,
-    /// Good ones.
-    Ok,
-    /// Those that the target does not have.
-    NotFound,
-    /// Those that ended in a rejection, a challenge or an error.
-    Failed,
-    /// Those that were throttled until no attempt was left.
-    GaveUp,
-    /// Those that were cut off when the run was over.
-    Aborted,
-    /// Those that waited for another attempt then.
-    Unfinished,
-    /// Those that were never tried.
-    NotAttempted,
-    /// Those whose shard ended before it could tell.
-    Lost,
-    /// Attempts.
-    Attempts,
-    /// Attempts beyond the first of their item.
-    Retries,
-    /// Throttled ones.
-    Throttled,
-    /// Those that were answered with a challenge page.
-    SoftBlocked,
-    /// Errors counted by [`Quantity::ErrorRate`].
-    Errors,
-    /// Requests of an open loop that never went.
-    Dropped,
-    /// Connections opened.
-    ConnectionsOpened,
-    /// Attempts over what the budget allowed.
-    BudgetUtilisation,
-    /// CPU of the shards per attempt, us.
-    CpuUsPerAttempt,
-    /// True if the verdict is `valid`.
-    Valid,
-}
-
 /// Unit of a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
@@ -119,96 +62,101 @@ impl Unit {
     }
 }
 
-impl Quantity {
-    /// All of them.
-    pub const ALL: [Self; 25] = [
-        Self::Rate,
-        Self::AttemptsRate,
-        Self::ThrottledRate,
-        Self::ErrorRate,
-        Self::RetryRate,
-        Self::OkRate,
-        Self::Items,
-        Self::Ok,
-        Self::NotFound,
-        Self::Failed,
-        Self::GaveUp,
-        Self::Aborted,
-        Self::Unfinished,
-        Self::NotAttempted,
-        Self::Lost,
-        Self::Attempts,
-        Self::Retries,
-        Self::Throttled,
-        Self::SoftBlocked,
-        Self::Errors,
-        Self::Dropped,
-        Self::ConnectionsOpened,
-        Self::BudgetUtilisation,
-        Self::CpuUsPerAttempt,
-        Self::Valid,
-    ];
+/// When the value of a metric is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Known {
+    /// In each second of a run, so that it may have a window and stop the run.
+    Live,
+    /// When the run is over.
+    AtEnd,
+}
 
+macro_rules! quantities {
+    ($($(#[$doc:meta])* $quantity:ident = $name:literal, $unit:ident, $known:ident;)*) => {
+        /// A figure that is none of times.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum Quantity {
+            $($(#[$doc])* $quantity,)*
+        }
+
+        impl Quantity {
+            /// All of them.
+            pub const ALL: &[Self] = &[$(Self::$quantity),*];
+
+            const fn row(self) -> (&'static str, Unit, Known) {
+                match self {
+                    $(Self::$quantity => ($name, Unit::$unit, Known::$known),)*
+                }
+            }
+        }
+    };
+}
+
+quantities! {
+    /// Items that ended by themselves, per second.
+    Rate = "rate", PerS, Live;
+    /// Attempts that ended by themselves, per second.
+    AttemptsRate = "attempts_rate", PerS, Live;
+    /// Throttled attempts over all.
+    ThrottledRate = "throttled_rate", Share, Live;
+    /// Attempts that were neither good, nor not found, nor throttled, over all: those that were cut
+    /// off never got an answer. Of a whole run, the share of items that failed, were abandoned or
+    /// were cut off, if that is greater.
+    ErrorRate = "error_rate", Share, Live;
+    /// Attempts beyond the first of their item over all.
+    RetryRate = "retry_rate", Share, Live;
+    /// Good items over those that ended or were cut off.
+    OkRate = "ok_rate", Share, Live;
+    /// Items that ended by themselves.
+    Items = "items", Count, Live;
+    /// Good ones.
+    Ok = "ok", Count, Live;
+    /// Those that the target does not have.
+    NotFound = "not_found", Count, Live;
+    /// Those that ended in a rejection, a challenge or an error.
+    Failed = "failed", Count, Live;
+    /// Those that were throttled until no attempt was left.
+    GaveUp = "gave_up", Count, Live;
+    /// Those that were cut off when the run was over.
+    Aborted = "aborted", Count, AtEnd;
+    /// Those that waited for another attempt then.
+    Unfinished = "unfinished", Count, AtEnd;
+    /// Those that were never tried.
+    NotAttempted = "not_attempted", Count, AtEnd;
+    /// Those whose shard ended before it could tell.
+    Lost = "lost", Count, AtEnd;
+    /// Attempts.
+    Attempts = "attempts", Count, Live;
+    /// Attempts beyond the first of their item.
+    Retries = "retries", Count, Live;
+    /// Throttled ones.
+    Throttled = "throttled", Count, Live;
+    /// Those that were answered with a challenge page.
+    SoftBlocked = "soft_blocked", Count, Live;
+    /// Errors counted by [`Quantity::ErrorRate`].
+    Errors = "errors", Count, Live;
+    /// Requests of an open loop that never went.
+    Dropped = "dropped", Count, AtEnd;
+    /// Connections opened.
+    ConnectionsOpened = "connections_opened", Count, AtEnd;
+    /// Attempts over what the budget allowed.
+    BudgetUtilisation = "budget_utilisation", Share, AtEnd;
+    /// CPU of the shards per attempt, us.
+    CpuUsPerAttempt = "cpu_us_per_attempt", Us, AtEnd;
+    /// True if the verdict is `valid`.
+    Valid = "valid", Flag, AtEnd;
+}
+
+impl Quantity {
     /// The name in an expression.
     #[must_use]
     pub const fn name(self) -> &'static str {
-        match self {
-            Self::Rate => "rate",
-            Self::AttemptsRate => "attempts_rate",
-            Self::ThrottledRate => "throttled_rate",
-            Self::ErrorRate => "error_rate",
-            Self::RetryRate => "retry_rate",
-            Self::OkRate => "ok_rate",
-            Self::Items => "items",
-            Self::Ok => "ok",
-            Self::NotFound => "not_found",
-            Self::Failed => "failed",
-            Self::GaveUp => "gave_up",
-            Self::Aborted => "aborted",
-            Self::Unfinished => "unfinished",
-            Self::NotAttempted => "not_attempted",
-            Self::Lost => "lost",
-            Self::Attempts => "attempts",
-            Self::Retries => "retries",
-            Self::Throttled => "throttled",
-            Self::SoftBlocked => "soft_blocked",
-            Self::Errors => "errors",
-            Self::Dropped => "dropped",
-            Self::ConnectionsOpened => "connections_opened",
-            Self::BudgetUtilisation => "budget_utilisation",
-            Self::CpuUsPerAttempt => "cpu_us_per_attempt",
-            Self::Valid => "valid",
-        }
-    }
-
-    const fn unit(self) -> Unit {
-        match self {
-            Self::Rate | Self::AttemptsRate => Unit::PerS,
-            Self::ThrottledRate
-            | Self::ErrorRate
-            | Self::RetryRate
-            | Self::OkRate
-            | Self::BudgetUtilisation => Unit::Share,
-            Self::CpuUsPerAttempt => Unit::Us,
-            Self::Valid => Unit::Flag,
-            _ => Unit::Count,
-        }
+        self.row().0
     }
 
     /// True if the seconds of a run have it.
-    pub(super) const fn is_live(self) -> bool {
-        !matches!(
-            self,
-            Self::Aborted
-                | Self::Unfinished
-                | Self::NotAttempted
-                | Self::Lost
-                | Self::Dropped
-                | Self::ConnectionsOpened
-                | Self::BudgetUtilisation
-                | Self::CpuUsPerAttempt
-                | Self::Valid
-        )
+    pub(super) fn is_live(self) -> bool {
+        self.row().2 == Known::Live
     }
 }
 
@@ -218,7 +166,7 @@ impl Metric {
     pub const fn unit(self) -> Unit {
         match self {
             Self::Time(..) => Unit::Us,
-            Self::Of(quantity) => quantity.unit(),
+            Self::Of(quantity) => quantity.row().1,
         }
     }
 
@@ -243,14 +191,14 @@ impl Metric {
     /// The metric of a name.
     pub(crate) fn named(name: &str) -> Option<Self> {
         let quantity = Quantity::ALL
-            .into_iter()
-            .find(|quantity| quantity.name() == name)
-            .map(Self::Of);
-        quantity.or_else(|| {
-            let stat_of = |series: Series| name.strip_prefix(series.name())?.strip_prefix('_');
-            Series::ALL
-                .into_iter()
-                .find_map(|series| Some(Self::Time(series, Stat::named(stat_of(series)?)?)))
+            .iter()
+            .find(|quantity| quantity.name() == name);
+        if let Some(quantity) = quantity {
+            return Some(Self::Of(*quantity));
+        }
+        Series::ALL.into_iter().find_map(|series| {
+            let stat = name.strip_prefix(series.name())?.strip_prefix('_')?;
+            Some(Self::Time(series, Stat::named(stat)?))
         })
     }
 
@@ -261,7 +209,7 @@ impl Metric {
             .into_iter()
             .flat_map(|series| STATS.map(|stat| format!("{}_{stat}", series.name())));
         Quantity::ALL
-            .into_iter()
+            .iter()
             .map(|quantity| quantity.name().to_owned())
             .chain(times)
     }
@@ -414,14 +362,5 @@ mod tests {
         ] {
             assert_eq!(Quantile::named(name), None, "{name}");
         }
-    }
-
-    #[test]
-    fn a_percentile_needs_so_many_samples() {
-        let need = |name| Quantile::named(name).unwrap().samples_for(100);
-        assert_eq!(
-            ["p50", "p90", "p99", "p999", "p(99.99)"].map(need),
-            [200, 1_000, 10_000, 100_000, 1_000_000]
-        );
     }
 }

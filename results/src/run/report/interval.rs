@@ -12,7 +12,7 @@ use super::{BindingReport, Spread};
 use crawlmark_harness::plan::RunPlan;
 use crawlmark_harness::shard::INTERVAL;
 use crawlmark_harness::stats::{AnswerBins, Percentile, SecondCounts, Series, ShardStats};
-use crawlmark_harness::supervisor::{Interval, OpenInterval, RunRecord, ShardSecond};
+use crawlmark_harness::supervisor::{Interval, RunRecord, ShardSecond};
 
 /// One second over all shards. What is counted is in the second in which it ended; `scheduled` and
 /// the times are in the second in which a request was scheduled.
@@ -194,19 +194,6 @@ impl IntervalRow {
                 .map(least)
                 .take(AnswerBins::COUNT),
         )
-    }
-
-    /// Create the row of a second that is over, with requests that have not ended: its counts, and
-    /// a lower bound of its slowest time.
-    #[must_use]
-    pub fn open(OpenInterval { index, least }: &OpenInterval) -> Self {
-        let counts = SecondCounts::of(&least.counters.items, &least.counters.requests);
-        Self {
-            start_s: *index,
-            counts,
-            max_us: max_us(least),
-            ..Self::default()
-        }
     }
 }
 

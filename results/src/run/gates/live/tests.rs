@@ -1,5 +1,7 @@
 //! Runs of made-up seconds, and the verdicts on them.
 
+use proptest::prelude::*;
+
 use super::*;
 use crawlmark_harness::fixtures::plan;
 use crawlmark_harness::stats::{AnswerBins, Bins};
@@ -64,7 +66,7 @@ fn verdict(
     for (i, numbers) in seconds.iter().enumerate() {
         lookout.hear(&second(i as u64, *numbers));
     }
-    lookout.hear_the_rest(duration_s, false);
+    lookout.judge_last(duration_s);
     let watched = lookout.watched.remove(0);
     let worst = watched.open.clone().or_else(|| watched.worst.clone());
     let held = worst
@@ -180,7 +182,7 @@ fn closed(text: &str, seconds: &[[u64; 3]]) -> (Option<bool>, Option<u64>, Optio
     for (i, numbers) in seconds.iter().enumerate() {
         lookout.hear(&second(i as u64, *numbers));
     }
-    lookout.hear_the_rest(seconds.len() as f64, false);
+    lookout.judge_last(seconds.len() as f64);
     let row = lookout
         .watched
         .remove(0)
@@ -266,7 +268,7 @@ fn a_figure_passes_with_few_windows_that_were_not_evaluated_and_says_how_many() 
     // While only the last answers come, nothing is due.
     let mut lookout = lookout("service_mean[1s] < 1s", Breach::Fails, 0.0);
     (0..9).for_each(|i| lookout.hear(&second(i, if i < 5 { GOOD } else { NONE })));
-    lookout.hear_the_rest(9.0, false);
+    lookout.judge_last(9.0);
     let row = lookout.watched.remove(0).close_by_seconds(5, 5.0);
     assert_eq!((row.ok, row.why), (Some(true), None));
 }
@@ -347,7 +349,7 @@ fn a_rate_is_not_judged_while_only_the_last_answers_come() {
         for (numbers, i) in [GOOD, GOOD, [50, 0, 5], [1, 0, 5]].iter().zip(0..) {
             lookout.hear(&second(i, *numbers));
         }
-        lookout.hear_the_rest(4.0, false);
+        lookout.judge_last(4.0);
         let watched = &lookout.watched[0];
         (
             watched.judged,
@@ -364,14 +366,36 @@ fn a_rate_is_not_judged_while_only_the_last_answers_come() {
 }
 
 #[test]
-fn seconds_are_looked_at_in_their_order() {
+fn a_late_second_keeps_only_its_own_windows_waiting() {
     let mut lookout = lookout("error_rate[1s] < 0.2", Breach::Stops, 0.0);
-    lookout.hear(&second(1, BAD));
     lookout.hear(&second(2, GOOD));
-    assert!(!lookout.has_enough(), "the first second is under way");
-    lookout.hear(&second(0, GOOD));
-    assert!(lookout.has_enough());
+    assert!(!lookout.has_enough());
+    lookout.hear(&second(1, BAD));
+    assert!(lookout.has_enough(), "the first second is under way");
     assert_eq!(lookout.watched[0].worst.as_ref().unwrap().until_s, 2);
+}
+
+proptest! {
+    #[test]
+    fn windows_are_judged_once_and_alike_in_whatever_order_their_seconds_come(
+        seconds in prop::collection::vec(prop::sample::select(vec![GOOD, BAD, [50, 4, 5], [200, 60, 90]]), 1..9)
+            .prop_flat_map(|seconds| Just(seconds.into_iter().enumerate().collect::<Vec<_>>()).prop_shuffle()),
+        text in prop::sample::select(vec!["rate[1s] > 100", "error_rate[2s] < 20%", "errors[3s] < 80", "service_mean[2s] < 50ms"]),
+    ) {
+        let closed = |seconds: &[(usize, [u64; 3])]| {
+            let mut lookout = lookout(text, Breach::Fails, 0.0);
+            for (i, numbers) in seconds {
+                lookout.hear(&second(*i as u64, *numbers));
+            }
+            lookout.judge_last(seconds.len() as f64);
+            prop_assert!(lookout.seconds.len() <= 3);
+            let watched = lookout.watched.remove(0);
+            Ok((watched.judged, watched.unjudged.len(), watched.worst.and_then(|worst| worst.measured.value())))
+        };
+        let mut ordered = seconds.clone();
+        ordered.sort_unstable();
+        prop_assert_eq!(closed(&seconds)?, closed(&ordered)?);
+    }
 }
 
 #[test]
@@ -400,66 +424,33 @@ fn of_several_windows_the_worst_is_told() {
 }
 
 #[test]
-fn a_condition_that_another_one_cuts_short_is_judged_to_the_end() {
-    let judged = |stopped: bool| {
-        let conditions = [
-            "rate[1s] > 100",
-            "service_max[1s] < 50ms",
-            "errors[1s] < 60",
-        ];
-        let conditions = conditions.map(|text| Objective {
-            condition: text.parse().unwrap(),
-            breach: Breach::Stops,
-        });
-        let mut lookout = LiveThresholds::new(
-            &conditions,
-            &RunPlan {
-                duration: None,
-                grace: Duration::from_secs(1),
-                ..plan()
-            },
-        );
-        for (numbers, i) in [GOOD, BAD, [1, 0, 90], [200, 70, 5], [2, 0, 5]]
+fn after_a_stop_only_answers_come_and_nothing_is_judged() {
+    let conditions = ["service_max[1s] < 50ms", "errors[1s] < 60"];
+    let objectives = conditions.map(|text| Objective {
+        condition: text.parse().unwrap(),
+        breach: Breach::Stops,
+    });
+    let mut lookout = LiveThresholds::new(&objectives, &plan());
+    for (numbers, i) in [GOOD, BAD, [200, 70, 90]].iter().zip(0..) {
+        lookout.hear(&second(i, *numbers));
+    }
+    lookout.judge_last(3.0);
+    assert_eq!(lookout.stop, Some(0));
+    assert_eq!(
+        lookout
+            .watched
             .iter()
-            .zip(0..)
-        {
-            lookout.hear(&second(i, *numbers));
-        }
-        assert_eq!(lookout.stop, Some(1));
-        lookout.hear_the_rest(5.0, stopped);
-        assert_eq!(lookout.stop, Some(1), "the first of them");
-        let worst = |watched: &Watched| {
-            let worst = watched.worst.as_ref();
-            (
-                watched.judged,
-                worst.and_then(|worst| worst.measured.value()),
-                worst.map(|worst| worst.until_s),
-            )
-        };
-        lookout.watched.iter().map(worst).collect::<Vec<_>>()
-    };
-    // The run was over when it was seen: nothing was stopped.
-    let [rate, max, errors] = judged(false).try_into().unwrap();
-    assert_eq!(
-        (rate, errors),
-        ((5, Some(1.0), Some(3)), (5, Some(70.0), Some(4)))
+            .map(|watched| watched.judged)
+            .collect::<Vec<_>>(),
+        [2, 2]
     );
-    assert_eq!(max, (5, Some(90_000.0), Some(3)));
-    // It was stopped: in the last second, only answers came. What stopped it is told as it was
-    // then.
-    let [rate, max, errors] = judged(true).try_into().unwrap();
-    assert_eq!(
-        (rate, errors),
-        ((4, Some(1.0), Some(3)), (5, Some(70.0), Some(4)))
-    );
-    assert_eq!(max, (2, Some(80_000.0), Some(2)));
 }
 
 #[test]
 fn a_run_that_is_over_is_not_stopped_by_its_last_second() {
     let mut lookout = lookout("rate[1s] > 100", Breach::Stops, 0.0);
     lookout.hear(&second(0, [50, 0, 5]));
-    lookout.hear_the_rest(1.0, false);
     assert!(!lookout.has_enough());
+    lookout.judge_last(1.0);
     assert_eq!(lookout.watched[0].judged, 1);
 }
