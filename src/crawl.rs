@@ -8,12 +8,14 @@
 //!
 //! | room | for |
 //! |---|---|
-//! | `targets`, `template` | URLs, hosts, and IDs in them |
-//! | `request` | bytes of a request |
+//! | `spec`, `version` | settings of a crawl; versions of HTTP |
+//! | `targets`, `template`, `host` | URLs, hosts, and IDs in them |
+//! | `shape`, `request` | parts of a request; its bytes |
 //! | `ids` | order and text of IDs: `--shuffle`, `--id-format` |
-//! | `carrier`, `pool`, `reuse`, `connection`, `opening`, `dial` | connections: lending, idle ones, their limit of requests, reading and writing, opening |
-//! | `receive_stamps` | receive time stamps of the kernel: `--receive-stamps` |
+//! | `carrier`, `pool`, `lease`, `reuse` | connections and streams: lending, idle ones, their possessions and limits |
+//! | `dial`, `stream`, `connection`, `exchange` | opening, bytes, HTTP/1.1; times and failures of an exchange |
 //! | [`http2`] | connections of HTTP/2 and their streams |
+//! | `receive_stamps` | receive time stamps of the kernel: `--receive-stamps` |
 //! | [`proxy`] | proxies, their sessions and handshakes |
 //! | `connect_to`, `peers`, `local_ips`, `source_addresses` | `--connect-to`, `--dns-ttl`, `--local-ips`, and the addresses of each connection |
 //! | [`tls`] | https: certificates, handshakes, kinds of failures |
@@ -35,14 +37,16 @@ mod cookies;
 mod date;
 mod dial;
 mod excerpt;
+mod exchange;
 mod expect;
 mod failure;
 mod head;
 mod header_fields;
+mod host;
 pub mod http2;
 mod ids;
+mod lease;
 mod local_ips;
-mod opening;
 mod peers;
 mod pool;
 pub mod proxy;
@@ -52,217 +56,75 @@ mod redirects;
 mod request;
 mod reuse;
 mod saving;
+mod shape;
 mod source_addresses;
+mod spec;
+mod stream;
 pub(crate) mod targets;
 mod template;
 pub mod throttling;
 pub mod tls;
+mod version;
 
-use std::cell::{Cell, RefCell};
 use std::future::pending;
-use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::rc::Rc;
-use std::sync::Arc;
-use std::time::Duration;
 
 use crawlmark_harness::clock::{Clock, Nanos};
-use crawlmark_harness::process::FileCounters;
 use crawlmark_harness::sample::{Advice, Attempt, ErrorKind, Fate, Outcome, Repeat, Sample};
-use crawlmark_harness::units::Rate;
 use crawlmark_harness::workload::{Flight, Workload};
 use http::Method;
-use robotxt::Robots;
 
-use self::carrier::{Carrier, Past};
+use self::carrier::{Carrier, Carriers, Past};
+pub use self::compressed::Content;
 pub use self::connect_to::ConnectTo;
-use self::connection::{Broken, ExchangeFailure, Unusable, Watch};
-use self::cookies::{Jars, SharedJar};
+pub use self::cookies::Cookies;
+use self::cookies::SharedJar;
 pub(crate) use self::dial::go_from;
 #[cfg(test)]
 pub(crate) use self::dial::silent;
-pub use self::dial::{Dial, End, Route, Stream, Tcp};
+pub use self::dial::{Dial, End, Route, Tcp};
+use self::exchange::{Broken, ExchangeFailure, Unusable, Watch};
 use self::expect::Checker;
 pub use self::expect::{BodyRegex, Expect, ExpectError, Expectations, Lengths, Statuses};
+pub use self::head::HoldHeader;
 pub use self::header_fields::HeaderFields;
-pub use self::http2::{HttpSettings, HttpVersion};
-use self::http2::{Places, Requests};
+pub use self::host::{Host, Scheme};
+use self::http2::Requests;
 pub use self::ids::{IdFormat, Shuffle};
 pub use self::local_ips::{Family, LocalIps, LocalIpsError};
-use self::peers::HostAddresses;
 pub use self::peers::Lookups;
-use self::pool::Pool;
-use self::proxy::{Proxies, Sessions};
 pub use self::receive_stamps::ReceiveStamps;
 use self::receive_stamps::Sampler;
 use self::redirects::{Chain, RedirectRefusal, Redirects};
-pub use self::request::{RequestShape, ShapeError};
 pub use self::reuse::Reuse;
 use self::saving::Collector;
+pub use self::shape::{RequestShape, ShapeError};
 pub use self::source_addresses::ConnectionSlots;
-use self::source_addresses::SourceAddresses;
+pub use self::spec::{CrawlOptions, CrawlSpec};
+pub use self::stream::{Stream, Wire};
 use self::targets::RequestTarget;
-pub use self::targets::{Host, IdUse, Line, Scheme, Targets};
+pub use self::targets::{IdUse, Line, Targets};
 pub(crate) use self::template::PLACE;
 pub use self::template::{Flaw, Template, TemplateError};
+pub use self::version::{HttpSettings, HttpVersion};
 use crate::dataset::manifest::Saved;
-use crate::dataset::session::Session;
 use crate::dataset::writer::Writer;
 
 /// Connections that a shard may have open at most, for each request that it may have in flight:
 /// with several hosts, some are kept for when their host's turn comes again.
 pub const OPEN_PER_LANE: usize = 1 + pool::RESTING_PER_LANE;
 
-/// Everything a shard needs to crawl.
-#[derive(Debug, Clone)]
-pub struct CrawlSpec {
-    /// Addresses of each host, by its number; used in turn. None of a host whose proxy looks them
-    /// up.
-    pub addresses: Vec<Vec<SocketAddr>>,
-    /// Hosts and paths of the requests.
-    pub targets: Arc<Targets>,
-    /// Parts that all requests share.
-    pub request: RequestShape,
-    /// Conditions for a good response.
-    pub expect: Expectations,
-    /// The longest an attempt may take once a connection is in hand.
-    pub timeout: Duration,
-    /// The longest that opening a connection may take.
-    pub connect_timeout: Duration,
-    /// Limit on the number of requests of a connection.
-    pub reuse: Reuse,
-    /// Source addresses of connections; none leaves the choice to the kernel. Every address of a
-    /// host is of a family that they cover.
-    pub local_ips: Option<LocalIps>,
-    /// Use of the target's header about how long it held an answer.
-    pub held: HoldHeader,
-    /// TLS settings; none without an https:// host.
-    pub tls: Option<tls::Tls>,
-    /// Proxies; none if every host is connected to directly.
-    pub proxies: Option<Arc<Proxies>>,
-    /// Versions of HTTP, and streams of a connection.
-    pub http: HttpSettings,
-    /// Settings that most crawls leave at their defaults.
-    pub options: CrawlOptions,
-}
-
-/// Settings of a crawl that most crawls leave at their defaults.
-#[derive(Debug, Clone, Default)]
-pub struct CrawlOptions {
-    /// Order of the IDs; none leaves it as it is.
-    pub shuffle: Option<Shuffle>,
-    /// Treatment of compressed content.
-    pub content: Content,
-    /// Treatment of cookies.
-    pub cookies: Cookies,
-    /// Redirects of an item that are followed at most.
-    pub follow: u32,
-    /// Unix socket to connect to in the place of any address.
-    pub unix_socket: Option<PathBuf>,
-    /// Longest time for which a connection may be idle; none leaves it to the target.
-    pub idle_timeout: Option<Duration>,
-    /// Connections that all shards together may open; none opens them when they are needed.
-    pub connect_rate: Option<Rate>,
-    /// Lookups during the run; none keeps the addresses that were found before it.
-    pub lookups: Option<Lookups>,
-    /// Answers whose receive time stamps are read.
-    pub receive_stamps: ReceiveStamps,
-    /// Rules of robots.txt by host, none of a host whose rules do not apply; none if no rules do.
-    pub robots: Option<Arc<Vec<Option<Robots>>>>,
-    /// Session of a saved crawl; none without `--save`.
-    pub session: Option<Session>,
-    /// True if a throttled item is tried until the run ends, as in a crawl that is saved.
-    pub keeps_throttled: bool,
-    /// Counters of the attempts of which a request was sent, by shard, that outlive the shards'
-    /// processes; none if they are not recorded.
-    pub sent: Option<Rc<FileCounters>>,
-}
-
-/// Treatment of cookies.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Cookies {
-    /// Not read, and not sent.
-    #[default]
-    Ignored,
-    /// Kept by each connection slot or proxy session.
-    Kept,
-}
-
-/// Treatment of compressed content.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Content {
-    /// Expected as it is sent.
-    #[default]
-    AsSent,
-    /// Decoded first.
-    Decoded,
-}
-
-impl Content {
-    /// Content codings that can be decoded, as `Accept-Encoding` lists them.
-    pub const ACCEPTED: &str = compressed::ACCEPTED;
-}
-
-impl CrawlSpec {
-    /// Return the addresses that connections are opened to: those of each host, none of a host
-    /// behind a proxy, then those of each proxy.
-    #[must_use]
-    pub fn peers(&self) -> Vec<&[SocketAddr]> {
-        let is_direct = |host: usize| {
-            self.proxies
-                .as_ref()
-                .is_none_or(|proxies| !proxies.serves(host))
-        };
-        let hosts = self.addresses.iter().enumerate();
-        let hosts = hosts.map(|(host, addresses)| if is_direct(host) { &**addresses } else { &[] });
-        let proxies = self
-            .proxies
-            .iter()
-            .flat_map(|proxies| &proxies.all)
-            .map(|proxy| &*proxy.addresses);
-        hosts.chain(proxies).collect()
-    }
-}
-
-/// Use of the target's header about how long it held an answer back.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum HoldHeader {
-    /// Not read, which costs nothing.
-    #[default]
-    Ignored,
-    /// Read from the responses of the bundled target, which sends it.
-    Read,
-}
-
 /// A shard's crawl, over connections that `D` opens.
 #[derive(Debug)]
 pub struct Crawl<D: Dial = Tcp> {
-    dial: D,
-    spec: CrawlSpec,
+    spec: Rc<CrawlSpec>,
     clock: Clock,
+    carriers: Carriers<D>,
     writer: request::Writer,
     checker: Checker,
     requests: Requests,
-    pool: Pool<Carrier<D::Stream>>,
-    /// Limits on the connections to each host; none without HTTP/2, where each request in flight
-    /// may have one.
-    places: Vec<Rc<Places>>,
-    /// Carriers that were put aside for a request that waits, with their hosts.
-    reserved: RefCell<Vec<(usize, Carrier<D::Stream>)>>,
-    /// Source addresses of the shard's connections, if any were given.
-    source_addresses: Option<SourceAddresses>,
-    /// Addresses of each host, then of each proxy.
-    peers: RefCell<Vec<HostAddresses>>,
-    /// Number of the next connection through a proxy, among those of the run.
-    turn: Cell<u64>,
-    /// Position of the shard's connections among those of the run.
-    slots: ConnectionSlots,
-    sessions: Sessions,
-    jars: Rc<Jars>,
     redirects: Redirects,
     sampler: Sampler,
-    /// Time before which no other connection may be opened, where their rate is limited.
-    next_open: Cell<Nanos>,
     /// Collector of records; none without `--save`.
     collector: Option<Rc<Collector>>,
 }
@@ -272,21 +134,13 @@ impl Crawl {
     /// Call inside the shard's runtime.
     #[must_use]
     pub fn new(spec: CrawlSpec, connections: u32, clock: Clock) -> Self {
-        let (unix_socket, receive_stamps) = (
-            spec.options.unix_socket.clone(),
-            spec.options.receive_stamps,
-        );
-        Self::over(
-            Tcp {
-                tls: spec.tls.clone(),
-                clock,
-                unix_socket,
-                receive_stamps,
-            },
-            spec,
-            connections,
+        let dial = Tcp {
+            tls: spec.tls.clone(),
             clock,
-        )
+            unix_socket: spec.options.unix_socket.clone(),
+            receive_stamps: spec.options.receive_stamps,
+        };
+        Self::over(dial, spec, connections, clock)
     }
 }
 
@@ -294,84 +148,32 @@ impl<D: Dial> Crawl<D> {
     /// Create the crawl over connections that `dial` opens.
     #[must_use]
     pub fn over(dial: D, spec: CrawlSpec, connections: u32, clock: Clock) -> Self {
-        let writer = request::Writer::new(&spec.request, &spec.targets);
-        let checker = Checker::new(spec.expect.clone());
-        let requests = Requests::new(&spec.request, &spec.targets);
-        let hosts = spec.targets.hosts().len();
-        let pool = Pool::new(hosts, connections.saturating_mul(spec.http.streams));
-        let is_counted = spec.http.version != HttpVersion::Http1;
-        let places = (0..hosts)
-            .filter(|_| is_counted)
-            .map(|_| Places::new(connections))
-            .collect();
-        let reserved = RefCell::default();
-        let (turn, slots, sessions) = (
-            Cell::new(0),
-            ConnectionSlots::default(),
-            Sessions::default(),
-        );
-        let source_addresses = None;
-        let is_following = spec.options.follow > 0;
-        let redirects = if is_following {
-            Redirects::among(spec.targets.hosts())
-        } else {
-            Redirects::default()
-        };
-        let (jars, next_open) = (Rc::default(), Cell::default());
-        let sampler = Sampler::new(spec.options.receive_stamps);
+        let spec = Rc::new(spec);
         Self {
-            dial,
-            spec,
             clock,
-            writer,
-            checker,
-            requests,
-            pool,
-            places,
-            reserved,
-            source_addresses,
-            peers: RefCell::default(),
-            turn,
-            slots,
-            sessions,
-            jars,
-            redirects,
-            sampler,
-            next_open,
+            carriers: Carriers::new(dial, Rc::clone(&spec), connections, clock),
+            writer: request::Writer::new(&spec.request, &spec.targets),
+            checker: Checker::new(spec.expect.clone()),
+            requests: Requests::new(&spec.request, &spec.targets),
+            redirects: if spec.options.follow > 0 {
+                Redirects::among(spec.targets.hosts())
+            } else {
+                Redirects::default()
+            },
+            sampler: Sampler::new(spec.options.receive_stamps),
             collector: None,
+            spec,
         }
-        .at(slots)
     }
 
     /// Set the place of the shard among the others, which decides the source addresses, proxies and
     /// sessions of its connections.
     #[must_use]
-    pub fn at(mut self, slots: ConnectionSlots) -> Self {
-        let source_addresses = |ips: &LocalIps| {
-            SourceAddresses::new(
-                ips.clone(),
-                self.spec.reuse,
-                slots,
-                self.spec.targets.hosts().len(),
-            )
-        };
-        self.source_addresses = self.spec.local_ips.as_ref().map(source_addresses);
-        (self.turn, self.slots) = (Cell::new(u64::from(slots.shard)), slots);
-        let proxies = self
-            .spec
-            .proxies
-            .iter()
-            .flat_map(|proxies| &proxies.all)
-            .map(|proxy| &proxy.addresses);
-        let (now, shard) = (self.clock.now(), slots.shard as usize);
-        let peers = self
-            .spec
-            .addresses
-            .iter()
-            .chain(proxies)
-            .map(|addresses| HostAddresses::new(addresses, shard, now));
-        self.peers = RefCell::new(peers.collect());
-        self
+    pub fn at(self, slots: ConnectionSlots) -> Self {
+        Self {
+            carriers: self.carriers.at(slots),
+            ..self
+        }
     }
 
     /// Have `writer` save a record of each item that ends. Call inside the shard's runtime.
@@ -407,10 +209,7 @@ impl<D: Dial> Crawl<D> {
     fn path(&self, id: u64) -> (usize, String) {
         let target = self.spec.targets.of(id);
         let mut path = Vec::new();
-        target
-            .shape
-            .unwrap_or(&self.spec.request)
-            .write_path(&target, id, &mut path);
+        target.write_path(target.shape.unwrap_or(&self.spec.request), id, &mut path);
         (target.host, String::from_utf8_lossy(&path).into_owned())
     }
 
@@ -508,18 +307,6 @@ impl<D: Dial> Crawl<D> {
         rules.is_none_or(|rules| rules.is_allowed(path))
     }
 
-    /// Note the source address of a request on `carrier`, and return true if it is the first one
-    /// from there.
-    fn note_source(&self, carrier: &Carrier<D::Stream>, flight: &Flight) -> bool {
-        let source = self
-            .source_addresses
-            .as_ref()
-            .and_then(|_| carrier.source());
-        source
-            .inspect(|(number, _)| flight.sent_from(*number))
-            .is_some_and(|(_, is_first)| is_first)
-    }
-
     /// Return the method of the request for ID `id`.
     fn method(&self, id: u64) -> &Method {
         self.spec
@@ -599,9 +386,7 @@ impl<D: Dial> Workload for Crawl<D> {
     }
 
     fn sources(&self) -> u32 {
-        self.source_addresses
-            .as_ref()
-            .map_or(0, SourceAddresses::numbers)
+        self.carriers.sources()
     }
 
     fn excerpt(&self, id: u64) -> Option<String> {
@@ -674,11 +459,11 @@ impl<D: Dial> Workload for Crawl<D> {
         );
         let (mut resends, mut is_counted, mut sent_before) = (0, false, 0);
         let mut attempt = loop {
-            let (mut carrier, past) = match self.at_rest(host, flight).await {
+            let (mut carrier, past) = match self.carriers.at_rest(host, flight).await {
                 Some(carrier) => (carrier, Past::Kept),
                 // Boxed, for it is larger than all that is needed for a request on a kept
                 // connection.
-                None => match Box::pin(self.obtain(host, flight)).await {
+                None => match Box::pin(self.carriers.obtain(host, flight)).await {
                     Ok(carrier) => carrier,
                     Err(kind) => break self.unsent(kind),
                 },
@@ -700,8 +485,9 @@ impl<D: Dial> Workload for Crawl<D> {
                 }
             }
             let session = carrier.session();
-            let is_first = self.note_source(&carrier, flight);
+            let is_first = self.carriers.note_source(&carrier, flight);
             let sent = self
+                .carriers
                 .cleared(&mut carrier, &clear_to_send, &mut is_counted)
                 .await;
             let mut expected = self.checker.for_item(id);
@@ -740,7 +526,7 @@ impl<D: Dial> Workload for Crawl<D> {
                 self.follow((item, &location), (chain, used_jar), (attempt, flight));
             }
             if is_reusable {
-                self.keep(host, carrier);
+                self.carriers.keep(host, carrier);
             }
             let mut attempt = match ended {
                 Ok(attempt) => attempt,
@@ -769,7 +555,8 @@ impl<D: Dial> Workload for Crawl<D> {
             (attempt.sent, attempt.first_byte) = (Some(sent), traffic.first_byte);
             (attempt.bytes_sent, attempt.bytes_received) = (traffic.sent, traffic.received);
             if let Some(session) = session {
-                self.use_session(&session, (attempt.status, attempt.outcome), flight);
+                self.carriers
+                    .use_session(&session, (attempt.status, attempt.outcome), flight);
             }
             if is_first {
                 flight.first_from_source(attempt.outcome);

@@ -3,27 +3,34 @@
 //!
 //! Called for each request. It must not know what a response means.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
+use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
-use crawlmark_harness::clock::Nanos;
-use crawlmark_harness::sample::{ErrorKind, Outcome};
+use crawlmark_harness::clock::{Clock, Nanos};
+use crawlmark_harness::sample::{ErrorKind, Opening, Outcome};
 use crawlmark_harness::workload::Flight;
 
-use super::connection::{Connection, Unusable};
-use super::cookies::{LentJar, Owner};
-use super::dial::{Dial, End, Route, Stream};
-use super::http2::{Place, Signal, StreamSlot};
+use super::connection::Connection;
+use super::cookies::{Cookies, Jars, LentJar, Owner};
+use super::dial::{Dial, End, Route};
+use super::exchange::Unusable;
+use super::failure::failure_of;
+use super::http2::{self, Greeted, StreamSlot};
+use super::lease::{Lease, Place, Places, Signal};
 use super::local_ips::Family;
-use super::opening::{self, Opened, Spoken};
-use super::peers::LookedUp;
-use super::proxy::{Hop, RetireAfter, Session, SessionUse};
-use super::source_addresses::{ConnectionSlot, CountedSource};
-use super::{Cookies, Crawl};
+use super::peers::{HostAddresses, LookedUp};
+use super::pool::Pool;
+use super::proxy::{Hop, RetireAfter, Session, SessionUse, Sessions};
+use super::source_addresses::{ConnectionSlot, ConnectionSlots, SourceAddresses};
+use super::spec::CrawlSpec;
+use super::stream::Stream;
+use super::version::{HTTP_1, HTTP_2, HttpVersion};
 
 /// Carrier of one request at a time. Boxed, for each goes in and out of the pool with every
 /// request.
@@ -77,34 +84,19 @@ impl<S: Stream> Carrier<S> {
     }
 }
 
-/// Possessions of a connection while it is open.
-#[derive(Debug, Default)]
-pub(super) struct Lease {
-    /// Its place among the connections of its host, where those are counted.
-    pub(super) place: Option<Place>,
-    /// Its connection slot, where that decides its source address.
-    pub(super) _slot: Option<ConnectionSlot>,
-    /// Its source address, where those were given.
-    pub(super) source: Option<CountedSource>,
-    /// Its session, where sessions are retired.
-    pub(super) session: Option<Rc<SessionUse>>,
+/// An open connection.
+#[derive(Debug)]
+struct Opened<S> {
+    spoken: Spoken<S>,
+    /// When the byte stream was open.
+    at: Nanos,
 }
 
-impl Lease {
-    /// Return the number of its source address, where those were given, and true for the first call
-    /// of a source that was not used before.
-    pub(super) fn source(&self) -> Option<(u32, bool)> {
-        self.source
-            .as_ref()
-            .map(|source| (source.number, source.is_new.take()))
-    }
-
-    /// True if its session is retired.
-    pub(super) fn is_retired(&self) -> bool {
-        self.session
-            .as_ref()
-            .is_some_and(|session| session.is_retired())
-    }
+/// Protocol of a connection.
+#[derive(Debug)]
+enum Spoken<S> {
+    Http1(S),
+    Http2(Greeted),
 }
 
 /// Past of a carrier.
@@ -116,7 +108,98 @@ pub(super) enum Past {
     Kept,
 }
 
-impl<D: Dial> Crawl<D> {
+/// The carriers of a shard, over connections that `D` opens.
+#[derive(Debug)]
+pub(super) struct Carriers<D: Dial> {
+    dial: D,
+    spec: Rc<CrawlSpec>,
+    clock: Clock,
+    pool: Pool<Carrier<D::Stream>>,
+    /// Limits on the connections to each host; none without HTTP/2, where each request in flight
+    /// may have one.
+    places: Vec<Rc<Places>>,
+    /// Carriers that were put aside for a request that waits, with their hosts.
+    reserved: RefCell<Vec<(usize, Carrier<D::Stream>)>>,
+    /// Source addresses of the shard's connections, if any were given.
+    source_addresses: Option<SourceAddresses>,
+    /// Addresses of each host, then of each proxy.
+    peers: RefCell<Vec<HostAddresses>>,
+    /// Number of the next connection through a proxy, among those of the run.
+    turn: Cell<u64>,
+    /// Position of the shard's connections among those of the run.
+    slots: ConnectionSlots,
+    sessions: Sessions,
+    jars: Rc<Jars>,
+    /// Time before which no other connection may be opened, where their rate is limited.
+    next_open: Cell<Nanos>,
+}
+
+impl<D: Dial> Carriers<D> {
+    /// Carriers of at most so many connections at once to each host.
+    pub(super) fn new(dial: D, spec: Rc<CrawlSpec>, connections: u32, clock: Clock) -> Self {
+        let hosts = spec.targets.hosts().len();
+        let counted = if spec.http.version == HttpVersion::Http1 {
+            0
+        } else {
+            hosts
+        };
+        Self {
+            dial,
+            clock,
+            pool: Pool::new(hosts, connections.saturating_mul(spec.http.streams)),
+            places: (0..counted).map(|_| Places::new(connections)).collect(),
+            reserved: RefCell::default(),
+            source_addresses: None,
+            peers: RefCell::default(),
+            turn: Cell::new(0),
+            slots: ConnectionSlots::default(),
+            sessions: Sessions::default(),
+            jars: Rc::default(),
+            next_open: Cell::default(),
+            spec,
+        }
+        .at(ConnectionSlots::default())
+    }
+
+    /// Set the place of the shard among the others, which decides the source addresses, proxies and
+    /// sessions of its connections.
+    pub(super) fn at(mut self, slots: ConnectionSlots) -> Self {
+        let spec = &self.spec;
+        self.source_addresses = spec.local_ips.as_ref().map(|ips| {
+            SourceAddresses::new(ips.clone(), spec.reuse, slots, spec.targets.hosts().len())
+        });
+        let proxies = spec.proxies.iter().flat_map(|proxies| &proxies.all);
+        let all = spec.addresses.iter();
+        let all = all.chain(proxies.map(|proxy| &proxy.addresses));
+        let (now, shard) = (self.clock.now(), slots.shard as usize);
+        self.peers = RefCell::new(
+            all.map(|addresses| HostAddresses::new(addresses, shard, now))
+                .collect(),
+        );
+        (self.turn, self.slots) = (Cell::new(u64::from(slots.shard)), slots);
+        self
+    }
+
+    /// Return the number of source addresses that requests are counted by; 0 if none were given.
+    pub(super) fn sources(&self) -> u32 {
+        self.source_addresses
+            .as_ref()
+            .map_or(0, SourceAddresses::numbers)
+    }
+
+    /// Note the source address of a request on `carrier`, and return true if it is the first one
+    /// from there.
+    pub(super) fn note_source(&self, carrier: &Carrier<D::Stream>, flight: &Flight) -> bool {
+        if self.source_addresses.is_none() {
+            return false;
+        }
+        let Some((number, is_first)) = carrier.source() else {
+            return false;
+        };
+        flight.sent_from(number);
+        is_first
+    }
+
     /// Open a connection for a request, or wait for a stream of one.
     pub(super) async fn obtain(
         &self,
@@ -217,7 +300,7 @@ impl<D: Dial> Crawl<D> {
                     host,
                     hop: hop.as_ref(),
                 };
-                opening::open((&self.dial, flight), route, (&self.spec, self.clock)).await
+                self.open(route, flight).await
             }
         };
         if let Some(answered) = answered.get() {
@@ -257,6 +340,39 @@ impl<D: Dial> Crawl<D> {
             self.peers.borrow_mut()[host].rest(unreachable, self.clock.now());
         }
         Err(kind)
+    }
+
+    /// Open a connection within its time: the byte stream, and the greeting of HTTP/2 where that is
+    /// spoken.
+    async fn open(
+        &self,
+        route: Route<'_>,
+        flight: &Flight,
+    ) -> Result<Opened<D::Stream>, ErrorKind> {
+        let (spec, clock) = (&*self.spec, self.clock);
+        let timeout = spec.connect_timeout;
+        let (dialled, has_settings) = (Cell::new(Nanos::default()), Cell::new(false));
+        let opened = async {
+            let stream = self.dial.dial(route, flight).await?;
+            dialled.set(clock.now());
+            let scheme = spec.targets.hosts()[route.host].scheme();
+            if spec.http.version.is_2(scheme, stream.alpn())? {
+                flight.greeting(HTTP_2, dialled.get());
+                return http2::greet(stream, (spec, clock), &has_settings)
+                    .await
+                    .map(Spoken::Http2);
+            }
+            flight.greeting(HTTP_1, dialled.get());
+            Ok(Spoken::Http1(stream))
+        };
+        match tokio::time::timeout(timeout, opened).await {
+            Err(_) => Err(timed_out(route, flight, has_settings.get(), timeout)),
+            Ok(Err(error)) => Err(connect_error(&error, flight)),
+            Ok(Ok(spoken)) => Ok(Opened {
+                spoken,
+                at: dialled.get(),
+            }),
+        }
     }
 
     /// Take a turn: return the addresses of a host or proxy in the order in which a new connection
@@ -451,5 +567,57 @@ impl<D: Dial> Crawl<D> {
             return clear_to_send().await;
         }
         sent
+    }
+}
+
+/// Explain which step of opening a connection took too long.
+fn timed_out(
+    route: Route<'_>,
+    flight: &Flight,
+    has_settings: bool,
+    timeout: Duration,
+) -> ErrorKind {
+    let proxy = route.hop.map(|hop| &*hop.name);
+    let details = match (flight.phase(), proxy) {
+        (Some(Opening::Protocol(_)), _) if has_settings => {
+            "the target's settings allowed no stream (MAX_CONCURRENT_STREAMS 0)".to_owned()
+        }
+        (Some(Opening::Protocol(_)), _) => {
+            "the connection was open, and no settings of HTTP/2 came".to_owned()
+        }
+        (Some(Opening::Tls(_)), _) => {
+            "the connection was open, and its TLS handshake not answered".to_owned()
+        }
+        (Some(Opening::Tunnel(_)), Some(proxy)) => {
+            format!("{proxy} was connected, and opened no tunnel")
+        }
+        (_, Some(proxy)) => format!("{proxy} accepted no connection"),
+        (_, None) => return ErrorKind::ConnectTimeout,
+    };
+    flight.explain(
+        ErrorKind::ConnectTimeout,
+        format!("{details} within {timeout:?}"),
+    );
+    ErrorKind::ConnectTimeout
+}
+
+fn connect_error(error: &io::Error, flight: &Flight) -> ErrorKind {
+    // Linux's numbers for "too many open files", here and in the system; the standard library has
+    // no names for them.
+    const ENFILE: i32 = 23;
+    const EMFILE: i32 = 24;
+    if let Some(failure) = failure_of(error) {
+        flight.explain(failure.kind, failure.details.clone());
+        return failure.kind;
+    }
+    match error.kind() {
+        io::ErrorKind::ConnectionRefused => ErrorKind::ConnectRefused,
+        io::ErrorKind::TimedOut => ErrorKind::ConnectTimeout,
+        io::ErrorKind::AddrNotAvailable | io::ErrorKind::AddrInUse => ErrorKind::AddressUnavailable,
+        _ if matches!(error.raw_os_error(), Some(ENFILE | EMFILE)) => ErrorKind::TooManyFiles,
+        _ => {
+            flight.explain(ErrorKind::ConnectFailed, error.to_string());
+            ErrorKind::ConnectFailed
+        }
     }
 }

@@ -26,6 +26,21 @@ const MOST_WINDOW: u32 = 23;
 /// Size of a part that is passed on.
 const PART: usize = 16 << 10;
 
+/// Treatment of compressed content.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Content {
+    /// Expected as it is sent.
+    #[default]
+    AsSent,
+    /// Decoded first.
+    Decoded,
+}
+
+impl Content {
+    /// Content codings that can be decoded, as `Accept-Encoding` lists them.
+    pub const ACCEPTED: &str = ACCEPTED;
+}
+
 /// Coding of the content of a response.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Coding {

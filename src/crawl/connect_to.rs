@@ -6,7 +6,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::targets::Host;
+use super::host::Host;
 
 /// A redirection of connections.
 #[derive(Debug, Clone, PartialEq, Eq)]

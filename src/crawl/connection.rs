@@ -8,12 +8,11 @@
 //! It limits the work that a target can cause in one turn of its task; the codec limits the rest.
 //! It must not know what a response means.
 
-mod deadline;
-mod exchange;
 mod input;
 #[cfg(test)]
 mod tests;
 
+use std::cell::RefCell;
 use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
@@ -24,22 +23,31 @@ use crawlmark_harness::clock::{Nanos, wall_time};
 use crawlmark_harness::sample::{Attempt, ErrorKind, Outcome};
 use crawlmark_harness::workload::{Flight, InFlight};
 
-pub(super) use self::deadline::Deadline;
-pub(super) use self::exchange::{Broken, ExchangeFailure, Unusable, Watch};
-use self::exchange::{Exchange, Response, TURN_BYTES, Writing};
 use self::input::Input;
 use super::answer;
-use super::carrier::Lease;
-use super::codec::{Cut, Decoder, RequestKind};
-use super::cookies::{LentJar, SharedJar};
-use super::dial::Stream;
+use super::codec::{Cut, Decoder, Malformed, Received, Repetition, RequestKind, Sink};
+use super::compressed::{Coding, Content};
+use super::cookies::{Jar, LentJar, SharedJar};
+use super::exchange::{Broken, Deadline, ExchangeFailure, Traffic, Unusable, Watch};
 use super::expect::Expected;
 use super::failure::failure_of;
-use super::head::HeadFacts;
+use super::head::{HeadFacts, HoldHeader};
+use super::header_fields::HeaderFields;
+use super::host::Scheme;
+use super::lease::Lease;
 use super::proxy::{Absolute, Hop, SessionUse, Way};
+use super::redirects;
 use super::reuse::{After, Left};
-use super::targets::Scheme;
-use super::{Content, CrawlSpec, HoldHeader};
+use super::spec::CrawlSpec;
+use super::stream::Stream;
+
+/// Bytes that one turn of a task may read and write: two milliseconds at the worst case of some 30
+/// ns each.
+const TURN_BYTES: usize = 64 << 10;
+
+/// Bytes that a read or a write counts for at least, so that a turn has at most 64 of them. Tokio's
+/// budget is 128, so the timer of the deadline is always polled.
+const STEP_BYTES: usize = 1 << 10;
 
 /// Status with which a proxy asks for credentials. No target may send it (RFC 9110, 15.5.8).
 const PROXY_AUTHENTICATION_REQUIRED: u16 = 407;
@@ -75,17 +83,6 @@ pub(super) struct Connection<S: Stream> {
     /// Time at which its last exchange ended, where that counts.
     idle_since: Nanos,
     lease: Lease,
-}
-
-/// Traffic of an exchange.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Traffic {
-    /// Bytes written.
-    pub(super) sent: u64,
-    /// Bytes read.
-    pub(super) received: u64,
-    /// Time of the first byte read, which may be that of an interim answer.
-    pub(super) first_byte: Option<Nanos>,
 }
 
 impl<S: Stream> Connection<S> {
@@ -473,6 +470,126 @@ impl<S: Stream> Connection<S> {
             .filter(|_| exchange.has_head)
             .map(|head| head.status);
         exchange.broken(kind, status, self.decoder.received())
+    }
+}
+
+/// A request on its way and its response.
+struct Exchange<'a, 'b> {
+    /// The part of the request's body that is not in the connection's buffer.
+    body: &'a [u8],
+    writing: Writing,
+    expected: &'a mut Expected<'b>,
+    /// The rule that the response broke.
+    malformed: Option<Malformed>,
+    /// True once the head of the response has arrived.
+    has_head: bool,
+    watch: &'a Watch<'a>,
+    /// Bytes that this turn may still read and write.
+    left: usize,
+}
+
+/// Progress of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Writing {
+    On,
+    /// Everything is written, but a TLS stream may still buffer some of it.
+    Flushing,
+    Done,
+    /// Writing failed; a response may still arrive.
+    Failed(ErrorKind),
+}
+
+/// Receiver of a response.
+struct Response<'a, 'b> {
+    /// The last head on this connection.
+    head: &'a mut Option<HeadFacts>,
+    has_head: &'a mut bool,
+    expected: &'a mut Expected<'b>,
+    held: HoldHeader,
+    content: Content,
+    /// Jar for cookies, with the request; none where they are not kept.
+    cookies: Option<(&'a RefCell<Jar>, &'a [u8])>,
+    /// Place for the `Location` of a redirect; none where redirects are not followed.
+    location: Option<&'a mut Option<Vec<u8>>>,
+}
+
+impl Sink for Response<'_, '_> {
+    fn head(&mut self, status: u16, fields: HeaderFields<'_>) -> Repetition {
+        let head = self.head.insert(HeadFacts::read(status, fields, self.held));
+        *self.has_head = true;
+        self.expected.begin(status);
+        head.content_type = self.expected.content_type(fields);
+        if self.content == Content::Decoded {
+            head.coding = Coding::of(fields);
+            self.expected.decode(head.coding);
+        }
+        // Both are of the moment.
+        let mut is_repeatable = head.signals.is_none() && self.held == HoldHeader::Ignored;
+        if let Some(location) = &mut self.location
+            && redirects::is_redirect(status)
+        {
+            **location = fields.all("location").next().map(<[u8]>::to_vec);
+            is_repeatable = false;
+        }
+        if let Some((jar, request)) = self.cookies {
+            is_repeatable &= !jar.borrow_mut().store(fields, request, wall_time());
+        }
+        if is_repeatable {
+            Repetition::Allowed
+        } else {
+            Repetition::Refused
+        }
+    }
+
+    fn repeated_head(&mut self) {
+        *self.has_head = true;
+        if let Some(head) = self.head {
+            self.expected.begin(head.status);
+            if self.content == Content::Decoded {
+                self.expected.decode(head.coding);
+            }
+        }
+    }
+
+    fn content(&mut self, part: &[u8]) {
+        self.expected.take(part);
+    }
+}
+
+impl Exchange<'_, '_> {
+    fn spend(&mut self, bytes: usize) {
+        self.left = self.left.saturating_sub(bytes.max(STEP_BYTES));
+    }
+
+    /// Return a failure of this kind, or of the write error if the connection closed before a
+    /// response. Notes its details: the rule that the response broke, or the content that arrived.
+    fn broken(
+        &self,
+        kind: ErrorKind,
+        status: Option<u16>,
+        received: Option<Received>,
+    ) -> ExchangeFailure {
+        let kind = match self.writing {
+            Writing::Failed(failed) if kind == ErrorKind::Closed => failed,
+            _ => kind,
+        };
+        let is_cut = matches!(
+            kind,
+            ErrorKind::Incomplete | ErrorKind::Reset | ErrorKind::Timeout
+        );
+        let of_content = || {
+            received
+                .filter(|_| is_cut)
+                .map(|received| received.to_string())
+        };
+        if let Some(details) = self
+            .malformed
+            .map(|rule| rule.to_string())
+            .or_else(of_content)
+        {
+            self.watch.flight.explain(kind, details);
+        }
+        ExchangeFailure::Broken(Broken { kind, status })
     }
 }
 

@@ -13,7 +13,17 @@ use std::time::{Duration, SystemTime};
 
 use super::date;
 use super::header_fields::HeaderFields;
-use super::targets::Scheme;
+use super::host::Scheme;
+
+/// Treatment of cookies.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Cookies {
+    /// Not read, and not sent.
+    #[default]
+    Ignored,
+    /// Kept by each connection slot or proxy session.
+    Kept,
+}
 
 /// Most cookies of a jar; RFC 6265, 6.1, asks for 50.
 const MOST: usize = 50;

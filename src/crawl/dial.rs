@@ -12,8 +12,6 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::pin::Pin;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use crawlmark_harness::clock::Clock;
@@ -22,45 +20,18 @@ use crawlmark_harness::workload::{Flight, Handshake};
 use nix::errno::Errno;
 use nix::sys::socket::{SockaddrStorage, bind, setsockopt, sockopt};
 use rustls::{ClientConnection, HandshakeKind, ProtocolVersion};
-use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
 use tokio::net::{TcpSocket, TcpStream, UnixStream};
 use tokio::task::JoinSet;
 
 use super::failure::Failure;
 use super::proxy::{self, Hop, Way};
 use super::receive_stamps::ReceiveStamps;
-use super::tls::{Tls, Wire};
+use super::stream::{Stream, Wire};
+use super::tls::Tls;
 
 /// Head start of an address over the next one of its name: the Connection Attempt Delay that RFC
 /// 8305, 5 recommends.
 const HEAD_START: Duration = Duration::from_millis(250);
-
-/// Byte stream of a connection.
-pub trait Stream: AsyncRead + AsyncWrite + Debug + Unpin + 'static {
-    /// False if a read now would find nothing, not even the end. A cheap first check; true is no
-    /// promise.
-    fn may_be_readable(&self) -> bool {
-        true
-    }
-
-    /// Protocol that the TLS handshake chose (ALPN, RFC 7301); none without one.
-    fn alpn(&self) -> Option<&[u8]> {
-        None
-    }
-
-    /// Read, and return how long the last of the bytes lay unread in the kernel, ns; none where
-    /// that is not known.
-    fn poll_read_stamped(
-        &mut self,
-        cx: &mut Context<'_>,
-        part: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<Option<u64>>> {
-        Pin::new(self).poll_read(cx, part).map_ok(|()| None)
-    }
-}
-
-/// Streams in memory, for tests.
-impl Stream for DuplexStream {}
 
 /// From where to where a connection goes.
 #[derive(Debug, Clone, Copy)]

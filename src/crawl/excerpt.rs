@@ -9,16 +9,13 @@ use std::cmp::Reverse;
 use crawlmark_harness::stats::MAX_EXCERPT;
 
 use super::redact;
-use super::request::RequestShape;
+use super::shape::{RequestShape, SHORTEST_WORD};
 
 /// Length of an excerpt, bytes of the body.
 pub(super) const KEPT: usize = MAX_EXCERPT;
 
 /// Shortest start of a withheld word that is removed when the excerpt ends within the word, bytes.
 const LEAST: usize = 4;
-
-/// Shortest word of a header or body that is removed, bytes.
-pub(super) const SHORTEST: usize = 6;
 
 /// Replacement of what is removed.
 const WITHHELD: &str = "...";
@@ -116,7 +113,7 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
         .split_whitespace()
         .chain(text.split(ends))
         .chain(text.split(fine));
-    all.filter(|word| word.len() >= SHORTEST)
+    all.filter(|word| word.len() >= SHORTEST_WORD)
 }
 
 #[cfg(test)]

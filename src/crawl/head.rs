@@ -7,7 +7,6 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use crawlmark_harness::clock::wall_time;
 
-use super::HoldHeader;
 use super::compressed::Coding;
 use super::header_fields::HeaderFields;
 use super::throttling::{self, Signals};
@@ -17,6 +16,16 @@ const MITIGATED: &str = "cf-mitigated";
 
 /// The bundled target's header field of every answer that it held back: the time, µs.
 const HELD_US: &str = "x-mock-held-us";
+
+/// Use of the target's header about how long it held an answer back.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum HoldHeader {
+    /// Not read, which costs nothing.
+    #[default]
+    Ignored,
+    /// Read from the responses of the bundled target, which sends it.
+    Read,
+}
 
 /// Facts of the head of a response.
 #[derive(Debug, Clone, Copy)]

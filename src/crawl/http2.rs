@@ -11,7 +11,6 @@
 mod exchange;
 mod failure;
 mod meter;
-mod places;
 mod request;
 
 use std::cell::{Cell, RefCell};
@@ -23,28 +22,20 @@ use std::task::Poll;
 
 use bytes::Bytes;
 use crawlmark_harness::clock::Clock;
-use crawlmark_harness::sample::ErrorKind;
 use h2::client::{Builder, SendRequest};
 use tokio::task::{JoinHandle, spawn_local};
 
 pub(super) use self::exchange::StreamSlot;
 pub(super) use self::failure::{most_resends, was_not_begun};
 use self::meter::{Meter, Metered};
-pub(super) use self::places::{Place, Places, Signal};
 pub(super) use self::request::Requests;
-use super::carrier::Lease;
 use super::codec::MOST_HEAD_BYTES;
-use super::dial::Stream;
-use super::failure::Failure;
+use super::compressed::Content;
+use super::head::HoldHeader;
+use super::lease::Lease;
 use super::reuse::Left;
-use super::targets::Scheme;
-use super::{Content, CrawlSpec, HoldHeader};
-
-/// Name of the protocol, in reports.
-pub(super) const NAME: &str = "HTTP/2";
-
-/// Name of the protocol in TLS handshakes (RFC 9113, 3.1).
-pub(super) const ALPN: &[u8] = b"h2";
+use super::spec::CrawlSpec;
+use super::stream::Stream;
 
 /// Content that a target may send on a stream before this client has read it: more than most items
 /// have, so that the window never delays one.
@@ -56,91 +47,6 @@ const MOST_WINDOW: u32 = 64 << 20;
 
 /// Bytes of a frame's header (RFC 9113, 4.1). The first frame of a target holds its settings (3.4).
 const FRAME_HEADER_BYTES: u64 = 9;
-
-/// Versions of HTTP that may be spoken.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum HttpVersion {
-    /// HTTP/1.1.
-    #[default]
-    Http1,
-    /// HTTP/2: agreed on in the TLS handshake, or known to be spoken without TLS.
-    Http2,
-    /// The version that the target chooses in the TLS handshake; HTTP/1.1 without TLS.
-    Auto,
-}
-
-/// Use of HTTP by a crawl.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct HttpSettings {
-    /// Versions that may be spoken.
-    pub version: HttpVersion,
-    /// Most streams of a connection of HTTP/2; 1 without HTTP/2.
-    pub streams: u32,
-}
-
-impl Default for HttpSettings {
-    fn default() -> Self {
-        Self {
-            version: HttpVersion::default(),
-            streams: 1,
-        }
-    }
-}
-
-/// Spellings of the versions.
-const VERSIONS: [(&str, HttpVersion); 3] = [
-    ("auto", HttpVersion::Auto),
-    ("1.1", HttpVersion::Http1),
-    ("2", HttpVersion::Http2),
-];
-
-impl std::str::FromStr for HttpVersion {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let found = VERSIONS.iter().find(|(name, _)| *name == text);
-        found
-            .map(|(_, version)| *version)
-            .ok_or_else(|| format!("`{text}` is none of auto, 1.1 and 2"))
-    }
-}
-
-impl std::fmt::Display for HttpVersion {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(
-            VERSIONS
-                .iter()
-                .find(|(_, version)| version == self)
-                .map_or("", |(name, _)| name),
-        )
-    }
-}
-
-impl HttpVersion {
-    /// True if HTTP/2 may be spoken to a host of this scheme.
-    #[must_use]
-    pub fn may_be_2(self, scheme: Scheme) -> bool {
-        self == Self::Http2 || self == Self::Auto && scheme == Scheme::Https
-    }
-
-    /// Return true if HTTP/2 is spoken on a connection to a host of this scheme whose TLS handshake
-    /// chose `alpn`.
-    ///
-    /// # Errors
-    /// When it has to be, and the target does not.
-    pub(super) fn is_2(self, scheme: Scheme, alpn: Option<&[u8]>) -> Result<bool, Failure> {
-        match (self, scheme, alpn) {
-            (Self::Http2, Scheme::Https, Some(ALPN))
-            | (Self::Http2, Scheme::Http, _)
-            | (Self::Auto, _, Some(ALPN)) => Ok(true),
-            (Self::Http2, Scheme::Https, _) => Err(Failure::new(
-                ErrorKind::Http2NotOffered,
-                "the target did not choose h2 in the TLS handshake",
-            )),
-            (Self::Http1 | Self::Auto, ..) => Ok(false),
-        }
-    }
-}
 
 /// State that the streams of a connection share. Dropped with the last of them, it closes the
 /// connection.

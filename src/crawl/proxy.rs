@@ -19,7 +19,7 @@ pub use self::session::Session;
 use self::session::gcd;
 pub(super) use self::tunnel::open;
 pub use self::url::{Protocol, ProxyUrl, ProxyUrlError};
-use super::targets::{Host, Scheme};
+use super::host::{Host, Scheme};
 
 /// A proxy with its addresses.
 #[derive(Debug, Clone)]

@@ -20,8 +20,8 @@ use percent_encoding::{AsciiSet, percent_encode};
 use url::{Origin, Position, Url};
 
 use super::cookies::SharedJar;
+use super::host::Host;
 use super::redact;
-use super::targets::Host;
 
 /// Longest URL of a redirect, bytes.
 const MOST_BYTES: usize = 8 << 10;

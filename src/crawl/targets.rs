@@ -11,9 +11,10 @@ use crawlmark_harness::stats::MOST_GROUPS;
 use http::Method;
 use http::header::{HeaderValue, InvalidHeaderValue};
 
-use super::ids::mixed;
+use super::host::{Host, Scheme};
+use super::ids::{IdFormat, mixed};
 use super::redact;
-use super::request::RequestShape;
+use super::shape::RequestShape;
 use super::template::{Flaw, PLACE, Template, TemplateError};
 
 /// A place for the ID that there is not.
@@ -94,46 +95,6 @@ impl From<Template> for Line {
     }
 }
 
-/// Scheme of a URL.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Scheme {
-    /// Plain HTTP.
-    Http,
-    /// HTTP within TLS.
-    Https,
-}
-
-impl Scheme {
-    /// Start of a URL of this scheme.
-    #[must_use]
-    pub const fn prefix(self) -> &'static str {
-        match self {
-            Self::Http => "http://",
-            Self::Https => "https://",
-        }
-    }
-
-    /// Default port.
-    #[must_use]
-    pub const fn port(self) -> u16 {
-        match self {
-            Self::Http => 80,
-            Self::Https => 443,
-        }
-    }
-}
-
-/// A host: what requests of one scheme at one name and port have in common.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Host {
-    scheme: Scheme,
-    /// With the zone of an IPv6 address.
-    name: String,
-    port: u16,
-    header: HeaderValue,
-    origin: String,
-}
-
 /// Use of the ID in a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IdUse {
@@ -164,40 +125,14 @@ pub(super) struct RequestTarget<'a> {
     pub(super) shape: Option<&'a RequestShape>,
 }
 
-impl Host {
-    /// Its name in ASCII or its address, without brackets or zone: as other machines know it.
-    #[must_use]
-    pub fn name(&self) -> &str {
-        self.name.split('%').next().unwrap_or_default()
-    }
-
-    /// Its name, or its address with its zone: as this machine finds it.
-    #[must_use]
-    pub fn local_name(&self) -> &str {
-        &self.name
-    }
-
-    /// Scheme of its URLs.
-    #[must_use]
-    pub const fn scheme(&self) -> Scheme {
-        self.scheme
-    }
-
-    /// Its port.
-    #[must_use]
-    pub const fn port(&self) -> u16 {
-        self.port
-    }
-
-    /// Its scheme, name and port, as a URL begins.
-    #[must_use]
-    pub fn origin(&self) -> &str {
-        &self.origin
-    }
-
-    /// Its `Host` header.
-    pub(super) const fn header(&self) -> &HeaderValue {
-        &self.header
+impl RequestTarget<'_> {
+    /// Append the path of the request for item `id`, with IDs as `shape` writes them.
+    pub(super) fn write_path(&self, shape: &RequestShape, id: u64, output: &mut Vec<u8>) {
+        output.extend_from_slice(self.before.as_bytes());
+        if let Some(after) = self.after {
+            IdFormat::write_or_plain(shape.id_format, id, output);
+            output.extend_from_slice(after.as_bytes());
+        }
     }
 }
 

@@ -10,8 +10,8 @@ use http::Uri;
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use url::ParseError;
 
+use super::host::Scheme;
 use super::redact;
-use super::targets::Scheme;
 
 /// Placeholder of the ID.
 pub(crate) const PLACE: &str = "{id}";

@@ -4,8 +4,7 @@
 //! Built once by `run`, before the fork, and shared by all shards; reading the system's authorities
 //! starts no thread. The private key must not appear in any text, file or debug output.
 
-mod failure;
-mod stream;
+pub(super) mod failure;
 mod verifier;
 
 use std::fmt;
@@ -25,14 +24,10 @@ use rustls::{ClientConfig, RootCertStore, SupportedProtocolVersion};
 use tokio_rustls::TlsConnector;
 
 use self::failure::of_handshake;
-pub use self::stream::Wire;
 use self::verifier::{Unverified, Verifier};
 use super::failure::Failure;
-use super::http2::{self, HttpVersion};
-use super::targets::{Host, Scheme};
-
-/// Name of HTTP/1.1 in handshakes (ALPN, RFC 7301).
-const ALPN_1: &[u8] = b"http/1.1";
+use super::host::{Host, Scheme};
+use super::version::{ALPN_1, ALPN_2, HttpVersion};
 
 /// Sessions that each shard can resume, with [`Settings::resume`].
 const SESSIONS: usize = 1024;
@@ -261,8 +256,8 @@ fn config(settings: &Settings) -> Result<ClientConfig, SettingsError> {
     };
     let offered: &[&[u8]] = match settings.http {
         HttpVersion::Http1 => &[ALPN_1],
-        HttpVersion::Http2 => &[http2::ALPN],
-        HttpVersion::Auto => &[http2::ALPN, ALPN_1],
+        HttpVersion::Http2 => &[ALPN_2],
+        HttpVersion::Auto => &[ALPN_2, ALPN_1],
     };
     config.alpn_protocols = offered.iter().map(|name| name.to_vec()).collect();
     config.resumption = match settings.resume {

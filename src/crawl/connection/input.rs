@@ -9,7 +9,7 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, ReadBuf};
 
-use crate::crawl::dial::Stream;
+use crate::crawl::stream::Stream;
 
 /// Size of a new buffer: more than most responses need.
 const FIRST_BYTES: usize = 8 << 10;

@@ -19,14 +19,15 @@ use http::header::{CONTENT_LENGTH, LOCATION};
 
 use super::Shared;
 use super::failure::{classify, was_not_begun};
-use crate::crawl::compressed::Coding;
-use crate::crawl::connection::{Broken, Deadline, ExchangeFailure, Traffic, Unusable, Watch};
+use crate::crawl::answer;
+use crate::crawl::compressed::{Coding, Content};
+use crate::crawl::exchange::{Broken, Deadline, ExchangeFailure, Traffic, Unusable, Watch};
 use crate::crawl::expect::Expected;
 use crate::crawl::head::HeadFacts;
 use crate::crawl::header_fields::lent;
 use crate::crawl::proxy::SessionUse;
+use crate::crawl::redirects;
 use crate::crawl::reuse::After;
-use crate::crawl::{Content, answer, redirects};
 
 /// A stream of a connection: carries one request at a time.
 #[derive(Debug)]
@@ -81,7 +82,7 @@ impl StreamSlot {
         self.shared.lease.borrow().session.clone()
     }
 
-    /// As [`Lease::source`](super::super::carrier::Lease::source).
+    /// As [`Lease::source`](crate::crawl::lease::Lease::source).
     pub(in crate::crawl) fn source(&self) -> Option<(u32, bool)> {
         self.shared.lease.borrow().source()
     }

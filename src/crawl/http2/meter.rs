@@ -11,8 +11,8 @@ use crawlmark_harness::clock::{Clock, Nanos};
 use crawlmark_harness::sample::ErrorKind;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::crawl::dial::Stream;
 use crate::crawl::failure::{Failure, failure_of};
+use crate::crawl::stream::Stream;
 
 /// Start of an answer of HTTP/1. No frame begins with it: it would be too long.
 const HTTP_1: &[u8] = b"HTTP/1";

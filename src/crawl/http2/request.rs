@@ -7,9 +7,10 @@ use http::header::{CONTENT_LENGTH, HeaderName};
 use http::uri::{Authority, Parts, PathAndQuery};
 use http::{HeaderMap, Request, Uri, Version};
 
-use crate::crawl::RequestShape;
+use crate::crawl::host::Scheme;
 use crate::crawl::redirects::Chain;
-use crate::crawl::targets::{Scheme, Targets};
+use crate::crawl::shape::RequestShape;
+use crate::crawl::targets::Targets;
 
 /// Makes requests of one shape.
 #[derive(Debug)]
@@ -63,7 +64,7 @@ impl Requests {
         );
         match chain {
             Some(chain) => path.extend_from_slice(chain.path.as_bytes()),
-            None => shape.write_path(&target, id, &mut path),
+            None => target.write_path(shape, id, &mut path),
         }
         let (scheme, of_url) = self
             .origins

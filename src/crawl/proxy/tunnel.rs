@@ -17,7 +17,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use super::super::codec::{Cut, Decoder, Malformed, Repetition, RequestKind, Sink};
 use super::super::failure::Failure;
 use super::super::header_fields::HeaderFields;
-use super::super::targets::Host;
+use super::super::host::Host;
 use super::url::Credentials;
 
 /// Bytes to send to a proxy.

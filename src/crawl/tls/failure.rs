@@ -162,7 +162,7 @@ pub(super) fn is_no_protocol(error: &io::Error) -> bool {
 }
 
 /// Convert an error of an open TLS stream: to a [`Failure`] where the TLS library found it.
-pub(super) fn classified(error: io::Error) -> io::Error {
+pub(in crate::crawl) fn classified(error: io::Error) -> io::Error {
     match tls_error(&error) {
         Some(tls) => classify(tls).into(),
         None => error,

@@ -1,4 +1,4 @@
-//! Limit on the connections to a host, and the requests that wait for one of its streams.
+//! Possessions of an open connection; limit on the connections to a host, and the requests that wait for one of its streams.
 //!
 //! A request without a stream takes a [`Place`] and opens a connection, or waits until a stream, a
 //! place or a failure is passed to it: of those that wait for the streams of one connection, one
@@ -12,9 +12,42 @@ use std::task::{Poll, Waker};
 
 use crawlmark_harness::sample::ErrorKind;
 
+use super::proxy::SessionUse;
+use super::source_addresses::{ConnectionSlot, CountedSource};
+
+/// Possessions of a connection while it is open.
+#[derive(Debug, Default)]
+pub(super) struct Lease {
+    /// Its place among the connections of its host, where those are counted.
+    pub(super) place: Option<Place>,
+    /// Its connection slot, where that decides its source address.
+    pub(super) _slot: Option<ConnectionSlot>,
+    /// Its source address, where those were given.
+    pub(super) source: Option<CountedSource>,
+    /// Its session, where sessions are retired.
+    pub(super) session: Option<Rc<SessionUse>>,
+}
+
+impl Lease {
+    /// Return the number of its source address, where those were given, and true for the first call
+    /// of a source that was not used before.
+    pub(super) fn source(&self) -> Option<(u32, bool)> {
+        self.source
+            .as_ref()
+            .map(|source| (source.number, source.is_new.take()))
+    }
+
+    /// True if its session is retired.
+    pub(super) fn is_retired(&self) -> bool {
+        self.session
+            .as_ref()
+            .is_some_and(|session| session.is_retired())
+    }
+}
+
 /// The places of a host.
 #[derive(Debug)]
-pub(in crate::crawl) struct Places {
+pub(super) struct Places {
     most: u32,
     taken: Cell<u32>,
     waiting: RefCell<VecDeque<Rc<Waiter>>>,
@@ -22,7 +55,7 @@ pub(in crate::crawl) struct Places {
 
 /// Message to a request that waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::crawl) enum Signal {
+pub(super) enum Signal {
     /// A stream was put aside for it.
     Reserved,
     /// A place is free.
@@ -39,7 +72,7 @@ struct Waiter {
 
 impl Places {
     /// Places for so many connections.
-    pub(in crate::crawl) fn new(most: u32) -> Rc<Self> {
+    pub(super) fn new(most: u32) -> Rc<Self> {
         Rc::new(Self {
             most: most.max(1),
             taken: Cell::new(0),
@@ -48,7 +81,7 @@ impl Places {
     }
 
     /// Take a place, if there is one.
-    pub(in crate::crawl) fn take(self: &Rc<Self>) -> Option<Place> {
+    pub(super) fn take(self: &Rc<Self>) -> Option<Place> {
         let is_free = self.taken.get() < self.most;
         is_free.then(|| {
             self.taken.set(self.taken.get() + 1);
@@ -57,7 +90,7 @@ impl Places {
     }
 
     /// Wait for a message.
-    pub(in crate::crawl) async fn wait(&self) -> Signal {
+    pub(super) async fn wait(&self) -> Signal {
         let waiter = Rc::new(Waiter::default());
         self.waiting.borrow_mut().push_back(Rc::clone(&waiter));
         poll_fn(|cx| {
@@ -71,7 +104,7 @@ impl Places {
     }
 
     /// Pass a message to the request that has waited longest; false if none waits.
-    pub(in crate::crawl) fn signal(&self, signal: Signal) -> bool {
+    pub(super) fn signal(&self, signal: Signal) -> bool {
         let mut waiting = self.waiting.borrow_mut();
         // One that stopped waiting has left its entry behind.
         let next =
@@ -88,7 +121,7 @@ impl Places {
 
 /// A place of a host, free again once it is dropped.
 #[derive(Debug)]
-pub(in crate::crawl) struct Place(Rc<Places>);
+pub(super) struct Place(Rc<Places>);
 
 impl Drop for Place {
     fn drop(&mut self) {

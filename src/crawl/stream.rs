@@ -1,18 +1,45 @@
-//! Byte stream of a connection, plain or with TLS. The hot path.
+//! Byte stream of a connection: plain, with TLS, or in memory for tests. The hot path.
 
+use std::fmt::Debug;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use crawlmark_harness::sample::ErrorKind;
-use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, Interest, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 
-use super::failure::classified;
-use crate::crawl::dial::Stream;
-use crate::crawl::failure::Failure;
-use crate::crawl::receive_stamps::{ReceiveStamps, StampSpace};
+use super::failure::Failure;
+use super::receive_stamps::{ReceiveStamps, StampSpace};
+use super::tls::failure::classified;
+
+/// Byte stream of a connection.
+pub trait Stream: AsyncRead + AsyncWrite + Debug + Unpin + 'static {
+    /// False if a read now would find nothing, not even the end. A cheap first check; true is no
+    /// promise.
+    fn may_be_readable(&self) -> bool {
+        true
+    }
+
+    /// Protocol that the TLS handshake chose (ALPN, RFC 7301); none without one.
+    fn alpn(&self) -> Option<&[u8]> {
+        None
+    }
+
+    /// Read, and return how long the last of the bytes lay unread in the kernel, ns; none where
+    /// that is not known.
+    fn poll_read_stamped(
+        &mut self,
+        cx: &mut Context<'_>,
+        part: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<Option<u64>>> {
+        Pin::new(self).poll_read(cx, part).map_ok(|()| None)
+    }
+}
+
+/// Streams in memory, for tests.
+impl Stream for DuplexStream {}
 
 /// First bytes of a TLS alert, which a server sends to a client that does not speak TLS: record
 /// type and major version (RFC 8446, 5.1).
@@ -49,7 +76,7 @@ impl Plain {
 }
 
 impl Wire {
-    pub(in crate::crawl) fn plain(stream: TcpStream, stamps: ReceiveStamps) -> Self {
+    pub(super) fn plain(stream: TcpStream, stamps: ReceiveStamps) -> Self {
         Self::Plain(Plain {
             stamp_space: StampSpace::of(&stream, stamps),
             stream,

@@ -1,19 +1,73 @@
-//! Timer of a connection's exchanges: it fires at the deadline of the present exchange or of an
-//! earlier one, and is set again only then. That is one timer operation per timeout instead of two
-//! per request.
+//! An exchange of a request and its response, of either version of HTTP: its times, its traffic, its
+//! deadline and its failures.
 
 use std::pin::Pin;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
 use crawlmark_harness::clock::{Clock, Nanos};
+use crawlmark_harness::sample::ErrorKind;
+use crawlmark_harness::workload::Flight;
 use tokio::time::Sleep;
 
-use super::exchange::Watch;
+/// The times of an exchange.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Watch<'a> {
+    pub(super) clock: Clock,
+    /// Start of the exchange.
+    pub(super) sent: Nanos,
+    /// End of its time limit.
+    pub(super) deadline: Nanos,
+    /// Progress, read when the exchange is cut off.
+    pub(super) flight: &'a Flight,
+    /// True if the kernel's receive time stamps of the answer are to be read.
+    pub(super) is_sampled: bool,
+}
 
-/// Deadline of an exchange.
+/// Reason why there is no complete answer.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum ExchangeFailure {
+    /// Nothing of the request was written.
+    NotSent(Unusable),
+    /// The target did not begin the request, and said so.
+    NotBegun(ErrorKind),
+    /// The request was sent at least in part, and its answer is incomplete.
+    Broken(Broken),
+}
+
+/// Reason why a connection cannot carry a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unusable {
+    /// The target closed it, or it failed.
+    Ended(ErrorKind),
+    /// The target sent bytes that no request had asked for.
+    Spoke,
+}
+
+/// An exchange without a complete answer.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Broken {
+    pub(super) kind: ErrorKind,
+    /// Status of the answer; none if its head did not arrive.
+    pub(super) status: Option<u16>,
+}
+
+/// Traffic of an exchange.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Traffic {
+    /// Bytes written.
+    pub(super) sent: u64,
+    /// Bytes read.
+    pub(super) received: u64,
+    /// Time of the first byte read, which may be that of an interim answer.
+    pub(super) first_byte: Option<Nanos>,
+}
+
+/// Deadline of a connection's exchanges: a timer that fires at the deadline of the present exchange
+/// or of an earlier one, and is set again only then. That is one timer operation per timeout instead
+/// of two per request.
 #[derive(Debug)]
-pub(in crate::crawl) struct Deadline {
+pub(super) struct Deadline {
     alarm: Pin<Box<Sleep>>,
     /// Time that the alarm is set to. Kept here, so that most exchanges do not touch the alarm's
     /// memory.
@@ -28,7 +82,7 @@ pub(in crate::crawl) struct Deadline {
 
 impl Deadline {
     /// Timer for exchanges, not set yet.
-    pub(in crate::crawl) fn new() -> Self {
+    pub(super) fn new() -> Self {
         let alarm = Box::pin(tokio::time::sleep(Duration::ZERO));
         Self {
             alarm,
@@ -41,7 +95,7 @@ impl Deadline {
 
     /// Make sure that the alarm fires by the deadline of an exchange. It is set to an earlier time
     /// already, unless the connection is new or a slower exchange used it last.
-    pub(in crate::crawl) fn arm(&mut self, exchange: &Watch<'_>) {
+    pub(super) fn arm(&mut self, exchange: &Watch<'_>) {
         let Watch {
             clock,
             sent,
@@ -62,7 +116,7 @@ impl Deadline {
 
     /// Return true if the deadline has passed; otherwise make sure that the task is woken by then.
     /// Call before the task waits.
-    pub(in crate::crawl) fn poll(&mut self, cx: &mut Context<'_>, clock: Clock) -> bool {
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>, clock: Clock) -> bool {
         // Mostly the same task polled it for an earlier exchange, and it has not fired since.
         let is_running = std::mem::take(&mut self.is_fresh) || !self.alarm.is_elapsed();
         if is_running

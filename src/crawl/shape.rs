@@ -1,0 +1,395 @@
+//! Parts of a request other than its URL: method, headers and body, with places for the ID.
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+use http::header::{
+    ACCEPT, CONNECTION, CONTENT_LENGTH, HOST, HeaderName, HeaderValue, TRANSFER_ENCODING,
+    USER_AGENT,
+};
+use http::{HeaderMap, Method};
+
+use super::ids::IdFormat;
+use super::redact;
+use super::template::PLACE;
+
+/// Shortest word of a header or body that is removed from what reports repeat, bytes.
+pub(super) const SHORTEST_WORD: usize = 6;
+
+/// Default `User-Agent`.
+const USER_AGENT_VALUE: &str = concat!("crawlmark/", env!("CARGO_PKG_VERSION"));
+
+/// Parts of a request other than its URL: those of every request of a crawl, or of a line of a
+/// request file.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct RequestShape {
+    pub(super) method: Method,
+    pub(super) host_header: HostHeader,
+    pub(super) headers: Vec<(HeaderName, HeaderValue)>,
+    pub(super) body: Bytes,
+    /// True if the body has places for the ID. Its length is then no header of the shape.
+    has_id_in_body: bool,
+    /// True if the value of a header has places for the ID.
+    pub(super) has_id_in_headers: bool,
+    /// Text of IDs; none for plain numbers.
+    pub(super) id_format: Option<IdFormat>,
+    /// Texts beside headers and body that reports must not repeat.
+    withheld: Vec<String>,
+}
+
+/// Source of the `Host` header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum HostHeader {
+    /// The host of the URL.
+    OfUrl,
+    /// A `Host` header that was typed; it is one of the headers.
+    Typed,
+}
+
+/// Reason why a request cannot be made.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ShapeError {
+    /// Not a method.
+    #[error("--method {0} is not an HTTP method: write letters, as in GET")]
+    Method(String),
+    /// A method that HTTP/1.1 clients may not use for items.
+    #[error(
+        "--method {0} cannot be used for a crawl: use GET, HEAD, POST, PUT, PATCH, DELETE or OPTIONS"
+    )]
+    Unsupported(String),
+    /// Not `name: value`.
+    #[error(
+        "--header `{0}` cannot be sent (its value is not shown): write it on one line, as `name: value`"
+    )]
+    Header(String),
+    /// No colon, so that its name cannot be told from its value.
+    #[error("--header has no colon (its text is not shown): write `name: value`")]
+    NoColon,
+    /// More than one `Host`.
+    #[error("--header Host is given twice: keep one of them")]
+    TwoHosts,
+    /// A header that frames the message.
+    #[error("--header {0} is set by crawlmark itself: remove it")]
+    Framing(HeaderName),
+}
+
+impl RequestShape {
+    /// Requests with headers as typed (`name: value`) and a body, which may have places for the ID.
+    ///
+    /// # Errors
+    /// When the method or a header is no such thing, or is not the caller's to choose.
+    pub fn new(method: &str, headers: &[String], body: Bytes) -> Result<Self, ShapeError> {
+        let mut map = HeaderMap::new();
+        map.insert(USER_AGENT, HeaderValue::from_static(USER_AGENT_VALUE));
+        map.insert(ACCEPT, HeaderValue::from_static("*/*"));
+        let (id_format, withheld) = (None, Vec::new());
+        Self::build(
+            map,
+            self::method(method)?,
+            headers,
+            Self {
+                id_format,
+                withheld,
+                ..Self::with_body(body)
+            },
+        )
+    }
+
+    /// Return the shape of a request with a method, headers (`name: value`) and a body of its own;
+    /// the rest is as in this one.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn own(
+        &self,
+        method: Option<&str>,
+        headers: &[String],
+        body: Option<Bytes>,
+    ) -> Result<Self, ShapeError> {
+        self.own_with(
+            method,
+            headers,
+            Self::with_body(body.unwrap_or_else(|| self.body.clone())),
+        )
+    }
+
+    /// Return the shape of a recorded request, as [`Self::own`]: `{id}` in what was recorded is
+    /// text.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn recorded(
+        &self,
+        method: Option<&str>,
+        headers: &[String],
+        body: Option<Bytes>,
+    ) -> Result<Self, ShapeError> {
+        let Some(body) = body else {
+            return self.own(method, headers, None);
+        };
+        let own = self.own_with(
+            method,
+            headers,
+            Self {
+                has_id_in_body: false,
+                ..Self::with_body(body)
+            },
+        )?;
+        Ok(Self {
+            has_id_in_headers: self.has_id_in_headers,
+            ..own
+        })
+    }
+
+    fn own_with(
+        &self,
+        method: Option<&str>,
+        headers: &[String],
+        shape: Self,
+    ) -> Result<Self, ShapeError> {
+        let mut map: HeaderMap = self.headers.iter().cloned().collect();
+        map.remove(CONTENT_LENGTH);
+        let method = method.map_or_else(|| Ok(self.method.clone()), self::method)?;
+        // What this one withholds, it withholds itself.
+        Self::build(
+            map,
+            method,
+            headers,
+            Self {
+                id_format: self.id_format,
+                ..shape
+            },
+        )
+    }
+
+    fn with_body(body: Bytes) -> Self {
+        let has_id_in_body = places(&body).next().is_some();
+        let (method, headers, withheld) = (Method::GET, Vec::new(), Vec::new());
+        let (host_header, has_id_in_headers, id_format) = (HostHeader::OfUrl, false, None);
+        Self {
+            method,
+            host_header,
+            headers,
+            body,
+            has_id_in_body,
+            has_id_in_headers,
+            id_format,
+            withheld,
+        }
+    }
+
+    /// Complete `shape`: headers as typed replace those of `map`.
+    fn build(
+        mut map: HeaderMap,
+        method: Method,
+        headers: &[String],
+        shape: Self,
+    ) -> Result<Self, ShapeError> {
+        // RFC 9110, 8.6: also of no body, where the method expects one.
+        let expects_body = matches!(method, Method::POST | Method::PUT | Method::PATCH);
+        if !shape.has_id_in_body && (expects_body || !shape.body.is_empty()) {
+            map.insert(CONTENT_LENGTH, HeaderValue::from(shape.body.len()));
+        }
+        let typed: Vec<_> = headers
+            .iter()
+            .map(|text| header(text))
+            .collect::<Result<_, _>>()?;
+        if typed.iter().filter(|(name, _)| *name == HOST).count() > 1 {
+            return Err(ShapeError::TwoHosts);
+        }
+        for (name, _) in &typed {
+            map.remove(name);
+        }
+        for (name, value) in typed {
+            map.append(name, value);
+        }
+        let host_header = if map.contains_key(HOST) {
+            HostHeader::Typed
+        } else {
+            HostHeader::OfUrl
+        };
+        let headers = map
+            .iter()
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .collect();
+        let has_id_in_headers = map
+            .values()
+            .any(|value| places(value.as_bytes()).next().is_some());
+        Ok(Self {
+            method,
+            host_header,
+            headers,
+            has_id_in_headers,
+            ..shape
+        })
+    }
+
+    /// Add texts that reports must not repeat: parts of credentials.
+    #[must_use]
+    pub fn withholding<'a>(mut self, texts: impl Iterator<Item = &'a str>) -> Self {
+        self.withheld.extend(texts.map(str::to_owned));
+        self
+    }
+
+    /// Set the text of IDs.
+    #[must_use]
+    pub fn with_ids(self, id_format: Option<IdFormat>) -> Self {
+        Self { id_format, ..self }
+    }
+
+    /// True if the body or a header has a place for the ID.
+    #[must_use]
+    pub const fn has_id(&self) -> bool {
+        self.has_id_in_body || self.has_id_in_headers
+    }
+
+    /// True if a header has a place for the ID.
+    pub(super) const fn has_id_in_headers(&self) -> bool {
+        self.has_id_in_headers
+    }
+
+    /// Length of the body, bytes.
+    #[must_use]
+    pub const fn body_bytes(&self) -> usize {
+        self.body.len()
+    }
+
+    /// The method.
+    #[must_use]
+    pub const fn method(&self) -> &Method {
+        &self.method
+    }
+
+    /// Append a text with `id` in its places.
+    pub(super) fn write_with_id(&self, text: &[u8], id: u64, output: &mut Vec<u8>) {
+        let mut end = 0;
+        for at in places(text) {
+            output.extend_from_slice(&text[end..at]);
+            IdFormat::write_or_plain(self.id_format, id, output);
+            end = at + PLACE.len();
+        }
+        output.extend_from_slice(&text[end..]);
+    }
+
+    /// Return the body of the request for item `id`. Allocates only if that has a place for the ID.
+    pub(crate) fn body(&self, id: u64) -> Bytes {
+        if !self.has_id_in_body {
+            return self.body.clone();
+        }
+        let mut body = Vec::with_capacity(self.body.len() + 20);
+        self.write_with_id(&self.body, id, &mut body);
+        body.into()
+    }
+
+    /// Return the length of a body that no header of the shape holds: one with a place for the ID.
+    pub(crate) fn length_of(&self, body: &Bytes) -> Option<HeaderValue> {
+        self.has_id_in_body.then(|| HeaderValue::from(body.len()))
+    }
+
+    /// Return the headers of the request for item `id` that `is_sent` allows, and apart from them
+    /// the value of a `Host` that was typed.
+    pub(crate) fn fields(
+        &self,
+        id: u64,
+        is_sent: impl Fn(&HeaderName) -> bool,
+    ) -> (HeaderMap, Option<HeaderValue>) {
+        let sent = self
+            .headers
+            .iter()
+            .filter(|(name, _)| is_sent(name))
+            .map(|(name, value)| {
+                let mut text = Vec::new();
+                if self.has_id_in_headers {
+                    self.write_with_id(value.as_bytes(), id, &mut text);
+                    // Letters and digits are valid in every value.
+                    let replaced = HeaderValue::from_maybe_shared(Bytes::from(text));
+                    return (name.clone(), replaced.unwrap_or_else(|_| value.clone()));
+                }
+                (name.clone(), value.clone())
+            });
+        let mut headers: HeaderMap = sent.collect();
+        let host = headers.remove(HOST);
+        (headers, host)
+    }
+
+    /// The names of the headers. Values may be secrets.
+    #[must_use]
+    pub fn header_names(&self) -> Vec<&str> {
+        let of_url = (self.host_header == HostHeader::OfUrl).then_some(HOST.as_str());
+        of_url
+            .into_iter()
+            .chain(self.headers.iter().map(|(name, _)| name.as_str()))
+            .collect()
+    }
+
+    /// Return the name of this client, as robots.txt has it: the product in its `User-Agent`.
+    #[must_use]
+    pub fn product(&self) -> &str {
+        let agent = self
+            .headers
+            .iter()
+            .find(|(name, _)| *name == USER_AGENT)
+            .and_then(|(_, agent)| agent.to_str().ok());
+        let agent = agent.unwrap_or_default();
+        agent
+            .split(|c: char| !c.is_ascii_alphanumeric() && !matches!(c, '-' | '_'))
+            .next()
+            .unwrap_or_default()
+    }
+
+    /// Return what reports must not repeat: the values of its headers, but for the default
+    /// `User-Agent`, its body, and texts to withhold.
+    pub(super) fn texts(&self) -> Vec<Cow<'_, str>> {
+        let typed = self
+            .headers
+            .iter()
+            .filter(|(_, value)| *value != USER_AGENT_VALUE);
+        let values = typed.map(|(_, value)| value.as_bytes());
+        let withheld = self.withheld.iter().map(String::as_bytes);
+        values
+            .chain([self.body.as_ref()])
+            .chain(withheld)
+            .map(String::from_utf8_lossy)
+            .collect()
+    }
+
+    /// Return the parts of credentials that are shorter than the words that are removed from
+    /// excerpts, but no mere punctuation.
+    pub(super) fn short_secrets(&self) -> impl Iterator<Item = &str> {
+        let is_short =
+            |text: &&str| text.len() < SHORTEST_WORD && text.contains(char::is_alphanumeric);
+        self.withheld.iter().map(String::as_str).filter(is_short)
+    }
+}
+
+fn method(text: &str) -> Result<Method, ShapeError> {
+    let method =
+        Method::from_bytes(text.as_bytes()).map_err(|_| ShapeError::Method(text.to_owned()))?;
+    if method == Method::CONNECT {
+        Err(ShapeError::Unsupported(method.to_string()))
+    } else {
+        Ok(method)
+    }
+}
+
+/// Positions of the places for the ID in a body.
+fn places(body: &[u8]) -> impl Iterator<Item = usize> + '_ {
+    let is_place = |part: &[u8]| part == PLACE.as_bytes();
+    body.windows(PLACE.len())
+        .enumerate()
+        .filter(move |(_, part)| is_place(part))
+        .map(|(at, _)| at)
+}
+
+fn header(text: &str) -> Result<(HeaderName, HeaderValue), ShapeError> {
+    let bad = || ShapeError::Header(redact::header(text));
+    let (name, value) = text.split_once(':').ok_or(ShapeError::NoColon)?;
+    let name = HeaderName::from_bytes(name.trim().as_bytes()).map_err(|_| bad())?;
+    if [CONTENT_LENGTH, TRANSFER_ENCODING, CONNECTION].contains(&name) {
+        return Err(ShapeError::Framing(name));
+    }
+    Ok((
+        name,
+        HeaderValue::from_str(value.trim()).map_err(|_| bad())?,
+    ))
+}

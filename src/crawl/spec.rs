@@ -1,0 +1,113 @@
+//! Everything that a shard needs to crawl: its settings, resolved.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crawlmark_harness::process::FileCounters;
+use crawlmark_harness::units::Rate;
+use robotxt::Robots;
+
+use super::compressed::Content;
+use super::cookies::Cookies;
+use super::expect::Expectations;
+use super::head::HoldHeader;
+use super::ids::Shuffle;
+use super::local_ips::LocalIps;
+use super::peers::Lookups;
+use super::proxy::Proxies;
+use super::receive_stamps::ReceiveStamps;
+use super::reuse::Reuse;
+use super::shape::RequestShape;
+use super::targets::Targets;
+use super::tls::Tls;
+use super::version::HttpSettings;
+use crate::dataset::session::Session;
+
+/// Everything a shard needs to crawl.
+#[derive(Debug, Clone)]
+pub struct CrawlSpec {
+    /// Addresses of each host, by its number; used in turn. None of a host whose proxy looks them
+    /// up.
+    pub addresses: Vec<Vec<SocketAddr>>,
+    /// Hosts and paths of the requests.
+    pub targets: Arc<Targets>,
+    /// Parts that all requests share.
+    pub request: RequestShape,
+    /// Conditions for a good response.
+    pub expect: Expectations,
+    /// The longest an attempt may take once a connection is in hand.
+    pub timeout: Duration,
+    /// The longest that opening a connection may take.
+    pub connect_timeout: Duration,
+    /// Limit on the number of requests of a connection.
+    pub reuse: Reuse,
+    /// Source addresses of connections; none leaves the choice to the kernel. Every address of a
+    /// host is of a family that they cover.
+    pub local_ips: Option<LocalIps>,
+    /// Use of the target's header about how long it held an answer.
+    pub held: HoldHeader,
+    /// TLS settings; none without an https:// host.
+    pub tls: Option<Tls>,
+    /// Proxies; none if every host is connected to directly.
+    pub proxies: Option<Arc<Proxies>>,
+    /// Versions of HTTP, and streams of a connection.
+    pub http: HttpSettings,
+    /// Settings that most crawls leave at their defaults.
+    pub options: CrawlOptions,
+}
+
+/// Settings of a crawl that most crawls leave at their defaults.
+#[derive(Debug, Clone, Default)]
+pub struct CrawlOptions {
+    /// Order of the IDs; none leaves it as it is.
+    pub shuffle: Option<Shuffle>,
+    /// Treatment of compressed content.
+    pub content: Content,
+    /// Treatment of cookies.
+    pub cookies: Cookies,
+    /// Redirects of an item that are followed at most.
+    pub follow: u32,
+    /// Unix socket to connect to in the place of any address.
+    pub unix_socket: Option<PathBuf>,
+    /// Longest time for which a connection may be idle; none leaves it to the target.
+    pub idle_timeout: Option<Duration>,
+    /// Connections that all shards together may open; none opens them when they are needed.
+    pub connect_rate: Option<Rate>,
+    /// Lookups during the run; none keeps the addresses that were found before it.
+    pub lookups: Option<Lookups>,
+    /// Answers whose receive time stamps are read.
+    pub receive_stamps: ReceiveStamps,
+    /// Rules of robots.txt by host, none of a host whose rules do not apply; none if no rules do.
+    pub robots: Option<Arc<Vec<Option<Robots>>>>,
+    /// Session of a saved crawl; none without `--save`.
+    pub session: Option<Session>,
+    /// True if a throttled item is tried until the run ends, as in a crawl that is saved.
+    pub keeps_throttled: bool,
+    /// Counters of the attempts of which a request was sent, by shard, that outlive the shards'
+    /// processes; none if they are not recorded.
+    pub sent: Option<Rc<FileCounters>>,
+}
+
+impl CrawlSpec {
+    /// Return the addresses that connections are opened to: those of each host, none of a host
+    /// behind a proxy, then those of each proxy.
+    #[must_use]
+    pub fn peers(&self) -> Vec<&[SocketAddr]> {
+        let is_direct = |host: usize| {
+            self.proxies
+                .as_ref()
+                .is_none_or(|proxies| !proxies.serves(host))
+        };
+        let hosts = self.addresses.iter().enumerate();
+        let hosts = hosts.map(|(host, addresses)| if is_direct(host) { &**addresses } else { &[] });
+        let proxies = self
+            .proxies
+            .iter()
+            .flat_map(|proxies| &proxies.all)
+            .map(|proxy| &*proxy.addresses);
+        hosts.chain(proxies).collect()
+    }
+}
