@@ -195,7 +195,7 @@ impl<D: Dial> Crawl<D> {
             }
             let id = self.id(sample.permit.id);
             let url = redirected_to.or_else(|| self.listed_url(id));
-            collector.add((id, url.as_deref()), sample, response);
+            collector.add(id, url.as_deref(), sample, response);
         });
     }
 
@@ -253,9 +253,12 @@ impl<D: Dial> Crawl<D> {
     /// the request that it answers, and the cookies of that.
     fn follow(
         &self,
-        (id, location): (u64, &[u8]),
-        (chain, jar): (Option<&Chain>, Option<SharedJar>),
-        (attempt, flight): (&mut Attempt, &Flight),
+        id: u64,
+        location: &[u8],
+        chain: Option<&Chain>,
+        jar: Option<SharedJar>,
+        attempt: &mut Attempt,
+        flight: &Flight,
     ) {
         // One that is listed as good, or refused for another reason, ends the item.
         let Some(status) = attempt
@@ -274,7 +277,7 @@ impl<D: Dial> Crawl<D> {
             flight.explain(kind, details);
             Outcome::Error(kind)
         };
-        attempt.outcome = match self.redirects.resolve(location, (chain.host, &chain.path)) {
+        attempt.outcome = match self.redirects.resolve(location, chain.host, &chain.path) {
             Err(RedirectRefusal::NoUrl) => return,
             Err(RedirectRefusal::OtherHost(other)) => refuse(
                 ErrorKind::RedirectRefused,
@@ -317,7 +320,7 @@ impl<D: Dial> Crawl<D> {
     }
 
     /// Note if another attempt for ID `id` may help, and where its item was redirected to.
-    fn judge(&self, (id, chain): (u64, Option<&Chain>), attempt: &mut Attempt) {
+    fn judge(&self, id: u64, chain: Option<&Chain>, attempt: &mut Attempt) {
         if let (Some(collector), Some(chain)) = (&self.collector, chain) {
             collector.redirected_to(self.url(chain.host, &chain.path));
         }
@@ -367,7 +370,7 @@ impl<D: Dial> Workload for Crawl<D> {
         if let Some(collector) = &self.collector {
             let number = id;
             let id = self.id(number);
-            collector.skip((number, id), self.listed_url(id).as_deref());
+            collector.skip(number, id, self.listed_url(id).as_deref());
         }
     }
 
@@ -398,7 +401,8 @@ impl<D: Dial> Workload for Crawl<D> {
         } = self.spec.targets.of(self.id(id));
         excerpt::excerpt(
             &self.checker.last_bad(),
-            (&self.spec.request, shape),
+            &self.spec.request,
+            shape,
             [before, after.unwrap_or_default()].concat().as_str(),
         )
     }
@@ -472,7 +476,8 @@ impl<D: Dial> Workload for Crawl<D> {
             match &mut carrier {
                 Carrier::Connection(connection) => {
                     let after = connection.count_request();
-                    body = self.writer.write((id, chain), after, connection.output());
+                    let (output, absolute) = connection.output();
+                    body = self.writer.write(id, chain, after, output, absolute);
                     // The next request of a redirected item may go on another connection, with the
                     // cookies of the one before it.
                     let jar = chain.and_then(|chain| chain.jar.clone());
@@ -523,7 +528,7 @@ impl<D: Dial> Workload for Crawl<D> {
                 && is_following
                 && let Some(location) = carrier.take_location()
             {
-                self.follow((item, &location), (chain, used_jar), (attempt, flight));
+                self.follow(item, &location, chain, used_jar, attempt, flight);
             }
             if is_reusable {
                 self.carriers.keep(host, carrier);
@@ -556,14 +561,14 @@ impl<D: Dial> Workload for Crawl<D> {
             (attempt.bytes_sent, attempt.bytes_received) = (traffic.sent, traffic.received);
             if let Some(session) = session {
                 self.carriers
-                    .use_session(&session, (attempt.status, attempt.outcome), flight);
+                    .use_session(&session, attempt.status, attempt.outcome, flight);
             }
             if is_first {
                 flight.first_from_source(attempt.outcome);
             }
             break attempt;
         };
-        self.judge((id, chain), &mut attempt);
+        self.judge(id, chain, &mut attempt);
         Attempt {
             bytes_sent: attempt.bytes_sent + sent_before,
             ..attempt

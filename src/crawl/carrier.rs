@@ -208,13 +208,13 @@ impl<D: Dial> Carriers<D> {
     ) -> Result<(Carrier<D::Stream>, Past), ErrorKind> {
         let Some(places) = self.places.get(host) else {
             return self
-                .connect((host, None), flight)
+                .connect(host, None, flight)
                 .await
                 .map(|carrier| (carrier, Past::New));
         };
         loop {
             if let Some(place) = places.take() {
-                let connected = self.connect((host, Some(place)), flight).await;
+                let connected = self.connect(host, Some(place), flight).await;
                 if let Err(kind) = connected {
                     // Those that waited for its streams need not wait for another one that fails.
                     (1..self.spec.http.streams).all(|_| places.signal(Signal::Failed(kind)));
@@ -271,7 +271,8 @@ impl<D: Dial> Carriers<D> {
 
     async fn connect(
         &self,
-        (host, place): (usize, Option<Place>),
+        host: usize,
+        place: Option<Place>,
         flight: &Flight,
     ) -> Result<Carrier<D::Stream>, ErrorKind> {
         self.clear_to_open().await;
@@ -318,21 +319,19 @@ impl<D: Dial> Carriers<D> {
                 return Ok(self.carrier(
                     host,
                     spoken,
-                    (
-                        hop,
-                        Lease {
-                            place,
-                            _slot: slot,
-                            source,
-                            session,
-                        },
-                    ),
+                    hop,
+                    Lease {
+                        place,
+                        _slot: slot,
+                        source,
+                        session,
+                    },
                 ));
             }
             Err(kind) => kind,
         };
         if let Some(session) = session {
-            self.use_session(&session, (None, Outcome::Error(kind)), flight);
+            self.use_session(&session, None, Outcome::Error(kind), flight);
         }
         if let (ErrorKind::ProxyTargetUnreachable, Some(unreachable)) =
             (kind, hop.and_then(|hop| hop.address))
@@ -358,7 +357,7 @@ impl<D: Dial> Carriers<D> {
             let scheme = spec.targets.hosts()[route.host].scheme();
             if spec.http.version.is_2(scheme, stream.alpn())? {
                 flight.greeting(HTTP_2, dialled.get());
-                return http2::greet(stream, (spec, clock), &has_settings)
+                return http2::greet(stream, spec, clock, &has_settings)
                     .await
                     .map(Spoken::Http2);
             }
@@ -380,7 +379,7 @@ impl<D: Dial> Carriers<D> {
     fn addresses(&self, peer: usize, flight: &Flight) -> Vec<SocketAddr> {
         let (now, peers) = (self.clock.now(), &mut *self.peers.borrow_mut());
         if let Some(lookups) = &self.spec.options.lookups {
-            match peers[peer].renew(peer, (lookups, self.spec.local_ips.as_ref()), now) {
+            match peers[peer].renew(peer, lookups, self.spec.local_ips.as_ref(), now) {
                 Some(LookedUp::Renewed) => flight.looked_up(),
                 Some(LookedUp::Failed) => flight.lookup_failed(),
                 None => {}
@@ -394,7 +393,8 @@ impl<D: Dial> Carriers<D> {
         &self,
         host: usize,
         spoken: Spoken<D::Stream>,
-        (hop, lease): (Option<Hop>, Lease),
+        hop: Option<Hop>,
+        lease: Lease,
     ) -> Carrier<D::Stream> {
         match spoken {
             Spoken::Http1(stream) => {
@@ -447,10 +447,9 @@ impl<D: Dial> Carriers<D> {
             u64::from(self.slots.shard),
             u64::from(self.slots.shards.max(1)),
         );
-        let session = |session, rules: &[RetireAfter]| {
-            self.sessions.at((session, rules), turn, (shard, shards))
-        };
-        let hop = proxies.hop((host, &targets.hosts()[host]), session, address)?;
+        let session =
+            |session, rules: &[RetireAfter]| self.sessions.at(session, rules, turn, shard, shards);
+        let hop = proxies.hop(host, &targets.hosts()[host], session, address)?;
         self.turn.set(turn.wrapping_add(shards));
         Some(hop)
     }
@@ -467,7 +466,8 @@ impl<D: Dial> Carriers<D> {
     pub(super) fn use_session(
         &self,
         session: &SessionUse,
-        ended: (Option<u16>, Outcome),
+        status: Option<u16>,
+        outcome: Outcome,
         flight: &Flight,
     ) {
         let rules = self
@@ -475,7 +475,7 @@ impl<D: Dial> Carriers<D> {
             .proxies
             .as_ref()
             .map_or(&[][..], |proxies| &proxies.retire);
-        if session.ended(rules, ended) {
+        if session.ended(rules, status, outcome) {
             flight.session_retired();
         }
     }

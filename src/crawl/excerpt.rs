@@ -25,7 +25,8 @@ const WITHHELD: &str = "...";
 /// of all lines, and of that of its own line, if it has one.
 pub(super) fn excerpt(
     body: &[u8],
-    (request, own): (&RequestShape, Option<&RequestShape>),
+    request: &RequestShape,
+    own: Option<&RequestShape>,
     path: &str,
 ) -> Option<String> {
     let kept = &body[..body.len().min(KEPT)];
@@ -131,13 +132,13 @@ mod tests {
             let header = format!("authorization: Bearer {secret}");
             let request = RequestShape::new("POST", std::slice::from_ref(&header), Bytes::from(format!("id=1 {secret}"))).unwrap();
             let body = format!("{before}no: {header}, /a?token={secret}&b=1, key: {secret}0");
-            let text = excerpt(body.as_bytes(), (&request, None), &format!("/a?key={secret}0")).unwrap_or_default();
+            let text = excerpt(body.as_bytes(), &request, None, &format!("/a?key={secret}0")).unwrap_or_default();
             let parts = (0..=secret.len() - 6).map(|at| &secret[at..at + 6]);
             for part in parts {
                 prop_assert!(!text.contains(part), "{text}");
             }
             prop_assert!(text.len() <= KEPT + 3 * WITHHELD.len());
-            prop_assert!(excerpt(&b" \n"[..end.min(2)], (&request, None), "/").is_none());
+            prop_assert!(excerpt(&b" \n"[..end.min(2)], &request, None, "/").is_none());
         }
     }
 
@@ -160,7 +161,7 @@ mod tests {
         ] {
             let request =
                 RequestShape::new("POST", &[header.to_owned()], Bytes::from(sent)).unwrap();
-            let text = excerpt(echoed.as_bytes(), (&request, None), "/").unwrap();
+            let text = excerpt(echoed.as_bytes(), &request, None, "/").unwrap();
             assert!(!text.contains(secret) && text.contains(WITHHELD), "{text}");
         }
     }
@@ -172,7 +173,8 @@ mod tests {
             .withholding(["hi", "1234", "-"].into_iter());
         let text = excerpt(
             b"hi: this password (1234) is not 12345-hi",
-            (&request, None),
+            &request,
+            None,
             "/",
         )
         .unwrap();
@@ -183,11 +185,11 @@ mod tests {
     fn an_error_page_is_shown_as_it_is() {
         let request = RequestShape::new("GET", &[], Bytes::new()).unwrap();
         assert_eq!(
-            excerpt(b"{\"error\":\"boom\"}\n", (&request, None), "/items/1").unwrap(),
+            excerpt(b"{\"error\":\"boom\"}\n", &request, None, "/items/1").unwrap(),
             "{\"error\":\"boom\"}"
         );
         assert_eq!(
-            excerpt(&[b'x'; 999], (&request, None), "/items/1")
+            excerpt(&[b'x'; 999], &request, None, "/items/1")
                 .unwrap()
                 .len(),
             KEPT

@@ -102,7 +102,8 @@ pub(super) struct Greeted {
 /// When the target answers anything else.
 pub(super) async fn greet<S: Stream>(
     stream: S,
-    (spec, clock): (&CrawlSpec, Clock),
+    spec: &CrawlSpec,
+    clock: Clock,
     has_settings: &Cell<bool>,
 ) -> io::Result<Greeted> {
     let meter = Rc::new(Meter::default());

@@ -128,7 +128,8 @@ impl HostAddresses {
     pub(super) fn renew(
         &mut self,
         number: usize,
-        (lookups, ips): (&Lookups, Option<&LocalIps>),
+        lookups: &Lookups,
+        ips: Option<&LocalIps>,
         now: Nanos,
     ) -> Option<LookedUp> {
         let (name, port) = lookups.names.get(number)?.as_ref()?;
@@ -273,9 +274,8 @@ mod tests {
         };
         let ips: LocalIps = "127.0.0.9".parse().unwrap();
         let mut peer = HostAddresses::new(&addresses("127.0.0.1:1"), 0, at(0));
-        let settings = (&lookups, Some(&ips));
-        assert_eq!(peer.renew(0, settings, at(99)), None, "no name");
-        assert_eq!(peer.renew(1, settings, at(29)), None);
+        assert_eq!(peer.renew(0, &lookups, Some(&ips), at(99)), None, "no name");
+        assert_eq!(peer.renew(1, &lookups, Some(&ips), at(29)), None);
         assert!(peer.lookup.is_none(), "too early");
         let (renewed, failed) = (LookedUp::Renewed, LookedUp::Failed);
         for (time, answer, ended, expected) in [
@@ -297,7 +297,7 @@ mod tests {
         ] {
             *ANSWERS.lock().unwrap() = vec![answer];
             assert_eq!(
-                peer.renew(1, settings, at(time)),
+                peer.renew(1, &lookups, Some(&ips), at(time)),
                 None,
                 "{time}: it is under way"
             );
@@ -309,7 +309,7 @@ mod tests {
             let mut ended_as = None;
             while ended_as.is_none() {
                 tokio::task::yield_now().await;
-                ended_as = peer.renew(1, settings, at(time + 29));
+                ended_as = peer.renew(1, &lookups, Some(&ips), at(time + 29));
             }
             assert_eq!(ended_as, Some(ended), "{time}");
             let mut order = peer.order(at(time));

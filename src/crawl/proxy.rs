@@ -102,7 +102,8 @@ impl Proxies {
     /// has the address `address` if it was looked up; none of a host that is connected to directly.
     pub(super) fn hop(
         &self,
-        (number, host): (usize, &Host),
+        number: usize,
+        host: &Host,
         session: impl FnOnce(Session, &[RetireAfter]) -> Rc<SessionUse>,
         address: Option<SocketAddr>,
     ) -> Option<Hop> {

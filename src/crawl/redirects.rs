@@ -158,7 +158,8 @@ impl Redirects {
     pub(super) fn resolve(
         &self,
         location: &[u8],
-        (host, path): (usize, &str),
+        host: usize,
+        path: &str,
     ) -> Result<(usize, String), RedirectRefusal> {
         let own = self
             .urls

@@ -98,9 +98,11 @@ impl Writer {
     /// that forwards it. Return the part of the body to send after it.
     pub(super) fn write(
         &self,
-        (id, chain): (u64, Option<&Chain>),
+        id: u64,
+        chain: Option<&Chain>,
         after: After,
-        (output, absolute): (&mut Vec<u8>, Option<&Absolute>),
+        output: &mut Vec<u8>,
+        absolute: Option<&Absolute>,
     ) -> &[u8] {
         output.clear();
         if let (Some([before, after]), None, After::Keep, None) =
@@ -126,7 +128,14 @@ impl Writer {
             None => target.write_path(shape, id, output),
         }
         if chain.is_some() || target.shape.is_some() || shape.has_id() {
-            self.write_rest((shape, target.host), (id, chain), after, (output, absolute));
+            let host = chain.map_or(target.host, |chain| chain.host);
+            let body = self.write_fields(shape, host, id, chain, output, absolute);
+            output.extend_from_slice(if after == After::Close {
+                b"\r\nconnection: close\r\n\r\n"
+            } else {
+                b"\r\n\r\n"
+            });
+            output.extend_from_slice(&body);
             return &[];
         }
         output.extend_from_slice(&self.after_path);
@@ -143,23 +152,19 @@ impl Writer {
     }
 
     /// Append what follows the path of a request of its own: `Host` and the other headers of
-    /// `shape`, and the body.
-    fn write_rest(
+    /// `shape`. Return its body.
+    fn write_fields(
         &self,
-        (shape, host): (&RequestShape, usize),
-        (id, chain): (u64, Option<&Chain>),
-        after: After,
-        (output, absolute): (&mut Vec<u8>, Option<&Absolute>),
-    ) {
-        let start_field = |output: &mut Vec<u8>, name: &HeaderName| {
-            output.extend_from_slice(b"\r\n");
-            output.extend_from_slice(name.as_str().as_bytes());
-            output.extend_from_slice(b": ");
-        };
+        shape: &RequestShape,
+        host: usize,
+        id: u64,
+        chain: Option<&Chain>,
+        output: &mut Vec<u8>,
+        absolute: Option<&Absolute>,
+    ) -> Bytes {
         let is_sent = |name: &HeaderName| chain.is_none_or(|chain| chain.sends(name));
         output.extend_from_slice(b" HTTP/1.1");
         if shape.host_header == HostHeader::OfUrl || !is_sent(&HOST) {
-            let host = chain.map_or(host, |chain| chain.host);
             start_field(output, &HOST);
             output.extend_from_slice(self.targets.hosts()[host].header().as_bytes());
         }
@@ -172,23 +177,23 @@ impl Writer {
                 output.extend_from_slice(value.as_bytes());
             }
         }
-        let body = if is_sent(&CONTENT_LENGTH) {
-            shape.body(id)
-        } else {
-            Bytes::new()
-        };
-        if let Some(length) = shape.length_of(&body).filter(|_| is_sent(&CONTENT_LENGTH)) {
+        if !is_sent(&CONTENT_LENGTH) {
+            return Bytes::new();
+        }
+        let body = shape.body(id);
+        if let Some(length) = shape.length_of(&body) {
             start_field(output, &CONTENT_LENGTH);
             output.extend_from_slice(length.as_bytes());
         }
-        output.extend_from_slice(if after == After::Close {
-            b"\r\nconnection: close"
-        } else {
-            b""
-        });
-        output.extend_from_slice(b"\r\n\r\n");
-        output.extend_from_slice(&body);
+        body
     }
+}
+
+/// Begin another header field.
+fn start_field(output: &mut Vec<u8>, name: &HeaderName) {
+    output.extend_from_slice(b"\r\n");
+    output.extend_from_slice(name.as_str().as_bytes());
+    output.extend_from_slice(b": ");
 }
 
 #[cfg(test)]
@@ -210,7 +215,7 @@ mod tests {
     /// The request for item `id`, as it is sent.
     fn text(writer: &Writer, id: u64, after: After) -> String {
         let mut output = b"the last one".to_vec();
-        let rest = writer.write((id, None), after, (&mut output, None));
+        let rest = writer.write(id, None, after, &mut output, None);
         String::from_utf8([&output, rest].concat()).unwrap()
     }
 
@@ -336,7 +341,7 @@ mod tests {
             header,
         };
         let mut output = Vec::new();
-        writer.write((7, None), After::Keep, (&mut output, Some(&absolute)));
+        writer.write(7, None, After::Keep, &mut output, Some(&absolute));
         let sent = String::from_utf8(output).unwrap();
         assert!(
             sent.starts_with("GET http://h:81/a/7 HTTP/1.1\r\n"),
@@ -394,7 +399,7 @@ mod tests {
             let writer = writer(&["http://h/{id}"], &shape);
             assert_eq!(
                 writer
-                    .write((0, None), After::Keep, (&mut Vec::new(), None))
+                    .write(0, None, After::Keep, &mut Vec::new(), None)
                     .len(),
                 behind
             );

@@ -71,7 +71,7 @@ impl Collector {
     }
 
     /// Save the record of an item that was not requested: its number, and the ID in its URL.
-    pub(super) fn skip(&self, (number, id): (u64, u64), url: Option<&str>) {
+    pub(super) fn skip(&self, number: u64, id: u64, url: Option<&str>) {
         self.writer.push(&Item {
             number,
             id,
@@ -90,7 +90,8 @@ impl Collector {
     /// template with the ID.
     pub(super) fn add(
         &self,
-        (id, url): (u64, Option<&str>),
+        id: u64,
+        url: Option<&str>,
         sample: &Sample,
         response: Option<(&SavedResponse, &[u8])>,
     ) {

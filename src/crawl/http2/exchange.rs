@@ -165,8 +165,11 @@ impl StreamSlot {
                 status: None,
             })),
             (Err(error), head) => Err(self.failed(
-                (error, before),
-                (head, incoming.content_bytes, incoming.declared),
+                error.as_ref(),
+                before,
+                head,
+                incoming.content_bytes,
+                incoming.declared,
                 watch.flight,
             )),
         }
@@ -261,15 +264,16 @@ impl StreamSlot {
     /// that had passed before it.
     fn failed(
         &self,
-        (error, before): (Option<h2::Error>, [u64; 2]),
-        (head, content_bytes, declared): (Option<HeadFacts>, u64, Option<u64>),
+        error: Option<&h2::Error>,
+        before: [u64; 2],
+        head: Option<HeadFacts>,
+        content_bytes: u64,
+        declared: Option<u64>,
         flight: &Flight,
     ) -> ExchangeFailure {
         let ([written, read], [written_before, read_before]) = (self.shared.meter.passed(), before);
-        let kind = error
-            .as_ref()
-            .map_or(ErrorKind::Timeout, |error| self.explained(error, flight));
-        let is_of_connection = error.as_ref().map_or(read == read_before, |error| {
+        let kind = error.map_or(ErrorKind::Timeout, |error| self.explained(error, flight));
+        let is_of_connection = error.map_or(read == read_before, |error| {
             error.is_io() || error.is_go_away()
         });
         if is_of_connection {
@@ -296,7 +300,7 @@ impl StreamSlot {
             flight.explain(kind, format!("{content_bytes} bytes of content"));
         }
         // The library does not say that the length is what is wrong.
-        if let (ErrorKind::Http2Protocol, Some(error), Some(declared)) = (kind, &error, declared) {
+        if let (ErrorKind::Http2Protocol, Some(error), Some(declared)) = (kind, error, declared) {
             let details = format!(
                 "{error}; at least {content_bytes} bytes of content, of a content-length of {declared}"
             );

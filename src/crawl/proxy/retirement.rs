@@ -30,7 +30,7 @@ pub enum RetireAfter {
 }
 
 impl RetireAfter {
-    fn is_met(&self, session: &SessionUse, (status, outcome): (Option<u16>, Outcome)) -> bool {
+    fn is_met(&self, session: &SessionUse, status: Option<u16>, outcome: Outcome) -> bool {
         match self {
             Self::Uses(most) => session.uses.get() >= most.get(),
             Self::Errors(most) => session.errors.get() >= most.get(),
@@ -101,16 +101,16 @@ impl SessionUse {
     pub(in crate::crawl) fn ended(
         &self,
         rules: &[RetireAfter],
-        ended: (Option<u16>, Outcome),
+        status: Option<u16>,
+        outcome: Outcome,
     ) -> bool {
         self.uses.set(self.uses.get().saturating_add(1));
-        let is_failed = matches!(ended.1, Outcome::Rejected | Outcome::Error(_));
+        let is_failed = matches!(outcome, Outcome::Rejected | Outcome::Error(_));
         self.errors
             .set(self.errors.get().saturating_add(u32::from(is_failed)));
-        !self
-            .is_retired
-            .replace(self.is_retired.get() || rules.iter().any(|rule| rule.is_met(self, ended)))
-            && self.is_retired.get()
+        !self.is_retired.replace(
+            self.is_retired.get() || rules.iter().any(|rule| rule.is_met(self, status, outcome)),
+        ) && self.is_retired.get()
     }
 }
 
@@ -129,9 +129,11 @@ impl Sessions {
     /// there are fewer than shards.
     pub(in crate::crawl) fn at(
         &self,
-        (session, rules): (Session, &[RetireAfter]),
+        session: Session,
+        rules: &[RetireAfter],
         turn: u64,
-        (shard, shards): (u64, u64),
+        shard: u64,
+        shards: u64,
     ) -> Rc<SessionUse> {
         let (Session::Sticky(all), false) = (session, rules.is_empty()) else {
             return SessionUse::new(session.number(turn));
@@ -170,7 +172,7 @@ mod tests {
         let (rules, session) = (rules(texts), SessionUse::new(0));
         let after = attempts
             .iter()
-            .position(|ended| session.ended(&rules, *ended))
+            .position(|ended| session.ended(&rules, ended.0, ended.1))
             .map(|at| at + 1);
         assert_eq!(after.is_some(), session.is_retired());
         after
@@ -236,10 +238,10 @@ mod tests {
                 let (sessions, mut own) = (Sessions::default(), BTreeSet::new());
                 let mut ended = BTreeSet::new();
                 for turn in (shard..200).step_by(usize::try_from(shards).unwrap()) {
-                    let session = sessions.at((sticky, &rules), turn, (shard, shards));
+                    let session = sessions.at( sticky, &rules, turn, shard, shards);
                     prop_assert!(!ended.contains(&session.number()), "{} came back", session.number());
                     own.insert(session.number());
-                    if session.ended(&rules, GOOD) {
+                    if session.ended(&rules, GOOD.0, GOOD.1) {
                         ended.insert(session.number());
                     }
                 }

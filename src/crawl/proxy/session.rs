@@ -123,7 +123,7 @@ impl SessionTemplate {
             match part {
                 SessionTemplatePart::Text(part) => text.push_str(part),
                 SessionTemplatePart::Label { length, alphabet } => {
-                    push_label(&mut text, (*length, alphabet), seed, session);
+                    push_label(&mut text, *length, alphabet, seed, session);
                 }
             }
         }
@@ -150,7 +150,7 @@ fn label_form(form: &str) -> Option<SessionTemplatePart> {
 
 /// Append the label of a session. Labels differ until there is no other one left; those of
 /// neighbours do not look alike.
-fn push_label(text: &mut String, (length, alphabet): (u32, &[u8]), seed: u64, session: u64) {
+fn push_label(text: &mut String, length: u32, alphabet: &[u8], seed: u64, session: u64) {
     let base = alphabet.len() as u64;
     let all = base.pow(length);
     // The labels are numbered; a step without a common factor with their number reaches all of

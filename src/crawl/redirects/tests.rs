@@ -524,7 +524,7 @@ proptest! {
         let hosts = Targets::collect(LINES.map(|(url, _)| url.parse::<Template>())).unwrap();
         let redirects = Redirects::among(hosts.hosts());
         for text in [location, format!("http://{tail}"), format!("//a.test{tail}"), tail] {
-            if let Ok((host, path)) = redirects.resolve(text.as_bytes(), (0, "/b/c")) {
+            if let Ok((host, path)) = redirects.resolve(text.as_bytes(), 0, "/b/c") {
                 prop_assert!(host < LINES.len() && path.starts_with('/'), "{}", path);
                 prop_assert!(path.bytes().all(|byte| byte.is_ascii_graphic()), "{}", path);
             }
@@ -575,7 +575,7 @@ fn a_host_that_is_refused_is_named_without_secrets_and_one_of_the_plan_is_found_
         (&"a".repeat(MOST_BYTES), Err(RedirectRefusal::NoUrl)),
     ] {
         assert_eq!(
-            redirects.resolve(location.as_bytes(), (0, "/")),
+            redirects.resolve(location.as_bytes(), 0, "/"),
             resolved,
             "{location}"
         );
