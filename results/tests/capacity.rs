@@ -963,7 +963,7 @@ fn every_outcome_has_a_sentence_of_its_own() {
 fn its_plot_has_the_limit_the_band_and_what_failed() {
     let plot = plot::capacity(&capacity());
     for part in [
-        "objective: p99 &lt; 50 ms",
+        "p99 &lt; 50 ms",
         "the capacity lies here",
         "failed: throttled",
         "failed: latency",

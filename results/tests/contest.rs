@@ -399,15 +399,8 @@ fn a_loss_is_told_in_every_form() {
     );
     golden("contest.xml", &export::contest_junit(&contest));
     let svg = plot::pairs(&contest).svg;
-    let document = roxmltree::Document::parse(&svg).unwrap();
-    let count = |tag| {
-        document
-            .descendants()
-            .filter(|node| node.has_tag_name(tag))
-            .count()
-    };
-    // Sixteen pairs and the estimate of each of the four metrics that were read, and the key.
-    assert_eq!(count("circle"), 4 * (16 + 1) + 1);
+    // Sixteen pairs and the estimate of each of the four metrics that were read, and two keys.
+    assert_eq!(svg.matches("h.01").count(), 4 * (16 + 1) + 2);
     assert!(svg.contains("candidate against base") && !svg.contains("NaN"));
 }
 
@@ -420,20 +413,22 @@ fn every_pair_lies_within_its_axis() {
             .find(|round| round.arm == Arm::Candidate)
             .unwrap();
         outlier.readings.throughput = reading(1_000.0 * factor);
-        let svg = plot::pairs(&contest(rounds)).svg;
-        let document = roxmltree::Document::parse(&svg).unwrap();
-        let circles = document
-            .descendants()
-            .filter(|node| node.has_tag_name("circle"));
-        let right = circles
-            .map(|dot| dot.attribute("cx").unwrap().parse::<f64>().unwrap())
-            .fold(0.0, f64::max);
-        // The axis ends 24 px before the sheet of 640.
-        let axis_ends = 640.0 - 24.0;
-        assert!(
-            (axis_ends * 0.6..axis_ends - 1.0).contains(&right),
-            "{factor}: {right} of {axis_ends}"
-        );
+        let data = plot::pairs(&contest(rounds)).data.unwrap();
+        let panels: serde_json::Value = serde_json::from_str(&data).unwrap();
+        for panel in panels.as_array().unwrap() {
+            let ends = ["from", "to"].map(|end| panel["x"][end].as_f64().unwrap());
+            let marks = panel["marks"].as_array().unwrap().iter();
+            let pairs = marks.filter(|mark| mark["name"] == "a pair");
+            let points = pairs.flat_map(|mark| mark["points"].as_array().unwrap());
+            let changes: Vec<f64> = points.map(|point| point[0].as_f64().unwrap()).collect();
+            assert_eq!(changes.len(), 16);
+            let most = changes.iter().copied().fold(0.0, f64::max);
+            assert!(changes.iter().all(|it| (ends[0]..=ends[1]).contains(it)));
+            assert!(
+                ends[1] < most.max(8.0) * 1.5,
+                "{factor}: {most} of {ends:?}"
+            );
+        }
     }
 }
 
@@ -665,14 +660,12 @@ fn a_history_shows_each_result_its_levels_and_where_they_change() {
         .unwrap()
         .iter()
         .flat_map(|panel| panel["marks"].as_array().unwrap());
-    let ends: Vec<f64> = marks
-        .filter_map(|mark| mark["shape"]["upright"].as_f64())
+    let levels = marks.filter(|mark| mark["name"] == "median between changes");
+    let ends: Vec<f64> = levels
+        .filter_map(|mark| mark["points"][1][0].as_f64())
         .collect();
-    assert_eq!(
-        ends,
-        [12.5],
-        "between the results before and after the only change"
-    );
+    // Between the results before and after the only change.
+    assert_eq!(ends, [12.5, 24.5]);
     let page = changed.doc().html(&changed.plots());
     assert!(
         page.contains("id=\"plot-history\"") && page.contains("<h2>"),

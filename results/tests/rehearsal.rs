@@ -318,9 +318,9 @@ fn items_move_to_a_shard_that_is_done() {
     assert!(ended < Nanos::default().plus(5 * S), "{ended:?}");
     let plots = crawlmark_results::show::plot::all(&rehearsal.report(&plan));
     assert!(
-        plots
-            .iter()
-            .any(|plot| plot.caption.starts_with("Shard 0 lagged")),
+        caption(&plots, "shards")
+            .unwrap()
+            .contains("of the median (0)"),
         "its plots name it"
     );
 }
@@ -657,27 +657,17 @@ fn a_figure_says_of_which_requests_it_is_and_the_errors_what_was_cut_off() {
     for name in ["spectrum", "latency"] {
         let caption = caption(&plots, name).unwrap();
         assert!(
-            caption.contains(&format!("of {all}")) && !caption.contains("good responses"),
+            caption.ends_with("responses 1,980 · without a response 12"),
             "{name}: {caption}"
         );
     }
-    let heat = caption(&plots, "heat").unwrap();
-    assert!(
-        heat.contains("of 1,980 responses")
-            && heat.contains("12 requests that timed out or were cut off"),
-        "{heat}"
-    );
     assert!(
         words::doc(&report, &plots)
             .html(&plots)
             .contains(&format!("of {all}"))
     );
-    let errors = plots.iter().find(|plot| plot.name == "errors").unwrap();
-    assert!(
-        errors.caption.contains("; 12 requests cut off at the end"),
-        "{}",
-        errors.caption
-    );
+    let errors = caption(&plots, "errors").unwrap();
+    assert!(errors.ends_with("cut off 12"), "{errors}");
     let causes = plots.iter().find(|plot| plot.name == "causes").unwrap();
     assert!(
         causes.svg.contains(">cut off at the end</text>"),
@@ -701,8 +691,7 @@ fn a_figure_says_of_which_requests_it_is_and_the_errors_what_was_cut_off() {
         stuck,
     )
     .report(&plan);
-    let says =
-        "No errors, throttling or retries in 10,010 requests; 10 requests cut off at the end.";
+    let says = "failed 0 of 10,010 requests (0 %) · cut off 10";
     assert_eq!(caption(&plot::all(&report), "errors").unwrap(), says);
 }
 
@@ -725,7 +714,7 @@ fn a_run_of_nothing_but_failures_has_no_empty_plot_and_says_so_once() {
         caption(&plots, "spectrum").is_some(),
         "how long failures took is known"
     );
-    let why = "No request succeeded, so there is no plot of latencies over time.";
+    let why = "No plot of heat: no request succeeded.";
     for text in [
         words::doc(&report, &plots).html(&plots),
         words::doc(&report, &plots).markdown(),
@@ -1968,10 +1957,8 @@ fn all_that_is_shown_of_a_run_has_the_same_attempts_per_second() {
             "{per_s}: {text}"
         );
         assert!(page.contains(&format!("{per_s:.1}/s")), "{per_s}");
-        let said: f64 = caption
-            .split(' ')
-            .find_map(|word| word.parse().ok())
-            .unwrap();
+        let said = caption.split(['/', ' ']).nth(1).unwrap();
+        let said: f64 = said.parse().unwrap();
         assert!((said - per_s).abs() <= per_s * 0.006, "{per_s}: {caption}");
         assert!(!text.contains(" achieved"), "a second average: {text}");
     }
@@ -2031,14 +2018,8 @@ fn a_cause_of_failure_has_one_name_wherever_people_read_it() {
         "{said}"
     );
     let plots = crawlmark_results::show::plot::all(&report);
-    let [errors, causes] = ["errors", "causes"].map(|name| {
-        plots
-            .iter()
-            .find(|plot| plot.name == name)
-            .unwrap()
-            .svg
-            .clone()
-    });
+    let causes = plots.iter().find(|plot| plot.name == "causes").unwrap();
+    let causes = causes.svg.clone();
     let by_second = report
         .intervals
         .iter()
@@ -2048,18 +2029,12 @@ fn a_cause_of_failure_has_one_name_wherever_people_read_it() {
         by_second,
         report.totals.errors_by_kind.values().sum::<u64>()
     );
-    assert_eq!(
-        errors.matches(">connection refused</text>").count(),
-        1,
-        "a line over time"
-    );
     let page = words::doc(&report, &plots).html(&plots);
     let summary =
         crawlmark_results::export::export(&report, crawlmark_results::export::Format::StepSummary)
             .unwrap();
     for shown in [
         words::doc(&report, &[]).terminal(usize::MAX),
-        errors,
         causes,
         page,
         format!("{summary:?}"),
@@ -2250,23 +2225,17 @@ fn a_rate_for_each_host_is_named_where_it_limits_the_run() {
         let report = run(plan, &[], |_, _| MS).report(plan);
         let plots = crawlmark_results::show::plot::all(&report);
         let flight = plots.iter().find(|plot| plot.name == "in-flight").unwrap();
-        assert!(
-            flight
-                .caption
-                .contains(&format!("Mostly limited by {in_plot} (")),
-            "{}",
-            flight.caption
-        );
+        assert!(flight.caption.contains(in_plot), "{}", flight.caption);
         let text = words::doc(&report, &[]).terminal(usize::MAX);
         text.lines()
             .find(|line| line.trim_start().starts_with("limited by"))
             .unwrap()
             .to_owned()
     };
-    assert!(by(&plan, "--per-host-rate").contains("limited by  --per-host-rate "));
+    assert!(by(&plan, "limited by rate").contains("limited by  --per-host-rate "));
     (plan.rate, plan.per_host.rate) = (plan.per_host.rate, None);
     (plan.burst, plan.at_start) = (1, 1);
-    assert!(by(&plan, "the requested rate").contains("limited by  --rate "));
+    assert!(by(&plan, "limited by rate").contains("limited by  --rate "));
     let mut replay = run(&plan, &[], |_, _| MS).report(&plan);
     replay.plan.run.arrivals = Arrivals::Replay;
     let text = words::doc(&replay, &[]).terminal(usize::MAX);
@@ -2751,10 +2720,7 @@ fn a_single_throttled_answer_of_a_run_that_was_stopped_in_its_pause_is_in_the_ca
     let throttled = report.totals.throttled;
     assert!(throttled > 0);
     let caption = caption(&plot::all(&report), "throughput").unwrap();
-    assert!(
-        caption.contains("% throttled") && !caption.contains("none throttled"),
-        "{caption}"
-    );
+    assert!(caption.contains(" · throttled "), "{caption}");
     let text = said(&report);
     let kept = format!(
         "no wait was violated, 2 respected (counted by each shard, overlapping ones once); {throttled} responses said how long to wait"

@@ -101,28 +101,21 @@ class Browser:
         self.click(left + width / 2, top + height / 2)
 
     def hover(self, plot, across, down=0.5):
-        left, top, width, height = self.place(f"#plot-{plot} .u-over")
-        self.mouse("mouseMoved", left + across * width, top + down * height)
+        """Move the pointer to a place in the first field of a plot, and return the field's edges."""
+        field = f"document.querySelector('#plot-{plot} .field')"
+        left, top, width, _ = self.place(f"#plot-{plot} svg")
+        side = "f => ['x', 'y', 'width', 'height'].map(side => f[side].baseVal.value)"
+        scale = width / 640
+        x, y, width, height = [scale * value for value in self.value(f"({side})({field})")]
+        self.mouse("mouseMoved", left + x + across * width, top + y + down * height)
         self.settle()
-        return left, top, width, height
+        return left + x, top + y, width, height
 
-    def legend(self, plot):
-        """The values under the pointer by their names, and the place."""
-        keys = "[...f.querySelectorAll('.legend button')].map(b => [b.children[1].textContent, b.querySelector('.value')?.textContent])"
-        found = self.value(f"(f => ({{at: f.querySelector('.at').textContent, values: Object.fromEntries({keys})}}))(document.querySelector('#plot-{plot}'))")
-        return found["at"], found["values"]
-
-    def inked(self, plot, name):
-        """Number of pixels of a chart in this colour."""
-        count = """(f => {
-            const c = f.querySelector('canvas'), all = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;
-            const hex = getComputedStyle(document.documentElement).getPropertyValue('--NAME').trim();
-            const [r, g, b] = [1, 3, 5].map(n => parseInt(hex.slice(n, n + 2), 16));
-            let n = 0;
-            for (let i = 0; i < all.length; i += 4) n += all[i] === r && all[i + 1] === g && all[i + 2] === b && all[i + 3] === 255;
-            return n;
-        })(document.querySelector('#plot-PLOT'))"""
-        return self.value(count.replace("NAME", name).replace("PLOT", plot))
+    def values(self, plot):
+        """What a plot says of the place under the pointer: the place, and its values by their names."""
+        first, *others = self.value(f"document.querySelector('#plot-{plot} .at').textContent").split(" · ")
+        split = lambda text: (text.rsplit(" ", 2)[0], " ".join(text.rsplit(" ", 2)[1:])) if text.endswith(("s", "%")) else tuple(text.rsplit(" ", 1))
+        return first, dict(split(text) for text in others if " " in text), others
 
 
 def micros(us):
@@ -151,27 +144,21 @@ def main():
         browser.resize(1280)
         browser.open(page.as_uri())
         browser.settle()
-        holds("every time series is drawn by script", browser.value("document.querySelectorAll('figure.live canvas').length") >= 6)
-        holds("pictures are hidden behind their charts", browser.value("[...document.querySelectorAll('.live svg')].every(s => s.getBoundingClientRect().height === 0)"))
-
         browser.hover("throughput", (SECOND + 0.55) / end)
-        at, values = browser.legend("throughput")
-        holds(f"the pointer names its tenth of a second: {at}", at.startswith(f"{SECOND}.5 seconds"))
+        at, values, _ = browser.values("throughput")
+        holds(f"the pointer names its tenth of a second: {at}", at.startswith(f"{SECOND}.5"))
         holds(f"values under the pointer are those of result.json: {values}", values["good"] == f"{10 * tenth['ok']:,}")
-        at, values = browser.legend("latency")
-        holds(f"the crosshair is in all plots: {at}", at.startswith(f"{SECOND}.5 seconds"))
-        for name, us in [("p50", tenth["p50_us"]), ("p99 of each second", row["response_p99_us"]), ("maximum", tenth["max_us"])]:
-            holds(f"response {name} is {micros(us)}: {values}", values.get(f"response, {name}") == micros(us))
+        at, values, _ = browser.values("latency")
+        holds(f"the crosshair is in all plots: {at}", at.startswith(f"{SECOND}.5"))
+        for name, us in [("p50", tenth["p50_us"]), ("p99, each second", row["response_p99_us"]), ("maximum", tenth["max_us"])]:
+            holds(f"{name} is {micros(us)}: {values}", values.get(name) == micros(us))
         browser.hover("spectrum", 0.5)
-        at, values = browser.legend("spectrum")
-        is_known = "% percentile" in at and values["response time"].endswith("s")
-        holds(f"the percentile curve has values: {at} {values}", is_known)
-        spots = [down / 40 for down in range(40)]
-        cells = []
-        for down in spots:
-            browser.hover("heat", (SECOND + 0.5) / end, down)
-            cells.append(browser.legend("heat")[0])
-        holds(f"the heat map has values: {cells[:3]}", any(" ms to " in cell and "%" in cell for cell in cells))
+        at, values, _ = browser.values("spectrum")
+        holds(f"the percentile curve has values: {at} {values}", "% percentile" in at and values["response time"].endswith("s"))
+        browser.hover("heat", (SECOND + 0.5) / end)
+        holds("the heat map has times", browser.values("heat")[2][0].endswith("s"))
+        browser.hover("shards", (SECOND + 0.5) / end, 0.1)
+        holds("a row has its name", browser.values("shards")[2][0] in ("0", "\u25b8 0"))
 
         left, top, width, height = browser.hover("throughput", 0.25)
         middle = top + height / 2
@@ -183,19 +170,16 @@ def main():
         begins = []
         for plot in ("throughput", "latency", "heat"):
             browser.hover(plot, 0.02)
-            begins.append(float(browser.legend(plot)[0].split()[0]))
+            begins.append(float(browser.values(plot)[0].split()[0]))
         holds(f"a drag zooms all plots over time: from {begins}", all(abs(begin - end / 4) < 2 for begin in begins))
         left, top, width, height = browser.hover("throughput", 0.5)
         browser.click(left + width / 2, top + height / 2, 2)
         browser.hover("latency", 0.02)
-        holds(f"a double click resets: {browser.legend('latency')[0]}", browser.legend("latency")[0].startswith("0."))
+        holds(f"a double click resets: {browser.values('latency')[0]}", browser.values("latency")[0].startswith("0."))
 
-        before = browser.inked("throughput", "blue")
-        browser.value("[...document.querySelectorAll('#plot-throughput .legend button')].find(b => b.textContent.startsWith('good')).click()")
-        browser.mouse("mouseMoved", 1, 1)
-        browser.settle()
-        hidden = browser.inked("throughput", "blue")
-        holds(f"a key hides its area: {before} pixels, then {hidden}", before > 100 and hidden == 0)
+        browser.value("[...document.querySelectorAll('#plot-throughput .key')].find(k => k.textContent.trim() === 'good').onclick()")
+        hidden = browser.value("[...document.querySelectorAll('#plot-throughput .field .off')].map(g => g.getClientRects().length)")
+        holds(f"a key hides its area: {hidden}", hidden == [0])
 
         browser.value("document.querySelectorAll('details').forEach(d => d.open = true)")
         column = "[...document.querySelectorAll('#seconds tbody tr')].map(r => r.cells[12].textContent)"

@@ -45,13 +45,11 @@ pub use self::failures::{errors, explained, nothing_good};
 pub use self::figures::got;
 pub use self::gates::must_hold;
 pub(crate) use self::gates::seen;
-pub(crate) use self::merged::{idle_budget, time as time_of_parts};
-pub(crate) use self::outcome::status as outcome;
 pub use self::outcome::thresholds_line;
 pub use self::percentiles::percentiles;
-pub(crate) use self::rows::{cpu_us_per_attempt, limited_by, unaudited};
+pub(crate) use self::rows::{cpu_us_per_attempt, limited_by};
 pub(crate) use self::stalls::Stalls;
-pub(crate) use self::times::{figure, population, spectrum, unfinished};
+pub(crate) use self::times::{figure, spectrum};
 pub(crate) use self::validity::word;
 use crate::run::report::Report;
 use crate::show::doc::{Column, Doc, Lead, Readers, Table};
@@ -124,9 +122,7 @@ pub fn doc(report: &Report, plots: &[Plot]) -> Doc {
         .section(
             "plots",
             "Plots",
-            Doc::default()
-                .plots(plots)
-                .list("", plot::left_out(report, plots)),
+            Doc::default().plots(plots).list("", plot::left_out(plots)),
         )
         .only(Readers::PAGE)
         .section("counts", "Counts", counts::tables(report))

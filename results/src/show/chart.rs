@@ -1,16 +1,16 @@
-//! Description of a chart as plain data: panels, axes and marks, without a size, a colour value or
-//! a pixel.
+//! Description of a chart as plain data: panels, axes and marks, without a colour value or a pixel.
 //!
-//! The files of [`plot`](super::plot) turn a report or a study into a [`Chart`]; `svg` paints it at
-//! any width, and `data` hands it to the script of a page.
+//! The files of [`plot`](super::plot) turn a report or a study into a [`Chart`]; `svg` paints it, and
+//! `json` hands its values to the script of a page.
 
-mod backend;
-mod data;
+mod json;
 pub(super) mod palette;
 pub(super) mod scale;
 mod svg;
 
 use serde::Serialize;
+
+use self::scale::Scale;
 
 /// A picture and its words.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,7 +19,7 @@ pub struct Chart {
     pub name: &'static str,
     /// Title of the plot.
     pub title: &'static str,
-    /// Caption: the plot's finding, in a sentence.
+    /// Caption: the plot's figures.
     pub caption: String,
     /// Fields, from top to bottom.
     pub panels: Vec<Panel>,
@@ -28,7 +28,7 @@ pub struct Chart {
 /// A field with two axes, and what is drawn in it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Panel {
-    /// Horizontal axis. Without a label it is that of the next panel.
+    /// Horizontal axis.
     pub x: Axis,
     /// Vertical axis.
     pub y: Axis,
@@ -47,8 +47,8 @@ pub struct Axis {
     pub range: Range,
     /// Format of the labels of its ticks.
     pub format: Format,
-    /// Values that have a tick.
-    pub ticks: Ticks,
+    /// Values that have a tick, as far as their labels fit; round ones unless given.
+    pub ticks: Option<Vec<f64>>,
 }
 
 /// Values that an axis shows.
@@ -62,24 +62,9 @@ pub enum Range {
     Log,
     /// By factors, from the first to the second.
     LogBetween(f64, f64),
-    /// Named rows, the first at the top; row `n` lies between `n` and `n + 1`.
-    Rows {
-        /// Name of each row.
-        names: Vec<String>,
-        /// Row whose name stands out.
-        emphasis: Option<usize>,
-    },
-}
-
-/// Values that have a tick.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Ticks {
-    /// Round values.
-    Round,
-    /// No value.
-    None,
-    /// Listed values, as far as their labels fit.
-    At(Vec<f64>),
+    /// Named rows, the first at the top; row `n` lies between `n` and `n + 1`. The name of the row
+    /// with this number is drawn before those of its neighbours.
+    Rows(Vec<String>, Option<usize>),
 }
 
 /// Format of values.
@@ -88,8 +73,6 @@ pub enum Ticks {
 pub enum Format {
     /// A number: `1,200`, `25k`.
     Number,
-    /// A rate: `25k/s`.
-    PerSecond,
     /// A time, from microseconds: `5 ms`.
     Micros,
     /// A part: 0.5 is `50 %`.
@@ -107,8 +90,8 @@ pub struct Mark {
     pub role: Role,
     /// Pattern of its lines.
     pub dash: Dash,
-    /// Text of its key; a mark without one is explained by another.
-    pub legend: Option<String>,
+    /// Text of its key. Marks of one text share a key; a mark without a text has none.
+    pub legend: String,
     /// Shapes to draw.
     pub shape: Shape,
 }
@@ -190,17 +173,14 @@ pub enum Dash {
 pub enum Shape {
     /// Values that last from one place to another; a gap where there is none.
     Steps(Vec<Step>),
-    /// Areas below such values, each on top of the area of the mark before it.
-    Areas {
-        /// Heights of the areas.
-        steps: Vec<Step>,
-        /// Values that they begin at, one for each step.
-        base: Vec<f64>,
-    },
+    /// Areas below such values, down to their bases.
+    Areas(Vec<Step>),
     /// A line through points.
     Line(Vec<(f64, f64)>),
     /// Points, each with its interval where one is known.
     Dots(Vec<Dot>),
+    /// Points that are known and do not count.
+    Rings(Vec<Dot>),
     /// Rectangles: bars or cells.
     Blocks(Vec<Block>),
     /// A part of the horizontal axis, over the height of the field.
@@ -220,17 +200,17 @@ pub struct Step {
     pub to: f64,
     /// Value between them.
     pub value: Option<f64>,
+    /// Value that an area begins at: the sum of those below it.
+    pub base: f64,
 }
 
-/// A point.
+/// A point, with its vertical interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Dot {
     /// Its place.
     pub at: (f64, f64),
     /// Vertical interval around it.
     pub interval: Option<(f64, f64)>,
-    /// True if it is there and does not count.
-    pub hollow: bool,
 }
 
 /// A rectangle between values of both axes.
@@ -244,6 +224,17 @@ pub struct Block {
     pub text: String,
 }
 
+/// A bar of a row: its name, its value and the text behind it.
+pub(super) struct Bar {
+    pub(super) name: String,
+    pub(super) role: Role,
+    pub(super) value: f64,
+    pub(super) text: String,
+}
+
+/// Height of a row of bars, CSS pixels.
+const ROW: f64 = 26.0;
+
 impl Axis {
     /// Return an axis with round ticks.
     pub(super) fn new(label: impl Into<String>, range: Range, format: Format) -> Self {
@@ -251,41 +242,72 @@ impl Axis {
             label: label.into(),
             range,
             format,
-            ticks: Ticks::Round,
+            ticks: None,
         }
     }
 
-    /// Return a vertical axis of named rows.
-    pub(super) fn rows(label: impl Into<String>, names: Vec<String>) -> Self {
-        Self::new(
-            label,
-            Range::Rows {
-                names,
-                emphasis: None,
-            },
-            Format::Number,
-        )
-    }
-
     /// Return the axis with these ticks.
-    pub(super) fn ticks(self, ticks: Ticks) -> Self {
-        Self { ticks, ..self }
+    pub(super) fn ticks(self, ticks: Vec<f64>) -> Self {
+        Self {
+            ticks: Some(ticks),
+            ..self
+        }
     }
 
-    /// Return the axis without label and ticks.
-    pub(super) fn hidden(range: Range) -> Self {
-        Self::new("", range, Format::Number).ticks(Ticks::None)
+    /// Return the axis without ticks: it is drawn as a line.
+    pub(super) fn hidden(self) -> Self {
+        self.ticks(Vec::new())
+    }
+
+    /// True if it has no labels.
+    fn is_hidden(&self) -> bool {
+        self.ticks.as_ref().is_some_and(Vec::is_empty)
+    }
+}
+
+impl Panel {
+    /// Return a panel with a bar in each row, from 0; every row has as many bars as `parts`.
+    pub(super) fn bars(unit: &str, bars: Vec<Bar>) -> Self {
+        let names = bars.iter().map(|bar| bar.name.clone()).collect();
+        let height = bars.len() as f64 * ROW;
+        let mark = |(n, bar): (usize, Bar)| {
+            let block = Block::row(n, (0.18, 0.82), (0.0, bar.value), bar.text);
+            Mark::new(bar.role, "", Shape::Blocks(vec![block]))
+        };
+        Self {
+            x: Axis::new("", Range::FromZero, Format::Number).hidden(),
+            y: Axis::new(unit, Range::Rows(names, None), Format::Number),
+            height,
+            marks: bars.into_iter().enumerate().map(mark).collect(),
+        }
+    }
+
+    /// Return panels of one horizontal axis, which only the last one labels.
+    pub(super) fn below_each_other(mut panels: Vec<Self>) -> Vec<Self> {
+        let last = panels.len().saturating_sub(1);
+        for panel in &mut panels[..last] {
+            panel.x = panel.x.clone().hidden();
+        }
+        panels
+    }
+
+    /// The scales of its axes.
+    fn scales(&self) -> (Scale, Scale) {
+        let places = || self.marks.iter().flat_map(|mark| mark.shape.extent());
+        (
+            Scale::of(&self.x.range, places().filter_map(|(x, _)| x)),
+            Scale::of(&self.y.range, places().filter_map(|(_, y)| y)),
+        )
     }
 }
 
 impl Mark {
     /// Return a mark in the usual pattern of its role.
     pub(super) fn new(role: Role, legend: impl Into<String>, shape: Shape) -> Self {
-        let legend = Some(legend.into()).filter(|legend| !legend.is_empty());
         Self {
             role,
             dash: role.dash(),
-            legend,
+            legend: legend.into(),
             shape,
         }
     }
@@ -297,58 +319,48 @@ impl Mark {
 
     /// True if it shows anything.
     pub(super) fn is_known(&self) -> bool {
-        self.shape.ys().next().is_some()
+        matches!(self.shape, Shape::Band(..) | Shape::Upright(_))
+            || self.shape.extent().iter().any(|(_, y)| y.is_some())
     }
 
     /// True if it shows a value above 0.
     pub(super) fn is_above_zero(&self) -> bool {
         match &self.shape {
-            Shape::Areas { steps, .. } => steps
+            Shape::Steps(steps) | Shape::Areas(steps) => {
+                steps.iter().any(|step| step.value.is_some_and(|v| v > 0.0))
+            }
+            shape => shape
+                .extent()
                 .iter()
-                .any(|step| step.value.is_some_and(|value| value > 0.0)),
-            shape => shape.ys().any(|y| y > 0.0),
+                .any(|(_, y)| y.is_some_and(|y| y > 0.0)),
         }
-    }
-
-    /// Return areas on top of each other, the first at the bottom.
-    pub(super) fn stack<const N: usize>(layers: [(Role, &str, Vec<Step>); N]) -> [Self; N] {
-        let mut tops: Vec<f64> = Vec::new();
-        layers.map(|(role, legend, steps)| {
-            tops.resize(steps.len(), 0.0);
-            let base = tops.clone();
-            tops.iter_mut()
-                .zip(&steps)
-                .for_each(|(top, step)| *top += step.value.unwrap_or(0.0));
-            Self::new(role, legend, Shape::Areas { steps, base })
-        })
     }
 }
 
 impl Shape {
-    /// The values on the vertical axis.
-    fn ys(&self) -> impl Iterator<Item = f64> + '_ {
-        self.extent().into_iter().filter_map(|(_, y)| y)
-    }
-
-    /// The values on either axis, by shape.
+    /// Places that the axes have to show.
     fn extent(&self) -> Vec<(Option<f64>, Option<f64>)> {
         let both = |x: f64, y: f64| (Some(x), Some(y));
         match self {
-            Self::Steps(steps) => steps
+            Self::Steps(steps) | Self::Areas(steps) => steps
                 .iter()
-                .filter_map(|step| Some(both(step.to, step.value?)))
+                .filter_map(|step| Some(both(step.to, step.base + step.value?)))
                 .collect(),
-            Self::Areas { steps, base } => {
-                let top = |(step, base): (&Step, &f64)| Some(both(step.to, base + step.value?));
-                steps.iter().zip(base).filter_map(top).collect()
-            }
             Self::Line(points) => points.iter().map(|(x, y)| both(*x, *y)).collect(),
-            Self::Dots(dots) => {
-                let ends = |dot: &Dot| [dot.at.1, dot.interval.map_or(dot.at.1, |(_, high)| high)];
-                dots.iter()
-                    .flat_map(|dot| ends(dot).map(|y| both(dot.at.0, y)))
-                    .collect()
-            }
+            Self::Dots(dots) | Self::Rings(dots) => dots
+                .iter()
+                .flat_map(
+                    |Dot {
+                         at: (x, y),
+                         interval,
+                     }| {
+                        [
+                            both(*x, *y),
+                            both(*x, interval.map_or(*y, |(_, high)| high)),
+                        ]
+                    },
+                )
+                .collect(),
             Self::Blocks(blocks) => blocks
                 .iter()
                 .flat_map(|b| [both(b.x.0, b.y.0), both(b.x.1, b.y.1)])
@@ -360,19 +372,28 @@ impl Shape {
     }
 }
 
-impl Block {
-    /// Return a bar of a row, from 0, between these parts of the row's height.
-    pub(super) fn bar(row: usize, parts: (f64, f64), value: f64, text: impl Into<String>) -> Self {
+impl Dot {
+    /// Return a point without an interval.
+    pub(super) const fn at(x: f64, y: f64) -> Self {
         Self {
-            x: (0.0, value),
-            y: (row as f64 + parts.0, row as f64 + parts.1),
-            text: text.into(),
+            at: (x, y),
+            interval: None,
         }
     }
 }
 
-/// Parts of a row's height that a single bar takes.
-pub(super) const BAR: (f64, f64) = (0.18, 0.82);
+impl Block {
+    /// Return a bar of a row, between these parts of the row's height.
+    pub(super) fn row(row: usize, parts: (f64, f64), x: (f64, f64), text: String) -> Self {
+        let y = (row as f64 + parts.0, row as f64 + parts.1);
+        Self { x, y, text }
+    }
+}
 
-/// Height of a row of bars, CSS pixels.
-pub(super) const ROW: f64 = 26.0;
+/// Write figures as a caption: `average 980/s · peak 1,200/s`. Those without a value are left out.
+pub(super) fn figures<const N: usize>(all: [(&str, Option<String>); N]) -> String {
+    let known = all
+        .into_iter()
+        .filter_map(|(name, value)| Some(format!("{name} {}", value?)));
+    known.collect::<Vec<_>>().join(" · ")
+}

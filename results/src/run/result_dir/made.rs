@@ -107,7 +107,7 @@ pub fn remake(
 /// # Errors
 /// When one cannot be removed.
 pub fn remove_stale(directory: &Path, files: &[(String, String)]) -> Result<(), ResultError> {
-    let plots = plot::NAMES.map(|name| format!("{}/{name}.svg", plot::FOLDER));
+    let plots = plot::names().map(|name| format!("{}/{name}.svg", plot::FOLDER));
     let stale = plots
         .iter()
         .filter(|plot| files.iter().all(|(name, _)| name != *plot));

@@ -8,7 +8,7 @@ use plotters::coord::ranged1d::{DefaultFormatting, KeyPointHint, Ranged};
 use super::{Format, Range};
 
 /// The most ticks of an axis: more would crowd the labels.
-const MOST_TICKS: usize = 6;
+pub(super) const MOST_TICKS: f64 = 6.0;
 
 /// Scale that maps values to places between 0 and 1.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -17,8 +17,8 @@ pub(super) enum Scale {
     Linear(f64, f64),
     /// In equal factors from the first to the second, both above 0.
     Log(f64, f64),
-    /// Rows from the top down: their number, and the part of a height that is left for the name.
-    Rows(f64, f64),
+    /// Rows from the top down: their number.
+    Rows(f64),
 }
 
 impl Scale {
@@ -29,7 +29,7 @@ impl Scale {
             Range::Between(low, high) => Self::Linear(*low, *high),
             Range::Log => Self::log(&values.collect::<Vec<_>>()),
             Range::LogBetween(low, high) => Self::Log(*low, *high),
-            Range::Rows { names, .. } => Self::Rows(names.len().max(1) as f64, 0.0),
+            Range::Rows(names, _) => Self::Rows(names.len().max(1) as f64),
         }
     }
 
@@ -40,7 +40,7 @@ impl Scale {
             return Self::Linear(0.0, 1.0);
         }
         // A little air above, so that the line is not taken for the frame.
-        let step = round_above(top * 1.02 / MOST_TICKS as f64);
+        let step = round_above(top * 1.02 / MOST_TICKS);
         Self::Linear(0.0, (top * 1.02 / step).ceil().max(1.0) * step)
     }
 
@@ -68,10 +68,7 @@ impl Scale {
         let place = match self {
             Self::Linear(low, high) => (value - low) / (high - low),
             Self::Log(low, high) => (value.max(low) / low).ln() / (high / low).ln(),
-            Self::Rows(count, name) => {
-                let row = value.floor().min(count - 1.0);
-                1.0 - (row + name + (value - row) * (1.0 - name)) / count
-            }
+            Self::Rows(count) => 1.0 - value / count,
         };
         if place.is_finite() {
             place.clamp(0.0, 1.0)
@@ -80,11 +77,11 @@ impl Scale {
         }
     }
 
-    /// The round values of the axis, ends included where they are round.
-    pub(super) fn ticks(self) -> Vec<f64> {
+    /// The round values of the axis, ends included where they are round: not many more than `most`.
+    pub(super) fn ticks(self, most: f64) -> Vec<f64> {
         match self {
             Self::Linear(low, high) => {
-                let step = round_above((high - low) / MOST_TICKS as f64);
+                let step = round_above((high - low) / most);
                 // Without 0.0, a range from 0 would begin with -0.
                 let (first, last) = (
                     (low / step - 1e-9).ceil() + 0.0,
@@ -106,9 +103,15 @@ impl Scale {
                     .filter(|v| *v >= low * 0.999 && *v <= high * 1.001)
                     .collect()
             }
-            Self::Rows(count, _) => std::iter::successors(Some(0.0), |n| Some(n + 1.0))
-                .take_while(|n| *n < count)
-                .collect(),
+            Self::Rows(_) => Vec::new(),
+        }
+    }
+
+    /// Its ends; of rows, the bottom and the top of all.
+    pub(super) const fn ends(self) -> ops::Range<f64> {
+        match self {
+            Self::Linear(low, high) | Self::Log(low, high) => low..high,
+            Self::Rows(count) => count..0.0,
         }
     }
 }
@@ -126,14 +129,11 @@ impl Ranged for Scale {
     }
 
     fn key_points<Hint: KeyPointHint>(&self, _: Hint) -> Vec<f64> {
-        self.ticks()
+        self.ticks(MOST_TICKS)
     }
 
     fn range(&self) -> ops::Range<f64> {
-        match *self {
-            Self::Linear(low, high) | Self::Log(low, high) => low..high,
-            Self::Rows(count, _) => 0.0..count,
-        }
+        self.ends()
     }
 }
 
@@ -143,7 +143,6 @@ impl Format {
     pub(in crate::show) fn label(self, value: f64) -> String {
         match self {
             Self::Number => short(value),
-            Self::PerSecond => format!("{}/s", short(value)),
             Self::Micros => time(value),
             Self::Percent => format!("{} %", trimmed(value * 100.0)),
             Self::Change => format!("{}{} %", if value > 0.0 { "+" } else { "" }, trimmed(value)),
@@ -169,13 +168,10 @@ fn round_above(value: f64) -> f64 {
     factor * decade
 }
 
+/// The greatest of 1, 2 and 5 times a power of ten that is no greater: these are each other's
+/// reciprocals.
 fn round_below(value: f64) -> f64 {
-    let decade = 10f64.powf(value.log10().floor());
-    let factor = [5.0, 2.0, 1.0]
-        .into_iter()
-        .find(|f| f * decade <= value * (1.0 + 1e-9))
-        .unwrap_or(1.0);
-    factor * decade
+    1.0 / round_above(1.0 / value)
 }
 
 /// A count or a rate, short enough for an axis: `0`, `0.5`, `1,200`, `25k`, `3M`.
@@ -185,15 +181,6 @@ pub(in crate::show) fn short(value: f64) -> String {
         v if v >= 1e4 => format!("{}k", trimmed(v / 1e3)),
         v if v >= 1e3 => whole(v),
         v => trimmed(v),
-    }
-}
-
-/// A count or a rate in a sentence: whole with separators from 100 on, with a decimal below.
-pub(in crate::show) fn spoken(value: f64) -> String {
-    match value {
-        v if v >= 100.0 => whole(v),
-        v if v >= 10.0 => trimmed((v * 10.0).round() / 10.0),
-        v => trimmed((v * 100.0).round() / 100.0),
     }
 }
 
@@ -226,21 +213,14 @@ fn time(us: f64) -> String {
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
-    reason = "between 2 and 12"
+    reason = "from 0 to 12"
 )]
 fn nines(count: f64) -> String {
-    match count {
-        n if (n - n.round()).abs() > 1e-6 => String::new(),
-        n if n < 0.5 => "0 %".to_owned(),
-        n if n < 1.5 => "90 %".to_owned(),
-        n if n < 2.5 => "99 %".to_owned(),
-        // Enough decimals to show each nine.
-        n if n < 12.0 => format!(
-            "99.{} %",
-            "9".repeat((n.round() as usize).saturating_sub(2))
-        ),
-        _ => String::new(),
+    if (count - count.round()).abs() > 1e-6 {
+        return String::new();
     }
+    let decimals = (count.round() as usize).saturating_sub(2);
+    format!("{:.decimals$} %", 100.0 - 100.0 * 10f64.powf(-count))
 }
 
 #[cfg(test)]
@@ -292,7 +272,7 @@ mod tests {
         fn ticks_rise_are_few_and_lie_on_the_axis(a in 1e-3..1e9f64, factor in 1.0..1e6f64) {
             for scale in [Scale::from_zero([a]), Scale::log(&[a, a * factor])] {
                 let ops::Range { start: low, end: high } = scale.range();
-                let ticks = scale.ticks();
+                let ticks = scale.ticks(MOST_TICKS);
                 prop_assert!(ticks.is_sorted() && (2..=9).contains(&ticks.len()), "{scale:?}: {ticks:?}");
                 prop_assert!(ticks.iter().all(|t| *t >= low * 0.999 && *t <= high * 1.001), "{scale:?}: {ticks:?}");
                 prop_assert!(scale.place(a) >= 0.0 && scale.place(a) <= 1.0);

@@ -18,28 +18,21 @@ const STACKS: &str = include_str!("stacks.css");
 /// Classes of tables, and the widths of a page up to which they are in that style.
 const STACKED: [(&str, &str); 2] = [(".stacks", "72rem"), (".folds", "30rem")];
 
-/// Library that draws the charts.
-const UPLOT: &str = include_str!("../../../vendor/uplot/uPlot.iife.min.js");
-
-/// Script that draws the charts of a page, sorts its tables and copies its commands. Without it the
-/// page shows pictures of the charts.
+/// Script that reads the charts of a page, sorts its tables and copies its commands.
 const PAGE: &str = include_str!("page.js");
 
-/// Style sheet of the charts that the script draws.
-const CHARTS: &str = include_str!("../../../vendor/uplot/uPlot.min.css");
-
 /// SHA-256 of [`script`]: no other script may run.
-const SCRIPT_HASH: &str = "20gvFouLAjKBJQ5fD7uHyQ5vkivVxTe7gZ7xZyDzWl4=";
+const SCRIPT_HASH: &str = "1HeZwPll5OSTjv1GTeEcj+Bvwmm4LzSIz/mC2jE7nHY=";
 
-/// Return the library and the script, of which each page is spared the comments and the
-/// indentation. The CDATA marks keep the page well-formed XML; the script reads them as comments.
+/// Return the script, of which each page is spared the comments and the indentation. The CDATA
+/// marks keep the page well-formed XML; the script reads them as comments.
 fn script() -> String {
     let lines = PAGE
         .lines()
         .map(str::trim_start)
         .filter(|line| !line.is_empty() && !line.starts_with("//"));
     let page: String = lines.flat_map(|line| [line, "\n"]).collect();
-    format!("//<![CDATA[\n{UPLOT}{page}//]]>\n")
+    format!("//<![CDATA[\n{page}//]]>\n")
 }
 
 /// Markup in the making.
@@ -226,7 +219,9 @@ impl Html {
                     html.with("p", &[("id", &caption)], |html| html.text(&plot.caption));
                 });
                 // The one thing that is no text: drawn by us, and escaped there.
-                html.out.push_str(&plot.figure);
+                html.with("div", &[("class", "scroll")], |html| {
+                    html.out.push_str(&plot.figure);
+                });
                 if let Some(data) = &plot.data {
                     html.with("script", &[("type", "application/json")], |html| {
                         html.json(data);
@@ -316,7 +311,7 @@ pub(in crate::show) fn document(title: &str, body: impl FnOnce(&mut Html)) -> St
                     STACKS.replace(".stacks", class)
                 )
             };
-            let style = plot::style_sheet() + CHARTS + STYLE + &STACKED.map(stacked).concat();
+            let style = plot::style_sheet() + STYLE + &STACKED.map(stacked).concat();
             html.element("style", |html| html.out.push_str(&style));
         });
         html.element("body", |html| {

@@ -6,183 +6,125 @@ use crate::run::gates::{Condition, Unit};
 use crate::show::chart::{Axis, Chart, Dash, Dot, Format, Mark, Panel, Range, Role, Shape};
 use crate::studies::capacity::capacity_headline;
 use crate::studies::capacity::search::RateState;
-use crate::studies::capacity::{Capacity, CurvePoint, ProbeFailure, ProbeReport, RateReport};
+use crate::studies::capacity::{Capacity, ProbeFailure, ProbeReport, RateReport};
+
+/// Percentile of each rate that has a line.
+type RateLine = (Role, &'static str, fn(&RateReport) -> Option<f64>);
+
+const LINES: [RateLine; 2] = [
+    (Role::P50, "response, median", |rate| rate.response_p50_us),
+    (Role::P99, "response, p99", |rate| rate.response_p99_us),
+];
+
+/// Share of the requests of each probe that has dots.
+type ProbeShare = (Role, &'static str, fn(&ProbeReport) -> f64);
+
+const SHARES: [ProbeShare; 2] = [
+    (Role::Throttled, "throttled", |probe| probe.throttled_share),
+    (Role::Failed, "failed", |probe| probe.error_share),
+];
 
 /// The plot of a capacity.
 #[must_use]
 pub fn capacity(capacity: &Capacity) -> Plot {
-    let line = |points: &[CurvePoint]| {
-        Shape::Line(
-            points
-                .iter()
-                .map(|point| (point.rate_per_s, point.us))
-                .collect(),
-        )
-    };
-    let dots = |points: &[CurvePoint], hollow| {
-        let dot = |point: &CurvePoint| Dot {
-            at: (point.rate_per_s, point.us),
-            interval: None,
-            hollow,
-        };
-        Shape::Dots(points.iter().map(dot).collect())
-    };
-    let rates = || capacity.rates.iter().map(|rate| rate.rate_per_s);
-    let (least, most) = (
-        rates().fold(f64::INFINITY, f64::min),
-        rates().fold(0.0, f64::max),
-    );
-    let band = capacity
-        .capacity_per_s
-        .map(|pass| (pass, capacity.fails_at_per_s.unwrap_or(most * 1.1)));
-    let band = band.map(|(low, high)| {
-        Mark::new(
-            Role::Highlight,
-            "the capacity lies here",
-            Shape::Band(low, high),
-        )
-    });
-    let limits = limits(capacity);
-    let limit = |(us, words): &(f64, String)| {
-        Mark::new(Role::Reference, words.clone(), Shape::Across(*us)).dashed(Dash::Short)
-    };
-    let medians = points(&capacity.rates, |rate| rate.response_p50_us);
-    let tails = points(&capacity.rates, |rate| rate.response_p99_us);
-    let lines = [
-        (Role::P50, "response, median", &medians),
-        (Role::P99, "response, p99", &tails),
-    ];
-    // A single rate has no line.
-    let lines = lines.into_iter().flat_map(|(role, legend, points)| {
-        let dots = Mark::new(
-            role,
-            if points.len() > 1 { "" } else { legend },
-            dots(points, false),
-        );
-        [Mark::new(role, legend, line(points)), dots]
-            .into_iter()
-            .filter(|mark| points.len() > 1 || matches!(mark.shape, Shape::Dots(_)))
-    });
-    let failed = failed(capacity);
-    let mut causes: Vec<ProbeFailure> = failed.iter().map(|(cause, _)| *cause).collect();
-    causes.sort_unstable();
-    causes.dedup();
-    let failed = causes.into_iter().map(|cause| {
-        let of_cause: Vec<CurvePoint> = failed
-            .iter()
-            .filter(|(by, _)| *by == cause)
-            .map(|(_, point)| *point)
-            .collect();
-        Mark::new(role(cause), cause.label(), dots(&of_cause, false))
-    });
-    let knee = capacity
-        .knee
-        .map(|knee| Mark::new(Role::P99, "the knee", dots(&[knee], true)));
-    let marks = band
-        .into_iter()
-        .chain(limits.iter().map(limit))
-        .chain(lines)
-        .chain(failed)
-        .chain(knee);
-    let marks: Vec<Mark> = marks
-        .filter(|mark| matches!(mark.shape, Shape::Band(..)) || mark.is_known())
-        .collect();
-    let has_times = marks
+    let times = times(capacity);
+    let has_times = times
         .iter()
-        .any(|mark| matches!(mark.shape, Shape::Dots(_)));
-    let panel = Panel {
-        x: Axis::new(
-            "requests offered per second (log scale)",
-            Range::Log,
-            Format::Number,
-        ),
-        y: Axis::new("response time (log scale)", Range::Log, Format::Micros),
-        height: 280.0,
-        marks,
-    };
-    let range = if least < most {
-        (least / 1.1, most * 1.1)
-    } else {
-        (least / 2.0, least * 2.0)
-    };
-    let panel = Panel {
-        x: Axis {
-            range: Range::LogBetween(range.0, range.1),
-            ..panel.x
-        },
-        ..panel
-    };
-    let panels = match refusals(capacity) {
-        _ if !has_times => Vec::new(),
-        None => vec![panel],
-        Some(below) => vec![
-            Panel {
-                x: Axis::hidden(panel.x.range.clone()),
-                ..panel
-            },
-            Panel {
-                x: panel.x,
-                ..below
-            },
-        ],
-    };
+        .any(|mark| matches!(mark.shape, Shape::Dots(_)) && mark.is_known());
+    let y = Axis::new("response time (log scale)", Range::Log, Format::Micros);
+    let mut panels = vec![panel(capacity, y, 280.0, times)];
+    let mut shares = Vec::new();
+    for (role, legend, share) in SHARES {
+        let dot = |probe: &ProbeReport| Dot::at(probe.rate_per_s, share(probe));
+        let dots = Shape::Dots(capacity.probes.iter().map(dot).collect());
+        shares.push(Mark::new(role, legend, dots));
+    }
+    shares.retain(Mark::is_above_zero);
+    if !shares.is_empty() {
+        let label = "share of the requests of a probe";
+        let y = Axis::new(label, Range::FromZero, Format::Percent);
+        panels.push(panel(capacity, y, 110.0, shares));
+    }
+    panels.retain(|_| has_times);
     Plot::of(&Chart {
         name: "capacity",
         title: "Latency against rate",
         caption: capacity_headline(capacity),
-        panels,
+        panels: Panel::below_each_other(panels),
     })
 }
 
-/// Shares of the requests of each probe that were throttled and that failed; none if there were no
-/// such requests.
-fn refusals(capacity: &Capacity) -> Option<Panel> {
-    let dots = |role, legend, share: fn(&ProbeReport) -> f64| {
-        let dot = |probe: &ProbeReport| Dot {
-            at: (probe.rate_per_s, share(probe)),
-            interval: None,
-            hollow: false,
-        };
-        Mark::new(
-            role,
-            legend,
-            Shape::Dots(capacity.probes.iter().map(dot).collect()),
-        )
-    };
-    let marks = [
-        dots(Role::Throttled, "throttled", |probe| probe.throttled_share),
-        dots(Role::Failed, "failed", |probe| probe.error_share),
-    ];
-    let is_seen = |mark: &Mark| matches!(&mark.shape, Shape::Dots(dots) if dots.iter().any(|dot| dot.at.1 > 0.0));
-    let marks: Vec<Mark> = marks.into_iter().filter(is_seen).collect();
-    let y = Axis::new(
-        "share of the requests of a probe",
-        Range::FromZero,
-        Format::Percent,
-    );
-    (!marks.is_empty()).then(|| Panel {
-        x: Axis::hidden(Range::Log),
+/// A field over the rates.
+fn panel(capacity: &Capacity, y: Axis, height: f64, marks: Vec<Mark>) -> Panel {
+    let rates = || capacity.rates.iter().map(|rate| rate.rate_per_s);
+    let least = rates().fold(f64::INFINITY, f64::min);
+    let most = rates().fold(0.0, f64::max);
+    let air = if least < most { 1.1 } else { 2.0 };
+    Panel {
+        x: Axis::new(
+            "requests offered per second (log scale)",
+            Range::LogBetween(least / air, most * air),
+            Format::Number,
+        ),
         y,
-        height: 110.0,
+        height,
         marks,
-    })
+    }
 }
 
-/// Return the points of the rates at which the probes read a time.
-fn points(rates: &[RateReport], read: impl Fn(&RateReport) -> Option<f64>) -> Vec<CurvePoint> {
-    let known = rates
+/// The band of the answer, the objectives, the lines of the percentiles, and the probes that failed.
+fn times(capacity: &Capacity) -> Vec<Mark> {
+    let objectives: Vec<Condition> = capacity
+        .question
+        .objectives
         .iter()
-        .filter(|rate| rate.standing != RateState::Unknown);
-    let point = |rate: &RateReport| {
-        Some(CurvePoint {
-            rate_per_s: rate.rate_per_s,
-            us: read(rate)?,
-        })
-    };
-    known
-        .filter_map(point)
-        .filter(|point| point.us > 0.0)
-        .collect()
+        .filter_map(|objective| objective.parse().ok())
+        .collect();
+    let mut marks = Vec::new();
+    if let Some(pass) = capacity.capacity_per_s {
+        let fail = capacity.fails_at_per_s.unwrap_or(f64::MAX);
+        marks.push(Mark::new(
+            Role::Highlight,
+            "the capacity lies here",
+            Shape::Band(pass, fail),
+        ));
+    }
+    for objective in &objectives {
+        if objective.metric.unit() == Unit::Us && objective.limit > 0.0 {
+            let limit = Format::Micros.label(objective.limit);
+            let legend = format!(
+                "objective: {} {} {limit}",
+                objective.metric,
+                objective.op.name()
+            );
+            let across = Shape::Across(objective.limit);
+            marks.push(Mark::new(Role::Reference, legend, across).dashed(Dash::Short));
+        }
+    }
+    for (role, legend, of) in LINES {
+        let mut points = Vec::new();
+        for rate in &capacity.rates {
+            let us = of(rate).filter(|us| *us > 0.0 && rate.standing != RateState::Unknown);
+            points.extend(us.map(|us| (rate.rate_per_s, us)));
+        }
+        let dots = points.iter().map(|(x, y)| Dot::at(*x, *y)).collect();
+        marks.push(Mark::new(role, legend, Shape::Line(points)));
+        marks.push(Mark::new(role, legend, Shape::Dots(dots)));
+    }
+    for probe in &capacity.probes {
+        let us = probe.response_p99_us.or(probe.response_p50_us);
+        let cause = ProbeFailure::of(probe, &objectives);
+        if let Some((cause, us)) = cause.zip(us.filter(|us| *us > 0.0)) {
+            let dot = Shape::Dots(vec![Dot::at(probe.rate_per_s, us)]);
+            marks.push(Mark::new(role(cause), cause.label(), dot));
+        }
+    }
+    marks.extend(capacity.knee.map(|knee| {
+        let ring = Shape::Rings(vec![Dot::at(knee.rate_per_s, knee.us)]);
+        Mark::new(Role::P99, "the knee", ring)
+    }));
+    marks.retain(Mark::is_known);
+    marks
 }
 
 /// Colour of probes that failed.
@@ -194,59 +136,4 @@ const fn role(cause: ProbeFailure) -> Role {
         ProbeFailure::Connections => Role::Connections,
         ProbeFailure::Other => Role::CutOff,
     }
-}
-
-/// The times among the objectives that bound from above, us, with their words: `p99 <= 50 ms`.
-fn limits(capacity: &Capacity) -> Vec<(f64, String)> {
-    let parsed = capacity
-        .question
-        .objectives
-        .iter()
-        .filter_map(|text| text.parse::<Condition>().ok());
-    let words = |objective: &Condition| {
-        let metric = objective.metric.to_string();
-        let metric = metric.strip_prefix("response_").unwrap_or(&metric);
-        format!(
-            "objective: {metric} {} {}",
-            objective.op.name(),
-            Format::Micros.label(objective.limit)
-        )
-    };
-    let mut limits: Vec<(f64, String)> = parsed
-        .filter(|objective| objective.metric.unit() == Unit::Us && objective.limit > 0.0)
-        .map(|objective| (objective.limit, words(&objective)))
-        .collect();
-    limits.sort_by(|a, b| a.0.total_cmp(&b.0));
-    limits.dedup();
-    limits
-}
-
-/// Probes that failed, each with its cause, at what its 99th percentile was, or the median where it
-/// has none.
-fn failed(capacity: &Capacity) -> Vec<(ProbeFailure, CurvePoint)> {
-    let objectives: Vec<Condition> = capacity
-        .question
-        .objectives
-        .iter()
-        .filter_map(|objective| objective.parse().ok())
-        .collect();
-    let failed = capacity
-        .probes
-        .iter()
-        .filter_map(|probe| Some((ProbeFailure::of(probe, &objectives)?, probe)));
-    let point = |us: Option<f64>, rate_per_s| {
-        us.filter(|us| *us > 0.0)
-            .map(|us| CurvePoint { rate_per_s, us })
-    };
-    failed
-        .filter_map(|(cause, probe)| {
-            Some((
-                cause,
-                point(
-                    probe.response_p99_us.or(probe.response_p50_us),
-                    probe.rate_per_s,
-                )?,
-            ))
-        })
-        .collect()
 }

@@ -1,85 +1,54 @@
 //! The climb: what each rung measured beside what was published for it, on an axis that goes up by
-//! tens.
-//!
-//! The first rung lies at the bottom, so that the bars are steps.
+//! tens. The first rung lies at the bottom, so that the bars are steps.
 
 use super::Plot;
 use crate::show::chart::{Axis, Block, Chart, Format, Mark, Panel, Range, Role, Shape};
 use crate::show::text::decimal;
-use crate::studies::ladder::{Ladder, RungReport};
-use crate::studies::ladder::{ladder_headline, published};
+use crate::studies::ladder::{Ladder, ladder_headline, published};
 
-/// A rung with two bars.
+/// Height of a rung with two bars, CSS pixels.
 const RUNG: f64 = 40.0;
-
-/// Parts of a rung's height that its bars take.
-const MEASURED: (f64, f64) = (0.06, 0.5);
-const PUBLISHED: (f64, f64) = (0.56, 0.86);
 
 /// The picture of a climb.
 #[must_use]
 pub fn climb(ladder: &Ladder) -> Plot {
-    let rungs: Vec<&RungReport> = ladder.rungs.iter().rev().collect();
-    let rates = rungs
-        .iter()
-        .flat_map(|rung| [rung.reading.ok_per_s, rung.published.high_per_s]);
-    let (low, high) = rates
-        .filter(|rate| *rate > 0.0)
-        .fold((1.0_f64, 10.0_f64), |(low, high), rate| {
-            (low.min(rate), high.max(rate))
-        });
-    let low = 10f64.powf(low.log10().floor());
-    let bars = |parts: (f64, f64), of: fn(&RungReport) -> (f64, String)| {
-        let bar = |(n, rung): (usize, &&RungReport)| {
-            let (rate, text) = of(rung);
-            Block {
-                x: (low, rate.max(low)),
-                ..Block::bar(n, parts, rate, text)
-            }
-        };
-        Shape::Blocks(rungs.iter().enumerate().map(bar).collect())
+    let (mut names, mut rates) = (Vec::new(), Vec::new());
+    for rung in ladder.rungs.iter().rev() {
+        names.push(format!("{}. {}", rung.rung, rung.name));
+        rates.extend([rung.reading.ok_per_s, rung.published.high_per_s]);
+    }
+    let least = rates.iter().filter(|rate| **rate > 0.0);
+    let least = least.copied().fold(1.0, f64::min);
+    let low = 10f64.powf(least.log10().floor());
+    let high = rates.iter().copied().fold(10.0, f64::max);
+    let bar = |n: usize, parts: (f64, f64), rate: f64, text: String| {
+        Block::row(n, parts, (low, rate.max(low)), text)
     };
-    let measured = |rung: &RungReport| {
+    let (mut measured, mut public) = (Vec::new(), Vec::new());
+    for (n, rung) in ladder.rungs.iter().rev().enumerate() {
         let rate = rung.reading.ok_per_s;
-        (
-            rate,
-            format!("{}/s, limited by {}", decimal(rate), rung.limit.by.name()),
-        )
-    };
-    let marks = vec![
-        Mark::new(Role::Good, "measured", bars(MEASURED, measured)),
-        Mark::new(
-            Role::Limit,
-            "published",
-            bars(PUBLISHED, |rung| {
-                (rung.published.high_per_s, published(rung.published))
-            }),
-        ),
-    ];
+        let text = format!("{}/s, limited by {}", decimal(rate), rung.limit.by.name());
+        measured.push(bar(n, (0.06, 0.5), rate, text));
+        let text = published(rung.published);
+        public.push(bar(n, (0.56, 0.86), rung.published.high_per_s, text));
+    }
     let panel = Panel {
         x: Axis::new(
             "good items per second (log scale)",
             Range::LogBetween(low, high),
-            Format::PerSecond,
+            Format::Number,
         ),
-        y: Axis::rows(
-            "",
-            rungs
-                .iter()
-                .map(|rung| format!("{}. {}", rung.rung, rung.name))
-                .collect(),
-        ),
-        height: rungs.len() as f64 * RUNG,
-        marks,
+        height: names.len() as f64 * RUNG,
+        y: Axis::new("", Range::Rows(names, None), Format::Number),
+        marks: vec![
+            Mark::new(Role::Good, "measured", Shape::Blocks(measured)),
+            Mark::new(Role::Limit, "published", Shape::Blocks(public)),
+        ],
     };
     Plot::of(&Chart {
         name: "climb",
         title: "The ladder: from one at a time to all the CPU can do",
         caption: ladder_headline(ladder),
-        panels: if rungs.is_empty() {
-            Vec::new()
-        } else {
-            vec![panel]
-        },
+        panels: Vec::from_iter((!ladder.rungs.is_empty()).then_some(panel)),
     })
 }

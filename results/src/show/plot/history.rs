@@ -14,100 +14,76 @@ const LEAST_SPAN: f64 = 0.1;
 /// The plot of a history; empty with too few results for a change.
 #[must_use]
 pub fn history(history: &History) -> Plot {
-    let x = Range::Between(0.5, history.results.len() as f64 + 0.5);
     let metrics = history.metrics.iter().filter(|_| history.is_enough());
-    let mut panels: Vec<Panel> = metrics.map(|found| panel(history, found, &x)).collect();
-    if let Some(last) = panels.last_mut() {
-        last.x = Axis::new("result, the oldest first", x, Format::Number);
-    }
+    let panels = metrics.map(|found| panel(history, found)).collect();
     Plot::of(&Chart {
         name: "history",
         title: "Metrics over time",
         caption: history_headline(history),
-        panels,
+        panels: Panel::below_each_other(panels),
     })
 }
 
 /// The field of a metric.
-fn panel(history: &History, found: &MetricHistory, x: &Range) -> Panel {
+fn panel(history: &History, found: &MetricHistory) -> Panel {
     let metric = found.metric;
-    let format = match metric {
-        Metric::Throughput => Format::PerSecond,
+    let count = history.results.len();
+    let mut dots = Vec::new();
+    for (number, past) in (1_u32..).zip(&history.results) {
+        let value = past.readings.of(metric).value();
+        dots.extend(value.map(|value| Dot::at(f64::from(number), value)));
+    }
+    let y = Axis::new(metric_words(metric), span(metric, &dots), format(metric));
+    let mut marks = Vec::new();
+    for (n, change) in found.changes.iter().enumerate() {
+        let at = change.at as f64 + 0.5;
+        let end = found.changes.get(n + 1).map_or(count, |next| next.at);
+        let level = |from, to, value| {
+            let line = Shape::Line(vec![(from, value), (to, value)]);
+            Mark::new(Role::Reference, "median between changes", line)
+        };
+        if n == 0 {
+            marks.push(level(0.5, at, change.before));
+        }
+        marks.push(level(at, end as f64 + 0.5, change.after));
+        marks.push(Mark::new(Role::Failed, "change", Shape::Upright(at)).dashed(Dash::Short));
+    }
+    marks.push(Mark::new(Role::Good, "a result", Shape::Dots(dots)));
+    Panel {
+        x: Axis::new(
+            "result, the oldest first",
+            Range::Between(0.5, count as f64 + 0.5),
+            Format::Number,
+        ),
+        y,
+        height: 110.0,
+        marks,
+    }
+}
+
+const fn format(metric: Metric) -> Format {
+    match metric {
+        Metric::Throughput => Format::Number,
         Metric::OkShare => Format::Percent,
         Metric::TargetCpuPerAttempt
         | Metric::CpuPerAttempt
         | Metric::ServiceP50
         | Metric::ServiceP99 => Format::Micros,
-    };
-    let values: Vec<(f64, f64)> = (1_u32..)
-        .zip(&history.results)
-        .filter_map(|(number, past)| Some((f64::from(number), past.readings.of(metric).value()?)))
-        .collect();
-    let dots = values
-        .iter()
-        .map(|at| Dot {
-            at: *at,
-            interval: None,
-            hollow: false,
-        })
-        .collect();
-    let ends: Vec<usize> = found
-        .changes
-        .iter()
-        .map(|change| change.at)
-        .chain([history.results.len()])
-        .collect();
-    let levels = found
-        .changes
-        .first()
-        .map(|first| first.before)
-        .into_iter()
-        .chain(found.changes.iter().map(|change| change.after));
-    let mut from = 0;
-    let levels = levels.zip(ends).map(|(level, end)| {
-        let line = vec![(from as f64 + 0.5, level), (end as f64 + 0.5, level)];
-        from = end;
-        Mark::new(
-            Role::Reference,
-            if end == history.results.len() {
-                "median between changes"
-            } else {
-                ""
-            },
-            Shape::Line(line),
-        )
-    });
-    let change = |at: usize| {
-        Mark::new(Role::Failed, "", Shape::Upright(at as f64 + 0.5)).dashed(Dash::Short)
-    };
-    let changes = found.changes.iter().map(|found| change(found.at));
-    let marks = changes
-        .chain(levels)
-        .chain([Mark::new(Role::Good, "a result", Shape::Dots(dots))]);
-    let y = Axis::new(metric_words(metric), span(metric, &values), format);
-    Panel {
-        x: Axis::hidden(x.clone()),
-        y,
-        height: 110.0,
-        marks: marks.collect(),
     }
 }
 
 /// Axis around all values. It does not begin at 0: a change by 2 % has to be seen.
-fn span(metric: Metric, values: &[(f64, f64)]) -> Range {
-    let ys = || values.iter().map(|(_, y)| *y);
-    let (least, most) = (
-        ys().fold(f64::INFINITY, f64::min),
-        ys().fold(f64::NEG_INFINITY, f64::max),
-    );
+fn span(metric: Metric, dots: &[Dot]) -> Range {
+    let ys = || dots.iter().map(|dot| dot.at.1);
+    let least = ys().fold(f64::INFINITY, f64::min);
+    let most = ys().fold(f64::NEG_INFINITY, f64::max);
     let missing = (most * LEAST_SPAN - (most - least)).max(0.0) / 2.0 + (most - least) * AIR;
-    let most = if metric == Metric::OkShare {
-        (most + missing).min(1.0)
-    } else {
-        most + missing
+    let bound = match metric {
+        Metric::OkShare => 1.0,
+        _ => f64::INFINITY,
     };
     if least <= most {
-        Range::Between((least - missing).max(0.0), most)
+        Range::Between((least - missing).max(0.0), (most + missing).min(bound))
     } else {
         Range::FromZero
     }

@@ -2,9 +2,9 @@
 //! efficiency, CPU per attempt, and the balance of the shards.
 
 use super::Plot;
-use crate::show::chart::{Axis, Chart, Dash, Dot, Format, Mark, Panel, Range, Role, Shape, Ticks};
+use crate::show::chart::{Axis, Chart, Dash, Dot, Format, Mark, Panel, Range, Role, Shape};
 use crate::studies::scale::scaling_headline;
-use crate::studies::scale::{Ceiling, Curve, Estimate, Fit, Point, Scaling};
+use crate::studies::scale::{Ceiling, Curve, Estimate, Point, Scaling};
 
 /// From this many times the smallest size on, sizes are in equal factors: in equal steps the small
 /// ones would lie on each other.
@@ -17,103 +17,83 @@ const SMOOTH: u32 = 64;
 /// to the ground.
 const NEAR: f64 = 1.6;
 
-/// The plot of a scaling.
+/// The plot of a scaling. A single size has nothing beside it, and its linear growth is no
+/// measurement.
 #[must_use]
 pub fn scaling(scaling: &Scaling) -> Plot {
     let sizes = Sizes::of(scaling);
-    let mut panels: Vec<Panel> = SHOWN
-        .iter()
-        .map(|shown| shown.panel(scaling, &sizes))
-        .collect();
-    if let Some(first) = panels.first_mut() {
-        first.marks.extend(laws(scaling, &sizes));
+    let mut panels = Vec::new();
+    if scaling.curves.iter().any(|curve| curve.told().is_some()) {
+        panels.extend(FIELDS.iter().map(|field| field.panel(scaling, &sizes)));
+        // Over the linear growth of each curve, and under the dots.
+        let place = scaling.curves.len();
+        panels[0].marks.splice(place..place, laws(scaling, &sizes));
     }
-    if let Some(last) = panels.last_mut() {
-        let axis = scaling
-            .curves
-            .first()
-            .map_or("shards", |curve| curve.held.axis().name());
-        last.x = Axis::new(axis, sizes.range.clone(), Format::Number).ticks(Ticks::At(sizes.all));
-    }
-    // A single size has nothing beside it, and its linear growth is no measurement.
-    let has_growth = scaling.curves.iter().any(|curve| curve.told().is_some());
-    let panels = if has_growth { panels } else { Vec::new() };
     Plot::of(&Chart {
         name: "scaling",
         title: "How throughput grows",
         caption: scaling_headline(scaling),
-        panels,
+        panels: Panel::below_each_other(panels),
     })
 }
 
-/// A ceiling that there is room for.
-fn ceiling(scaling: &Scaling) -> Option<f64> {
-    let points = scaling.curves.iter().flat_map(|curve| &curve.points);
-    let most = points
-        .filter_map(|point| point.items_per_s)
-        .map(|x| x.median)
-        .fold(0.0, f64::max);
-    scaling
-        .ceiling
-        .as_ref()
-        .and_then(Ceiling::per_s)
-        .filter(|ceiling| *ceiling <= most * NEAR)
-}
-
-/// The laws, and what the client can do.
+/// The laws, and what the client can do where there is room for it.
 fn laws(scaling: &Scaling, sizes: &Sizes) -> Vec<Mark> {
-    let law = |fit: &Fit| {
-        let line = sizes.smooth().map(|n| (n, fit.at(n))).collect();
-        Mark::new(Role::Reference, "law (USL)", Shape::Line(line))
-    };
-    let laws = scaling
-        .curves
-        .iter()
-        .filter_map(|curve| curve.fit.as_ref())
-        .map(law);
-    let ceiling = ceiling(scaling)
-        .map(|ceiling| Mark::new(Role::Limit, "client ceiling", Shape::Across(ceiling)));
-    laws.chain(ceiling).collect()
+    let (mut marks, mut most) = (Vec::new(), 0.0_f64);
+    for curve in &scaling.curves {
+        if let Some(fit) = &curve.fit {
+            let line = sizes.smooth().map(|n| (n, fit.at(n))).collect();
+            marks.push(Mark::new(Role::Reference, "law (USL)", Shape::Line(line)));
+        }
+        let rates = curve.points.iter().filter_map(|point| point.items_per_s);
+        most = rates.map(|rate| rate.median).fold(most, f64::max);
+    }
+    let ceiling = scaling.ceiling.as_ref().and_then(Ceiling::per_s);
+    let ceiling = ceiling.filter(|ceiling| *ceiling <= most * NEAR);
+    marks.extend(ceiling.map(|at| Mark::new(Role::Limit, "client ceiling", Shape::Across(at))));
+    marks
 }
 
-/// The sizes, least first, and the range of their axis.
-struct Sizes {
-    all: Vec<f64>,
-    range: Range,
-}
+/// The sizes, least first.
+struct Sizes(Vec<f64>);
 
 impl Sizes {
     fn of(scaling: &Scaling) -> Self {
-        let curves = scaling.curves.iter();
-        let mut all: Vec<f64> = curves
-            .flat_map(|curve| curve.points.iter().map(|point| curve.n(point)))
-            .collect();
+        let mut all = Vec::new();
+        for curve in &scaling.curves {
+            all.extend(curve.points.iter().map(|point| curve.n(point)));
+        }
         all.sort_by(f64::total_cmp);
         all.dedup();
-        let (least, most) = (
-            all.first().copied().unwrap_or(1.0),
-            all.last().copied().unwrap_or(1.0),
-        );
+        Self(all)
+    }
+
+    fn ends(&self) -> (f64, f64) {
+        let least = self.0.first().copied().unwrap_or(1.0);
+        (least, self.0.last().copied().unwrap_or(1.0))
+    }
+
+    fn axis(&self, scaling: &Scaling) -> Axis {
+        let (least, most) = self.ends();
         let range = if most / least >= MANY {
             Range::LogBetween(least * 0.8, most * 1.1)
         } else {
             Range::Between(0.0, most * 1.03)
         };
-        Self { all, range }
+        let curve = scaling.curves.first();
+        let name = curve.map_or("shards", |curve| curve.held.axis().name());
+        Axis::new(name, range, Format::Number).ticks(self.0.clone())
     }
 
     /// Places from the least to the most, close enough for a curve.
     fn smooth(&self) -> impl Iterator<Item = f64> {
-        let (least, most) = (
-            self.all.first().copied().unwrap_or(1.0),
-            self.all.last().copied().unwrap_or(1.0),
-        );
+        let (least, most) = self.ends();
         (0..=SMOOTH).map(move |step| least + (most - least) * f64::from(step) / f64::from(SMOOTH))
     }
 }
 
 /// Measure that a field shows.
-struct Shown {
+struct Field {
     unit: &'static str,
     format: Format,
     height: f64,
@@ -122,8 +102,8 @@ struct Shown {
     ideal: fn(&Curve, f64) -> Option<f64>,
 }
 
-const SHOWN: [Shown; 4] = [
-    Shown {
+const FIELDS: [Field; 4] = [
+    Field {
         unit: "good items per second",
         format: Format::Number,
         height: 230.0,
@@ -133,21 +113,21 @@ const SHOWN: [Shown; 4] = [
             Some(base.items_per_s?.median * n / curve.n(base))
         },
     },
-    Shown {
+    Field {
         unit: "efficiency: throughput per part, relative to the smallest size",
         format: Format::Percent,
         height: 84.0,
         value: |point| point.efficiency,
         ideal: |_, _| Some(1.0),
     },
-    Shown {
+    Field {
         unit: "client CPU per request",
         format: Format::Micros,
         height: 84.0,
         value: |point| point.cpu_us_per_attempt,
         ideal: |curve, _| Some(curve.base()?.cpu_us_per_attempt?.median),
     },
-    Shown {
+    Field {
         unit: "balance: mean time per item of the shards, relative to the slowest",
         format: Format::Percent,
         height: 84.0,
@@ -156,84 +136,50 @@ const SHOWN: [Shown; 4] = [
     },
 ];
 
-impl Shown {
+impl Field {
     fn panel(&self, scaling: &Scaling, sizes: &Sizes) -> Panel {
-        let y = Axis::new(self.unit, Range::FromZero, self.format);
-        let is_throughput = matches!(self.format, Format::Number);
-        let y = match self.format {
-            Format::Percent => y.ticks(Ticks::At(vec![0.0, 0.5, 1.0])),
-            _ => y,
-        };
-        let ideal = |curve: &Curve| {
-            let line = sizes
-                .smooth()
-                .filter_map(|n| Some((n, (self.ideal)(curve, n)?)))
-                .collect();
-            Mark::new(Role::Asked, "linear", Shape::Line(line))
-        };
-        let measured = scaling
-            .curves
-            .iter()
-            .enumerate()
-            .flat_map(|(number, curve)| {
-                // With a law there is a line already.
-                let line =
-                    (curve.fit.is_none() || !is_throughput).then(|| self.line(curve, number));
-                line.into_iter()
-                    .chain(self.dots(curve, (number, scaling.curves.len())))
-            });
-        let marks = scaling
-            .curves
-            .iter()
-            .map(ideal)
-            .chain(measured)
-            .filter(Mark::is_known)
-            .collect();
+        let mut marks = Vec::new();
+        for curve in &scaling.curves {
+            let ideal = sizes.smooth();
+            let ideal = ideal.filter_map(|n| Some((n, (self.ideal)(curve, n)?)));
+            let line = Shape::Line(ideal.collect());
+            marks.push(Mark::new(Role::Asked, "linear", line));
+        }
+        for (number, curve) in scaling.curves.iter().enumerate() {
+            let name = match scaling.curves.len() {
+                1 => "measured, with its interval".to_owned(),
+                _ => curve.held.to_string(),
+            };
+            let (mut line, mut dots, mut rings) = (Vec::new(), Vec::new(), Vec::new());
+            for point in &curve.points {
+                let Some(estimate) = (self.value)(point) else {
+                    continue;
+                };
+                let dot = Dot {
+                    at: (curve.n(point), estimate.median),
+                    interval: estimate.interval.map(|it| (it.low, it.high)),
+                };
+                line.push(dot.at);
+                let is_answer = curve.is_answer(point);
+                if is_answer { &mut dots } else { &mut rings }.push(dot);
+            }
+            let role = Role::Run(number);
+            // With a law there is a line already.
+            if curve.fit.is_none() || self.format != Format::Number {
+                let line = Shape::Line(line);
+                marks.push(Mark::new(role, name.clone(), line).dashed(Dash::Solid));
+            }
+            marks.extend([
+                Mark::new(role, name, Shape::Dots(dots)),
+                Mark::new(role, "CPUs shared with the target", Shape::Rings(rings)),
+            ]);
+        }
+        marks.retain(Mark::is_known);
         Panel {
-            x: Axis::hidden(sizes.range.clone()),
-            y,
+            x: sizes.axis(scaling),
+            y: Axis::new(self.unit, Range::FromZero, self.format),
             height: self.height,
             marks,
         }
-    }
-
-    fn points<'a>(&self, curve: &'a Curve) -> impl Iterator<Item = (&'a Point, f64, Estimate)> {
-        let value = self.value;
-        curve
-            .points
-            .iter()
-            .filter_map(move |point| Some((point, curve.n(point), value(point)?)))
-    }
-
-    fn line(&self, curve: &Curve, number: usize) -> Mark {
-        let line = self
-            .points(curve)
-            .map(|(_, n, estimate)| (n, estimate.median))
-            .collect();
-        Mark::new(Role::Run(number), "", Shape::Line(line)).dashed(Dash::Solid)
-    }
-
-    /// The points that count, and the others as rings.
-    fn dots(&self, curve: &Curve, (number, curves): (usize, usize)) -> [Mark; 2] {
-        let name = if curves > 1 {
-            curve.held.to_string()
-        } else {
-            "measured, with its interval".to_owned()
-        };
-        [(false, &*name), (true, "CPUs shared with the target")].map(|(hollow, legend)| {
-            let points = self
-                .points(curve)
-                .filter(|(point, ..)| curve.is_answer(point) != hollow);
-            let dot = |(_, n, estimate): (&Point, f64, Estimate)| Dot {
-                at: (n, estimate.median),
-                interval: estimate.interval.map(|between| (between.low, between.high)),
-                hollow,
-            };
-            Mark::new(
-                Role::Run(number),
-                legend,
-                Shape::Dots(points.map(dot).collect()),
-            )
-        })
     }
 }

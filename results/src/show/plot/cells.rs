@@ -1,0 +1,311 @@
+//! Charts whose colours are levels: the times of responses second by second, and the shards below
+//! each other.
+
+use super::seconds::{LEAST_S, Seconds, TimeAxis};
+use crate::run::report::{CELLS_PER_DECADE, Course, Report, ShardReport, Spread};
+use crate::show::chart::{Axis, Block, Chart, Format, Mark, Panel, Range, Role, Shape, figures};
+use crawlmark_harness::stats;
+use crawlmark_harness::units::{grouped, micros, rounded_percent};
+
+/// The share of a column's responses from which a level begins.
+const SHARES: [f64; 5] = [0.003, 0.01, 0.03, 0.1, 0.3];
+
+/// The most rows of shards: each is at least three pixels high.
+const MOST_ROWS: usize = 64;
+
+/// The most cells of a panel of shards, which bound the file.
+const MOST_CELLS: usize = 4_800;
+
+/// The most columns of shards, four pixels each.
+const MOST_COLUMNS: usize = 136;
+
+/// A shard that made less than this part of the median's requests stands out.
+const LAGS_BELOW: f64 = 0.9;
+
+/// Widths of a level of rates, times a power of ten: their multiples are round.
+const WIDTHS: [f64; 9] = [1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 8.0];
+
+/// A value over a part of the time.
+struct Cell {
+    from_s: f64,
+    to_s: f64,
+    value: f64,
+}
+
+/// Cells by their levels.
+#[derive(Default)]
+struct Levels([Vec<Block>; 6]);
+
+impl Levels {
+    /// Add the cells of one height: neighbours of a level are one. A level begins at each of
+    /// `bounds`, and one below them.
+    fn add(&mut self, cells: &[Cell], y: (f64, f64), bounds: &[f64; 5], axis: TimeAxis) {
+        let level = |cell: &Cell| bounds.iter().filter(|bound| cell.value >= **bound).count();
+        for run in cells.chunk_by(|a, b| level(a) == level(b) && a.to_s >= b.from_s) {
+            let (first, last) = (&run[0], &run[run.len() - 1]);
+            self.0[level(first)].push(Block {
+                x: (axis.at(first.from_s), axis.at(last.to_s)),
+                y,
+                text: String::new(),
+            });
+        }
+    }
+
+    /// A mark for each level, whose key is the value that it begins at.
+    fn marks(self, least: &[f64; 5], format: Format) -> Vec<Mark> {
+        let mut marks = Vec::new();
+        for (n, blocks) in self.0.into_iter().enumerate() {
+            let legend = match n {
+                0 => format!("< {}", format.label(least[0])),
+                _ => format!("≥ {}", format.label(least[n - 1])),
+            };
+            marks.push(Mark::new(Role::Level(n), legend, Shape::Blocks(blocks)));
+        }
+        marks
+    }
+}
+
+/// Distribution of the times of responses, second by second; none without a good one. It shows what
+/// percentiles hide, such as two modes or a stall.
+pub(super) fn heat(report: &Report) -> Option<Chart> {
+    let axis = TimeAxis::of([report]);
+    let seconds = Seconds::of(report, axis);
+    let columns: Vec<(f64, f64, Vec<u64>)> = seconds
+        .gathered()
+        .iter()
+        .map(|step| (step.from_s, step.to_s, counts(step.rows())))
+        .collect();
+    let longest = columns.iter().map(|(.., counts)| counts.len()).max()?;
+    let has = |n: &usize| {
+        columns
+            .iter()
+            .any(|(.., counts)| counts.get(*n).is_some_and(|count| *count > 0))
+    };
+    let first = (0..longest).find(has)?;
+    let (low, end) = (
+        u32::try_from(first).ok()?.saturating_sub(1),
+        u32::try_from(longest).ok()?,
+    );
+    let high = (end + 1).max(low + CELLS_PER_DECADE);
+    let mut levels = Levels::default();
+    for cell in low..high {
+        let mut cells = Vec::new();
+        for (from_s, to_s, counts) in &columns {
+            let count = counts.get(cell as usize).copied().unwrap_or(0);
+            // A sliver of a second at the end has too few responses for shares of them.
+            if count > 0 && (to_s - from_s >= LEAST_S || columns.len() == 1) {
+                cells.push(Cell {
+                    from_s: *from_s,
+                    to_s: *to_s,
+                    value: count as f64 / counts.iter().sum::<u64>() as f64,
+                });
+            }
+        }
+        let y = (Spread::starts_us(cell), Spread::starts_us(cell + 1));
+        levels.add(&cells, y, &SHARES, axis);
+    }
+    let range = Range::LogBetween(Spread::starts_us(low), Spread::starts_us(high));
+    let label = "time (log scale), by its share of that second's responses";
+    let all = columns.iter().flat_map(|(.., counts)| counts).sum::<u64>();
+    Some(Chart {
+        name: "heat",
+        title: "Times of responses, second by second",
+        caption: figures([("responses", Some(grouped(all)))]),
+        panels: vec![Panel {
+            x: axis.axis(seconds.step_s()),
+            y: Axis::new(label, range, Format::Micros),
+            height: 240.0,
+            marks: levels.marks(&SHARES, Format::Percent),
+        }],
+    })
+}
+
+/// The counts of the responses of rows, from cell 0 on.
+fn counts<'a>(rows: impl Iterator<Item = &'a crate::run::report::IntervalRow>) -> Vec<u64> {
+    let mut counts: Vec<u64> = Vec::new();
+    for spread in rows.filter_map(|row| row.spread.as_ref()) {
+        // No response takes a million seconds; a file that says so is not followed.
+        let first = spread.first.min(12 * CELLS_PER_DECADE) as usize;
+        counts.resize(counts.len().max(first + spread.counts.len()), 0);
+        for (all, one) in counts[first..].iter_mut().zip(&spread.counts) {
+            *all += one;
+        }
+    }
+    counts
+}
+
+/// Measure of shards that a panel shows.
+struct Measure {
+    unit: &'static str,
+    /// Value of some steps of a course that took this time; none where nothing is known.
+    value: fn(&Course, &[usize], f64) -> Option<f64>,
+    /// Value that each level but the lowest begins at, given the greatest value.
+    least: fn(f64) -> [f64; 5],
+    format: Format,
+}
+
+const MEASURES: [Measure; 3] = [
+    Measure {
+        unit: "requests per second",
+        value: |course, steps, time_s| Some(sum(&course.attempts, steps)? / time_s),
+        least: |top| [1.0, 2.0, 3.0, 4.0, 5.0].map(|n| n * width(top)),
+        format: Format::Number,
+    },
+    Measure {
+        unit: "longest send delay",
+        value: |course, steps, _| {
+            let delays = steps
+                .iter()
+                .filter_map(|n| *course.max_sched_lag_us.get(*n)?);
+            delays.reduce(f64::max)
+        },
+        least: |_| [100.0, 1e3, 1e4, 1e5, 1e6],
+        format: Format::Micros,
+    },
+    Measure {
+        unit: "share of one CPU",
+        value: |course, steps, time_s| Some(sum(&course.cpu_us, steps)? / 1e6 / time_s),
+        least: |_| [0.1, 0.3, 0.5, 0.7, 0.9],
+        format: Format::Percent,
+    },
+];
+
+/// The shards below each other; none without one that reported a second.
+pub(super) fn shards(report: &Report) -> Option<Chart> {
+    let axis = TimeAxis::of([report]);
+    let end_s = Seconds::of(report, axis).end_s;
+    let slowest = slowest(report);
+    let rows = rows(report);
+    // A shard that died in its first second has no course.
+    let longest = rows.iter().max_by_key(|one| one.course.attempts.len())?;
+    let steps: Vec<usize> = (0..longest.course.attempts.len()).collect();
+    if steps.is_empty() {
+        return None;
+    }
+    let columns = (MOST_CELLS / rows.len()).clamp(1, MOST_COLUMNS);
+    let groups: Vec<&[usize]> = steps.chunks(steps.len().div_ceil(columns)).collect();
+    let tick_s = longest.course.step_s.max(1) as f64;
+    let emphasis = rows.iter().position(|shard| Some(shard.shard) == slowest);
+    let mut names: Vec<String> = rows.iter().map(|shard| shard.shard.to_string()).collect();
+    if let Some(n) = emphasis {
+        names[n].insert_str(0, "\u{25b8} ");
+    }
+    let mut panels = Vec::new();
+    for measure in &MEASURES {
+        let cells = |shard: &&ShardReport| -> Vec<Cell> {
+            let cell = |group: &&[usize]| {
+                let from_s = group[0] as f64 * tick_s;
+                let to_s = ((group[0] + group.len()) as f64 * tick_s).min(end_s);
+                // A sliver of a second at the end has no rate.
+                let is_long = to_s - from_s >= LEAST_S.min(end_s);
+                let value = (measure.value)(&shard.course, group, to_s - from_s)?;
+                is_long.then_some(Cell {
+                    from_s,
+                    to_s,
+                    value,
+                })
+            };
+            groups.iter().filter_map(cell).collect()
+        };
+        let rows: Vec<Vec<Cell>> = rows.iter().map(cells).collect();
+        let values = rows.iter().flatten().map(|cell| cell.value);
+        let top = values.fold(0.0, f64::max);
+        let least = (measure.least)(if top > 0.0 { top } else { 1.0 });
+        let mut levels = Levels::default();
+        for (n, cells) in rows.iter().enumerate() {
+            let thin = if rows.len() > 24 { 0.0 } else { 0.06 };
+            levels.add(
+                cells,
+                (n as f64 + thin, n as f64 + 1.0 - thin),
+                &least,
+                axis,
+            );
+        }
+        let all_s = groups[0].len() as f64 * tick_s;
+        panels.push(Panel {
+            x: axis.axis((all_s > 1.0).then_some(all_s)),
+            y: Axis::new(
+                format!("{}, by {}", measure.unit, report.shard_word()),
+                Range::Rows(names.clone(), emphasis),
+                Format::Number,
+            ),
+            height: (150.0 / rows.len() as f64).clamp(3.0, 20.0) * rows.len() as f64,
+            marks: levels.marks(&least, measure.format),
+        });
+    }
+    Some(Chart {
+        name: "shards",
+        title: "Shards side by side",
+        caption: caption(report),
+        panels: Panel::below_each_other(panels),
+    })
+}
+
+/// The shards in order: of too many, those with the fewest requests.
+fn rows(report: &Report) -> Vec<&ShardReport> {
+    let mut shards: Vec<&ShardReport> = report.shards.iter().collect();
+    shards.sort_by_key(|shard| (shard.totals.attempts, shard.shard));
+    shards.truncate(MOST_ROWS);
+    shards.sort_by_key(|shard| shard.shard);
+    shards
+}
+
+/// The shard with the fewest requests, if they are markedly fewer than the median's. Parts of a
+/// crawl may have taken over finished items.
+fn slowest(report: &Report) -> Option<u32> {
+    let fewest = report.shards.iter().min_by_key(|one| one.totals.attempts)?;
+    let lags = (fewest.totals.attempts as f64) < LAGS_BELOW * median(report);
+    (lags && report.merged.is_none()).then_some(fewest.shard)
+}
+
+/// The requests of the median shard.
+fn median(report: &Report) -> f64 {
+    let shards = report.shards.iter();
+    let mut attempts: Vec<f64> = shards.map(|shard| shard.totals.attempts as f64).collect();
+    stats::median(&mut attempts).unwrap_or(0.0)
+}
+
+fn caption(report: &Report) -> String {
+    let all = &report.shards;
+    let delay = |shard: &ShardReport| {
+        let delays = shard.course.max_sched_lag_us.iter().flatten().copied();
+        delays.fold(0.0, f64::max)
+    };
+    let latest = all.iter().max_by(|a, b| delay(a).total_cmp(&delay(b)));
+    let latest = latest.filter(|shard| delay(shard) > 0.0);
+    let fewest = all.iter().min_by_key(|one| one.totals.attempts);
+    let part = |shard: &ShardReport| {
+        let part = rounded_percent(shard.totals.attempts as f64 / median(report).max(1.0));
+        format!("{part} of the median ({})", shard.shard)
+    };
+    let number = |n: usize| grouped(n as u64);
+    let word = format!("{}s", report.shard_word());
+    figures([
+        (&*word, Some(number(all.len()))),
+        ("shown", (all.len() > MOST_ROWS).then(|| number(MOST_ROWS))),
+        (
+            "fewest requests",
+            fewest.filter(|_| all.len() > 1).map(part),
+        ),
+        (
+            "longest send delay",
+            latest.map(|shard| format!("{} ({})", micros(delay(shard)), shard.shard)),
+        ),
+    ])
+}
+
+fn sum(column: &[Option<u64>], steps: &[usize]) -> Option<f64> {
+    let values = || steps.iter().filter_map(|n| *column.get(*n)?);
+    values().next()?;
+    Some(values().sum::<u64>() as f64)
+}
+
+/// Return the width of a level of rates, of which six reach `top`.
+fn width(top: f64) -> f64 {
+    let decade = 10_f64.powf((top / 6.0).log10().floor());
+    let widths = WIDTHS.into_iter().map(|width| width * decade);
+    widths
+        .into_iter()
+        .find(|width| *width * 6.0 >= top)
+        .unwrap_or(10.0 * decade)
+}

@@ -1,0 +1,526 @@
+//! Charts over time: the table of what each of them shows, and what all of them have.
+//!
+//! A new value per second is a line of [`CHARTS`] here.
+
+use super::seconds::{Gather, Seconds, TimeAxis};
+use crate::run::report::{IntervalRow, Report, thresholds};
+use crate::run::words::{Stalls, figure};
+use crate::show::chart::{
+    Axis, Chart, Dash, Format, Mark, Panel, Range, Role, Shape, Step, figures,
+};
+use crate::show::text::{decimal, rate_in_words};
+use crawlmark_harness::stats::Series as LatencySeries;
+use crawlmark_harness::units::{grouped, micros, rounded_percent};
+
+/// The most lines and bands of a kind of event that are drawn: more would hide the others.
+const MOST_EVENTS: usize = 100;
+
+/// Time that a run may lack of its last second, s: the last answers may end before the time is
+/// over.
+const LAST_S: f64 = 0.01;
+
+/// A chart over time.
+pub(super) struct OverTime {
+    pub(super) name: &'static str,
+    title: &'static str,
+    /// Figures of the whole run.
+    caption: fn(&Report) -> String,
+    fields: &'static [Field],
+}
+
+/// A field of such a chart.
+struct Field {
+    unit: &'static str,
+    range: Range,
+    format: Format,
+    height: f64,
+    /// Starts of the names of the metrics whose thresholds are drawn in it.
+    thresholds: &'static [&'static str],
+    /// True if tenths of a second have these values, too.
+    has_tenths: bool,
+    series: &'static [Series],
+}
+
+/// A value of each second: its name, its meaning, how the seconds of a step are gathered, its shape,
+/// and the value, which is none where nothing is known.
+type Series = (&'static str, Role, Gather, SeriesShape, Value);
+
+type Value = fn(&Report, &IntervalRow) -> Option<f64>;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum SeriesShape {
+    Line,
+    /// An area on top of that of the series before it.
+    Area,
+}
+
+use Gather::{Mean, Most, Rate};
+use SeriesShape::{Area, Line};
+
+/// Every chart over time. A series without a value above 0 is left out, and so is a field without a
+/// series.
+pub(super) static CHARTS: [OverTime; 5] = [
+    OverTime {
+        name: "throughput",
+        title: "Throughput",
+        caption: throughput,
+        fields: &[Field {
+            unit: "requests per second",
+            range: Range::FromZero,
+            format: Format::Number,
+            height: 220.0,
+            thresholds: &["rate", "attempts_rate"],
+            has_tenths: true,
+            series: &[
+                ("good", Role::Good, Rate, Area, |_, row| Some(row.ok as f64)),
+                ("not found", Role::NotFound, Rate, Area, |_, row| {
+                    Some(row.not_found as f64)
+                }),
+                ("throttled", Role::Throttled, Rate, Area, |_, row| {
+                    Some(row.throttled as f64)
+                }),
+                ("failed", Role::Failed, Rate, Area, failed),
+                ("cut off at the end", Role::CutOff, Rate, Area, |_, row| {
+                    Some(row.aborted as f64)
+                }),
+                ("scheduled", Role::Asked, Rate, Line, scheduled),
+                ("requested", Role::Asked, Rate, Line, requested),
+            ],
+        }],
+    },
+    OverTime {
+        name: "latency",
+        title: "Latency over time",
+        caption: latency,
+        fields: &[Field {
+            unit: "time of responses (log scale)",
+            range: Range::Log,
+            format: Format::Micros,
+            height: 220.0,
+            thresholds: &["response", "service"],
+            has_tenths: true,
+            series: &[
+                ("maximum", Role::Max, Most, Line, |_, row| row.max_us),
+                ("p99", Role::P99, Most, Line, |_, row| {
+                    row.response_p99_us.or(row.p99_us)
+                }),
+                ("p90", Role::P90, Most, Line, |_, row| {
+                    row.response_p90_us.or(row.p90_us)
+                }),
+                ("p50", Role::P50, Most, Line, |_, row| {
+                    row.response_p50_us.or(row.p50_us)
+                }),
+                (
+                    "p99 of the service time",
+                    Role::Reference,
+                    Most,
+                    Line,
+                    |_, row| row.response_p99_us.and(row.p99_us),
+                ),
+            ],
+        }],
+    },
+    OverTime {
+        name: "in-flight",
+        title: "Requests in flight, and their limit",
+        caption: in_flight,
+        fields: &[
+            Field {
+                unit: "requests in flight",
+                range: Range::FromZero,
+                format: Format::Number,
+                height: 150.0,
+                thresholds: &[],
+                has_tenths: false,
+                series: &[
+                    ("connection limit", Role::Asked, Mean, Line, |report, _| {
+                        Some(f64::from(report.plan.run.in_flight()))
+                    }),
+                    ("learned limit", Role::Limit, Most, Line, |_, row| {
+                        row.limit.map(f64::from)
+                    }),
+                    ("peak, at any moment", Role::Max, Most, Line, |report, _| {
+                        Some(report.totals.peak_in_flight as f64)
+                    }),
+                    ("at the end of each second", Role::Good, Most, Line, at_end),
+                ],
+            },
+            Field {
+                unit: "limited by, share of the time",
+                range: Range::Between(0.0, 1.0),
+                format: Format::Percent,
+                height: 64.0,
+                thresholds: &[],
+                has_tenths: false,
+                series: &[
+                    ("requested rate", Role::Asked, Mean, Area, |_, row| {
+                        share(row, row.binding.rate)
+                    }),
+                    ("connections", Role::Connections, Mean, Area, |_, row| {
+                        share(row, row.binding.concurrency)
+                    }),
+                    ("throttling", Role::Throttled, Mean, Area, |_, row| {
+                        share(row, row.binding.pause)
+                    }),
+                    ("target's quota", Role::Quota, Mean, Area, |_, row| {
+                        share(row, row.binding.target)
+                    }),
+                    ("storing results", Role::Storage, Mean, Area, |_, row| {
+                        share(row, row.binding.storage)
+                    }),
+                    ("idle", Role::Idle, Mean, Area, |_, row| {
+                        share(row, row.binding.idle)
+                    }),
+                ],
+            },
+        ],
+    },
+    OverTime {
+        name: "errors",
+        title: "Errors and retries",
+        caption: errors,
+        fields: &[Field {
+            unit: "per second",
+            range: Range::FromZero,
+            format: Format::Number,
+            height: 180.0,
+            thresholds: &[],
+            has_tenths: true,
+            series: &[
+                ("retries", Role::Retried, Rate, Line, |_, row| {
+                    Some(row.retries as f64)
+                }),
+                ("throttled", Role::Throttled, Rate, Line, |_, row| {
+                    Some(row.throttled as f64)
+                }),
+                ("failed", Role::Failed, Rate, Line, failed),
+                ("challenged", Role::Challenged, Rate, Line, |_, row| {
+                    Some(row.soft_blocked as f64)
+                }),
+                ("items failed", Role::Reference, Rate, Line, |_, row| {
+                    Some(row.failed as f64)
+                }),
+                ("cut off at the end", Role::CutOff, Rate, Line, |_, row| {
+                    Some(row.aborted as f64)
+                }),
+            ],
+        }],
+    },
+    OverTime {
+        name: "connections",
+        title: "Connections opened",
+        caption: connections,
+        fields: &[Field {
+            unit: "connections opened per second",
+            range: Range::FromZero,
+            format: Format::Number,
+            height: 140.0,
+            thresholds: &[],
+            has_tenths: true,
+            series: &[("opened", Role::Good, Rate, Line, |_, row| {
+                Some(row.connections_opened as f64)
+            })],
+        }],
+    },
+];
+
+/// Requests of a second that were neither good, nor not found, nor throttled, nor cut off.
+#[expect(clippy::unnecessary_wraps, reason = "a value of the table")]
+fn failed(_: &Report, row: &IntervalRow) -> Option<f64> {
+    let others = row.ok + row.not_found + row.throttled + row.aborted;
+    Some(row.attempts.saturating_sub(others) as f64)
+}
+
+/// Requests that an open loop scheduled.
+fn scheduled(report: &Report, row: &IntervalRow) -> Option<f64> {
+    report.schedule.as_ref()?;
+    row.scheduled.map(|n| n as f64)
+}
+
+/// Requests that a budget offered: nothing once the time is over, however long the last answers
+/// take.
+fn requested(report: &Report, row: &IntervalRow) -> Option<f64> {
+    let over = report.plan.run.duration.map(|d| d.as_secs_f64());
+    let is_offered = over.is_none_or(|over_s| (row.start_s as f64) < over_s);
+    row.offered
+        .filter(|_| is_offered && report.schedule.is_none())
+}
+
+/// Requests in flight at the end of a second that the run saw to its end.
+fn at_end(report: &Report, row: &IntervalRow) -> Option<f64> {
+    let is_whole = (row.start_s + 1) as f64 <= report.totals.duration_s + LAST_S;
+    is_whole.then(|| f64::from(row.in_flight))
+}
+
+/// A limit's part of the time of a second; none of one in which no shard lived.
+fn share(row: &IntervalRow, part: f64) -> Option<f64> {
+    let b = &row.binding;
+    let all = b.rate + b.concurrency + b.pause + b.target + b.storage + b.idle;
+    (all > 0.0).then(|| part / all)
+}
+
+fn throughput(report: &Report) -> String {
+    let counted = report.measured();
+    let all = counted.requests.attempts.max(1) as f64;
+    let part = |n: u64| (n > 0).then(|| rounded_percent(n as f64 / all));
+    let rate = report.plan.run.shaped_rate();
+    figures([
+        (
+            "average",
+            Some(decimal(report.totals.attempts_per_s) + "/s"),
+        ),
+        (
+            "requested",
+            rate.map(|rate| rate_in_words(&rate.to_string())),
+        ),
+        ("throttled", part(counted.requests.throttled)),
+        ("failed", part(counted.requests.failed(&counted.items))),
+        ("cut off", part(counted.items.aborted)),
+    ])
+}
+
+fn latency(report: &Report) -> String {
+    percentiles(report, report.main_series())
+}
+
+/// Figures of a series: its percentiles and its slowest response.
+pub(super) fn percentiles(report: &Report, series: LatencySeries) -> String {
+    let Some(latency) = report.latency(series) else {
+        return String::new();
+    };
+    let of = |key: &str, us: Option<f64>| figure(latency, key, us);
+    figures([
+        ("p50", of("p50_us", latency.p50_us)),
+        ("p90", of("p90_us", latency.p90_us)),
+        ("p99", of("p99_us", latency.p99_us)),
+        ("p99.9", of("p999_us", latency.p999_us)),
+        ("slowest", latency.slowest_us().map(micros)),
+        ("responses", Some(grouped(latency.count))),
+        (
+            "without a response",
+            (latency.censored > 0).then(|| grouped(latency.censored)),
+        ),
+    ])
+}
+
+fn in_flight(report: &Report) -> String {
+    let b = &report.binding;
+    let part = |part: f64| (part > 0.0).then(|| rounded_percent(part));
+    let limit = grouped(u64::from(report.plan.run.in_flight()));
+    figures([
+        (
+            "peak",
+            Some(format!(
+                "{} of {limit}",
+                grouped(report.totals.peak_in_flight)
+            )),
+        ),
+        ("limited by rate", part(b.rate)),
+        ("connections", part(b.concurrency)),
+        ("throttling", part(b.pause)),
+        ("target's quota", part(b.target)),
+        ("storing results", part(b.storage)),
+        ("idle", part(b.idle)),
+    ])
+}
+
+fn errors(report: &Report) -> String {
+    let (totals, ledger) = (&report.totals, &report.ledger);
+    let some = |n: u64| (n > 0).then(|| grouped(n));
+    let failed = totals.failed(ledger);
+    let share = rounded_percent(failed as f64 / totals.attempts.max(1) as f64);
+    figures([
+        (
+            "failed",
+            Some(format!(
+                "{} of {} requests ({share})",
+                grouped(failed),
+                grouped(totals.attempts)
+            )),
+        ),
+        ("throttled", some(totals.throttled)),
+        ("retries", some(totals.retries)),
+        ("items failed", some(ledger.failed)),
+        ("abandoned", some(ledger.gave_up)),
+        ("cut off", some(ledger.aborted)),
+    ])
+}
+
+fn connections(report: &Report) -> String {
+    let connect = report.latency(LatencySeries::Connect);
+    figures([
+        ("opened", Some(grouped(report.totals.connections_opened))),
+        (
+            "at most at once",
+            Some(grouped(u64::from(report.plan.run.connections))),
+        ),
+        (
+            "median time to connect",
+            connect.and_then(|latency| latency.p50_us).map(micros),
+        ),
+    ])
+}
+
+impl OverTime {
+    /// The row of this name.
+    pub(super) fn named(name: &str) -> Option<&'static Self> {
+        CHARTS.iter().find(|chart| chart.name == name)
+    }
+
+    /// None without a field that has a value.
+    pub(super) fn chart(&self, report: &Report) -> Option<Chart> {
+        let axis = TimeAxis::of([report]);
+        let (seconds, tenths) = (Seconds::of(report, axis), Seconds::tenths(report, axis));
+        let drawn = Drawn {
+            report,
+            seconds: &seconds,
+            tenths: tenths.as_ref(),
+        };
+        let fields = self.fields.iter();
+        let panels: Vec<Panel> = fields.filter_map(|field| drawn.panel(field)).collect();
+        (!panels.is_empty()).then(|| Chart {
+            name: self.name,
+            title: self.title,
+            caption: (self.caption)(report),
+            panels: Panel::below_each_other(panels),
+        })
+    }
+}
+
+/// A run as it is drawn.
+struct Drawn<'a> {
+    report: &'a Report,
+    seconds: &'a Seconds<'a>,
+    tenths: Option<&'a Seconds<'a>>,
+}
+
+impl Drawn<'_> {
+    fn panel(&self, field: &Field) -> Option<Panel> {
+        let (mut areas, mut lines, mut width_s) = (Vec::new(), Vec::new(), self.seconds.step_s());
+        let mut tops: Vec<f64> = Vec::new();
+        for (name, role, gather, shape, value) in field.series {
+            let (mut steps, is_fine) = self.steps(field, *gather, *value);
+            if is_fine {
+                width_s = self.tenths.and_then(Seconds::step_s);
+            }
+            if *shape == Area {
+                stack(&mut steps, &mut tops);
+                areas.push(Mark::new(*role, *name, Shape::Areas(steps)));
+                continue;
+            }
+            let is_coarse = !is_fine && field.has_tenths && self.tenths.is_some();
+            let each = if is_coarse { ", each second" } else { "" };
+            let line = Mark::new(*role, format!("{name}{each}"), Shape::Steps(steps));
+            // A line with gaps, over others that it often equals.
+            lines.push(match role {
+                Role::Reference => line.dashed(Dash::Dashed),
+                _ => line,
+            });
+        }
+        areas.retain(Mark::is_above_zero);
+        lines.retain(Mark::is_above_zero);
+        if areas.is_empty() && lines.is_empty() {
+            return None;
+        }
+        // Events are not hidden by areas, and hide no line.
+        let marks = areas.into_iter().chain(self.events());
+        let marks = marks.chain(lines).chain(self.thresholds(field));
+        Some(Panel {
+            x: self.seconds.axis.axis(width_s),
+            y: Axis::new(field.unit, field.range.clone(), field.format),
+            height: field.height,
+            marks: marks.collect(),
+        })
+    }
+
+    /// The steps of a series; of tenths of a second where most of them have a value.
+    fn steps(&self, field: &Field, gather: Gather, value: Value) -> (Vec<Step>, bool) {
+        let value = |row: &IntervalRow| value(self.report, row);
+        let count = |steps: &[Step]| steps.iter().filter(|step| step.value.is_some()).count();
+        if let Some(tenths) = self.tenths.filter(|_| field.has_tenths) {
+            let fine = tenths.steps(gather, value);
+            let answered = tenths.steps(Most, |row| row.max_us);
+            if 2 * count(&fine) >= count(&answered) {
+                return (fine, true);
+            }
+        }
+        (self.seconds.steps(gather, value), false)
+    }
+
+    fn place(&self, s: f64) -> f64 {
+        self.seconds.axis.at(s.min(self.seconds.end_s))
+    }
+
+    /// Bands: the warm-up, throttle pauses and stalls; lines: lost shards and an early end.
+    fn events(&self) -> Vec<Mark> {
+        let report = self.report;
+        let is_paused = |row: &IntervalRow| row.binding.pause >= thresholds::PAUSED;
+        let mut pauses: Vec<(f64, f64)> = Vec::new();
+        for row in report.intervals.iter().filter(|row| is_paused(row)) {
+            let (from_s, to_s) = (row.start_s as f64, row.start_s as f64 + 1.0);
+            match pauses.last_mut() {
+                Some(last) if last.1 >= from_s => last.1 = to_s,
+                _ => pauses.push((from_s, to_s)),
+            }
+        }
+        let stalls = Stalls::of(report);
+        let stalls = stalls.each().iter().map(|it| (it.from_s, it.to_s));
+        let warmup_s = report.plan.run.warmup.as_secs_f64();
+        let warmup = (warmup_s > 0.0).then_some((0.0, warmup_s));
+        let mut marks = Vec::new();
+        for (role, legend, spans) in [
+            (Role::Shade, "warm-up", Vec::from_iter(warmup)),
+            (Role::Paused, "throttle pause", pauses),
+            (Role::Highlight, "stall", stalls.collect()),
+        ] {
+            for (from_s, to_s) in spans.into_iter().take(MOST_EVENTS) {
+                let band = Shape::Band(self.place(from_s), self.place(to_s));
+                marks.push(Mark::new(role, legend, band));
+            }
+        }
+        let mut ends = Vec::new();
+        for shard in report.shards.iter().filter(|one| one.fault.is_some()) {
+            let legend = format!("shard {} lost", shard.shard);
+            ends.push((legend, shard.totals.duration_s));
+        }
+        ends.truncate(MOST_EVENTS);
+        if report.interrupted {
+            let by = report.stopped_by.as_ref().map(|by| format!(" by {by}"));
+            ends.push((
+                format!("stopped{}", by.unwrap_or_default()),
+                self.seconds.end_s,
+            ));
+        }
+        for (legend, at_s) in ends {
+            let line = Shape::Upright(self.place(at_s));
+            marks.push(Mark::new(Role::Failed, legend, line).dashed(Dash::Short));
+        }
+        marks
+    }
+
+    /// A line across the field for each threshold of its metric.
+    fn thresholds(&self, field: &Field) -> Vec<Mark> {
+        let is_drawn = |metric: &str| field.thresholds.iter().any(|it| metric.starts_with(it));
+        let mut lines = Vec::new();
+        for gate in &self.report.gates {
+            if is_drawn(&gate.metric) && gate.limit > 0.0 {
+                let role = match gate.ok {
+                    Some(false) => Role::Failed,
+                    _ => Role::Reference,
+                };
+                let legend = format!("threshold {}", gate.expression);
+                lines.push(Mark::new(role, legend, Shape::Across(gate.limit)).dashed(Dash::Short));
+            }
+        }
+        lines
+    }
+}
+
+/// Put steps on top of those before them.
+fn stack(steps: &mut [Step], tops: &mut Vec<f64>) {
+    tops.resize(steps.len(), 0.0);
+    for (step, top) in steps.iter_mut().zip(tops) {
+        step.base = *top;
+        *top += step.value.unwrap_or(0.0);
+    }
+}
