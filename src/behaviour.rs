@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 
 use crawlmark_harness::plan::MAX_SHARDS;
 use crawlmark_mock_server::{
-    Config, Faults, Handshake, Latency, Limit, Limits, PerInFlight, Profile, Stall, Work,
+    AddedDelay, Config, Faults, Latency, Limit, Limits, Profile, Stall, Work,
 };
 
 use crate::error::Error;
@@ -18,8 +18,8 @@ pub(crate) struct Typed<'a> {
     pub(crate) seed: u64,
     pub(crate) profile: Profile,
     pub(crate) latency: Option<&'a Latency>,
-    pub(crate) latency_per_in_flight: Option<PerInFlight>,
-    pub(crate) handshake: Option<Handshake>,
+    pub(crate) latency_per_in_flight: Option<AddedDelay>,
+    pub(crate) handshake: Option<AddedDelay>,
     pub(crate) work: Option<Work>,
     pub(crate) stall: Option<Stall>,
     pub(crate) limits: &'a [Limit],
@@ -41,7 +41,7 @@ impl Typed<'_> {
             [] => profile.faults.clone(),
             typed => typed
                 .iter()
-                .try_fold(Faults::none(), Faults::and)
+                .try_fold(Faults::default(), Faults::and)
                 .map_err(|error| self.usage("fault", &error))?,
         };
         Ok(Config {
@@ -99,7 +99,7 @@ mod tests {
             (plain.seed, &plain.latency, &plain.limits),
             (7, &lab.latency, &lab.limits)
         );
-        let (latency, limits, faults) = (Latency::None, ["5/s".parse().unwrap()], [Faults::none()]);
+        let (latency, limits, faults) = (Latency::None, ["5/s".parse().unwrap()], [Faults::default()]);
         let faster = Typed {
             latency: Some(&latency),
             ..NOTHING
@@ -115,7 +115,7 @@ mod tests {
             ..NOTHING
         };
         let near = Typed {
-            handshake: Some(Handshake::default()),
+            handshake: Some(AddedDelay::default()),
             ..article
         };
         let is_near = |typed: Typed<'_>| typed.config().unwrap().handshake.is_none();
@@ -129,7 +129,7 @@ mod tests {
         .unwrap();
         assert_eq!(
             (sterner.limits.to_string().as_str(), sterner.faults),
-            ("5/s", Faults::none())
+            ("5/s", Faults::default())
         );
     }
 
@@ -144,7 +144,7 @@ mod tests {
         .unwrap_err()
         .to_string();
         assert!(
-            error.starts_with("--target-limit: two limits are named `a`"),
+            error.starts_with("--target-limit: `a` is not a valid name"),
             "{error}"
         );
     }

@@ -3,15 +3,13 @@
 //! It must not hold state: everything that changes while serving lives in `shared`.
 
 use crate::fault::Faults;
-use crate::http::Http;
-use crate::latency::{Handshake, Latency, PerInFlight};
+use crate::latency::Latency;
 use crate::limit::Limits;
 use crate::proxy::Proxy;
-use crate::setting::SettingError;
-use crate::stall::Stall;
+use crate::slowdown::{AddedDelay, Stall, Work};
 use crate::stubs::Mappings;
-use crate::tls::Tls;
-use crate::work::Work;
+use crate::text::SettingError;
+use crate::tls::{Http, Tls};
 use std::time::Duration;
 
 /// Fate of a request that no stub answers.
@@ -43,9 +41,9 @@ pub struct Config {
     /// Delay before each answer.
     pub latency: Latency,
     /// Delay added for every other request in flight, in all processes of the target.
-    pub latency_per_in_flight: PerInFlight,
+    pub latency_per_in_flight: AddedDelay,
     /// Delay added to the first answer of each connection.
-    pub handshake: Handshake,
+    pub handshake: AddedDelay,
     /// CPU work of an item's answer, once its hold is over.
     pub work: Work,
     /// Recurring stalls; none means never.
@@ -124,7 +122,7 @@ mod tests {
     #[test]
     fn no_answer_is_due_in_a_stall() {
         // Stalled from 90 to 100 us of every 100 us.
-        let stall = Stall::new(Duration::from_micros(100), Duration::from_micros(10)).ok();
+        let stall = "100us,10us".parse().ok();
         let config = Config {
             stall,
             ..Config::default()

@@ -79,6 +79,20 @@ impl Draws {
         const STEP: f64 = 1.0 / (1_u64 << 53) as f64;
         (self.word() >> 11) as f64 * STEP
     }
+
+    /// Return a whole number from 0 up to, but not, `choices`.
+    pub(crate) fn below(&mut self, choices: u64) -> u64 {
+        let scaled = (u128::from(self.word()) * u128::from(choices)) >> u64::BITS;
+        u64::try_from(scaled).unwrap_or_default()
+    }
+
+    /// Return a number of the normal distribution, by the method of Box and Muller.
+    pub(crate) fn normal(&mut self) -> f64 {
+        // Above 0, for its logarithm.
+        let u1 = 1.0 - self.unit();
+        let u2 = self.unit();
+        (-2.0 * u1.ln()).sqrt() * (std::f64::consts::TAU * u2).cos()
+    }
 }
 
 /// Return the 64-bit FNV-1a hash of a text; mix it before use, because its upper bits are poor on

@@ -4,17 +4,13 @@
 //! It must not act on what it picks, and a pick must stay a pure function of (seed, id, attempt): a
 //! retry of an item may succeed, and is as predictable.
 
-mod text;
-
 use crate::draw::{Draws, Stream};
 use crate::latency::MAX_HOLD;
-use crate::setting::SettingError;
+use crate::text::{SettingError, duration, share};
 use std::fmt;
 use std::mem::discriminant;
 use std::str::FromStr;
 use std::time::Duration;
-pub(crate) use text::KINDS;
-use text::Shape;
 
 /// Fault of one answer. Each is written as its [`Fault::name`], with `-` for `_`.
 ///
@@ -65,12 +61,48 @@ pub enum Fault {
     LongLength,
 }
 
+/// All kinds of faults: key in the ledger, fault with its usual parameter, and how a parameter is
+/// written.
+pub(crate) const KINDS: [(&str, Fault, &str); 15] = [
+    ("drop", Fault::Drop, ""),
+    ("error", Fault::Status(500), "[:STATUS of 500 to 599]"),
+    ("reset", Fault::Reset, ""),
+    ("malformed_chunk", Fault::MalformedChunk, ""),
+    ("garbage", Fault::Garbage, ""),
+    ("truncated", Fault::Truncated, ""),
+    (
+        "drip",
+        Fault::Drip(Duration::from_secs(1)),
+        "[:TIME above 0 and up to 1h]",
+    ),
+    ("silence", Fault::Silence, ""),
+    ("redirect", Fault::Redirect, ""),
+    ("close", Fault::Close, ""),
+    ("challenge", Fault::Challenge(403), "[:200, 403 or 429]"),
+    (
+        "huge_headers",
+        Fault::HugeHeaders(64 << 10),
+        "[:SIZE of 1k to 16m]",
+    ),
+    (
+        "huge_body",
+        Fault::HugeBody(8 << 20),
+        "[:SIZE of 1k to 16g]",
+    ),
+    ("short_length", Fault::ShortLength, ""),
+    ("long_length", Fault::LongLength, ""),
+];
+
+/// The most that a header is filled up to: more than any client reads.
+const MAX_HEADERS: u64 = 16 << 20;
+
+/// The most that a body is filled up to.
+const MAX_BODY: u64 = 16 << 30;
+
 impl Fault {
     /// Position of the fault's counter in the ledger, and of its share among the others'.
     pub(crate) fn index(self) -> usize {
-        let is_kind = |(_, shape): &(&str, Shape)| {
-            discriminant(&shape.default_fault()) == discriminant(&self)
-        };
+        let is_kind = |row: &(&str, Self, &str)| discriminant(&row.1) == discriminant(&self);
         KINDS.iter().position(is_kind).unwrap_or_default()
     }
 
@@ -80,72 +112,38 @@ impl Fault {
         KINDS[self.index()].0
     }
 
-    /// Check the bounds of the parameter.
-    fn checked(self) -> Result<Self, SettingError> {
-        let fits = match self {
-            Self::Status(status) => (500..=599).contains(&status),
-            Self::Challenge(status) => matches!(status, 200 | 403 | 429),
-            Self::Drip(time) => !time.is_zero() && time <= MAX_HOLD,
-            Self::HugeHeaders(bytes) => (1 << 10..=MAX_HEADERS).contains(&bytes),
-            Self::HugeBody(bytes) => (1 << 10..=MAX_BODY).contains(&bytes),
-            _ => true,
-        };
-        if fits {
-            Ok(self)
-        } else {
-            Err(text::wrong_parameter(self))
-        }
+    /// Return the fault of this kind with the parameter in a text; none if it is out of bounds.
+    fn with(self, text: &str) -> Option<Self> {
+        Some(match self {
+            Self::Status(_) => Self::Status(one_of(text.parse().ok()?, 500..=599)?),
+            Self::Challenge(_) => Self::Challenge(one_of(text.parse().ok()?, [200, 403, 429])?),
+            Self::Drip(_) => {
+                Self::Drip(duration(text).filter(|time| !time.is_zero() && *time <= MAX_HOLD)?)
+            }
+            Self::HugeHeaders(_) => Self::HugeHeaders(size(text, MAX_HEADERS)?),
+            Self::HugeBody(_) => Self::HugeBody(size(text, MAX_BODY)?),
+            _ => return None,
+        })
     }
 }
 
-/// The most that a header is filled up to: more than any client reads.
-const MAX_HEADERS: u64 = 16 << 20;
-
-/// The most that a body is filled up to.
-const MAX_BODY: u64 = 16 << 30;
-
-/// A share of requests, `0.0..=1.0`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd)]
-pub struct Rate(f64);
-
-impl Rate {
-    /// Takes a share of 0 to 1.
-    ///
-    /// # Errors
-    ///
-    /// The share is outside `0.0..=1.0` or not a number.
-    pub fn new(share: f64) -> Result<Self, SettingError> {
-        if (0.0..=1.0).contains(&share) {
-            Ok(Self(share))
-        } else {
-            Err(text::wrong_rate(&share.to_string()))
-        }
-    }
-
-    /// The share, `0.0..=1.0`.
-    #[must_use]
-    pub const fn get(self) -> f64 {
-        self.0
-    }
+fn one_of(status: u16, known: impl IntoIterator<Item = u16>) -> Option<u16> {
+    known.into_iter().find(|known| *known == status)
 }
 
-impl FromStr for Rate {
-    type Err = SettingError;
-
-    fn from_str(given: &str) -> Result<Self, SettingError> {
-        given
-            .trim()
-            .parse()
-            .ok()
-            .and_then(|share| Self::new(share).ok())
-            .ok_or_else(|| text::wrong_rate(given))
-    }
-}
-
-impl fmt::Display for Rate {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
+/// Read a number of bytes from 1k to `most`, with `k`, `m` and `g` for powers of 1024.
+fn size(text: &str, most: u64) -> Option<u64> {
+    let text = text.to_ascii_lowercase();
+    let units = [('k', 1 << 10), ('m', 1 << 20), ('g', 1 << 30)];
+    let unit = units
+        .into_iter()
+        .find(|(letter, _)| text.ends_with(*letter));
+    let (letter, bytes) = unit.unwrap_or((' ', 1));
+    let digits = text.trim_end_matches(letter);
+    let is_plain = digits.bytes().all(|byte| byte.is_ascii_digit());
+    let size = digits.parse::<u64>().ok().filter(|_| is_plain)?;
+    let size = size.checked_mul(bytes)?;
+    (1 << 10..=most).contains(&size).then_some(size)
 }
 
 /// By how much the shares may exceed 1 together: ten tenths do, as they are rounded.
@@ -156,81 +154,104 @@ const ROUNDING: f64 = 1e-9;
 /// The faults exclude each other: one draw decides for all of them, so that each is as frequent as
 /// asked. Written as a list of `KIND:SHARE` or `KIND:SHARE:PARAMETER`, as in
 /// `error:0.01:503,reset:0.005`; `none` for none. Their order does not matter.
-///
-/// ```
-/// use crawlmark_mock_server::{Fault, Faults, Rate};
-///
-/// let faults = Faults::none().with(Fault::Reset, Rate::new(0.005)?)?.with(Fault::Status(503), Rate::new(0.01)?)?;
-/// assert_eq!("error:0.01:503,reset:0.005".parse(), Ok(faults));
-/// # Ok::<(), crawlmark_mock_server::SettingError>(())
-/// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Faults {
     /// One of each kind at most, in the order of their index: what is drawn must not depend on how
     /// it was written.
-    shares: Vec<(Fault, Rate)>,
+    shares: Vec<FaultShare>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct FaultShare {
+    fault: Fault,
+    of_items: f64,
+    text: String,
+}
+
+/// The name of a kind as it is typed.
+fn typed(name: &str) -> String {
+    name.replace('_', "-")
+}
+
+impl FaultShare {
+    fn read(text: &str) -> Result<Self, SettingError> {
+        let mut parts = text.split(':').map(str::trim);
+        let kind = parts.next().unwrap_or_default();
+        let Some((_, usual, parameter)) = KINDS.iter().find(|row| typed(row.0) == kind) else {
+            let kinds = KINDS.map(|row| typed(row.0)).join(", ");
+            let right = format!(
+                "KIND:SHARE or KIND:SHARE:PARAMETER, as in error:0.01:503 for 1 %, with one of {kinds}"
+            );
+            return Err(SettingError::new(text, "fault", right));
+        };
+        let found = match (parts.next().and_then(share), parts.next(), parts.next()) {
+            (Some(share), None, None) => Some((*usual, share)),
+            (Some(share), Some(text), None) => usual.with(text).map(|fault| (fault, share)),
+            _ => None,
+        };
+        let (fault, share) = found.ok_or_else(|| {
+            let right = format!(
+                "{kind}:SHARE{parameter} with a share of 0 to 1, as in {kind}:0.05 for 5 %"
+            );
+            SettingError::new(text, "fault", right)
+        })?;
+        Ok(Self {
+            fault,
+            of_items: share,
+            text: text.to_owned(),
+        })
+    }
 }
 
 impl Faults {
-    /// No faults.
-    #[must_use]
-    pub fn none() -> Self {
-        Self::default()
-    }
-
     /// True if there are no faults.
     #[must_use]
     pub fn is_none(&self) -> bool {
         self.shares.is_empty()
     }
 
-    /// Add `fault` for `rate` of the items.
-    ///
-    /// # Errors
-    ///
-    /// The fault's parameter is out of bounds, there is a fault of its kind already, or all rates
-    /// together exceed 1.
-    pub fn with(mut self, fault: Fault, rate: Rate) -> Result<Self, SettingError> {
-        let fault = fault.checked()?;
+    fn with(mut self, share: FaultShare) -> Result<Self, SettingError> {
+        let index = share.fault.index();
         let at = self
             .shares
-            .partition_point(|(other, _)| other.index() < fault.index());
-        if self
+            .partition_point(|other| other.fault.index() < index);
+        if let Some(other) = self
             .shares
             .get(at)
-            .is_some_and(|(other, _)| other.index() == fault.index())
+            .filter(|other| other.fault.index() == index)
         {
-            let kind = text::kind(fault.index());
-            return Err(SettingError::new(format!(
-                "the fault `{kind}` is given twice: write each kind once"
-            )));
+            let (given, right) = (
+                &share.text,
+                format!("each kind once: there is {} already", other.text),
+            );
+            return Err(SettingError::new(given, "second fault of its kind", right));
         }
-        self.shares.insert(at, (fault, rate));
-        let sum: f64 = self.shares.iter().map(|(_, rate)| rate.0).sum();
-        if sum <= 1.0 + ROUNDING {
-            return Ok(self);
+        self.shares.insert(at, share);
+        let sum: f64 = self.shares.iter().map(|share| share.of_items).sum();
+        if sum > 1.0 + ROUNDING {
+            return Err(SettingError::new(
+                &sum,
+                "sum of the shares of faults",
+                "1 at most",
+            ));
         }
-        let what = format!(
-            "the shares of the faults add up to {sum}, more than all requests: their sum is 1 at most"
-        );
-        Err(SettingError::new(what))
+        Ok(self)
     }
 
     /// Both together.
     ///
     /// # Errors
     ///
-    /// As [`Faults::with`].
+    /// Both have faults of one kind, or all shares together exceed 1.
     pub fn and(self, others: &Self) -> Result<Self, SettingError> {
-        others
-            .shares
-            .iter()
-            .try_fold(self, |all, (fault, rate)| all.with(*fault, *rate))
+        others.shares.iter().cloned().try_fold(self, Self::with)
     }
 
     /// Return each fault with its share of items.
-    pub fn shares(&self) -> impl Iterator<Item = (Fault, Rate)> {
-        self.shares.iter().copied()
+    pub fn shares(&self) -> impl Iterator<Item = (Fault, f64)> {
+        self.shares
+            .iter()
+            .map(|share| (share.fault, share.of_items))
     }
 
     /// Return the fault of item `id`, if any, after `attempt` requests for it, `0..=15`, 15 for
@@ -244,9 +265,9 @@ impl Faults {
         // as asked.
         let unit = Draws::for_attempt(Stream::Fault, seed, id, attempt).unit();
         let mut below = 0.0;
-        self.shares.iter().find_map(|(fault, rate)| {
-            below += rate.0;
-            (unit < below).then_some(*fault)
+        self.shares().find_map(|(fault, share)| {
+            below += share;
+            (unit < below).then_some(fault)
         })
     }
 
@@ -259,102 +280,130 @@ impl Faults {
     }
 }
 
+impl FromStr for Faults {
+    type Err = SettingError;
+
+    fn from_str(given: &str) -> Result<Self, SettingError> {
+        if given.trim() == "none" {
+            return Ok(Self::default());
+        }
+        let each = given.split(',').map(|text| FaultShare::read(text.trim()));
+        each.into_iter()
+            .try_fold(Self::default(), |all, share| all.with(share?))
+    }
+}
+
+impl fmt::Display for Faults {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_none() {
+            return f.write_str("none");
+        }
+        let texts: Vec<&str> = self.shares.iter().map(|share| &*share.text).collect();
+        f.write_str(&texts.join(","))
+    }
+}
+
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn rate(share: f64) -> Rate {
-        Rate::new(share).unwrap()
+    fn faults(text: &str) -> Faults {
+        text.parse().unwrap()
     }
-
-    /// One of each kind, with parameters that are not the default.
-    pub(crate) const ALL: [Fault; KINDS.len()] = [
-        Fault::Drop,
-        Fault::Status(502),
-        Fault::Reset,
-        Fault::MalformedChunk,
-        Fault::Garbage,
-        Fault::Truncated,
-        Fault::Drip(Duration::from_millis(1500)),
-        Fault::Silence,
-        Fault::Redirect,
-        Fault::Close,
-        Fault::Challenge(429),
-        Fault::HugeHeaders(100_000),
-        Fault::HugeBody(3 << 20),
-        Fault::ShortLength,
-        Fault::LongLength,
-    ];
 
     #[test]
     fn every_kind_has_a_place_and_a_name_of_its_own() {
-        for (index, fault) in ALL.into_iter().enumerate() {
-            assert_eq!(fault.index(), index, "{fault:?}");
+        for (index, (name, fault, _)) in KINDS.into_iter().enumerate() {
+            assert_eq!((fault.index(), fault.name()), (index, name));
         }
-        let mut names = KINDS.map(|(name, _)| name).to_vec();
-        names.sort_unstable();
-        names.dedup();
-        assert_eq!(names.len(), KINDS.len());
-        assert_eq!(
-            (Fault::Status(503).name(), Fault::HugeBody(0).name()),
-            ("error", "huge_body")
-        );
     }
 
     #[test]
-    fn bounds_and_sums_are_checked() {
-        for fault in [
-            Fault::Status(499),
-            Fault::Status(600),
-            Fault::Challenge(500),
-            Fault::Drip(Duration::ZERO),
-            Fault::Drip(MAX_HOLD + Duration::from_nanos(1)),
-            Fault::HugeHeaders(1023),
-            Fault::HugeHeaders(MAX_HEADERS + 1),
-            Fault::HugeBody(0),
-            Fault::HugeBody(MAX_BODY + 1),
+    fn parameters_have_defaults_and_faults_a_canonical_order() {
+        for (given, expected) in [
+            ("none", vec![]),
+            ("drop:0", vec![(Fault::Drop, 0.0)]),
+            (
+                " reset:0.005, error:0.01:503",
+                vec![(Fault::Status(503), 0.01), (Fault::Reset, 0.005)],
+            ),
+            (
+                "drip:0.1:1500ms,challenge:0.5",
+                vec![
+                    (Fault::Drip(Duration::from_millis(1500)), 0.1),
+                    (Fault::Challenge(403), 0.5),
+                ],
+            ),
+            (
+                "huge-body:0.5:2G,huge-headers:1e-3:65536",
+                vec![
+                    (Fault::HugeHeaders(65_536), 0.001),
+                    (Fault::HugeBody(2 << 30), 0.5),
+                ],
+            ),
         ] {
-            let error = Faults::none().with(fault, rate(0.1));
-            assert!(
-                error.is_err_and(|error| error.to_string().contains("of the fault")),
-                "{fault:?}"
+            assert_eq!(
+                faults(given).shares().collect::<Vec<_>>(),
+                expected,
+                "{given}"
             );
         }
-        let drops = Faults::none().with(Fault::Drop, rate(0.6)).unwrap();
-        assert!(drops.clone().with(Fault::Reset, rate(0.5)).is_err());
-        assert!(drops.clone().with(Fault::Drop, rate(0.1)).is_err());
-        assert!(drops.with(Fault::Reset, rate(0.4)).is_ok());
-        // In floating point, 0.1 + 0.2 + 0.7 is not 1.
-        let shares = [(Fault::Drop, 0.1), (Fault::Reset, 0.2), (Fault::Close, 0.7)];
-        assert!(
-            shares
-                .into_iter()
-                .try_fold(Faults::none(), |all, (fault, share)| all
-                    .with(fault, rate(share)))
-                .is_ok()
-        );
     }
 
     #[test]
-    fn none_and_always_are_exact() {
-        let never = Faults::none();
-        let always = Faults::none().with(Fault::Drop, rate(1.0)).unwrap();
-        let not_once = Faults::none().with(Fault::Drop, rate(0.0)).unwrap();
-        for id in 0..1000 {
-            assert_eq!(never.pick(1, id, 0), None);
-            assert_eq!(not_once.pick(1, id, 0), None);
-            assert_eq!(always.pick(1, id, 0), Some(Fault::Drop));
+    fn what_is_no_fault_is_refused_with_the_form_of_its_kind() {
+        for given in [
+            "",
+            "drop",
+            "drop:0.1,",
+            "none,drop:0.1",
+            "explode:0.1",
+            "huge_body:0.1",
+            "drop:2",
+            "drop:-0.1",
+            "drop:NaN",
+            "drop:5%",
+            "drop:",
+            "drop:0.1:",
+            "reset:0.1:503",
+            "error:0.1:200",
+            "error:0.1:many",
+            "challenge:0.1:503",
+            "drip:0.1:0",
+            "drip:0.1:2h",
+            "huge-headers:0.1:17m",
+            "huge-headers:0.1:1023",
+            "huge-body:0.1:+5",
+            "huge-body:0.1:99999999999999g",
+            "huge-body:0.1:",
+            "drop:0.1,reset:0.1,drop:0.1",
+            "drop:0.6,reset:0.5",
+            "error:0.1:503:1",
+        ] {
+            assert!(given.parse::<Faults>().is_err(), "{given}");
         }
+        let error = "error:0.1:200".parse::<Faults>().unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "`error:0.1:200` is not a valid fault: write error:SHARE[:STATUS of 500 to 599] with a share of 0 to 1, as in error:0.05 for 5 %"
+        );
+        // In floating point, 0.1 + 0.2 + 0.7 is not 1.
+        assert!("drop:0.1,reset:0.2,close:0.7".parse::<Faults>().is_ok());
+        assert!(faults("drop:0.6").and(&faults("drop:0.1")).is_err());
     }
 
     #[test]
-    fn picks_are_those_of_recorded_runs() {
-        let faults: Faults = "drop:0.1,error:0.2".parse().unwrap();
+    fn picks_are_those_of_recorded_runs_and_none_and_always_are_exact() {
+        let some = faults("drop:0.1,error:0.2");
         let picked: Vec<_> = (0..40)
-            .filter_map(|id| Some((id, faults.pick(1, id, 0)?.name())))
+            .filter_map(|id| Some((id, some.pick(1, id, 0)?.name())))
             .collect();
         assert_eq!(picked, PICKED);
+        for id in 0..1000 {
+            let picks = ["none", "drop:0", "drop:1"].map(|text| faults(text).pick(1, id, 0));
+            assert_eq!(picks, [None, None, Some(Fault::Drop)]);
+        }
     }
 
     const PICKED: [(u64, &str); 9] = [
@@ -376,16 +425,23 @@ pub(crate) mod tests {
         ) {
             // The last part is that of good answers.
             let sum: f64 = parts.iter().sum();
-            let shares: Vec<_> = ALL.into_iter().zip(parts.iter().map(|part| part / sum)).collect();
-            let with = |all: Faults, (fault, share): &(Fault, f64)| all.with(*fault, rate(*share));
-            let faults = shares.iter().try_fold(Faults::none(), with).unwrap();
-            let backwards = shares.iter().rev().try_fold(Faults::none(), with).unwrap();
-            let picks: Vec<_> = (0..2000).map(|id| faults.pick(seed, id, attempt)).collect();
-            prop_assert_eq!(&picks, &(0..2000).map(|id| backwards.pick(seed, id, attempt)).collect::<Vec<_>>());
-            for (fault, share) in shares {
+            let texts: Vec<_> = KINDS.iter().zip(&parts)
+                .map(|(row, part)| format!("{}:{}", row.0.replace('_', "-"), part / sum)).collect();
+            let all = faults(&texts.join(","));
+            prop_assert_eq!(&faults(&texts.iter().rev().cloned().collect::<Vec<_>>().join(",")), &all);
+            prop_assert_eq!(&faults(&all.to_string()), &all);
+            let picks: Vec<_> = (0..2000).map(|id| all.pick(seed, id, attempt)).collect();
+            for (fault, share) in all.shares() {
                 let count = picks.iter().filter(|pick| **pick == Some(fault)).count() as f64;
                 // Standard deviation at most 22: six of them either way.
                 prop_assert!((count - 2000.0 * share).abs() < 135.0, "{:?}: {} of {}", fault, count, share);
+            }
+        }
+
+        #[test]
+        fn no_text_makes_it_panic(text in "([a-z-]{0,8}[:,.0-9a-z]{0,12}){0,3}") {
+            if let Ok(faults) = text.parse::<Faults>() {
+                prop_assert_eq!(faults.to_string().parse(), Ok(faults));
             }
         }
     }

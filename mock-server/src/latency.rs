@@ -4,18 +4,14 @@
 //! It must not sleep, and a hold must stay a pure function of (seed, id, attempt). Delays that
 //! depend on more than that (requests in flight, stalls) are added by the server.
 
-mod added;
-mod quantiles;
-mod text;
-
-pub use added::{Handshake, PerInFlight};
-pub use quantiles::{Quantile, Quantiles};
-
 use crate::draw::{Draws, Stream};
+pub use crate::text::MAX_HOLD;
+use crate::text::{SettingError, duration_text, hold, share};
+use std::fmt;
+use std::ops::RangeInclusive;
+use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
-
-/// Longest hold. A delay of more than an hour is taken for a typing error.
-pub const MAX_HOLD: Duration = Duration::from_hours(1);
 
 /// Delay before an answer.
 ///
@@ -116,13 +112,9 @@ impl Latency {
         let hold = match self {
             Self::None => Duration::ZERO,
             Self::Fixed(hold) => *hold,
-            Self::Uniform { low, high } => uniform(*low, *high, draws().word()),
+            Self::Uniform { low, high } => uniform(*low, *high, &mut draws()),
             Self::LogNormal { median, sigma, max } => {
-                let mut draws = draws();
-                let u1 = 1.0 - draws.unit();
-                let u2 = draws.unit();
-                let z = (-2.0 * u1.ln()).sqrt() * (std::f64::consts::TAU * u2).cos();
-                scaled(*median, (sigma * z).exp(), *max)
+                scaled(*median, (sigma * draws().normal()).exp(), *max)
             }
             Self::Pareto { min, alpha, max } => {
                 scaled(*min, (1.0 - draws().unit()).powf(-1.0 / alpha), *max)
@@ -151,19 +143,214 @@ impl Latency {
 }
 
 /// A whole number of microseconds, `low` and `high` included.
-fn uniform(low: Duration, high: Duration, word: u64) -> Duration {
+fn uniform(low: Duration, high: Duration, draws: &mut Draws) -> Duration {
     let whole_us = |end: Duration| u64::try_from(end.min(MAX_HOLD).as_micros()).unwrap_or(u64::MAX);
     let (low_us, high_us) = (whole_us(low), whole_us(high));
-    let choices = u128::from(high_us.saturating_sub(low_us)) + 1;
-    // The high half of the product is below `choices`, which an hour of microseconds keeps within
-    // 64 bits; what it favours some choices by is below 2^-32.
-    let choice = u64::try_from((u128::from(word) * choices) >> u64::BITS).unwrap_or_default();
-    Duration::from_micros(low_us + choice)
+    let choices = high_us.saturating_sub(low_us) + 1;
+    Duration::from_micros(low_us + draws.below(choices))
 }
 
 /// `factor` times `hold`, at most `max`; `max` if that is no duration.
 fn scaled(hold: Duration, factor: f64, max: Duration) -> Duration {
     Duration::try_from_secs_f64(hold.as_secs_f64() * factor).map_or(max, |hold| hold.min(max))
+}
+
+/// One point of a distribution: `share` of the holds are `hold` or shorter.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Quantile {
+    /// `0.0..=1.0`.
+    pub share: f64,
+    /// The hold at it.
+    pub hold: Duration,
+}
+
+/// A distribution as a monitoring system reports it: quantiles from 0 to 1, whose shares rise and
+/// whose holds do not fall.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Quantiles {
+    // Shared, so that a description of a target stays cheap to clone.
+    points: Arc<[Quantile]>,
+}
+
+impl Quantiles {
+    /// Takes the quantiles of a distribution, in order; nothing if the first share is not 0, the
+    /// last not 1, a share does not rise, or a hold falls.
+    #[must_use]
+    pub fn new(points: &[Quantile]) -> Option<Self> {
+        let (first, last) = (points.first()?, points.last()?);
+        let rises =
+            |pair: &[Quantile]| pair[0].share < pair[1].share && pair[0].hold <= pair[1].hold;
+        let is_whole = (0.0..=0.0).contains(&first.share) && (1.0..=1.0).contains(&last.share);
+        (is_whole && points.windows(2).all(rises)).then(|| Self {
+            points: points.into(),
+        })
+    }
+
+    /// Return the hold that `share` of all holds do not exceed: straight between two points.
+    #[must_use]
+    pub fn at(&self, share: f64) -> Duration {
+        let above = self.points.partition_point(|point| point.share <= share);
+        let below = above.saturating_sub(1);
+        match (self.points.get(below), self.points.get(above)) {
+            (Some(below), Some(above)) if above.share > below.share => {
+                let part = (share - below.share) / (above.share - below.share);
+                let rise = above.hold.saturating_sub(below.hold);
+                below.hold + rise.mul_f64(part.clamp(0.0, 1.0))
+            }
+            (Some(end), _) | (None, Some(end)) => end.hold,
+            (None, None) => Duration::ZERO,
+        }
+    }
+}
+
+/// Models, and how each is written.
+const MODELS: [(&str, &str); 7] = [
+    ("fixed", "fixed:TIME, as in fixed:20ms"),
+    ("uniform", "uniform:LOW,HIGH, as in uniform:10ms,30ms"),
+    (
+        "lognormal",
+        "lognormal:MEDIAN,SIGMA[,MAX] with a sigma of 0 to 5, as in lognormal:20ms,0.4,2s",
+    ),
+    (
+        "pareto",
+        "pareto:MIN,ALPHA[,MAX] with an alpha of 0.1 to 100, as in pareto:5ms,1.5,10s",
+    ),
+    (
+        "bimodal",
+        "bimodal:FIRST,SECOND,SHARE of the second, as in bimodal:2ms,200ms,0.05",
+    ),
+    ("drift", "drift:FROM,TO,IDS, as in drift:500ms,30s,1200"),
+    (
+        "quantiles",
+        "quantiles:SHARE=TIME,.. rising from 0 to 1, as in quantiles:0=5ms,0.5=20ms,1=2s",
+    ),
+];
+
+/// A maximum that is left out is so many medians, or minimums.
+const DEFAULT_MAX_MEDIANS: u32 = 10;
+const DEFAULT_MAX_MINIMUMS: u32 = 1000;
+
+impl FromStr for Latency {
+    type Err = SettingError;
+
+    fn from_str(given: &str) -> Result<Self, SettingError> {
+        Self::read(given.trim()).ok_or_else(|| {
+            let model = given.split_once(':').map_or("", |(model, _)| model.trim());
+            let known = MODELS.iter().find(|(name, _)| *name == model);
+            let right = known.map_or_else(
+                || "none, or ".to_owned() + &MODELS.map(|(_, form)| form).join("; "),
+                |(_, form)| format!("{form}; times are 0 to 1h with a unit"),
+            );
+            SettingError::new(given, "latency", right)
+        })
+    }
+}
+
+impl Latency {
+    fn read(text: &str) -> Option<Self> {
+        if text.eq_ignore_ascii_case("none") {
+            return Some(Self::None);
+        }
+        let (model, rest) = text.split_once(':').unwrap_or(("fixed", text));
+        let parts: Vec<&str> = rest.split(',').map(str::trim).collect();
+        Some(match (model, parts.as_slice()) {
+            ("fixed", &[time]) => Self::Fixed(hold(time)?),
+            ("uniform", &[low, high]) => {
+                let low = hold(low)?;
+                let high = hold(high).filter(|high| *high >= low)?;
+                Self::Uniform { low, high }
+            }
+            ("lognormal", &[median, sigma, ref max @ ..]) => {
+                let median = hold(median)?;
+                let (sigma, max) = (
+                    number(sigma, 0.0..=5.0)?,
+                    maximum(max, median, DEFAULT_MAX_MEDIANS)?,
+                );
+                Self::LogNormal { median, sigma, max }
+            }
+            ("pareto", &[min, alpha, ref max @ ..]) => {
+                let min = hold(min)?;
+                let (alpha, max) = (
+                    number(alpha, 0.1..=100.0)?,
+                    maximum(max, min, DEFAULT_MAX_MINIMUMS)?,
+                );
+                Self::Pareto { min, alpha, max }
+            }
+            ("bimodal", &[first, second, of_second]) => Self::Bimodal {
+                first: hold(first)?,
+                second: hold(second)?,
+                share_of_second: share(of_second)?,
+            },
+            ("drift", &[from, to, over]) => Self::Drift {
+                from: hold(from)?,
+                to: hold(to)?,
+                over: over.parse().ok().filter(|over| *over > 0)?,
+            },
+            ("quantiles", pairs) => {
+                let points: Option<Vec<_>> = pairs.iter().map(|pair| quantile(pair)).collect();
+                Self::Quantiles(Quantiles::new(&points?)?)
+            }
+            _ => return None,
+        })
+    }
+}
+
+fn number(text: &str, range: RangeInclusive<f64>) -> Option<f64> {
+    text.parse().ok().filter(|number| range.contains(number))
+}
+
+fn quantile(pair: &str) -> Option<Quantile> {
+    let (at, time) = pair.split_once('=')?;
+    Some(Quantile {
+        share: share(at)?,
+        hold: hold(time.trim())?,
+    })
+}
+
+/// Read a maximum of at least `least`, or take so many times that if it is left out.
+fn maximum(given: &[&str], least: Duration, times: u32) -> Option<Duration> {
+    match given {
+        [] => Some(least.saturating_mul(times).min(MAX_HOLD)),
+        [max] => hold(max).filter(|max| *max >= least),
+        _ => None,
+    }
+}
+
+impl fmt::Display for Latency {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = |hold: &Duration| duration_text(*hold);
+        match self {
+            Self::None => f.write_str("none"),
+            Self::Fixed(delay) => write!(f, "fixed:{}", text(delay)),
+            Self::Uniform { low, high } => write!(f, "uniform:{},{}", text(low), text(high)),
+            Self::LogNormal { median, sigma, max } => {
+                write!(f, "lognormal:{},{sigma},{}", text(median), text(max))
+            }
+            Self::Pareto { min, alpha, max } => {
+                write!(f, "pareto:{},{alpha},{}", text(min), text(max))
+            }
+            Self::Bimodal {
+                first,
+                second,
+                share_of_second,
+            } => {
+                write!(
+                    f,
+                    "bimodal:{},{},{share_of_second}",
+                    text(first),
+                    text(second)
+                )
+            }
+            Self::Drift { from, to, over } => write!(f, "drift:{},{},{over}", text(from), text(to)),
+            Self::Quantiles(quantiles) => {
+                let points = quantiles.points.iter();
+                let points: Vec<_> = points
+                    .map(|Quantile { share, hold }| format!("{share}={}", text(hold)))
+                    .collect();
+                write!(f, "quantiles:{}", points.join(","))
+            }
+        }
+    }
 }
 
 #[cfg(test)]
@@ -397,5 +584,184 @@ mod tests {
                 prop_assert!((below - 1000.0 * share).abs() <= 95.0, "{} below {:?}, not {}", below, hold, share);
             }
         }
+
+        #[test]
+        fn what_is_written_is_read_back(
+            low_us in 0_u64..1_000_000_000, more_us in 0_u64..1_000_000_000,
+            sigma in 0.0..5.0_f64, alpha in 0.1..100.0_f64, share in 0.0..=1.0_f64, middle in 0.001..0.999_f64,
+        ) {
+            let low = Duration::from_micros(low_us);
+            let high = Duration::from_micros(low_us + more_us);
+            let point = |share, hold| Quantile { share, hold };
+            let points = [point(0.0, low), point(middle, low + Duration::from_micros(more_us / 7)), point(1.0, high)];
+            for latency in [
+                Latency::None,
+                Latency::Fixed(low),
+                Latency::Uniform { low, high },
+                Latency::LogNormal { median: low, sigma, max: high },
+                Latency::Pareto { min: low, alpha, max: high },
+                Latency::Bimodal { first: high, second: low, share_of_second: share },
+                Latency::Drift { from: high, to: low, over: more_us + 1 },
+                Latency::Quantiles(Quantiles::new(&points).unwrap()),
+            ] {
+                prop_assert_eq!(latency.to_string().parse(), Ok(latency));
+            }
+        }
+    }
+
+    #[test]
+    fn every_model_is_read() {
+        let log_normal = |max| Latency::LogNormal {
+            median: 20 * MS,
+            sigma: 0.4,
+            max,
+        };
+        let pareto = |max| Latency::Pareto {
+            min: 5 * MS,
+            alpha: 1.5,
+            max,
+        };
+        let point = |share, ms| Quantile {
+            share,
+            hold: ms * MS,
+        };
+        let measured = Quantiles::new(&[
+            point(0.0, 5),
+            point(0.5, 20),
+            point(0.99, 100),
+            point(1.0, 2000),
+        ])
+        .unwrap();
+        for (given, expected) in [
+            ("none", Latency::None),
+            ("fixed:20ms", Latency::Fixed(20 * MS)),
+            ("20ms", Latency::Fixed(20 * MS)),
+            ("0", Latency::Fixed(Duration::ZERO)),
+            ("2s", Latency::Fixed(2000 * MS)),
+            (
+                "uniform:10ms, 30ms",
+                Latency::Uniform {
+                    low: 10 * MS,
+                    high: 30 * MS,
+                },
+            ),
+            (
+                "uniform:0,0",
+                Latency::Uniform {
+                    low: Duration::ZERO,
+                    high: Duration::ZERO,
+                },
+            ),
+            ("lognormal:20ms,0.4", log_normal(200 * MS)),
+            ("lognormal:20ms, 0.4, 2s", log_normal(2000 * MS)),
+            ("pareto:5ms,1.5", pareto(5000 * MS)),
+            ("pareto:5ms,1.5,10s", pareto(10_000 * MS)),
+            (
+                "bimodal:2ms,200ms,0.05",
+                Latency::Bimodal {
+                    first: 2 * MS,
+                    second: 200 * MS,
+                    share_of_second: 0.05,
+                },
+            ),
+            (
+                "quantiles:0=5ms,0.5=20ms, 0.99 = 100ms,1=2s",
+                Latency::Quantiles(measured),
+            ),
+            ("1h", Latency::Fixed(MAX_HOLD)),
+        ] {
+            assert_eq!(given.parse(), Ok(expected), "{given}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_latency_is_refused_with_the_form_of_its_model() {
+        for given in [
+            "slow",
+            "",
+            "normal:1ms,2ms",
+            "-5ms",
+            "20",
+            "uniform:10ms,30",
+            "fixed:61m",
+            "uniform:1ms",
+            "uniform:1ms,2ms,3ms",
+            "uniform:2ms,1ms",
+            "lognormal:20ms",
+            "lognormal:20ms,5.1",
+            "lognormal:20ms,NaN",
+            "lognormal:20ms,0.4,10ms",
+            "lognormal:20ms,0.4,2h",
+            "pareto:5ms,0",
+            "pareto:5ms,inf",
+            "bimodal:2ms,200ms",
+            "bimodal:2ms,200ms,5",
+            "drift:1s,2s",
+            "drift:1s,2s,0",
+            "quantiles:",
+            "quantiles:0=1ms,50ms",
+            "quantiles:0=1ms,0.5=2ms",
+            "quantiles:0=1ms,1=2h",
+        ] {
+            assert!(given.parse::<Latency>().is_err(), "{given}");
+        }
+        let error = "drift:1s,2s".parse::<Latency>().unwrap_err().to_string();
+        assert!(
+            error.starts_with(
+                "`drift:1s,2s` is not a valid latency: write drift:FROM,TO,IDS, as in"
+            ),
+            "{error}"
+        );
+    }
+
+    fn points(points: &[(f64, u32)]) -> Vec<Quantile> {
+        points
+            .iter()
+            .map(|(share, ms)| Quantile {
+                share: *share,
+                hold: *ms * MS,
+            })
+            .collect()
+    }
+
+    #[test]
+    fn between_two_quantiles_the_line_is_straight() {
+        let quantiles =
+            Quantiles::new(&points(&[(0.0, 5), (0.5, 15), (0.75, 15), (1.0, 115)])).unwrap();
+        for (share, hold_us) in [
+            (0.0, 5_000),
+            (0.25, 10_000),
+            (0.5, 15_000),
+            (0.6, 15_000),
+            (0.75, 15_000),
+            (0.875, 65_000),
+            (1.0, 115_000),
+            (-1.0, 5_000),
+            (2.0, 115_000),
+        ] {
+            assert_eq!(
+                quantiles.at(share),
+                Duration::from_micros(hold_us),
+                "{share}"
+            );
+        }
+    }
+
+    #[test]
+    fn only_whole_rising_distributions_are_taken() {
+        for wrong in [
+            &[][..],
+            &[(0.0, 1)],
+            &[(0.1, 1), (1.0, 2)],
+            &[(0.0, 1), (0.9, 2)],
+            &[(0.0, 1), (0.5, 2), (0.5, 3), (1.0, 4)],
+            &[(0.0, 1), (0.6, 2), (0.5, 3), (1.0, 4)],
+            &[(0.0, 1), (f64::NAN, 2), (1.0, 4)],
+            &[(0.0, 2), (1.0, 1)],
+            &[(0.0, 1), (1.0, 2), (1.5, 3)],
+        ] {
+            assert!(Quantiles::new(&points(wrong)).is_none(), "{wrong:?}");
+        }
+        assert!(Quantiles::new(&points(&[(0.0, 1), (1.0, 1)])).is_some());
     }
 }

@@ -171,7 +171,7 @@ impl Ledger {
         for (status, counter) in (0..).zip(&counters.by_status) {
             add_to(&mut self.by_status, status, counter.get());
         }
-        for ((name, _), counter) in KINDS.into_iter().zip(&counters.faults) {
+        for ((name, ..), counter) in KINDS.into_iter().zip(&counters.faults) {
             add_to(&mut self.faults, name.to_owned(), counter.get());
         }
         for (index, name) in with_other(shared.region().sources.all(), counters.by_source.len()) {

@@ -45,16 +45,15 @@
 //! | module | for |
 //! |---|---|
 //! | [`clock`] | the only source of time |
-//! | `draw`, `setting` | seeded draws; parsing and errors of settings |
+//! | `draw`, `text` | seeded draws; reading of settings, and their errors |
 //! | [`items`] | IDs of paths, and bodies of IDs |
 //! | [`latency`] | time for which each response is held |
-//! | [`stall`] | recurring stalls |
-//! | [`work`] | CPU cost of an item |
+//! | [`slowdown`] | stalls, delays of connections, CPU cost of an item |
 //! | [`proxy`] | settings of the forward proxy: credentials, source addresses, destinations |
 //! | [`limit`] | limits: algorithms, keys, refusals |
 //! | [`fault`] | faults of responses |
 //! | [`stubs`] | responses from WireMock's files |
-//! | [`http`], [`tls`] | HTTP versions; the certificate |
+//! | [`tls`] | the certificate; HTTP versions |
 //! | [`config`] | all of the above in one description |
 //! | [`profile`] | such descriptions by name |
 //! | [`shared`] | memory that all processes share: counters, IDs, limiter |
@@ -75,7 +74,6 @@ pub mod config;
 mod draw;
 pub mod fault;
 pub mod handle;
-pub mod http;
 pub mod items;
 pub mod latency;
 pub mod ledger;
@@ -85,30 +83,27 @@ pub mod listen;
 pub mod profile;
 pub mod proxy;
 pub mod server;
-mod setting;
 pub mod shared;
-pub mod stall;
+pub mod slowdown;
 pub mod stubs;
+mod text;
 mod timer;
 pub mod tls;
-pub mod work;
 
 pub use clock::Clock;
 pub use config::{Config, Journal, Unmatched};
-pub use fault::{Fault, Faults, Rate};
+pub use fault::{Fault, Faults};
 pub use handle::{Handle, serve};
-pub use http::Http;
 pub use items::ItemPath;
-pub use latency::{Handshake, Latency, PerInFlight};
+pub use latency::Latency;
 pub use ledger::{Busiest, Ledger, LedgerWriter, LimitLedger, Peaks, ProxyLedger, Times};
 pub use limit::{Limit, Limits};
 pub use listen::{ListenError, listeners};
 pub use profile::Profile;
 pub use proxy::{Credentials, Exits, Proxy, Reach};
 pub use server::{ServeError, run_process, run_until, serve_until};
-pub use setting::SettingError;
 pub use shared::{Shared, SharedError};
-pub use stall::Stall;
+pub use slowdown::{AddedDelay, Stall, Work};
 pub use stubs::{LoadError, Mappings, OnUnsupported};
-pub use tls::{Tls, TlsError};
-pub use work::Work;
+pub use text::SettingError;
+pub use tls::{Http, Tls, TlsError};

@@ -1,9 +1,6 @@
 //! Limits on the requests of one key: the algorithm that admits or refuses them, and the form of a
 //! refusal. The limiter asks a limit's [`Algorithm`] about each request, with the key's word in
-//! shared memory.
-//!
-//! The status 429 is in `Limit::new`, and others for `status=` in `limit/text.rs`;
-//! `server/quota.rs` writes the response.
+//! shared memory; `server/quota.rs` writes the response.
 //!
 //! It must not read the time, and it must not keep state anywhere but in that one word: this is
 //! what makes several processes admit exactly what one would.
@@ -12,34 +9,26 @@
 //! |---|---|
 //! | `key` | keys: everyone, address, prefix, header, session |
 //! | `algorithm` | one type for all algorithms, and their decisions |
-//! | `bucket`, `fixed_window`, `sliding_window` | algorithms with a rate: GCRA and buckets, windows |
-//! | `refusal` | `Retry-After`, body and quota fields |
-//! | `text` | limits as text: parsed and formatted |
+//! | `bucket`, `window` | algorithms with a rate: GCRA and buckets, windows |
 
 mod algorithm;
 mod bucket;
-mod fixed_window;
 mod key;
-mod refusal;
-mod sliding_window;
-mod text;
+mod window;
 
-pub use algorithm::{Algorithm, Over};
-pub use bucket::{Bucket, BucketPace, Delay, MAX_PERIOD};
-pub use fixed_window::FixedWindow;
-pub use key::{Clients, KeyBy, Paths, Prefix};
-pub use refusal::{Dialect, Dialects, RefusalBody, RetryAfter};
-pub use sliding_window::SlidingWindow;
+pub(crate) use algorithm::{Algorithm, LimitDecision, Standing};
+pub(crate) use key::{Clients, KeyBy, KeyHash};
 
-pub(crate) use algorithm::{LimitDecision, Quota, Standing};
-pub(crate) use key::KeyHash;
-
-use crate::setting::{SettingError, duration_text};
+use crate::text::{SettingError, Words, duration, list, meaning};
+use bucket::Bucket;
 use hyper::StatusCode;
 use std::fmt;
+use std::net::Ipv4Addr;
 use std::num::NonZeroU32;
 use std::ops::Deref;
+use std::str::FromStr;
 use std::time::Duration;
+use window::{FixedWindow, SlidingWindow};
 
 /// Most limits of a target: the ledger has counters for each.
 pub const MAX_LIMITS: usize = 16;
@@ -53,13 +42,13 @@ pub(crate) const MAX_NAME: usize = 32;
 /// On the command line: `[ALGORITHM:]RATE[:OPTION[=VALUE]]...`, with the algorithm `gcra` if none
 /// is named:
 ///
-/// - `1000/s`, `500/min:burst=50`, `10/90s`: [`Bucket`], one request per interval, `burst` at once
-/// - `bucket:100/min:burst=20`: [`Bucket`], a period's permits at once unless told otherwise
-/// - `fixed:100/min`: [`FixedWindow`]
-/// - `sliding:100/min`: [`SlidingWindow`]
-/// - `leaky:10/s:burst=20:delay=5` or `:nodelay`: [`Bucket`]
-/// - `concurrency:8`: [`Algorithm::Concurrency`]
-/// - `connections:16:over=reset`: [`Algorithm::Connections`]; or `over=close`, `over=503`
+/// - `1000/s`, `500/min:burst=50`, `10/90s`: one request per interval, `burst` at once
+/// - `bucket:100/min:burst=20`: a period's permits at once unless told otherwise
+/// - `fixed:100/min`: a count per window
+/// - `sliding:100/min`: the same with a share of the last window
+/// - `leaky:10/s:burst=20:delay=5` or `:nodelay`: a queue that delays before it turns away
+/// - `concurrency:8`: requests at the same time
+/// - `connections:16:over=reset`: connections at the same time; or `over=close`, `over=503`
 ///
 /// `key=` says whose requests are counted together: `address` (the default), `everyone`, `/64`
 /// (IPv6 prefix, IPv4 whole), `/24,/48` (IPv4 and IPv6), `header=NAME`, `session`, each with
@@ -71,77 +60,343 @@ pub struct Limit {
     pub(crate) algorithm: Algorithm,
     /// Requests that are counted together.
     pub(crate) key: KeyBy,
+    pub(crate) over: Over,
     /// Status of a refusal: 429, 503 as of nginx, or 403 as of GitHub together with
     /// `x-ratelimit-remaining: 0`.
     pub(crate) status: StatusCode,
     pub(crate) retry_after: RetryAfter,
     /// Fields on its answers.
-    pub(crate) headers: Dialects,
+    pub(crate) headers: Vec<Dialect>,
     /// Body of a refusal.
     pub(crate) body: RefusalBody,
-    /// Name, if one was given: 1 to 32 of a-z, 0-9, `-`, `_` and `.`, so that it needs no escapes
-    /// anywhere.
-    name: Option<String>,
+    /// The name that was given, or else that of its algorithm: a-z, 0-9, `-`, `_` and `.`, so that
+    /// it needs no escapes anywhere.
+    name: String,
+    is_named: bool,
+    text: String,
+}
+
+/// Fate of a connection above the cap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Over {
+    /// Close as soon as it is accepted. The client sees its end, or a reset if the request was
+    /// there already.
+    Close,
+    /// Reset as soon as it is accepted.
+    Reset,
+    /// Its first request is answered with 503, and it is closed.
+    Unavailable,
+}
+
+/// Form of `Retry-After` on a refusal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RetryAfter {
+    /// In whole seconds, rounded up, so never 0.
+    Seconds,
+    /// As a date, rounded up, so that neither waiting for it nor waiting for as long as it is after
+    /// the answer's own `Date` is too short.
+    Date,
+    /// Not at all.
+    None,
+}
+
+/// Body of a refusal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RefusalBody {
+    /// A line of JSON that says so.
+    Plain,
+    /// A problem of type `quota-exceeded` (RFC 9457, draft-ietf-httpapi-ratelimit-headers), which
+    /// names the limit.
+    Problem,
+}
+
+/// A family of header fields that say how much is left, on every answer that the limit had a part
+/// in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Dialect {
+    /// `X-RateLimit-Limit`, `-Remaining` and `-Reset`, the reset in seconds of UTC since 1970, as
+    /// of GitHub.
+    XRateLimit,
+    /// As [`Dialect::XRateLimit`], with the reset in seconds from now.
+    XRateLimitDelta,
+    /// `RateLimit-Policy: "name";q=100;w=60` and `RateLimit: "name";r=50;t=30`
+    /// (draft-ietf-httpapi-ratelimit-headers-08 and later).
+    Ietf,
+    /// `RateLimit: limit=100, remaining=50, reset=30`, as of draft 07.
+    Draft07,
+    /// `RateLimit-Limit`, `RateLimit-Remaining` and `RateLimit-Reset`, as of draft 03.
+    Draft03,
+}
+
+/// Algorithms: name, options that may stand behind it, and form of its rate.
+const ALGORITHMS: [(&str, &str, &str); 7] = [
+    (
+        "gcra",
+        "burst key status retry headers body name",
+        "N/s, N/min, N/h or N/90s, at most one per nanosecond, as in 1000/s:burst=50",
+    ),
+    (
+        "bucket",
+        "burst key status retry headers body name",
+        "bucket:N/PERIOD, as in bucket:100/min:burst=20",
+    ),
+    (
+        "fixed",
+        "key status retry headers body name",
+        "fixed:N/PERIOD with a period of 1ms to 24h and N up to 16777215, as in fixed:100/min",
+    ),
+    (
+        "sliding",
+        "key status retry headers body name",
+        "sliding:N/PERIOD with a period of 100ms to 24h and N up to 1048575, as in sliding:100/min",
+    ),
+    (
+        "leaky",
+        "burst delay nodelay key status retry headers body name",
+        "leaky:N/PERIOD with a delay of at most the burst, as in leaky:10/s:burst=20:delay=5",
+    ),
+    (
+        "concurrency",
+        "key status retry headers body name",
+        "concurrency:N, as in concurrency:8",
+    ),
+    (
+        "connections",
+        "key over name",
+        "connections:N, as in connections:16",
+    ),
+];
+
+const PERIODS: [(&str, Duration); 3] = [
+    ("s", Duration::from_secs(1)),
+    ("min", Duration::from_mins(1)),
+    ("h", Duration::from_hours(1)),
+];
+
+/// Longest period: a limit per more than a day cannot be seen at work in a benchmark.
+const MAX_PERIOD: Duration = Duration::from_hours(24);
+
+const STATUSES: [(&str, StatusCode); 3] = [
+    ("429", StatusCode::TOO_MANY_REQUESTS),
+    ("503", StatusCode::SERVICE_UNAVAILABLE),
+    ("403", StatusCode::FORBIDDEN),
+];
+
+const RETRIES: [(&str, RetryAfter); 3] = [
+    ("seconds", RetryAfter::Seconds),
+    ("date", RetryAfter::Date),
+    ("none", RetryAfter::None),
+];
+
+const BODIES: [(&str, RefusalBody); 2] = [
+    ("plain", RefusalBody::Plain),
+    ("problem", RefusalBody::Problem),
+];
+
+const OVERS: [(&str, Over); 3] = [
+    ("close", Over::Close),
+    ("reset", Over::Reset),
+    ("503", Over::Unavailable),
+];
+
+/// In the order in which they are written to an answer.
+pub(crate) const DIALECTS: [(&str, Dialect); 5] = [
+    ("x-ratelimit", Dialect::XRateLimit),
+    ("x-ratelimit-delta", Dialect::XRateLimitDelta),
+    ("ietf", Dialect::Ietf),
+    ("draft-07", Dialect::Draft07),
+    ("draft-03", Dialect::Draft03),
+];
+
+/// Options that stand behind the rate of a limit, as `NAME=VALUE`, or `nodelay`.
+struct Options<'a>(Vec<(&'a str, Option<&'a str>)>);
+
+impl<'a> Options<'a> {
+    fn read(known: &str, parts: impl Iterator<Item = &'a str>) -> Result<Self, SettingError> {
+        let mut options = Self(Vec::new());
+        for part in parts {
+            let (name, value) = match part.split_once('=') {
+                Some((name, value)) => (name, Some(value)),
+                None => (part, None),
+            };
+            let is_known = known.split(' ').any(|known| known == name);
+            if !is_known || (name == "nodelay") != value.is_none() {
+                let right = known.replace(' ', "=.., ").replace("nodelay=..", "nodelay") + "=..";
+                return Err(SettingError::new(part, "option of this limit", right));
+            }
+            if options.has(name) {
+                let right = "each option once";
+                return Err(SettingError::new(part, "second value of an option", right));
+            }
+            options.0.push((name, value));
+        }
+        Ok(options)
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.0.iter().any(|(given, _)| *given == name)
+    }
+
+    /// Read the value of an option, if it was given; `right` says what it may be.
+    fn get<T>(
+        &self,
+        name: &'static str,
+        right: &str,
+        read: impl FnOnce(&str) -> Option<T>,
+    ) -> Result<Option<T>, SettingError> {
+        let given = self.0.iter().find(|(given, _)| *given == name);
+        let Some((_, Some(value))) = given else {
+            return Ok(None);
+        };
+        let read = read(value).map(Some);
+        read.ok_or_else(|| SettingError::new(value, name, right))
+    }
+
+    fn choice<T: Copy>(&self, name: &'static str, words: &Words<T>) -> Result<T, SettingError> {
+        let chosen = self.get(name, &list(words), |value| meaning(words, value))?;
+        // The first is the default.
+        Ok(chosen.unwrap_or(words[0].1))
+    }
+
+    fn number(&self, name: &'static str) -> Result<Option<u32>, SettingError> {
+        self.get(name, "a whole number of requests", |value| {
+            value.parse().ok()
+        })
+    }
+}
+
+impl FromStr for Limit {
+    type Err = SettingError;
+
+    fn from_str(given: &str) -> Result<Self, SettingError> {
+        let mut parts = given.split(':').map(str::trim);
+        let first = parts.next().unwrap_or_default();
+        let (name, rate) = if first.starts_with(|first: char| first.is_ascii_alphabetic()) {
+            (first, parts.next().unwrap_or_default())
+        } else {
+            ("gcra", first)
+        };
+        let Some((name, known, form)) = ALGORITHMS.iter().find(|row| row.0 == name) else {
+            let names = ALGORITHMS.map(|(name, ..)| (name, ()));
+            return Err(SettingError::new(
+                name,
+                "algorithm of a limit",
+                list(&names),
+            ));
+        };
+        let options = Options::read(known, parts)?;
+        let bursts = Bursts {
+            burst: options.number("burst")?,
+            delay: options.number("delay")?,
+            never_delays: options.has("nodelay"),
+        };
+        let algorithm = algorithm(name, rate, &bursts)
+            .ok_or_else(|| SettingError::new(given, "limit", *form))?;
+        let is_of_connections = matches!(algorithm, Algorithm::Connections(_));
+        let given_name =
+            options.get("name", "1 to 32 of a-z, 0-9, `-`, `_` and `.`", plain_name)?;
+        Ok(Self {
+            key: key(&options, is_of_connections)?,
+            over: options.choice("over", &OVERS)?,
+            status: options.choice("status", &STATUSES)?,
+            retry_after: options.choice("retry", &RETRIES)?,
+            headers: options
+                .get(
+                    "headers",
+                    &(list(&DIALECTS) + ", joined by +, of which no two write the same field"),
+                    dialects,
+                )?
+                .unwrap_or_default(),
+            body: options.choice("body", &BODIES)?,
+            is_named: given_name.is_some(),
+            name: given_name.unwrap_or_else(|| (*name).to_owned()),
+            algorithm,
+            text: given.trim().to_owned(),
+        })
+    }
+}
+
+/// Number of requests that may come at once.
+struct Bursts {
+    burst: Option<u32>,
+    delay: Option<u32>,
+    never_delays: bool,
+}
+
+fn algorithm(name: &str, rate: &str, bursts: &Bursts) -> Option<Algorithm> {
+    match name {
+        "concurrency" => return rate.parse().ok().map(Algorithm::Concurrency),
+        "connections" => return rate.parse().ok().map(Algorithm::Connections),
+        _ => {}
+    }
+    let (permits, period) = rate.split_once('/').unwrap_or((rate, "s"));
+    let permits = permits.trim().parse::<NonZeroU32>().ok()?.get();
+    let period = meaning(&PERIODS, period.trim()).or_else(|| duration(period))?;
+    let period_ns = u64::try_from(period.as_nanos()).ok()?;
+    if period_ns == 0 || period > MAX_PERIOD {
+        return None;
+    }
+    let (excess, undelayed) = match name {
+        "fixed" => return FixedWindow::new(permits, period_ns).map(Algorithm::FixedWindow),
+        "sliding" => return SlidingWindow::new(permits, period_ns).map(Algorithm::SlidingWindow),
+        "leaky" if bursts.never_delays && bursts.delay.is_some() => return None,
+        "leaky" if bursts.never_delays => (bursts.burst.unwrap_or(0), None),
+        "leaky" => (bursts.burst.unwrap_or(0), Some(bursts.delay.unwrap_or(0))),
+        "bucket" => (bursts.burst.unwrap_or(permits).checked_sub(1)?, None),
+        _ => (bursts.burst.unwrap_or(1).checked_sub(1)?, None),
+    };
+    Bucket::new(permits, period_ns, excess, undelayed).map(Algorithm::Bucket)
+}
+
+fn key(options: &Options<'_>, is_of_connections: bool) -> Result<KeyBy, SettingError> {
+    let right = if is_of_connections {
+        "everyone, address or a prefix such as /64: more is not known of a connection"
+    } else {
+        "everyone, address, /64, /24,/48, header=NAME or session, with +path or not"
+    };
+    let key = options.get("key", right, |value| {
+        // The key of a connection is known before its first request.
+        let key = KeyBy::read(value)?;
+        let is_known = key.of_connection(Ipv4Addr::LOCALHOST.into()).is_some();
+        (is_known || !is_of_connections).then_some(key)
+    })?;
+    Ok(key.unwrap_or(KeyBy::ADDRESS))
+}
+
+fn plain_name(given: &str) -> Option<String> {
+    let is_plain =
+        |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-_.".contains(&byte);
+    let is_name = (1..=MAX_NAME).contains(&given.len()) && given.bytes().all(is_plain);
+    is_name.then(|| given.to_owned())
+}
+
+fn dialects(given: &str) -> Option<Vec<Dialect>> {
+    let all: Vec<Dialect> = given
+        .split('+')
+        .map(|name| meaning(&DIALECTS, name))
+        .collect::<Option<_>>()?;
+    let clashing = [
+        [Dialect::XRateLimit, Dialect::XRateLimitDelta],
+        [Dialect::Ietf, Dialect::Draft07],
+    ];
+    let clash = clashing
+        .iter()
+        .any(|pair| pair.iter().all(|dialect| all.contains(dialect)));
+    (!clash).then_some(all)
 }
 
 impl Limit {
-    /// Limit each address, and answer 429 with `Retry-After` in seconds.
-    #[must_use]
-    pub const fn new(algorithm: Algorithm) -> Self {
-        Self {
-            algorithm,
-            key: KeyBy::ADDRESS,
-            status: StatusCode::TOO_MANY_REQUESTS,
-            retry_after: RetryAfter::Seconds,
-            headers: Dialects::NONE,
-            body: RefusalBody::Plain,
-            name: None,
-        }
-    }
-
-    /// Count requests with the same key together.
-    ///
-    /// # Errors
-    ///
-    /// It is a cap on connections, and the key is not known before a request.
-    pub fn with_key(self, key: KeyBy) -> Result<Self, SettingError> {
-        let is_of_connections = key
-            .of_connection(std::net::Ipv4Addr::LOCALHOST.into())
-            .is_some();
-        if matches!(self.algorithm, Algorithm::Connections(..)) && !is_of_connections {
-            let right = "write key=everyone, key=address or a prefix such as key=/64";
-            return Err(SettingError::new(format!(
-                "connections cannot be told apart by `{key}`: {right}"
-            )));
-        }
-        Ok(Self { key, ..self })
-    }
-
     /// Return its name in headers and ledger: the one given, or that of its algorithm.
     #[must_use]
     pub fn name(&self) -> &str {
-        self.name.as_deref().unwrap_or(self.algorithm.name())
+        &self.name
     }
 }
 
-/// Check the numbers of a limit per window; returns the window in nanoseconds.
-fn window_of(
-    (permits, most): (NonZeroU32, u32),
-    (window, shortest): (Duration, Duration),
-) -> Result<u64, SettingError> {
-    if window < shortest || window > MAX_PERIOD {
-        let (window, shortest) = (duration_text(window), duration_text(shortest));
-        let what =
-            format!("a window of {window} does not work: write one from {shortest} to a day");
-        return Err(SettingError::new(what));
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
     }
-    if permits.get() > most {
-        let right = format!("write {most} or fewer, or use gcra or bucket");
-        return Err(SettingError::new(format!(
-            "{permits} are more than a window can count: {right}"
-        )));
-    }
-    Ok(bucket::nanos(window))
 }
 
 /// The limits of a target: [`MAX_LIMITS`] at most, each with a name of its own. A request is let
@@ -149,63 +404,51 @@ fn window_of(
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
     all: Vec<Limit>,
-    /// Number of of them, from the first, concern every request. The others concern what certain
+    /// So many of them, from the first, concern every request. The others concern what certain
     /// stubs answer.
     common: usize,
 }
 
 impl Limits {
-    /// Checks the limits and names those that have no name: after their algorithm, with a number if
-    /// there are several.
+    /// Checks the limits and numbers those that have no name and whose algorithm is not the only
+    /// one of its kind.
     ///
     /// # Errors
     ///
     /// There are too many, or two were given the same name.
-    pub fn new(limits: Vec<Limit>) -> Result<Self, SettingError> {
+    pub fn new(mut limits: Vec<Limit>) -> Result<Self, SettingError> {
         if limits.len() > MAX_LIMITS {
-            let what = format!(
-                "{} limits are too many: write {MAX_LIMITS} or fewer",
-                limits.len()
-            );
-            return Err(SettingError::new(what));
+            let right = format!("{MAX_LIMITS} or fewer");
+            return Err(SettingError::new(&limits.len(), "number of limits", right));
         }
         let mut taken: Vec<String> = Vec::new();
-        for name in limits.iter().filter_map(|limit| limit.name.as_ref()) {
-            if taken.contains(name) {
-                let what = format!("two limits are named `{name}`: give one of them another name");
-                return Err(SettingError::new(what));
+        for limit in limits.iter().filter(|limit| limit.is_named) {
+            if taken.contains(&limit.name) {
+                let right = "another one";
+                return Err(SettingError::new(
+                    &limit.name,
+                    "name of a second limit",
+                    right,
+                ));
             }
-            taken.push(name.clone());
+            taken.push(limit.name.clone());
         }
-        let named = limits.into_iter().map(|limit| {
-            if limit.name.is_some() {
-                return limit;
+        for limit in limits.iter_mut().filter(|limit| !limit.is_named) {
+            let plain = limit.name.clone();
+            let mut number = 1;
+            while taken.contains(&limit.name) {
+                number += 1;
+                limit.name = format!("{plain}-{number}");
             }
-            let plain = limit.name().to_owned();
-            let numbered = (2..).map(|number| format!("{plain}-{number}"));
-            let name = std::iter::once(plain.clone())
-                .chain(numbered)
-                .find(|name| !taken.contains(name));
-            let name = name.unwrap_or(plain);
-            taken.push(name.clone());
-            // The only limit of its kind needs no name: it writes itself as it was read.
-            if name == limit.name() {
-                limit
-            } else {
-                Limit {
-                    name: Some(name),
-                    ..limit
-                }
-            }
-        });
-        let all: Vec<Limit> = named.collect();
+            taken.push(limit.name.clone());
+        }
         Ok(Self {
-            common: all.len(),
-            all,
+            common: limits.len(),
+            all: limits,
         })
     }
 
-    /// Append `of_stubs`, which concern only what certain stubs answer.
+    /// These limits, and behind them those of stubs.
     pub(crate) fn and_of_stubs(&self, of_stubs: &[Limit]) -> Result<Self, SettingError> {
         let all = Self::new(self.all.iter().chain(of_stubs).cloned().collect())?;
         Ok(Self {
@@ -214,7 +457,6 @@ impl Limits {
         })
     }
 
-    /// Number of of them, from the first, concern every request.
     pub(crate) const fn common(&self) -> usize {
         self.common
     }
@@ -236,13 +478,12 @@ impl TryFrom<Vec<Limit>> for Limits {
     }
 }
 
-/// The limits as they are typed, with a space between.
 impl fmt::Display for Limits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.is_empty() {
             return f.write_str("none");
         }
-        let texts: Vec<String> = self.iter().map(Limit::to_string).collect();
+        let texts: Vec<&str> = self.iter().map(|limit| &*limit.text).collect();
         f.write_str(&texts.join(" "))
     }
 }
@@ -250,36 +491,160 @@ impl fmt::Display for Limits {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     fn limits(texts: &[&str]) -> Result<Limits, SettingError> {
         Limits::new(texts.iter().map(|text| text.parse().unwrap()).collect())
     }
 
+    fn algorithm(text: &str) -> Algorithm {
+        text.parse::<Limit>().unwrap().algorithm
+    }
+
     #[test]
-    fn every_limit_has_a_name_of_its_own() {
-        let named = limits(&["10/s", "20/s", "fixed:5/min", "30/s:name=gcra-2", "40/s"]).unwrap();
+    fn every_form_is_read() {
+        const MIN_NS: u64 = 60_000_000_000;
+        let bucket = |permits, per_ns, excess, undelayed| {
+            Algorithm::Bucket(Bucket::new(permits, per_ns, excess, undelayed).unwrap())
+        };
+        let eight = NonZeroU32::new(8).unwrap();
+        for (given, expected) in [
+            ("1000/s", bucket(1000, MIN_NS / 60, 0, None)),
+            ("1000", bucket(1000, MIN_NS / 60, 0, None)),
+            ("10/h:burst=5", bucket(10, 60 * MIN_NS, 4, None)),
+            (
+                " gcra: 7/90s : burst=2 ",
+                bucket(7, MIN_NS * 3 / 2, 1, None),
+            ),
+            ("bucket:100/min", bucket(100, MIN_NS, 99, None)),
+            ("bucket:100/min:burst=5", bucket(100, MIN_NS, 4, None)),
+            ("leaky:100/min", bucket(100, MIN_NS, 0, Some(0))),
+            (
+                "leaky:100/min:delay=5:burst=20",
+                bucket(100, MIN_NS, 20, Some(5)),
+            ),
+            (
+                "leaky:100/min:burst=20:nodelay",
+                bucket(100, MIN_NS, 20, None),
+            ),
+            ("concurrency:8", Algorithm::Concurrency(eight)),
+            ("connections:8", Algorithm::Connections(eight)),
+        ] {
+            assert_eq!(algorithm(given), expected, "{given}");
+        }
+        let full: Limit =
+            "fixed:100/min:key=/64:status=503:headers=x-ratelimit+ietf:retry=date:body=problem:name=a".parse().unwrap();
+        assert_eq!(Some(full.key), KeyBy::read("/64"));
+        assert_eq!(
+            (full.status.as_u16(), full.retry_after),
+            (503, RetryAfter::Date)
+        );
+        assert_eq!(full.headers, [Dialect::XRateLimit, Dialect::Ietf]);
+        assert_eq!((full.body, &*full.name), (RefusalBody::Problem, "a"));
+        let over = |text: &str| text.parse::<Limit>().unwrap().over;
+        assert_eq!(over("connections:8:over=503"), Over::Unavailable);
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_what_would_be_right() {
+        for (given, said) in [
+            ("", "`` is not a valid limit: write N/s, N/min,"),
+            ("0/s", "`0/s` is not a valid limit"),
+            ("1.5/s", "`1.5/s` is not a valid limit"),
+            ("10/m", "`10/m` is not a valid limit"),
+            ("10/0s", "`10/0s` is not a valid limit"),
+            ("10/2days", "`10/2days` is not a valid limit"),
+            ("2000000000/s", "at most one per nanosecond"),
+            ("10/s:burst=0", "`10/s:burst=0` is not a valid limit"),
+            (
+                "10/s:burst=x",
+                "`x` is not a valid burst: write a whole number",
+            ),
+            (
+                "10/s:bust=3",
+                "`bust=3` is not a valid option of this limit: write burst=.., key=.., status=..",
+            ),
+            ("10/s:", "`` is not a valid option"),
+            ("10/s:nodelay", "`nodelay` is not a valid option"),
+            ("1/24h:burst=4000000000", "is not a valid limit"),
+            (
+                "fast:10/s",
+                "`fast` is not a valid algorithm of a limit: write gcra, bucket, fixed, sliding, leaky, concurrency or conn",
+            ),
+            (
+                "fixed",
+                "`fixed` is not a valid limit: write fixed:N/PERIOD",
+            ),
+            ("fixed:10/100us", "a period of 1ms to 24h"),
+            ("fixed:17000000/h", "N up to 16777215"),
+            ("sliding:10/10ms", "a period of 100ms to 24h"),
+            ("sliding:1048576/h", "N up to 1048575"),
+            ("leaky:10/s:burst=2:delay=3", "a delay of at most the burst"),
+            ("leaky:10/s:burst=2:delay=2:nodelay", "is not a valid limit"),
+            (
+                "leaky:10/s:burst=2:nodelay=1",
+                "`nodelay=1` is not a valid option",
+            ),
+            ("concurrency:8/s", "`concurrency:8/s` is not a valid limit"),
+            (
+                "connections:8:key=session",
+                "`session` is not a valid key: write everyone, address or a prefix",
+            ),
+            (
+                "connections:8:key=address+path",
+                "`address+path` is not a valid key",
+            ),
+            (
+                "connections:8:status=503",
+                "`status=503` is not a valid option",
+            ),
+            (
+                "10/s:key=mac",
+                "`mac` is not a valid key: write everyone, address, /64",
+            ),
+            ("10/s:key=/64:key=/48", "write each option once"),
+            (
+                "10/s:status=418",
+                "`418` is not a valid status: write 429, 503 or 403",
+            ),
+            (
+                "10/s:headers=github",
+                "`github` is not a valid headers: write x-ratelimit,",
+            ),
+            ("10/s:headers=ietf+draft-07", "no two write the same field"),
+            (
+                "10/s:name=Über",
+                "is not a valid name: write 1 to 32 of a-z",
+            ),
+        ] {
+            let error = given.parse::<Limit>().unwrap_err().to_string();
+            assert!(error.contains(said), "{given}: {error}");
+        }
+    }
+
+    #[test]
+    fn every_limit_has_a_name_of_its_own_and_writes_itself_as_it_was_read() {
+        let texts = ["10/s", "20/s", "fixed:5/min", "30/s:name=gcra-2", "40/s"];
+        let named = limits(&texts).unwrap();
         assert_eq!(
             named.iter().map(Limit::name).collect::<Vec<_>>(),
             ["gcra", "gcra-3", "fixed", "gcra-2", "gcra-4"]
         );
-        assert_eq!(
-            named.to_string(),
-            "10/s 20/s:name=gcra-3 fixed:5/min 30/s:name=gcra-2 40/s:name=gcra-4"
-        );
+        assert_eq!(named.to_string(), texts.join(" "));
         assert_eq!(Limits::default().to_string(), "none");
     }
 
     #[test]
     fn limits_that_cannot_be_told_apart_or_are_too_many_are_refused() {
-        let error = limits(&["10/s:name=a", "20/s:name=a"])
-            .unwrap_err()
-            .to_string();
-        assert!(error.contains("two limits are named `a`"), "{error}");
+        assert!(limits(&["10/s:name=a", "20/s:name=a"]).is_err());
         assert!(limits(&["10/s"; MAX_LIMITS]).is_ok());
-        let error = limits(&["10/s"; MAX_LIMITS + 1]).unwrap_err().to_string();
-        assert!(
-            error.contains("17 limits are too many: write 16 or fewer"),
-            "{error}"
-        );
+        assert!(limits(&["10/s"; MAX_LIMITS + 1]).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_that_is_typed_makes_it_panic(text in "[a-z0-9:/=+, .-]{0,40}") {
+            drop(text.parse::<Limit>());
+        }
     }
 }

@@ -4,23 +4,22 @@
 //!
 //! It must not decide anything itself (`limit` does), and it must not know the form of a response.
 
-mod early_retry;
-
 use crate::clock;
 use crate::config::Config;
 use crate::ledger::{LedgerWriter, Pass};
-use crate::limit::{
-    Algorithm, Clients, KeyHash, Limit, LimitDecision, MAX_LIMITS, Over, RetryAfter, Standing,
-};
-use crate::shared::{Decided, KeyQuery, Keys, SlotIndex, Telling};
-use early_retry::{EarlyRetry, Refusals};
+use crate::limit::{Algorithm, Clients, KeyHash, Limit, LimitDecision, Over, RetryAfter, Standing};
+use crate::shared::{HeldSlot, KeyQuery, Keys, SlotIndex, Telling};
 use hyper::header::HeaderMap;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
 const NS_PER_S: u64 = 1_000_000_000;
+
+/// Time after the first making of a promise for which a request that was not told of it may still
+/// be on its way.
+const NOTICE_NS: u64 = 50_000_000;
 
 /// One connection, as the limiter knows it.
 #[derive(Debug)]
@@ -40,6 +39,29 @@ struct Visit {
     /// Place of the latest request's key.
     place: Cell<SlotIndex>,
     heard: Refusals,
+}
+
+/// Latest refusals of one limit on one connection, by key, with the time at which each was told.
+///
+/// What is older than [`NOTICE_NS`] is forgotten, because it makes no difference any more.
+#[derive(Debug, Default)]
+struct Refusals(RefCell<Vec<(KeyHash, u64)>>);
+
+impl Refusals {
+    fn note(&self, key: KeyHash, now_ns: u64) {
+        let mut told = self.0.borrow_mut();
+        told.retain(|(other, told_ns)| {
+            *other != key && now_ns.saturating_sub(*told_ns) <= NOTICE_NS
+        });
+        told.push((key, now_ns));
+    }
+
+    /// True if the client of a request could know of a promise that was first made at `made_ns`;
+    /// false if the request may have crossed it on the way.
+    fn is_early(&self, key: KeyHash, now_ns: u64, made_ns: u64) -> bool {
+        let knows = |(other, told_ns): &(KeyHash, u64)| *other == key && *told_ns >= made_ns;
+        now_ns.saturating_sub(made_ns) > NOTICE_NS || self.0.borrow().iter().any(knows)
+    }
 }
 
 /// Admission of a connection's requests.
@@ -78,9 +100,11 @@ pub(crate) struct Asking<'a> {
     pub(crate) books: &'a LedgerWriter,
 }
 
-/// Limits that a request concerns.
+/// Limits that a question concerns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum About {
+    /// A new connection: the caps on connections.
+    Connection,
     /// For the target itself: the limits for all requests, and that of the stub that is to answer,
     /// if it has one.
     Own { of_stub: Option<usize> },
@@ -144,6 +168,26 @@ pub(crate) enum Told {
     Nothing,
 }
 
+/// One limit that a question concerns, with the words of the key and its decision about it.
+struct Held<'a, 'v> {
+    index: usize,
+    limit: &'a Limit,
+    keys: &'a Keys,
+    key: KeyHash,
+    visit: &'v Visit,
+    slot: HeldSlot<'a>,
+    decision: LimitDecision,
+}
+
+impl Held<'_, '_> {
+    fn wait_ns(&self) -> Option<u64> {
+        match self.decision {
+            LimitDecision::Rejected { retry_after_ns } => Some(retry_after_ns),
+            LimitDecision::Admitted { .. } => None,
+        }
+    }
+}
+
 impl Visitor {
     /// A connection from `address` was accepted.
     ///
@@ -160,62 +204,38 @@ impl Visitor {
             place: Cell::new(SlotIndex::UNKNOWN),
             heard: Refusals::default(),
         };
-        let visits = config.limits.iter().map(visit).collect();
-        let open = Open {
-            books: Rc::clone(books),
-            counted: Vec::new(),
-        };
         let mut visitor = Self {
             address,
-            visits,
-            open,
-            welcome: Welcome::Yes,
-        };
-        let now_ns = books.shared().clock().now_ns();
-        for (index, limit) in config.limits.iter().enumerate() {
-            let Algorithm::Connections(_, over) = limit.algorithm else {
-                continue;
-            };
-            let (Some(keys), Some(query)) =
-                (books.keys(index), visitor.query(limit, index, now_ns))
-            else {
-                continue;
-            };
-            let (step, place) = (keys.take(&query).step, query.place.get());
-            if matches!(step, LimitDecision::Admitted { .. }) {
-                visitor.open.counted.push((index, place));
-                continue;
-            }
-            if place.is_crowd() {
-                books.counters().limiter_overflows.increment();
-            }
-            books.refused_by(index);
-            if over != Over::Unavailable {
-                return Err(over);
-            }
-            // It does not count where it is above the cap, nor anywhere else.
-            visitor.open = Open {
+            visits: config.limits.iter().map(visit).collect(),
+            open: Open {
                 books: Rc::clone(books),
                 counted: Vec::new(),
-            };
+            },
+            welcome: Welcome::Yes,
+        };
+        let asking = Asking {
+            now_ns: books.shared().clock().now_ns(),
+            keys: Vec::new(),
+            about: About::Connection,
+            turns: Turns::InTurn,
+            config,
+            books,
+        };
+        let held = visitor.hold(&asking);
+        if let Some(above) = held.iter().find(|held| held.wait_ns().is_some()) {
+            books.refused_by(above.index);
+            if above.limit.over != Over::Unavailable {
+                return Err(above.limit.over);
+            }
+            drop(held);
             visitor.welcome = Welcome::No;
             return Ok(visitor);
         }
-        for (index, _) in &visitor.open.counted {
-            books.admitted_by(*index, Pass::AtOnce);
-        }
+        let counted = held.iter().map(|held| (held.index, held.slot.place));
+        let counted: Vec<_> = counted.collect();
+        take(held, &asking);
+        visitor.open.counted = counted;
         Ok(visitor)
-    }
-
-    /// The question about the connection itself.
-    fn query<'a>(&'a self, limit: &'a Limit, index: usize, now_ns: u64) -> Option<KeyQuery<'a>> {
-        let visit = self.visits.get(index)?;
-        Some(KeyQuery {
-            algorithm: &limit.algorithm,
-            key: visit.key?,
-            now_ns,
-            place: &visit.place,
-        })
     }
 
     /// The keys of one request, where they are not those of its connection. Nothing is allocated if
@@ -233,12 +253,10 @@ impl Visitor {
 
     /// Asks all limits about one request.
     ///
-    /// It is let through if all let it through, and takes from none if one does not. With several
-    /// limits, all are looked at first, and if some are against it, the one with the longest wait
-    /// turns it away: a client that waits for that long has waited for the others, too. Then it
-    /// takes from one after the other. If another request was faster at a later one, what was taken
-    /// from the earlier ones is given back; for that moment they are stricter than they should be,
-    /// never laxer.
+    /// It is let through if all let it through, and takes from none if one does not: the words of
+    /// all its keys are held while it is decided. If several limits are against it, the one with
+    /// the longest wait turns it away: a client that waits for that long has waited for the others,
+    /// too.
     pub(crate) fn ask<'a>(&self, asking: &Asking<'a>) -> AdmissionVerdict<'a> {
         let Asking { config, books, .. } = *asking;
         if config.limits.is_empty() {
@@ -249,204 +267,171 @@ impl Visitor {
             books.counters().rejected.increment();
             return AdmissionVerdict::Unwelcome;
         }
-        self.look_for_promises(asking);
-        let is_alone = config.limits.len() == 1;
-        let longest = if is_alone { None } else { self.look(asking) };
-        match longest.map_or_else(|| self.take(asking), Err) {
-            Ok(admission) => AdmissionVerdict::Admitted(admission),
-            Err((index, retry_after_ns)) => {
-                books.rejected_by(index);
-                let told = self.tell(asking, index, retry_after_ns);
-                AdmissionVerdict::Rejected(Rejection {
-                    limit: index,
-                    retry_after_ns,
-                    told,
-                })
-            }
-        }
-    }
-
-    /// Every limit on requests with the question for it.
-    fn questions<'a, 'b: 'a>(
-        &'a self,
-        asking: &'a Asking<'b>,
-    ) -> impl Iterator<Item = (usize, &'b Limit, &'b Keys, KeyQuery<'a>)> {
-        let mut keys = asking.keys.iter();
-        let limits = asking.config.limits.iter().zip(&self.visits).enumerate();
-        limits.filter_map(move |(index, (limit, visit))| {
-            let key = match visit.key {
-                Some(key) => key,
-                None => *keys.next()?,
-            };
-            let concerns_it = match asking.about {
-                About::Own { of_stub } => {
-                    index < asking.config.limits.common() || of_stub == Some(index)
-                }
-                About::Forwarded => limit.key.clients == Clients::Session,
-            };
-            if !concerns_it || matches!(limit.algorithm, Algorithm::Connections(..)) {
-                return None;
-            }
-            let table = asking.books.keys(index)?;
-            Some((
-                index,
-                limit,
-                table,
-                KeyQuery {
-                    algorithm: &limit.algorithm,
-                    key,
-                    now_ns: asking.now_ns,
-                    place: &visit.place,
-                },
-            ))
+        let held = self.hold(asking);
+        count_early(&held, asking);
+        let against = held.iter().filter_map(|held| Some((held, held.wait_ns()?)));
+        // The first of equals.
+        let longest = against.reduce(|one, other| if other.1 > one.1 { other } else { one });
+        let Some((by, retry_after_ns)) = longest else {
+            return AdmissionVerdict::Admitted(admit(held, asking));
+        };
+        books.rejected_by(by.index);
+        AdmissionVerdict::Rejected(Rejection {
+            limit: by.index,
+            retry_after_ns,
+            told: tell(by, asking, retry_after_ns),
         })
     }
 
-    fn look_for_promises(&self, asking: &Asking<'_>) {
-        let Asking { books, now_ns, .. } = *asking;
-        let haste = |(index, _, keys, query): (usize, &Limit, &Keys, KeyQuery<'_>)| {
-            let made_ns = keys.promise_made_ns(&query)?;
-            Some(
-                self.visits
-                    .get(index)?
-                    .heard
-                    .judge(query.key, now_ns, made_ns),
-            )
-        };
-        match self.questions(asking).filter_map(haste).max() {
-            None => {}
-            Some(EarlyRetry::Crossed) => books.counters().crossed_promises.increment(),
-            Some(EarlyRetry::Early) => books.counters().early_retries.increment(),
-        }
-    }
-
-    /// The limit that is against it for the longest, if any is.
-    fn look(&self, asking: &Asking<'_>) -> Option<(usize, u64)> {
-        let against = self
-            .questions(asking)
-            .filter_map(|(index, _, keys, query)| match keys.look(&query).step {
-                LimitDecision::Rejected { retry_after_ns } => Some((index, retry_after_ns)),
-                LimitDecision::Admitted { .. } => None,
-            });
-        // The first of equals.
-        against.reduce(|one, other| if other.1 > one.1 { other } else { one })
-    }
-
-    /// Takes from all, or from none.
-    fn take<'a>(&self, asking: &Asking<'a>) -> Result<Admission<'a>, (usize, u64)> {
-        let Asking { books, now_ns, .. } = *asking;
-        let mut admission = Admission::free();
-        let mut passes = [Pass::AtOnce; MAX_LIMITS];
-        let mut taken = [0; MAX_LIMITS];
-        for (index, limit, keys, query) in self.questions(asking) {
-            let Decided { step, state } = keys.take(&query);
-            let place = query.place.get();
-            if place.is_crowd() {
-                books.counters().limiter_overflows.increment();
-            }
-            match step {
-                LimitDecision::Rejected { retry_after_ns } => {
-                    self.give_back(asking, &taken[..index]);
-                    return Err((index, retry_after_ns));
-                }
-                LimitDecision::Admitted { delay_ns, .. } => {
-                    taken[index] = state;
-                    if delay_ns > 0 {
-                        passes[index] = Pass::Delayed;
-                        admission.delay = admission.delay.max(Duration::from_nanos(delay_ns));
-                    }
-                    if limit.algorithm.counts_open() {
-                        admission.in_flight.push((keys, place));
-                    }
-                    if !limit.headers.is_empty() {
-                        admission
-                            .standings
-                            .push((index, limit.algorithm.standing(state, now_ns)));
-                    }
-                }
-            }
-        }
-        for (index, ..) in self.questions(asking) {
-            books.admitted_by(index, passes[index]);
-        }
-        if asking.about != About::Forwarded {
-            books.admitted(
-                now_ns
-                    .saturating_add(u64::try_from(admission.delay.as_nanos()).unwrap_or(u64::MAX)),
-            );
-        }
-        Ok(admission)
-    }
-
-    /// Gives back what was taken from the limits before one that was against it, which left these
-    /// states behind. What is in flight ends with the admission.
-    fn give_back(&self, asking: &Asking<'_>, taken: &[u64]) {
-        for (index, limit, keys, query) in self.questions(asking) {
-            let Some(taken) = taken.get(index) else {
-                return;
+    /// Holds the words of all keys that a question concerns, in the order of the limits, so that no
+    /// two questions wait for each other.
+    fn hold<'a, 'v>(&'v self, asking: &Asking<'a>) -> Vec<Held<'a, 'v>> {
+        let mut own_keys = asking.keys.iter();
+        let mut all = Vec::new();
+        for (index, (limit, visit)) in asking.config.limits.iter().zip(&self.visits).enumerate() {
+            let Some(key) = visit.key.or_else(|| own_keys.next().copied()) else {
+                continue;
             };
-            if !limit.algorithm.counts_open() {
-                keys.give_back(&query, *taken, || asking.books.shared().clock().now_ns());
+            let Some(keys) = asking.books.keys(index) else {
+                continue;
+            };
+            if !asking.concerns(index, limit) {
+                continue;
             }
+            let query = KeyQuery {
+                algorithm: &limit.algorithm,
+                key,
+                now_ns: asking.now_ns,
+                place: &visit.place,
+            };
+            let slot = keys.hold(&query);
+            if slot.place.is_crowd() {
+                asking.books.counters().limiter_overflows.increment();
+            }
+            all.push(Held {
+                index,
+                limit,
+                keys,
+                key,
+                visit,
+                decision: slot.decide(&query),
+                slot,
+            });
         }
-    }
-
-    /// Decide what the client is told by a limit, which is then a promise.
-    fn tell(&self, asking: &Asking<'_>, index: usize, retry_after_ns: u64) -> Told {
-        let Some((_, limit, keys, query)) =
-            self.questions(asking).find(|(other, ..)| *other == index)
-        else {
-            return Told::Nothing;
-        };
-        let (told, wait_ns) = match limit.retry_after {
-            RetryAfter::None => return Told::Nothing,
-            RetryAfter::Seconds => {
-                // Rounded up: a client that comes back then is not too early, and 0 would invite to
-                // come back at once.
-                let seconds = retry_after_ns.div_ceil(NS_PER_S);
-                (Told::Seconds(seconds), seconds.saturating_mul(NS_PER_S))
-            }
-            RetryAfter::Date => {
-                let wall = clock::wall();
-                let due = wall.saturating_add(Duration::from_nanos(retry_after_ns));
-                let wall_s = due.as_secs() + u64::from(due.subsec_nanos() > 0);
-                let wait = Duration::from_secs(wall_s).saturating_sub(wall);
-                let wait_ns = u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX);
-                (
-                    Told::Date {
-                        now_s: wall.as_secs(),
-                        wall_s,
-                    },
-                    wait_ns,
-                )
-            }
-        };
-        let answered_ns = asking.refusal_answered_ns();
-        let until_ns = asking.now_ns.saturating_add(wait_ns);
-        keys.promise(
-            &query,
-            Telling {
-                asked_ns: asking.now_ns,
-                answered_ns,
-                until_ns,
-            },
-        );
-        if asking.turns == Turns::InTurn
-            && let Some(visit) = self.visits.get(index)
-        {
-            visit.heard.note(query.key, answered_ns);
-        }
-        told
+        all
     }
 }
 
+/// Take what the limits have admitted; returns the longest delay.
+fn take(held: Vec<Held<'_, '_>>, asking: &Asking<'_>) -> Duration {
+    let mut longest = Duration::ZERO;
+    for held in held {
+        let LimitDecision::Admitted { next, delay_ns } = held.decision else {
+            continue;
+        };
+        held.slot.set(next);
+        let pass = if delay_ns > 0 {
+            Pass::Delayed
+        } else {
+            Pass::AtOnce
+        };
+        asking.books.admitted_by(held.index, pass);
+        longest = longest.max(Duration::from_nanos(delay_ns));
+    }
+    longest
+}
+
+fn admit<'a>(held: Vec<Held<'a, '_>>, asking: &Asking<'a>) -> Admission<'a> {
+    let mut admission = Admission::free();
+    for held in &held {
+        let LimitDecision::Admitted { next, .. } = held.decision else {
+            continue;
+        };
+        let algorithm = &held.limit.algorithm;
+        if algorithm.counts_open() {
+            admission.in_flight.push((held.keys, held.slot.place));
+        }
+        if !held.limit.headers.is_empty() {
+            let standing = algorithm.standing(next, asking.now_ns);
+            admission.standings.push((held.index, standing));
+        }
+    }
+    admission.delay = take(held, asking);
+    if asking.about != About::Forwarded {
+        let delay_ns = u64::try_from(admission.delay.as_nanos()).unwrap_or(u64::MAX);
+        asking
+            .books
+            .admitted(asking.now_ns.saturating_add(delay_ns));
+    }
+    admission
+}
+
+/// Count a request that comes before a promised wait has passed. Of several limits that whose
+/// promise the client could know counts.
+fn count_early(held: &[Held<'_, '_>], asking: &Asking<'_>) {
+    let is_early = |held: &Held<'_, '_>| {
+        let made_ns = held.slot.promise_made_ns(asking.now_ns)?;
+        Some(held.visit.heard.is_early(held.key, asking.now_ns, made_ns))
+    };
+    let counters = asking.books.counters();
+    match held.iter().filter_map(is_early).max() {
+        None => {}
+        Some(false) => counters.crossed_promises.increment(),
+        Some(true) => counters.early_retries.increment(),
+    }
+}
+
+/// Decide what the client is told by a limit, which is then a promise.
+fn tell(by: &Held<'_, '_>, asking: &Asking<'_>, retry_after_ns: u64) -> Told {
+    let (told, wait_ns) = match by.limit.retry_after {
+        RetryAfter::None => return Told::Nothing,
+        RetryAfter::Seconds => {
+            // Rounded up: a client that comes back then is not too early, and 0 would invite to
+            // come back at once.
+            let seconds = retry_after_ns.div_ceil(NS_PER_S);
+            (Told::Seconds(seconds), seconds.saturating_mul(NS_PER_S))
+        }
+        RetryAfter::Date => {
+            let wall = clock::wall();
+            let due = wall.saturating_add(Duration::from_nanos(retry_after_ns));
+            let wall_s = due.as_secs() + u64::from(due.subsec_nanos() > 0);
+            let wait = Duration::from_secs(wall_s).saturating_sub(wall);
+            let wait_ns = u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX);
+            let now_s = wall.as_secs();
+            (Told::Date { now_s, wall_s }, wait_ns)
+        }
+    };
+    let answered_ns = asking.refusal_answered_ns();
+    by.slot.promise(Telling {
+        asked_ns: asking.now_ns,
+        answered_ns,
+        until_ns: asking.now_ns.saturating_add(wait_ns),
+    });
+    if asking.turns == Turns::InTurn {
+        by.visit.heard.note(by.key, answered_ns);
+    }
+    told
+}
+
 impl Asking<'_> {
+    fn concerns(&self, index: usize, limit: &Limit) -> bool {
+        let is_of_connections = matches!(limit.algorithm, Algorithm::Connections(_));
+        match self.about {
+            About::Connection => is_of_connections,
+            About::Own { of_stub } => {
+                let is_common = index < self.config.limits.common();
+                !is_of_connections && (is_common || of_stub == Some(index))
+            }
+            About::Forwarded => limit.key.clients == Clients::Session,
+        }
+    }
+
     /// When a refusal is answered: at once, or at the end of a stall if the answer is the target's
     /// own.
     fn refusal_answered_ns(&self) -> u64 {
         match self.about {
             About::Own { .. } => self.config.answerable_ns(self.now_ns),
-            About::Forwarded => self.now_ns,
+            About::Forwarded | About::Connection => self.now_ns,
         }
     }
 }

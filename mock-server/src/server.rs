@@ -7,20 +7,18 @@
 //!
 //! | room | for |
 //! |---|---|
-//! | `entrance`, `connection`, `wire`, `tasks` | accepted sockets, TLS and HTTP versions, connections and their streams |
+//! | `connection`, `wire`, `tasks` | accepted sockets, TLS and HTTP versions, connections and their streams |
 //! | `answer`, `body` | responses: the hot path |
 //! | `quota` | status and header fields of limits |
-//! | `spoil`, `act` | faults in responses; abrupt ends of connections |
+//! | `spoil` | faults in responses |
 //! | `live_stubs`, `journal` | stubs at run time; recorded requests |
 //! | `admin` | routes below `/__admin`: ledger, stubs, journal |
 //! | `gateway` | forward proxy |
 
-mod act;
 mod admin;
 mod answer;
 mod body;
 mod connection;
-mod entrance;
 mod gateway;
 mod journal;
 mod live_stubs;
@@ -32,11 +30,11 @@ mod wire;
 use crate::config::Config;
 use crate::ledger::LedgerWriter;
 use crate::limit::Over;
-use crate::setting::SettingError;
 use crate::shared::{Shared, SharedError};
+use crate::text::SettingError;
 use crate::timer::Timer;
 use answer::{Answers, ServerState};
-use entrance::Entrance;
+use connection::Entrance;
 use gateway::Gateway;
 use live_stubs::LiveStubs;
 use std::cell::Cell;
@@ -123,7 +121,7 @@ pub async fn serve_until(
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), ServeError> {
     let config = Rc::new(config.with_limits_of_stubs()?);
-    let stubs = Rc::new(LiveStubs::new(&config, &books));
+    let stubs = LiveStubs::new(&config, &books);
     let timer = Rc::new(Timer::new(books.shared().clock()).map_err(ServeError::Timer)?);
     books.name_limits(&config.limits);
     // A task of its own, ended with this function: it has to go on while connections come to their
@@ -133,13 +131,13 @@ pub async fn serve_until(
     alarm.spawn_local(async move { driven.run().await });
     let entrance = Rc::new(Entrance::new(&config, &books));
     let gateway = Gateway::new(&config, &books);
-    let state = ServerState {
+    let state = Rc::new(ServerState {
         config,
         books,
         timer,
         stubs,
         gateway,
-    };
+    });
     let mut shutdown = pin!(shutdown);
     let mut connections = JoinSet::new();
     let stop = Rc::new(Stop::default());

@@ -27,7 +27,7 @@ mod window;
 
 pub(crate) use counters::{Counters, ProxyCounters, Times};
 pub(crate) use in_flight::UnderWay;
-pub(crate) use keys::{Decided, KeyQuery, Keys, SlotIndex, Telling};
+pub(crate) use keys::{HeldSlot, KeyQuery, Keys, SlotIndex, Telling};
 pub(crate) use log::{Cursor, Log};
 pub(crate) use scenarios::Scenarios;
 pub(crate) use seen::Sighting;

@@ -9,12 +9,11 @@
 //!
 //! | room | for |
 //! |---|---|
-//! | `load`, `mappings`, `text`, `node`, `report` | mapping files: reading, places in them, problems |
-//! | `stub`, `set`, `index` | one stub; all stubs, and the search for the one that matches |
+//! | `load`, `text`, `node` | mapping files: reading, JSON, places in it |
+//! | `stub`, `set` | one stub; all stubs, and the search for the one that matches |
 //! | `request`, `request_pattern` | requests, and patterns for them |
-//! | `method_pattern`, `url_pattern`, `path_template`, `value_pattern`, `whole_regex` | patterns for methods, URLs, values; regular expressions |
+//! | `path_template`, `value_pattern`, `whole_regex` | patterns for paths and values; regular expressions |
 //! | `json_pattern`, `json_path`, `json_schema` | `equalToJson`, `matchesJsonPath`, `matchesJsonSchema` |
-//! | `scenario` | numbers of scenarios and states |
 //! | `reply`, `template` | responses, delays, templates |
 //! | `fuzzing` | random requests for fuzzers and tests |
 //!
@@ -52,7 +51,7 @@
 //! | `{"a":1} x` for `equalToJson` | the rest is ignored | is no JSON |
 //! | a template that fails on what the client sent | 500 with a Java exception | 500 with another text |
 //! | a `jsonBody` that is no JSON once it is filled in | 500 | as filled in |
-//! | numbers in `jsonBody` beyond 64 bits, `1.50`, `1e3` | with all their digits, `1000` | `1.5`, `1000.0`; beyond a float: refused |
+//! | a number in `jsonBody` that is beyond a float | with all its digits | refused |
 //! | a JSON path's filter that compares a number with a text that spells it | they are equal | they differ |
 //! | an object or array that a JSON path found, as text | over several lines | on one line |
 //! | a `null` among several values that a JSON path found, for a pattern | 500 of Jetty's | the text `null` |
@@ -65,46 +64,37 @@
 //! | `"method": {"oneOf": ..}`, as in 4.x | refused | served |
 //!
 //! The admin routes show stubs as they were written (WireMock adds `"method": "ANY"` and
-//! `"status": 200`), answer 404 with a body, and `{}` where WireMock's answer has none; of several
-//! problems with a stub they name each. A change to the stubs is in force in all processes once it
+//! `"status": 200`) and numbers as 64 bits hold them, answer 404 with a body, and `{}` where WireMock's
+//! answer has none; of several problems with a stub they name the first. A change to the stubs is in force in all processes once it
 //! is acknowledged.
 
 #[cfg(any(test, fuzzing))]
 mod fuzzing;
-mod index;
 mod json_path;
 mod json_pattern;
 mod json_schema;
 mod load;
-mod mappings;
-mod method_pattern;
 mod node;
 mod path_template;
 mod reply;
-mod report;
 mod request;
 mod request_pattern;
-mod scenario;
 mod set;
 mod stub;
 mod template;
 mod text;
-mod url_pattern;
 mod value_pattern;
 mod whole_regex;
 
-pub use load::OnUnsupported;
-pub use mappings::Mappings;
+pub use load::{LoadError, Mappings, OnUnsupported, StubProblems};
 pub use node::{Problem, ValueProblem};
-pub use report::{LoadError, StubProblems};
 pub use text::SyntaxError;
 
 pub(crate) use node::Node;
-pub(crate) use reply::{Breakage, Delays, Dribble, Files, Rendered, Reply};
+pub(crate) use reply::{Breakage, Delays, Dribble, Files, Rendered};
 pub(crate) use request::RequestView;
 pub(crate) use request_pattern::RequestPattern;
-pub(crate) use scenario::{SCENARIOS, ScenarioIndex, ScenarioNames, StateIndex};
 pub(crate) use set::{ChangeError, Stubs};
-pub(crate) use stub::Stub;
+pub(crate) use stub::{STARTED, ScenarioStep, Stub, state_hash};
 pub(crate) use template::{Occasion, Scheme};
-pub(crate) use text::parse as parse_json;
+pub(crate) use text::{Document, parse as parse_json};

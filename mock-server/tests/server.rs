@@ -6,8 +6,8 @@
 )]
 
 use crawlmark_mock_server::{
-    Busiest, Config, Fault, Faults, Latency, Ledger, LimitLedger, Limits, Shared, Stall, items,
-    listeners, run_until,
+    Busiest, Config, Latency, Ledger, LimitLedger, Limits, Shared, Stall, items, listeners,
+    run_until,
 };
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -234,27 +234,6 @@ fn items_are_what_the_seed_says_and_the_books_agree() {
 }
 
 #[test]
-fn any_path_is_an_item() {
-    Target::serve(&Config::default(), 1, |target| {
-        for path in ["/", "/about?page=2", "/items/7/reviews", "/__adminx"] {
-            let id = items::ItemPath::parse(path).id();
-            assert_eq!(target.get(path).body, body(0, id), "{path}");
-        }
-        assert_eq!(target.get("/shop/books/7?utm=x").body, body(0, 7));
-        let ledger = target.ledger();
-        assert_eq!(
-            (
-                ledger.requests,
-                ledger.unique_ids,
-                ledger.ids_beyond_tracking
-            ),
-            (5, 1, 4)
-        );
-        assert!(!ledger.uniqueness_exact);
-    });
-}
-
-#[test]
 fn pipelined_requests_are_answered_in_order() {
     Target::serve(&Config::default(), 1, |target| {
         let mut client = target.connect();
@@ -432,74 +411,6 @@ fn processes_on_one_port_share_one_limit_and_one_set_of_books() {
 }
 
 #[test]
-fn keys_have_budgets_of_their_own() {
-    let config = Config {
-        limits: limits("1/h"),
-        ..Config::default()
-    };
-    Target::serve(&config, 1, |target| {
-        for (last, expected) in [(1, 200), (2, 200), (1, 429), (2, 429)] {
-            let from = SocketAddr::from(([127, 0, 0, last], 0));
-            let socket =
-                socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
-            socket.bind(&from.into()).unwrap();
-            socket.connect(&target.addr.into()).unwrap();
-            let mut client = Client {
-                reader: BufReader::new(socket.into()),
-            };
-            assert_eq!(client.request("GET", "/items/1").unwrap().status, expected);
-        }
-        assert_eq!(
-            target.ledger().by_source,
-            named(&[("127.0.0.1", 2), ("127.0.0.2", 2)])
-        );
-    });
-}
-
-#[test]
-fn faults_are_the_seeded_ones_and_all_counted() {
-    let faults: Faults = "drop:0.2,error:0.3:503".parse().unwrap();
-    let picks = faults.clone();
-    Target::serve(
-        &Config {
-            seed: 4,
-            faults,
-            ..Config::default()
-        },
-        1,
-        |target| {
-            let mut client = target.connect();
-            let (mut good, mut errors, mut drops) = (0, 0, 0);
-            for id in 0..200 {
-                let answer = client.request("GET", &format!("/items/{id}"));
-                match picks.pick(4, id, 0) {
-                    None => {
-                        good += 1;
-                        assert_eq!(answer.unwrap().body, body(4, id));
-                    }
-                    Some(Fault::Status(status)) => {
-                        errors += 1;
-                        let answer = answer.unwrap();
-                        assert_eq!((answer.status, status), (503, 503));
-                        assert_ne!(answer.body, body(4, id));
-                    }
-                    Some(_) => {
-                        drops += 1;
-                        assert!(answer.is_none(), "{answer:?}");
-                        client = target.connect();
-                    }
-                }
-            }
-            assert!(good > 0 && errors > 0 && drops > 0);
-            let ledger = target.ledger();
-            assert_eq!(ledger.requests, 200);
-            assert_eq!(ledger.by_status, counts(&[(200, good), (503, errors)]));
-            assert_eq!(ledger.faults, named(&[("drop", drops), ("error", errors)]));
-        },
-    );
-}
-
-#[test]
 fn holds_are_served_out_together_recorded_as_asked_and_as_they_were() {
     let latency: Latency = "lognormal:2ms,0.5,10ms".parse().unwrap();
     Target::serve(
@@ -552,26 +463,6 @@ fn an_answer_that_is_not_held_says_nothing_of_it() {
             }
             let ledger = target.ledger();
             assert_eq!((ledger.held_us.count, ledger.hold_error_us.count), (0, 0));
-        });
-    }
-}
-
-#[test]
-fn an_error_is_held_and_says_so_and_a_drop_is_held_and_counted() {
-    for (faults, is_answered) in [("error:1", true), ("drop:1", false)] {
-        let faults = faults.parse().unwrap();
-        let config = Config {
-            latency: "1ms".parse().unwrap(),
-            faults,
-            ..Config::default()
-        };
-        Target::serve(&config, 1, |target| {
-            let answer = target.connect().request("GET", "/items/7");
-            assert_eq!(
-                answer.map(|answer| answer.held_us().map(|held| held.0)),
-                is_answered.then_some(Some(1000))
-            );
-            assert_eq!(target.ledger().held_us.count, 1);
         });
     }
 }
@@ -748,20 +639,6 @@ fn nothing_is_answered_in_a_stall() {
             held >= 3 && at_once >= 3
         });
         assert_eq!(target.ledger().held_us.count, held);
-    });
-}
-
-#[test]
-fn a_hold_delays_its_answer() {
-    let config = Config {
-        latency: Latency::Fixed(Duration::from_millis(50)),
-        ..Config::default()
-    };
-    Target::serve(&config, 1, |target| {
-        let clock = target.shared.clock();
-        let before_ns = clock.now_ns();
-        target.get("/items/7");
-        assert!(clock.now_ns() - before_ns >= 50_000_000);
     });
 }
 

@@ -152,11 +152,13 @@ fn too_many_limits_are_an_error_before_anything_is_served() {
             .check()
             .unwrap_err()
             .to_string()
-            .contains("17 limits are too many")
+            .contains("`17` is not a valid number of limits")
     );
     let refused = serve(TcpListener::bind("127.0.0.1:0").unwrap(), config).unwrap_err();
     assert!(
-        refused.to_string().contains("17 limits are too many"),
+        refused
+            .to_string()
+            .contains("`17` is not a valid number of limits"),
         "{refused}"
     );
 }

@@ -630,12 +630,12 @@ pub struct RunArgs {
     pub target_latency: Option<target::Latency>,
     /// Hold longer by TIME for each further request in flight, as in 50us
     #[arg(long, value_name = "TIME", conflicts_with_all = ["url", "urls"], help_heading = "Bundled target, without a URL")]
-    pub target_latency_per_in_flight: Option<target::PerInFlight>,
+    pub target_latency_per_in_flight: Option<target::AddedDelay>,
     /// Hold the first response of each connection longer by TIME
     ///
     /// This simulates what a handshake costs over a network.
     #[arg(long, value_name = "TIME", conflicts_with_all = ["url", "urls"], help_heading = "Bundled target, without a URL")]
-    pub target_handshake: Option<target::Handshake>,
+    pub target_handshake: Option<target::AddedDelay>,
     /// Make the bundled target speak TLS; the client trusts it
     #[arg(long, conflicts_with_all = ["url", "urls"], help_heading = "Bundled target, without a URL")]
     pub target_tls: bool,

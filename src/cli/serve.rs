@@ -169,14 +169,14 @@ pub struct ServeArgs {
     ///
     /// Requests in flight are counted over all processes.
     #[arg(long, value_name = "TIME", help_heading = "Behaviour")]
-    pub latency_per_in_flight: Option<target::PerInFlight>,
+    pub latency_per_in_flight: Option<target::AddedDelay>,
     /// Hold the first response of each connection longer by TIME, as in 100ms
     ///
     /// This simulates the cost of a handshake over a network: a round trip for TCP, one or two more
     /// for TLS. The client sees it in the time of the first response, not in the time to connect.
     /// Refusals are held as well.
     #[arg(long, value_name = "TIME", help_heading = "Behaviour")]
-    pub handshake: Option<target::Handshake>,
+    pub handshake: Option<target::AddedDelay>,
     /// CPU cost per item, in rounds of arithmetic of about 1 ns each
     #[arg(long, value_name = "ROUNDS", help_heading = "Behaviour")]
     pub work: Option<target::Work>,

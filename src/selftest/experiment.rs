@@ -252,7 +252,9 @@ impl Setup {
     fn stall(form: Form) -> Result<Self, Error> {
         let scene = form.scene();
         let mut setup = Self::closed_loop(HOLD);
-        setup.config.stall = Some(Stall::new(scene.every, scene.stall).map_err(usage)?);
+        let [every, length] = [scene.every, scene.stall].map(|time| time.as_micros());
+        let stall: Stall = format!("{every}us,{length}us").parse().map_err(usage)?;
+        setup.config.stall = Some(stall);
         Ok(Self {
             connections: scene.in_flight,
             duration: Some(scene.lasts),

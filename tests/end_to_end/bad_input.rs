@@ -484,19 +484,19 @@ fn a_target_refuses_what_makes_no_sense() {
             &["--processes", "100000"],
             "--processes 100000 is out of range: 1 to 1024",
         ),
-        (&["--limit", "5/m"], "`m` is not a period: write s, min, h"),
-        (&["--limit", "0.5/s"], "as in 30/min"),
+        (&["--limit", "5/m"], "`5/m` is not a valid limit: write N/s, N/min"),
+        (&["--limit", "0.5/s"], "N/min"),
         (&["--latency", "slow"], "--latency"),
         (&["--limit", "0/s"], "--limit"),
         (
             &["--fault", "error:2"],
-            "`2` is not a valid share of requests",
+            "`error:2` is not a valid fault: write error:SHARE",
         ),
         (&["--fault", "error:0.1:200"], "--fault"),
         (&["--fault", "explode:0.1"], "long-length"),
         (
             &["--fault", "error:0.6", "--fault", "drop:0.6"],
-            "--fault: the shares",
+            "is not a valid sum of the shares",
         ),
         (
             &["--fault", "drop:0.1", "--fault", "drop:0.1"],

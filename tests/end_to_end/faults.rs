@@ -1,5 +1,4 @@
-//! Each fault of the bundled target as its clients meet it: curl, Python's `http.client`, and the
-//! crawl. Each sees what it is, and the target has counted it.
+//! Each fault of the bundled target as its clients meet it: curl and the crawl. Each sees what it is, and the target has counted it.
 #![expect(
     clippy::unwrap_used,
     clippy::print_stderr,
@@ -26,8 +25,6 @@ struct Case {
     status: Option<u16>,
     /// What curl exits with.
     curl: &'static [i32],
-    /// What Python raises, or the length of the body that it reads.
-    python: &'static str,
     crawl: Seen,
 }
 
@@ -55,28 +52,24 @@ const CASES: [Case; 18] = [
         fault: "error:1",
         status: Some(500),
         curl: &[0],
-        python: "24",
         crawl: Seen::Rejected,
     },
     Case {
         fault: "drop:1",
         status: None,
         curl: &[52],
-        python: "http.client.RemoteDisconnected",
         crawl: Seen::Broken("closed"),
     },
     Case {
         fault: "reset:1",
         status: None,
         curl: &[56],
-        python: "builtins.ConnectionResetError",
         crawl: Seen::Broken("reset"),
     },
     Case {
         fault: "malformed-chunk:1",
         status: Some(200),
         curl: &[56],
-        python: "http.client.IncompleteRead",
         crawl: Seen::Broken("malformed"),
     },
     Case {
@@ -84,99 +77,85 @@ const CASES: [Case; 18] = [
         fault: "garbage:1",
         status: None,
         curl: &[1],
-        python: "http.client.BadStatusLine",
         crawl: Seen::Broken("malformed"),
     },
     Case {
         fault: "truncated:1",
         status: Some(200),
         curl: &[18],
-        python: "http.client.IncompleteRead",
         crawl: Seen::Broken("incomplete"),
     },
     Case {
         fault: "drip:1:50ms",
         status: Some(200),
         curl: &[0],
-        python: "115",
         crawl: Seen::Ok,
     },
     Case {
         fault: "silence:1",
         status: None,
         curl: &[28],
-        python: "builtins.TimeoutError",
         crawl: Seen::Broken("timeout"),
     },
     Case {
         fault: "redirect:1",
         status: Some(302),
         curl: &[0],
-        python: "31",
         crawl: Seen::Rejected,
     },
     Case {
         fault: "close:1",
         status: Some(200),
         curl: &[0],
-        python: "115",
         crawl: Seen::OkAndGone,
     },
     Case {
         fault: "challenge:1:200",
         status: Some(200),
         curl: &[0],
-        python: "273",
         crawl: Seen::SoftBlocked,
     },
     Case {
         fault: "challenge:1",
         status: Some(403),
         curl: &[0],
-        python: "273",
         crawl: Seen::SoftBlocked,
     },
     Case {
         fault: "challenge:1:429",
         status: Some(429),
         curl: &[0],
-        python: "273",
         crawl: Seen::SoftBlocked,
     },
-    // More than a line of Python's may have, and less than hyper and curl read.
+    // Less than hyper and curl read.
     Case {
         fault: "huge-headers:1",
         status: Some(200),
         curl: &[0],
-        python: "http.client.LineTooLong",
         crawl: Seen::Ok,
     },
     Case {
         fault: "huge-headers:1:512k",
         status: Some(200),
         curl: &[27, 56, 100],
-        python: "http.client.LineTooLong",
         crawl: Seen::Broken("malformed"),
     },
     Case {
         fault: "huge-body:1:1m",
         status: Some(200),
         curl: &[0],
-        python: "1048576",
         crawl: Seen::Wrong("wrong_body"),
     },
     Case {
         fault: "short-length:1",
         status: Some(200),
         curl: &[0],
-        python: "57",
         crawl: Seen::Broken("wrong_body"),
     },
     Case {
         fault: "long-length:1",
         status: Some(200),
         curl: &[28],
-        python: "builtins.TimeoutError",
         crawl: Seen::Broken("timeout"),
     },
 ];
@@ -293,38 +272,6 @@ fn curl_follows_a_redirect_to_the_item() {
     crawlmark_mock_server::items::write_body(1, 42, &mut item);
     assert_eq!((curl.status.code(), curl.stdout), (Some(0), item));
     assert_eq!(target.books()["by_status"], json!({"302": 1, "200": 1}));
-}
-
-const PYTHON: &str = "
-import http.client, sys
-connection = http.client.HTTPConnection(sys.argv[1], timeout=float(sys.argv[2]))
-try:
-    connection.request('GET', '/items/42')
-    print(len(connection.getresponse().read()))
-except Exception as error:
-    print(type(error).__module__ + '.' + type(error).__name__)
-";
-
-#[test]
-fn pythons_http_client_meets_each_fault() {
-    if !has("python3") {
-        return;
-    }
-    for case in &CASES {
-        let target = case.target();
-        let python = Command::new("python3")
-            .args(["-I", "-c", PYTHON, target.address(), case.patience()])
-            .stderr(Stdio::inherit())
-            .output()
-            .unwrap();
-        let said = String::from_utf8(python.stdout).unwrap();
-        // Before Python 3.10 a timeout of a socket had a name of its own.
-        let said = said
-            .trim()
-            .replace("socket.timeout", "builtins.TimeoutError");
-        assert_eq!(said, case.python, "{}", case.fault);
-        case.check_books(&target, 1);
-    }
 }
 
 #[test]

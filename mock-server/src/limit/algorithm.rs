@@ -4,19 +4,14 @@
 //! It must not read a clock or store anything.
 
 use super::bucket::Bucket;
-use super::fixed_window::FixedWindow;
-use super::sliding_window::SlidingWindow;
+use super::window::{FixedWindow, SlidingWindow};
 use std::num::NonZeroU32;
 
 /// Algorithm of a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Algorithm {
-    /// One per interval, with a tolerance.
-    Gcra(Bucket),
-    /// A bucket of tokens that is refilled steadily.
-    TokenBucket(Bucket),
-    /// A queue that delays before it turns away.
-    LeakyBucket(Bucket),
+pub(crate) enum Algorithm {
+    /// GCRA, token bucket or leaky bucket.
+    Bucket(Bucket),
     /// A count per aligned window.
     FixedWindow(FixedWindow),
     /// A count per aligned window, with a share of the one before.
@@ -30,20 +25,7 @@ pub enum Algorithm {
     /// At most this many connections of a key at the same time, over all processes, from their
     /// being accepted until they are closed. Those that only read the ledger count, too: what a
     /// connection is for is not known when it is accepted.
-    Connections(NonZeroU32, Over),
-}
-
-/// Fate of a connection above the cap.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Over {
-    /// Close as soon as it is accepted. The client sees its end, or a reset if the request was
-    /// there already.
-    #[default]
-    Close,
-    /// Reset as soon as it is accepted.
-    Reset,
-    /// Its first request is answered with 503, and it is closed.
-    Unavailable,
+    Connections(NonZeroU32),
 }
 
 /// Fate of one request.
@@ -79,15 +61,13 @@ impl Algorithm {
     /// Decide about one request of a key whose word is `state`.
     pub(crate) fn step(&self, state: u64, now_ns: u64) -> LimitDecision {
         match self {
-            Self::Gcra(limit) | Self::TokenBucket(limit) | Self::LeakyBucket(limit) => {
-                limit.step(state, now_ns)
-            }
+            Self::Bucket(limit) => limit.step(state, now_ns),
             Self::FixedWindow(limit) => limit.step(state, now_ns),
             Self::SlidingWindow(limit) => limit.step(state, now_ns),
-            Self::Concurrency(cap) | Self::Connections(cap, _) if state >= u64::from(cap.get()) => {
+            Self::Concurrency(cap) | Self::Connections(cap) if state >= u64::from(cap.get()) => {
                 LimitDecision::Rejected { retry_after_ns: 1 }
             }
-            Self::Concurrency(_) | Self::Connections(..) => LimitDecision::Admitted {
+            Self::Concurrency(_) | Self::Connections(_) => LimitDecision::Admitted {
                 next: state + 1,
                 delay_ns: 0,
             },
@@ -97,35 +77,20 @@ impl Algorithm {
     /// True if a key with this word will be treated like one that never came, from `now_ns` on.
     pub(crate) fn is_idle(&self, state: u64, now_ns: u64) -> bool {
         match self {
-            Self::Gcra(_) | Self::TokenBucket(_) | Self::LeakyBucket(_) => state <= now_ns,
+            Self::Bucket(_) => state <= now_ns,
             Self::FixedWindow(limit) => limit.is_idle(state, now_ns),
             Self::SlidingWindow(limit) => limit.is_idle(state, now_ns),
-            Self::Concurrency(_) | Self::Connections(..) => state == 0,
-        }
-    }
-
-    /// Return the word without the admission that made it `taken`, or none if there is nothing to
-    /// give back any more. `now_ns` must have been read after `state`.
-    pub(crate) fn give_back(&self, state: u64, taken: u64, now_ns: u64) -> Option<u64> {
-        match self {
-            Self::Gcra(limit) | Self::TokenBucket(limit) | Self::LeakyBucket(limit) => {
-                limit.give_back(state, taken, now_ns)
-            }
-            Self::FixedWindow(_) => FixedWindow::give_back(state, taken),
-            Self::SlidingWindow(_) => SlidingWindow::give_back(state, taken),
-            Self::Concurrency(_) | Self::Connections(..) => state.checked_sub(1),
+            Self::Concurrency(_) | Self::Connections(_) => state == 0,
         }
     }
 
     /// Return what a client with this word is told.
     pub(crate) fn standing(&self, state: u64, now_ns: u64) -> Standing {
         match self {
-            Self::Gcra(limit) | Self::TokenBucket(limit) | Self::LeakyBucket(limit) => {
-                limit.standing(state, now_ns)
-            }
+            Self::Bucket(limit) => limit.standing(state, now_ns),
             Self::FixedWindow(limit) => limit.standing(state, now_ns),
             Self::SlidingWindow(limit) => limit.standing(state, now_ns),
-            Self::Concurrency(cap) | Self::Connections(cap, _) => Standing {
+            Self::Concurrency(cap) | Self::Connections(cap) => Standing {
                 remaining: u64::from(cap.get()).saturating_sub(state),
                 reset_ns: 0,
             },
@@ -135,18 +100,13 @@ impl Algorithm {
     /// Return the quota that clients are told.
     pub(crate) fn quota(&self) -> Quota {
         match self {
-            Self::Gcra(limit) | Self::TokenBucket(limit) | Self::LeakyBucket(limit) => {
-                limit.quota()
-            }
-            Self::FixedWindow(limit) => Quota {
-                requests: limit.permits.get(),
-                per_ns: Some(limit.window_ns),
+            Self::Bucket(limit) => limit.quota(),
+            Self::FixedWindow(FixedWindow { permits, window_ns })
+            | Self::SlidingWindow(SlidingWindow { permits, window_ns }) => Quota {
+                requests: *permits,
+                per_ns: Some(*window_ns),
             },
-            Self::SlidingWindow(limit) => Quota {
-                requests: limit.permits.get(),
-                per_ns: Some(limit.window_ns),
-            },
-            Self::Concurrency(cap) | Self::Connections(cap, _) => Quota {
+            Self::Concurrency(cap) | Self::Connections(cap) => Quota {
                 requests: cap.get(),
                 per_ns: None,
             },
@@ -155,21 +115,7 @@ impl Algorithm {
 
     /// True if what is admitted is given back when it ends.
     pub(crate) const fn counts_open(&self) -> bool {
-        matches!(self, Self::Concurrency(_) | Self::Connections(..))
-    }
-
-    /// Return the name on the command line.
-    #[must_use]
-    pub const fn name(&self) -> &'static str {
-        match self {
-            Self::Gcra(_) => "gcra",
-            Self::TokenBucket(_) => "bucket",
-            Self::FixedWindow(_) => "fixed",
-            Self::SlidingWindow(_) => "sliding",
-            Self::LeakyBucket(_) => "leaky",
-            Self::Concurrency(_) => "concurrency",
-            Self::Connections(..) => "connections",
-        }
+        matches!(self, Self::Concurrency(_) | Self::Connections(_))
     }
 }
 

@@ -2,76 +2,10 @@
 //! are the same arithmetic under three names, kept as one instant per key.
 
 use super::algorithm::{LimitDecision, Quota, Standing};
-use crate::setting::{SettingError, duration_text};
-use std::num::NonZeroU32;
-use std::time::Duration;
-
-/// Longest period: a limit per more than a day cannot be seen at work in a benchmark.
-pub const MAX_PERIOD: Duration = Duration::from_hours(24);
 
 /// Greatest tolerance, 73 years. It keeps every sum of times below 2^64 for as long as the clock
 /// runs.
 const MAX_TOLERANCE_NS: u64 = 1 << 61;
-
-/// `permits` requests per `period`, evenly: one per interval, which is the period over the permits,
-/// rounded up to whole nanoseconds, so never more is granted than asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BucketPace {
-    pub(super) permits: NonZeroU32,
-    pub(super) period: Duration,
-    pub(super) interval_ns: u64,
-}
-
-impl BucketPace {
-    /// Check a pace of `permits` per `period`.
-    ///
-    /// # Errors
-    ///
-    /// The period is zero or longer than [`MAX_PERIOD`], or the rate is above one per nanosecond.
-    pub fn new(permits: NonZeroU32, period: Duration) -> Result<Self, SettingError> {
-        let per = duration_text(period);
-        if period.is_zero() || period > MAX_PERIOD {
-            let right = "write a period above 0 and up to a day";
-            return Err(SettingError::new(format!(
-                "a limit per {per} is out of range: {right}"
-            )));
-        }
-        let period_ns = nanos(period);
-        if u64::from(permits.get()) > period_ns {
-            let what =
-                format!("{permits} per {per} is more than one per nanosecond: leave the limit out");
-            return Err(SettingError::new(what));
-        }
-        Ok(Self {
-            permits,
-            period,
-            interval_ns: period_ns.div_ceil(u64::from(permits.get())),
-        })
-    }
-
-    /// Return how long `requests` take at this pace, in nanoseconds.
-    fn span_ns(&self, requests: u32) -> Result<u64, SettingError> {
-        let span_ns = self
-            .interval_ns
-            .checked_mul(u64::from(requests))
-            .filter(|span| *span <= MAX_TOLERANCE_NS);
-        let right = "at that rate would take 73 years to fill: write a smaller burst";
-        span_ns.ok_or_else(|| SettingError::new(format!("a burst of {requests} {right}")))
-    }
-}
-
-pub(super) fn nanos(period: Duration) -> u64 {
-    u64::try_from(period.as_nanos()).unwrap_or(u64::MAX)
-}
-
-/// Requests in excess of a pace that are delayed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Delay {
-    /// Those after the first so many; 0 delays all.
-    After(u32),
-    /// None: a burst passes at once.
-    Never,
-}
 
 /// At most `excess` requests ahead of a pace, one more per interval `t` of it.
 ///
@@ -91,40 +25,41 @@ pub enum Delay {
 /// takes nothing. With nothing undelayed no two requests leave it less than one interval apart. A
 /// client that leaves while it is delayed has taken its turn all the same. Source:
 /// `ngx_http_limit_req_module`, whose `delay=` is `undelayed` here and whose `nodelay` is
-/// [`Delay::Never`]; it counts in thousandths of a request and in milliseconds where this counts in
+/// to delay none; it counts in thousandths of a request and in milliseconds where this counts in
 /// nanoseconds, so its delays are up to a millisecond shorter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bucket {
-    pub(super) pace: BucketPace,
-    pub(super) excess: u32,
-    pub(super) delay: Delay,
-    /// The pace's interval times the excess.
+pub(crate) struct Bucket {
+    /// The period over the permits, rounded up to whole nanoseconds, so never more is granted than
+    /// asked.
+    interval_ns: u64,
+    excess: u32,
+    /// The interval times the excess.
     tolerance_ns: u64,
     undelayed_ns: u64,
 }
 
 impl Bucket {
-    /// Check a bucket that admits `excess` requests ahead of `pace`.
-    ///
-    /// # Errors
-    ///
-    /// The bucket would take more than 73 years to fill, or more are undelayed than it takes.
-    pub fn new(pace: BucketPace, excess: u32, delay: Delay) -> Result<Self, SettingError> {
-        let undelayed_ns = match delay {
-            Delay::Never => u64::MAX,
-            Delay::After(undelayed) if undelayed > excess => {
-                let right = "write a delay of at most the burst, or nodelay";
-                let what = format!("delay={undelayed} is more than the burst of {excess}: {right}");
-                return Err(SettingError::new(what));
-            }
-            Delay::After(undelayed) => pace.span_ns(undelayed)?,
-        };
-        Ok(Self {
-            pace,
+    /// Make a bucket of `permits` per period that admits `excess` requests ahead of it, and delays
+    /// those in excess but for the first `undelayed`, or none. Nothing if that is more than one
+    /// per nanosecond, if it would take more than 73 years to fill, or if more are undelayed than
+    /// it takes.
+    pub(super) fn new(
+        permits: u32,
+        period_ns: u64,
+        excess: u32,
+        undelayed: Option<u32>,
+    ) -> Option<Self> {
+        let interval_ns = period_ns.div_ceil(permits.into());
+        let tolerance_ns = interval_ns.checked_mul(excess.into())?;
+        let is_possible = u64::from(permits) <= period_ns
+            && tolerance_ns <= MAX_TOLERANCE_NS
+            && undelayed.is_none_or(|undelayed| undelayed <= excess);
+        is_possible.then(|| Self {
+            interval_ns,
             excess,
-            delay,
-            tolerance_ns: pace.span_ns(excess)?,
-            undelayed_ns,
+            tolerance_ns,
+            undelayed_ns: undelayed
+                .map_or(u64::MAX, |undelayed| interval_ns * u64::from(undelayed)),
         })
     }
 
@@ -139,7 +74,7 @@ impl Bucket {
                 retry_after_ns: due_ns - now_ns,
             };
         }
-        let next = tat.max(now_ns).saturating_add(self.pace.interval_ns);
+        let next = tat.max(now_ns).saturating_add(self.interval_ns);
         // What it is ahead of its turn is its excess, in intervals.
         LimitDecision::Admitted {
             next,
@@ -147,27 +82,8 @@ impl Bucket {
         }
     }
 
-    /// Return the word without one admission that left `taken` behind, given back at `now_ns`, a
-    /// reading later than that of the word.
-    ///
-    /// In the meantime others may have been admitted. Without the one that is given back, some of
-    /// them might have met a full bucket, which gains nothing more; what they would have lost so is
-    /// at most the time that has passed since the instant that the admission was counted from. That
-    /// much is kept: what is left never admits more than if the admission had not been, and at most
-    /// that much less.
-    pub(super) fn give_back(&self, tat: u64, taken: u64, now_ns: u64) -> Option<u64> {
-        let counted_from_ns = taken.saturating_sub(self.pace.interval_ns);
-        let kept_ns = now_ns.saturating_sub(counted_from_ns);
-        let back_ns = self
-            .pace
-            .interval_ns
-            .checked_sub(kept_ns)
-            .filter(|back| *back > 0)?;
-        tat.checked_sub(back_ns)
-    }
-
     pub(super) fn standing(&self, tat: u64, now_ns: u64) -> Standing {
-        let interval_ns = self.pace.interval_ns;
+        let interval_ns = self.interval_ns;
         let ahead_ns = tat.saturating_sub(now_ns);
         // Room for so many more at once: whole intervals between what is owed and what may be owed.
         let room_ns = self
@@ -189,7 +105,7 @@ impl Bucket {
     }
 
     pub(super) fn quota(&self) -> Quota {
-        let per_ns = self.tolerance_ns.saturating_add(self.pace.interval_ns);
+        let per_ns = self.tolerance_ns.saturating_add(self.interval_ns);
         Quota {
             requests: self.excess.saturating_add(1),
             per_ns: Some(per_ns),
@@ -198,4 +114,258 @@ impl Bucket {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::super::algorithm::drive::{ask, fought_over, is_within};
+    use super::super::{Algorithm, Limit};
+    use super::*;
+    use proptest::prelude::*;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    const MS: u64 = 1_000_000;
+
+    fn algorithm(text: &str) -> Algorithm {
+        text.parse::<Limit>().unwrap().algorithm
+    }
+
+    /// A bucket of this burst that gains a token in 100 ns.
+    fn bucket(burst: u32) -> Bucket {
+        Bucket::new(1, 100, burst - 1, None).unwrap()
+    }
+
+    #[test]
+    fn an_interval_is_never_rounded_down() {
+        let bucket = Bucket::new(3, 1_000_000_000, 0, None).unwrap();
+        assert_eq!(bucket.interval_ns, 333_333_334);
+    }
+
+    proptest! {
+        #[test]
+        fn remaining_is_what_would_be_admitted_now_and_one_more_at_the_reset(tat in 0_u64..5_000, burst in 1_u32..9) {
+            let bucket = bucket(burst);
+            let now = 1_000;
+            let admitted_at = |now: u64| {
+                let mut word = tat;
+                (0..100).take_while(|_| match bucket.step(word, now) {
+                    LimitDecision::Admitted { next, .. } => { word = next; true }
+                    LimitDecision::Rejected { .. } => false,
+                }).count() as u64
+            };
+            let Standing { remaining, reset_ns } = bucket.standing(tat, now);
+            prop_assert_eq!(remaining, admitted_at(now));
+            if reset_ns > 0 {
+                prop_assert_eq!(admitted_at(now + reset_ns - 1), remaining);
+                // More than one bucket's worth behind, the room is gained only once the debt is paid.
+                if remaining < u64::from(burst) && tat <= now + bucket.tolerance_ns + 100 {
+                    prop_assert_eq!(admitted_at(now + reset_ns), remaining + 1);
+                }
+            } else {
+                prop_assert_eq!(remaining, u64::from(burst));
+            }
+        }
+    }
+
+    #[test]
+    fn a_refusal_says_when_to_come_back() {
+        let limit = algorithm("10/s");
+        let tat = AtomicU64::new(0);
+        assert_eq!(ask(&tat, 5, &limit), Ok(0));
+        assert_eq!(ask(&tat, 6, &limit), Err(99_999_999));
+        assert_eq!(ask(&tat, 100_000_004, &limit), Err(1));
+        assert_eq!(ask(&tat, 100_000_005, &limit), Ok(0));
+    }
+
+    #[test]
+    fn threads_that_share_a_word_admit_exactly_what_one_would() {
+        let instants: Vec<u64> = (0..=400).map(|quarter| quarter * 250).collect();
+        let admitted = fought_over(&algorithm("1000000/s:burst=10"), &instants);
+        assert_eq!(admitted[0], 10);
+        assert_eq!(admitted.iter().sum::<u64>(), 10 + 100);
+    }
+
+    #[test]
+    fn threads_that_fight_for_one_burst_get_exactly_the_burst() {
+        assert_eq!(
+            fought_over(&algorithm("1000000/s:burst=400000"), &[0]),
+            [400_000]
+        );
+    }
+
+    fn any_bucket() -> impl Strategy<Value = Bucket> {
+        (1_u32..5_000, 1_u64..10_000_000, 0_u32..49)
+            .prop_filter_map("valid", |(permits, us, excess)| {
+                Bucket::new(permits, us * 1000, excess, None)
+            })
+    }
+
+    proptest! {
+        #[test]
+        fn no_window_admits_more_than_its_share(
+            limit in any_bucket(), quarters in proptest::collection::vec(0_u64..12, 1..300),
+        ) {
+            // Arrivals come at random gaps of 0 to 3 intervals; each admitted pair spans a window.
+            let tat = AtomicU64::new(0);
+            let mut now = 0;
+            let mut admitted = Vec::new();
+            for gap in quarters {
+                now += gap * limit.interval_ns / 4;
+                if ask(&tat, now, &Algorithm::Bucket(limit)).is_ok() {
+                    admitted.push(now);
+                }
+            }
+            prop_assert!(is_within(&admitted, u64::from(limit.excess) + 1, limit.interval_ns));
+        }
+
+        #[test]
+        fn it_admits_what_a_bucket_of_tokens_does(
+            limit in any_bucket(), gaps in proptest::collection::vec(0_u64..300, 1..200),
+        ) {
+            // The model: tokens in 1/t, capped at the burst.
+            let (tat, t) = (AtomicU64::new(0), u128::from(limit.interval_ns));
+            let full = (u128::from(limit.excess) + 1) * t;
+            let (mut tokens, mut now) = (full, 0);
+            for gap in gaps {
+                let gap_ns = gap * limit.interval_ns / 100;
+                now += gap_ns;
+                tokens = (tokens + u128::from(gap_ns)).min(full);
+                let expected = tokens >= t;
+                prop_assert_eq!(ask(&tat, now, &Algorithm::Bucket(limit)).is_ok(), expected);
+                if expected {
+                    tokens -= t;
+                }
+                prop_assert_eq!(u128::from(limit.standing(tat.load(std::sync::atomic::Ordering::Relaxed), now).remaining), tokens / t);
+            }
+        }
+
+        #[test]
+        fn a_refused_client_is_admitted_when_told_and_not_before(limit in any_bucket(), start in 0_u64..1 << 40) {
+            let (tat, limit) = (AtomicU64::new(0), Algorithm::Bucket(limit));
+            let wait = std::iter::repeat_with(|| ask(&tat, start, &limit)).find_map(Result::err).unwrap();
+            prop_assert!(wait >= 1);
+            prop_assert!(ask(&tat, start + wait - 1, &limit).is_err());
+            prop_assert!(ask(&tat, start + wait, &limit).is_ok());
+        }
+
+        #[test]
+        fn extreme_words_and_clocks_do_not_overflow(word: u64, now: u64, limit in any_bucket()) {
+            limit.step(word, now);
+            limit.standing(word, now);
+        }
+    }
+
+    #[test]
+    fn a_bucket_holds_a_period_unless_told_otherwise() {
+        assert_eq!(
+            fought_over(&algorithm("bucket:30000/min"), &[0, 2_000_000]),
+            [30_000, 1]
+        );
+        assert_eq!(
+            fought_over(&algorithm("bucket:30000/min:burst=7"), &[0, 2_000_000]),
+            [7, 1]
+        );
+    }
+
+    proptest! {
+        /// Whole tokens of integers, refilled at each multiple of the interval after the bucket was
+        /// last full.
+        #[test]
+        fn it_admits_what_counted_tokens_do(
+            size in 1_u32..20, per_s in 1_u32..1000, gaps in proptest::collection::vec(0_u64..250, 1..200),
+        ) {
+            let limit = algorithm(&format!("bucket:{per_s}/s:burst={size}"));
+            let t = 1_000_000_000_u64.div_ceil(per_s.into());
+            let word = AtomicU64::new(0);
+            let (mut tokens, mut since, mut now) = (u64::from(size), 0_u64, 0_u64);
+            let mut admitted = Vec::new();
+            for gap in gaps {
+                now += gap * t / 100;
+                if tokens < u64::from(size) {
+                    let gained = (now - since) / t;
+                    tokens += gained;
+                    since += gained * t;
+                }
+                if tokens >= u64::from(size) {
+                    (tokens, since) = (size.into(), now);
+                }
+                prop_assert_eq!(ask(&word, now, &limit).is_ok(), tokens > 0);
+                if tokens > 0 {
+                    tokens -= 1;
+                    admitted.push(now);
+                }
+                prop_assert_eq!(limit.standing(word.load(Ordering::Relaxed), now).remaining, tokens);
+            }
+            prop_assert!(is_within(&admitted, size.into(), t));
+        }
+    }
+
+    fn at_once(text: &str) -> Vec<Result<u64, u64>> {
+        let (word, limit) = (AtomicU64::new(0), algorithm(text));
+        (0..5).map(|_| ask(&word, 1000 * MS, &limit)).collect()
+    }
+
+    #[test]
+    fn the_excess_is_delayed_and_then_turned_away() {
+        assert_eq!(
+            at_once("leaky:10/s"),
+            [
+                Ok(0),
+                Err(100 * MS),
+                Err(100 * MS),
+                Err(100 * MS),
+                Err(100 * MS)
+            ]
+        );
+        let waits = |waits: [u64; 3]| waits.map(|ms| Ok(ms * MS));
+        let all =
+            |admitted: [Result<u64, u64>; 3]| [&[Ok(0)][..], &admitted, &[Err(100 * MS)]].concat();
+        assert_eq!(at_once("leaky:10/s:burst=3"), all(waits([100, 200, 300])));
+        assert_eq!(
+            at_once("leaky:10/s:burst=3:delay=1"),
+            all(waits([0, 100, 200]))
+        );
+        assert_eq!(at_once("leaky:10/s:burst=3:nodelay"), all(waits([0, 0, 0])));
+        assert_eq!(at_once("leaky:10/s:burst=3:delay=3"), all(waits([0, 0, 0])));
+    }
+
+    #[test]
+    fn threads_fill_exactly_the_queue() {
+        let instants: Vec<u64> = (0..100).map(|half| half * 500).collect();
+        let admitted = fought_over(&algorithm("leaky:1000000/s:burst=99999"), &instants);
+        assert_eq!(
+            (admitted[0], admitted.iter().sum::<u64>()),
+            (100_000, 100_000 + 49)
+        );
+    }
+
+    proptest! {
+        /// nginx's own arithmetic, with nanoseconds for milliseconds:
+        /// `excess = max(0, excess - rate * passed + 1)`.
+        #[test]
+        fn it_does_what_nginx_does(
+            burst in 0_u32..10, undelayed in 0_u32..10, gaps in proptest::collection::vec(0_u64..250, 1..200),
+        ) {
+            let t = 10 * MS;
+            let undelayed = undelayed.min(burst);
+            let limit = algorithm(&format!("leaky:100/s:burst={burst}:delay={undelayed}"));
+            let word = AtomicU64::new(0);
+            // Excess in units of 1 / t; none before the first request of a key, which is free.
+            let mut last: Option<(u64, u64)> = None;
+            let mut now = 0;
+            let mut departures = Vec::new();
+            for gap in gaps {
+                now += gap * t / 100;
+                let excess = last.map_or(0, |(at, excess)| (excess + t).saturating_sub(now - at));
+                let expected = if excess > u64::from(burst) * t {
+                    None
+                } else {
+                    last = Some((now, excess));
+                    Some(excess.saturating_sub(u64::from(undelayed) * t))
+                };
+                prop_assert_eq!(ask(&word, now, &limit).ok(), expected);
+                departures.extend(expected.map(|delay| now + delay));
+            }
+            if undelayed == 0 {
+                prop_assert!(departures.windows(2).all(|pair| pair[1] - pair[0] >= t));
+            }
+        }
+    }
+}

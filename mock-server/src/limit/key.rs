@@ -5,10 +5,8 @@
 
 use crate::draw::mix;
 use crate::proxy::session_label;
-use crate::setting::SettingError;
 use hyper::header::{HeaderMap, HeaderName, PROXY_AUTHORIZATION};
 use ipnet::IpNet;
-use std::fmt;
 use std::net::IpAddr;
 
 /// Header of the label when there is no proxy's user name.
@@ -16,16 +14,16 @@ const SESSION_HEADER: HeaderName = HeaderName::from_static("x-session");
 
 /// Requests that are counted together.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KeyBy {
+pub(crate) struct KeyBy {
     /// Clients that are counted as one.
-    pub clients: Clients,
-    /// Paths that are counted together.
-    pub paths: Paths,
+    pub(crate) clients: Clients,
+    /// True if each path has a count of its own; the query is no part of it.
+    pub(crate) by_path: bool,
 }
 
 /// Clients that are counted as one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Clients {
+pub(crate) enum Clients {
     /// All clients.
     Everyone,
     /// Those that share an address. An IPv4 address mapped to IPv6 is the IPv4 address.
@@ -41,7 +39,7 @@ pub enum Clients {
 
 /// Bits of an address that are looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Prefix {
+pub(crate) struct Prefix {
     v4_bits: u8,
     v6_bits: u8,
 }
@@ -49,8 +47,7 @@ pub struct Prefix {
 impl Prefix {
     /// Look at `v4_bits` of IPv4 addresses, also of those mapped to IPv6, and at `v6_bits` of all
     /// others. None if an address has fewer bits.
-    #[must_use]
-    pub fn new(v4_bits: u8, v6_bits: u8) -> Option<Self> {
+    fn new(v4_bits: u8, v6_bits: u8) -> Option<Self> {
         (v4_bits <= 32 && v6_bits <= 128).then_some(Self { v4_bits, v6_bits })
     }
 
@@ -65,30 +62,20 @@ impl Prefix {
     }
 }
 
-/// Paths that share a key.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Paths {
-    /// All paths are counted together.
-    #[default]
-    Together,
-    /// Each path has a count of its own; the query is no part of it.
-    Apart,
-}
-
 /// 64 bits that stand for a key. A key of one limit never meets one of another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct KeyHash(pub(crate) u64);
 
 impl KeyBy {
     /// One key per address.
-    pub const ADDRESS: Self = Self {
+    pub(crate) const ADDRESS: Self = Self {
         clients: Clients::Address,
-        paths: Paths::Together,
+        by_path: false,
     };
 
     /// The key of all requests of a connection, if they have one in common.
     pub(crate) fn of_connection(&self, address: IpAddr) -> Option<KeyHash> {
-        if self.paths == Paths::Apart {
+        if self.by_path {
             return None;
         }
         match &self.clients {
@@ -101,10 +88,7 @@ impl KeyBy {
 
     /// The key of one request.
     pub(crate) fn of_request(&self, address: IpAddr, headers: &HeaderMap, path: &str) -> KeyHash {
-        let path = match self.paths {
-            Paths::Together => &[],
-            Paths::Apart => path.as_bytes(),
-        };
+        let path = if self.by_path { path.as_bytes() } else { &[] };
         match &self.clients {
             Clients::Everyone | Clients::Address | Clients::Prefix(_) => {
                 hash(&[&self.of_address(address), path])
@@ -156,59 +140,31 @@ fn hash(parts: &[&[u8]]) -> KeyHash {
     KeyHash(hash)
 }
 
-impl fmt::Display for KeyBy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.clients {
-            Clients::Everyone => f.write_str("everyone"),
-            Clients::Address => f.write_str("address"),
-            Clients::Prefix(Prefix {
-                v4_bits: 32,
-                v6_bits,
-            }) => write!(f, "/{v6_bits}"),
-            Clients::Prefix(Prefix { v4_bits, v6_bits }) => write!(f, "/{v4_bits},/{v6_bits}"),
-            Clients::Header(name) => write!(f, "header={name}"),
-            Clients::Session => f.write_str("session"),
-        }?;
-        match self.paths {
-            Paths::Together => Ok(()),
-            Paths::Apart => f.write_str("+path"),
-        }
-    }
-}
-
-impl std::str::FromStr for KeyBy {
-    type Err = SettingError;
-
-    fn from_str(given: &str) -> Result<Self, SettingError> {
-        let right = "write everyone, address, /64 or another prefix, header=NAME or session, with +path or not";
-        let wrong = || SettingError::new(format!("`{given}` is not a valid key: {right}"));
-        let (clients, paths) = match given.strip_suffix("+path") {
-            Some(clients) => (clients, Paths::Apart),
-            None => (given, Paths::Together),
+impl KeyBy {
+    /// Read a key as it is written behind `key=`.
+    pub(crate) fn read(given: &str) -> Option<Self> {
+        let (clients, by_path) = match given.strip_suffix("+path") {
+            Some(clients) => (clients, true),
+            None => (given, false),
         };
         let clients = match clients {
             "everyone" => Clients::Everyone,
             "address" => Clients::Address,
             "session" => Clients::Session,
-            other => match (other.strip_prefix("header="), other.starts_with('/')) {
-                (Some(name), _) => Clients::Header(name.parse().map_err(|_| wrong())?),
-                (None, true) => Clients::Prefix(prefix(other)?),
-                (None, false) => return Err(wrong()),
+            other => match other.strip_prefix("header=") {
+                Some(name) => Clients::Header(name.parse().ok()?),
+                None => Clients::Prefix(prefix(other)?),
             },
         };
-        Ok(Self { clients, paths })
+        Some(Self { clients, by_path })
     }
 }
 
-/// Parse `/64`, which leaves IPv4 addresses whole, or `/24,/48`.
-fn prefix(given: &str) -> Result<Prefix, SettingError> {
-    let bits = |part: &str| part.trim().strip_prefix('/')?.parse().ok();
+/// Read `/64`, which leaves IPv4 addresses whole, or `/24,/48`.
+fn prefix(given: &str) -> Option<Prefix> {
     let (v4, v6) = given.split_once(',').unwrap_or(("/32", given));
-    let prefix = bits(v4)
-        .zip(bits(v6))
-        .and_then(|(v4, v6)| Prefix::new(v4, v6));
-    let right = "write /0 to /128 for IPv6, or /24,/48 for IPv4 and IPv6";
-    prefix.ok_or_else(|| SettingError::new(format!("`{given}` is not a valid prefix: {right}")))
+    let bits = |part: &str| part.trim().strip_prefix('/')?.parse().ok();
+    Prefix::new(bits(v4)?, bits(v6)?)
 }
 
 #[cfg(test)]
@@ -219,7 +175,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn key(text: &str) -> KeyBy {
-        text.parse().unwrap()
+        KeyBy::read(text).unwrap()
     }
 
     fn headers(entries: &[(&'static str, &str)]) -> HeaderMap {
@@ -313,18 +269,18 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said() {
-        for (given, said) in [
-            ("ip", "`ip` is not a valid key: write everyone, address,"),
-            ("header=", "`header=` is not a valid key"),
-            ("header=a b", "`header=a b` is not a valid key"),
-            ("/129", "`/129` is not a valid prefix: write /0 to /128"),
-            ("/33,/64", "`/33,/64` is not a valid prefix"),
-            ("/64,", "`/64,` is not a valid prefix"),
-            ("/x", "`/x` is not a valid prefix"),
+    fn what_is_no_key_is_not_read() {
+        for given in [
+            "ip",
+            "header=",
+            "header=a b",
+            "/129",
+            "/33,/64",
+            "/64,",
+            "/x",
+            "",
         ] {
-            let error = given.parse::<KeyBy>().unwrap_err().to_string();
-            assert!(error.contains(said), "{given}: {error}");
+            assert_eq!(KeyBy::read(given), None, "{given}");
         }
     }
 

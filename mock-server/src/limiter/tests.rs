@@ -41,17 +41,14 @@ fn asking<'a>(config: &'a Config, books: &'a LedgerWriter, now_ns: u64) -> Askin
 
 /// Number of more the limit would let through.
 fn left(visitor: &Visitor, asking: &Asking<'_>, index: usize) -> u64 {
-    let (_, limit, keys, asked) = visitor
-        .questions(asking)
-        .find(|(other, ..)| *other == index)
-        .unwrap();
-    match keys.look(&asked) {
+    let held = visitor.hold(asking);
+    let held = held.iter().find(|held| held.index == index).unwrap();
+    match held.decision {
         // The state is the one after it.
-        Decided {
-            step: LimitDecision::Admitted { .. },
-            state,
-        } => limit.algorithm.standing(state, asking.now_ns).remaining + 1,
-        Decided { .. } => 0,
+        LimitDecision::Admitted { next, .. } => {
+            held.limit.algorithm.standing(next, asking.now_ns).remaining + 1
+        }
+        LimitDecision::Rejected { .. } => 0,
     }
 }
 
@@ -93,33 +90,6 @@ fn who_is_turned_away_by_one_takes_from_none_and_hears_the_longest_wait() {
 }
 
 #[test]
-fn what_was_taken_before_a_later_limit_was_against_it_is_given_back() {
-    for first in [
-        "1/h:burst=5",
-        "bucket:5/h",
-        "fixed:5/h",
-        "sliding:5/h",
-        "leaky:1/h:burst=4",
-        "concurrency:5",
-    ] {
-        let shared = Shared::new().unwrap();
-        let config = config(&[first, "1/h:burst=2"]);
-        let books = books(&shared, &config);
-        let visitor = visitor(&config, &books);
-        let asking = asking(&config, &books, 0);
-        let held: Vec<_> = (0..2)
-            .map(|_| visitor.take(&asking).map_err(drop))
-            .collect();
-        assert!(held.iter().all(Result::is_ok), "{first}");
-        // Past the look at all, as one that lost a race.
-        for _ in 0..20 {
-            assert!(visitor.take(&asking).is_err(), "{first}");
-        }
-        assert_eq!(left(&visitor, &asking, 0), 3, "{first}");
-    }
-}
-
-#[test]
 fn threads_that_fight_for_two_limits_get_exactly_the_stricter_and_leave_the_rest_of_the_other() {
     let shared = Shared::new().unwrap();
     let config = config(&["fixed:9000/24h", "1/h:burst=5000", "1/h:burst=8000"]);
@@ -130,8 +100,8 @@ fn threads_that_fight_for_two_limits_get_exactly_the_stricter_and_leave_the_rest
                 let books = books(&shared, &config);
                 let visitor = visitor(&config, &books);
                 for _ in 0..2_000 {
-                    // Past the look, so that losing is the rule.
-                    if visitor.take(&asking(&config, &books, 0)).is_ok() {
+                    let verdict = visitor.ask(&asking(&config, &books, 0));
+                    if matches!(verdict, AdmissionVerdict::Admitted(_)) {
                         admitted.fetch_add(1, Ordering::Relaxed);
                     }
                 }
@@ -146,6 +116,16 @@ fn threads_that_fight_for_two_limits_get_exactly_the_stricter_and_leave_the_rest
         [0, 2].map(|index| left(&visitor, &asking, index)),
         [4_000, 3_000]
     );
+}
+
+#[test]
+fn what_makes_no_difference_is_not_kept() {
+    let heard = Refusals::default();
+    for step in 0..1_000 {
+        heard.note(KeyHash(step + 2), step * NOTICE_NS / 4);
+        heard.note(KeyHash(1), step * NOTICE_NS / 4);
+    }
+    assert_eq!(heard.0.borrow().len(), 6);
 }
 
 #[test]

@@ -4,7 +4,7 @@
 //!
 //! It must not print a password.
 
-use crate::setting::{BASE64, SettingError};
+use crate::text::{BASE64, SettingError};
 use base64::Engine;
 use std::fmt;
 use std::str::FromStr;
@@ -32,7 +32,9 @@ impl FromStr for Credentials {
             }
             // The text is not repeated: part of it may be a password.
             _ => Err(SettingError::new(
-                "credentials are USER:PASS, with a user name that is not empty and without control characters",
+                "(hidden)",
+                "user and password",
+                "USER:PASS, with a user name that is not empty and without control characters",
             )),
         }
     }

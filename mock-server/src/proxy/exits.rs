@@ -5,11 +5,10 @@
 //! the seed and the turn.
 
 use crate::draw::{Draws, Stream, fnv_1a, mix};
-use crate::setting::SettingError;
+use crate::text::from_text;
 use ipnet::{IpNet, Ipv4Net};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::str::FromStr;
 
 /// The prefixes that exits are drawn from. The default is 127.1.0.0/16: every address of
 /// 127.0.0.0/8 can be bound on Linux's loopback interface, and a target on it sees as many clients.
@@ -99,32 +98,26 @@ impl fmt::Display for Exits {
     }
 }
 
-impl FromStr for Exits {
-    type Err = SettingError;
+from_text!(
+    Exits,
+    "list of prefixes",
+    "ADDRESS/LENGTH with no bits behind the length, as in 127.1.0.0/16 or fd00::/64, several with commas"
+);
 
-    fn from_str(text: &str) -> Result<Self, SettingError> {
-        Ok(Self {
-            prefixes: text.split(',').map(prefix).collect::<Result<_, _>>()?,
+impl Exits {
+    fn read(text: &str) -> Option<Self> {
+        let prefixes = text.split(',').map(prefix);
+        Some(Self {
+            prefixes: prefixes.collect::<Option<_>>()?,
         })
     }
 }
 
-/// Parse `127.1.0.0/16`, or an address alone.
-fn prefix(text: &str) -> Result<IpNet, SettingError> {
-    let right = "give ADDRESS/LENGTH, as in 127.1.0.0/16 or fd00::/64, several with commas";
-    let prefix: Option<IpNet> = text
-        .parse()
-        .ok()
-        .or_else(|| text.parse().ok().map(|address: IpAddr| address.into()));
-    let prefix = prefix
-        .ok_or_else(|| SettingError::new(format!("`{text}` is not a valid prefix; {right}")))?;
-    if prefix != prefix.trunc() {
-        let right = "give the network's own address, as in 127.1.0.0/16";
-        return Err(SettingError::new(format!(
-            "`{text}` has bits set after its prefix; {right}"
-        )));
-    }
-    Ok(prefix)
+/// Read a prefix, or an address on its own.
+fn prefix(text: &str) -> Option<IpNet> {
+    let address = || text.parse().ok().map(|address: IpAddr| address.into());
+    let prefix: IpNet = text.parse().ok().or_else(address)?;
+    (prefix == prefix.trunc()).then_some(prefix)
 }
 
 #[cfg(test)]
@@ -153,20 +146,16 @@ mod tests {
         }
         assert_eq!(exits("127.0.0.9").to_string(), "127.0.0.9/32");
         assert_eq!(Exits::default().to_string(), "127.1.0.0/16");
-        for (text, error) in [
-            ("", "is not a valid prefix; give ADDRESS/LENGTH"),
-            ("127.1.0.0/33", "is not a valid prefix; give ADDRESS/LENGTH"),
-            ("::/129", "is not a valid prefix; give ADDRESS/LENGTH"),
-            ("127.1.0.0/", "is not a valid prefix; give ADDRESS/LENGTH"),
-            (
-                "127.1.0.0/16,",
-                "is not a valid prefix; give ADDRESS/LENGTH",
-            ),
-            ("localhost/8", "is not a valid prefix; give ADDRESS/LENGTH"),
-            ("127.1.2.0/16", "has bits set after its prefix"),
+        for text in [
+            "",
+            "127.1.0.0/33",
+            "::/129",
+            "127.1.0.0/",
+            "127.1.0.0/16,",
+            "localhost/8",
+            "127.1.2.0/16",
         ] {
-            let found = text.parse::<Exits>().unwrap_err().to_string();
-            assert!(found.contains(error), "{found}");
+            assert!(text.parse::<Exits>().is_err(), "{text}");
         }
     }
 

@@ -10,7 +10,7 @@ mod stubs;
 use super::live_stubs::LiveStubs;
 use crate::ledger::Ledger;
 use crate::shared::Shared;
-use crate::stubs::{Problem, parse_json};
+use crate::stubs::{Document, Problem, parse_json};
 use bytes::Bytes;
 use hyper::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -65,9 +65,11 @@ impl<'r> AdminRequest<'r> {
         path.strip_prefix(PREFIX).unwrap_or_default()
     }
 
-    /// A number in the query.
-    fn number(&self, key: &str) -> Option<usize> {
-        self.query().find(|(name, _)| name == key)?.1.parse().ok()
+    /// The part of a list that is asked for: its greatest length, and how many come before it.
+    fn page(&self) -> (usize, usize) {
+        let number = |key| self.query().find(|(name, _)| name == key)?.1.parse().ok();
+        let (limit, offset): (Option<usize>, Option<usize>) = (number("limit"), number("offset"));
+        (limit.unwrap_or(usize::MAX), offset.unwrap_or(0))
     }
 
     /// Names in the query.
@@ -81,7 +83,7 @@ impl<'r> AdminRequest<'r> {
     }
 
     /// The body as JSON, with the liberties of mapping files.
-    fn json(&self) -> Result<Value, AdminResponse> {
+    fn json(&self) -> Result<Document, AdminResponse> {
         parse_json(self.body).map_err(|error| {
             let error = json!({"code": 10, "source": {}, "title": NOT_AS_ASKED, "detail": error.to_string()});
             (StatusCode::UNPROCESSABLE_ENTITY, json!({"errors": [error]}))
@@ -124,12 +126,12 @@ fn routed(
             requests::forget(state);
             stubs::reset(state)
         }
-        (method, "mappings", second, None) => stubs::mappings((method, second), request, state),
+        (method, "mappings", second, None) => stubs::mappings(method, second, request, state),
         (method, "scenarios", second, third) => {
-            stubs::scenarios((method, second, third), request, state)
+            stubs::scenarios(method, second, third, request, state)
         }
         (method, "settings", None, None) => stubs::settings(method, request, state),
-        (method, "requests", second, None) => requests::routed((method, second), request, state),
+        (method, "requests", second, None) => requests::routed(method, second, request, state),
         _ => Err(unknown()),
     }
 }
@@ -158,13 +160,11 @@ const NOT_AS_ASKED: &str = "Error parsing JSON";
 
 /// Format a request that is wrong, in the shape that WireMock's clients read: each problem with its
 /// place.
-fn refused(problems: &[Problem]) -> AdminResponse {
-    let shown = |problem: &Problem| {
-        let source = json!({"pointer": problem.pointer});
-        json!({"code": 10, "source": source, "title": NOT_AS_ASKED, "detail": problem.to_string()})
-    };
-    let errors: Vec<Value> = problems.iter().map(shown).collect();
-    (StatusCode::UNPROCESSABLE_ENTITY, json!({"errors": errors}))
+fn refused(problem: &Problem) -> AdminResponse {
+    let source = json!({"pointer": problem.pointer});
+    let error =
+        json!({"code": 10, "source": source, "title": NOT_AS_ASKED, "detail": problem.to_string()});
+    (StatusCode::UNPROCESSABLE_ENTITY, json!({"errors": [error]}))
 }
 
 /// Format an error without a place.

@@ -6,9 +6,9 @@
 mod play;
 mod request_body;
 
-use super::act::{Act, Fate, Interrupted};
 use super::admin::{self, AdminRequest, AdminState};
 use super::body::AnswerBody;
+use super::connection::{Act, Fate, Interrupted};
 use super::gateway::{Gateway, Tunnel};
 use super::live_stubs::LiveStubs;
 use super::quota;
@@ -50,24 +50,20 @@ pub(super) struct ServerState {
     pub(super) config: Rc<Config>,
     pub(super) books: Rc<LedgerWriter>,
     pub(super) timer: Rc<Timer>,
-    pub(super) stubs: Rc<LiveStubs>,
+    pub(super) stubs: LiveStubs,
     /// Proxy for requests that are meant for others, if the target is one.
-    pub(super) gateway: Option<Rc<Gateway>>,
+    pub(super) gateway: Option<Gateway>,
 }
 
 /// Answers the requests of one connection.
 pub(super) struct Answers {
-    config: Rc<Config>,
-    books: Rc<LedgerWriter>,
-    timer: Rc<Timer>,
-    stubs: Rc<LiveStubs>,
+    state: Rc<ServerState>,
     client: IpAddr,
     peer: ConnectionSource,
     visitor: Visitor,
     fate: Fate,
     /// Delay that the connection's first answer has yet to be held for.
     handshake: Cell<Duration>,
-    gateway: Option<Rc<Gateway>>,
     tunnel: Cell<Option<Tunnel>>,
 }
 
@@ -75,26 +71,16 @@ impl Answers {
     /// # Errors
     ///
     /// The connection is one too many, and is to be closed.
-    pub(super) fn new(state: &ServerState, client: IpAddr) -> Result<Self, Over> {
-        let ServerState {
-            config,
-            books,
-            timer,
-            stubs,
-            gateway,
-        } = state;
+    pub(super) fn new(state: &Rc<ServerState>, client: IpAddr) -> Result<Self, Over> {
+        let ServerState { config, books, .. } = &**state;
         Ok(Self {
             visitor: Visitor::new(config, books, client)?,
-            config: Rc::clone(config),
-            books: Rc::clone(books),
-            timer: Rc::clone(timer),
-            stubs: Rc::clone(stubs),
             client,
             peer: books.peer(client),
             fate: Fate::default(),
-            handshake: Cell::new(config.handshake.hold()),
-            gateway: gateway.clone(),
+            handshake: Cell::new(config.handshake.get()),
             tunnel: Cell::default(),
+            state: Rc::clone(state),
         })
     }
 
@@ -118,13 +104,17 @@ impl Answers {
         request: Request<Incoming>,
     ) -> impl Future<Output = Result<Response<AnswerBody>, Interrupted>> {
         let (mut parts, incoming) = request.into_parts();
-        let gateway = self.gateway.as_ref().filter(|_| Gateway::concerns(&parts));
+        let gateway = self
+            .state
+            .gateway
+            .as_ref()
+            .filter(|_| Gateway::concerns(&parts));
         let is_own = gateway.is_none() && !admin::is_admin(parts.uri.path());
         // Count now: hyper 1.12 drops the future unpolled if the client has left.
         let arrival = is_own.then(|| self.arrived(&parts));
         async move {
             match (arrival, gateway) {
-                (Some(arrival), _) => self.serve((&mut parts, arrival), incoming).await,
+                (Some(arrival), _) => self.serve(&mut parts, arrival, incoming).await,
                 (None, Some(gateway)) => Box::pin(self.forward(gateway, parts, incoming)).await,
                 (None, None) => Ok(Box::pin(self.administer(&parts, incoming)).await),
             }
@@ -141,6 +131,7 @@ impl Answers {
         incoming: Incoming,
     ) -> Result<Response<AnswerBody>, Interrupted> {
         if !self
+            .state
             .config
             .limits
             .iter()
@@ -150,26 +141,17 @@ impl Answers {
                 .answer(Request::from_parts(parts, incoming), &self.tunnel)
                 .await;
         }
-        let keys = self
-            .visitor
-            .keys(&self.config, &parts.headers, parts.uri.path());
-        let now_ns = self.books.shared().clock().now_ns();
-        let asking = Asking {
-            now_ns,
-            keys,
-            about: About::Forwarded,
-            turns: turns(parts.version),
-            config: &self.config,
-            books: &self.books,
-        };
+        let now_ns = self.state.books.shared().clock().now_ns();
+        let asking = self.asking(&parts, now_ns, About::Forwarded);
         let verdict = self.visitor.ask(&asking);
-        if let Some((status, body)) = quota::refusal(&self.config.limits, &verdict) {
+        if let Some((status, body)) = quota::refusal(&self.state.config.limits, &verdict) {
             let mut headers = HeaderMap::new();
-            quota::say(&self.config.limits, &verdict, &mut headers);
+            quota::say(&self.state.config.limits, &verdict, &mut headers);
             return Ok(json(status, headers, body).map(AnswerBody::whole));
         }
         if let AdmissionVerdict::Admitted(admission) = &verdict {
-            self.timer
+            self.state
+                .timer
                 .until(
                     now_ns.saturating_add(
                         u64::try_from(admission.delay.as_nanos()).unwrap_or(u64::MAX),
@@ -186,18 +168,19 @@ impl Answers {
     /// stall), stub, method, hold, fault, answer.
     async fn serve(
         &self,
-        (parts, mut arrival): (&mut Parts, Arrival),
+        parts: &mut Parts,
+        mut arrival: Arrival,
         incoming: Incoming,
     ) -> Result<Response<AnswerBody>, Interrupted> {
         // Until this call ends: with an answer, or dropped because its client left.
-        let per_in_flight = self.config.latency_per_in_flight;
+        let per_in_flight = self.state.config.latency_per_in_flight;
         let under_way = if per_in_flight.is_none() {
             None
         } else {
-            Some(self.books.enter())
+            Some(self.state.books.enter())
         };
         arrival.growth = under_way.as_ref().map_or(Duration::ZERO, |under_way| {
-            per_in_flight.hold(under_way.others)
+            per_in_flight.times(under_way.others)
         });
         let stage = match self.stage(incoming).await {
             Ok(stage) => stage,
@@ -210,24 +193,13 @@ impl Answers {
         let of_stub = stage
             .as_ref()
             .and_then(|stage| self.limit_of_stub(parts, stage));
-        let keys = self
-            .visitor
-            .keys(&self.config, &parts.headers, parts.uri.path());
-        let asking = Asking {
-            now_ns: arrival.now_ns,
-            keys,
-            about: About::Own { of_stub },
-            turns: turns(parts.version),
-            config: &self.config,
-            books: &self.books,
-        };
-        // Kept, too: an admitted request is in flight, for the limits that count that.
+        let asking = self.asking(parts, arrival.now_ns, About::Own { of_stub });
         let verdict = self.visitor.ask(&asking);
         if let AdmissionVerdict::Admitted(admission) = &verdict {
             arrival.growth += admission.delay;
             if let Some(stage) = stage
                 && let Played::Answered(answer) =
-                    self.play(parts, stage, (&arrival, &verdict)).await?
+                    self.play(parts, stage, &arrival, &verdict).await?
             {
                 return Ok(answer);
             }
@@ -236,7 +208,7 @@ impl Answers {
         // next request, so that a connection allocates one for its whole life.
         let mut headers = std::mem::take(&mut parts.headers);
         headers.clear();
-        quota::say(&self.config.limits, &verdict, &mut headers);
+        quota::say(&self.state.config.limits, &verdict, &mut headers);
         if let Some((status, body)) = self.refusal(&parts.method, &verdict, &mut headers) {
             // Nothing but a handshake, the end of a stall and the turn that a limit let it wait
             // for.
@@ -248,17 +220,18 @@ impl Answers {
             self.hold(&arrival, turn, &mut headers).await;
             return Ok(self.counted(json(status, headers, body).map(AnswerBody::whole)));
         }
-        let own = self
-            .config
-            .latency
-            .hold(self.config.seed, arrival.id, arrival.attempt);
+        let own =
+            self.state
+                .config
+                .latency
+                .hold(self.state.config.seed, arrival.id, arrival.attempt);
         self.let_go(parts);
         self.hold(&arrival, own + arrival.growth, &mut headers)
             .await;
-        self.config.work.burn(arrival.id);
+        self.state.config.work.burn(arrival.id);
         // With the exact capacity, making `Bytes` of it allocates nothing more.
         let mut body = Vec::with_capacity(body_len(arrival.id));
-        write_body(self.config.seed, arrival.id, &mut body);
+        write_body(self.state.config.seed, arrival.id, &mut body);
         let item = json(StatusCode::OK, headers, body.into());
         match self.fault(&arrival, parts) {
             None => Ok(self.counted(item.map(AnswerBody::whole))),
@@ -266,11 +239,24 @@ impl Answers {
         }
     }
 
+    fn asking(&self, parts: &Parts, now_ns: u64, about: About) -> Asking<'_> {
+        let ServerState { config, books, .. } = &*self.state;
+        let (headers, path) = (&parts.headers, parts.uri.path());
+        Asking {
+            now_ns,
+            keys: self.visitor.keys(config, headers, path),
+            about,
+            turns: turns(parts.version),
+            config,
+            books,
+        }
+    }
+
     /// Lets go of the bytes that the request came in, unless a fault may want to know its target:
     /// the HTTP library then reads on in the same memory, and does not take more for the time of a
     /// hold.
     fn let_go(&self, parts: &mut Parts) {
-        if self.config.faults.is_none() {
+        if self.state.config.faults.is_none() {
             parts.uri = Uri::default();
         }
     }
@@ -278,8 +264,8 @@ impl Answers {
     /// Count a request.
     fn arrived(&self, parts: &Parts) -> Arrival {
         let path = ItemPath::parse(target(parts));
-        let now_ns = self.books.shared().clock().now_ns();
-        let attempt = self.books.arrived(&self.peer, path.id(), now_ns);
+        let now_ns = self.state.books.shared().clock().now_ns();
+        let attempt = self.state.books.arrived(&self.peer, path.id(), now_ns);
         let handshake = self.handshake.take();
         Arrival {
             now_ns,
@@ -288,16 +274,17 @@ impl Answers {
             attempt,
             growth: Duration::ZERO,
             handshake,
-            ordinal: self.stubs.ordinal(),
+            ordinal: self.state.stubs.ordinal(),
         }
     }
 
     /// Return the fault of the answer, if it has one.
     fn fault(&self, arrival: &Arrival, parts: &Parts) -> Option<Fault> {
-        let fault = self
-            .config
-            .faults
-            .pick(self.config.seed, arrival.id, arrival.attempt)?;
+        let fault =
+            self.state
+                .config
+                .faults
+                .pick(self.state.config.seed, arrival.id, arrival.attempt)?;
         can_meet(fault, parts.uri.path()).then_some(fault)
     }
 
@@ -309,13 +296,13 @@ impl Answers {
         arrival: &Arrival,
         parts: &Parts,
     ) -> Result<Response<AnswerBody>, Interrupted> {
-        self.books.failed(fault);
-        let noise = Faults::noise(self.config.seed, arrival.id, arrival.attempt);
+        self.state.books.failed(fault);
+        let noise = Faults::noise(self.state.config.seed, arrival.id, arrival.attempt);
         let spoiler = Spoiler {
             method: &parts.method,
             target: target(parts),
             noise,
-            timer: &self.timer,
+            timer: &self.state.timer,
         };
         match (spoiler.spoil(fault, good), parts.version) {
             (Spoilt::Answer(answer), _) => Ok(self.counted(answer)),
@@ -324,7 +311,7 @@ impl Answers {
             (Spoilt::End(..), Version::HTTP_2) => Err(Interrupted),
             (Spoilt::End(status, act), _) => {
                 if let Some(status) = status {
-                    self.books.counters().count_status(status.as_u16());
+                    self.state.books.counters().count_status(status.as_u16());
                 }
                 Err(self.fate.seal(act))
             }
@@ -334,15 +321,18 @@ impl Answers {
     /// Holds back an answer for `own`, longer on a new connection or in a stall, and says so in its
     /// headers.
     async fn hold(&self, arrival: &Arrival, own: Duration, headers: &mut HeaderMap) {
-        let intended_us = self.config.hold_us(arrival.now_ns, own + arrival.handshake);
+        let intended_us = self
+            .state
+            .config
+            .hold_us(arrival.now_ns, own + arrival.handshake);
         if intended_us == 0 {
             return;
         }
         let due_ns = arrival
             .now_ns
             .saturating_add(intended_us.saturating_mul(NS_PER_US));
-        let actual_us = (self.timer.until(due_ns).await - arrival.now_ns) / NS_PER_US;
-        self.books.held(intended_us, actual_us);
+        let actual_us = (self.state.timer.until(due_ns).await - arrival.now_ns) / NS_PER_US;
+        self.state.books.held(intended_us, actual_us);
         headers.insert(HOLD_US, HeaderValue::from(intended_us));
         headers.insert(HELD_US, HeaderValue::from(actual_us));
     }
@@ -354,7 +344,7 @@ impl Answers {
         verdict: &AdmissionVerdict<'_>,
         headers: &mut HeaderMap,
     ) -> Option<(StatusCode, Bytes)> {
-        if let Some(refusal) = quota::refusal(&self.config.limits, verdict) {
+        if let Some(refusal) = quota::refusal(&self.state.config.limits, verdict) {
             return Some(refusal);
         }
         if !matches!(*method, Method::GET | Method::HEAD) {
@@ -369,7 +359,10 @@ impl Answers {
 
     /// An answer that is in the ledger before it can be on the wire.
     fn counted(&self, answer: Response<AnswerBody>) -> Response<AnswerBody> {
-        self.books.counters().count_status(answer.status().as_u16());
+        self.state
+            .books
+            .counters()
+            .count_status(answer.status().as_u16());
         answer
     }
 
@@ -380,9 +373,9 @@ impl Answers {
             Err(unread) => return unread.answer().map(AnswerBody::whole),
         };
         let state = AdminState {
-            shared: self.books.shared(),
-            stubs: &self.stubs,
-            journal: self.config.journal,
+            shared: self.state.books.shared(),
+            stubs: &self.state.stubs,
+            journal: self.state.config.journal,
         };
         let (status, body) = admin::answer(
             &AdminRequest {

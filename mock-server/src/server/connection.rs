@@ -1,15 +1,17 @@
-//! One connection, from accepted to ended: lent to the HTTP library for as long as answers are
-//! HTTP, taken back for a fault that is not HTTP, or when it becomes a tunnel.
+//! One connection, from accepted to ended: the TLS handshake and the choice of the version of HTTP,
+//! lent to the HTTP library for as long as answers are HTTP, taken back for a fault that is not
+//! HTTP, or when it becomes a tunnel.
 //!
 //! It must not decide what an answer is (`answer` does).
 
 use super::Stop;
-use super::act::Interrupted;
 use super::answer::Answers;
 use super::body::AnswerBody;
-use super::entrance::{Entrance, Protocol};
 use super::tasks::{Spawner, Tasks};
 use super::wire::Wire;
+use crate::config::Config;
+use crate::ledger::LedgerWriter;
+use crate::tls::Http;
 use bytes::Bytes;
 use hyper::body::Body;
 use hyper::header::{CONTENT_LENGTH, HeaderValue};
@@ -17,11 +19,16 @@ use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper::{Method, Response};
 use hyper_util::rt::TokioIo;
+use std::cell::Cell;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
+use std::time::Duration;
+use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::select;
+use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
 
 /// Streams that one HTTP/2 connection may have open at once, which the client is told: requests
 /// that are held back occupy one each, and 100 is the least that RFC 9113 (6.5.2) recommends. More
@@ -120,6 +127,132 @@ fn without_body(response: Response<AnswerBody>) -> Response<AnswerBody> {
     Response::from_parts(parts, AnswerBody::whole(Bytes::new()))
 }
 
+/// Time limit of a handshake. Two round trips fit in many times over, and a client that sends half
+/// of one does not keep its connection for ever.
+const HANDSHAKE_LIMIT: Duration = Duration::from_secs(10);
+
+/// Protocol of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Protocol {
+    Http1,
+    Http2,
+}
+
+/// Handshakes and protocol detection; one for all connections of a process.
+pub(super) struct Entrance {
+    tls: Option<TlsAcceptor>,
+    http: Http,
+    books: Rc<LedgerWriter>,
+}
+
+impl Entrance {
+    pub(super) fn new(config: &Config, books: &Rc<LedgerWriter>) -> Self {
+        let tls = config
+            .tls
+            .as_ref()
+            .map(|tls| TlsAcceptor::from(tls.server(config.http)));
+        Self {
+            tls,
+            http: config.http,
+            books: Rc::clone(books),
+        }
+    }
+
+    /// Takes a connection in; none if its handshake came to nothing. A client that says nothing is
+    /// waited for without a limit once the handshake, if there is one, is done: an idle connection
+    /// is no offence.
+    pub(super) async fn admit(&self, stream: TcpStream) -> Option<(Wire, Protocol)> {
+        // Without it the kernel would hold small answers back; where it cannot be set, answers are
+        // late but right.
+        drop(stream.set_nodelay(true));
+        let (mut wire, agreed) = match &self.tls {
+            None => (Wire::plain(stream), None),
+            Some(acceptor) => Box::pin(self.shake_hands(acceptor, stream)).await?,
+        };
+        let protocol = match (agreed, self.http) {
+            (Some(protocol), _) => protocol,
+            (None, Http::Http2) => Protocol::Http2,
+            (None, Http::Auto) if wire.begins_http2().await => Protocol::Http2,
+            (None, Http::Auto | Http::Http1) => Protocol::Http1,
+        };
+        if protocol == Protocol::Http2 {
+            self.books.counters().http2_connections.increment();
+        }
+        Some((wire, protocol))
+    }
+
+    async fn shake_hands(
+        &self,
+        acceptor: &TlsAcceptor,
+        stream: TcpStream,
+    ) -> Option<(Wire, Option<Protocol>)> {
+        let Ok(Ok(stream)) = timeout(HANDSHAKE_LIMIT, acceptor.accept(stream)).await else {
+            self.books.counters().tls_handshake_failures.increment();
+            return None;
+        };
+        self.books.counters().tls_connections.increment();
+        let agreed = stream.get_ref().1.alpn_protocol().map(|name| match name {
+            b"h2" => Protocol::Http2,
+            _ => Protocol::Http1,
+        });
+        Some((Wire::tls(stream), agreed))
+    }
+}
+
+/// End of a connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Act {
+    /// Send these bytes as they are, and close the connection behind them.
+    Close(Vec<u8>),
+    /// Reset.
+    Reset,
+    /// Send these bytes as they are, and then nothing until the client leaves.
+    Silence(Vec<u8>),
+}
+
+impl Act {
+    /// Carries it out. Errors are a client that left first, which ends the connection just as well.
+    pub(super) async fn perform(self, mut wire: Wire) {
+        match self {
+            Self::Close(bytes) => {
+                drop(wire.write_all(&bytes).await);
+                drop(wire.shutdown().await);
+            }
+            Self::Reset => wire.reset(),
+            Self::Silence(bytes) => {
+                if wire.write_all(&bytes).await.is_ok() && wire.flush().await.is_ok() {
+                    // Whatever else the client sends is read and ignored, so that its leaving is
+                    // noticed.
+                    drop(tokio::io::copy(&mut wire, &mut tokio::io::sink()).await);
+                }
+            }
+        }
+    }
+}
+
+/// The request gets no answer: the connection is to end as its [`Fate`] says, or to become a
+/// tunnel.
+#[derive(Debug, thiserror::Error)]
+#[error("give up the answer, as the faults or a tunnel ask")]
+pub(super) struct Interrupted;
+
+/// End that was chosen for one connection, once it is.
+#[derive(Default)]
+pub(super) struct Fate(Cell<Option<Act>>);
+
+impl Fate {
+    /// Decides it; what this returns ends the HTTP library's part of the connection.
+    pub(super) fn seal(&self, act: Act) -> Interrupted {
+        self.0.set(Some(act));
+        Interrupted
+    }
+
+    /// Take the end that was chosen, if one was.
+    pub(super) fn take(&self) -> Option<Act> {
+        self.0.take()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::answer::ServerState;
@@ -129,11 +262,9 @@ mod tests {
     use crate::ledger::{Ledger, LedgerWriter};
     use crate::shared::Shared;
     use crate::timer::Timer;
-    use std::time::Duration;
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::io::AsyncReadExt;
     use tokio::net::TcpListener;
     use tokio::runtime::{Builder, LocalOptions};
-    use tokio::time::timeout;
 
     /// Far beyond what the test waits for: it ends one that would otherwise hang.
     const TIMEOUT: Duration = Duration::from_secs(30);
@@ -152,15 +283,15 @@ mod tests {
             let config = Rc::new(Config::default());
             let books = Rc::new(LedgerWriter::open(shared));
             let timer = Rc::new(Timer::new(books.shared().clock()).unwrap());
-            let stubs = Rc::new(LiveStubs::new(&config, &books));
+            let stubs = LiveStubs::new(&config, &books);
             let entrance = Entrance::new(&config, &books);
-            let state = ServerState {
+            let state = Rc::new(ServerState {
                 config,
                 books,
                 timer,
                 stubs,
                 gateway: None,
-            };
+            });
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
             let near = TcpStream::connect(listener.local_addr().unwrap())
                 .await

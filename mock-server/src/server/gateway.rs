@@ -7,37 +7,32 @@
 //!
 //! | room | for |
 //! |---|---|
-//! | `failure` | errors of the proxy, and their responses |
-//! | `upstream`, `pool` | connections to destinations: opening, reuse within a session |
-//! | `headers`, `forward` | forwarded requests, and their header fields |
-//! | `tunnel` | bytes of a tunnel |
+//! | `upstream` | connections to destinations: opening, reuse within a session, tunnels |
+//! | `forward` | forwarded requests, and their header fields |
 
-mod failure;
 mod forward;
-mod headers;
-mod pool;
-mod tunnel;
 mod upstream;
 
 pub(super) use forward::Carried;
-pub(super) use tunnel::Tunnel;
+pub(super) use upstream::Tunnel;
 
-use super::act::Interrupted;
 use super::body::AnswerBody;
+use super::connection::Interrupted;
 use super::tasks::Tasks;
 use crate::config::Config;
 use crate::ledger::LedgerWriter;
-use crate::proxy::{Proxy, Sender, admit, candidates};
-use failure::GatewayFailure;
+use crate::proxy::{Denied, Proxy, Refusal, Sender, admit, candidates};
+use crate::shared::ProxyCounters;
 use hyper::body::Incoming;
-use hyper::header::PROXY_AUTHORIZATION;
+use hyper::header::{CONTENT_TYPE, HeaderValue, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION};
 use hyper::http::request::Parts;
 use hyper::http::uri::Scheme;
-use hyper::{Method, Request, Response, Version};
-use pool::Pool;
+use hyper::{Method, Request, Response, StatusCode, Version};
 use std::cell::Cell;
+use std::io;
 use std::rc::Rc;
-use upstream::Route;
+use std::time::Duration;
+use upstream::{Pool, Route};
 
 /// Port of a URL that names none.
 const HTTP_PORT: u16 = 80;
@@ -68,16 +63,16 @@ enum Keep {
 
 impl Gateway {
     /// The proxy that `config` asks for, if it does.
-    pub(super) fn new(config: &Config, books: &Rc<LedgerWriter>) -> Option<Rc<Self>> {
+    pub(super) fn new(config: &Config, books: &Rc<LedgerWriter>) -> Option<Self> {
         let proxy = config.proxy.clone()?;
         let (pool, tasks) = (Pool::default(), Rc::default());
-        Some(Rc::new(Self {
+        Some(Self {
             proxy,
             seed: config.seed,
             books: Rc::clone(books),
             pool,
             tasks,
-        }))
+        })
     }
 
     /// True if a request is to be forwarded: CONNECT, or one in absolute form (RFC 9112, 3.2.2).
@@ -135,7 +130,7 @@ impl Gateway {
 
     async fn tunnel(&self, mut request: Request<Incoming>) -> Result<Done, GatewayFailure> {
         let way = self.way(&request)?;
-        let upstream = self.in_time(upstream::connect_any(&way.routes)).await?;
+        let (_, upstream) = self.in_time(upstream::connect_any(&way.routes)).await?;
         let tunnel = Tunnel::new(upstream, &self.books);
         Ok(Done::Opened(tunnel, hyper::upgrade::on(&mut request)))
     }
@@ -152,7 +147,7 @@ impl Gateway {
         let header = request
             .headers()
             .get(PROXY_AUTHORIZATION)
-            .map(hyper::header::HeaderValue::as_bytes);
+            .map(HeaderValue::as_bytes);
         let label =
             admit(self.proxy.credentials.as_ref(), header).map_err(GatewayFailure::Denied)?;
         self.books.let_in(label.as_deref());
@@ -216,6 +211,67 @@ fn destination<Body>(request: &Request<Body>) -> Result<(&str, u16), GatewayFail
         ))
     } else {
         Ok((host, port))
+    }
+}
+
+const CHALLENGE: HeaderValue =
+    HeaderValue::from_static(r#"Basic realm="crawlmark", charset="UTF-8""#);
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+
+/// Reason why nothing was forwarded.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum GatewayFailure {
+    /// Not let in.
+    #[error(transparent)]
+    Denied(Denied),
+    /// No destination.
+    #[error("{0}")]
+    Malformed(&'static str),
+    /// Out of reach.
+    #[error(transparent)]
+    Refused(Refusal),
+    /// No connection.
+    #[error("the destination cannot be connected to: {0}")]
+    Unreachable(io::Error),
+    /// No answer.
+    #[error("the destination sent no response: {0}")]
+    Broken(hyper::Error),
+    /// Too late.
+    #[error("the destination took longer than {}", humantime::format_duration(*.0))]
+    TimedOut(Duration),
+}
+
+impl GatewayFailure {
+    pub(super) fn count(&self, counters: &ProxyCounters) {
+        match self {
+            Self::Denied(_) => &counters.auth_failures,
+            Self::Malformed(_) | Self::Refused(_) => &counters.refused,
+            Self::Unreachable(_) | Self::Broken(_) | Self::TimedOut(_) => {
+                &counters.upstream_failures
+            }
+        }
+        .increment();
+    }
+
+    pub(super) fn response(&self) -> Response<AnswerBody> {
+        let body = serde_json::json!({ "error": self.to_string() }).to_string();
+        let mut response = Response::new(AnswerBody::whole(body.into()));
+        *response.status_mut() = self.status();
+        response.headers_mut().insert(CONTENT_TYPE, JSON);
+        if matches!(self, Self::Denied(_)) {
+            response.headers_mut().insert(PROXY_AUTHENTICATE, CHALLENGE);
+        }
+        response
+    }
+
+    fn status(&self) -> StatusCode {
+        match self {
+            Self::Denied(_) => StatusCode::PROXY_AUTHENTICATION_REQUIRED,
+            Self::Malformed(_) => StatusCode::BAD_REQUEST,
+            Self::Refused(_) => StatusCode::FORBIDDEN,
+            Self::Unreachable(_) | Self::Broken(_) => StatusCode::BAD_GATEWAY,
+            Self::TimedOut(_) => StatusCode::GATEWAY_TIMEOUT,
+        }
     }
 }
 

@@ -7,7 +7,7 @@
 
 use crate::clock;
 use crate::shared::{Cursor, Shared};
-use crate::stubs::{Rendered, Reply, RequestPattern, RequestView, Stub};
+use crate::stubs::{Rendered, RequestPattern, RequestView, Stub};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use hyper::Method;
@@ -31,6 +31,9 @@ pub(super) struct Logged {
     at_ms: u64,
     /// Response of the stub that matched; none where no stub did.
     response: Option<LoggedResponse>,
+    /// Bytes of the record.
+    #[serde(skip)]
+    pub(super) size: usize,
 }
 
 /// Response of a stub as it is kept: as rendered, before any fault.
@@ -44,7 +47,7 @@ struct LoggedResponse {
 }
 
 impl Logged {
-    fn of(asked: &RequestView<'_>, matched: Option<(&Stub<Reply>, &Rendered<'_>)>) -> Self {
+    fn of(asked: &RequestView<'_>, matched: Option<(&Stub, &Rendered<'_>)>) -> Self {
         let response = matched.map(|(stub, rendered)| LoggedResponse {
             stub: stub.id.to_string(),
             status: rendered.status.as_u16(),
@@ -59,6 +62,7 @@ impl Logged {
             client: asked.client,
             at_ms: u64::try_from(clock::wall().as_millis()).unwrap_or(u64::MAX),
             response,
+            size: 0,
         }
     }
 
@@ -97,20 +101,6 @@ impl Logged {
 
     fn body(&self) -> Vec<u8> {
         BASE64_STANDARD.decode(&self.body).unwrap_or_default()
-    }
-
-    /// Roughly how many bytes it is shown with.
-    pub(super) fn weight(&self) -> usize {
-        let headers = |headers: &[(String, String)]| {
-            headers
-                .iter()
-                .map(|(name, value)| name.len() + value.len())
-                .sum::<usize>()
-        };
-        let response = self.response.as_ref().map_or(0, |response| {
-            2 * response.body.len() + headers(&response.headers)
-        });
-        self.target.len() + 2 * self.body.len() + headers(&self.headers) + response
     }
 
     /// As WireMock shows a request.
@@ -182,7 +172,7 @@ pub(super) struct Missed;
 pub(super) fn keep(
     shared: &Shared,
     asked: &RequestView<'_>,
-    matched: Option<(&Stub<Reply>, &Rendered<'_>)>,
+    matched: Option<(&Stub, &Rendered<'_>)>,
 ) -> Result<(), Missed> {
     let record = serde_json::to_vec(&Logged::of(asked, matched)).map_err(|_| Missed)?;
     shared
@@ -206,7 +196,7 @@ pub(super) fn places(shared: &Shared) -> Vec<Cursor> {
 
 /// The request at a place.
 pub(super) fn at(shared: &Shared, mut place: Cursor) -> Option<Logged> {
-    serde_json::from_slice(&shared.region().journal.next(&mut place)?).ok()
+    read(&shared.region().journal.next(&mut place)?)
 }
 
 /// The requests that `pattern` means, of all or, without one, all, in the order in which they
@@ -218,8 +208,14 @@ pub(super) fn find(
     let journal = &shared.region().journal;
     let mut cursor = Cursor::default();
     let all = std::iter::from_fn(move || journal.next(&mut cursor));
-    let read = all.filter_map(|record| serde_json::from_slice::<Logged>(&record).ok());
+    let read = all.filter_map(|record| read(&record));
     read.filter(move |logged| pattern.is_none_or(|pattern| logged.is(pattern)))
+}
+
+fn read(record: &[u8]) -> Option<Logged> {
+    let mut logged: Logged = serde_json::from_slice(record).ok()?;
+    logged.size = record.len();
+    Some(logged)
 }
 
 #[cfg(test)]

@@ -5,17 +5,18 @@
 //! It must not respond to anything: it returns the stub that does.
 
 use crate::config::Config;
+use crate::draw::fnv_1a;
 use crate::ledger::LedgerWriter;
 use crate::limit::Limit;
 use crate::shared::{Cursor, Scenarios, Shared};
 use crate::stubs::{
-    ChangeError, Delays, Files, Mappings, Node, Problem, Reply, RequestView, ScenarioIndex,
-    ScenarioNames, StateIndex, Stub, Stubs,
+    ChangeError, Delays, Document, Files, Mappings, Node, Problem, RequestView, ScenarioStep, Stub,
+    Stubs, state_hash,
 };
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use uuid::Uuid;
@@ -37,9 +38,9 @@ pub(super) struct LiveStubs {
     limits: Vec<Limit>,
     /// Index of the first of those.
     first_limit: usize,
-    current: RefCell<Rc<Stubs<Reply>>>,
+    current: RefCell<Rc<Stubs>>,
     /// The delays that apply to stubs without their own.
-    settings: Cell<Delays>,
+    settings: RefCell<Rc<Settings>>,
     followed: Cell<Cursor>,
     /// The number of the next request.
     ordinals: Cell<u64>,
@@ -62,11 +63,28 @@ pub(super) enum StubChange {
     Settings(Value),
 }
 
+/// Settings that hold for all stubs.
+#[derive(Debug)]
+pub(super) struct Settings {
+    pub(super) delays: Delays,
+    /// As they were posted.
+    pub(super) json: Value,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            delays: Delays::default(),
+            json: json!({}),
+        }
+    }
+}
+
 /// A stub as an operator gives it, with the body that it names in a file as that was then:
 /// processes that read the file themselves, each in its own time, might come to different stubs.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Posted {
-    stub: Value,
+    stub: Document,
     /// Name and content, in base64.
     body_file: Option<(String, String)>,
 }
@@ -115,10 +133,7 @@ impl LiveStubs {
     pub(super) fn new(config: &Config, books: &LedgerWriter) -> Self {
         let (stubs, files) = match &config.stubs {
             Some(mappings) => (mappings.stubs().reset(), mappings.files().clone()),
-            None => (
-                Stubs::new(Vec::new(), ScenarioNames::default()),
-                Files::None,
-            ),
+            None => (Stubs::new(Vec::new()), Files::None),
         };
         Self {
             limits: config
@@ -130,14 +145,14 @@ impl LiveStubs {
             shared: books.shared().clone(),
             files,
             current: RefCell::new(Rc::new(stubs)),
-            settings: Cell::default(),
+            settings: RefCell::default(),
             followed: Cell::default(),
             ordinals: Cell::new(books.first_ordinal()),
         }
     }
 
     /// The stubs, with every change that was acknowledged before this call.
-    pub(super) fn current(&self) -> Rc<Stubs<Reply>> {
+    pub(super) fn current(&self) -> Rc<Stubs> {
         let log = &self.shared.region().stub_log;
         if !log.is_at_end(self.followed.get()) {
             self.follow(None);
@@ -147,63 +162,42 @@ impl LiveStubs {
 
     /// The delays of stubs that have none of their own, with every change that was acknowledged
     /// before this call.
-    pub(super) fn settings(&self) -> Delays {
+    pub(super) fn settings(&self) -> Rc<Settings> {
         self.current();
-        self.settings.get()
+        Rc::clone(&self.settings.borrow())
     }
 
     /// The limit of the stub that would answer just now, if it has one for itself.
-    pub(super) fn limit(&self, stubs: &Stubs<Reply>, asked: &RequestView<'_>) -> Option<usize> {
+    pub(super) fn limit(&self, stubs: &Stubs, asked: &RequestView<'_>) -> Option<usize> {
         if self.limits.is_empty() {
             return None;
         }
-        let scenarios = &self.shared.region().scenarios;
-        let seen = ScenarioStates::default();
-        let is_in = |scenario: ScenarioIndex, state: StateIndex| {
-            seen.state(scenario, scenarios) == state.get()
-        };
+        let seen = ScenarioStates::new(&self.shared.region().scenarios);
+        let is_in = |scenario: &str, state: &str| seen.is_in(scenario, state);
         let limit = stubs.find(asked, is_in)?.limit.as_ref()?;
         Some(self.first_limit + self.limits.iter().position(|known| known == limit)?)
     }
 
     /// The stub that answers, of `stubs`. Its scenario has moved on then: of two requests at the
     /// same time that need the same state, one gets it.
-    pub(super) fn find<'s>(
-        &self,
-        stubs: &'s Stubs<Reply>,
-        asked: &RequestView<'_>,
-    ) -> Option<&'s Stub<Reply>> {
+    pub(super) fn find<'s>(&self, stubs: &'s Stubs, asked: &RequestView<'_>) -> Option<&'s Stub> {
         let scenarios = &self.shared.region().scenarios;
         let mut found = None;
         for _ in 0..TRIES {
-            let seen = ScenarioStates::default();
-            found = stubs.find(asked, |scenario, state| {
-                seen.state(scenario, scenarios) == state.get()
-            });
-            let step = found.and_then(|stub| stub.scenario);
-            match step.and_then(|step| Some((step.scenario.get(), step.required, step.next?.get())))
-            {
-                None => break,
-                Some((scenario, None, next)) => {
-                    scenarios.set(scenario, next);
-                    break;
-                }
-                Some((scenario, Some(required), next))
-                    if scenarios.advance(scenario, required.get(), next) =>
-                {
-                    break;
-                }
-                Some(_) => {}
+            let seen = ScenarioStates::new(scenarios);
+            found = stubs.find(asked, |scenario, state| seen.is_in(scenario, state));
+            let step = found.and_then(|stub| stub.scenario.as_ref());
+            if step.is_none_or(|step| has_moved_on(step, scenarios)) {
+                break;
             }
         }
         found
     }
 
     /// A stub, ready to be part of a change.
-    pub(super) fn posted(&self, stub: Value) -> Posted {
-        let name = stub
-            .pointer("/response/bodyFileName")
-            .and_then(Value::as_str);
+    pub(super) fn posted(&self, stub: Document) -> Posted {
+        let name = stub.value.pointer("/response/bodyFileName");
+        let name = name.and_then(Value::as_str);
         let body_file = name.and_then(|name| {
             Some((
                 name.to_owned(),
@@ -223,7 +217,7 @@ impl LiveStubs {
 
     /// Makes a change, here and, before they answer their next request, in all other processes.
     /// Returns the stubs as they are with it and with nothing after it.
-    pub(super) fn change(&self, change: &StubChange) -> Result<Rc<Stubs<Reply>>, Refusal> {
+    pub(super) fn change(&self, change: &StubChange) -> Result<Rc<Stubs>, Refusal> {
         let before = self.current();
         // Tried first: what is in the log has to be right, for every process must do the same with
         // it.
@@ -242,7 +236,7 @@ impl LiveStubs {
 
     /// Wait for the change at `place`. Another process may have taken the place before it and be
     /// about to write there: what stands behind that cannot be read before.
-    fn followed_past(&self, place: Cursor) -> Result<Rc<Stubs<Reply>>, Refusal> {
+    fn followed_past(&self, place: Cursor) -> Result<Rc<Stubs>, Refusal> {
         let clock = self.shared.clock();
         let deadline_ns = clock.now_ns().saturating_add(PATIENCE_NS);
         while clock.now_ns() < deadline_ns {
@@ -255,7 +249,7 @@ impl LiveStubs {
     }
 
     /// Does what the log says, and tells what became of the change at `place`.
-    fn follow(&self, place: Option<Cursor>) -> Option<Result<Rc<Stubs<Reply>>, Refusal>> {
+    fn follow(&self, place: Option<Cursor>) -> Option<Result<Rc<Stubs>, Refusal>> {
         let log = &self.shared.region().stub_log;
         let mut asked_for = None;
         loop {
@@ -277,7 +271,7 @@ impl LiveStubs {
 
     /// Refused where another process changed the same thing at the same moment and came first; then
     /// it is refused by all of them.
-    fn follow_one(&self, change: &StubChange) -> Result<Rc<Stubs<Reply>>, Refusal> {
+    fn follow_one(&self, change: &StubChange) -> Result<Rc<Stubs>, Refusal> {
         let current = Rc::clone(&self.current.borrow());
         match self.applied(&current, change)? {
             Applied::Stubs(stubs) => {
@@ -285,31 +279,30 @@ impl LiveStubs {
                 self.current.replace(Rc::clone(&stubs));
                 Ok(stubs)
             }
-            Applied::Settings(delays) => {
-                self.settings.set(delays);
+            Applied::Settings(settings) => {
+                self.settings.replace(Rc::new(settings));
                 Ok(current)
             }
         }
     }
 
-    fn applied(&self, stubs: &Stubs<Reply>, change: &StubChange) -> Result<Applied, Refusal> {
+    fn applied(&self, stubs: &Stubs, change: &StubChange) -> Result<Applied, Refusal> {
         let stubs = match change {
             StubChange::Add(posted) => {
                 let files = posted.files(&self.files);
-                self.with_known_limits(
-                    stubs.with_added(&posted.stub, |response| Reply::read(response, &files))?,
-                )?
+                self.with_known_limits(stubs.with_added(&posted.stub, &files)?)?
             }
             StubChange::Replace(id, posted) => {
                 let files = posted.files(&self.files);
-                let read = |response: Option<&Node<'_>>| Reply::read(response, &files);
-                self.with_known_limits(stubs.with_replaced(*id, &posted.stub, read)?)?
+                self.with_known_limits(stubs.with_replaced(*id, &posted.stub, &files)?)?
             }
             StubChange::Remove(id) => stubs.without(*id).ok_or(ChangeError::Missing(*id))?,
             StubChange::Clear => stubs.emptied(),
             StubChange::Reset => stubs.reset(),
             StubChange::Settings(settings) => {
-                return Ok(Applied::Settings(Delays::read(&Node::root(settings))?));
+                let delays = Delays::read(&Node::root(settings))?;
+                let json = settings.clone();
+                return Ok(Applied::Settings(Settings { delays, json }));
             }
         };
         Ok(Applied::Stubs(stubs))
@@ -317,7 +310,7 @@ impl LiveStubs {
 
     /// Counting needs memory that was shared at the start: a stub that comes later may have a limit
     /// that was there then.
-    fn with_known_limits(&self, stubs: Stubs<Reply>) -> Result<Stubs<Reply>, Refusal> {
+    fn with_known_limits(&self, stubs: Stubs) -> Result<Stubs, Refusal> {
         let is_new = |limit: &&Limit| !self.limits.contains(limit);
         let unknown = stubs
             .iter()
@@ -328,26 +321,23 @@ impl LiveStubs {
     }
 
     /// A scenario that no stub uses any more starts over.
-    fn forget_unused_scenarios(&self, before: &Stubs<Reply>, after: &Stubs<Reply>) {
-        let used = after.scenarios();
-        for scenario in before.scenarios() {
-            if !used.contains(&scenario) {
-                self.set_state(scenario, StateIndex::STARTED);
-            }
+    fn forget_unused_scenarios(&self, before: &Stubs, after: &Stubs) {
+        let scenarios = &self.shared.region().scenarios;
+        for unused in before.scenarios().difference(&after.scenarios()) {
+            scenarios.set(fnv_1a(unused), 0);
         }
     }
 
-    /// The state that a scenario is in.
-    pub(super) fn state(&self, scenario: ScenarioIndex) -> u32 {
-        self.shared.region().scenarios.state(scenario.get())
+    /// True if a scenario is in a state.
+    pub(super) fn is_in(&self, scenario: &str, state: &str) -> bool {
+        let scenarios = &self.shared.region().scenarios;
+        scenarios.state(fnv_1a(scenario)) == state_hash(state)
     }
 
-    /// Puts a scenario in a state.
-    pub(super) fn set_state(&self, scenario: ScenarioIndex, state: StateIndex) {
-        self.shared
-            .region()
-            .scenarios
-            .set(scenario.get(), state.get());
+    /// Put a scenario into a state.
+    pub(super) fn set_state(&self, scenario: &str, state: &str) {
+        let scenarios = &self.shared.region().scenarios;
+        scenarios.set(fnv_1a(scenario), state_hash(state));
     }
 
     /// Puts all scenarios in their first state.
@@ -356,54 +346,58 @@ impl LiveStubs {
     }
 }
 
-/// The states of scenarios as one search for a stub sees them. Each is looked up once: a scenario
-/// that moves while the stubs of its states are looked at would otherwise be in none of them.
-#[derive(Default)]
-struct ScenarioStates(RefCell<Vec<(ScenarioIndex, u32)>>);
+/// Moves a scenario to the state after a step; false if another request was faster.
+fn has_moved_on(step: &ScenarioStep, scenarios: &Scenarios) -> bool {
+    let Some(next) = step.next.as_deref().map(state_hash) else {
+        return true;
+    };
+    let scenario = fnv_1a(&step.scenario);
+    let Some(required) = &step.required else {
+        scenarios.set(scenario, next);
+        return true;
+    };
+    scenarios.advance(scenario, state_hash(required), next)
+}
 
-impl ScenarioStates {
-    fn state(&self, scenario: ScenarioIndex, scenarios: &Scenarios) -> u32 {
-        let mut seen = self.0.borrow_mut();
-        if let Some((_, state)) = seen.iter().find(|(known, _)| *known == scenario) {
-            return *state;
+/// The states of scenarios as one search sees them: each is read once.
+struct ScenarioStates<'s> {
+    scenarios: &'s Scenarios,
+    seen: RefCell<Vec<(u64, u64)>>,
+}
+
+impl<'s> ScenarioStates<'s> {
+    fn new(scenarios: &'s Scenarios) -> Self {
+        let seen = RefCell::default();
+        Self { scenarios, seen }
+    }
+
+    fn is_in(&self, scenario: &str, state: &str) -> bool {
+        let (scenario, mut seen) = (fnv_1a(scenario), self.seen.borrow_mut());
+        if !seen.iter().any(|(known, _)| *known == scenario) {
+            seen.push((scenario, self.scenarios.state(scenario)));
         }
-        let state = scenarios.state(scenario.get());
-        seen.push((scenario, state));
-        state
+        let current = seen.iter().find(|(known, _)| *known == scenario);
+        current.is_some_and(|(_, current)| *current == state_hash(state))
     }
 }
 
-/// Result of a change.
 enum Applied {
-    Stubs(Stubs<Reply>),
-    Settings(Delays),
+    Stubs(Stubs),
+    Settings(Settings),
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     #[test]
     fn one_search_sees_one_state_of_a_scenario() {
         let shared = Shared::new().unwrap();
         let scenarios = &shared.region().scenarios;
-        let mut names = ScenarioNames::default();
-        let mut number = |name| {
-            let stub = json!({ "scenarioName": name });
-            names.read(&Node::root(&stub)).unwrap().unwrap().scenario
-        };
-        let (one, other) = (number("one"), number("other"));
-        let seen = ScenarioStates::default();
-        assert_eq!(
-            (seen.state(one, scenarios), seen.state(other, scenarios)),
-            (0, 0)
-        );
-        scenarios.set(one.get(), 1);
-        assert_eq!(
-            (seen.state(one, scenarios), seen.state(other, scenarios)),
-            (0, 0)
-        );
-        assert_eq!(ScenarioStates::default().state(one, scenarios), 1);
+        let seen = ScenarioStates::new(scenarios);
+        assert!(seen.is_in("one", "Started"));
+        scenarios.set(fnv_1a("one"), state_hash("next"));
+        assert!(seen.is_in("one", "Started") && !seen.is_in("one", "next"));
+        assert!(ScenarioStates::new(scenarios).is_in("one", "next"));
     }
 }

@@ -5,14 +5,13 @@
 //! quota headers.
 
 use crate::clock;
-use crate::limit::{Dialect, Limit, Limits, Quota, RefusalBody, RetryAfter, Standing};
+use crate::limit::{DIALECTS, Dialect, Limit, Limits, RefusalBody, RetryAfter, Standing};
 use crate::limiter::{AdmissionVerdict, Rejection, Told};
 use bytes::Bytes;
 use hyper::StatusCode;
 use hyper::header::{
     CONNECTION, CONTENT_TYPE, DATE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER,
 };
-use std::fmt::Write;
 use std::time::{Duration, UNIX_EPOCH};
 
 const NS_PER_S: u64 = 1_000_000_000;
@@ -26,14 +25,18 @@ const PROBLEM: HeaderValue = HeaderValue::from_static("application/problem+json"
 /// Draft-ietf-httpapi-ratelimit-headers, "Problem Types".
 const QUOTA_EXCEEDED: &str = "https://iana.org/assignments/http-problem-types#quota-exceeded";
 
-const X_LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
-const X_REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
-const X_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
 const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 const FIELD: HeaderName = HeaderName::from_static("ratelimit");
-const LIMIT: HeaderName = HeaderName::from_static("ratelimit-limit");
-const REMAINING: HeaderName = HeaderName::from_static("ratelimit-remaining");
-const RESET: HeaderName = HeaderName::from_static("ratelimit-reset");
+const X_FIELDS: [HeaderName; 3] = [
+    HeaderName::from_static("x-ratelimit-limit"),
+    HeaderName::from_static("x-ratelimit-remaining"),
+    HeaderName::from_static("x-ratelimit-reset"),
+];
+const DRAFT_03_FIELDS: [HeaderName; 3] = [
+    HeaderName::from_static("ratelimit-limit"),
+    HeaderName::from_static("ratelimit-remaining"),
+    HeaderName::from_static("ratelimit-reset"),
+];
 
 /// The status and the body of a refusal, if the verdict is one.
 pub(super) fn refusal(
@@ -76,12 +79,10 @@ fn problem(limit: &Limit) -> String {
 pub(super) fn say(limits: &Limits, verdict: &AdmissionVerdict<'_>, headers: &mut HeaderMap) {
     match verdict {
         AdmissionVerdict::Admitted(admission) => {
-            if !admission.standings.is_empty() {
-                let standings = admission.standings.iter();
-                let of_limits = standings
-                    .filter_map(|(index, standing)| Some((limits.get(*index)?, *standing)));
-                say_all(&of_limits, headers);
-            }
+            let standings = admission.standings.iter();
+            let told =
+                standings.filter_map(|(index, standing)| Some((limits.get(*index)?, *standing)));
+            say_all(&told.collect::<Vec<_>>(), headers);
         }
         AdmissionVerdict::Unwelcome => {
             headers.insert(CONNECTION, CLOSE);
@@ -110,7 +111,7 @@ pub(super) fn say(limits: &Limits, verdict: &AdmissionVerdict<'_>, headers: &mut
                     remaining: 0,
                     reset_ns: rejection.retry_after_ns,
                 };
-                say_all(&std::iter::once((limit, standing)), headers);
+                say_all(&[(limit, standing)], headers);
             }
         }
     }
@@ -122,115 +123,72 @@ fn date(seconds: u64) -> String {
     httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_secs(seconds.min(LAST)))
 }
 
-fn say_all<'a>(
-    told: &(impl Iterator<Item = (&'a Limit, Standing)> + Clone),
-    headers: &mut HeaderMap,
-) {
-    let wall = clock::wall();
-    for dialect in Dialect::ALL {
-        let of_dialect = told.clone().filter(|(limit, _)| limit.headers.has(dialect));
-        if dialect == Dialect::Ietf {
-            say_ietf(of_dialect, headers);
-        } else if let Some((limit, standing)) =
-            of_dialect.min_by_key(|(_, standing)| standing.remaining)
-        {
-            let standing = QuotaFields::new(limit, standing, wall);
-            match dialect {
-                Dialect::XRateLimit => three(
-                    [&X_LIMIT, &X_REMAINING, &X_RESET],
-                    standing.with_epoch(),
-                    headers,
-                ),
-                Dialect::XRateLimitDelta => three(
-                    [&X_LIMIT, &X_REMAINING, &X_RESET],
-                    standing.with_delta(),
-                    headers,
-                ),
-                Dialect::Draft03 => {
-                    three([&LIMIT, &REMAINING, &RESET], standing.with_delta(), headers);
-                }
-                Dialect::Draft07 | Dialect::Ietf => {
-                    let [limit, remaining, reset] = standing.with_delta();
-                    insert(
-                        headers,
-                        &FIELD,
-                        &format!("limit={limit}, remaining={remaining}, reset={reset}"),
-                    );
-                }
+/// Writes what limits say of themselves. Where a dialect has room for one limit only, that is the
+/// one with the least left.
+fn say_all(told: &[(&Limit, Standing)], headers: &mut HeaderMap) {
+    for (_, dialect) in DIALECTS {
+        let speaks = |(limit, _): &&(&Limit, Standing)| limit.headers.contains(&dialect);
+        let of_dialect: Vec<_> = told.iter().filter(speaks).collect();
+        let least = of_dialect
+            .iter()
+            .min_by_key(|(_, standing)| standing.remaining);
+        let Some((
+            limit,
+            Standing {
+                remaining,
+                reset_ns,
+            },
+        )) = least
+        else {
+            continue;
+        };
+        let quota = limit.algorithm.quota().requests.into();
+        let reset_s = reset_ns.div_ceil(NS_PER_S);
+        match dialect {
+            Dialect::XRateLimit => {
+                let due = clock::wall().saturating_add(Duration::from_nanos(*reset_ns));
+                let due_s = due.as_secs() + u64::from(due.subsec_nanos() > 0);
+                say_three(X_FIELDS, [quota, *remaining, due_s], headers);
             }
+            Dialect::XRateLimitDelta => say_three(X_FIELDS, [quota, *remaining, reset_s], headers),
+            Dialect::Draft03 => say_three(DRAFT_03_FIELDS, [quota, *remaining, reset_s], headers),
+            Dialect::Draft07 => {
+                let field = format!("limit={quota}, remaining={remaining}, reset={reset_s}");
+                insert(headers, &FIELD, &field);
+            }
+            Dialect::Ietf => say_ietf(&of_dialect, headers),
         }
     }
 }
 
-/// Three numbers in three fields.
-fn three(names: [&HeaderName; 3], numbers: [u64; 3], headers: &mut HeaderMap) {
+fn say_three(names: [HeaderName; 3], numbers: [u64; 3], headers: &mut HeaderMap) {
     for (name, number) in names.into_iter().zip(numbers) {
         headers.insert(name, number.into());
     }
 }
 
-/// A standing in the units of header fields.
-struct QuotaFields {
-    limit: u64,
-    remaining: u64,
-    /// Whole seconds, rounded up.
-    delta_s: u64,
-    /// Seconds since 1970, rounded up: at that second there is more.
-    epoch_s: u64,
-}
-
-impl QuotaFields {
-    fn new(limit: &Limit, standing: Standing, wall: Duration) -> Self {
-        let due = wall.saturating_add(Duration::from_nanos(standing.reset_ns));
-        Self {
-            limit: limit.algorithm.quota().requests.into(),
-            remaining: standing.remaining,
-            delta_s: standing.reset_ns.div_ceil(NS_PER_S),
-            epoch_s: due.as_secs() + u64::from(due.subsec_nanos() > 0),
-        }
-    }
-
-    const fn with_epoch(&self) -> [u64; 3] {
-        [self.limit, self.remaining, self.epoch_s]
-    }
-
-    const fn with_delta(&self) -> [u64; 3] {
-        [self.limit, self.remaining, self.delta_s]
-    }
-}
-
-/// The fields of the present draft: lists, in which every limit has a place.
-fn say_ietf<'a>(told: impl Iterator<Item = (&'a Limit, Standing)>, headers: &mut HeaderMap) {
-    let (mut policies, mut standings) = (String::new(), String::new());
+/// As of draft-ietf-httpapi-ratelimit-headers-08: a policy for each limit, and how it stands.
+fn say_ietf(told: &[&(&Limit, Standing)], headers: &mut HeaderMap) {
+    let (mut policies, mut standings) = (Vec::new(), Vec::new());
     for (limit, standing) in told {
-        let comma = if policies.is_empty() { "" } else { ", " };
-        let Quota { requests, per_ns } = limit.algorithm.quota();
-        // Writing to a string cannot fail.
-        let _ = write!(policies, "{comma}\"{}\";q={requests}", limit.name());
-        let _ = write!(
-            standings,
-            "{comma}\"{}\";r={}",
-            limit.name(),
-            standing.remaining
-        );
-        match per_ns {
-            None => policies.push_str(";qu=\"concurrent-requests\""),
+        let (name, quota) = (limit.name(), limit.algorithm.quota());
+        let (window, reset) = match quota.per_ns {
+            None => (";qu=\"concurrent-requests\"".to_owned(), String::new()),
             Some(ns) => {
-                // A window is a whole number of seconds, or left out.
-                if ns % NS_PER_S == 0 {
-                    let _ = write!(policies, ";w={}", ns / NS_PER_S);
-                }
-                let _ = write!(standings, ";t={}", standing.reset_ns.div_ceil(NS_PER_S));
+                // A window is a whole number of seconds, or is left out.
+                let is_whole = ns % NS_PER_S == 0;
+                let window = is_whole.then(|| format!(";w={}", ns / NS_PER_S));
+                let reset = format!(";t={}", standing.reset_ns.div_ceil(NS_PER_S));
+                (window.unwrap_or_default(), reset)
             }
-        }
+        };
+        policies.push(format!("\"{name}\";q={}{window}", quota.requests));
+        standings.push(format!("\"{name}\";r={}{reset}", standing.remaining));
     }
-    if !policies.is_empty() {
-        insert(headers, &POLICY, &policies);
-        insert(headers, &FIELD, &standings);
-    }
+    insert(headers, &POLICY, &policies.join(", "));
+    insert(headers, &FIELD, &standings.join(", "));
 }
 
-/// Writes a field. All that is written here is plain ASCII.
 fn insert(headers: &mut HeaderMap, name: &HeaderName, value: &str) {
     if let Ok(value) = HeaderValue::from_str(value) {
         headers.insert(name, value);

@@ -4,8 +4,8 @@
 //!
 //! It must not decide which responses are faulty, nor count them.
 
-use super::act::Act;
 use super::body::AnswerBody;
+use super::connection::Act;
 use crate::draw::Draws;
 use crate::fault::Fault;
 use crate::items::{MOVED, is_moved};
@@ -79,7 +79,8 @@ impl Spoiler<'_> {
                 let mut head = head(
                     StatusCode::OK,
                     good.headers(),
-                    (&TRANSFER_ENCODING, &HeaderValue::from_static("chunked")),
+                    &TRANSFER_ENCODING,
+                    &HeaderValue::from_static("chunked"),
                 );
                 head.extend(self.garbage());
                 Spoilt::End(Some(StatusCode::OK), Act::Close(head))
@@ -145,7 +146,8 @@ impl Spoiler<'_> {
         let mut bytes = head(
             good.status(),
             good.headers(),
-            (&CONTENT_LENGTH, &HeaderValue::from(length)),
+            &CONTENT_LENGTH,
+            &HeaderValue::from(length),
         );
         if *self.method != Method::HEAD {
             bytes.extend_from_slice(&good.body()[..sent]);
@@ -177,10 +179,15 @@ impl Spoiler<'_> {
 }
 
 /// The bytes of a head.
-fn head(status: StatusCode, headers: &HeaderMap, length: (&HeaderName, &HeaderValue)) -> Vec<u8> {
+fn head(
+    status: StatusCode,
+    headers: &HeaderMap,
+    framing: &HeaderName,
+    value: &HeaderValue,
+) -> Vec<u8> {
     let reason = status.canonical_reason().unwrap_or_default();
     let mut bytes = format!("HTTP/1.1 {} {reason}\r\n", status.as_u16()).into_bytes();
-    for (name, value) in headers.iter().chain([length]) {
+    for (name, value) in headers.iter().chain([(framing, value)]) {
         bytes.extend_from_slice(name.as_str().as_bytes());
         bytes.extend_from_slice(b": ");
         bytes.extend_from_slice(value.as_bytes());

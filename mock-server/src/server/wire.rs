@@ -1,4 +1,4 @@
-//! The byte stream of one connection, plain or with TLS. `entrance` makes it, `connection` lends it
+//! The byte stream of one connection, plain or with TLS. `connection` makes it and lends it
 //! to the HTTP library, and takes it back when a fault or a tunnel needs the bare stream.
 //!
 //! It must not interpret the bytes, except to recognise the preface of HTTP/2.

@@ -6,7 +6,7 @@
 //! with all such keys (the crowd): together they get what one of them should have. It must not know
 //! what the words mean.
 
-use super::lock::{Lock, Word};
+use super::lock::{Lock, LockGuard, Word};
 use crate::limit::{Algorithm, KeyHash, LimitDecision};
 use std::cell::Cell;
 
@@ -88,39 +88,30 @@ pub(crate) struct Telling {
     pub(crate) until_ns: u64,
 }
 
-/// Decision, and the state after it: that of the admission, or that which stood against it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Decided {
-    pub(crate) step: LimitDecision,
-    pub(crate) state: u64,
+/// The words of a key, held by one process among all until this is dropped.
+pub(crate) struct HeldSlot<'a> {
+    pub(crate) place: SlotIndex,
+    slot: &'a Slot,
+    _held: LockGuard<'a>,
 }
 
 impl Keys {
-    /// Decide about one request, and take what it takes.
-    pub(crate) fn take(&self, query: &KeyQuery<'_>) -> Decided {
-        self.with(query, |slot, place| {
-            let decided = slot.decide(query, place);
-            slot.state.set(decided.state);
-            decided
-        })
-    }
-
-    /// Return what [`take`](Self::take) would decide. Nothing is taken.
-    pub(crate) fn look(&self, query: &KeyQuery<'_>) -> Decided {
-        self.with(query, |slot, place| slot.decide(query, place))
-    }
-
-    /// Take back an admission that made the state `taken`. `now_ns` is read after the state.
-    pub(crate) fn give_back(&self, query: &KeyQuery<'_>, taken: u64, now_ns: impl FnOnce() -> u64) {
-        let before = query.place.get();
-        self.with(query, |slot, place| {
-            // A key that lost its slot in the meantime was idle, and has nothing to get back.
-            if place == before
-                && let Some(state) = query.algorithm.give_back(slot.state.get(), taken, now_ns())
-            {
-                slot.state.set(state);
-            }
-        });
+    /// Hold the words of a key. It gets a slot if it has none and there is one.
+    pub(crate) fn hold(&self, query: &KeyQuery<'_>) -> HeldSlot<'_> {
+        #[expect(clippy::cast_possible_truncation, reason = "10 bits")]
+        let index = query.key.0 as usize % BUCKETS;
+        let bucket = &self.buckets[index];
+        let held = bucket.lock.hold();
+        let place = SlotIndex {
+            bucket: index,
+            way: bucket.way(query),
+        };
+        query.place.set(place);
+        HeldSlot {
+            place,
+            slot: &bucket.slots[place.way],
+            _held: held,
+        }
     }
 
     /// Count one less open. The slot is still its key's: while something is open it is not idle.
@@ -130,54 +121,47 @@ impl Keys {
         let slot = &bucket.slots[place.way];
         slot.state.set(slot.state.get().saturating_sub(1));
     }
+}
 
-    /// Return when the promise was first made that runs at the query's instant; none if none does,
-    /// or in the crowd, where it is not known which client received it.
-    pub(crate) fn promise_made_ns(&self, query: &KeyQuery<'_>) -> Option<u64> {
-        self.with(query, |slot, place| {
-            let runs = slot.promised_until_ns.get() > query.now_ns;
-            (runs && !place.is_crowd()).then(|| slot.promise_made_ns.get())
-        })
+impl HeldSlot<'_> {
+    /// Decide about one request. Nothing is taken until the state is set.
+    pub(crate) fn decide(&self, query: &KeyQuery<'_>) -> LimitDecision {
+        if self.place.is_crowd() && query.algorithm.counts_open() {
+            return LimitDecision::Rejected { retry_after_ns: 1 };
+        }
+        query.algorithm.step(self.slot.state.get(), query.now_ns)
+    }
+
+    /// Set the state that an admission leaves behind.
+    pub(crate) fn set(&self, state: u64) {
+        self.slot.state.set(state);
+    }
+
+    /// Return when the promise was first made that runs at `now_ns`; none if none does, or in the
+    /// crowd, where it is not known which client received it.
+    pub(crate) fn promise_made_ns(&self, now_ns: u64) -> Option<u64> {
+        let runs = self.slot.promised_until_ns.get() > now_ns;
+        (runs && !self.place.is_crowd()).then(|| self.slot.promise_made_ns.get())
     }
 
     /// Note that the key is told to wait. A promise runs from its first making until the end of the
     /// latest wait that was told while it ran; what is told after that is a new promise. Of two
     /// that begin at the same time in two processes one comes about, made at the earlier instant.
-    pub(crate) fn promise(
-        &self,
-        query: &KeyQuery<'_>,
-        Telling {
+    pub(crate) fn promise(&self, telling: Telling) {
+        let Telling {
             asked_ns,
             answered_ns,
             until_ns,
-        }: Telling,
-    ) {
-        self.with(query, |slot, _| {
-            let (made_ns, end_ns) = (slot.promise_made_ns.get(), slot.promised_until_ns.get());
-            let begun_ns = answered_ns.min(until_ns.saturating_sub(1));
-            let is_new = end_ns <= asked_ns;
-            slot.promise_made_ns.set(if is_new {
-                begun_ns
-            } else {
-                made_ns.min(begun_ns)
-            });
-            slot.promised_until_ns.set(end_ns.max(until_ns));
+        } = telling;
+        let (made, until) = (&self.slot.promise_made_ns, &self.slot.promised_until_ns);
+        let begun_ns = answered_ns.min(until_ns.saturating_sub(1));
+        let is_new = until.get() <= asked_ns;
+        made.set(if is_new {
+            begun_ns
+        } else {
+            made.get().min(begun_ns)
         });
-    }
-
-    /// Run `work` on the words of a key, alone among all processes. The key gets a slot if it has
-    /// none and there is one.
-    fn with<T>(&self, query: &KeyQuery<'_>, work: impl FnOnce(&Slot, SlotIndex) -> T) -> T {
-        #[expect(clippy::cast_possible_truncation, reason = "10 bits")]
-        let index = query.key.0 as usize % BUCKETS;
-        let bucket = &self.buckets[index];
-        let _held = bucket.lock.hold();
-        let place = SlotIndex {
-            bucket: index,
-            way: bucket.way(query),
-        };
-        query.place.set(place);
-        work(&bucket.slots[place.way], place)
+        until.set(until.get().max(until_ns));
     }
 }
 
@@ -221,20 +205,6 @@ impl Slot {
     fn is_free(&self, query: &KeyQuery<'_>) -> bool {
         query.algorithm.is_idle(self.state.get(), query.now_ns)
             && self.promised_until_ns.get() <= query.now_ns
-    }
-
-    fn decide(&self, query: &KeyQuery<'_>, place: SlotIndex) -> Decided {
-        let state = self.state.get();
-        if place.is_crowd() && query.algorithm.counts_open() {
-            return Decided {
-                step: LimitDecision::Rejected { retry_after_ns: 1 },
-                state,
-            };
-        }
-        match query.algorithm.step(state, query.now_ns) {
-            step @ LimitDecision::Rejected { .. } => Decided { step, state },
-            step @ LimitDecision::Admitted { next, .. } => Decided { step, state: next },
-        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Random requests and stubs: for fuzzers of mapping files, and for the tests.
 
 use crate::draw::{Draws, Stream};
-use crate::stubs::{Delays, Occasion, Reply, RequestView, Scheme, StateIndex, Stubs};
+use crate::stubs::{Delays, Occasion, RequestView, STARTED, Scheme, Stubs};
 use hyper::Method;
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use std::net::{IpAddr, Ipv4Addr};
@@ -31,7 +31,7 @@ const ASKED: [(Method, &str, &[u8]); 4] = [
     (Method::DELETE, "//a//?", b"\xff\x00\xfe"),
 ];
 
-pub(super) fn rehearse(stubs: &Stubs<Reply>) {
+pub(super) fn rehearse(stubs: &Stubs) {
     let headers: HeaderMap = HEADERS
         .into_iter()
         .filter_map(|(name, value)| {
@@ -50,7 +50,7 @@ pub(super) fn rehearse(stubs: &Stubs<Reply>) {
             body,
             client,
         };
-        let _ = stubs.find(&asked, |_, state| state == StateIndex::STARTED);
+        let _ = stubs.find(&asked, |_, state| state == STARTED);
         for stub in stubs.iter() {
             let _ = stub.request.matches(&asked);
             let path_variables = stub.request.path_variables(asked.path());

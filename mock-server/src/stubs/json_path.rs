@@ -6,7 +6,7 @@
 //!
 //! It must not know where a document comes from.
 
-use super::node::ValueProblem;
+use super::node::{Node, Problem, ValueProblem};
 use jsonpath_rust::parser::model::{JpQuery, Segment, Selector};
 use jsonpath_rust::parser::parse_json_path;
 use jsonpath_rust::query::js_path_process;
@@ -23,6 +23,11 @@ pub(crate) struct JsonPath {
 }
 
 impl JsonPath {
+    /// Reads the text of a path.
+    pub(crate) fn read(node: &Node<'_>) -> Result<Self, Problem> {
+        Self::parse(node.text()?).map_err(|what| node.problem(what))
+    }
+
     /// Compile a path.
     pub(crate) fn parse(text: &str) -> Result<Self, ValueProblem> {
         let refused = || ValueProblem::Unsupported(format!("the JSON path `{text}`"));

@@ -26,14 +26,10 @@ impl JsonPattern {
         if has_placeholder(&expected) {
             return Err(operand.unsupported("a placeholder of JsonUnit (`${json-unit...}`)"));
         }
-        let (ignore_order, ignore_extras) = (
-            node.is_set("ignoreArrayOrder")?,
-            node.is_set("ignoreExtraElements")?,
-        );
         Ok(Self {
             expected,
-            ignore_order,
-            ignore_extras,
+            ignore_order: node.is_set("ignoreArrayOrder")?,
+            ignore_extras: node.is_set("ignoreExtraElements")?,
         })
     }
 
@@ -146,6 +142,7 @@ fn is_same_number(one: &Number, other: &Number) -> bool {
 pub(super) fn json_operand(operand: &Node<'_>) -> Result<Value, Problem> {
     match operand.value() {
         Value::String(json) => text::parse(json.as_bytes())
+            .map(|document| document.value)
             .map_err(|error| operand.malformed(format!("not JSON: {error}"))),
         inline => Ok(inline.clone()),
     }

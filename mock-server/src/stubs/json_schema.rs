@@ -35,22 +35,11 @@ impl JsonSchema {
             return Err(operand.unsupported("`nullable` in a JSON schema"));
         }
         let mut options = jsonschema::options();
-        if let Some(version) = node.get("schemaVersion") {
-            let name = version.text()?;
-            let draft = DRAFTS
-                .iter()
-                .find(|(known, _)| *known == name)
-                .map(|(_, draft)| *draft);
-            let known = || DRAFTS.map(|(known, _)| known).join(", ");
-            let draft = draft.ok_or_else(|| {
-                version.malformed(format!(
-                    "`{name}` is not a valid version: write one of {}",
-                    known()
-                ))
-            })?;
-            if schema.get("$schema").is_none() {
-                options = options.with_draft(draft);
-            }
+        let draft = node.read("schemaVersion", |version| {
+            version.choice("version", &DRAFTS)
+        })?;
+        if let Some(draft) = draft.filter(|_| schema.get("$schema").is_none()) {
+            options = options.with_draft(draft);
         }
         let schema = options
             .build(&schema)

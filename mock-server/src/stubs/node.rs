@@ -3,8 +3,17 @@
 //!
 //! It must not know what a stub is.
 
-use serde_json::Value;
+use super::text::{self, Document};
+use crate::text::{MAX_HOLD, Words, list, meaning};
+use serde::ser::{Error as _, SerializeMap, SerializeSeq};
+use serde::{Serialize, Serializer};
+use serde_json::ser::{CharEscape, CompactFormatter, Formatter};
+use serde_json::value::RawValue;
+use serde_json::{Number, Value};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt;
+use std::io::{self, Write};
 
 /// Problem at one place of a mapping file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -39,14 +48,24 @@ impl fmt::Display for ValueProblem {
 pub(crate) struct Node<'v> {
     value: &'v Value,
     pointer: String,
+    numbers: Option<&'v BTreeMap<String, String>>,
 }
 
 impl<'v> Node<'v> {
-    /// The whole document.
+    /// A whole document that was made here.
     pub(crate) fn root(value: &'v Value) -> Self {
         Self {
             value,
             pointer: String::new(),
+            numbers: None,
+        }
+    }
+
+    /// A whole document that was read.
+    pub(crate) fn of(document: &'v Document) -> Self {
+        Self {
+            numbers: Some(&document.numbers),
+            ..Self::root(&document.value)
         }
     }
 
@@ -100,11 +119,9 @@ impl<'v> Node<'v> {
         self.value.as_str().ok_or_else(|| self.expected("a text"))
     }
 
-    /// A whole number of 64 bits.
-    pub(crate) fn integer(&self) -> Result<i64, Problem> {
-        self.value
-            .as_i64()
-            .ok_or_else(|| self.expected("a whole number"))
+    /// A text, to keep.
+    pub(crate) fn owned_text(&self) -> Result<String, Problem> {
+        self.text().map(str::to_owned)
     }
 
     /// A number.
@@ -151,25 +168,15 @@ impl<'v> Node<'v> {
         }
     }
 
-    /// Return the fields of an object that are not among `known`, names with a space between, each
-    /// as a problem that says which known field is like it.
-    pub(crate) fn unknown_fields(&self, known: &str) -> Result<Vec<Problem>, Problem> {
-        let unknown = self
-            .fields()?
-            .filter(|(key, _)| !known.split(' ').any(|known| known == *key));
-        Ok(unknown
-            .map(|(key, field)| field.malformed(unknown_field(key, known)))
-            .collect())
-    }
-
-    /// Refuse every field of an object that is not among `known`, `null` or not: WireMock refuses
-    /// them, too, and a field that is misspelt would otherwise be an answer that is quietly not the
-    /// one asked for.
+    /// Refuse every field of an object that is not among `known`, names with a space between, `null`
+    /// or not: WireMock refuses them, too, and a field that is misspelt would otherwise be an answer
+    /// that is quietly not the one asked for.
     pub(crate) fn only(&self, known: &str) -> Result<(), Problem> {
-        self.unknown_fields(known)?
-            .into_iter()
-            .next()
-            .map_or(Ok(()), Err)
+        let is_unknown = |(key, _): &(&str, Self)| !known.split(' ').any(|known| known == *key);
+        match self.fields()?.find(is_unknown) {
+            Some((key, field)) => Err(field.malformed(unknown_field(key, known))),
+            None => Ok(()),
+        }
     }
 
     /// True for a text, an array or an object with nothing in it.
@@ -195,41 +202,152 @@ impl<'v> Node<'v> {
     }
 
     fn child(&self, value: &'v Value, token: &str) -> Self {
-        let token = token.replace('~', "~0").replace('/', "~1");
         Self {
             value,
-            pointer: format!("{}/{token}", self.pointer),
+            pointer: text::child(&self.pointer, token),
+            numbers: self.numbers,
+        }
+    }
+
+    /// Read the field `key`, if it is there and not `null`.
+    pub(crate) fn read<T>(
+        &self,
+        key: &str,
+        read: impl FnOnce(&Self) -> Result<T, Problem>,
+    ) -> Result<Option<T>, Problem> {
+        self.get(key).map(|field| read(&field)).transpose()
+    }
+
+    /// Read the field `key`, which must be there.
+    pub(crate) fn need<T>(
+        &self,
+        key: &str,
+        read: impl FnOnce(&Self) -> Result<T, Problem>,
+    ) -> Result<T, Problem> {
+        let missing = || self.malformed(format!("the field {key} is missing"));
+        self.read(key, read)?.ok_or_else(missing)
+    }
+
+    /// Read all elements of an array.
+    pub(crate) fn list<T>(
+        &self,
+        read: impl Fn(&Self) -> Result<T, Problem>,
+    ) -> Result<Vec<T>, Problem> {
+        self.elements()?.map(|element| read(&element)).collect()
+    }
+
+    /// Read one of some words.
+    pub(crate) fn choice<T: Copy>(&self, what: &str, words: &Words<T>) -> Result<T, Problem> {
+        let given = self.text()?;
+        let right = || format!("`{given}` is not a valid {what}: write {}", list(words));
+        meaning(words, given).ok_or_else(|| self.malformed(right()))
+    }
+
+    /// The digits of a number as they were written.
+    pub(crate) fn digits(&self, number: &Number) -> String {
+        let kept = self.numbers.and_then(|numbers| numbers.get(&self.pointer));
+        kept.cloned()
+            .unwrap_or_else(|| text::plain(&number.to_string()))
+    }
+
+    /// A text, or a number or a truth value as the text that stands in the file, as Jackson reads
+    /// it where a text is asked for.
+    pub(crate) fn scalar(&self) -> Result<Cow<'v, str>, Problem> {
+        match self.value {
+            Value::Number(number) => Ok(Cow::Owned(self.digits(number))),
+            Value::Bool(truth) => Ok(Cow::Borrowed(if *truth { "true" } else { "false" })),
+            _ => self.text().map(Cow::Borrowed),
+        }
+    }
+
+    /// A whole number of 32 bits; from a fraction its whole part, from a text the number that it
+    /// spells, as Jackson does.
+    pub(crate) fn whole(&self) -> Result<i32, Problem> {
+        let wide = match self.value {
+            #[expect(
+                clippy::cast_possible_truncation,
+                reason = "a float is cut off and saturates, and is judged after"
+            )]
+            Value::Number(number) => number
+                .as_i64()
+                .or_else(|| number.as_f64().map(|number| number as i64)),
+            Value::String(text) => text.trim().parse().ok(),
+            _ => return Err(self.expected("a whole number")),
+        };
+        wide.and_then(|wide| i32::try_from(wide).ok())
+            .ok_or_else(|| self.malformed("expected a whole number of 32 bits"))
+    }
+
+    /// A delay in whole milliseconds, up to [`MAX_HOLD`].
+    pub(crate) fn milliseconds(&self) -> Result<u32, Problem> {
+        let whole = self.whole()?;
+        self.as_delay(whole.into())?;
+        Ok(whole.unsigned_abs())
+    }
+
+    /// A delay in milliseconds, up to [`MAX_HOLD`].
+    pub(crate) fn delay(&self) -> Result<f64, Problem> {
+        self.as_delay(self.number()?)
+    }
+
+    fn as_delay(&self, milliseconds: f64) -> Result<f64, Problem> {
+        let most = MAX_HOLD.as_secs_f64() * 1000.0;
+        if (0.0..=most).contains(&milliseconds) {
+            return Ok(milliseconds);
+        }
+        Err(self.malformed(format!(
+            "a delay of {milliseconds} ms is not from 0 to {most} ms, an hour"
+        )))
+    }
+}
+
+/// The text of a value as Jackson writes it: members in the order of the file.
+pub(crate) fn written(node: &Node<'_>) -> String {
+    let mut out = Vec::new();
+    // Neither writing to memory nor a JSON value can fail.
+    let _ = node.serialize(&mut serde_json::Serializer::with_formatter(
+        &mut out, Jackson,
+    ));
+    String::from_utf8(out).unwrap_or_default()
+}
+
+impl Serialize for Node<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.value() {
+            Value::Number(number) => {
+                let digits = RawValue::from_string(self.digits(number));
+                digits.map_err(S::Error::custom)?.serialize(serializer)
+            }
+            Value::Array(elements) => {
+                let mut list = serializer.serialize_seq(Some(elements.len()))?;
+                for element in self.elements().into_iter().flatten() {
+                    list.serialize_element(&element)?;
+                }
+                list.end()
+            }
+            Value::Object(fields) => {
+                let mut map = serializer.serialize_map(Some(fields.len()))?;
+                for (name, field) in self.fields().into_iter().flatten() {
+                    map.serialize_entry(name, &field)?;
+                }
+                map.end()
+            }
+            other => other.serialize(serializer),
         }
     }
 }
 
-/// Problems of several values, gathered so that a reader of mapping files can name them all at
-/// once.
-#[derive(Debug, Default)]
-pub(crate) struct Problems(Vec<Problem>);
+struct Jackson;
 
-impl Problems {
-    /// Keeps the problem, or passes the value on.
-    pub(crate) fn take<T>(&mut self, read: Result<T, Problem>) -> Option<T> {
-        read.map_err(|problem| self.0.push(problem)).ok()
-    }
-
-    /// Keeps the problems, or passes the value on.
-    pub(crate) fn take_all<T>(&mut self, read: Result<T, Vec<Problem>>) -> Option<T> {
-        read.map_err(|problems| self.0.extend(problems)).ok()
-    }
-
-    /// Keeps the problems of unknown fields.
-    pub(crate) fn unknown_fields(&mut self, node: &Node<'_>, known: &str) {
-        let unknown = self.take(node.unknown_fields(known));
-        self.0.extend(unknown.into_iter().flatten());
-    }
-
-    /// The value, if nothing was wrong.
-    pub(crate) fn or<T>(self, value: Option<T>) -> Result<T, Vec<Problem>> {
-        match value {
-            Some(value) if self.0.is_empty() => Ok(value),
-            _ => Err(self.0),
+impl Formatter for Jackson {
+    fn write_char_escape<W: ?Sized + Write>(
+        &mut self,
+        writer: &mut W,
+        escape: CharEscape,
+    ) -> io::Result<()> {
+        match escape {
+            CharEscape::AsciiControl(byte) => write!(writer, "\\u{byte:04X}"),
+            escape => CompactFormatter.write_char_escape(writer, escape),
         }
     }
 }
@@ -261,6 +379,7 @@ fn unknown_field(key: &str, known: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
     use serde_json::json;
 
     #[test]
@@ -306,23 +425,95 @@ mod tests {
 
     #[test]
     fn unknown_fields_are_named_with_what_may_have_been_meant() {
-        let document = json!({"urlPaht": "/", "zebra": 1, "url": "/", "URLPATH": null});
         let known = "url urlPath urlPathPattern";
-        let mut problems = Problems::default();
-        problems.unknown_fields(&Node::root(&document), known);
-        problems.unknown_fields(&Node::root(&json!([])), known);
-        let said: Vec<_> = problems
-            .or(Some(()))
-            .unwrap_err()
-            .iter()
-            .map(ToString::to_string)
-            .collect();
-        let expected = [
-            "/urlPaht: unknown field `urlPaht`; did you mean urlPath?",
-            "/zebra: unknown field `zebra`; known here: url, urlPath, urlPathPattern",
-            "/URLPATH: unknown field `URLPATH`; did you mean urlPath?",
-            "the whole document: expected an object, found an array",
+        for (document, said) in [
+            (
+                json!({"url": 1, "urlPaht": "/"}),
+                "/urlPaht: unknown field `urlPaht`; did you mean urlPath?",
+            ),
+            (
+                json!({"zebra": null}),
+                "/zebra: unknown field `zebra`; known here: url, urlPath, urlPathPattern",
+            ),
+            (
+                json!([]),
+                "the whole document: expected an object, found an array",
+            ),
+        ] {
+            assert_eq!(
+                Node::root(&document).only(known).unwrap_err().to_string(),
+                said
+            );
+        }
+    }
+
+    #[test]
+    fn values_are_coerced_as_jackson_does() {
+        let whole = |value| Node::root(&value).whole().ok();
+        assert_eq!(
+            [json!(5), json!(5.9), json!(-5.9), json!(" 7 ")].map(whole),
+            [5, 5, -5, 7].map(Some)
+        );
+        let none = [
+            json!(null),
+            json!(true),
+            json!(""),
+            json!("7a"),
+            json!(3_000_000_000_u64),
+            json!(1e300),
         ];
-        assert_eq!(said, expected);
+        assert_eq!(none.map(whole), [None; 6]);
+        let delay = |value| Node::root(&value).milliseconds().ok();
+        assert_eq!(
+            [json!(3_600_000), json!(3_600_001), json!(-1)].map(delay),
+            [Some(3_600_000), None, None]
+        );
+    }
+
+    fn rewritten(given: &str) -> String {
+        written(&Node::of(&text::parse(given.as_bytes()).unwrap()))
+    }
+
+    /// As WireMock 3.13.2 answers a `jsonBody`.
+    #[test]
+    fn json_is_written_as_jackson_writes_it_and_numbers_keep_their_digits() {
+        for (given, expected) in [
+            (
+                r#" { "b" : 1 , "a" : [ 1.0, -2.5, null, true ] } "#,
+                r#"{"b":1,"a":[1.0,-2.5,null,true]}"#,
+            ),
+            (r#"{"z":1.0,"a":2,"z":3}"#, r#"{"z":3,"a":2}"#),
+            (r#"{"z":1.50,"z":1}"#, r#"{"z":1}"#),
+            (
+                r#""\u001f\n\u00e4\/\u007f\"""#,
+                "\"\\u001F\\n\u{e4}/\u{7f}\\\"\"",
+            ),
+            ("[1.50, 1.10, 100]", "[1.50,1.10,100]"),
+            (
+                "[1e3, 1E+2, 1.5e2, 0.1e1, -1.5e3]",
+                "[1000,100,150,1,-1500]",
+            ),
+            ("[1.0e-7, 1e-3, 12.30E-2]", "[0.00000010,0.001,0.1230]"),
+            ("[-0.0, -0, 0e5, 0.000]", "[0.0,0,0,0.000]"),
+            ("12345678901234567890", "12345678901234567890"),
+            ("100000000000000000000", "100000000000000000000"),
+            (
+                "0.10000000000000000000000001",
+                "0.10000000000000000000000001",
+            ),
+        ] {
+            assert_eq!(rewritten(given), expected, "{given}");
+        }
+        assert!(text::parse(b"[1, 1e400]").is_err_and(|error| error.column == 5));
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_the_same_value(float in any::<f64>().prop_filter("JSON", |float| float.is_finite()), text in "\\PC*") {
+            let value = json!({"number": float, "text": text});
+            let back: Value = serde_json::from_str(&written(&Node::root(&value))).unwrap();
+            prop_assert_eq!(back["number"].as_f64(), Some(float));
+            prop_assert_eq!(&back["text"], &value["text"]);
+        }
     }
 }

@@ -5,37 +5,28 @@
 //!
 //! | room | for |
 //! |---|---|
-//! | `fields`, `json` | values read and written as Jackson does |
-//! | `files`, `body`, `headers` | files of bodies, bodies, header fields |
-//! | `delay`, `dribble` | delays; bodies in pieces |
+//! | `files` | files of bodies |
+//! | `delay` | delays; bodies in pieces |
 //! | `tests` | responses compared with WireMock's |
 //!
 //! Source: `ResponseDefinition`, `Body`, `StubResponseRenderer` of WireMock 3.13.
 
-mod body;
 mod delay;
-mod dribble;
-mod fields;
 mod files;
-mod headers;
-mod json;
 
-pub(crate) use delay::Delays;
-pub(crate) use dribble::Dribble;
+pub(crate) use delay::{Delays, Dribble};
 pub(crate) use files::Files;
 
-use super::node::{Node, Problem};
-use super::template::{Failed, Occasion};
+use super::node::{Node, Problem, written};
+use super::template::{Failed, Occasion, Template};
 use crate::draw::Draws;
-use body::Body;
+use crate::text::BASE64;
+use base64::Engine;
 use bytes::Bytes;
-use headers::Headers;
-pub(crate) use headers::sanitised;
 use hyper::StatusCode;
 use hyper::ext::ReasonPhrase;
-use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue};
-use serde_json::Value;
-use std::borrow::Cow;
+use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue, TRANSFER_ENCODING};
+use serde_json::{Map, Value};
 
 /// The one transformer that is served.
 const TEMPLATES: &str = "response-template";
@@ -45,13 +36,20 @@ const FIELDS: &str = "\
     chunkedDribbleDelay fault transformers transformerParameters fromConfiguredStub proxyBaseUrl \
     proxyUrlPrefixToRemove additionalProxyRequestHeaders removeProxyRequestHeaders";
 
+const PROXY_FIELDS: [&str; 4] = [
+    "proxyBaseUrl",
+    "proxyUrlPrefixToRemove",
+    "additionalProxyRequestHeaders",
+    "removeProxyRequestHeaders",
+];
+
 /// Answer of one stub.
 #[derive(Clone, Debug)]
 pub(crate) struct Reply {
     status: StatusCode,
     reason: Option<ReasonPhrase>,
-    headers: Headers,
-    body: Body,
+    headers: Vec<(HeaderName, Fill<HeaderValue>)>,
+    body: Fill<Bytes>,
     /// Delay of the answer, or of the breakage.
     pub(crate) delays: Delays,
     /// Pieces that the body comes in, if it does.
@@ -74,107 +72,68 @@ pub(crate) enum Breakage {
     RandomDataThenClose,
 }
 
-impl Breakage {
-    const ALL: [(&'static str, Self); 4] = [
-        ("CONNECTION_RESET_BY_PEER", Self::ConnectionReset),
-        ("EMPTY_RESPONSE", Self::EmptyResponse),
-        ("MALFORMED_RESPONSE_CHUNK", Self::MalformedChunk),
-        ("RANDOM_DATA_THEN_CLOSE", Self::RandomDataThenClose),
-    ];
-
-    fn read(node: &Node<'_>) -> Result<Self, Problem> {
-        let name = node.text()?;
-        Self::ALL
-            .into_iter()
-            .find_map(|(known, breakage)| (known == name).then_some(breakage))
-            .ok_or_else(|| {
-                let known = Self::ALL.map(|(known, _)| known).join(", ");
-                node.malformed(format!(
-                    "`{name}` is not a valid fault: write one of {known}"
-                ))
-            })
-    }
-}
+const BREAKAGES: [(&str, Breakage); 4] = [
+    ("CONNECTION_RESET_BY_PEER", Breakage::ConnectionReset),
+    ("EMPTY_RESPONSE", Breakage::EmptyResponse),
+    ("MALFORMED_RESPONSE_CHUNK", Breakage::MalformedChunk),
+    ("RANDOM_DATA_THEN_CLOSE", Breakage::RandomDataThenClose),
+];
 
 /// One answer, ready to be sent.
 #[derive(Debug)]
 pub(crate) struct Rendered<'r> {
-    /// 200 to 999.
     pub(crate) status: StatusCode,
-    /// The text after the status, if it is not the usual one.
     pub(crate) reason: Option<&'r ReasonPhrase>,
-    /// In the order of the stub; a name may come more than once. Neither `Transfer-Encoding` nor
-    /// the `Content-Length` of a body is among them: framing is the server's.
-    pub(crate) headers: Cow<'r, [(HeaderName, HeaderValue)]>,
-    /// The body. Of a reply without templates it is the same memory every time.
+    pub(crate) headers: Vec<(HeaderName, HeaderValue)>,
     pub(crate) body: Bytes,
 }
 
 impl Reply {
-    /// Reads the `response` of a stub. Without one, the answer is an empty 200.
-    ///
-    /// Of several bodies one is taken: `body`, else `jsonBody`, else `base64Body`, else
-    /// `bodyFileName`.
-    ///
-    /// # Errors
-    ///
-    /// A field is unknown, or its value is not what WireMock's format asks for; a delay is absurd;
-    /// a body file is not there; or the answer needs something that is not served here: a proxy,
-    /// another transformer, another helper in a template.
+    /// Reads the object under `response`; without it, an empty 200.
     pub(crate) fn read(node: Option<&Node<'_>>, files: &Files) -> Result<Self, Problem> {
-        let nothing = Value::Object(serde_json::Map::new());
+        let nothing = Value::Object(Map::new());
         let empty = Node::root(&nothing);
         let node = node.unwrap_or(&empty);
         node.only(FIELDS)?;
-        refuse_proxies(node)?;
+        let proxy = PROXY_FIELDS.iter().filter_map(|name| node.get(name));
+        if let Some(field) = proxy.into_iter().find(|field| !field.is_empty()) {
+            return Err(field.unsupported("answering as a proxy"));
+        }
         let templates = Templates::read(node)?;
-        let body = Body::read(node, files, &templates)?;
-        let status = status(node)?;
-        let reason = node
-            .get("statusMessage")
-            .map(|reason| reason_phrase(&reason))
-            .transpose()?;
+        let body = body(node, files, templates)?;
+        let status = node.read("status", status)?.unwrap_or(StatusCode::OK);
+        let reason = node.read("statusMessage", reason_phrase)?;
+        let headers = node.read("headers", |headers| fields(headers, templates, &body))?;
         Ok(Self {
             status,
             reason: reason.or_else(|| number_as_reason(status)),
-            headers: Headers::read(node.get("headers").as_ref(), &templates, &body)?,
+            headers: headers.unwrap_or_default(),
             body,
             delays: Delays::of_stub(node)?,
-            dribble: node
-                .get("chunkedDribbleDelay")
-                .map(|dribble| Dribble::read(&dribble))
-                .transpose()?,
-            breakage: node
-                .get("fault")
-                .map(|fault| Breakage::read(&fault))
-                .transpose()?,
+            dribble: node.read("chunkedDribbleDelay", Dribble::read)?,
+            breakage: node.read("fault", |fault| fault.choice("fault", &BREAKAGES))?,
         })
     }
 
-    /// The answer to any request, if none of it is made for each. Nothing is allocated.
+    /// The answer, if it is the same for all requests.
     pub(crate) fn ready(&self) -> Option<Rendered<'_>> {
-        let (Headers::Static(headers), Body::Static(body)) = (&self.headers, &self.body) else {
-            return None;
-        };
-        let (status, reason) = (self.status, self.reason.as_ref());
+        let headers = self.headers.iter();
+        let headers = headers.map(|(name, value)| Some((name.clone(), value.ready()?.clone())));
         Some(Rendered {
-            status,
-            reason,
-            headers: Cow::Borrowed(headers),
-            body: body.clone(),
+            status: self.status,
+            reason: self.reason.as_ref(),
+            headers: headers.collect::<Option<_>>()?,
+            body: self.body.ready()?.clone(),
         })
     }
 
-    /// The answer to one request.
-    ///
-    /// A template can fail on what a client sends (`math` on what is missing): then the answer is a
-    /// 500 that says so, as it is WireMock's.
+    /// The answer for a request. A template that fails on what the client sent is a 500.
     pub(crate) fn render(&self, occasion: &Occasion<'_>, draws: &mut Draws) -> Rendered<'_> {
         self.try_render(occasion, draws)
             .unwrap_or_else(|failed| Rendered {
                 status: StatusCode::INTERNAL_SERVER_ERROR,
                 reason: None,
-                headers: Cow::Owned(vec![(CONTENT_TYPE, HeaderValue::from_static("text/plain"))]),
+                headers: vec![(CONTENT_TYPE, HeaderValue::from_static("text/plain"))],
                 body: Bytes::from(failed.to_string()),
             })
     }
@@ -184,10 +143,18 @@ impl Reply {
         occasion: &Occasion<'_>,
         draws: &mut Draws,
     ) -> Result<Rendered<'_>, Failed> {
-        // The body first, then the headers, as WireMock does: the order of the draws is part of the
-        // answer.
-        let body = self.body.render(occasion, draws)?;
-        let headers = self.headers.render(occasion, draws)?;
+        let body = match &self.body {
+            Fill::Ready(body) => body.clone(),
+            Fill::Template(template) => template.render(occasion, draws)?.into(),
+        };
+        let mut headers = Vec::with_capacity(self.headers.len());
+        for (name, value) in &self.headers {
+            let value = match value {
+                Fill::Ready(value) => value.clone(),
+                Fill::Template(template) => sanitised(&template.render(occasion, draws)?),
+            };
+            headers.push((name.clone(), value));
+        }
         Ok(Rendered {
             status: self.status,
             reason: self.reason.as_ref(),
@@ -197,12 +164,47 @@ impl Reply {
     }
 }
 
-/// Treatment of a stub's texts: as templates or not.
+/// A part of an answer.
+#[derive(Clone, Debug)]
+enum Fill<T> {
+    /// Same for all requests.
+    Ready(T),
+    /// Made for each request.
+    Template(Template),
+}
+
+impl<T> Fill<T> {
+    /// Reads a text that is a template if templates are on. One without gaps is none.
+    fn read(
+        node: &Node<'_>,
+        text: &str,
+        templates: Templates<'_>,
+        ready: impl FnOnce(&Node<'_>, &str) -> Result<T, Problem>,
+    ) -> Result<Self, Problem> {
+        let Templates::On(parameters) = templates else {
+            return ready(node, text).map(Self::Ready);
+        };
+        let template = Template::compile(text, parameters).map_err(|what| node.problem(what))?;
+        match template.constant() {
+            Some(text) => ready(node, text).map(Self::Ready),
+            None => Ok(Self::Template(template)),
+        }
+    }
+
+    fn ready(&self) -> Option<&T> {
+        match self {
+            Self::Ready(value) => Some(value),
+            Self::Template(_) => None,
+        }
+    }
+}
+
+/// Templates of a stub.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Templates<'v> {
-    /// They are texts.
+enum Templates<'v> {
+    /// Texts are texts.
     Off,
-    /// They are templates, with these `transformerParameters`.
+    /// Texts are templates, with these parameters.
     On(Option<&'v Value>),
 }
 
@@ -212,74 +214,188 @@ impl<'v> Templates<'v> {
         if let Some(parameters) = &parameters {
             let _ = parameters.fields()?;
         }
-        let mut on = false;
-        if let Some(transformers) = node.get("transformers") {
-            for transformer in transformers.elements()? {
-                let name = transformer.text()?;
-                if name != TEMPLATES {
-                    return Err(transformer.unsupported(format!("the transformer `{name}`")));
-                }
-                on = true;
-            }
+        let known = |transformer: &Node<'_>| match transformer.text()? {
+            TEMPLATES => Ok(()),
+            name => Err(transformer.unsupported(format!("the transformer `{name}`"))),
+        };
+        let transformers = node.read("transformers", |transformers| transformers.list(known))?;
+        if transformers.unwrap_or_default().is_empty() {
+            return Ok(Self::Off);
         }
-        Ok(if on {
-            Self::On(parameters.map(|parameters| parameters.value()))
-        } else {
+        Ok(Self::On(parameters.map(|parameters| parameters.value())))
+    }
+
+    /// For files: none if the parameter `disableBodyFileTemplating` says so.
+    fn in_files(self) -> Self {
+        let Self::On(Some(parameters)) = self else {
+            return self;
+        };
+        let disabled = parameters.get("disableBodyFileTemplating");
+        if disabled.and_then(Value::as_bool) == Some(true) {
             Self::Off
-        })
+        } else {
+            self
+        }
     }
 }
 
-/// Refuse anything but `null` and emptiness in a field about proxying.
-fn refuse_proxies(node: &Node<'_>) -> Result<(), Problem> {
-    let names = [
-        "proxyBaseUrl",
-        "proxyUrlPrefixToRemove",
-        "additionalProxyRequestHeaders",
-        "removeProxyRequestHeaders",
-    ];
-    let found = names
-        .iter()
-        .filter_map(|name| node.get(name))
-        .find(|field| !field.is_empty());
-    found.map_or(Ok(()), |field| {
-        Err(field.unsupported("answering as a proxy"))
-    })
+/// Takes the first that is there of `body`, `jsonBody`, `base64Body` and `bodyFileName`. An empty
+/// `body` is there.
+fn body(node: &Node<'_>, files: &Files, templates: Templates<'_>) -> Result<Fill<Bytes>, Problem> {
+    if let Some(field) = node.get("body") {
+        return Fill::read(&field, &field.scalar()?, templates, text_body);
+    }
+    if let Some(field) = node.get("jsonBody") {
+        return Fill::read(&field, &written(&field), templates, text_body);
+    }
+    if let Some(field) = node.get("base64Body") {
+        let bytes = BASE64.decode(field.text()?);
+        let bytes = bytes.map_err(|error| field.malformed(format!("no base64: {error}")))?;
+        return Ok(Fill::Ready(bytes.into()));
+    }
+    let Some(field) = node.get("bodyFileName") else {
+        return Ok(Fill::Ready(Bytes::new()));
+    };
+    let name = field.scalar()?;
+    if name.contains("{{") {
+        return Err(field.unsupported(format!("a body file whose name is a template (`{name}`)")));
+    }
+    let bytes = files.read(&name).map_err(|error| field.malformed(error))?;
+    let templates @ Templates::On(_) = templates.in_files() else {
+        return Ok(Fill::Ready(bytes));
+    };
+    let text = str::from_utf8(&bytes).map_err(|error| {
+        let what = format!("`{name}` is to be a template, but is not UTF-8: {error}");
+        field.malformed(what)
+    })?;
+    Fill::read(&field, text, templates, text_body)
 }
 
-fn status(node: &Node<'_>) -> Result<StatusCode, Problem> {
-    let Some(field) = node.get("status") else {
-        return Ok(StatusCode::OK);
-    };
-    match fields::whole(&field)? {
+#[expect(
+    clippy::unnecessary_wraps,
+    reason = "the values of headers can be wrong"
+)]
+fn text_body(_: &Node<'_>, text: &str) -> Result<Bytes, Problem> {
+    Ok(Bytes::copy_from_slice(text.as_bytes()))
+}
+
+/// Reads `{"Name":"value","Other":["one","two"]}`. Framing is left to the server: a
+/// `Transfer-Encoding` of chunks and the true `Content-Length` of `body` are taken out, other
+/// lengths of a body are refused.
+fn fields(
+    node: &Node<'_>,
+    templates: Templates<'_>,
+    body: &Fill<Bytes>,
+) -> Result<Vec<(HeaderName, Fill<HeaderValue>)>, Problem> {
+    let mut all = Vec::new();
+    for (name, field) in node.fields()? {
+        let name = HeaderName::from_bytes(name.as_bytes())
+            .map_err(|_| field.malformed(format!("`{name}` is not a valid header name")))?;
+        let mut values = if field.value().is_array() {
+            field.elements()?.collect()
+        } else {
+            vec![field.clone()]
+        };
+        if values.is_empty() {
+            return Err(field.malformed("a header without a value: write \"\" for an empty one"));
+        }
+        // Of several types Jetty sends the last.
+        if name == CONTENT_TYPE {
+            values.drain(..values.len() - 1);
+        }
+        for value in values {
+            let fill = Fill::read(&value, value.text()?, templates, line)?;
+            match framing(&name, &fill, body) {
+                Framing::None => all.push((name.clone(), fill)),
+                Framing::Own => {}
+                Framing::Other => {
+                    let what = format!("a {name} other than the body's own");
+                    return Err(value.unsupported(what));
+                }
+            }
+        }
+    }
+    Ok(all)
+}
+
+fn line(node: &Node<'_>, text: &str) -> Result<HeaderValue, Problem> {
+    latin_1(text)
+        .and_then(|bytes| HeaderValue::from_maybe_shared(Bytes::from(bytes)).ok())
+        .ok_or_else(|| node.malformed("a header is one line of ISO 8859-1"))
+}
+
+/// What a header says about how the body is framed.
+enum Framing {
+    None,
+    /// What the server does anyway.
+    Own,
+    Other,
+}
+
+fn framing(name: &HeaderName, value: &Fill<HeaderValue>, body: &Fill<Bytes>) -> Framing {
+    let value = value.ready().and_then(|value| value.to_str().ok());
+    match *name {
+        TRANSFER_ENCODING if value.is_some_and(|coding| coding.eq_ignore_ascii_case("chunked")) => {
+            Framing::Own
+        }
+        CONTENT_LENGTH => match (
+            value.and_then(|length| length.parse::<usize>().ok()),
+            body.ready(),
+        ) {
+            (Some(length), Some(body)) if body.len() == length => Framing::Own,
+            // The length of a body that HEAD does not get.
+            (Some(_), Some(body)) if body.is_empty() => Framing::None,
+            _ => Framing::Other,
+        },
+        TRANSFER_ENCODING => Framing::Other,
+        _ => Framing::None,
+    }
+}
+
+fn status(field: &Node<'_>) -> Result<StatusCode, Problem> {
+    match field.whole()? {
         ..=0 => Ok(StatusCode::OK),
         status @ 100..=199 => Err(field.unsupported(format!(
             "the status {status}, which announces another response,"
         ))),
-        status => u16::try_from(status)
-            .ok()
-            .and_then(|status| StatusCode::from_u16(status).ok())
-            .ok_or_else(|| {
-                field.malformed(format!(
-                    "`{status}` is not an HTTP status: write 200 to 999"
-                ))
-            }),
+        status => {
+            let known = u16::try_from(status).ok();
+            let known = known.and_then(|status| StatusCode::from_u16(status).ok());
+            let wrong = || format!("`{status}` is not an HTTP status: write 200 to 999");
+            known.ok_or_else(|| field.malformed(wrong()))
+        }
     }
 }
 
-/// Return Jetty's text after a status that has no usual one: the status once more.
+/// Jetty writes the number as the reason of a status that has none.
 fn number_as_reason(status: StatusCode) -> Option<ReasonPhrase> {
-    if status.canonical_reason().is_some() {
-        return None;
-    }
-    ReasonPhrase::try_from(status.as_str().as_bytes()).ok()
+    let number = status.as_str().as_bytes();
+    let is_known = status.canonical_reason().is_some();
+    ReasonPhrase::try_from(number).ok().filter(|_| !is_known)
 }
 
 fn reason_phrase(node: &Node<'_>) -> Result<ReasonPhrase, Problem> {
-    let text = fields::text(node)?;
-    headers::latin_1(&text)
+    latin_1(&node.scalar()?)
         .and_then(|bytes| ReasonPhrase::try_from(bytes).ok())
         .ok_or_else(|| node.malformed("a status message is one line of ISO 8859-1"))
+}
+
+/// The bytes of a text in ISO 8859-1, if it has them.
+fn latin_1(text: &str) -> Option<Vec<u8>> {
+    text.chars().map(|char| u8::try_from(char).ok()).collect()
+}
+
+/// Clean a text that a client had a say in as Jetty does: what is no byte of ISO 8859-1, or would
+/// break the line, is a space.
+pub(crate) fn sanitised(text: &str) -> HeaderValue {
+    let byte = |char| {
+        u8::try_from(char)
+            .ok()
+            .filter(|byte| matches!(byte, b'\t' | b' '..=b'~' | 0x80..))
+            .unwrap_or(b' ')
+    };
+    let bytes: Vec<u8> = text.chars().map(byte).collect();
+    HeaderValue::from_maybe_shared(Bytes::from(bytes)).unwrap_or(HeaderValue::from_static(""))
 }
 
 #[cfg(test)]

@@ -3,14 +3,15 @@
 //!
 //! It must not know of stubs, priorities or scenarios.
 
-use super::method_pattern::MethodPattern;
-use super::node::{Node, Problem, Problems};
+use super::node::{Node, Problem};
+use super::path_template::PathTemplate;
 use super::request::RequestView;
-use super::url_pattern::UrlPattern;
 use super::value_pattern::{MultiPattern, Subject, ValuePattern};
-use crate::setting::BASE64;
+use super::whole_regex::WholeRegex;
+use crate::text::BASE64;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use hyper::Method;
 use hyper::header::{AUTHORIZATION, HeaderName};
 use serde_json::Value;
 use std::cell::OnceCell;
@@ -88,73 +89,55 @@ const KNOWN: &str = "\
     formParameters basicAuth basicAuthCredentials host clientIp bodyPatterns scheme port customMatcher \
     customMatchers multipartPatterns";
 
-impl RequestPattern {
-    /// Reads the object under `request`, with all of its problems if there are any.
-    pub(crate) fn read(node: &Node<'_>) -> Result<Self, Vec<Problem>> {
-        let mut problems = Problems::default();
-        problems.unknown_fields(node, KNOWN);
-        for key in [
-            "scheme",
-            "port",
-            "customMatcher",
-            "customMatchers",
-            "multipartPatterns",
-        ] {
-            let unsupported = node
-                .get(key)
-                .filter(|field| *field.value() != Value::Array(Vec::new()));
-            problems.take(
-                unsupported.map_or(Ok(()), |field| Err(field.unsupported(format!("`{key}`")))),
-            );
-        }
-        let method = node
-            .get("method")
-            .map(|field| MethodPattern::read(&field))
-            .transpose();
-        let url = UrlPattern::read(node);
-        let credentials = node
-            .get("basicAuth")
-            .or_else(|| node.get("basicAuthCredentials"));
-        let value = |key| {
-            node.get(key)
-                .map(|field| ValuePattern::read(&field))
-                .transpose()
-        };
-        let one = |name: &str, field: &Node<'_>| Ok((name.to_owned(), ValuePattern::read(field)?));
-        let several =
-            |name: &str, field: &Node<'_>| Ok((name.to_owned(), MultiPattern::read(field)?));
-        let pattern = Self {
-            method: problems.take(method).flatten().unwrap_or_default(),
-            url: problems.take(url).unwrap_or_default(),
-            path_parameters: named(node, "pathParameters", &mut problems, one),
-            query: named(node, "queryParameters", &mut problems, several),
-            headers: headers(node, &mut problems),
-            cookies: named(node, "cookies", &mut problems, one),
-            form: named(node, "formParameters", &mut problems, several),
-            credentials: problems
-                .take(credentials.map(|field| encoded(&field)).transpose())
-                .flatten(),
-            host: problems.take(value("host")).flatten(),
-            client: problems.take(value("clientIp")).flatten(),
-            body: bodies(node, &mut problems),
-        };
-        problems.take(pattern.checked_path_parameters(node));
-        problems
-            .or(Some(pattern))
-            .map(Self::without_overridden_headers)
-    }
+/// Fields that are known and not served.
+const UNSUPPORTED: [&str; 5] = [
+    "scheme",
+    "port",
+    "customMatcher",
+    "customMatchers",
+    "multipartPatterns",
+];
 
-    fn checked_path_parameters(&self, node: &Node<'_>) -> Result<(), Problem> {
-        match (&self.url, node.get("pathParameters")) {
-            (UrlPattern::PathTemplate(_), _) | (_, None) => Ok(()),
+impl RequestPattern {
+    /// Reads the object under `request`.
+    pub(crate) fn read(node: &Node<'_>) -> Result<Self, Problem> {
+        node.only(KNOWN)?;
+        for key in UNSUPPORTED {
+            let field = node.get(key);
+            if let Some(field) = field.filter(|field| *field.value() != Value::Array(Vec::new())) {
+                return Err(field.unsupported(format!("`{key}`")));
+            }
+        }
+        let credentials = node.read("basicAuthCredentials", encoded)?;
+        let pattern = Self {
+            method: node
+                .read("method", MethodPattern::read)?
+                .unwrap_or_default(),
+            url: UrlPattern::read(node)?,
+            path_parameters: named(node, "pathParameters", value)?,
+            query: named(node, "queryParameters", values)?,
+            headers: named(node, "headers", header)?,
+            cookies: named(node, "cookies", value)?,
+            form: named(node, "formParameters", values)?,
+            credentials: node.read("basicAuth", encoded)?.or(credentials),
+            host: node.read("host", ValuePattern::read)?,
+            client: node.read("clientIp", ValuePattern::read)?,
+            body: node
+                .read("bodyPatterns", |list| list.list(BodyPattern::read))?
+                .unwrap_or_default(),
+        };
+        let parameters = node.get("pathParameters");
+        match (&pattern.url, parameters) {
+            (UrlPattern::PathTemplate(_), _) | (_, None) => {
+                Ok(pattern.without_overridden_headers())
+            }
             (_, Some(field)) => {
                 Err(field.malformed("path parameters are looked at only with a `urlPathTemplate`"))
             }
         }
     }
 
-    /// `basicAuth` takes the place of a pattern for `Authorization`
-    /// (`combineBasicAuthAndOtherHeaders`).
+    /// WireMock keeps credentials as a pattern for `Authorization`, in the place of any other.
     fn without_overridden_headers(mut self) -> Self {
         if self.credentials.is_some() {
             self.headers.retain(|(name, _)| name != AUTHORIZATION);
@@ -274,47 +257,149 @@ impl BodyPattern {
     }
 }
 
-/// Reads a map from names to patterns.
+/// Reads the fields of the object `key`, each with its name.
 fn named<P>(
     node: &Node<'_>,
     key: &str,
-    problems: &mut Problems,
-    read: impl Fn(&str, &Node<'_>) -> Result<P, Problem>,
-) -> Vec<P> {
+    read: fn(&str, &Node<'_>) -> Result<P, Problem>,
+) -> Result<Vec<P>, Problem> {
     let Some(map) = node.get(key) else {
-        return Vec::new();
+        return Ok(Vec::new());
     };
-    let fields = problems.take(map.fields()).into_iter().flatten();
-    fields
-        .filter_map(|(name, field)| problems.take(read(name, &field)))
+    map.fields()?
+        .map(|(name, field)| read(name, &field))
         .collect()
 }
 
-fn headers(node: &Node<'_>, problems: &mut Problems) -> Vec<(HeaderName, MultiPattern)> {
-    named(node, "headers", problems, |name, field| {
-        let header =
-            HeaderName::try_from(name).map_err(|_| field.malformed("not the name of a header"))?;
-        Ok((header, MultiPattern::read(field)?))
-    })
+fn value(name: &str, field: &Node<'_>) -> Result<(String, ValuePattern), Problem> {
+    Ok((name.to_owned(), ValuePattern::read(field)?))
 }
 
-fn bodies(node: &Node<'_>, problems: &mut Problems) -> Vec<BodyPattern> {
-    let Some(list) = node.get("bodyPatterns") else {
-        return Vec::new();
-    };
-    let elements = problems.take(list.elements()).into_iter().flatten();
-    elements
-        .filter_map(|element| problems.take(BodyPattern::read(&element)))
-        .collect()
+fn values(name: &str, field: &Node<'_>) -> Result<(String, MultiPattern), Problem> {
+    Ok((name.to_owned(), MultiPattern::read(field)?))
+}
+
+fn header(name: &str, field: &Node<'_>) -> Result<(HeaderName, MultiPattern), Problem> {
+    let name =
+        HeaderName::try_from(name).map_err(|_| field.malformed("not the name of a header"))?;
+    Ok((name, MultiPattern::read(field)?))
 }
 
 fn encoded(node: &Node<'_>) -> Result<String, Problem> {
     node.only("username password")?;
-    match (node.get("username"), node.get("password")) {
-        (Some(name), Some(password)) => {
-            Ok(STANDARD.encode(format!("{}:{}", name.text()?, password.text()?)))
+    let name = node.need("username", Node::owned_text)?;
+    let password = node.need("password", Node::owned_text)?;
+    Ok(STANDARD.encode(format!("{name}:{password}")))
+}
+
+/// `method`.
+#[derive(Clone, Debug, Default)]
+pub(crate) enum MethodPattern {
+    /// `ANY`, or nothing said.
+    #[default]
+    Any,
+    /// One of these.
+    OneOf(Vec<Method>),
+    /// Any but these.
+    NoneOf(Vec<Method>),
+}
+
+impl MethodPattern {
+    /// Reads a name, `ANY`, `GET_OR_HEAD`, or what 4.x has: `{"oneOf": [..]}` and
+    /// `{"noneOf": [..]}`.
+    pub(crate) fn read(node: &Node<'_>) -> Result<Self, Problem> {
+        if let Value::String(name) = node.value() {
+            return match name.as_str() {
+                "ANY" => Ok(Self::Any),
+                "GET_OR_HEAD" => Ok(Self::OneOf(vec![Method::GET, Method::HEAD])),
+                _ => Ok(Self::OneOf(vec![method(node)?])),
+            };
         }
-        _ => Err(node.malformed("expected `username` and `password`")),
+        node.only("oneOf noneOf")?;
+        match (node.get("oneOf"), node.get("noneOf")) {
+            (Some(list), None) => list.list(method).map(Self::OneOf),
+            (None, Some(list)) => list.list(method).map(Self::NoneOf),
+            _ => Err(node.malformed("expected a method, or one of `oneOf` and `noneOf`")),
+        }
+    }
+
+    /// True if the method is one of those that are meant.
+    pub(crate) fn is_match(&self, method: &Method) -> bool {
+        match self {
+            Self::Any => true,
+            Self::OneOf(methods) => methods.iter().any(|one| is_method(one, method)),
+            Self::NoneOf(methods) => !methods.iter().any(|one| is_method(one, method)),
+        }
+    }
+}
+
+fn method(node: &Node<'_>) -> Result<Method, Problem> {
+    Method::from_bytes(node.text()?.as_bytes()).map_err(|_| node.malformed("not a method"))
+}
+
+/// WireMock turns the request's method to upper case first, but not the stub's: a stub for `get`
+/// never matches.
+fn is_method(pattern: &Method, method: &Method) -> bool {
+    let (pattern, method) = (pattern.as_str().bytes(), method.as_str().bytes());
+    pattern.eq(method.map(|byte| byte.to_ascii_uppercase()))
+}
+
+/// The one of the five URL keys that counts.
+#[derive(Clone, Debug, Default)]
+pub(crate) enum UrlPattern {
+    /// No key: any URL.
+    #[default]
+    Any,
+    /// `url`: path and query as they were sent.
+    Url(String),
+    /// `urlPattern`: an expression for path and query.
+    UrlRegex(WholeRegex),
+    /// `urlPath`: the path as it was sent, whatever the query.
+    Path(String),
+    /// `urlPathPattern`: an expression for the path.
+    PathRegex(WholeRegex),
+    /// `urlPathTemplate`: a template for the path.
+    PathTemplate(PathTemplate),
+}
+
+impl UrlPattern {
+    /// Takes the first key that is there, in WireMock's order (`UrlPattern.fromOneOf`).
+    pub(crate) fn read(node: &Node<'_>) -> Result<Self, Problem> {
+        if let Some(url) = node.read("url", Node::owned_text)? {
+            Ok(Self::Url(url))
+        } else if let Some(regex) = node.read("urlPattern", WholeRegex::read)? {
+            Ok(Self::UrlRegex(regex))
+        } else if let Some(path) = node.read("urlPath", Node::owned_text)? {
+            Ok(Self::Path(path))
+        } else if let Some(regex) = node.read("urlPathPattern", WholeRegex::read)? {
+            Ok(Self::PathRegex(regex))
+        } else {
+            let template = node.read("urlPathTemplate", PathTemplate::read)?;
+            Ok(template.map_or(Self::Any, Self::PathTemplate))
+        }
+    }
+
+    /// True if the URL, path and query as they were sent, is one of those that are meant. `path` is
+    /// its part before the query.
+    pub(crate) fn is_match(&self, url: &str, path: &str) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Url(expected) => url == expected,
+            Self::UrlRegex(regex) => regex.is_match(url),
+            Self::Path(expected) => path == expected,
+            Self::PathRegex(regex) => regex.is_match(path),
+            Self::PathTemplate(template) => template.is_match(path),
+        }
+    }
+
+    /// Return the beginning of every URL that matches; may be empty.
+    pub(crate) fn prefix(&self) -> &str {
+        match self {
+            Self::Any => "",
+            Self::Url(text) | Self::Path(text) => text,
+            Self::UrlRegex(regex) | Self::PathRegex(regex) => regex.prefix(),
+            Self::PathTemplate(template) => template.prefix(),
+        }
     }
 }
 
@@ -324,9 +409,8 @@ mod tests {
     use crate::stubs::request::testing::Request;
     use serde_json::json;
 
-    fn pattern(value: &Value) -> Result<RequestPattern, Vec<String>> {
-        let read = RequestPattern::read(&Node::root(value));
-        read.map_err(|problems| problems.iter().map(ToString::to_string).collect())
+    fn pattern(value: &Value) -> Result<RequestPattern, Problem> {
+        RequestPattern::read(&Node::root(value))
     }
 
     fn is_match(pattern: &RequestPattern, request: &Request) -> bool {
@@ -495,67 +579,61 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
-        let table = [
-            (
-                json!([]),
-                "the whole document: expected an object, found an array",
-            ),
-            (
-                json!({"urlpath": "/"}),
-                "/urlpath: unknown field `urlpath`; did you mean urlPath",
-            ),
-            (json!({"url": 3}), "/url: expected a text, found a number"),
-            (json!({"method": "G T"}), "/method: not a method"),
-            (
-                json!({"method": {"anyOf": []}}),
-                "/method/anyOf: unknown field `anyOf`; known here: oneOf, noneOf",
-            ),
-            (
-                json!({"urlPattern": "(?U)a"}),
-                "/urlPattern: a regular expression with the flag `d`, `U` or `R`",
-            ),
+    fn what_is_wrong_is_named_with_its_place() {
+        for (read, pointer) in [
+            (json!([]), ""),
+            (json!({"urlpath": "/"}), "/urlpath"),
+            (json!({"url": 3}), "/url"),
+            (json!({"method": "G T"}), "/method"),
+            (json!({"method": {"anyOf": []}}), "/method/anyOf"),
+            (json!({"urlPattern": "(?U)a"}), "/urlPattern"),
             (
                 json!({"urlPath": "/", "pathParameters": {}}),
-                "/pathParameters: path parameters are looked at only with",
+                "/pathParameters",
             ),
-            (json!({"port": 80}), "/port: `port` is not supported"),
-            (
-                json!({"customMatcher": {"name": "x"}}),
-                "/customMatcher: `customMatcher` is not supported",
-            ),
-            (
-                json!({"multipartPatterns": [{}]}),
-                "/multipartPatterns: `multipartPatterns` is not supported",
-            ),
-            (
-                json!({"headers": {"A": "b"}}),
-                "/headers/A: expected an object, found a text",
-            ),
-            (
-                json!({"queryParameters": []}),
-                "/queryParameters: expected an object, found an array",
-            ),
-            (
-                json!({"bodyPatterns": {"contains": "a"}}),
-                "/bodyPatterns: expected an array, found an object",
-            ),
+            (json!({"port": 80}), "/port"),
+            (json!({"customMatcher": {"name": "x"}}), "/customMatcher"),
+            (json!({"multipartPatterns": [{}]}), "/multipartPatterns"),
+            (json!({"headers": {"A": "b"}}), "/headers/A"),
+            (json!({"headers": {"A b": {}}}), "/headers/A b"),
+            (json!({"queryParameters": []}), "/queryParameters"),
+            (json!({"bodyPatterns": {"contains": "a"}}), "/bodyPatterns"),
             (
                 json!({"bodyPatterns": [{"binaryEqualTo": "?"}]}),
-                "/bodyPatterns/0/binaryEqualTo: not base 64",
+                "/bodyPatterns/0/binaryEqualTo",
             ),
-            (
-                json!({"basicAuth": {"username": "a"}}),
-                "/basicAuth: expected `username` and `password`",
-            ),
-        ];
-        for (read, expected) in table {
-            let problems = pattern(&read).unwrap_err();
-            assert!(
-                problems.iter().any(|problem| problem.starts_with(expected)),
-                "{read}: {problems:?}"
-            );
+            (json!({"basicAuth": {"username": "a"}}), "/basicAuth"),
+        ] {
+            assert_eq!(pattern(&read).unwrap_err().pointer, pointer, "{read}");
         }
         assert!(pattern(&json!({"multipartPatterns": [], "port": null})).is_ok());
+    }
+
+    #[test]
+    fn methods() {
+        let head_or_put = json!({"oneOf": ["HEAD", "PUT"]});
+        let table = [
+            (json!("ANY"), "BREW", true),
+            (json!("GET"), "GET", true),
+            (json!("GET"), "HEAD", false),
+            (json!("GET_OR_HEAD"), "HEAD", true),
+            (json!("GET_OR_HEAD"), "POST", false),
+            // The request's is turned to upper case, the stub's is not.
+            (json!("GET"), "get", true),
+            (json!("get"), "GET", false),
+            (json!("get"), "get", false),
+            (head_or_put.clone(), "PUT", true),
+            (head_or_put, "GET", false),
+            (json!({"noneOf": ["GET"]}), "GET", false),
+            (json!({"noneOf": ["GET"]}), "PUT", true),
+        ];
+        for (read, method, expected) in table {
+            let pattern = MethodPattern::read(&Node::root(&read)).unwrap();
+            assert_eq!(
+                pattern.is_match(&method.parse().unwrap()),
+                expected,
+                "{read} on {method}"
+            );
+        }
     }
 }

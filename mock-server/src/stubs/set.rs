@@ -2,57 +2,49 @@
 //! it is served.
 //!
 //! A set never changes: every change makes another one that shares the stubs. Processes that make
-//! the same changes in the same order have the same sets, ids and numbers of scenarios included.
+//! the same changes in the same order have the same sets, ids included.
 //!
 //! It must not know in which states scenarios are, nor how requests reach it.
 
-use super::index::Index;
 use super::node::{Node, Problem};
+use super::reply::Files;
 use super::request::RequestView;
-use super::request_pattern::{RequestPattern, RequestSubject};
-use super::scenario::{ScenarioIndex, ScenarioNames, ScenarioStep, StateIndex};
-use super::stub::{Stub, StubPlace};
+use super::request_pattern::{RequestPattern, RequestSubject, UrlPattern};
+use super::stub::{ScenarioStep, Stub};
+use super::text::Document;
+use foldhash::fast::FixedState;
 use serde_json::Value;
 use std::cmp::Reverse;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use uuid::Uuid;
 
-/// A set of stubs whose answers are `R`s.
+/// A set of stubs.
 #[derive(Debug)]
-pub(crate) struct Stubs<R> {
+pub(crate) struct Stubs {
     /// In the order of precedence: lower priority first, among equals the last added first
     /// (`stubbing/SortedConcurrentMappingSet.java`).
-    entries: Vec<Entry<R>>,
+    entries: Vec<Entry>,
     index: Index,
-    names: ScenarioNames,
     /// Stubs that were loaded, in the order in which they were added.
-    loaded: Arc<[Arc<Stub<R>>]>,
+    loaded: Arc<[Arc<Stub>]>,
     /// Number of stubs ever added.
     added: u64,
 }
 
-#[derive(Debug)]
-struct Entry<R> {
+#[derive(Clone, Debug)]
+struct Entry {
     /// Number of stubs added before it.
     insertion: u64,
-    stub: Arc<Stub<R>>,
-}
-
-impl<R> Clone for Entry<R> {
-    fn clone(&self) -> Self {
-        Self {
-            insertion: self.insertion,
-            stub: Arc::clone(&self.stub),
-        }
-    }
+    stub: Arc<Stub>,
 }
 
 /// Reason why a set cannot change as asked.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ChangeError {
     /// The stub is not right, or asks for what is not served.
-    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
-    Refused(Vec<Problem>),
+    #[error(transparent)]
+    Refused(#[from] Problem),
     /// Another stub has its id.
     #[error("ID of the provided stub mapping '{0}' is already taken by another stub mapping")]
     Taken(Uuid),
@@ -61,15 +53,14 @@ pub(crate) enum ChangeError {
     Missing(Uuid),
 }
 
-impl<R> Stubs<R> {
+impl Stubs {
     /// A set of loaded stubs, in the order in which they are added. Their ids must differ; `names`
     /// are those of their scenarios.
-    pub(crate) fn new(loaded: Vec<Stub<R>>, names: ScenarioNames) -> Self {
-        let loaded: Arc<[Arc<Stub<R>>]> = loaded.into_iter().map(Arc::new).collect();
+    pub(crate) fn new(loaded: Vec<Stub>) -> Self {
+        let loaded: Arc<[Arc<Stub>]> = loaded.into_iter().map(Arc::new).collect();
         let none = Self {
             entries: Vec::new(),
             index: Index::default(),
-            names,
             loaded,
             added: 0,
         };
@@ -83,26 +74,28 @@ impl<R> Stubs<R> {
     pub(crate) fn find(
         &self,
         asked: &RequestView<'_>,
-        is_in: impl Fn(ScenarioIndex, StateIndex) -> bool,
-    ) -> Option<&Stub<R>> {
+        is_in: impl Fn(&str, &str) -> bool,
+    ) -> Option<&Stub> {
         let look = RequestSubject::at(asked);
-        let may_answer = |step: ScenarioStep| {
-            step.required
-                .is_none_or(|state| is_in(step.scenario, state))
+        let may_answer = |step: &ScenarioStep| {
+            let required = step.required.as_ref();
+            required.is_none_or(|state| is_in(&step.scenario, state))
         };
         self.index
             .candidates(look.url(), look.path())
             .filter_map(|rank| self.entries.get(rank).map(|entry| &*entry.stub))
-            .find(|stub| stub.scenario.is_none_or(may_answer) && stub.request.is_match(&look))
+            .find(|stub| {
+                stub.scenario.as_ref().is_none_or(may_answer) && stub.request.is_match(&look)
+            })
     }
 
     /// The stub of that id.
-    pub(crate) fn get(&self, id: Uuid) -> Option<&Stub<R>> {
+    pub(crate) fn get(&self, id: Uuid) -> Option<&Stub> {
         self.iter().find(|stub| stub.id == id)
     }
 
     /// All stubs in the order of precedence.
-    pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = &Stub<R>> {
+    pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = &Stub> {
         self.entries.iter().map(|entry| &*entry.stub)
     }
 
@@ -111,77 +104,47 @@ impl<R> Stubs<R> {
         self.entries.len()
     }
 
-    /// The names behind the numbers of scenarios and states, also of those that no stub uses any
-    /// more.
-    pub(crate) fn names(&self) -> &ScenarioNames {
-        &self.names
+    /// The names of all scenarios, in order.
+    pub(crate) fn scenarios(&self) -> BTreeSet<&str> {
+        self.steps().map(|step| &*step.scenario).collect()
     }
 
-    /// The scenarios that stubs use, in the order of their numbers. WireMock forgets the state of
-    /// one that no stub uses any more (`stubbing/AbstractScenarios.java`, `onStubMappingRemoved`);
-    /// the keeper of the states must, too.
-    pub(crate) fn scenarios(&self) -> Vec<ScenarioIndex> {
-        let mut used: Vec<_> = self
-            .iter()
-            .filter_map(|stub| Some(stub.scenario?.scenario))
-            .collect();
-        used.sort_unstable();
-        used.dedup();
-        used
+    /// The states that are named in a scenario, in order.
+    pub(crate) fn possible_states(&self, scenario: &str) -> BTreeSet<&str> {
+        self.steps()
+            .filter(|step| step.scenario == scenario)
+            .flat_map(|step| step.required.iter().chain(&step.next))
+            .map(String::as_str)
+            .collect()
     }
 
-    /// The states that stubs name for a scenario, required or new: what WireMock lists, and lets be
-    /// set. "Started" is among them only if a stub names it.
-    pub(crate) fn possible_states(&self, scenario: ScenarioIndex) -> Vec<StateIndex> {
-        let steps = self
-            .iter()
-            .filter_map(|stub| stub.scenario)
-            .filter(|step| step.scenario == scenario);
-        let mut states: Vec<_> = steps
-            .flat_map(|step| [step.required, step.next])
-            .flatten()
-            .collect();
-        states.sort_unstable();
-        states.dedup();
-        states
+    fn steps(&self) -> impl Iterator<Item = &ScenarioStep> {
+        self.iter().filter_map(|stub| stub.scenario.as_ref())
     }
 
     /// The stub that was added last, of those that are still there.
-    pub(crate) fn last_added(&self) -> Option<&Stub<R>> {
+    pub(crate) fn last_added(&self) -> Option<&Stub> {
         self.entries
             .iter()
             .max_by_key(|entry| entry.insertion)
             .map(|entry| &*entry.stub)
     }
 
-    fn id_of_next(&self) -> Uuid {
-        derived_id(&format!("added #{}", self.added))
-    }
-
     /// The set with one stub more, given as `POST /__admin/mappings` gives it. Without an id it
     /// gets one that depends only on how many were added before.
-    pub(crate) fn with_added(
-        &self,
-        stub: &Value,
-        read_reply: impl FnOnce(Option<&Node<'_>>) -> Result<R, Problem>,
-    ) -> Result<Self, ChangeError> {
-        let mut names = self.names.clone();
-        let read = Stub::read(
-            (&Node::root(stub), StubPlace::Element),
-            self.id_of_next(),
-            &mut names,
-            read_reply,
-        );
-        let stub = read.map_err(ChangeError::Refused)?;
+    pub(crate) fn with_added(&self, stub: &Document, files: &Files) -> Result<Self, ChangeError> {
+        // Of a stub without an id, so that it is the same in every process.
+        let default_id = derived_id(&format!("added #{}", self.added));
+        let stub = Stub::read(&Node::of(stub), default_id, files)?;
         if self.get(stub.id).is_some() {
             return Err(ChangeError::Taken(stub.id));
         }
-        let entry = Entry {
+        let mut entries = self.entries.clone();
+        entries.push(Entry {
             insertion: self.added,
             stub: Arc::new(stub),
-        };
-        let entries = self.entries.iter().cloned().chain([entry]).collect();
-        Ok(self.changed(entries, names, self.added + 1))
+        });
+        Ok(self.changed(entries, self.added + 1))
     }
 
     /// The set with another stub in the place of the one with that id, as
@@ -190,30 +153,18 @@ impl<R> Stubs<R> {
     pub(crate) fn with_replaced(
         &self,
         id: Uuid,
-        stub: &Value,
-        read_reply: impl FnOnce(Option<&Node<'_>>) -> Result<R, Problem>,
+        stub: &Document,
+        files: &Files,
     ) -> Result<Self, ChangeError> {
-        let position = self
-            .entries
-            .iter()
-            .position(|entry| entry.stub.id == id)
-            .ok_or(ChangeError::Missing(id))?;
-        let mut names = self.names.clone();
+        let mut entries = self.entries.clone();
+        let entry = entries.iter_mut().find(|entry| entry.stub.id == id);
+        let entry = entry.ok_or(ChangeError::Missing(id))?;
         let mut stub = stub.clone();
-        if let Value::Object(fields) = &mut stub {
+        if let Value::Object(fields) = &mut stub.value {
             fields.retain(|key, _| key != "id" && key != "uuid");
         }
-        let read = Stub::read(
-            (&Node::root(&stub), StubPlace::Element),
-            id,
-            &mut names,
-            read_reply,
-        );
-        let mut entries = self.entries.clone();
-        if let Some(entry) = entries.get_mut(position) {
-            entry.stub = Arc::new(read.map_err(ChangeError::Refused)?);
-        }
-        Ok(self.changed(entries, names, self.added))
+        entry.stub = Arc::new(Stub::read(&Node::of(&stub), id, files)?);
+        Ok(self.changed(entries, self.added))
     }
 
     /// The set without the stub of that id; none when there is no such stub.
@@ -225,12 +176,12 @@ impl<R> Stubs<R> {
             .filter(|entry| entry.stub.id != id)
             .cloned()
             .collect();
-        Some(self.changed(entries, self.names.clone(), self.added))
+        Some(self.changed(entries, self.added))
     }
 
     /// No stubs. [`Self::reset`] still brings the loaded ones back.
     pub(crate) fn emptied(&self) -> Self {
-        self.changed(Vec::new(), self.names.clone(), self.added)
+        self.changed(Vec::new(), self.added)
     }
 
     /// The loaded stubs and no others, added again in their order.
@@ -243,16 +194,15 @@ impl<R> Stubs<R> {
             })
             .collect();
         let added = self.added + entries.len() as u64;
-        self.changed(entries, self.names.clone(), added)
+        self.changed(entries, added)
     }
 
-    fn changed(&self, mut entries: Vec<Entry<R>>, names: ScenarioNames, added: u64) -> Self {
+    fn changed(&self, mut entries: Vec<Entry>, added: u64) -> Self {
         entries.sort_by_key(|entry| (entry.stub.priority, Reverse(entry.insertion)));
         let index = Index::new(entries.iter().map(|entry| &entry.stub.request));
         Self {
             entries,
             index,
-            names,
             loaded: Arc::clone(&self.loaded),
             added,
         }
@@ -272,6 +222,105 @@ pub(crate) fn derived_id(what: &str) -> Uuid {
     /// Chosen at random, once.
     const NAMESPACE: Uuid = Uuid::from_u128(0x5f1c_2a94_8d3e_4b67_a0c9_71e6_4d52_b83f);
     Uuid::new_v5(&NAMESPACE, what.as_bytes())
+}
+
+/// The candidates for every URL, each by its rank in the order of precedence. All lists are in that
+/// order.
+///
+/// The maps hash with a fixed seed: their keys come from operators, and requests for a URL add
+/// none.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Index {
+    by_url: Ranks,
+    by_path: Ranks,
+    others: Vec<Other>,
+}
+
+/// By the whole of a text.
+type Ranks = HashMap<Box<str>, Vec<usize>, FixedState>;
+
+#[derive(Clone, Debug)]
+struct Other {
+    rank: usize,
+    /// Beginning of the URL if the stub is a candidate. It is a copy: a scan then runs over memory
+    /// in one piece.
+    prefix: Box<str>,
+}
+
+impl Index {
+    /// Makes an index of patterns in the order of precedence.
+    pub(crate) fn new<'p>(patterns: impl Iterator<Item = &'p RequestPattern>) -> Self {
+        let mut index = Self::default();
+        for (rank, pattern) in patterns.enumerate() {
+            match pattern.url() {
+                UrlPattern::Url(url) => index
+                    .by_url
+                    .entry(url.as_str().into())
+                    .or_default()
+                    .push(rank),
+                UrlPattern::Path(path) => index
+                    .by_path
+                    .entry(path.as_str().into())
+                    .or_default()
+                    .push(rank),
+                other => index.others.push(Other {
+                    rank,
+                    prefix: other.prefix().into(),
+                }),
+            }
+        }
+        index
+    }
+
+    /// The ranks of all stubs whose URL may be this one, in order; `path` is its part before the
+    /// query. Allocates nothing.
+    pub(crate) fn candidates<'i>(&'i self, url: &'i str, path: &str) -> Candidates<'i> {
+        Candidates {
+            by_url: self.by_url.get(url).map_or(&[], Vec::as_slice),
+            by_path: self.by_path.get(path).map_or(&[], Vec::as_slice),
+            others: &self.others,
+            url,
+        }
+    }
+}
+
+/// Ranks in order, merged from three lists. Only as much of the third is looked at as outranks what
+/// is taken.
+#[derive(Debug)]
+pub(crate) struct Candidates<'i> {
+    by_url: &'i [usize],
+    by_path: &'i [usize],
+    others: &'i [Other],
+    url: &'i str,
+}
+
+impl Iterator for Candidates<'_> {
+    type Item = usize;
+
+    fn next(&mut self) -> Option<usize> {
+        loop {
+            let by_url = self.by_url.first().copied().unwrap_or(usize::MAX);
+            let by_path = self.by_path.first().copied().unwrap_or(usize::MAX);
+            let exact = by_url.min(by_path);
+            match self.others.split_first() {
+                Some((other, rest)) if other.rank < exact => {
+                    self.others = rest;
+                    if self.url.starts_with(&*other.prefix) {
+                        return Some(other.rank);
+                    }
+                }
+                _ if exact == usize::MAX => return None,
+                _ if exact == by_url => {
+                    self.by_url = self.by_url.split_first().map_or(&[], |(_, rest)| rest);
+                    return Some(exact);
+                }
+                _ => {
+                    self.by_path = self.by_path.split_first().map_or(&[], |(_, rest)| rest);
+                    return Some(exact);
+                }
+            }
+        }
+    }
 }
 
 #[cfg(test)]

@@ -161,7 +161,6 @@ impl Template {
             match segment {
                 Segment::Text(text) => out.push_str(text),
                 // Most gaps are fields, and need no list of all that could be there.
-                Segment::Gap(Expression::Field(field)) => out.push_str(&field.text(occasion)),
                 Segment::Gap(expression) => {
                     out.push_str(&expression.evaluate(occasion, draws)?.text());
                 }
@@ -169,6 +168,16 @@ impl Template {
         }
         Ok(out)
     }
+}
+
+/// The template is not right.
+fn malformed<T>(what: impl Into<String>) -> Result<T, ValueProblem> {
+    Err(ValueProblem::Malformed(what.into()))
+}
+
+/// The template asks for what is not served.
+fn unsupported<T>(feature: impl Into<String>) -> Result<T, ValueProblem> {
+    Err(ValueProblem::Unsupported(feature.into()))
 }
 
 #[cfg(test)]

@@ -110,38 +110,6 @@ fn server_of(client: &Client, target: &Target, processes: &[i32]) -> i32 {
 }
 
 #[test]
-fn every_process_does_what_any_of_them_was_told() {
-    let root = stubs(&json!([{"request": {"url": "/loaded"}, "response": {"body": "loaded"}}]));
-    let target = Target::start(&flags(&root, "--processes 4"));
-    let mut all = Everyone::connect(&target);
-    assert_eq!(all.0.len(), 4);
-    all.assert_all("/loaded", 200, "loaded");
-    all.assert_all("/a", 404, "Request was not matched\n");
-    for round in 0..20 {
-        let (first, second) = (format!("first {round}"), format!("second {round}"));
-        let stub = |body: &str| json!({"request": {"url": "/a"}, "response": {"body": body}});
-        let (status, added) = all.admin("POST /mappings", &stub(&first));
-        assert_eq!((status, &added["response"]["body"]), (201, &json!(first)));
-        all.assert_all("/a", 200, &first);
-        let one = format!("/mappings/{}", added["id"].as_str().unwrap());
-        all.assert_all_say(&format!("GET {one}"), "/response/body", &json!(first));
-        assert_eq!(all.admin(&format!("PUT {one}"), &stub(&second)).0, 200);
-        all.assert_all("/a", 200, &second);
-        all.assert_all_say("GET /mappings", "/meta/total", &json!(2));
-        assert_eq!(
-            all.admin(&format!("DELETE {one}"), &Value::Null),
-            (200, json!({}))
-        );
-        all.assert_all("/a", 404, "Request was not matched\n");
-        assert_eq!(all.admin(&format!("DELETE {one}"), &Value::Null).0, 404);
-    }
-    assert_eq!(all.admin("DELETE /mappings", &Value::Null).0, 200);
-    all.assert_all("/loaded", 404, "Request was not matched\n");
-    assert_eq!(all.admin("POST /mappings/reset", &Value::Null).0, 200);
-    all.assert_all("/loaded", 200, "loaded");
-}
-
-#[test]
 fn stubs_added_at_the_same_moment_all_get_there() {
     const THREADS: usize = 8;
     const EACH: usize = 40;

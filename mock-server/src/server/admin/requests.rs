@@ -15,7 +15,8 @@ const PARAMETERS: [&str; 2] = ["limit", "offset"];
 const LARGE: usize = 16 << 20;
 
 pub(super) fn routed(
-    route: (&str, Option<&str>),
+    method: &str,
+    part: Option<&str>,
     request: &AdminRequest<'_>,
     state: &AdminState<'_>,
 ) -> Result<AdminResponse, AdminResponse> {
@@ -31,16 +32,12 @@ pub(super) fn routed(
         return Err((StatusCode::UNPROCESSABLE_ENTITY, json!({"errors": [error]})));
     }
     let is_off = state.journal == Journal::Off;
-    match route {
+    match (method, part) {
         ("GET", None) => Ok(done(list(request, state))),
         ("GET", Some("unmatched")) => {
             let unmatched =
                 || journal::find(state.shared, None).filter(|logged| !logged.is_matched());
-            Ok(done(shown(
-                request,
-                (unmatched(), unmatched().count()),
-                is_off,
-            )))
+            Ok(done(shown(request, unmatched, is_off)))
         }
         ("DELETE", None) | ("POST", Some("reset")) => {
             forget(state);
@@ -55,7 +52,7 @@ pub(super) fn routed(
         ("POST", Some("find")) => {
             let pattern = pattern(request)?;
             let found = || journal::find(state.shared, Some(&pattern));
-            Ok(done(shown(request, (found(), found().count()), is_off)))
+            Ok(done(shown(request, found, is_off)))
         }
         _ => Err(unknown()),
     }
@@ -63,16 +60,14 @@ pub(super) fn routed(
 
 /// Requests as WireMock lists them, and how many there are in all: beyond the limit, or what is
 /// [light], some are left out.
-fn shown(
+fn shown<Found: Iterator<Item = Logged>>(
     request: &AdminRequest<'_>,
-    (found, total): (impl Iterator<Item = Logged>, usize),
+    found: impl Fn() -> Found,
     is_off: bool,
 ) -> Value {
-    let (limit, offset) = (
-        request.number("limit").unwrap_or(usize::MAX),
-        request.number("offset").unwrap_or(0),
-    );
-    let shown: Vec<Value> = light(found.skip(offset).take(limit))
+    let (limit, offset) = request.page();
+    let total = found().count();
+    let shown: Vec<Value> = light(found().skip(offset).take(limit))
         .map(|logged| logged.to_json())
         .collect();
     json!({"requests": shown, "meta": {"total": total}, "requestJournalDisabled": is_off})
@@ -85,10 +80,7 @@ pub(super) fn forget(state: &AdminState<'_>) {
 
 /// The newest come first, as WireMock lists them.
 fn list(request: &AdminRequest<'_>, state: &AdminState<'_>) -> Value {
-    let (limit, offset) = (
-        request.number("limit").unwrap_or(usize::MAX),
-        request.number("offset").unwrap_or(0),
-    );
+    let (limit, offset) = request.page();
     let places = journal::places(state.shared);
     let newest = places.iter().rev().skip(offset).take(limit);
     let shown = light(newest.filter_map(|place| journal::at(state.shared, *place)));
@@ -105,12 +97,12 @@ fn light(requests: impl Iterator<Item = Logged>) -> impl Iterator<Item = Logged>
     let mut weight = 0;
     requests.take_while(move |request| {
         let is_first = weight == 0;
-        weight += request.weight();
+        weight += request.size;
         is_first || weight <= LARGE
     })
 }
 
 fn pattern(request: &AdminRequest<'_>) -> Result<RequestPattern, AdminResponse> {
     let json = request.json()?;
-    RequestPattern::read(&Node::root(&json)).map_err(|problems| refused(&problems))
+    RequestPattern::read(&Node::of(&json)).map_err(|problem| refused(&problem))
 }

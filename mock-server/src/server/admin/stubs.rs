@@ -2,7 +2,7 @@
 
 use super::{AdminRequest, AdminResponse, AdminState, done, failure, refused, unknown};
 use crate::server::live_stubs::{LiveStubs, Refusal, StubChange};
-use crate::stubs::{ChangeError, Reply, ScenarioIndex, StateIndex, Stubs};
+use crate::stubs::{ChangeError, Document, STARTED, Stubs};
 use hyper::StatusCode;
 use percent_encoding::percent_decode_str;
 use serde_json::{Value, json};
@@ -10,11 +10,12 @@ use std::rc::Rc;
 use uuid::Uuid;
 
 pub(super) fn mappings(
-    route: (&str, Option<&str>),
+    method: &str,
+    part: Option<&str>,
     request: &AdminRequest<'_>,
     state: &AdminState<'_>,
 ) -> Result<AdminResponse, AdminResponse> {
-    match route {
+    match (method, part) {
         ("GET", None) => Ok(done(list(request, state.stubs))),
         ("POST", None) => add(request.json()?, state.stubs),
         ("DELETE", None) => changed(state.stubs, &StubChange::Clear),
@@ -72,7 +73,7 @@ fn one(
 
 /// A stub without an id gets it where it comes in the order of all changes, which only the log
 /// knows.
-fn add(stub: Value, stubs: &LiveStubs) -> Result<AdminResponse, AdminResponse> {
+fn add(stub: Document, stubs: &LiveStubs) -> Result<AdminResponse, AdminResponse> {
     let after = change(stubs, &StubChange::Add(stubs.posted(stub)))?;
     let added = after.last_added().map(|stub| stub.json.clone());
     added
@@ -82,10 +83,7 @@ fn add(stub: Value, stubs: &LiveStubs) -> Result<AdminResponse, AdminResponse> {
 
 fn list(request: &AdminRequest<'_>, stubs: &LiveStubs) -> Value {
     let current = stubs.current();
-    let (limit, offset) = (
-        request.number("limit").unwrap_or(usize::MAX),
-        request.number("offset").unwrap_or(0),
-    );
+    let (limit, offset) = request.page();
     let shown: Vec<&Value> = current
         .iter()
         .map(|stub| &stub.json)
@@ -101,18 +99,20 @@ pub(super) fn settings(
     state: &AdminState<'_>,
 ) -> Result<AdminResponse, AdminResponse> {
     match method {
-        "GET" => Ok(done(json!({"settings": state.stubs.settings().to_json()}))),
-        "POST" | "PUT" => changed(state.stubs, &StubChange::Settings(request.json()?)),
+        "GET" => Ok(done(json!({"settings": state.stubs.settings().json}))),
+        "POST" | "PUT" => changed(state.stubs, &StubChange::Settings(request.json()?.value)),
         _ => Err(unknown()),
     }
 }
 
 pub(super) fn scenarios(
-    route: (&str, Option<&str>, Option<&str>),
+    method: &str,
+    name: Option<&str>,
+    part: Option<&str>,
     request: &AdminRequest<'_>,
     state: &AdminState<'_>,
 ) -> Result<AdminResponse, AdminResponse> {
-    match route {
+    match (method, name, part) {
         ("GET", None, None) => Ok(done(list_scenarios(state.stubs))),
         ("POST", Some("reset"), None) => {
             state.stubs.reset_scenarios();
@@ -128,56 +128,42 @@ pub(super) fn scenarios(
 
 fn list_scenarios(stubs: &LiveStubs) -> Value {
     let current = stubs.current();
-    let names = current.names();
-    let shown = |scenario: ScenarioIndex| {
-        let states = current.possible_states(scenario);
-        let states: Vec<_> = states
-            .into_iter()
-            .filter_map(|state| names.state(scenario, state))
-            .collect();
-        let name = names.scenario(scenario);
-        let state = names.state(scenario, StateIndex::kept(stubs.state(scenario)));
+    let shown = |name: &str| {
+        let states = current.possible_states(name);
+        let known = [STARTED].into_iter().chain(states.iter().copied());
+        let state = known.into_iter().find(|state| stubs.is_in(name, state));
         json!({"id": name, "name": name, "state": state, "possibleStates": states})
     };
     let all: Vec<Value> = current.scenarios().into_iter().map(shown).collect();
     json!({"scenarios": all})
 }
 
-/// Without a state in the body, the scenario starts over.
 fn set_state(
     name: &str,
     request: &AdminRequest<'_>,
     stubs: &LiveStubs,
 ) -> Result<AdminResponse, AdminResponse> {
     let current = stubs.current();
-    let names = current.names();
-    let scenario = names
-        .find_scenario(name)
-        .filter(|scenario| current.scenarios().contains(scenario));
-    let missing = || {
-        (
-            StatusCode::NOT_FOUND,
-            failure(404, &format!("Scenario {name} does not exist")),
-        )
-    };
-    let scenario = scenario.ok_or_else(missing)?;
+    if !current.scenarios().contains(name) {
+        let title = format!("Scenario {name} does not exist");
+        return Err((StatusCode::NOT_FOUND, failure(404, &title)));
+    }
     let wanted = if request.body.is_empty() {
         Value::Null
     } else {
-        request.json()?
+        request.json()?.value
     };
-    let state = match wanted.get("state").and_then(Value::as_str) {
-        None => StateIndex::STARTED,
-        Some(wanted) => names.find_state(scenario, wanted).ok_or_else(|| {
-            let title = format!("Scenario {name} does not support state {wanted}");
-            (StatusCode::UNPROCESSABLE_ENTITY, failure(11, &title))
-        })?,
-    };
-    stubs.set_state(scenario, state);
+    let state = wanted.get("state").and_then(Value::as_str);
+    let state = state.unwrap_or(STARTED);
+    if state != STARTED && !current.possible_states(name).contains(state) {
+        let title = format!("Scenario {name} does not support state {state}");
+        return Err((StatusCode::UNPROCESSABLE_ENTITY, failure(11, &title)));
+    }
+    stubs.set_state(name, state);
     Ok(done(json!({})))
 }
 
-fn change(stubs: &LiveStubs, change: &StubChange) -> Result<Rc<Stubs<Reply>>, AdminResponse> {
+fn change(stubs: &LiveStubs, change: &StubChange) -> Result<Rc<Stubs>, AdminResponse> {
     stubs.change(change).map_err(|error| refusal(&error))
 }
 
@@ -189,12 +175,13 @@ fn refusal(error: &Refusal) -> AdminResponse {
     let what = error.to_string();
     match error {
         Refusal::Change(ChangeError::Missing(_)) => (StatusCode::NOT_FOUND, failure(404, &what)),
-        Refusal::Change(ChangeError::Refused(problems)) => refused(problems),
+        Refusal::Change(ChangeError::Refused(problem)) | Refusal::Settings(problem) => {
+            refused(problem)
+        }
         Refusal::Change(ChangeError::Taken(_)) => {
             let error = json!({"code": 109, "title": "Duplicate stub mapping ID", "detail": what});
             (StatusCode::UNPROCESSABLE_ENTITY, json!({"errors": [error]}))
         }
-        Refusal::Settings(problem) => refused(std::slice::from_ref(problem)),
         Refusal::Limit { .. } => (StatusCode::UNPROCESSABLE_ENTITY, failure(10, &what)),
         Refusal::Stuck => (StatusCode::INTERNAL_SERVER_ERROR, failure(50, &what)),
         Refusal::Full => (StatusCode::INSUFFICIENT_STORAGE, failure(50, &what)),

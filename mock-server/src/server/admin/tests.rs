@@ -63,7 +63,7 @@ impl Office {
         };
         self.processes[process]
             .find(&stubs, &asked)
-            .and_then(|stub: &Stub<_>| stub.json["name"].as_str().map(str::to_owned))
+            .and_then(|stub: &Stub| stub.json["name"].as_str().map(str::to_owned))
     }
 }
 

@@ -3,8 +3,8 @@
 //! It must not decide which stub matches (`stubs` does), and a stub without templates, body
 //! patterns or a scenario is answered without allocating.
 
-use super::super::act::Interrupted;
 use super::super::body::AnswerBody;
+use super::super::connection::Interrupted;
 use super::super::{journal, quota};
 use super::request_body::{Unread, read_body};
 use super::{Answers, Arrival, target};
@@ -14,9 +14,7 @@ use crate::draw::{Draws, Stream};
 use crate::fault::Fault;
 use crate::items::ItemPath;
 use crate::limiter::AdmissionVerdict;
-use crate::stubs::{
-    Breakage, Dribble, Occasion, Rendered, Reply, RequestView, Scheme, Stub, Stubs,
-};
+use crate::stubs::{Breakage, Dribble, Occasion, Rendered, RequestView, Scheme, Stub, Stubs};
 use bytes::Bytes;
 use hyper::body::Incoming;
 use hyper::header::{CONTENT_TYPE, HOST, HeaderName, HeaderValue};
@@ -37,7 +35,7 @@ const UNMATCHED: &[u8] = b"Request was not matched\n";
 
 /// Context of a request to stubs: the stubs of its moment, and its body.
 pub(super) struct StubContext {
-    stubs: Rc<Stubs<Reply>>,
+    stubs: Rc<Stubs>,
     body: Bytes,
 }
 
@@ -52,10 +50,10 @@ pub(super) enum Played {
 impl Answers {
     /// Return the context of a request to stubs; nothing where no stub has a say.
     pub(super) async fn stage(&self, incoming: Incoming) -> Result<Option<StubContext>, Unread> {
-        let stubs = self.stubs.current();
+        let stubs = self.state.stubs.current();
         if stubs.len() == 0
-            && self.config.unmatched == Unmatched::Item
-            && self.config.journal == Journal::Off
+            && self.state.config.unmatched == Unmatched::Item
+            && self.state.config.journal == Journal::Off
         {
             return Ok(None);
         }
@@ -65,7 +63,8 @@ impl Answers {
 
     /// The limit of the stub that is to answer, if it has one for itself.
     pub(super) fn limit_of_stub(&self, parts: &Parts, stage: &StubContext) -> Option<usize> {
-        self.stubs
+        self.state
+            .stubs
             .limit(&stage.stubs, &asked(parts, &stage.body, self.client))
     }
 
@@ -74,27 +73,28 @@ impl Answers {
         &self,
         parts: &mut Parts,
         StubContext { stubs, body }: StubContext,
-        (arrival, verdict): (&Arrival, &AdmissionVerdict<'_>),
+        arrival: &Arrival,
+        verdict: &AdmissionVerdict<'_>,
     ) -> Result<Played, Interrupted> {
         let arrival = &Self::one_of_many(arrival);
         let asked = asked(parts, &body, self.client);
-        let Some(stub) = self.stubs.find(&stubs, &asked) else {
+        let Some(stub) = self.state.stubs.find(&stubs, &asked) else {
             self.note(&asked, None);
-            return Ok(match self.config.unmatched {
+            return Ok(match self.state.config.unmatched {
                 Unmatched::Item => Played::Item,
                 Unmatched::NotFound => {
                     let mut headers = std::mem::take(&mut parts.headers);
                     headers.clear();
-                    quota::say(&self.config.limits, verdict, &mut headers);
+                    quota::say(&self.state.config.limits, verdict, &mut headers);
                     Played::Answered(self.unmatched(arrival, headers).await)
                 }
             });
         };
-        self.books.counters().stub_answers.increment();
+        self.state.books.counters().stub_answers.increment();
         let rendered = self.noted(stub, &asked, arrival);
         let mut headers = std::mem::take(&mut parts.headers);
         headers.clear();
-        quota::say(&self.config.limits, verdict, &mut headers);
+        quota::say(&self.state.config.limits, verdict, &mut headers);
         let Arrival {
             id,
             attempt,
@@ -103,9 +103,16 @@ impl Answers {
         } = *arrival;
         // A stub's own draws never repeat, not even for one id: there may be more requests for it
         // than attempts are told.
-        let draws = || Draws::new(Stream::Stub, self.config.seed, arrival.ordinal);
-        let delay = stub.reply.delays.hold(&self.stubs.settings(), draws);
-        let own = self.config.latency.hold(self.config.seed, id, attempt);
+        let draws = || Draws::new(Stream::Stub, self.state.config.seed, arrival.ordinal);
+        let delay = stub
+            .reply
+            .delays
+            .hold(&self.state.stubs.settings().delays, draws);
+        let own = self
+            .state
+            .config
+            .latency
+            .hold(self.state.config.seed, id, attempt);
         self.let_go(parts);
         self.hold(arrival, delay + own + growth, &mut headers).await;
         let answer = written(stub, rendered, headers);
@@ -128,11 +135,11 @@ impl Answers {
     }
 
     /// Keep a request in the journal, with the stub that matched it and its response.
-    fn note(&self, asked: &RequestView<'_>, matched: Option<(&Stub<Reply>, &Rendered<'_>)>) {
-        if self.config.journal == Journal::On
-            && journal::keep(self.books.shared(), asked, matched).is_err()
+    fn note(&self, asked: &RequestView<'_>, matched: Option<(&Stub, &Rendered<'_>)>) {
+        if self.state.config.journal == Journal::On
+            && journal::keep(self.state.books.shared(), asked, matched).is_err()
         {
-            self.books.counters().journal_missed.increment();
+            self.state.books.counters().journal_missed.increment();
         }
     }
 
@@ -148,11 +155,11 @@ impl Answers {
 
     fn dribbled(&self, body: &Bytes, dribble: Dribble) -> AnswerBody {
         let pieces = dribble.pieces(body.len());
-        let start_ns = self.books.shared().clock().now_ns();
+        let start_ns = self.state.books.shared().clock().now_ns();
         let interval_ns = u64::try_from(pieces.interval.as_nanos()).unwrap_or(u64::MAX);
         let due_ns = (1_u64..).map(|nth| start_ns.saturating_add(interval_ns.saturating_mul(nth)));
         AnswerBody::dribble(
-            &self.timer,
+            &self.state.timer,
             due_ns
                 .zip(pieces.ranges().map(|range| body.slice(range)))
                 .collect(),
@@ -162,7 +169,7 @@ impl Answers {
     /// Render the response of a stub, and keep it in the journal.
     fn noted<'s>(
         &self,
-        stub: &'s Stub<Reply>,
+        stub: &'s Stub,
         asked: &RequestView<'_>,
         arrival: &Arrival,
     ) -> Rendered<'s> {
@@ -173,15 +180,15 @@ impl Answers {
 
     fn render<'s>(
         &self,
-        stub: &'s Stub<Reply>,
+        stub: &'s Stub,
         asked: &RequestView<'_>,
         arrival: &Arrival,
     ) -> Rendered<'s> {
         if let Some(rendered) = stub.reply.ready() {
             return rendered;
         }
-        let mut draws = Draws::new(Stream::Template, self.config.seed, arrival.ordinal);
-        let scheme = if self.config.tls.is_some() {
+        let mut draws = Draws::new(Stream::Template, self.state.config.seed, arrival.ordinal);
+        let scheme = if self.state.config.tls.is_some() {
             Scheme::Https
         } else {
             Scheme::Http
@@ -200,7 +207,7 @@ impl Answers {
     /// more than any answer.
     async fn unmatched(&self, arrival: &Arrival, mut headers: HeaderMap) -> Response<AnswerBody> {
         self.hold(arrival, arrival.growth, &mut headers).await;
-        self.books.counters().unmatched.increment();
+        self.state.books.counters().unmatched.increment();
         headers.insert(CONTENT_TYPE, TEXT);
         let mut answer = Response::new(AnswerBody::whole(Bytes::from_static(UNMATCHED)));
         *answer.status_mut() = StatusCode::NOT_FOUND;
@@ -236,15 +243,15 @@ fn asked<'r>(parts: &'r Parts, body: &'r [u8], client: IpAddr) -> RequestView<'r
 }
 
 /// The answer of a stub, but for how its body is sent.
-fn written(stub: &Stub<Reply>, rendered: Rendered<'_>, mut headers: HeaderMap) -> Response<Bytes> {
+fn written(stub: &Stub, rendered: Rendered<'_>, mut headers: HeaderMap) -> Response<Bytes> {
     let Rendered {
         status,
         reason,
         headers: own,
         body,
     } = rendered;
-    for (name, value) in own.iter() {
-        headers.append(name.clone(), value.clone());
+    for (name, value) in own {
+        headers.append(name, value);
     }
     headers.insert(STUB_ID, stub.id_header.clone());
     if let Some(name) = &stub.name_header {

@@ -1,12 +1,22 @@
-//! Connections to destinations, each from the source address of its session.
+//! Connections to destinations, each from the source address of its session: opened, kept idle for
+//! the next request of the same session, or turned into a tunnel.
 //!
-//! It must not choose either address.
+//! It must not choose an address, nor look at the bytes of a tunnel.
 
-use super::failure::GatewayFailure;
+use super::GatewayFailure;
+use super::forward::Carried;
+use crate::ledger::LedgerWriter;
+use crate::server::wire::Wire;
+use hyper::client::conn::http1::SendRequest;
 use nix::sys::socket::{setsockopt, sockopt};
+use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::rc::Rc;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, copy_bidirectional};
 use tokio::net::{TcpSocket, TcpStream};
+use tokio_util::io::{InspectReader, InspectWriter};
 
 /// From where to where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,7 +27,7 @@ pub(super) struct Route {
 }
 
 /// Connects along the first of `routes` that works. There is at least one.
-pub(super) async fn connect_first(routes: &[Route]) -> Result<(Route, TcpStream), GatewayFailure> {
+pub(super) async fn connect_any(routes: &[Route]) -> Result<(Route, TcpStream), GatewayFailure> {
     let mut failed = io::Error::from(io::ErrorKind::AddrNotAvailable);
     for route in routes {
         match connect(route).await {
@@ -26,11 +36,6 @@ pub(super) async fn connect_first(routes: &[Route]) -> Result<(Route, TcpStream)
         }
     }
     Err(GatewayFailure::Unreachable(failed))
-}
-
-/// Connect along the first that works, whichever it is.
-pub(super) async fn connect_any(routes: &[Route]) -> Result<TcpStream, GatewayFailure> {
-    connect_first(routes).await.map(|(_, stream)| stream)
 }
 
 async fn connect(route: &Route) -> io::Result<TcpStream> {
@@ -53,4 +58,88 @@ async fn connect(route: &Route) -> io::Result<TcpStream> {
     let stream = socket.connect(route.to).await?;
     stream.set_nodelay(true)?;
     Ok(stream)
+}
+
+/// Most connections kept, the longest unused given up first: each is a descriptor here and another
+/// at its destination.
+const KEPT: usize = 256;
+
+/// The connections of one process.
+#[derive(Debug, Default)]
+pub(super) struct Pool {
+    kept: RefCell<VecDeque<(Route, SendRequest<Carried>)>>,
+}
+
+impl Pool {
+    /// Takes a connection of one of `routes` that is ready for a request.
+    pub(super) fn take(&self, routes: &[Route]) -> Option<(Route, SendRequest<Carried>)> {
+        let mut kept = self.kept.borrow_mut();
+        // The latest first: the others may come of age. One whose answer is still being read is not
+        // ready.
+        let position = kept
+            .iter()
+            .rposition(|(route, sender)| sender.is_ready() && routes.contains(route))?;
+        kept.remove(position)
+    }
+
+    /// Keeps a connection whose answer has begun.
+    pub(super) fn keep(&self, route: Route, sender: SendRequest<Carried>) {
+        let mut kept = self.kept.borrow_mut();
+        if kept.len() >= KEPT {
+            kept.retain(|(_, sender)| !sender.is_closed());
+        }
+        if kept.len() >= KEPT {
+            kept.pop_front();
+        }
+        kept.push_back((route, sender));
+    }
+}
+
+/// From here on the bytes are the tunnel's (RFC 9110, 9.3.6).
+const ESTABLISHED: &[u8] = b"HTTP/1.1 200 Connection established\r\n\r\n";
+
+/// An open tunnel, its far end connected. Dropped, it is closed.
+#[derive(Debug)]
+pub(in crate::server) struct Tunnel {
+    far: TcpStream,
+    books: Rc<LedgerWriter>,
+}
+
+impl Tunnel {
+    pub(super) fn new(upstream: TcpStream, books: &Rc<LedgerWriter>) -> Self {
+        Self {
+            far: upstream,
+            books: Rc::clone(books),
+        }
+    }
+
+    /// Tell the client over HTTP/1 that the tunnel is open, and carry until its end. A reset goes
+    /// through.
+    pub(in crate::server) async fn carry_over(self, mut wire: Wire) {
+        let carried = async {
+            wire.write_all(ESTABLISHED).await?;
+            wire.flush().await?;
+            self.carry(&mut wire).await
+        };
+        if carried
+            .await
+            .is_err_and(|error| error.kind() == io::ErrorKind::ConnectionReset)
+        {
+            wire.reset();
+        }
+    }
+
+    /// Carry until both directions have ended. The traffic is counted as it happens: a tunnel may
+    /// be open for hours.
+    pub(super) async fn carry(
+        self,
+        near: &mut (impl AsyncRead + AsyncWrite + Unpin),
+    ) -> io::Result<()> {
+        let counters = self.books.proxy();
+        let far = InspectReader::new(self.far, |bytes| {
+            counters.bytes_down.add(bytes.len() as u64);
+        });
+        let mut far = InspectWriter::new(far, |bytes| counters.bytes_up.add(bytes.len() as u64));
+        copy_bidirectional(near, &mut far).await.map(drop)
+    }
 }

@@ -28,30 +28,39 @@ fn keys(shared: &Shared) -> &Keys {
     &shared.region().keys[0]
 }
 
+/// Decide about one request, and take what it takes.
+fn take(keys: &Keys, query: &KeyQuery<'_>) -> bool {
+    let held = keys.hold(query);
+    let LimitDecision::Admitted { next, .. } = held.decide(query) else {
+        return false;
+    };
+    held.set(next);
+    true
+}
+
 /// The first request of a client.
 fn is_admitted(keys: &Keys, algorithm: &Algorithm, key: KeyHash, now_ns: u64) -> bool {
     let place = Cell::new(SlotIndex::UNKNOWN);
-    matches!(
-        keys.take(&KeyQuery {
+    take(
+        keys,
+        &KeyQuery {
             algorithm,
             key,
             now_ns,
-            place: &place
-        })
-        .step,
-        LimitDecision::Admitted { .. }
+            place: &place,
+        },
     )
 }
 
 fn place_of(keys: &Keys, algorithm: &Algorithm, key: KeyHash) -> SlotIndex {
     let place = Cell::new(SlotIndex::UNKNOWN);
-    keys.look(&KeyQuery {
+    let query = KeyQuery {
         algorithm,
         key,
         now_ns: 0,
         place: &place,
-    });
-    place.get()
+    };
+    keys.hold(&query).place
 }
 
 #[test]
@@ -92,9 +101,7 @@ fn many_times_more_keys_than_slots_pass_and_each_is_limited_exactly() {
             now_ns,
             place: &place,
         };
-        let admitted = (0..3)
-            .filter(|_| matches!(keys.take(&asked).step, LimitDecision::Admitted { .. }))
-            .count();
+        let admitted = (0..3).filter(|_| take(keys, &asked)).count();
         assert_eq!((admitted, place.get().is_crowd()), (2, false), "{number}");
         // It comes all the time, and rests for three seconds now and then, so that its place may be
         // lost.
@@ -105,10 +112,7 @@ fn many_times_more_keys_than_slots_pass_and_each_is_limited_exactly() {
                 now_ns,
                 place: &regular,
             };
-            regular_admitted += u64::from(matches!(
-                keys.take(&asked).step,
-                LimitDecision::Admitted { .. }
-            ));
+            regular_admitted += u64::from(take(keys, &asked));
         }
     }
     // In each spell of 3 s: the burst, and one at 1 s and one at 2 s.
@@ -127,7 +131,7 @@ fn who_rests_loses_the_place_and_notices() {
             now_ns,
             place: &place,
         };
-        matches!(keys.take(&asked).step, LimitDecision::Admitted { .. })
+        take(keys, &asked)
     };
     assert!(ask(0) && ask(0) && !ask(0));
     let first = place.get();
@@ -148,7 +152,7 @@ fn who_rests_loses_the_place_and_notices() {
         now_ns: MS,
         place: &place,
     };
-    keys.take(&asked);
+    take(keys, &asked);
     assert!(place.get().is_crowd());
     assert!(ask(2 * MS) && ask(2 * MS) && !ask(2 * MS));
     assert!(!place.get().is_crowd());
@@ -184,12 +188,13 @@ fn what_is_open_is_never_counted_in_a_crowd() {
     let open: Vec<_> = (0..WAYS as u64)
         .map(|number| {
             let place = Cell::new(SlotIndex::UNKNOWN);
-            keys.take(&KeyQuery {
+            let query = KeyQuery {
                 algorithm: &limit,
                 key: crowded(number),
                 now_ns: 0,
                 place: &place,
-            });
+            };
+            take(keys, &query);
             place.get()
         })
         .collect();
@@ -212,18 +217,15 @@ fn a_promise_keeps_its_place() {
         now_ns,
         place: &place,
     };
-    keys.promise(
-        &query(crowded(0), MS),
-        Telling {
-            asked_ns: MS,
-            answered_ns: 2 * MS,
-            until_ns: 10 * MS,
-        },
-    );
+    keys.hold(&query(crowded(0), MS)).promise(Telling {
+        asked_ns: MS,
+        answered_ns: 2 * MS,
+        until_ns: 10 * MS,
+    });
     for number in 1..=WAYS as u64 {
         is_admitted(keys, &limit, crowded(number), 5 * MS);
     }
-    let made_ns = |key, now_ns| keys.promise_made_ns(&query(key, now_ns));
+    let made_ns = |key, now_ns| keys.hold(&query(key, now_ns)).promise_made_ns(now_ns);
     assert_eq!(made_ns(crowded(0), 10 * MS - 1), Some(2 * MS));
     assert_eq!(made_ns(crowded(0), 10 * MS), None);
     assert!(place_of(keys, &limit, crowded(WAYS as u64)).is_crowd());
@@ -309,7 +311,7 @@ fn threads_never_have_more_open_than_the_cap_while_keys_come_and_go() {
                         now_ns: 0,
                         place: &place,
                     };
-                    if let LimitDecision::Admitted { .. } = keys.take(&asked).step {
+                    if take(keys, &asked) {
                         let open = &open[usize::try_from(number).unwrap()];
                         assert!(open.fetch_add(1, Ordering::SeqCst) < 2);
                         open.fetch_sub(1, Ordering::SeqCst);
@@ -341,25 +343,23 @@ fn fresh() -> Promise {
 }
 
 impl Promise {
-    fn query<T>(&self, now_ns: u64, ask: impl FnOnce(&Keys, &KeyQuery<'_>) -> T) -> T {
+    fn with<T>(&self, now_ns: u64, work: impl FnOnce(&HeldSlot<'_>) -> T) -> T {
         let place = Cell::new(SlotIndex::UNKNOWN);
-        ask(
-            keys(&self.shared),
-            &KeyQuery {
-                algorithm: &self.limit,
-                key: any(0),
-                now_ns,
-                place: &place,
-            },
-        )
+        let query = KeyQuery {
+            algorithm: &self.limit,
+            key: any(0),
+            now_ns,
+            place: &place,
+        };
+        work(&keys(&self.shared).hold(&query))
     }
 
     fn make(&self, telling: Telling) {
-        self.query(telling.asked_ns, |keys, query| keys.promise(query, telling));
+        self.with(telling.asked_ns, |held| held.promise(telling));
     }
 
     fn first_made_ns(&self, now_ns: u64) -> Option<u64> {
-        self.query(now_ns, Keys::promise_made_ns)
+        self.with(now_ns, |held| held.promise_made_ns(now_ns))
     }
 }
 
@@ -370,32 +370,6 @@ fn telling(asked_ns: u64, until_ns: u64) -> Telling {
         answered_ns: asked_ns,
         until_ns,
     }
-}
-
-#[test]
-fn a_promise_that_is_extended_was_first_made_when_it_was() {
-    let promise = fresh();
-    assert_eq!(promise.first_made_ns(0), None);
-    promise.make(telling(0, 10));
-    promise.make(telling(5, 15));
-    // Shorter than what was told already.
-    promise.make(telling(6, 7));
-    promise.make(telling(14, 24));
-    assert_eq!(
-        [4, 6, 15, 23].map(|now_ns| promise.first_made_ns(now_ns)),
-        [Some(0); 4]
-    );
-    assert_eq!(promise.first_made_ns(24), None);
-}
-
-#[test]
-fn what_is_told_after_its_end_is_a_new_promise() {
-    let promise = fresh();
-    promise.make(telling(0, 10));
-    promise.make(telling(10, 20));
-    assert_eq!(promise.first_made_ns(11), Some(10));
-    promise.make(telling(50, 60));
-    assert_eq!(promise.first_made_ns(50), Some(50));
 }
 
 #[test]

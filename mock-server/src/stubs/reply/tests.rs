@@ -1,6 +1,5 @@
 //! Answers against what WireMock makes of the same `response`.
 
-use super::delay::DelayDistribution;
 use super::*;
 use crate::draw::Stream;
 use crate::stubs::request::RequestView;
@@ -174,11 +173,6 @@ fn headers_keep_their_order_and_number() {
         sent(&kinds, "1").1,
         [("content-type".to_owned(), b"text/html".to_vec())]
     );
-    let none = read(&json!({"headers": {"None": []}})).unwrap_err();
-    assert!(
-        none.starts_with("/headers/None: a header without a value"),
-        "{none}"
-    );
     // The length of a body that HEAD does not get.
     let head = sent(
         &read(&json!({"headers": {"Content-Length": "77"}})).unwrap(),
@@ -241,11 +235,10 @@ fn delays_dribble_and_breakage_are_read() {
         "fromConfiguredStub": true
     }));
     let reply = reply.unwrap();
-    assert_eq!(reply.delays.fixed, Some(Duration::from_millis(500)));
-    assert_eq!(
-        reply.delays.random,
-        Some(DelayDistribution::Uniform { lower: 1, upper: 2 })
-    );
+    let hold = reply
+        .delays
+        .hold(&Delays::default(), || Draws::new(Stream::Stub, 1, 1));
+    assert!((501..=502).contains(&hold.as_millis()), "{hold:?}");
     assert_eq!(
         reply.dribble.unwrap().pieces(10).interval,
         Duration::from_millis(200)
@@ -255,129 +248,74 @@ fn delays_dribble_and_breakage_are_read() {
 
 #[test]
 fn what_is_wrong_is_named_with_its_place() {
-    for (response, expected) in [
-        (
-            json!(5),
-            "the whole document: expected an object, found a number",
-        ),
-        (
-            json!({"stauts": 200}),
-            "/stauts: unknown field `stauts`; did you mean status?",
-        ),
-        (
-            json!({"status": 1000}),
-            "/status: `1000` is not an HTTP status: write 200 to 999",
-        ),
-        (
-            json!({"status": 99}),
-            "/status: `99` is not an HTTP status: write 200 to 999",
-        ),
-        (
-            json!({"status": 100}),
-            "/status: the status 100, which announces another response, is not supported",
-        ),
-        (
-            json!({"status": "ok"}),
-            "/status: expected a whole number of 32 bits",
-        ),
-        (
-            json!({"statusMessage": "a\nb"}),
-            "/statusMessage: a status message is one line of ISO 8859-1",
-        ),
-        (
-            json!({"statusMessage": "€"}),
-            "/statusMessage: a status message is one line of ISO 8859-1",
-        ),
-        (
-            json!({"headers": "X"}),
-            "/headers: expected an object, found a text",
-        ),
-        (
-            json!({"headers": {"X Y": "1"}}),
-            "/headers/X Y: `X Y` is not a valid header name",
-        ),
-        (
-            json!({"headers": {"X": 5}}),
-            "/headers/X: a header is a text: write \"5\"",
-        ),
-        (
-            json!({"headers": {"X": ["a", true]}}),
-            "/headers/X/1: a header is a text: write \"true\"",
-        ),
-        (
-            json!({"headers": {"X": {"a": 1}}}),
-            "/headers/X: expected a text, found an object",
-        ),
-        (
-            json!({"headers": {"X": "a\r\nb"}}),
-            "/headers/X: a header is one line of ISO 8859-1",
-        ),
-        (
-            json!({"headers": {"X": "€"}}),
-            "/headers/X: a header is one line of ISO 8859-1",
-        ),
+    let on = json!(["response-template"]);
+    for (response, pointer) in [
+        (json!(5), ""),
+        (json!({"stauts": 200}), "/stauts"),
+        (json!({"status": 1000}), "/status"),
+        (json!({"status": 99}), "/status"),
+        (json!({"status": 100}), "/status"),
+        (json!({"status": "ok"}), "/status"),
+        (json!({"statusMessage": "a\nb"}), "/statusMessage"),
+        (json!({"statusMessage": "€"}), "/statusMessage"),
+        (json!({"headers": "X"}), "/headers"),
+        (json!({"headers": {"X Y": "1"}}), "/headers/X Y"),
+        (json!({"headers": {"X": 5}}), "/headers/X"),
+        (json!({"headers": {"X": []}}), "/headers/X"),
+        (json!({"headers": {"X": ["a", true]}}), "/headers/X/1"),
+        (json!({"headers": {"X": "a\r\nb"}}), "/headers/X"),
+        (json!({"headers": {"X": "€"}}), "/headers/X"),
         (
             json!({"body": "four", "headers": {"Content-Length": "5"}}),
-            "/headers/Content-Length: a content-length other than the body's own is not supported",
+            "/headers/Content-Length",
         ),
         (
             json!({"headers": {"Transfer-Encoding": "gzip"}}),
-            "/headers/Transfer-Encoding: a transfer-encoding other than the body's own is not supported",
+            "/headers/Transfer-Encoding",
         ),
-        (
-            json!({"body": []}),
-            "/body: expected a text, found an array",
-        ),
-        (
-            json!({"base64Body": "a!"}),
-            "/base64Body: no base64: Invalid symbol 33, offset 1.",
-        ),
+        (json!({"body": []}), "/body"),
+        (json!({"base64Body": "a!"}), "/base64Body"),
         (
             json!({"fixedDelayMilliseconds": -1}),
-            "/fixedDelayMilliseconds: a delay of -1 ms is negative: write 0 or more",
+            "/fixedDelayMilliseconds",
         ),
         (
             json!({"delayDistribution": {"type": "x"}}),
-            "/delayDistribution/type: `x` is not a valid distribution of delays: write lognormal, uniform or fixed",
+            "/delayDistribution/type",
         ),
         (
             json!({"chunkedDribbleDelay": {"numberOfChunks": 0}}),
-            "/chunkedDribbleDelay/numberOfChunks: a body comes in at least one piece: write 1 or more",
+            "/chunkedDribbleDelay/numberOfChunks",
         ),
-        (
-            json!({"fault": "NONE"}),
-            "/fault: `NONE` is not a valid fault: write one of CONNECTION_RESET_BY_PEER, EMPTY_RESPONSE, MALFORMED_RESPONSE_CHUNK, RANDOM_DATA_THEN_CLOSE",
-        ),
+        (json!({"fault": "NONE"}), "/fault"),
         (
             json!({"transformers": ["response-template", "mine"]}),
-            "/transformers/1: the transformer `mine` is not supported",
+            "/transformers/1",
         ),
         (
             json!({"transformers": "response-template"}),
-            "/transformers: expected an array, found a text",
+            "/transformers",
         ),
         (
             json!({"transformerParameters": 5}),
-            "/transformerParameters: expected an object, found a number",
+            "/transformerParameters",
         ),
-        (
-            json!({"proxyBaseUrl": "http://a"}),
-            "/proxyBaseUrl: answering as a proxy is not supported",
-        ),
+        (json!({"proxyBaseUrl": "http://a"}), "/proxyBaseUrl"),
         (
             json!({"additionalProxyRequestHeaders": {"a": "b"}}),
-            "/additionalProxyRequestHeaders: answering as a proxy is not supported",
+            "/additionalProxyRequestHeaders",
         ),
         (
-            json!({"jsonBody": {"a": "{{#each}}"}, "transformers": ["response-template"]}),
-            "/jsonBody: the block helper `#each` is not supported",
+            json!({"jsonBody": {"a": "{{#each}}"}, "transformers": on}),
+            "/jsonBody",
         ),
         (
-            json!({"headers": {"X": ["a", "{{trim}}"]}, "transformers": ["response-template"]}),
-            "/headers/X/1: the helper `trim` is not supported",
+            json!({"headers": {"X": ["a", "{{trim}}"]}, "transformers": on}),
+            "/headers/X/1",
         ),
     ] {
-        assert_eq!(read(&response).unwrap_err(), expected, "{response}");
+        let problem = Reply::read(Some(&Node::root(&response)), &Files::None).unwrap_err();
+        assert_eq!(problem.pointer, pointer, "{response}");
     }
     let empty = json!({"proxyBaseUrl": "", "proxyUrlPrefixToRemove": null, "additionalProxyRequestHeaders": {}, "removeProxyRequestHeaders": []});
     assert!(read(&empty).is_ok());
@@ -389,7 +327,6 @@ fn a_reply_without_templates_is_rendered_by_pointing_at_it() {
         read(&json!({"body": "a long body", "headers": {"X": "a long header value"}})).unwrap();
     let pointers = || {
         looked_at(&reply, "1", |rendered| {
-            assert!(matches!(rendered.headers, Cow::Borrowed(_)));
             // What the server does with a header: a copy that shares its bytes.
             (
                 rendered.body.as_ptr(),
@@ -401,9 +338,7 @@ fn a_reply_without_templates_is_rendered_by_pointing_at_it() {
     // A template without gaps is none.
     let constant = json!({"body": "{{parameters.a}}", "transformers": ["response-template"], "transformerParameters": {"a": "b"}});
     let constant = read(&constant).unwrap();
-    assert!(
-        matches!(constant.body, Body::Static(_)) && matches!(constant.headers, Headers::Static(_))
-    );
+    assert!(constant.ready().is_some());
 }
 
 /// Any JSON, with the fields of a response among its keys.

@@ -3,30 +3,29 @@
 use super::*;
 use crate::stubs::load::{OnUnsupported, parse};
 use crate::stubs::request::testing::Request;
+use crate::stubs::stub::STARTED;
 use hyper::Method;
 use proptest::prelude::*;
 use serde_json::json;
 
-fn no_reply(response: Option<&Node<'_>>) -> Result<(), Problem> {
-    response.map_or(Ok(()), |response| Err(response.unsupported("a response")))
-}
-
-fn set(stubs: &Value) -> Stubs<()> {
+fn set(stubs: &Value) -> Stubs {
     let text = json!({"mappings": stubs}).to_string();
-    parse(text.as_bytes(), OnUnsupported::Refuse, no_reply)
-        .unwrap()
-        .stubs
+    parse(text.as_bytes(), OnUnsupported::Refuse).unwrap().stubs
 }
 
-fn names(stubs: &Stubs<()>) -> Vec<&str> {
+fn document(stub: Value) -> Document {
+    stub.into()
+}
+
+fn names(stubs: &Stubs) -> Vec<&str> {
     stubs
         .iter()
         .map(|stub| stub.json["name"].as_str().unwrap())
         .collect()
 }
 
-fn found<'s>(stubs: &'s Stubs<()>, target: &'static str) -> Option<&'s str> {
-    let find = |asked: &RequestView<'_>| stubs.find(asked, |_, state| state == StateIndex::STARTED);
+fn found<'s>(stubs: &'s Stubs, target: &'static str) -> Option<&'s str> {
+    let find = |asked: &RequestView<'_>| stubs.find(asked, |_, state| state == STARTED);
     Request::get(target)
         .see(find)
         .map(|stub| stub.json["name"].as_str().unwrap())
@@ -54,12 +53,8 @@ fn changes_keep_turns_ids_and_numbers() {
         {"name": "one", "request": {"url": "/a"}, "scenarioName": "s", "requiredScenarioState": "x"},
         {"name": "two", "request": {"url": "/a"}},
     ]));
-    let more = loaded
-        .with_added(
-            &json!({"name": "three", "request": {"url": "/a"}}),
-            no_reply,
-        )
-        .unwrap();
+    let add = |stubs: &Stubs, stub: Value| stubs.with_added(&document(stub), &Files::None);
+    let more = add(&loaded, json!({"name": "three", "request": {"url": "/a"}})).unwrap();
     assert_eq!(
         (names(&more), loaded.len()),
         (vec!["three", "two", "one"], 2)
@@ -71,7 +66,9 @@ fn changes_keep_turns_ids_and_numbers() {
         .id;
     let other_id = Uuid::from_u128(1).to_string();
     let newer = json!({"name": "second", "id": other_id, "scenarioName": "t", "newScenarioState": "Started"});
-    let replaced = more.with_replaced(two, &newer, no_reply).unwrap();
+    let replaced = more
+        .with_replaced(two, &document(newer), &Files::None)
+        .unwrap();
     assert_eq!(
         names(&replaced),
         ["three", "second", "one"],
@@ -82,12 +79,10 @@ fn changes_keep_turns_ids_and_numbers() {
         two.to_string(),
         "and its id"
     );
-    let step = replaced.get(two).unwrap().scenario.unwrap();
     assert_eq!(
-        (step.scenario.get(), step.next),
-        (1, Some(StateIndex::STARTED))
+        replaced.scenarios().into_iter().collect::<Vec<_>>(),
+        ["s", "t"]
     );
-    assert_eq!(replaced.scenarios().len(), 2);
 
     let fewer = replaced.without(two).unwrap();
     assert_eq!(
@@ -95,43 +90,33 @@ fn changes_keep_turns_ids_and_numbers() {
         (vec!["three", "one"], 1)
     );
     assert!(fewer.without(two).is_none());
-    assert_eq!(
-        fewer.names().find_scenario("t"),
-        Some(step.scenario),
-        "names keep their numbers"
-    );
     assert_eq!(names(&fewer.reset()), ["two", "one"]);
     assert_eq!(names(&fewer.emptied().reset()), ["two", "one"]);
 
     let taken = json!({"id": two.to_string()});
     assert_eq!(
-        more.with_added(&taken, no_reply).unwrap_err(),
+        add(&more, taken.clone()).unwrap_err(),
         ChangeError::Taken(two)
     );
-    assert_eq!(
-        fewer.with_replaced(two, &taken, no_reply).unwrap_err(),
-        ChangeError::Missing(two)
-    );
-    let refused = more
-        .with_added(&json!({"requst": {}}), no_reply)
-        .unwrap_err();
-    assert!(
-        matches!(&refused, ChangeError::Refused(problems) if problems.len() == 1),
-        "{refused}"
-    );
+    let missing = fewer.with_replaced(two, &document(taken), &Files::None);
+    assert_eq!(missing.unwrap_err(), ChangeError::Missing(two));
+    assert!(matches!(
+        add(&more, json!({"requst": {}})),
+        Err(ChangeError::Refused(_))
+    ));
 }
 
 #[test]
 fn the_same_changes_make_the_same_set_anywhere() {
     let make = || {
         let stubs = set(&json!([{"name": "a"}, {"name": "b"}]));
-        let added = stubs.with_added(&json!({"name": "c"}), no_reply).unwrap();
-        added
-            .reset()
-            .with_added(&json!({"name": "d"}), no_reply)
-            .unwrap()
+        let add = |stubs: Stubs, name: &str| {
+            let stub = document(json!({ "name": name }));
+            stubs.with_added(&stub, &Files::None).unwrap()
+        };
+        add(add(stubs, "c").reset(), "d")
     };
-    let ids = |stubs: &Stubs<()>| stubs.iter().map(|stub| stub.id).collect::<Vec<_>>();
+    let ids = |stubs: &Stubs| stubs.iter().map(|stub| stub.id).collect::<Vec<_>>();
     let ids_of_one = ids(&make());
     assert_eq!(ids_of_one, ids(&make()));
     assert_eq!(
@@ -153,7 +138,7 @@ fn a_stub_of_a_scenario_answers_in_its_state_only() {
         {"name": "whenever", "scenarioName": "s", "newScenarioState": "y", "priority": 8},
     ]));
     let found_in = |state: &str| {
-        let is_in = |scenario, index| stubs.names().state(scenario, index) == Some(state);
+        let is_in = |_: &str, required: &str| required == state;
         Request::get("/")
             .see(|asked| stubs.find(asked, is_in))
             .unwrap()
@@ -165,12 +150,7 @@ fn a_stub_of_a_scenario_answers_in_its_state_only() {
         ["Started", "x", "y"].map(found_in),
         ["first", "then", "whenever"]
     );
-    let scenario = stubs.scenarios()[0];
-    let states = stubs.possible_states(scenario);
-    let states: Vec<_> = states
-        .into_iter()
-        .map(|state| stubs.names().state(scenario, state).unwrap())
-        .collect();
+    let states: Vec<_> = stubs.possible_states("s").into_iter().collect();
     assert_eq!(states, ["Started", "x", "y"]);
 }
 
@@ -292,14 +272,16 @@ fn linear(model: &[(Uuid, Plain)], fits: impl Fn(&Plain) -> bool) -> Option<&Uui
 }
 
 fn changed(
-    stubs: &Stubs<()>,
+    stubs: &Stubs,
     model: &mut Vec<(Uuid, Plain)>,
     loaded: &[(Uuid, Plain)],
     change: Change,
-) -> Stubs<()> {
+) -> Stubs {
     match change {
         Change::Add(plain) => {
-            let stubs = stubs.with_added(&plain.json(), no_reply).unwrap();
+            let stubs = stubs
+                .with_added(&document(plain.json()), &Files::None)
+                .unwrap();
             let known: Vec<_> = model.iter().map(|(id, _)| *id).collect();
             let id = stubs
                 .iter()
@@ -312,7 +294,9 @@ fn changed(
         Change::Replace(index, plain) if !model.is_empty() => {
             let (id, stub) = &mut model[index.index(stubs.len())];
             *stub = plain;
-            stubs.with_replaced(*id, &stub.json(), no_reply).unwrap()
+            stubs
+                .with_replaced(*id, &document(stub.json()), &Files::None)
+                .unwrap()
         }
         Change::Remove(index) if !model.is_empty() => {
             let (id, _) = model.remove(index.index(stubs.len()));
@@ -351,11 +335,35 @@ proptest! {
                 for (method, is_started) in [(Method::GET, true), (Method::PUT, false)] {
                     let expected = linear(&model, |plain| plain.fits(&method, target, is_started));
                     let request = Request { method: method.clone(), ..Request::get(target) };
-                    let is_in = |_, state| (state == StateIndex::STARTED) == is_started;
+                    let is_in = |_: &str, state: &str| (state == STARTED) == is_started;
                     let found = request.see(|asked| stubs.find(asked, is_in).map(|stub| stub.id));
                     prop_assert_eq!(found.as_ref(), expected, "{} {}", method, target);
                 }
             }
         }
     }
+}
+
+#[test]
+fn candidates_come_in_order_and_only_those() {
+    let patterns = json!([
+        {"urlPathPattern": "/b/.*"},
+        {"url": "/a?x=1"},
+        {},
+        {"urlPath": "/a"},
+        {"urlPattern": "/a.*"},
+        {"url": "/a"},
+        {"urlPathTemplate": "/a/{id}"},
+        {"urlPath": "/a?x=1"},
+    ]);
+    let read = |pattern| RequestPattern::read(&Node::root(pattern)).unwrap();
+    let patterns: Vec<_> = patterns.as_array().unwrap().iter().map(read).collect();
+    let index = Index::new(patterns.iter());
+    let path = |url: &'static str| url.split_once('?').map_or(url, |(path, _)| path);
+    let candidates = |url| index.candidates(url, path(url)).collect::<Vec<_>>();
+    assert_eq!(candidates("/a?x=1"), [1, 2, 3, 4]);
+    assert_eq!(candidates("/a"), [2, 3, 4, 5]);
+    assert_eq!(candidates("/a/3"), [2, 4, 6]);
+    assert_eq!(candidates("/b/"), [0, 2]);
+    assert_eq!(candidates(""), [2]);
 }

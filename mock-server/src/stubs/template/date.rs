@@ -5,6 +5,7 @@
 //! WireMock takes its machine's for formats of one's own. Names are English.
 
 use super::Failed;
+use super::{malformed, unsupported};
 use crate::stubs::node::ValueProblem;
 use jiff::civil::Weekday;
 use jiff::tz::{self, TimeZone};
@@ -207,9 +208,9 @@ fn quoted<'p>(rest: &'p str, text: &mut String) -> Result<(usize, &'p str), Valu
     }
     loop {
         let Some((quoted, after)) = inside.split_once('\'') else {
-            return Err(ValueProblem::Malformed(format!(
+            return malformed(format!(
                 "a quote in the format of a date is not closed: `{rest}`"
-            )));
+            ));
         };
         text.push_str(quoted);
         match after.strip_prefix('\'') {
@@ -229,15 +230,13 @@ fn check_letter(letter: char, count: usize, pattern: &str) -> Result<(), ValuePr
         || (letter == 'X' && count > 3)
         || !(LETTERS.contains(letter) || OTHER_LETTERS.contains(letter))
     {
-        return Err(ValueProblem::Malformed(format!(
+        return malformed(format!(
             "the format of a date `{pattern}` has no {}",
             letter.to_string().repeat(count.min(WIDEST))
-        )));
+        ));
     }
     if OTHER_LETTERS.contains(letter) {
-        return Err(ValueProblem::Unsupported(format!(
-            "the letter {letter} in the format of a date"
-        )));
+        return unsupported(format!("the letter {letter} in the format of a date"));
     }
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! `request.…`: the fields of the request that templates can use.
 
 use super::Occasion;
+use super::unsupported;
 use super::value::Value;
 use crate::stubs::node::ValueProblem;
 use base64::Engine;
@@ -45,12 +46,8 @@ pub(super) enum Pick {
 impl Field {
     /// The field of the path `request.{parts}`; nothing if it is one that no request has.
     pub(super) fn parse(parts: &[&str]) -> Result<Option<Self>, ValueProblem> {
-        let unsupported = |parts: &[&str]| {
-            Err(ValueProblem::Unsupported(format!(
-                "`request.{}` in a template",
-                parts.join(".")
-            )))
-        };
+        let unsupported =
+            |parts: &[&str]| unsupported(format!("`request.{}` in a template", parts.join(".")));
         let field = match *parts {
             // The old spelling of all that is in the first line of a request.
             ["requestLine", ref rest @ ..] => match *rest {
@@ -97,17 +94,6 @@ impl Field {
             _ => return Ok(None),
         };
         Ok(Some(field))
-    }
-
-    /// Return the field of a request as text.
-    pub(super) fn text<'r>(&self, occasion: &Occasion<'r>) -> Cow<'r, str> {
-        let first = match self {
-            Self::Path => Some(path(occasion)),
-            Self::Query(name, Pick::All) => occasion.asked.query_values(name).next(),
-            Self::Header(name, Pick::All) => occasion.asked.header_values(name).next(),
-            other => return other.value(occasion).into_text(),
-        };
-        first.unwrap_or_default()
     }
 
     /// Return the field of a request.

@@ -8,6 +8,7 @@ use super::decimal::Operator;
 use super::expression::{Expression, java_int};
 use super::random::{CharacterKind, LetterCase, RandomValue};
 use super::value::Value;
+use super::{malformed, unsupported};
 use crate::stubs::json_path::JsonPath;
 use crate::stubs::node::ValueProblem;
 
@@ -43,9 +44,7 @@ pub(super) fn helper(
         "now" => now(arguments)?,
         "date" if arguments.positional.is_empty() => now(arguments)?,
         "date" => {
-            return Err(ValueProblem::Unsupported(
-                "the helper `date` with a date".to_owned(),
-            ));
+            return unsupported("the helper `date` with a date");
         }
         "randomInt" => random_int(arguments)?,
         "randomValue" => random_value(arguments)?,
@@ -53,7 +52,7 @@ pub(super) fn helper(
         "math" => math(arguments)?,
         "jsonPath" => json_path(arguments)?,
         other if OTHERS.split(' ').any(|known| known == other) => {
-            return Err(ValueProblem::Unsupported(format!("the helper `{other}`")));
+            return unsupported(format!("the helper `{other}`"));
         }
         _ => return Ok(None),
     };
@@ -77,9 +76,9 @@ impl Arguments {
         match self.named(name) {
             None => Ok(None),
             Some(Expression::Constant(value)) => Ok(Some(value)),
-            Some(_) => Err(ValueProblem::Unsupported(format!(
+            Some(_) => unsupported(format!(
                 "`{name}` of `{helper}` that depends on the request"
-            ))),
+            )),
         }
     }
 
@@ -87,10 +86,10 @@ impl Arguments {
         match self.constant(helper, name)? {
             None => Ok(None),
             Some(Value::Text(text)) => Ok(Some(text)),
-            Some(other) => Err(ValueProblem::Malformed(format!(
+            Some(other) => malformed(format!(
                 "`{name}` of `{helper}` is a text, not {}",
                 other.text()
-            ))),
+            )),
         }
     }
 
@@ -98,10 +97,10 @@ impl Arguments {
         match self.constant(helper, name)? {
             None => Ok(None),
             Some(Value::Integer(integer)) => Ok(Some(*integer)),
-            Some(other) => Err(ValueProblem::Malformed(format!(
+            Some(other) => malformed(format!(
                 "`{name}` of `{helper}` is a whole number, not `{}`",
                 other.text()
-            ))),
+            )),
         }
     }
 }
@@ -121,9 +120,9 @@ fn random_int(arguments: &Arguments) -> Result<Expression, ValueProblem> {
         let bounds = java_int(lower).and_then(|lower| Ok((lower, java_int(upper)?)));
         let (lower, upper) = bounds.map_err(|failed| ValueProblem::Malformed(failed.0))?;
         if lower >= upper {
-            return Err(ValueProblem::Malformed(format!(
+            return malformed(format!(
                 "randomInt has nothing from {lower} up to, but not, {upper}"
-            )));
+            ));
         }
     }
     Ok(Expression::RandomInt {
@@ -135,18 +134,18 @@ fn random_int(arguments: &Arguments) -> Result<Expression, ValueProblem> {
 fn random_value(arguments: &Arguments) -> Result<Expression, ValueProblem> {
     let length = arguments.integer("randomValue", "length")?.unwrap_or(36);
     if !(0..=LONGEST).contains(&length) {
-        return Err(ValueProblem::Malformed(format!(
+        return malformed(format!(
             "a random value of {length} characters: write a length of 0 to {LONGEST}"
-        )));
+        ));
     }
     let case = match arguments.constant("randomValue", "uppercase")? {
         None | Some(Value::Truth(false)) => LetterCase::Lower,
         Some(Value::Truth(true)) => LetterCase::Upper,
         Some(other) => {
-            return Err(ValueProblem::Malformed(format!(
+            return malformed(format!(
                 "`uppercase` of `randomValue` is true or false, not `{}`",
                 other.text()
-            )));
+            ));
         }
     };
     let kind = CharacterKind::parse(
@@ -163,9 +162,7 @@ fn random_value(arguments: &Arguments) -> Result<Expression, ValueProblem> {
 
 fn pick_random(arguments: &Arguments) -> Result<Expression, ValueProblem> {
     if arguments.positional.is_empty() {
-        return Err(ValueProblem::Malformed(
-            "pickRandom has nothing to pick from".to_owned(),
-        ));
+        return malformed("pickRandom has nothing to pick from");
     }
     let count = arguments.integer("pickRandom", "count")?;
     let count = count
@@ -179,14 +176,10 @@ fn pick_random(arguments: &Arguments) -> Result<Expression, ValueProblem> {
 
 fn math(arguments: &Arguments) -> Result<Expression, ValueProblem> {
     let [left, operator, right] = arguments.positional.as_slice() else {
-        return Err(ValueProblem::Malformed(
-            "math takes two operands with an operator between them: 3 '+' 2".to_owned(),
-        ));
+        return malformed("math takes two operands with an operator between them: 3 '+' 2");
     };
     let Expression::Constant(operator) = operator else {
-        return Err(ValueProblem::Unsupported(
-            "an operator of `math` that depends on the request".to_owned(),
-        ));
+        return unsupported("an operator of `math` that depends on the request");
     };
     let known = Operator::parse(&operator.text());
     let operator = known.ok_or_else(|| {
@@ -201,14 +194,10 @@ fn math(arguments: &Arguments) -> Result<Expression, ValueProblem> {
 
 fn json_path(arguments: &Arguments) -> Result<Expression, ValueProblem> {
     let [document, path] = arguments.positional.as_slice() else {
-        return Err(ValueProblem::Malformed(
-            "jsonPath takes a text and a path in it: request.body '$.name'".to_owned(),
-        ));
+        return malformed("jsonPath takes a text and a path in it: request.body '$.name'");
     };
     let Expression::Constant(path) = path else {
-        return Err(ValueProblem::Unsupported(
-            "a path of `jsonPath` that depends on the request".to_owned(),
-        ));
+        return unsupported("a path of `jsonPath` that depends on the request");
     };
     let (document, path) = (Box::new(document.clone()), JsonPath::parse(&path.text())?);
     Ok(Expression::JsonPath {

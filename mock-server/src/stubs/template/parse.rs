@@ -5,6 +5,7 @@ use super::field::Field;
 use super::helper::{Arguments, helper};
 use super::scan::{self, Token};
 use super::value::Value;
+use super::{malformed, unsupported};
 use crate::stubs::node::ValueProblem;
 use serde_json::Value as Json;
 use std::iter::Peekable;
@@ -23,9 +24,7 @@ pub(super) fn parse(tag: &str, parameters: Option<&Json>) -> Result<Expression, 
     let expression = parser.call(0)?;
     match parser.tokens.next() {
         None => Ok(expression),
-        Some(_) => Err(ValueProblem::Malformed(format!(
-            "`{{{{{tag}}}}}` goes on after its expression"
-        ))),
+        Some(_) => malformed(format!("`{{{{{tag}}}}}` goes on after its expression")),
     }
 }
 
@@ -39,27 +38,23 @@ impl Parser<'_, '_> {
     /// be a path.
     fn call(&mut self, depth: usize) -> Result<Expression, ValueProblem> {
         if depth > DEPTH {
-            return Err(ValueProblem::Malformed(format!(
+            return malformed(format!(
                 "a tag has more than {DEPTH} brackets in each other"
-            )));
+            ));
         }
         let name = match self.tokens.next() {
             Some(Token::Path(name)) => *name,
             Some(_) => {
-                return Err(ValueProblem::Malformed(
-                    "a tag begins with a path or a helper".to_owned(),
-                ));
+                return malformed("a tag begins with a path or a helper");
             }
-            None => return Err(ValueProblem::Malformed("a tag is empty".to_owned())),
+            None => return malformed("a tag is empty"),
         };
         let arguments = self.arguments(depth)?;
         if let Some(expression) = helper(name, arguments.as_ref())? {
             return Ok(expression);
         }
         if arguments.is_some() || depth > 0 {
-            return Err(ValueProblem::Malformed(format!(
-                "there is no helper `{name}`"
-            )));
+            return malformed(format!("there is no helper `{name}`"));
         }
         self.path(name)
     }
@@ -87,9 +82,7 @@ impl Parser<'_, '_> {
                 let value = self.argument(token, depth)?;
                 arguments.positional.push(value);
             } else {
-                return Err(ValueProblem::Malformed(
-                    "in a tag, put unnamed arguments before named ones".to_owned(),
-                ));
+                return malformed("in a tag, put unnamed arguments before named ones");
             }
         }
         let none = arguments.positional.is_empty() && arguments.named.is_empty();
@@ -103,18 +96,14 @@ impl Parser<'_, '_> {
                 let inner = self.call(depth + 1)?;
                 return match self.tokens.next() {
                     Some(Token::Close) => Ok(inner),
-                    _ => Err(ValueProblem::Malformed(
-                        "a bracket in a tag is not closed".to_owned(),
-                    )),
+                    _ => malformed("a bracket in a tag is not closed"),
                 };
             }
             Token::Text(text) => Value::owned(text.clone()),
             Token::Number(number) => number_value(number),
             Token::Truth(truth) => Value::Truth(*truth),
             Token::Equals | Token::Close => {
-                return Err(ValueProblem::Malformed(
-                    "a tag has a sign where a value should be".to_owned(),
-                ));
+                return malformed("a tag has a sign where a value should be");
             }
         };
         Ok(Expression::Constant(value))
@@ -125,16 +114,12 @@ impl Parser<'_, '_> {
         let parts = parts(path);
         let missing = Expression::Constant(Value::Missing);
         if path.starts_with(['.', '@']) || matches!(parts.as_slice(), [] | ["this", ..]) {
-            return Err(ValueProblem::Unsupported(format!(
-                "the path `{path}` in a template"
-            )));
+            return unsupported(format!("the path `{path}` in a template"));
         }
         match parts.as_slice() {
             ["request", rest @ ..] => Ok(Field::parse(rest)?.map_or(missing, Expression::Field)),
             ["parameters", rest @ ..] => self.parameter(path, rest).map(Expression::Constant),
-            ["else"] => Err(ValueProblem::Unsupported(
-                "the block helper `else`".to_owned(),
-            )),
+            ["else"] => unsupported("the block helper `else`"),
             _ => Ok(missing),
         }
     }
@@ -166,9 +151,9 @@ impl Parser<'_, '_> {
                 Some(integer) => Ok(Value::Integer(integer)),
                 None => Ok(Value::owned(number.to_string())),
             },
-            Some(Json::Array(_) | Json::Object(_)) => Err(ValueProblem::Unsupported(format!(
+            Some(Json::Array(_) | Json::Object(_)) => unsupported(format!(
                 "`{path}`, which is more than one value, in a template"
-            ))),
+            )),
         }
     }
 }

@@ -5,19 +5,13 @@
 use crate::draw::Draws;
 use std::borrow::Cow;
 
-/// `0..choices`, each equally likely; 0 if there is no choice.
-pub(super) fn below(choices: u64, draws: &mut Draws) -> u64 {
-    // The high half of the product is below `choices`.
-    u64::try_from((u128::from(draws.word()) * u128::from(choices)) >> u64::BITS).unwrap_or_default()
-}
-
 /// `lower..upper`, each equally likely. Nothing if that is empty.
 pub(super) fn between(lower: i32, upper: i32, draws: &mut Draws) -> Option<i64> {
     let (lower, upper) = (i64::from(lower), i64::from(upper));
     let choices = u64::try_from(upper - lower)
         .ok()
         .filter(|choices| *choices > 0)?;
-    Some(lower + i64::try_from(below(choices, draws)).unwrap_or_default())
+    Some(lower + i64::try_from(draws.below(choices)).unwrap_or_default())
 }
 
 /// One of some values, if there are any.
@@ -25,7 +19,7 @@ pub(super) fn one<T>(mut values: Vec<T>, draws: &mut Draws) -> Option<T> {
     let choices = u64::try_from(values.len())
         .ok()
         .filter(|choices| *choices > 0)?;
-    let choice = usize::try_from(below(choices, draws)).unwrap_or_default();
+    let choice = usize::try_from(draws.below(choices)).unwrap_or_default();
     Some(values.swap_remove(choice))
 }
 
@@ -34,7 +28,7 @@ pub(super) fn some<T>(mut values: Vec<T>, count: usize, draws: &mut Draws) -> Ve
     let count = count.min(values.len());
     for taken in 0..count {
         let choices = u64::try_from(values.len() - taken).unwrap_or_default();
-        let other = taken + usize::try_from(below(choices, draws)).unwrap_or_default();
+        let other = taken + usize::try_from(draws.below(choices)).unwrap_or_default();
         values.swap(taken, other);
     }
     values.truncate(count);
@@ -96,7 +90,7 @@ impl RandomValue {
                 let choices = choices.as_bytes();
                 let count = u64::try_from(choices.len()).unwrap_or_default();
                 let one = |_| {
-                    char::from(choices[usize::try_from(below(count, draws)).unwrap_or_default()])
+                    char::from(choices[usize::try_from(draws.below(count)).unwrap_or_default()])
                 };
                 (0..self.length).map(one).collect()
             }

@@ -2,6 +2,7 @@
 //!
 //! It must not know what a tag means.
 
+use super::{malformed, unsupported};
 use crate::stubs::node::ValueProblem;
 
 /// A part of a template.
@@ -42,9 +43,7 @@ pub(super) fn pieces(text: &str) -> Result<Vec<Piece<'_>>, ValueProblem> {
     };
     let end = last + END.len();
     if end < first {
-        return Err(ValueProblem::Malformed(
-            "the template has `}}` only before `{{`".to_owned(),
-        ));
+        return malformed("the template has `}}` only before `{{`");
     }
     let mut pieces = vec![Piece::Text(&text[..first])];
     let mut rest = &text[first..end];
@@ -102,10 +101,10 @@ fn next<'t>(rest: &'t str, pieces: &mut Vec<Piece<'t>>) -> Result<&'t str, Value
         .take_while(|byte| *byte == b'}')
         .count();
     if braces != close.len() {
-        return Err(ValueProblem::Malformed(format!(
+        return malformed(format!(
             "the tag `{}` is not closed by as many braces as open it: write a space before a brace that follows it",
             excerpt(rest)
-        )));
+        ));
     }
     pieces.push(Piece::Tag(&inside[..end]));
     Ok(&inside[end + close.len()..])
@@ -128,7 +127,7 @@ fn refuse_blocks(inside: &str) -> Result<(), ValueProblem> {
         Some('{') if inside.starts_with(START) => "a raw block".to_owned(),
         _ => return Ok(()),
     };
-    Err(ValueProblem::Unsupported(feature))
+    unsupported(feature)
 }
 
 /// Return the start of the closing braces. Those in quotes or brackets are not they.
@@ -283,8 +282,8 @@ mod tests {
 
     #[test]
     fn what_is_no_tag_is_refused() {
-        let malformed = |text: &str| Err(ValueProblem::Malformed(text.to_owned()));
-        let unsupported = |text: &str| Err(ValueProblem::Unsupported(text.to_owned()));
+        let malformed = |text: &str| malformed(text);
+        let unsupported = |text: &str| unsupported(text);
         for (given, expected) in [
             ("}} {{", malformed("the template has `}}` only before `{{`")),
             ("{{!-- a }}", malformed("`{{!-- a }}` is not closed")),

@@ -1,13 +1,113 @@
-//! The sliding window counter: the count of this window, and of the last one the share that still
-//! lies within a window's length.
+//! Windows: the fixed window, a count that starts over at the edge of each window, and the sliding
+//! window counter, the count of this window and of the last one the share that still lies within
+//! a window's length.
 //!
 //! It must not keep anything but the one word.
 
 use super::algorithm::{LimitDecision, Standing};
-use super::window_of;
-use crate::setting::SettingError;
-use std::num::NonZeroU32;
-use std::time::Duration;
+
+/// Bits of the word that count; the others number the window.
+const FIXED_COUNT_BITS: u32 = 24;
+
+/// The most that a window can admit.
+const FIXED_MAX_PERMITS: u32 = (1 << FIXED_COUNT_BITS) - 1;
+
+/// At most `permits` requests in each window.
+///
+/// Windows are counted from the epoch of the target's clock, the moment it was started, and not
+/// from midnight or any other mark of the wall clock: what a run sees does not depend on when it
+/// was started.
+///
+/// **Guarantee.** Each aligned window admits at most `permits`, by the instants of decision. Across
+/// an edge it may be twice that in no time: this is what the algorithm is known for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FixedWindow {
+    pub(super) permits: u32,
+    pub(super) window_ns: u64,
+}
+
+/// The word, taken apart.
+#[derive(Clone, Copy)]
+struct WindowCount {
+    window: u64,
+    count: u64,
+}
+
+impl WindowCount {
+    const fn of(state: u64) -> Self {
+        Self {
+            window: state >> FIXED_COUNT_BITS,
+            count: state & FIXED_MAX_PERMITS as u64,
+        }
+    }
+
+    const fn state(self) -> u64 {
+        self.window << FIXED_COUNT_BITS | self.count
+    }
+}
+
+impl FixedWindow {
+    /// Make a window that admits `permits`; nothing if it is shorter than 1 ms or admits more than
+    /// fit into the word.
+    pub(super) fn new(permits: u32, window_ns: u64) -> Option<Self> {
+        // Numbers of windows have 40 bits: they last for 34 years.
+        let is_possible = window_ns >= 1_000_000 && permits <= FIXED_MAX_PERMITS;
+        is_possible.then_some(Self { permits, window_ns })
+    }
+
+    /// The count at `now_ns`. A reading of the clock that reaches the word after a later one counts
+    /// for the later window: the earlier one is over.
+    fn at(&self, state: u64, now_ns: u64) -> WindowCount {
+        let window = now_ns / self.window_ns;
+        let seen = WindowCount::of(state);
+        if seen.window >= window {
+            seen
+        } else {
+            WindowCount { window, count: 0 }
+        }
+    }
+
+    fn left_ns(&self, count: WindowCount, now_ns: u64) -> u64 {
+        (count.window.saturating_add(1))
+            .saturating_mul(self.window_ns)
+            .saturating_sub(now_ns)
+            .max(1)
+    }
+
+    pub(super) fn step(&self, state: u64, now_ns: u64) -> LimitDecision {
+        let WindowCount { window, count } = self.at(state, now_ns);
+        if count >= u64::from(self.permits) {
+            return LimitDecision::Rejected {
+                retry_after_ns: self.left_ns(WindowCount { window, count }, now_ns),
+            };
+        }
+        LimitDecision::Admitted {
+            next: WindowCount {
+                window,
+                count: count + 1,
+            }
+            .state(),
+            delay_ns: 0,
+        }
+    }
+
+    pub(super) fn is_idle(&self, state: u64, now_ns: u64) -> bool {
+        self.at(state, now_ns).count == 0
+    }
+
+    pub(super) fn standing(&self, state: u64, now_ns: u64) -> Standing {
+        let count = self.at(state, now_ns);
+        let reset_ns = if count.count == 0 {
+            0
+        } else {
+            self.left_ns(count, now_ns)
+        };
+        Standing {
+            remaining: u64::from(self.permits).saturating_sub(count.count),
+            reset_ns,
+        }
+    }
+}
 
 /// Bits of each of the two counts; the other 24 number the window.
 const COUNT_BITS: u32 = 20;
@@ -16,11 +116,7 @@ const WINDOW_BITS: u32 = 64 - 2 * COUNT_BITS;
 const WINDOW_MASK: u64 = (1 << WINDOW_BITS) - 1;
 
 /// The most that a window can admit.
-const MAX_PERMITS: u32 = (1 << COUNT_BITS) - 1;
-
-/// The shortest window. Their numbers are compared modulo 2^24: a key is mistaken only after a rest
-/// of 2^23 windows, nine days of these.
-const MIN_WINDOW: Duration = Duration::from_millis(100);
+const SLIDING_MAX_PERMITS: u32 = (1 << COUNT_BITS) - 1;
 
 /// At most `permits` requests in a window that slides, if those of the last aligned window had come
 /// evenly.
@@ -35,9 +131,8 @@ const MIN_WINDOW: Duration = Duration::from_millis(100);
 /// many as are let through after it comes to almost `2 * permits` within `w`. What it does not
 /// allow is the fixed window's `2 * permits` in no time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SlidingWindow {
-    pub(super) permits: NonZeroU32,
-    pub(super) window: Duration,
+pub(crate) struct SlidingWindow {
+    pub(super) permits: u32,
     pub(super) window_ns: u64,
 }
 
@@ -71,19 +166,13 @@ struct WindowCounts {
 }
 
 impl SlidingWindow {
-    /// A window of `window` that admits `permits`.
-    ///
-    /// # Errors
-    ///
-    /// The window is shorter than 100 milliseconds or longer than a day, or admits more than
-    /// 2^20 - 1.
-    pub fn new(permits: NonZeroU32, window: Duration) -> Result<Self, SettingError> {
-        let window_ns = window_of((permits, MAX_PERMITS), (window, MIN_WINDOW))?;
-        Ok(Self {
-            permits,
-            window,
-            window_ns,
-        })
+    /// Make a window that admits `permits`; nothing if it is shorter than 100 ms or admits more than
+    /// fit into the word.
+    pub(super) fn new(permits: u32, window_ns: u64) -> Option<Self> {
+        // Numbers of windows are compared modulo 2^24: a key is mistaken only after a rest of 2^23
+        // windows, nine days of the shortest.
+        let is_possible = window_ns >= 100_000_000 && permits <= SLIDING_MAX_PERMITS;
+        is_possible.then_some(Self { permits, window_ns })
     }
 
     fn at(&self, state: u64, now_ns: u64) -> WindowCounts {
@@ -126,7 +215,7 @@ impl SlidingWindow {
         let weighted =
             u128::from(now.counts.previous) * u128::from(self.window_ns - now.elapsed_ns);
         let used = u128::from(now.counts.current) + weighted.div_ceil(w);
-        u64::try_from(u128::from(self.permits.get()).saturating_sub(used)).unwrap_or(u64::MAX)
+        u64::try_from(u128::from(self.permits).saturating_sub(used)).unwrap_or(u64::MAX)
     }
 
     /// Nanoseconds until there is room for `wanted`, of which none is there now, if no other
@@ -135,7 +224,7 @@ impl SlidingWindow {
         let Counts {
             previous, current, ..
         } = now.counts;
-        let permits = u64::from(self.permits.get());
+        let permits = u64::from(self.permits);
         // In this window: the previous count has to weigh no more than what the current one leaves.
         let spare = permits.checked_sub(current.saturating_add(wanted));
         if let Some(at_ns) = spare.and_then(|spare| self.outweighed_ns(previous, spare)) {
@@ -188,32 +277,10 @@ impl SlidingWindow {
         previous == 0 && current == 0
     }
 
-    /// Exact: one less in the count that it is in now, if that still matters.
-    pub(super) fn give_back(state: u64, taken: u64) -> Option<u64> {
-        let (now, then) = (Counts::of(state), Counts::of(taken));
-        match now.window.wrapping_sub(then.window) & WINDOW_MASK {
-            0 => Some(
-                Counts {
-                    current: now.current.checked_sub(1)?,
-                    ..now
-                }
-                .state(),
-            ),
-            1 => Some(
-                Counts {
-                    previous: now.previous.checked_sub(1)?,
-                    ..now
-                }
-                .state(),
-            ),
-            _ => None,
-        }
-    }
-
     pub(super) fn standing(&self, state: u64, now_ns: u64) -> Standing {
         let now = self.at(state, now_ns);
         let remaining = self.room(&now);
-        let is_whole = remaining >= u64::from(self.permits.get());
+        let is_whole = remaining >= u64::from(self.permits);
         Standing {
             remaining,
             reset_ns: if is_whole {
@@ -231,13 +298,42 @@ mod tests {
     use super::super::algorithm::drive::{ask, fought_over};
     use super::*;
     use proptest::prelude::*;
+    use std::collections::BTreeMap;
     use std::sync::atomic::{AtomicU64, Ordering};
 
+    fn fixed(permits: u32, window_ms: u64) -> FixedWindow {
+        FixedWindow::new(permits, window_ms * MS).unwrap()
+    }
+
     const MS: u64 = 1_000_000;
+
+    #[test]
+    fn an_edge_starts_over_and_the_late_count_for_the_window_that_goes_on() {
+        let limit = Algorithm::FixedWindow(fixed(2, 10));
+        let word = AtomicU64::new(0);
+        assert_eq!(ask(&word, 9 * MS, &limit), Ok(0));
+        assert_eq!(ask(&word, 9 * MS, &limit), Ok(0));
+        assert_eq!(ask(&word, 10 * MS - 1, &limit), Err(1));
+        assert_eq!(ask(&word, 10 * MS, &limit), Ok(0));
+        // Read before the edge, decided after it.
+        assert_eq!(ask(&word, 10 * MS - 1, &limit), Ok(0));
+        assert_eq!(ask(&word, 10 * MS - 1, &limit), Err(10 * MS + 1));
+        assert_eq!(ask(&word, 11 * MS, &limit), Err(9 * MS));
+    }
+
+    #[test]
+    fn threads_get_exactly_one_window_after_the_other() {
+        let instants: Vec<u64> = (0..20).map(|half| half * 5 * MS).collect();
+        let admitted = fought_over(&Algorithm::FixedWindow(fixed(20_000, 10)), &instants);
+        for (half, admitted) in admitted.into_iter().enumerate() {
+            assert_eq!(admitted, if half % 2 == 0 { 20_000 } else { 0 }, "{half}");
+        }
+    }
+
     const W: u64 = 100 * MS;
 
     fn sliding(permits: u32) -> SlidingWindow {
-        SlidingWindow::new(NonZeroU32::new(permits).unwrap(), Duration::from_nanos(W)).unwrap()
+        SlidingWindow::new(permits, W).unwrap()
     }
 
     #[test]
@@ -261,6 +357,31 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn it_admits_what_a_count_per_window_does(
+            permits in 1_u32..20, window_ms in 1_u64..50, gaps in proptest::collection::vec(0_u64..20_000_000, 1..300),
+        ) {
+            let limit = fixed(permits, window_ms);
+            let word = AtomicU64::new(0);
+            let mut model: BTreeMap<u64, u64> = BTreeMap::new();
+            let mut now = 0;
+            for gap in gaps {
+                now += gap;
+                let count = model.entry(now / (window_ms * MS)).or_default();
+                let expected = *count < u64::from(permits);
+                let asked = ask(&word, now, &Algorithm::FixedWindow(limit));
+                prop_assert_eq!(asked.is_ok(), expected);
+                *count += u64::from(expected);
+                let state = word.load(Ordering::Relaxed);
+                prop_assert_eq!(limit.standing(state, now).remaining, u64::from(permits) - *count);
+                prop_assert!(!limit.is_idle(state, now));
+                prop_assert!(limit.is_idle(state, (now / (window_ms * MS) + 1) * window_ms * MS));
+                if let Err(wait) = asked {
+                    prop_assert_eq!((now + wait) % (window_ms * MS), 0);
+                }
+            }
+        }
+
         #[test]
         fn it_admits_what_the_formula_says_and_keeps_its_law(
             permits in 1_u32..20, gaps in proptest::collection::vec(0..2 * W / 3, 1..200), dense in 1_u64..60,
@@ -310,35 +431,11 @@ mod tests {
         }
 
         #[test]
-        fn what_is_given_back_was_never_taken(
-            before in 0_u32..5, between in 0_u32..5, start in 0..3 * W, later in 0..2 * W,
-        ) {
-            let limit = sliding(20);
-            let with = AtomicU64::new(0);
-            let without = AtomicU64::new(0);
-            let algorithm = Algorithm::SlidingWindow(limit);
-            for _ in 0..before {
-                prop_assert!(ask(&with, start, &algorithm).is_ok() && ask(&without, start, &algorithm).is_ok());
+        fn extreme_words_and_clocks_do_not_overflow(word: u64, now: u64) {
+            for limit in [Algorithm::FixedWindow(fixed(1000, 1)), Algorithm::SlidingWindow(sliding(1000))] {
+                limit.step(word, now);
+                limit.standing(word, now);
             }
-            ask(&with, start, &algorithm).unwrap();
-            let taken = with.load(Ordering::Relaxed);
-            for _ in 0..between {
-                prop_assert!(ask(&with, start + later, &algorithm).is_ok() && ask(&without, start + later, &algorithm).is_ok());
-            }
-            let state = with.load(Ordering::Relaxed);
-            let after = SlidingWindow::give_back(state, taken).unwrap_or(state);
-            let without = without.load(Ordering::Relaxed);
-            for now in [start + later, start + later + W / 3, start + later + W] {
-                prop_assert_eq!(limit.standing(after, now), limit.standing(without, now));
-            }
-        }
-
-        #[test]
-        fn extreme_words_and_clocks_do_not_overflow(word: u64, now: u64, taken: u64) {
-            let limit = sliding(1000);
-            limit.step(word, now);
-            limit.standing(word, now);
-            SlidingWindow::give_back(word, taken);
         }
     }
 }

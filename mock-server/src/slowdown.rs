@@ -1,0 +1,190 @@
+//! What makes all answers slower, whatever their latency: a delay for each connection or for each
+//! request in flight, stalls, and CPU time.
+//!
+//! It must not read the time: a stall is a pure function of the clock's reading.
+
+use crate::latency::MAX_HOLD;
+use crate::text::{duration, duration_text, from_text, hold};
+use std::fmt;
+use std::hint::black_box;
+use std::time::Duration;
+
+/// Time that is added to a hold, `0..=1h`; the default is none. Written as a duration, `50us`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AddedDelay(Duration);
+
+from_text!(AddedDelay, "time", "0 to 1h with a unit, as in 90ms");
+
+impl AddedDelay {
+    fn read(text: &str) -> Option<Self> {
+        hold(text).map(Self)
+    }
+
+    /// True if nothing is added.
+    #[must_use]
+    pub const fn is_none(self) -> bool {
+        self.0.is_zero()
+    }
+
+    /// Return the time itself.
+    #[must_use]
+    pub const fn get(self) -> Duration {
+        self.0
+    }
+
+    /// Return the time for so many others, at most [`MAX_HOLD`].
+    #[must_use]
+    pub fn times(self, others: u64) -> Duration {
+        let others = u32::try_from(others).unwrap_or(u32::MAX);
+        self.0.saturating_mul(others).min(MAX_HOLD)
+    }
+}
+
+impl fmt::Display for AddedDelay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&duration_text(self.0))
+    }
+}
+
+/// A recurring window in which the target sends no response, as when a service collects garbage or
+/// flushes a log. Written `10s,1s`: the last second of every ten.
+///
+/// Counted from the clock's epoch, which is the making of the target's shared memory just before it
+/// serves; all processes of a target stall together, and a reset of the ledger moves nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stall {
+    every: Duration,
+    length: Duration,
+}
+
+/// A stall less often than once a day is none that a benchmark would meet.
+const MAX_EVERY: Duration = Duration::from_hours(24);
+
+from_text!(
+    Stall,
+    "stall",
+    "EVERY,LENGTH with a length up to 1h and below the period, which is up to 24h, as in 10s,1s for the last second of every ten"
+);
+
+impl Stall {
+    fn read(text: &str) -> Option<Self> {
+        let (every, length) = text.split_once(',')?;
+        let (every, length) = (duration(every)?, duration(length)?);
+        let is_possible = !length.is_zero() && length < every;
+        (is_possible && length <= MAX_HOLD && every <= MAX_EVERY).then_some(Self { every, length })
+    }
+
+    /// Return the end of the stall at `now_ns`, ns of the same clock; none if there is none. In
+    /// period k, counted from 0, the target stalls from `(k + 1) every - length`, included, to
+    /// `(k + 1) every`, excluded.
+    #[must_use]
+    pub fn until_ns(&self, now_ns: u64) -> Option<u64> {
+        // An hour at most, and a day at most: far below 2^64 ns. Neither is 0.
+        let [every_ns, length_ns] =
+            [self.every, self.length].map(|part| u64::try_from(part.as_nanos()).unwrap_or(1));
+        let left_ns = every_ns - now_ns % every_ns;
+        (left_ns <= length_ns).then(|| now_ns.saturating_add(left_ns))
+    }
+}
+
+impl fmt::Display for Stall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [every, length] = [self.every, self.length].map(duration_text);
+        write!(f, "{every},{length}")
+    }
+}
+
+/// Rounds of arithmetic for every item that is answered, `0..=100m`; a round takes about a
+/// nanosecond. The default is none.
+///
+/// It is counted in rounds rather than time: a round costs the same in every process and under any
+/// load, so 5 % more rounds are 5 % more work.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Work(u32);
+
+/// The most rounds: about a tenth of a second, in which a process answers no client.
+const MAX_ROUNDS: u32 = 100_000_000;
+
+from_text!(
+    Work,
+    "number of rounds",
+    "0 to 100,000,000, as in 50000 (about 50 µs of CPU)"
+);
+
+impl Work {
+    fn read(text: &str) -> Option<Self> {
+        let rounds = text.replace('_', "").parse().ok()?;
+        (rounds <= MAX_ROUNDS).then_some(Self(rounds))
+    }
+
+    /// Does it, each round on what the last one left.
+    pub(crate) fn burn(self, seed: u64) {
+        let mut state = seed | 1;
+        for _ in 0..self.0 {
+            // Marsaglia's xorshift, of which no compiler knows the end beforehand.
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+        }
+        black_box(state);
+    }
+}
+
+impl fmt::Display for Work {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn only_possible_slowdowns_are_read() {
+        let is_delay = |text: &str| text.parse::<AddedDelay>().is_ok();
+        assert!(is_delay("0") && is_delay("90ms") && is_delay(" 1h "));
+        assert!(!is_delay("90") && !is_delay("1h1us") && !is_delay("-1ms") && !is_delay(""));
+        let is_work = |text: &str| text.parse::<Work>().is_ok();
+        assert!(is_work("0") && is_work("1_000") && is_work("100000000"));
+        assert!(!is_work("") && !is_work("-1") && !is_work("1.5") && !is_work("100000001"));
+        for wrong in [
+            "10s",
+            "10s,1s,1s",
+            "often,1s",
+            "10s,0",
+            "10s,10s",
+            "3h,2h",
+            "2days,1s",
+        ] {
+            assert!(wrong.parse::<Stall>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_delay_grows_in_proportion_and_never_beyond_an_hour() {
+        let growth: AddedDelay = "50us".parse().unwrap();
+        assert_eq!(growth.times(0), Duration::ZERO);
+        assert_eq!(growth.times(7), Duration::from_micros(350));
+        assert_eq!(growth.times(u64::MAX), MAX_HOLD);
+    }
+
+    proptest! {
+        #[test]
+        fn a_stall_ends_outside_itself_and_within_its_length(
+            now_ns in 0_u64..1 << 62, every_us in 2_u64..86_400_000_000, share in 0.0..1.0_f64,
+        ) {
+            let every = Duration::from_micros(every_us);
+            let length = every.mul_f64(share).clamp(Duration::from_nanos(1), MAX_HOLD.min(every / 2));
+            let stall = Stall { every, length };
+            prop_assert_eq!(stall.to_string().parse(), Ok(stall));
+            let into_ns = u128::from(now_ns) % every.as_nanos();
+            prop_assert_eq!(stall.until_ns(now_ns).is_some(), into_ns + length.as_nanos() >= every.as_nanos());
+            if let Some(until_ns) = stall.until_ns(now_ns) {
+                prop_assert!(until_ns > now_ns && u128::from(until_ns - now_ns) <= length.as_nanos());
+                prop_assert_eq!(u128::from(until_ns) % every.as_nanos(), 0);
+            }
+        }
+    }
+}
