@@ -99,7 +99,8 @@ mod tests {
             (plain.seed, &plain.latency, &plain.limits),
             (7, &lab.latency, &lab.limits)
         );
-        let (latency, limits, faults) = (Latency::None, ["5/s".parse().unwrap()], [Faults::default()]);
+        let (latency, limits, faults) =
+            (Latency::None, ["5/s".parse().unwrap()], [Faults::default()]);
         let faster = Typed {
             latency: Some(&latency),
             ..NOTHING

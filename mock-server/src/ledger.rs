@@ -3,21 +3,17 @@
 //!
 //! It must not influence an answer, and it must not know about HTTP beyond the number of a status.
 
-mod busiest;
-mod proxy;
-mod times;
-
-pub use busiest::{Busiest, Peaks};
-pub use proxy::ProxyLedger;
-pub use times::Times;
-
 use crate::fault::{Fault, KINDS};
 use crate::limit::Limits;
-use crate::shared::{Counters, Keys, Shared, Sighting, UnderWay};
+use crate::shared::{
+    ArrivalCounts, Counters, Keys, ProxyCounters, Shared, Sighting, Times as TimeCounters, Traffic,
+    UnderWay,
+};
 use serde::{Deserialize, Serialize};
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::sync::atomic::Ordering;
 
 /// A copy of the ledger, summed over all processes.
 ///
@@ -126,7 +122,6 @@ macro_rules! add {
         $($ledger.$field += $counters.$field.get();)+
     };
 }
-use add;
 
 impl Ledger {
     /// Reads the ledger of all processes that share `shared`.
@@ -345,6 +340,182 @@ impl LedgerWriter {
     /// Counters of this process.
     pub(crate) fn counters(&self) -> &Counters {
         self.shared.counters(self.counters)
+    }
+}
+
+/// The busiest windows of three widths, exact at a resolution of a millisecond: a window is so many
+/// consecutive milliseconds of the target's clock, and begins at any of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Busiest {
+    /// Windows of 10 ms.
+    #[serde(rename = "10ms")]
+    pub ten_ms: Peaks,
+    /// Windows of 100 ms.
+    #[serde(rename = "100ms")]
+    pub hundred_ms: Peaks,
+    /// Windows of 1000 ms.
+    #[serde(rename = "1s")]
+    pub second: Peaks,
+}
+
+/// The most that any window of one width saw. The two may be of different windows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Peaks {
+    /// The greatest number of requests that arrived within one, whether they were let through or
+    /// not.
+    pub requests: u64,
+    /// The greatest number of requests that the limiter let through within one; those that it
+    /// delayed count when they go on.
+    pub admitted: u64,
+}
+
+impl Busiest {
+    fn read(window: &ArrivalCounts) -> Self {
+        let [ten_ms, hundred_ms, second] = window
+            .busiest([10, 100, 1000])
+            .map(|Traffic { requests, admitted }| Peaks { requests, admitted });
+        Self {
+            ten_ms,
+            hundred_ms,
+            second,
+        }
+    }
+}
+
+/// A distribution of times, in microseconds.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Times {
+    /// Number of there were.
+    pub count: u64,
+    /// Their sum.
+    pub sum_us: u64,
+    /// The longest.
+    pub max_us: u64,
+    /// Half of them were at most this; the buckets' resolution makes it up to twice what half of
+    /// them really were at most. None if there were none.
+    pub p50_at_most_us: Option<u64>,
+    /// Same bound for 99 % of them.
+    pub p99_at_most_us: Option<u64>,
+    /// Times by powers of two: entry 0 counts those below 1 us, entry k those from 2^(k-1) us to
+    /// below 2^k us. It ends with the last entry that is not zero.
+    pub buckets: Vec<u64>,
+}
+
+impl Times {
+    /// Adds one process's times. [`Times::finish`] ends a sum.
+    fn add(&mut self, times: &TimeCounters) {
+        self.count += times.count.get();
+        self.sum_us += times.sum_us.get();
+        self.max_us = self.max_us.max(times.max_us.get());
+        self.buckets.resize(times.buckets.len(), 0);
+        for (sum, counter) in self.buckets.iter_mut().zip(&times.buckets) {
+            *sum += counter.get();
+        }
+    }
+
+    /// Cuts off the empty end, and works out the bounds.
+    fn finish(&mut self) {
+        let used = self
+            .buckets
+            .iter()
+            .rposition(|count| *count > 0)
+            .map_or(0, |last| last + 1);
+        self.buckets.truncate(used);
+        self.p50_at_most_us = self.at_most_us(50);
+        self.p99_at_most_us = self.at_most_us(99);
+    }
+
+    /// Return what `percent` of the times do not exceed: the end of the bucket that holds the
+    /// ceil(n percent / 100)-th shortest.
+    fn at_most_us(&self, percent: u64) -> Option<u64> {
+        // By the buckets and not by `count`: under way the two need not agree.
+        let rank = self
+            .buckets
+            .iter()
+            .sum::<u64>()
+            .saturating_mul(percent)
+            .div_ceil(100);
+        let mut up_to = 0;
+        let bucket = self.buckets.iter().position(|count| {
+            up_to += count;
+            *count > 0 && up_to >= rank
+        })?;
+        // The last bucket is open: only the maximum bounds it.
+        if bucket + 1 == self.buckets.len() {
+            Some(self.max_us)
+        } else {
+            Some((1 << bucket) - 1)
+        }
+    }
+}
+
+/// Counts of the target as a forward proxy; all zeros if it is none. None of it counts among the
+/// target's own requests, statuses or sources, unless the proxy was asked for the target it is
+/// itself.
+///
+/// At rest `requests + tunnels = auth_failures + sessionless + sum of by_session`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProxyLedger {
+    /// Requests to be forwarded, whatever became of them.
+    pub requests: u64,
+    /// Requests for a tunnel (CONNECT), whatever became of them.
+    pub tunnels: u64,
+    /// Requests and tunnels with status 407: credentials were missing, unreadable or wrong.
+    pub auth_failures: u64,
+    /// Requests and tunnels with valid credentials that were refused: 403, the destination is not
+    /// permitted; 400, it is invalid.
+    pub refused: u64,
+    /// Requests and tunnels without a response of the destination: 502, it refused or broke the
+    /// connection; 504, it took too long.
+    pub upstream_failures: u64,
+    /// Requests and tunnels without a session label.
+    pub sessionless: u64,
+    /// Requests and tunnels by session label; beyond 64 labels, and for labels of more than 40
+    /// bytes, under `other`.
+    pub by_session: BTreeMap<String, u64>,
+    /// Bytes carried from clients to destinations: all bytes of tunnels, and the bodies of
+    /// forwarded requests.
+    pub bytes_up: u64,
+    /// Bytes carried from destinations to clients: all bytes of tunnels, and the bodies of
+    /// forwarded answers.
+    pub bytes_down: u64,
+}
+
+impl ProxyLedger {
+    /// Adds what one process counted.
+    fn add(&mut self, counters: &Counters, shared: &Shared) {
+        let counters = &counters.proxy;
+        add!(self, counters, requests tunnels auth_failures refused upstream_failures sessionless bytes_up bytes_down);
+        for (index, label) in with_other(shared.region().sessions.all(), counters.by_session.len())
+        {
+            add_to(
+                &mut self.by_session,
+                label,
+                counters.by_session[index].get(),
+            );
+        }
+    }
+}
+
+impl LedgerWriter {
+    /// Return this process's counters as a proxy.
+    pub(crate) fn proxy(&self) -> &ProxyCounters {
+        &self.counters().proxy
+    }
+
+    /// Something to forward was let in, with this label or none.
+    pub(crate) fn let_in(&self, label: Option<&str>) {
+        match label {
+            None => self.proxy().sessionless.increment(),
+            Some(label) => {
+                self.proxy().by_session[self.shared.region().sessions.find(label)].increment();
+            }
+        }
+    }
+
+    /// Takes a turn among all processes: for what has no label.
+    pub(crate) fn next_turn(&self) -> u64 {
+        self.shared.region().turns.fetch_add(1, Ordering::Relaxed)
     }
 }
 

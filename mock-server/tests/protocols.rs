@@ -634,20 +634,3 @@ fn stopping_ends_idle_connections_of_every_kind() {
     assert!(rest(&mut asked).ends_with(&body(0, 7)));
     assert_eq!(secret.tls_connections, 2);
 }
-
-#[test]
-fn an_idle_http2_client_that_behaves_is_told_to_go() {
-    let target = start(Config::default());
-    with_http2(target.address(), |mut sender| async move {
-        let answer = sender
-            .send_request(request(Method::GET, "/items/7"))
-            .await
-            .unwrap();
-        assert_eq!(whole(answer).await, body(0, 7));
-        // Blocks this thread and the client with it, so that it cannot acknowledge anything: the
-        // grace ends it.
-        target.stop().unwrap();
-        let answer = sender.send_request(request(Method::GET, "/items/8")).await;
-        assert!(answer.is_err());
-    });
-}

@@ -262,31 +262,6 @@ fn without_a_label_each_request_and_each_tunnel_goes_out_from_elsewhere() {
 }
 
 #[test]
-fn a_limit_by_address_is_not_shared_between_sessions() {
-    let limited = Config {
-        limits: Limits::new(vec!["1/h:burst=2".parse().unwrap()]).unwrap(),
-        ..Config::default()
-    };
-    let (proxy, target) = (proxy(), start(limited));
-    for label in ["a", "b"] {
-        let mut client = Client::of(&proxy);
-        let statuses = [0, 1, 2].map(|id| {
-            client
-                .get(
-                    target.address(),
-                    id,
-                    &basic(&format!("user-session-{label}")),
-                )
-                .status
-        });
-        assert_eq!(statuses, [200, 200, 429], "{label}");
-    }
-    // A client without a session has another address each time.
-    let mut client = Client::of(&proxy);
-    assert!((0..10).all(|id| client.get(target.address(), id, &basic("user")).status == 200));
-}
-
-#[test]
 fn a_limit_by_session_counts_what_is_forwarded_and_others_do_not() {
     let limits = ["2/h:burst=2:key=session:name=sessions", "1/h:name=own"]
         .map(|limit| limit.parse().unwrap());

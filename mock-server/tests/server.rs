@@ -13,7 +13,6 @@ use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::num::NonZeroUsize;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::sync::oneshot;
 
@@ -264,22 +263,6 @@ fn head_has_the_headers_and_no_body() {
 }
 
 #[test]
-fn other_methods_are_refused_and_counted() {
-    Target::serve(&Config::default(), 1, |target| {
-        for method in ["POST", "PUT", "DELETE", "OPTIONS"] {
-            let answer = target.connect().request(method, "/items/7").unwrap();
-            assert_eq!(answer.status, 405, "{method}");
-            assert_eq!(answer.headers["allow"], "GET, HEAD");
-        }
-        let ledger = target.ledger();
-        assert_eq!(
-            (ledger.requests, ledger.by_status),
-            (4, counts(&[(405, 4)]))
-        );
-    });
-}
-
-#[test]
 fn admin_requests_leave_no_trace_and_reset_empties_the_books() {
     // A limit of one request a day: admin routes must not be subject to it.
     let config = Config {
@@ -354,63 +337,6 @@ fn a_limit_refuses_the_excess_and_says_until_when() {
 }
 
 #[test]
-fn processes_on_one_port_share_one_limit_and_one_set_of_books() {
-    const THREADS: u64 = 4;
-    let config = Config {
-        limits: limits("1/h:burst=100"),
-        ..Config::default()
-    };
-    Target::serve(&config, 2, |target| {
-        // How many came on a connection on which another had been refused.
-        let told = AtomicU64::new(0);
-        // 60 connections that the kernel spreads over both listeners, used by 4 threads at once.
-        std::thread::scope(|scope| {
-            for thread in 0..THREADS {
-                let told = &told;
-                scope.spawn(move || {
-                    for connection in 0..15 {
-                        let mut client = target.connect();
-                        let ids = (0..5).map(|request| (thread * 15 + connection) * 5 + request);
-                        let statuses = ids.map(|id| {
-                            client
-                                .request("GET", &format!("/items/{id}"))
-                                .unwrap()
-                                .status
-                        });
-                        let refused = statuses
-                            .filter(|status| *status != 200)
-                            .inspect(|status| assert_eq!(*status, 429));
-                        told.fetch_add(refused.count().saturating_sub(1) as u64, Ordering::Relaxed);
-                    }
-                });
-            }
-        });
-        let ledger = target.ledger();
-        assert_eq!(ledger.by_status, counts(&[(200, 100), (429, 200)]));
-        assert_eq!(
-            (ledger.requests, ledger.unique_ids, ledger.connections),
-            (300, 300, 60)
-        );
-        assert_eq!(ledger.by_source, named(&[("127.0.0.1", 300)]));
-        // Of those refused, the first of each thread may have come before anything was promised,
-        // and one of them did.
-        let hasty = ledger.early_retries + ledger.crossed_promises;
-        assert!((200 - THREADS..200).contains(&hasty), "{hasty}");
-        assert!(ledger.early_retries >= told.into_inner(), "{ledger:?}");
-        for peaks in [
-            ledger.busiest.ten_ms,
-            ledger.busiest.hundred_ms,
-            ledger.busiest.second,
-        ] {
-            assert!(
-                (1..=300).contains(&peaks.requests) && (1..=100).contains(&peaks.admitted),
-                "{peaks:?}"
-            );
-        }
-    });
-}
-
-#[test]
 fn holds_are_served_out_together_recorded_as_asked_and_as_they_were() {
     let latency: Latency = "lognormal:2ms,0.5,10ms".parse().unwrap();
     Target::serve(
@@ -445,26 +371,6 @@ fn holds_are_served_out_together_recorded_as_asked_and_as_they_were() {
             }
         },
     );
-}
-
-#[test]
-fn an_answer_that_is_not_held_says_nothing_of_it() {
-    let never = [Latency::None, Latency::Fixed(Duration::ZERO)];
-    for latency in never {
-        let config = Config {
-            latency,
-            limits: limits("1/h"),
-            ..Config::default()
-        };
-        Target::serve(&config, 1, |target| {
-            for status in [200, 429] {
-                let answer = target.get("/items/7");
-                assert_eq!((answer.status, answer.held_us()), (status, None));
-            }
-            let ledger = target.ledger();
-            assert_eq!((ledger.held_us.count, ledger.hold_error_us.count), (0, 0));
-        });
-    }
 }
 
 #[test]

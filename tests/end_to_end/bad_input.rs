@@ -252,7 +252,7 @@ fn what_makes_no_sense_is_refused_by_its_name() {
         (&["URL", "--target-fault", "drop:0.1"], "--target-fault"),
         (
             &["--target-fault", "drop:0.6", "--target-fault", "reset:0.6"],
-            "--target-fault: the shares",
+            "--target-fault: `1.2` is not a valid sum",
         ),
         (&["URL", "--target-limit", "1/s"], "--target-limit"),
         (&["URL", "--target-processes", "1"], "--target-processes"),
@@ -484,7 +484,10 @@ fn a_target_refuses_what_makes_no_sense() {
             &["--processes", "100000"],
             "--processes 100000 is out of range: 1 to 1024",
         ),
-        (&["--limit", "5/m"], "`5/m` is not a valid limit: write N/s, N/min"),
+        (
+            &["--limit", "5/m"],
+            "`5/m` is not a valid limit: write N/s, N/min",
+        ),
         (&["--limit", "0.5/s"], "N/min"),
         (&["--latency", "slow"], "--latency"),
         (&["--limit", "0/s"], "--limit"),
@@ -500,7 +503,7 @@ fn a_target_refuses_what_makes_no_sense() {
         ),
         (
             &["--fault", "drop:0.1", "--fault", "drop:0.1"],
-            "--fault: the fault `drop` is given twice",
+            "--fault: `drop:0.1` is not a valid second fault",
         ),
     ] {
         let args: Vec<&str> = ["serve"].iter().chain(args).copied().collect();

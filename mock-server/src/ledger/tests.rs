@@ -215,3 +215,67 @@ proptest! {
         prop_assert_eq!(ledger.unique_ids, distinct.len() as u64);
     }
 }
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn bounds_hold_and_are_at_most_twice_too_high(
+        // Of all magnitudes.
+        times in proptest::collection::vec((0_u64..1 << 45, 0_u32..45).prop_map(|(time, less)| time >> less), 1..200),
+    ) {
+        let shared = Shared::new().unwrap();
+        let books = LedgerWriter::open(&shared);
+        let mut sorted = times.clone();
+        sorted.sort_unstable();
+        for time_us in times {
+            books.held(time_us, time_us);
+        }
+        let ledger = Ledger::read(&shared);
+        let max_us = sorted[sorted.len() - 1];
+        for (percent, bound) in [(50, ledger.held_us.p50_at_most_us), (99, ledger.held_us.p99_at_most_us)] {
+            let exact = sorted[(sorted.len() * percent).div_ceil(100) - 1];
+            let bound = bound.unwrap();
+            prop_assert!(exact <= bound && bound <= max_us, "{} for {}", bound, exact);
+            // The last of the shared buckets takes all that is longer.
+            prop_assert!(bound <= 2 * exact || exact >= 1 << 38, "{} for {}", bound, exact);
+        }
+        let none = Some(0);
+        prop_assert_eq!((ledger.hold_error_us.p50_at_most_us, ledger.hold_error_us.p99_at_most_us), (none, none));
+    }
+}
+
+#[test]
+fn everything_counted_is_in_the_ledger_and_gone_after_a_reset() {
+    let shared = Shared::new().unwrap();
+    let (one, two) = (LedgerWriter::open(&shared), LedgerWriter::open(&shared));
+    for books in [&one, &two] {
+        let proxy = books.proxy();
+        proxy.requests.increment();
+        proxy.tunnels.add(2);
+        proxy.auth_failures.add(3);
+        proxy.refused.add(4);
+        proxy.upstream_failures.add(5);
+        proxy.bytes_up.add(6);
+        proxy.bytes_down.add(7);
+        for label in [None, Some("a"), Some("b"), Some("a")] {
+            books.let_in(label);
+        }
+    }
+    one.let_in(Some(&"x".repeat(41)));
+    let expected = ProxyLedger {
+        requests: 2,
+        tunnels: 4,
+        auth_failures: 6,
+        refused: 8,
+        upstream_failures: 10,
+        sessionless: 2,
+        by_session: [("a", 4), ("b", 2), ("other", 1)]
+            .map(|(label, count)| (label.to_owned(), count))
+            .into(),
+        bytes_up: 12,
+        bytes_down: 14,
+    };
+    assert_eq!(Ledger::read(&shared).proxy, expected);
+    Ledger::reset(&shared);
+    assert_eq!(Ledger::read(&shared).proxy, ProxyLedger::default());
+}

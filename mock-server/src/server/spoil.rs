@@ -166,15 +166,13 @@ impl Spoiler<'_> {
         let now_ns = self.timer.now_ns();
         let time_ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let count = DRIPS.min(body.len());
-        let piece = |i: usize| {
-            // The last is due at the very end.
+        let mut pieces = VecDeque::new();
+        for i in 0..count {
             let due_ns = now_ns.saturating_add(time_ns / (count as u64 - 1).max(1) * i as u64);
-            (
-                due_ns,
-                body.slice(body.len() * i / count..body.len() * (i + 1) / count),
-            )
-        };
-        AnswerBody::dribble(self.timer, (0..count).map(piece).collect::<VecDeque<_>>())
+            let range = body.len() * i / count..body.len() * (i + 1) / count;
+            pieces.push_back((due_ns, body.slice(range)));
+        }
+        AnswerBody::dribble(self.timer, pieces)
     }
 }
 

@@ -35,15 +35,14 @@ impl JsonPath {
         if !segments.iter().all(means_the_same) {
             return Err(refused());
         }
-        let is_definite = |segment: &Segment| {
-            matches!(
-                segment,
-                Segment::Selector(Selector::Name(_) | Selector::Index(_))
-            )
-        };
         let mut path = Self {
             parts: vec![JpQuery::new(Vec::new())],
-            is_definite: segments.iter().all(is_definite),
+            is_definite: segments.iter().all(|segment| {
+                matches!(
+                    segment,
+                    Segment::Selector(Selector::Name(_) | Selector::Index(_))
+                )
+            }),
         };
         for segment in segments {
             match path.parts.last_mut() {
@@ -67,16 +66,12 @@ impl JsonPath {
         for part in parts {
             // To Jayway a filter for an object is about the object itself; in the standard it is
             // about its members.
-            let subject = |value: Value| {
-                if value.is_object() {
-                    Value::Array(vec![value])
-                } else {
-                    value
-                }
-            };
             found = found
                 .into_iter()
-                .map(subject)
+                .map(|value| match value {
+                    object @ Value::Object(_) => Value::Array(vec![object]),
+                    other => other,
+                })
                 .flat_map(|value| values(part, &value))
                 .collect();
         }

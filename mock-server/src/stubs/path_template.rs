@@ -12,7 +12,6 @@ pub(crate) struct PathTemplate {
     regex: Regex,
     /// The names of the groups of `regex`, in order. Wildcards are named by their number from 0.
     names: Vec<String>,
-    prefix: Box<str>,
 }
 
 impl PathTemplate {
@@ -45,24 +44,12 @@ impl PathTemplate {
         regex.push_str(&regex::escape(rest));
         regex.push_str(r"\z");
         let regex = Regex::new(&regex).map_err(|_| node.unsupported("so large a template"))?;
-        let prefix = next_symbol(template)
-            .map_or(template, |(text, ..)| text)
-            .into();
-        Ok(Self {
-            regex,
-            names,
-            prefix,
-        })
+        Ok(Self { regex, names })
     }
 
     /// True if the path is one of the template's.
     pub(crate) fn is_match(&self, path: &str) -> bool {
-        path.starts_with(&*self.prefix) && self.regex.is_match(path)
-    }
-
-    /// Return the beginning of every path of the template; may be empty.
-    pub(crate) fn prefix(&self) -> &str {
-        &self.prefix
+        self.regex.is_match(path)
     }
 
     /// Return the text in the path for each variable, as it was sent; none when the path is not one
@@ -137,7 +124,5 @@ mod tests {
                 "{text} on {path}"
             );
         }
-        assert_eq!(template("/items/{id}").prefix(), "/items/");
-        assert_eq!(template("/all").prefix(), "/all");
     }
 }

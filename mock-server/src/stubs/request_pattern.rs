@@ -391,16 +391,6 @@ impl UrlPattern {
             Self::PathTemplate(template) => template.is_match(path),
         }
     }
-
-    /// Return the beginning of every URL that matches; may be empty.
-    pub(crate) fn prefix(&self) -> &str {
-        match self {
-            Self::Any => "",
-            Self::Url(text) | Self::Path(text) => text,
-            Self::UrlRegex(regex) | Self::PathRegex(regex) => regex.prefix(),
-            Self::PathTemplate(template) => template.prefix(),
-        }
-    }
 }
 
 #[cfg(test)]

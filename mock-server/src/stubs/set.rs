@@ -224,102 +224,60 @@ pub(crate) fn derived_id(what: &str) -> Uuid {
     Uuid::new_v5(&NAMESPACE, what.as_bytes())
 }
 
-/// The candidates for every URL, each by its rank in the order of precedence. All lists are in that
-/// order.
+/// Finds the stubs whose URL may be the one asked for: by hash where a stub names one URL or one
+/// path. All lists hold ranks in the order of precedence.
 ///
 /// The maps hash with a fixed seed: their keys come from operators, and requests for a URL add
 /// none.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Index {
+struct Index {
     by_url: Ranks,
     by_path: Ranks,
-    others: Vec<Other>,
+    others: Vec<usize>,
 }
 
 /// By the whole of a text.
 type Ranks = HashMap<Box<str>, Vec<usize>, FixedState>;
 
-#[derive(Clone, Debug)]
-struct Other {
-    rank: usize,
-    /// Beginning of the URL if the stub is a candidate. It is a copy: a scan then runs over memory
-    /// in one piece.
-    prefix: Box<str>,
-}
-
 impl Index {
     /// Makes an index of patterns in the order of precedence.
-    pub(crate) fn new<'p>(patterns: impl Iterator<Item = &'p RequestPattern>) -> Self {
+    fn new<'p>(patterns: impl Iterator<Item = &'p RequestPattern>) -> Self {
         let mut index = Self::default();
         for (rank, pattern) in patterns.enumerate() {
-            match pattern.url() {
-                UrlPattern::Url(url) => index
-                    .by_url
-                    .entry(url.as_str().into())
-                    .or_default()
-                    .push(rank),
-                UrlPattern::Path(path) => index
-                    .by_path
-                    .entry(path.as_str().into())
-                    .or_default()
-                    .push(rank),
-                other => index.others.push(Other {
-                    rank,
-                    prefix: other.prefix().into(),
-                }),
-            }
+            let ranks = match pattern.url() {
+                UrlPattern::Url(url) => index.by_url.entry(url.as_str().into()).or_default(),
+                UrlPattern::Path(path) => index.by_path.entry(path.as_str().into()).or_default(),
+                _ => &mut index.others,
+            };
+            ranks.push(rank);
         }
         index
     }
 
     /// The ranks of all stubs whose URL may be this one, in order; `path` is its part before the
     /// query. Allocates nothing.
-    pub(crate) fn candidates<'i>(&'i self, url: &'i str, path: &str) -> Candidates<'i> {
-        Candidates {
-            by_url: self.by_url.get(url).map_or(&[], Vec::as_slice),
-            by_path: self.by_path.get(path).map_or(&[], Vec::as_slice),
-            others: &self.others,
-            url,
-        }
+    fn candidates<'i>(&'i self, url: &str, path: &str) -> Candidates<'i> {
+        let exact = |ranks: &'i Ranks, text: &str| ranks.get(text).map_or(&[][..], Vec::as_slice);
+        Candidates([
+            exact(&self.by_url, url),
+            exact(&self.by_path, path),
+            &self.others,
+        ])
     }
 }
 
-/// Ranks in order, merged from three lists. Only as much of the third is looked at as outranks what
-/// is taken.
-#[derive(Debug)]
-pub(crate) struct Candidates<'i> {
-    by_url: &'i [usize],
-    by_path: &'i [usize],
-    others: &'i [Other],
-    url: &'i str,
-}
+/// Ranks in order, merged from three lists.
+struct Candidates<'i>([&'i [usize]; 3]);
 
 impl Iterator for Candidates<'_> {
     type Item = usize;
 
     fn next(&mut self) -> Option<usize> {
-        loop {
-            let by_url = self.by_url.first().copied().unwrap_or(usize::MAX);
-            let by_path = self.by_path.first().copied().unwrap_or(usize::MAX);
-            let exact = by_url.min(by_path);
-            match self.others.split_first() {
-                Some((other, rest)) if other.rank < exact => {
-                    self.others = rest;
-                    if self.url.starts_with(&*other.prefix) {
-                        return Some(other.rank);
-                    }
-                }
-                _ if exact == usize::MAX => return None,
-                _ if exact == by_url => {
-                    self.by_url = self.by_url.split_first().map_or(&[], |(_, rest)| rest);
-                    return Some(exact);
-                }
-                _ => {
-                    self.by_path = self.by_path.split_first().map_or(&[], |(_, rest)| rest);
-                    return Some(exact);
-                }
-            }
-        }
+        let filled = self.0.iter_mut().filter(|list| !list.is_empty());
+        let list = filled.min_by_key(|list| list[0])?;
+        let (next, rest) = list.split_first()?;
+        *list = rest;
+        Some(*next)
     }
 }
 

@@ -109,19 +109,20 @@ impl Stub {
 
 /// `id`, or `uuid`, which is its older name; WireMock writes both.
 fn id(node: &Node<'_>) -> Result<Option<Uuid>, Problem> {
-    let read = |field: &Node<'_>| {
-        let text = field.text()?;
-        let id = Uuid::try_parse(text).ok().filter(|_| text.len() == 36);
-        id.ok_or_else(|| {
-            field.malformed("expected a UUID such as 6d3d5c8e-3a0f-4f9e-9d6e-0c2b8c1f7a55")
-        })
-    };
-    match (node.read("id", read)?, node.read("uuid", read)?) {
+    match (node.read("id", uuid)?, node.read("uuid", uuid)?) {
         (Some(id), Some(uuid)) if id != uuid => {
             Err(node.malformed("`id` and `uuid` differ; they mean the same"))
         }
         (id, uuid) => Ok(id.or(uuid)),
     }
+}
+
+fn uuid(field: &Node<'_>) -> Result<Uuid, Problem> {
+    let text = field.text()?;
+    let id = Uuid::try_parse(text).ok().filter(|_| text.len() == 36);
+    id.ok_or_else(|| {
+        field.malformed("expected a UUID such as 6d3d5c8e-3a0f-4f9e-9d6e-0c2b8c1f7a55")
+    })
 }
 
 /// A state without a scenario means nothing.

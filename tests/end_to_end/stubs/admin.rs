@@ -218,70 +218,6 @@ fn a_scenario_moves_once_however_many_ask_at_once() {
 }
 
 #[test]
-fn settings_delay_every_process_until_they_are_reset() {
-    let root = stubs(&json!([
-        {"request": {"url": "/plain"}, "response": {"body": "plain"}},
-        {"request": {"url": "/own"}, "response": {"fixedDelayMilliseconds": 3}},
-    ]));
-    let target = Target::start(&flags(&root, "--processes 2"));
-    let mut all = Everyone::connect(&target);
-    let holds = |all: &mut Everyone, path: &str| -> Vec<u64> {
-        let held = |client: &mut Client| {
-            let answer = client.get(path, "");
-            let hold = answer
-                .headers
-                .get("x-mock-hold-us")
-                .map_or(0, |us| us.parse().unwrap());
-            assert!(
-                hold == 0 || answer.number("x-mock-held-us") >= hold,
-                "{answer:?}"
-            );
-            hold
-        };
-        all.0.iter_mut().map(held).collect()
-    };
-    assert_eq!(holds(&mut all, "/plain"), [0, 0]);
-    assert_eq!(
-        all.admin("POST /settings", &json!({"fixedDelay": 5})).0,
-        200
-    );
-    // Asked before anything else, so that the answer itself has to look.
-    all.assert_all_say("GET /settings", "/settings/fixedDelay", &json!(5));
-    assert_eq!(
-        (holds(&mut all, "/plain"), holds(&mut all, "/own")),
-        (vec![5000; 2], vec![3000; 2])
-    );
-    let uniform = json!({"type": "uniform", "lower": 7, "upper": 7});
-    assert_eq!(
-        all.admin("PUT /settings", &json!({"delayDistribution": uniform}))
-            .0,
-        200
-    );
-    all.assert_all_say(
-        "GET /settings",
-        "/settings",
-        &json!({"delayDistribution": uniform}),
-    );
-    assert_eq!(
-        (holds(&mut all, "/plain"), holds(&mut all, "/own")),
-        (vec![7000; 2], vec![10_000; 2])
-    );
-    assert_eq!(
-        all.admin("POST /settings", &json!({"fixedDelay": 3_600_001}))
-            .0,
-        422
-    );
-    assert_eq!(all.admin("POST /reset", &Value::Null).0, 200);
-    all.assert_all_say("GET /settings", "/settings", &json!({}));
-    assert_eq!(holds(&mut all, "/plain"), [0, 0]);
-    let books = target.books();
-    assert_eq!(
-        (&books["held_us"]["count"], &books["held_us"]["sum_us"]),
-        (&json!(8), &json!(50_000))
-    );
-}
-
-#[test]
 fn the_journal_counts_what_all_processes_were_asked() {
     let root = stubs(&json!([{"request": {"urlPathPattern": "/a/.*"}}]));
     let target = Target::start(&flags(&root, "--processes 4 --journal"));
@@ -358,21 +294,14 @@ fn what_is_wrong_is_said_in_the_shape_that_clients_of_wiremock_read() {
     let target = Target::start(&flags(&stubs(&json!([])), "--processes 2"));
     let mut all = Everyone::connect(&target);
     let id = "6f9a3c1e-0000-4000-8000-000000000001";
-    let (status, said) = all.admin(
-        "POST /mappings",
-        &json!({"id": "no id", "response": {"status": "x"}}),
-    );
+    let (status, said) = all.admin("POST /mappings", &json!({"id": "no id"}));
     let places: Vec<&Value> = said["errors"]
         .as_array()
         .unwrap()
         .iter()
         .map(|error| &error["source"]["pointer"])
         .collect();
-    assert_eq!(
-        (status, places),
-        (422, vec![&json!("/id"), &json!("/response/status")]),
-        "{said}"
-    );
+    assert_eq!((status, places), (422, vec![&json!("/id")]), "{said}");
     assert_eq!(said["errors"][0]["title"], "Error parsing JSON");
     assert_eq!(all.admin("POST /mappings", &json!({ "id": id })).0, 201);
     let (status, said) = all.admin("POST /mappings", &json!({ "id": id }));

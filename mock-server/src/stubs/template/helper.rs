@@ -60,6 +60,11 @@ pub(super) fn helper(
 }
 
 impl Arguments {
+    fn bound(&self, name: &str, default: i32) -> Expression {
+        let default = || Expression::Constant(Value::Integer(default.into()));
+        self.named(name).cloned().unwrap_or_else(default)
+    }
+
     /// The last argument of this name; one that is missing counts as not given.
     fn named(&self, name: &str) -> Option<&Expression> {
         let found = self
@@ -111,11 +116,8 @@ fn now(arguments: &Arguments) -> Result<Expression, ValueProblem> {
 }
 
 fn random_int(arguments: &Arguments) -> Result<Expression, ValueProblem> {
-    let bound = |name, default: i32| match arguments.named(name) {
-        Some(bound) => bound.clone(),
-        None => Expression::Constant(Value::Integer(default.into())),
-    };
-    let (lower, upper) = (bound("lower", i32::MIN), bound("upper", i32::MAX));
+    let lower = arguments.bound("lower", i32::MIN);
+    let upper = arguments.bound("upper", i32::MAX);
     if let (Expression::Constant(lower), Expression::Constant(upper)) = (&lower, &upper) {
         let bounds = java_int(lower).and_then(|lower| Ok((lower, java_int(upper)?)));
         let (lower, upper) = bounds.map_err(|failed| ValueProblem::Malformed(failed.0))?;

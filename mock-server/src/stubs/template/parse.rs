@@ -125,24 +125,9 @@ impl Parser<'_, '_> {
     }
 
     fn parameter(&self, path: &str, parts: &[&str]) -> Result<Value<'static>, ValueProblem> {
-        let step = |at: &Json, part: &&str| match at {
-            Json::Array(elements) => part
-                .parse::<usize>()
-                .ok()
-                .and_then(|index| elements.get(index))
-                .cloned(),
-            at => at.get(*part).cloned(),
-        };
-        let found = match (self.parameters, parts) {
-            (parameters, []) => parameters
-                .cloned()
-                .or_else(|| Some(Json::Object(serde_json::Map::new()))),
-            (None, _) => None,
-            (Some(parameters), [first, rest @ ..]) => rest
-                .iter()
-                .try_fold(step(parameters, first), |at, part| Some(step(&at?, part)))
-                .flatten(),
-        };
+        let all = self.parameters.cloned();
+        let all = all.unwrap_or_else(|| Json::Object(serde_json::Map::new()));
+        let found = parts.iter().try_fold(all, |at, part| element(&at, part));
         match found {
             None | Some(Json::Null) => Ok(Value::Missing),
             Some(Json::Bool(truth)) => Ok(Value::Truth(truth)),
@@ -155,6 +140,14 @@ impl Parser<'_, '_> {
                 "`{path}`, which is more than one value, in a template"
             )),
         }
+    }
+}
+
+/// The part of this name or number.
+fn element(at: &Json, part: &str) -> Option<Json> {
+    match at {
+        Json::Array(elements) => elements.get(part.parse::<usize>().ok()?).cloned(),
+        at => at.get(part).cloned(),
     }
 }
 

@@ -88,11 +88,12 @@ impl RandomValue {
             CharacterKind::Uuid => uuid(draws),
             CharacterKind::Of(choices) => {
                 let choices = choices.as_bytes();
-                let count = u64::try_from(choices.len()).unwrap_or_default();
-                let one = |_| {
-                    char::from(choices[usize::try_from(draws.below(count)).unwrap_or_default()])
-                };
-                (0..self.length).map(one).collect()
+                let one = || draws.below(choices.len() as u64);
+                let letters = std::iter::repeat_with(one).take(self.length);
+                letters
+                    .filter_map(|index| choices.get(usize::try_from(index).ok()?))
+                    .map(|letter| char::from(*letter))
+                    .collect()
             }
         };
         match self.case {
