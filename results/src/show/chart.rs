@@ -4,12 +4,15 @@
 //! `json` hands its values to the script of a page.
 
 mod json;
+mod painted;
 pub(super) mod palette;
 pub(super) mod scale;
 mod svg;
 
 use serde::Serialize;
 
+pub use self::painted::{Plot, style_sheet};
+pub use self::palette::Ground;
 use self::scale::Scale;
 
 /// A picture and its words.
@@ -268,17 +271,18 @@ impl Axis {
 impl Panel {
     /// Return a panel with a bar in each row, from 0; every row has as many bars as `parts`.
     pub(super) fn bars(unit: &str, bars: Vec<Bar>) -> Self {
-        let names = bars.iter().map(|bar| bar.name.clone()).collect();
         let height = bars.len() as f64 * ROW;
-        let mark = |(n, bar): (usize, Bar)| {
+        let (mut names, mut marks) = (Vec::new(), Vec::new());
+        for (n, bar) in bars.into_iter().enumerate() {
             let block = Block::row(n, (0.18, 0.82), (0.0, bar.value), bar.text);
-            Mark::new(bar.role, "", Shape::Blocks(vec![block]))
-        };
+            marks.push(Mark::new(bar.role, "", Shape::Blocks(vec![block])));
+            names.push(bar.name);
+        }
         Self {
             x: Axis::new("", Range::FromZero, Format::Number).hidden(),
             y: Axis::new(unit, Range::Rows(names, None), Format::Number),
             height,
-            marks: bars.into_iter().enumerate().map(mark).collect(),
+            marks,
         }
     }
 

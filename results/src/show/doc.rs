@@ -14,7 +14,7 @@ mod terminal;
 
 pub use self::lead::{Figure, Lead, Severity, Status};
 pub use self::terminal::{TerminalLine, Tone};
-use crate::show::plot::Plot;
+use crate::show::chart::Plot;
 use crate::show::text::capital;
 
 /// A document.

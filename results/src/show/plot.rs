@@ -34,11 +34,11 @@ pub use self::history::history;
 use self::over_time::OverTime;
 pub use self::pairs::pairs;
 pub use self::patterns::patterns;
-pub use self::png::{CAN_DRAW_PNG, Ground, PngError, Rasterizer};
+pub use self::png::{CAN_DRAW_PNG, PngError, Rasterizer};
 pub use self::scaling::scaling;
 use crate::run::report::Report;
-use crate::show::chart::{Chart, palette};
-use crate::show::visible;
+use crate::show::chart::Chart;
+pub use crate::show::chart::{Ground, Plot, style_sheet};
 
 /// The folder of a result directory that holds them.
 pub const FOLDER: &str = "plots";
@@ -88,48 +88,6 @@ fn over_time(name: &str, report: &Report) -> Option<Chart> {
     OverTime::named(name)?.chart(report)
 }
 
-/// A picture and what it says.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Plot {
-    /// The name of its file, without `.svg`.
-    pub name: &'static str,
-    /// Title of the plot.
-    pub title: &'static str,
-    /// Caption: the plot's figures in this run.
-    pub caption: String,
-    /// The picture: a whole SVG document, 640 wide.
-    pub svg: String,
-    /// The picture alone, for a page that has [`style_sheet`], and title and caption as text in
-    /// elements with the IDs `NAME-title` and `NAME-caption`.
-    pub figure: String,
-    /// Values for the script of a page, as JSON; none of a picture of bars.
-    pub data: Option<String>,
-    /// True if it has nothing to show; a page leaves it out.
-    pub is_empty: bool,
-}
-
-impl Plot {
-    /// Paint a chart.
-    pub(super) fn of(chart: &Chart) -> Self {
-        Self {
-            name: chart.name,
-            title: chart.title,
-            caption: visible(&chart.caption).into_owned(),
-            svg: chart.svg(),
-            figure: chart.figure(),
-            data: chart.json(),
-            is_empty: chart.panels.is_empty(),
-        }
-    }
-}
-
-/// Return the style sheet that a page with [figures](Plot::figure) has once: the colours as
-/// `--paper`, `--text`, `--quiet`, `--grid` and by hue, light and dark, and the rules of the plots.
-#[must_use]
-pub fn style_sheet() -> String {
-    palette::variables() + &palette::style_sheet()
-}
-
 /// Names of the plots that a report can have.
 #[must_use]
 pub fn names() -> [&'static str; 10] {
@@ -139,16 +97,16 @@ pub fn names() -> [&'static str; 10] {
 /// Every chart that the report has something for, as a picture, in reading order.
 #[must_use]
 pub fn all(report: &Report) -> Vec<Plot> {
-    let plot = |(_, chart, _): RunChart| Some(Plot::of(&chart(report)?));
-    CHARTS.into_iter().filter_map(plot).collect()
+    let charts = CHARTS.iter().filter_map(|(_, chart, _)| chart(report));
+    charts.map(|chart| Plot::of(&chart)).collect()
 }
 
 /// Reasons why plots are not among `plots`, in a sentence each.
 #[must_use]
 pub fn left_out(plots: &[Plot]) -> Vec<String> {
-    let reason = |(name, _, why): RunChart| {
-        let is_there = plots.iter().any(|plot| plot.name == name);
-        (!is_there).then(|| format!("No plot of {name}: {why}."))
-    };
-    CHARTS.into_iter().filter_map(reason).collect()
+    let is_there = |name: &str| plots.iter().any(|plot| plot.name == name);
+    let absent = CHARTS.iter().filter(|(name, ..)| !is_there(name));
+    absent
+        .map(|(name, _, why)| format!("No plot of {name}: {why}."))
+        .collect()
 }

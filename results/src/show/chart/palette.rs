@@ -9,7 +9,15 @@
 use std::fmt::Write;
 
 use super::{Dash, Role};
-use crate::show::plot::Ground;
+
+/// Background of a plot. A PNG cannot follow its reader's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ground {
+    /// White.
+    Light,
+    /// Nearly black.
+    Dark,
+}
 
 /// Start of the part of the style sheet that depends on the reader. Paper is white, whatever the
 /// reader prefers.

@@ -2,7 +2,7 @@
 
 use super::markup::{self, Html};
 use super::{Column, Doc, Figure, Kind, Lead, Part, Readers, Status, Table};
-use crate::show::plot::Plot;
+use crate::show::chart::Plot;
 
 impl Doc {
     /// The document as a page; plots of the document that are among `plots`, by their names, stand

@@ -5,7 +5,7 @@
 //! attributes are ours and are part of the program; everything else passes through [`Html::text`]
 //! and is escaped.
 
-use crate::show::plot::{self, Plot};
+use crate::show::chart::{Plot, style_sheet};
 use crate::show::text::is_unbroken;
 use crate::show::{visible, xml};
 
@@ -311,7 +311,7 @@ pub(in crate::show) fn document(title: &str, body: impl FnOnce(&mut Html)) -> St
                     STACKS.replace(".stacks", class)
                 )
             };
-            let style = plot::style_sheet() + STYLE + &STACKED.map(stacked).concat();
+            let style = style_sheet() + STYLE + &STACKED.map(stacked).concat();
             html.element("style", |html| html.out.push_str(&style));
         });
         html.element("body", |html| {

@@ -82,31 +82,36 @@ pub(super) fn budget(report: &Report) -> Option<Chart> {
 }
 
 fn windows(budget: &BudgetReport, word: &str) -> Vec<Bar> {
-    let bar = |name: String, admitted: u64, allowed: u64| {
-        let value = admitted as f64 / allowed.max(1) as f64;
-        Bar {
-            name,
-            role: if value > 1.0 {
-                Role::Failed
-            } else {
-                Role::Good
-            },
-            value,
-            text: format!("{} of {}", grouped(admitted), grouped(allowed)),
-        }
-    };
-    let width = |ms: f64| match ms {
-        ms if ms >= 1_000.0 => format!("{} s", trimmed(ms / 1e3)),
-        ms => format!("{} ms", trimmed((ms * 10.0).round() / 10.0)),
-    };
     let mut bars = Vec::new();
     for window in &budget.busiest {
         let name = format!("all {word}s, {}", width(window.width_ms as f64));
-        bars.push(bar(name, window.admitted, window.allowed));
+        bars.push(window_bar(name, window.admitted, window.allowed));
     }
     if let Some(window) = &budget.worst_window {
         let name = format!("{word} {}, {}", window.shard, width(window.width_ms));
-        bars.push(bar(name, window.admitted, window.allowed));
+        bars.push(window_bar(name, window.admitted, window.allowed));
     }
     bars
+}
+
+fn window_bar(name: String, admitted: u64, allowed: u64) -> Bar {
+    let value = admitted as f64 / allowed.max(1) as f64;
+    Bar {
+        name,
+        role: if value > 1.0 {
+            Role::Failed
+        } else {
+            Role::Good
+        },
+        value,
+        text: format!("{} of {}", grouped(admitted), grouped(allowed)),
+    }
+}
+
+fn width(ms: f64) -> String {
+    if ms >= 1_000.0 {
+        format!("{} s", trimmed(ms / 1e3))
+    } else {
+        format!("{} ms", trimmed((ms * 10.0).round() / 10.0))
+    }
 }

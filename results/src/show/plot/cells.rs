@@ -1,7 +1,7 @@
 //! Charts whose colours are levels: the times of responses second by second, and the shards below
 //! each other.
 
-use super::seconds::{LEAST_S, Seconds, TimeAxis};
+use super::seconds::{Gather, LEAST_S, Seconds, TimeAxis};
 use crate::run::report::{CELLS_PER_DECADE, Course, Report, ShardReport, Spread};
 use crate::show::chart::{Axis, Block, Chart, Format, Mark, Panel, Range, Role, Shape, figures};
 use crawlmark_harness::stats;
@@ -39,13 +39,13 @@ struct Levels([Vec<Block>; 6]);
 impl Levels {
     /// Add the cells of one height: neighbours of a level are one. A level begins at each of
     /// `bounds`, and one below them.
-    fn add(&mut self, cells: &[Cell], y: (f64, f64), bounds: &[f64; 5], axis: TimeAxis) {
+    fn add(&mut self, cells: &[Cell], y: [f64; 2], bounds: &[f64; 5], axis: TimeAxis) {
         let level = |cell: &Cell| bounds.iter().filter(|bound| cell.value >= **bound).count();
         for run in cells.chunk_by(|a, b| level(a) == level(b) && a.to_s >= b.from_s) {
             let (first, last) = (&run[0], &run[run.len() - 1]);
             self.0[level(first)].push(Block {
                 x: (axis.at(first.from_s), axis.at(last.to_s)),
-                y,
+                y: (y[0], y[1]),
                 text: String::new(),
             });
         }
@@ -101,7 +101,7 @@ pub(super) fn heat(report: &Report) -> Option<Chart> {
                 });
             }
         }
-        let y = (Spread::starts_us(cell), Spread::starts_us(cell + 1));
+        let y = [cell, cell + 1].map(Spread::starts_us);
         levels.add(&cells, y, &SHARES, axis);
     }
     let range = Range::LogBetween(Spread::starts_us(low), Spread::starts_us(high));
@@ -137,8 +137,9 @@ fn counts<'a>(rows: impl Iterator<Item = &'a crate::run::report::IntervalRow>) -
 /// Measure of shards that a panel shows.
 struct Measure {
     unit: &'static str,
-    /// Value of some steps of a course that took this time; none where nothing is known.
-    value: fn(&Course, &[usize], f64) -> Option<f64>,
+    gather: Gather,
+    /// Values of the steps of a course.
+    column: fn(&Course) -> Vec<Option<f64>>,
     /// Value that each level but the lowest begins at, given the greatest value.
     least: fn(f64) -> [f64; 5],
     format: Format,
@@ -147,93 +148,97 @@ struct Measure {
 const MEASURES: [Measure; 3] = [
     Measure {
         unit: "requests per second",
-        value: |course, steps, time_s| Some(sum(&course.attempts, steps)? / time_s),
+        gather: Gather::Rate,
+        column: |course| counts_of(&course.attempts, 1.0),
         least: |top| [1.0, 2.0, 3.0, 4.0, 5.0].map(|n| n * width(top)),
         format: Format::Number,
     },
     Measure {
         unit: "longest send delay",
-        value: |course, steps, _| {
-            let delays = steps
-                .iter()
-                .filter_map(|n| *course.max_sched_lag_us.get(*n)?);
-            delays.reduce(f64::max)
-        },
+        gather: Gather::Most,
+        column: |course| course.max_sched_lag_us.clone(),
         least: |_| [100.0, 1e3, 1e4, 1e5, 1e6],
         format: Format::Micros,
     },
     Measure {
         unit: "share of one CPU",
-        value: |course, steps, time_s| Some(sum(&course.cpu_us, steps)? / 1e6 / time_s),
+        gather: Gather::Rate,
+        column: |course| counts_of(&course.cpu_us, 1e6),
         least: |_| [0.1, 0.3, 0.5, 0.7, 0.9],
         format: Format::Percent,
     },
 ];
+
+fn counts_of(column: &[Option<u64>], unit: f64) -> Vec<Option<f64>> {
+    column.iter().map(|n| n.map(|n| n as f64 / unit)).collect()
+}
+
+impl Measure {
+    /// The cells of a shard, of so many steps each, in a run that ended then.
+    fn cells(&self, course: &Course, steps: usize, end_s: f64) -> Vec<Cell> {
+        let (mut cells, mut from_s) = (Vec::new(), 0.0);
+        for group in (self.column)(course).chunks(steps) {
+            let to_s = (from_s + (group.len() as u64 * course.step_s) as f64).min(end_s);
+            let values: Vec<f64> = group.iter().flatten().copied().collect();
+            // A sliver of a second at the end has no rate.
+            if !values.is_empty() && to_s - from_s >= LEAST_S.min(end_s) {
+                cells.push(Cell {
+                    from_s,
+                    to_s,
+                    value: self.gather.of(&values, to_s - from_s),
+                });
+            }
+            from_s = to_s;
+        }
+        cells
+    }
+}
 
 /// The shards below each other; none without one that reported a second.
 pub(super) fn shards(report: &Report) -> Option<Chart> {
     let axis = TimeAxis::of([report]);
     let end_s = Seconds::of(report, axis).end_s;
     let slowest = slowest(report);
-    let rows = rows(report);
-    // A shard that died in its first second has no course.
-    let longest = rows.iter().max_by_key(|one| one.course.attempts.len())?;
-    let steps: Vec<usize> = (0..longest.course.attempts.len()).collect();
-    if steps.is_empty() {
-        return None;
-    }
-    let columns = (MOST_CELLS / rows.len()).clamp(1, MOST_COLUMNS);
-    let groups: Vec<&[usize]> = steps.chunks(steps.len().div_ceil(columns)).collect();
-    let tick_s = longest.course.step_s.max(1) as f64;
-    let emphasis = rows.iter().position(|shard| Some(shard.shard) == slowest);
-    let mut names: Vec<String> = rows.iter().map(|shard| shard.shard.to_string()).collect();
+    let shards = rows(report);
+    let emphasis = shards.iter().position(|one| Some(one.shard) == slowest);
+    let mut names: Vec<String> = shards.iter().map(|one| one.shard.to_string()).collect();
     if let Some(n) = emphasis {
         names[n].insert_str(0, "\u{25b8} ");
     }
+    // A shard that died in its first second has no course.
+    let longest = shards.iter().max_by_key(|one| one.course.attempts.len())?;
+    let all = longest.course.attempts.len();
+    let columns = (MOST_CELLS / shards.len()).clamp(1, MOST_COLUMNS);
+    let ticks = all.div_ceil(columns).max(1);
+    let width_s = (ticks as u64 * longest.course.step_s) as f64;
+    // A little apart, where there is room for it.
+    let apart = if shards.len() > 24 { 0.0 } else { 0.06 };
     let mut panels = Vec::new();
-    for measure in &MEASURES {
-        let cells = |shard: &&ShardReport| -> Vec<Cell> {
-            let cell = |group: &&[usize]| {
-                let from_s = group[0] as f64 * tick_s;
-                let to_s = ((group[0] + group.len()) as f64 * tick_s).min(end_s);
-                // A sliver of a second at the end has no rate.
-                let is_long = to_s - from_s >= LEAST_S.min(end_s);
-                let value = (measure.value)(&shard.course, group, to_s - from_s)?;
-                is_long.then_some(Cell {
-                    from_s,
-                    to_s,
-                    value,
-                })
-            };
-            groups.iter().filter_map(cell).collect()
-        };
-        let rows: Vec<Vec<Cell>> = rows.iter().map(cells).collect();
-        let values = rows.iter().flatten().map(|cell| cell.value);
+    for measure in MEASURES.iter().filter(|_| all > 0) {
+        let cells = shards.iter();
+        let cells: Vec<Vec<Cell>> = cells
+            .map(|one| measure.cells(&one.course, ticks, end_s))
+            .collect();
+        let values = cells.iter().flatten().map(|cell| cell.value);
         let top = values.fold(0.0, f64::max);
         let least = (measure.least)(if top > 0.0 { top } else { 1.0 });
         let mut levels = Levels::default();
-        for (n, cells) in rows.iter().enumerate() {
-            let thin = if rows.len() > 24 { 0.0 } else { 0.06 };
-            levels.add(
-                cells,
-                (n as f64 + thin, n as f64 + 1.0 - thin),
-                &least,
-                axis,
-            );
+        for (n, cells) in cells.iter().enumerate() {
+            let (from, to) = (n as f64 + apart, n as f64 + 1.0 - apart);
+            levels.add(cells, [from, to], &least, axis);
         }
-        let all_s = groups[0].len() as f64 * tick_s;
         panels.push(Panel {
-            x: axis.axis((all_s > 1.0).then_some(all_s)),
+            x: axis.axis((width_s > 1.0).then_some(width_s)),
             y: Axis::new(
                 format!("{}, by {}", measure.unit, report.shard_word()),
                 Range::Rows(names.clone(), emphasis),
                 Format::Number,
             ),
-            height: (150.0 / rows.len() as f64).clamp(3.0, 20.0) * rows.len() as f64,
+            height: (150.0 / shards.len() as f64).clamp(3.0, 20.0) * shards.len() as f64,
             marks: levels.marks(&least, measure.format),
         });
     }
-    Some(Chart {
+    (!panels.is_empty()).then(|| Chart {
         name: "shards",
         title: "Shards side by side",
         caption: caption(report),
@@ -267,37 +272,28 @@ fn median(report: &Report) -> f64 {
 
 fn caption(report: &Report) -> String {
     let all = &report.shards;
-    let delay = |shard: &ShardReport| {
-        let delays = shard.course.max_sched_lag_us.iter().flatten().copied();
-        delays.fold(0.0, f64::max)
-    };
-    let latest = all.iter().max_by(|a, b| delay(a).total_cmp(&delay(b)));
-    let latest = latest.filter(|shard| delay(shard) > 0.0);
-    let fewest = all.iter().min_by_key(|one| one.totals.attempts);
-    let part = |shard: &ShardReport| {
-        let part = rounded_percent(shard.totals.attempts as f64 / median(report).max(1.0));
-        format!("{part} of the median ({})", shard.shard)
-    };
     let number = |n: usize| grouped(n as u64);
     let word = format!("{}s", report.shard_word());
+    let fewest = all.iter().min_by_key(|one| one.totals.attempts);
+    let fewest = fewest.filter(|_| all.len() > 1).map(|one| {
+        let part = rounded_percent(one.totals.attempts as f64 / median(report).max(1.0));
+        format!("{part} of the median ({})", one.shard)
+    });
+    let mut latest = (0.0, 0);
+    for shard in all {
+        for us in shard.course.max_sched_lag_us.iter().flatten() {
+            if *us > latest.0 {
+                latest = (*us, shard.shard);
+            }
+        }
+    }
+    let latest = (latest.0 > 0.0).then(|| format!("{} ({})", micros(latest.0), latest.1));
     figures([
         (&*word, Some(number(all.len()))),
         ("shown", (all.len() > MOST_ROWS).then(|| number(MOST_ROWS))),
-        (
-            "fewest requests",
-            fewest.filter(|_| all.len() > 1).map(part),
-        ),
-        (
-            "longest send delay",
-            latest.map(|shard| format!("{} ({})", micros(delay(shard)), shard.shard)),
-        ),
+        ("fewest requests", fewest),
+        ("longest send delay", latest),
     ])
-}
-
-fn sum(column: &[Option<u64>], steps: &[usize]) -> Option<f64> {
-    let values = || steps.iter().filter_map(|n| *column.get(*n)?);
-    values().next()?;
-    Some(values().sum::<u64>() as f64)
 }
 
 /// Return the width of a level of rates, of which six reach `top`.

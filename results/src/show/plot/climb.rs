@@ -21,16 +21,15 @@ pub fn climb(ladder: &Ladder) -> Plot {
     let least = least.copied().fold(1.0, f64::min);
     let low = 10f64.powf(least.log10().floor());
     let high = rates.iter().copied().fold(10.0, f64::max);
-    let bar = |n: usize, parts: (f64, f64), rate: f64, text: String| {
-        Block::row(n, parts, (low, rate.max(low)), text)
-    };
+    let end = |rate: f64| (low, rate.max(low));
     let (mut measured, mut public) = (Vec::new(), Vec::new());
     for (n, rung) in ladder.rungs.iter().rev().enumerate() {
         let rate = rung.reading.ok_per_s;
         let text = format!("{}/s, limited by {}", decimal(rate), rung.limit.by.name());
-        measured.push(bar(n, (0.06, 0.5), rate, text));
+        measured.push(Block::row(n, (0.06, 0.5), end(rate), text));
         let text = published(rung.published);
-        public.push(bar(n, (0.56, 0.86), rung.published.high_per_s, text));
+        let end = end(rung.published.high_per_s);
+        public.push(Block::row(n, (0.56, 0.86), end, text));
     }
     let panel = Panel {
         x: Axis::new(

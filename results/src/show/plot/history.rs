@@ -37,15 +37,11 @@ fn panel(history: &History, found: &MetricHistory) -> Panel {
     let mut marks = Vec::new();
     for (n, change) in found.changes.iter().enumerate() {
         let at = change.at as f64 + 0.5;
-        let end = found.changes.get(n + 1).map_or(count, |next| next.at);
-        let level = |from, to, value| {
-            let line = Shape::Line(vec![(from, value), (to, value)]);
-            Mark::new(Role::Reference, "median between changes", line)
-        };
+        let end = found.changes.get(n + 1).map_or(count, |next| next.at) as f64 + 0.5;
         if n == 0 {
-            marks.push(level(0.5, at, change.before));
+            marks.push(level([0.5, at], change.before));
         }
-        marks.push(level(at, end as f64 + 0.5, change.after));
+        marks.push(level([at, end], change.after));
         marks.push(Mark::new(Role::Failed, "change", Shape::Upright(at)).dashed(Dash::Short));
     }
     marks.push(Mark::new(Role::Good, "a result", Shape::Dots(dots)));
@@ -59,6 +55,11 @@ fn panel(history: &History, found: &MetricHistory) -> Panel {
         height: 110.0,
         marks,
     }
+}
+
+fn level(ends: [f64; 2], value: f64) -> Mark {
+    let line = ends.map(|x| (x, value)).to_vec();
+    Mark::new(Role::Reference, "median between changes", Shape::Line(line))
 }
 
 const fn format(metric: Metric) -> Format {

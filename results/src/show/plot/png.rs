@@ -7,20 +7,11 @@
 mod raster;
 
 use self::raster::Raster;
-use super::Plot;
+use super::{Ground, Plot};
 use crate::show::chart::palette::resolved;
 
 /// False in builds without the feature `png`, which cannot draw them.
 pub const CAN_DRAW_PNG: bool = cfg!(feature = "png");
-
-/// Background of a plot. A PNG cannot follow its reader's.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ground {
-    /// White.
-    Light,
-    /// Nearly black.
-    Dark,
-}
 
 /// Reason why there is no picture.
 #[derive(Debug, thiserror::Error)]

@@ -33,6 +33,18 @@ pub(super) enum Gather {
     Mean,
 }
 
+impl Gather {
+    /// One value of several that took this time.
+    pub(super) fn of(self, values: &[f64], time_s: f64) -> f64 {
+        let sum: f64 = values.iter().sum();
+        match self {
+            Self::Rate => sum / time_s,
+            Self::Most => values.iter().copied().fold(0.0, f64::max),
+            Self::Mean => sum / values.len() as f64,
+        }
+    }
+}
+
 /// The seconds of a run, or their tenths.
 pub(super) struct Seconds<'a> {
     /// By the number of ticks before each.
@@ -172,27 +184,24 @@ impl<'a> Seconds<'a> {
         value: impl Fn(&IntervalRow) -> Option<f64>,
     ) -> Vec<Step> {
         let least_s = LEAST_S.min(0.5 / self.per_s as f64).min(self.end_s);
-        let step = |gathered: Gathered<'_>| {
+        let mut steps = Vec::new();
+        for Gathered { from_s, to_s, rows } in self.gathered() {
             let (mut values, mut time_s) = (Vec::new(), 0.0);
-            for (at, row) in gathered.rows {
+            for (at, row) in rows {
                 if let Some(value) = value(row).filter(|value| value.is_finite()) {
                     values.push(value);
                     time_s += self.seconds(at + 1) - self.seconds(*at);
                 }
             }
-            let all = match how {
-                Gather::Rate => values.iter().sum::<f64>() / time_s,
-                Gather::Most => values.iter().copied().fold(0.0, f64::max),
-                Gather::Mean => values.iter().sum::<f64>() / values.len() as f64,
-            };
-            Step {
-                from: self.axis.at(gathered.from_s),
-                to: self.axis.at(gathered.to_s),
-                value: (!values.is_empty() && time_s >= least_s).then_some(all),
+            let is_known = !values.is_empty() && time_s >= least_s;
+            steps.push(Step {
+                from: self.axis.at(from_s),
+                to: self.axis.at(to_s),
+                value: is_known.then(|| how.of(&values, time_s)),
                 base: 0.0,
-            }
-        };
-        self.gathered().into_iter().map(step).collect()
+            });
+        }
+        steps
     }
 }
 

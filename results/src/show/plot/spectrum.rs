@@ -33,12 +33,14 @@ const SERIES: [(Series, Role, Dash, &str); 4] = [
 
 /// None when no request was answered, or timed.
 pub(super) fn chart(report: &Report) -> Option<Chart> {
-    let curve = |(series, role, dash, name): (Series, Role, Dash, &str)| {
-        let mut curve = Curve::of(report.latency(series)?, role, name)?;
-        curve.mark.dash = dash;
-        Some(curve)
-    };
-    let curves = SERIES.into_iter().filter_map(curve).collect();
+    let mut curves = Vec::new();
+    for (series, role, dash, name) in SERIES {
+        let latency = report.latency(series);
+        if let Some(mut curve) = latency.and_then(|it| Curve::of(it, role, name)) {
+            curve.mark.dash = dash;
+            curves.push(curve);
+        }
+    }
     of_curves(percentiles(report, report.main_series()), curves)
 }
 
@@ -91,15 +93,16 @@ impl Curve {
         }
         // To the last sample that has a value, which stands for as many nines as there are samples.
         let end = (total / (total - inside).max(1.0)).log10();
-        let point = |n: u32| {
+        let mut points = Vec::new();
+        for n in 0..=POINTS {
             let nines = end * f64::from(n) / f64::from(POINTS);
             let rank = total * (1.0 - 10f64.powf(-nines));
             let quantile = (rank / inside).clamp(0.0, 1.0);
-            (nines, histogram.value_at_quantile(quantile) as f64 / 1e3)
-        };
+            points.push((nines, histogram.value_at_quantile(quantile) as f64 / 1e3));
+        }
         // The last one has no percentile below 100 %, which lies at no place: it ends the curve.
         let end = (end, histogram.max() as f64 / 1e3);
-        let points = (0..=POINTS).map(point).chain([end]).collect();
+        points.push(end);
         Some(Self {
             mark: Mark::new(role, legend, Shape::Line(points)),
             end,
