@@ -43,7 +43,7 @@ pub use ab::AbArgs;
 pub use capacity::CapacityArgs;
 pub use ladder::{LadderArgs, RungNumber};
 pub(crate) use network::NO_PROXY;
-pub use network::{ConnectionArgs, ProxyArgs, TlsArgs, UseOfTls};
+pub use network::{ConnectionArgs, ProxyArgs, TlsArgs};
 pub use parts::{MergeArgs, PlanArgs, Scheduler, SubmitArgs, WatchArgs};
 pub use patterns::PatternsArgs;
 pub use recorded::Typed;

@@ -1,7 +1,6 @@
 //! `crawlmark run`: resolve, start the bundled target if none is named, crawl, save, show, and
 //! decide the exit code.
 
-mod local_addresses;
 mod output;
 mod part;
 mod reach;
@@ -87,7 +86,7 @@ pub(crate) fn run(mut args: RunArgs, typed: Typed, clock: Clock) -> Result<u8, E
     if let Some(warning) = reach::check_descriptors(&mut resolved.plan)? {
         voice.warn(&warning);
     }
-    local_addresses::check_addresses(&resolved)?;
+    reach::check_local_ips(&resolved)?;
     if resolved
         .plan
         .workload

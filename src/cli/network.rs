@@ -166,19 +166,6 @@ pub struct TlsArgs {
     pub tls_max: Option<Version>,
 }
 
-/// Use of TLS by the target of a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum UseOfTls {
-    /// No URL is https://.
-    PlainUrls,
-    /// At least one URL is https://.
-    Urls,
-    /// The bundled target, without TLS.
-    PlainBundled,
-    /// The bundled target, with TLS.
-    Bundled,
-}
-
 impl TlsArgs {
     /// Convert to the settings of the crawl; `bundled` is the certificate of a bundled target.
     #[must_use]
@@ -201,50 +188,5 @@ impl TlsArgs {
                 Resume::Never
             },
         }
-    }
-
-    /// Return the first of these flags that was given and does not apply to `use_of_tls`, and why
-    /// not.
-    #[must_use]
-    pub fn misplaced(&self, use_of_tls: UseOfTls) -> Option<(&'static str, &'static str)> {
-        const NO_CLIENT: &str =
-            "has no effect with --target-tls, which asks for no client certificate: remove it";
-        let Self {
-            cacert,
-            insecure,
-            cert,
-            key,
-            tls_resume,
-            tls_min,
-            tls_max,
-        } = self;
-        let all = [
-            (
-                "--cacert",
-                cacert.is_some(),
-                Some("is not needed with --target-tls, whose certificate is trusted: remove it"),
-            ),
-            ("--insecure", *insecure, None),
-            ("--cert", cert.is_some(), Some(NO_CLIENT)),
-            ("--key", key.is_some(), Some(NO_CLIENT)),
-            ("--tls-resume", *tls_resume, None),
-            ("--tls-min", tls_min.is_some(), None),
-            ("--tls-max", tls_max.is_some(), None),
-        ];
-        all.into_iter()
-            .filter(|(_, is_given, _)| *is_given)
-            .find_map(|(flag, _, of_bundled)| {
-                let why = match use_of_tls {
-                    UseOfTls::PlainUrls => {
-                        Some("is for https:// URLs, and there is none: remove it")
-                    }
-                    UseOfTls::PlainBundled => {
-                        Some("needs TLS, which the bundled target does not use: add --target-tls")
-                    }
-                    UseOfTls::Bundled => of_bundled,
-                    UseOfTls::Urls => None,
-                };
-                Some((flag, why?))
-            })
     }
 }

