@@ -11,16 +11,12 @@ use crate::crawl::tls::{Resume, Settings, Trust, Version};
 use crate::crawl::{HttpVersion, ReceiveStamps};
 
 const UNIX_SOCKET: &str = "\
-Connect to the Unix socket PATH for every URL
-
 Requests still name the URL's host, and no name is looked up.
 
   crawlmark run 'http://localhost/items/{id}' \\
       --unix-socket /run/api.sock";
 
 const DNS_TTL: &str = "\
-Look up names again when their addresses are older than TIME
-
 By default, names are looked up once, before the run. A lookup never delays a
 connection: the first connection after TIME starts it, and uses the addresses
 that are known. Connections that are open stay open: add
@@ -32,8 +28,6 @@ silent for 250 ms, the next is tried at the same time, first one of the other
 IP version. An address that refused or was silent is tried last for 10 s.";
 
 const RECEIVE_STAMPS: &str = "\
-Measure how long responses lie unread: all, sampled (1 in 64) or off
-
 The kernel stamps a response when its last segment arrives. The time from
 then until this client reads it is this client's part of the latency: series
 receive_delay. Plain HTTP/1.1 has stamps; TLS and HTTP/2 have none, and the
@@ -71,10 +65,7 @@ pub struct ConnectionArgs {
 /// Value of `--proxy` for no proxy at all.
 pub(crate) const NO_PROXY: &str = "none";
 
-const PROXY: &str = "\
-Connect through a proxy; may be repeated to use several in turn
-
-  http://HOST:PORT       forwards http:// requests, tunnels https:// ones
+const PROXY: &str = "  http://HOST:PORT       forwards http:// requests, tunnels https:// ones
                          (CONNECT)
   socks5://HOST:PORT     tunnels; this machine looks up the target's name
   socks5h://HOST:PORT    tunnels; the proxy looks up the target's name
@@ -98,10 +89,7 @@ allows it.
   crawlmark run 'https://api.example.com/items/{id}' --rate 50 \\
       -x 'http://user-session-{session}:pass@gateway.example:8000'";
 
-const RETIRE: &str = "\
-Replace a session after uses=N, errors=N, status=LIST or block
-
-  uses=500         after 500 requests
+const RETIRE: &str = "  uses=500         after 500 requests
   errors=3         after 3 requests without a response, or with a
                    rejected one
   status=403,429   after a response with one of these statuses

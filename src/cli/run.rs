@@ -104,8 +104,6 @@ Examples:
         | jq .latency.service.p99_us";
 
 const URLS: &str = "\
-Crawl the URLs in FILE, one per line, or - for stdin
-
 Item i uses line i modulo the number of lines. Blank lines and lines that begin
 with # do not count. {id} in a line is replaced by the ID; a line without it is
 requested as it is. When no line has {id} and neither --ids nor -n nor -d is
@@ -118,15 +116,11 @@ cannot be reached is named before the run, and its items fail; when none can be
 reached, the run is refused.";
 
 const BODY: &str = "\
-Send this body: TEXT, @FILE for a file, or @@TEXT for a leading @
-
 {id} in a body is replaced by the ID.
 
   crawlmark run 'http://127.0.0.1:8080/search' --body 'item={id}'";
 
 const REQUESTS_FILE: &str = "\
-Send the requests in FILE: JSON lines, vegeta, HAR or access log
-
 The format is found by the content; - is standard input. At most 256 MiB and
 2,000,000 requests, which are held in memory.
 
@@ -153,10 +147,7 @@ each once, at its recorded time.
   crawlmark run http://127.0.0.1:8080 --requests-file access.log \\
       --arrivals replay --speed 2";
 
-const ARRIVALS: &str = "\
-Schedule requests: asap, waves, constant, poisson or replay
-
-  asap       Closed loop: the next request is sent when a connection is
+const ARRIVALS: &str = "  asap       Closed loop: the next request is sent when a connection is
              free and the budget allows it. A slow target slows this
              client down, so the waits of independent users are not
              measured: times are service times, not corrected for
@@ -185,10 +176,7 @@ time; otherwise you measure the wait for a connection.
   crawlmark run 'http://127.0.0.1:8080/items/{id}' --rate 2000 -d 30s \\
       --arrivals constant -c 1000 --warmup 5s";
 
-const PACING: &str = "\
-Wait for a request's time: sleep, coarse (1 ms) or spin (a core each)
-
-  sleep   Sleep until a kernel timer wakes the shard, some tens of
+const PACING: &str = "  sleep   Sleep until a kernel timer wakes the shard, some tens of
           microseconds late. Requests due within the slack of each other go
           together, none of them early. The slack is a twentieth of the
           median service time, from 50 µs to 1 ms. The longest slack used
@@ -204,8 +192,6 @@ Wait for a request's time: sleep, coarse (1 ms) or spin (a core each)
 sched_lag in the result is the resulting send delay.";
 
 const EXPECT: &str = "\
-Accept only these responses: json, status:200-299
-
 May be repeated; then all must match. Without it any complete body with a
 status from 200 to 299 is good, and without a URL the bundled target's
 items are expected.
@@ -224,10 +210,7 @@ items are expected.
 A challenge page is never good, nor is a throttled response
 (429, and other limits). Redirects are followed with --follow.";
 
-const LOCAL_IPS: &str = "\
-Connect from these local addresses: addresses, ranges or prefixes
-
-  127.0.0.9,127.0.0.11      these
+const LOCAL_IPS: &str = "  127.0.0.9,127.0.0.11      these
   127.0.1.1-127.0.1.250     from the first to the last
   127.1.0.0/16, fd00::/80   the hosts of a prefix
 
@@ -245,8 +228,6 @@ refused before the run, and never replaced by another.
       --local-ips 127.1.0.0/16";
 
 const THRESHOLD: &str = "\
-Fail unless this holds: 'service_p99 < 250ms'
-
 May be repeated. The exit code is then 3. As in k6's thresholds, the expression states what
 is wanted. METRIC[WINDOW] OP LIMIT, OP one of < <= > >= == !=.
 
@@ -275,8 +256,6 @@ threshold that cannot be decided is reported as undecided, and the exit code is
 5 unless another threshold failed.";
 
 const STOP_IF: &str = "\
-Stop unless this holds, as in 'error_rate[10s] < 5%'; may be repeated
-
 Written as --threshold, and evaluated every second; without a window, over
 everything since the warm-up. The run stops as after Ctrl-C, with a
 partial report that names the threshold, and exit code 3. A window that is not
@@ -285,8 +264,6 @@ percentiles 100 samples beyond them. With fewer requests, a share still fails if
 their errors alone would break the limit among 100.";
 
 const STRICT: &str = "\
-Exit with 4 unless valid and nothing abandoned
-
 Only the exit code changes. The report has the verdict, and a reason and a
 remedy for each finding:
 
@@ -630,10 +607,7 @@ pub struct RunArgs {
     pub target_faults: Vec<target::Faults>,
 }
 
-const ID_FORMAT: &str = "\
-Write IDs as width=N (with leading zeros), hex, base36 or hex,width=8
-
-  width=8        00000042 for ID 42; longer IDs are written whole
+const ID_FORMAT: &str = "  width=8        00000042 for ID 42; longer IDs are written whole
   hex            2a; base36 is 16 for it, both in lower case
   hex,width=4    002a
 
@@ -643,8 +617,6 @@ The format is used wherever {id} stands: in URLs, headers and bodies.
       --id-format hex,width=4";
 
 const AUTH: &str = "\
-Send credentials (Basic): USER:PASSWORD
-
 The user name has no colon. User name and password are in no output or file, and
 are overwritten in the process list, where the system allows it. --bearer-env
 keeps a token out of the command line.
@@ -652,8 +624,6 @@ keeps a token out of the command line.
   crawlmark run 'http://127.0.0.1:8080/{id}' -a user:password";
 
 const COMPRESSED: &str = "\
-Accept gzip, br and zstd, and decode responses before checking them
-
 Requests say `accept-encoding: gzip, br, zstd`, unless --header sets another
 value. --expect checks the decoded body. A body that cannot be decoded fails
 (bad_encoding), and so does one of more than 16 MiB, compressed or decoded
@@ -664,8 +634,6 @@ of this client, but is not part of the service time.
       --expect json";
 
 const FOLLOW: &str = "\
-Follow up to N redirects of an item (301, 302, 303, 307, 308)
-
 Each redirect is a request of its own: it is charged to --rate, and counted in
 redirects and in retries, without the retry budget. Method and body change as in
 browsers: 303 leads to a GET, and so do 301 and 302 of a POST. A retry repeats

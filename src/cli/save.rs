@@ -11,8 +11,6 @@ use crate::dataset::manifest::{Bodies, Durability, Fields};
 use crate::dataset::recover::Retry;
 
 const SAVE: &str = "\
-Save what is crawled to DIR: a JSON line for each item
-
 DIR holds a file per shard and session, in JSON lines compressed with zstd,
 which zstdcat, DuckDB, Polars and pandas read as they are:
 
@@ -29,8 +27,6 @@ off). A shard whose disk is slow waits, and the report says so.
       --save items";
 
 const RESUME: &str = "\
-Go on with the crawl in DIR, with the flags that began it
-
 Items that failed, or were throttled until the end, are requested again: --retry
 says which. Their new records take the place of the old ones.
 
@@ -41,8 +37,6 @@ not saved: give headers, bodies and passwords again.
   crawlmark run --resume items --rate 500";
 
 const FIELDS: &str = "\
-Save these fields only: id,status,outcome,body,...
-
 id, url (where it is not the URL with the ID), status, outcome, attempts, at
 (when the last request was sent), latency_us (its service time),
 content_type, digest (the first 128 bits of the SHA-256 of the body as it is
@@ -102,8 +96,6 @@ pub struct SaveArgs {
 }
 
 const PLAN: &str = "\
-Crawl one part of the plan that `crawlmark plan` made
-
 The plan holds the flags of the crawl, but no secrets: give headers, bodies and
 passwords again. Each task of a job array runs the same command:
 
@@ -129,8 +121,6 @@ Exit codes, for schedulers:
   130 143  stopped by a signal (137: killed). Run it again";
 
 const NODE: &str = "\
-Part to crawl: i/N, from 0/N, or auto for a scheduler's task
-
 auto reads SLURM_ARRAY_TASK_ID (with _MIN and _COUNT), HQ_TASK_ID of HyperQueue
 or JOB_COMPLETION_INDEX of a Kubernetes Indexed Job. If several are set, they have
 to name the same part.";

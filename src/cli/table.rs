@@ -330,13 +330,27 @@ pub(crate) fn recorded_as_typed() -> impl Iterator<Item = &'static str> {
     all.map(|(_, flag)| flag.id)
 }
 
+/// Begin the long help of an argument with its short one.
+fn detailed(argument: Arg) -> Arg {
+    let help = argument
+        .get_help()
+        .map(ToString::to_string)
+        .unwrap_or_default();
+    match argument.get_long_help().map(ToString::to_string) {
+        Some(details) if !details.starts_with(&help) => {
+            argument.long_help(format!("{help}\n\n{details}"))
+        }
+        _ => argument,
+    }
+}
+
 /// Give an argument of `run` what its row says.
 pub(super) fn described(argument: Arg) -> Arg {
     let id = argument.get_id().as_str();
     let Some((group, flag)) = rows().find(|(_, flag)| flag.id == id) else {
         return argument;
     };
-    let argument = argument.hide_short_help(!flag.is_common);
+    let argument = detailed(argument).hide_short_help(!flag.is_common);
     match group.heading {
         "" => argument,
         BUNDLED => argument.help_heading(BUNDLED).conflicts_with_all(TARGETS),

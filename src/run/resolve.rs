@@ -2,6 +2,7 @@
 //! started.
 
 mod addresses;
+mod bundled;
 mod proxies;
 mod record;
 mod request;
@@ -9,7 +10,7 @@ mod rules;
 mod targets;
 
 use std::net::SocketAddr;
-use std::num::{NonZeroU64, NonZeroUsize};
+use std::num::NonZeroU64;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,26 +19,21 @@ use crawlmark_harness::plan::{Arrivals, Pacing, PerHost, Pinning, Recorded, RunP
 use crawlmark_harness::process::usable_cpus;
 use crawlmark_harness::stats::Series;
 use crawlmark_harness::units::{IdRange, RateShape};
-use crawlmark_mock_server::{self as target, Config};
 use crawlmark_results::run::gates::{Breach, Condition, Objective};
 use crawlmark_results::run::report::{Labels, Placement};
 
 pub(super) use self::addresses::is_own;
-use self::addresses::{find_all, keep_reachable, on_this_machine, refuse_unlimited_strangers};
+use self::addresses::{Found, Peers, find_all, keep_reachable, on_this_machine};
+pub(super) use self::bundled::BundledTarget;
 use self::record::Resolution;
-pub(super) use self::request::read as read_body;
 use self::targets::{Chosen, mean_rate, methods};
-use super::Strictness;
-use crate::behaviour::{Typed, check_processes};
 use crate::cli::{Auto, RunArgs};
 use crate::crawl::proxy::{Proxies, Session};
 use crate::crawl::tls::{Settings, Tls};
 use crate::crawl::{
     CrawlOptions, CrawlSpec, Expectations, HoldHeader, HttpSettings, IdUse, Reuse, Scheme, Targets,
-    Template,
 };
 use crate::error::Error;
-use crate::target::Target;
 
 /// Duration of a run that neither its IDs nor its time bound.
 const DEFAULT_DURATION: Duration = Duration::from_secs(10);
@@ -47,9 +43,6 @@ const DEFAULT_IDS: IdRange = IdRange {
     start: 0,
     end: 100_000_000,
 };
-
-/// The path of the bundled target's items.
-const BUNDLED_PATH: &str = "/items/{id}";
 
 /// A run that can be started.
 #[derive(Debug)]
@@ -64,8 +57,8 @@ pub(super) struct Resolved {
     pub(super) out: Option<PathBuf>,
     /// True if client and target share a machine.
     pub(super) placement: Placement,
-    /// Handling of an invalid measurement.
-    pub(super) strictness: Strictness,
+    /// True if any invalid measurement fails the run.
+    pub(super) is_strict: bool,
     /// Objectives of the run.
     pub(super) objectives: Vec<Objective>,
     /// The target to start, when none was named.
@@ -78,44 +71,17 @@ pub(super) struct Resolved {
     pub(super) note: Option<String>,
 }
 
-/// The bundled target of a run.
-#[derive(Debug)]
-pub(super) struct BundledTarget {
-    processes: NonZeroUsize,
-    config: Config,
-    template: Template,
-}
-
-impl BundledTarget {
-    /// Starts it on a free port.
-    pub(super) fn start(&self) -> Result<Target, Error> {
-        Target::start(
-            SocketAddr::from(([127, 0, 0, 1], 0)),
-            self.processes,
-            &self.config,
-        )
-    }
-}
-
 impl Resolved {
     /// Return the run, aimed at the bundled target at `address`; unchanged when it has another
     /// target.
     pub(super) fn aimed_at(mut self, address: Option<SocketAddr>) -> Result<Self, Error> {
         if let (Some(bundled), Some(address)) = (&self.bundled, address) {
-            let template = bundled.template_at(address)?;
+            let template = bundled.at(address)?;
             self.plan.target = template.to_string();
-            self.spec.targets = Arc::new(Targets::one(&template).map_err(usage)?);
+            self.spec.targets = Arc::new(Targets::one(&template).map_err(Error::usage)?);
             self.spec.addresses = vec![vec![address]];
         }
         Ok(self)
-    }
-}
-
-impl BundledTarget {
-    fn template_at(&self, address: SocketAddr) -> Result<Template, Error> {
-        format!("{}{address}{BUNDLED_PATH}", self.template.scheme().prefix())
-            .parse()
-            .map_err(usage)
     }
 }
 
@@ -134,27 +100,34 @@ pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
     let expect = choose_expectations(&args, &methods(&request, &targets))?;
     let (mut proxies, proxy_from) = proxies::choose(&args, &targets)?.unzip();
     let request = request.withholding(proxies.iter().flat_map(Proxies::secrets));
-    let (mut addresses, unresolved) = match &args.connection.unix_socket {
-        _ if bundled.is_some() => Default::default(),
-        Some(_) => (on_this_machine(targets.hosts()), Vec::new()),
+    let Found {
+        mut addresses,
+        unresolved,
+    } = match &args.connection.unix_socket {
+        _ if bundled.is_some() => Found::default(),
+        Some(_) => Found {
+            addresses: on_this_machine(targets.hosts()),
+            ..Found::default()
+        },
         None => find_all(targets.hosts(), &args.connect_to, proxies.as_mut())?,
     };
     let bundled = bundled
-        .map(|template| bundle(&args, template))
+        .map(|template| BundledTarget::new(&args, template))
         .transpose()?;
-    keep_reachable(
-        args.local_ips.as_ref(),
-        &targets,
-        (&mut addresses, proxies.as_ref()),
-    )?;
+    let ips = args.local_ips.as_ref();
+    keep_reachable(ips, &targets, &mut addresses, proxies.as_ref())?;
     let is_replay = args.arrivals == Arrivals::Replay;
     let rate = match args.rate {
         _ if is_replay => Some(mean_rate(&times)),
         rate => rate.map(|rate| rate.peak),
     };
-    let peers = (&*addresses, proxies.as_ref());
-    refuse_unlimited_strangers(targets.hosts(), peers, rate)?;
-    let robots = addresses::obeyed(&args, targets.hosts(), peers);
+    let peers = Peers {
+        hosts: targets.hosts(),
+        addresses: &addresses,
+        proxies: proxies.as_ref(),
+    };
+    peers.check_rate(rate)?;
+    let robots = peers.obeyed(args.throttling.robots);
     let lookups = addresses::lookups(&args, targets.hosts(), proxies.as_ref())?;
     let (ids, bounded) = choose_ids(&args, &targets, request.has_id());
     let hosts = u32::try_from(targets.hosts().len()).unwrap_or(u32::MAX);
@@ -232,7 +205,7 @@ pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
             Pinning::PerCpu
         },
     };
-    let plan = plan.validate().map_err(usage)?;
+    let plan = plan.validate().map_err(Error::usage)?;
     Ok(Resolved {
         objectives: objectives(&args, &plan)?,
         plan,
@@ -243,11 +216,7 @@ pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
             tags: args.tags.into_iter().collect(),
         },
         out: args.out,
-        strictness: if args.strict {
-            Strictness::Strict
-        } else {
-            Strictness::Lenient
-        },
+        is_strict: args.strict,
         bundled,
         unresolved,
         robots,
@@ -268,7 +237,8 @@ fn choose_expectations(args: &RunArgs, method: &str) -> Result<Expectations, Err
     if args.is_bundled() && args.expect.is_empty() && method == "GET" {
         return Ok(Expectations::items(args.seed));
     }
-    Expectations::new(args.expect.clone()).map_err(|error| usage(format!("--expect: {error}")))
+    Expectations::new(args.expect.clone())
+        .map_err(|error| Error::usage(format!("--expect: {error}")))
 }
 
 /// Colocated if the bundled target, another target or a proxy is on this machine.
@@ -309,7 +279,7 @@ fn tls(
             .tls
             .resolve(own.map(|tls| tls.certificate_pem().to_owned()))
     };
-    Tls::new(&settings, hosts).map(Some).map_err(usage)
+    Tls::new(&settings, hosts).map(Some).map_err(Error::usage)
 }
 
 /// Return the limit on the requests of a connection. A number is at least 1, or it was refused when
@@ -347,7 +317,7 @@ pub(crate) fn objectives(args: &RunArgs, plan: &RunPlan) -> Result<Vec<Objective
         .chain(args.stop_if.iter().copied().map(with(Breach::Stops)));
     all.map(|objective| objective.check(plan).map(|()| objective))
         .collect::<Result<_, _>>()
-        .map_err(usage)
+        .map_err(Error::usage)
 }
 
 /// Choose the IDs, and say if they or a flag bound the run: a range, the first so many, each line
@@ -392,38 +362,6 @@ fn fitting_shards(cores: usize, connections: u32, per_host: PerHost, burst: Opti
         .min(burst)
 }
 
-/// The bundled target as it was asked for.
-fn bundle(args: &RunArgs, template: Template) -> Result<BundledTarget, Error> {
-    let processes = args.target_processes.or_cores(usable_cpus().len().max(1));
-    check_processes("--target-processes", processes)?;
-    let config = Typed {
-        prefix: "--target-",
-        seed: args.seed,
-        profile: args.target_profile,
-        latency: args.target_latency.as_ref(),
-        latency_per_in_flight: args.target_latency_per_in_flight,
-        handshake: args.target_handshake,
-        work: args.target_work,
-        stall: args.target_stall,
-        limits: &args.target_limits,
-        faults: &args.target_faults,
-    }
-    .config()?;
-    let tls = args
-        .target_tls
-        .then(|| target::Tls::generate(&[]))
-        .transpose()?;
-    Ok(BundledTarget {
-        processes,
-        config: Config { tls, ..config },
-        template,
-    })
-}
-
-fn usage(error: impl std::fmt::Display) -> Error {
-    Error::Usage(error.to_string())
-}
-
 /// Say why the target may be public; none if it is on this machine or in a private network. Looks
 /// up its host's name.
 ///
@@ -435,10 +373,11 @@ pub(crate) fn stranger(args: &RunArgs) -> Result<Option<String>, Error> {
         return Ok(None);
     }
     let mut proxies = proxies::choose(args, &targets)?.map(|(proxies, _)| proxies);
-    let (addresses, _) = find_all(targets.hosts(), &args.connect_to, proxies.as_mut())?;
-    Ok(addresses::stranger(
-        targets.hosts(),
-        &addresses,
-        proxies.as_ref(),
-    ))
+    let found = find_all(targets.hosts(), &args.connect_to, proxies.as_mut())?;
+    let peers = Peers {
+        hosts: targets.hosts(),
+        addresses: &found.addresses,
+        proxies: proxies.as_ref(),
+    };
+    Ok(peers.stranger())
 }

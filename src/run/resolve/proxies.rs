@@ -7,7 +7,6 @@ use std::net::IpAddr;
 
 use super::addresses::{find, is_own, keep_families};
 use super::rules::{check_direct, check_proxies};
-use super::usage;
 use crate::cli::{NO_PROXY, RunArgs};
 use crate::crawl::proxy::{Proxies, Proxy, ProxyUrl, turns};
 use crate::crawl::{Host, Scheme, Targets};
@@ -39,7 +38,7 @@ pub(super) fn choose(
     check_proxies(args, targets, &proxies)?;
     let is_here = |proxy: &Proxy| proxy.addresses.iter().any(is_own);
     if args.is_bundled() && !proxies.all.iter().all(is_here) {
-        return Err(usage(
+        return Err(Error::usage(
             "--proxy: the bundled target listens on this machine alone, where a proxy elsewhere cannot connect to it: use a proxy on \
              this machine, or crawl a URL",
         ));
@@ -92,17 +91,17 @@ impl Found {
 fn of_flag(urls: &[String], hosts: usize) -> Result<Found, Error> {
     let urls = urls.iter().map(|url| {
         if url == NO_PROXY {
-            return Err(usage(
+            return Err(Error::usage(
                 "--proxy none excludes other proxies: remove it, or remove them",
             ));
         }
         url.parse()
             .map(|url: ProxyUrl| (url, None))
-            .map_err(|error| usage(format!("--proxy: {error}")))
+            .map_err(|error| Error::usage(format!("--proxy: {error}")))
     });
     let urls = urls.collect::<Result<Vec<_>, _>>()?;
     let weights: Vec<u32> = urls.iter().map(|(url, _)| url.weight()).collect();
-    let turns = turns(&weights).map_err(|error| usage(format!("--proxy: {error}")))?;
+    let turns = turns(&weights).map_err(|error| Error::usage(format!("--proxy: {error}")))?;
     Ok(Found {
         urls,
         lists: vec![turns],
@@ -141,7 +140,7 @@ fn of_environment(hosts: &[Host], get: impl Fn(&str) -> Option<String>) -> Resul
                 format!("http://{value}")
             };
             let refused = |error| {
-                usage(format!(
+                Error::usage(format!(
                     "{variable}: {error}. Correct it, or ignore it with --proxy none"
                 ))
             };

@@ -10,7 +10,7 @@ use crawlmark_harness::plan::{LOCAL_IPS, REQUESTS_PER_CONNECTION, SAME_REQUEST};
 use crawlmark_harness::units::IdRange;
 use crawlmark_results::run::report::{PROXY, PROXY_FROM, TARGET_PROCESSES, TLS_TRUST, UNVERIFIED};
 
-use super::BundledTarget;
+use super::bundled::BundledTarget;
 use super::targets::methods;
 use crate::cli::RunArgs;
 use crate::crawl::{Content, Cookies, CrawlSpec, HttpVersion, IdUse, ReceiveStamps, Reuse};

@@ -2,8 +2,6 @@
 //!
 //! No error may repeat a credential, a header or a body.
 
-use std::fs::File;
-use std::io::Read;
 use std::path::Path;
 
 use base64::Engine;
@@ -12,13 +10,10 @@ use bytes::Bytes;
 use crawlmark_harness::units::IdRange;
 use serde::de::IgnoredAny;
 
-use super::usage;
 use crate::cli::RunArgs;
 use crate::crawl::{Content, Cookies, CrawlOptions, PLACE, RequestShape, Shuffle};
 use crate::error::Error;
-
-/// No body is longer: each shard keeps it, and what has no end must not be read to it.
-const LONGEST_BODY: u64 = 64 << 20;
+use crate::run::inputs::read_body;
 
 /// Choose the request of a run.
 ///
@@ -53,13 +48,13 @@ pub(super) fn choose(args: &RunArgs) -> Result<RequestShape, Error> {
     let mut secrets = Vec::new();
     if let Some(authorization) = authorization(args, &mut secrets)? {
         if is_typed("authorization") {
-            return Err(usage(
+            return Err(Error::usage(
                 "--header authorization is given as well as --auth or --bearer-env: keep one of them",
             ));
         }
         headers.push(authorization);
     }
-    let request = RequestShape::new(&method, &headers, body).map_err(usage)?;
+    let request = RequestShape::new(&method, &headers, body).map_err(Error::usage)?;
     let request = request.with_ids(flags.id_format);
     Ok(request.withholding(secrets.iter().map(String::as_str)))
 }
@@ -69,7 +64,7 @@ fn authorization(args: &RunArgs, secrets: &mut Vec<String>) -> Result<Option<Str
     let is_bad = |text: &str| text.contains(char::is_control);
     if let Some(auth) = &args.request.auth {
         let (user, password) = auth.split_once(':').filter(|_| !is_bad(auth)).ok_or_else(|| {
-            usage("--auth is USER:PASSWORD, without control characters: write USER: for an empty password")
+            Error::usage("--auth is USER:PASSWORD, without control characters: write USER: for an empty password")
         })?;
         secrets.extend([user.to_owned(), password.to_owned()]);
         return Ok(Some(format!(
@@ -85,13 +80,13 @@ fn authorization(args: &RunArgs, secrets: &mut Vec<String>) -> Result<Option<Str
         .map(|token| token.trim().to_owned())
         .filter(|token| !token.is_empty());
     let token = token.ok_or_else(|| {
-        usage(format!(
+        Error::usage(format!(
             "--bearer-env {name}: the environment variable is empty or not set: export it, or correct the name"
         ))
     })?;
     // RFC 6750, 2.1: a token is visible ASCII.
     if !token.bytes().all(|byte| byte.is_ascii_graphic()) {
-        return Err(usage(format!(
+        return Err(Error::usage(format!(
             "--bearer-env {name}: the variable's value has spaces or other characters that no token has: correct it"
         )));
     }
@@ -105,7 +100,7 @@ fn body(args: &RunArgs) -> Result<Bytes, Error> {
     const JSON: &str = "--json-body";
     if let Some(path) = &args.request.body_file {
         let name = format!("--body-file {}", path.display());
-        return read(path).map_err(|why| usage(format!("{name} {why}")));
+        return read_body(path).map_err(|why| Error::usage(format!("{name} {why}")));
     }
     let (flag, text) = match &args.request.json_body {
         Some(text) => (JSON, text),
@@ -117,9 +112,9 @@ fn body(args: &RunArgs) -> Result<Bytes, Error> {
             Bytes::copy_from_slice(literal.as_bytes())
         }
         // A text that begins with @ by mistake may be a secret, and so may a path.
-        Some(path) => read(Path::new(path)).map_err(|why| match flag {
-            JSON => usage(format!("{flag} @FILE: the file {why}")),
-            _ => usage(format!(
+        Some(path) => read_body(Path::new(path)).map_err(|why| match flag {
+            JSON => Error::usage(format!("{flag} @FILE: the file {why}")),
+            _ => Error::usage(format!(
                 "{flag} @FILE: the file {why}. If the body is a text that begins with @, write @@"
             )),
         })?,
@@ -128,25 +123,11 @@ fn body(args: &RunArgs) -> Result<Bytes, Error> {
     let is_json =
         |text: &str| serde_json::from_str::<IgnoredAny>(&text.replace(PLACE, "0")).is_ok();
     if flag == JSON && !std::str::from_utf8(&body).is_ok_and(is_json) {
-        return Err(usage(
+        return Err(Error::usage(
             "--json-body is not one JSON value ({id} is replaced by the ID): correct it, or send it with --body",
         ));
     }
     Ok(body)
-}
-
-/// Read a file, or say why it cannot be sent.
-pub(in crate::run) fn read(path: &Path) -> Result<Bytes, String> {
-    let unreadable = |error| format!("cannot be read: {error}. Check the path");
-    let file = File::open(path).map_err(unreadable)?;
-    let mut body = Vec::new();
-    file.take(LONGEST_BODY + 1)
-        .read_to_end(&mut body)
-        .map_err(unreadable)?;
-    if body.len() as u64 > LONGEST_BODY {
-        return Err(format!("is longer than {} MiB", LONGEST_BODY >> 20));
-    }
-    Ok(body.into())
 }
 
 /// Choose the settings that most crawls leave at their defaults; `ids` are those of the run.

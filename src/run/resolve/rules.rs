@@ -7,7 +7,6 @@ use std::fmt::Display;
 use crawlmark_harness::plan::{Arrivals, PlanError};
 use crawlmark_harness::units::RateShape;
 
-use super::usage;
 use crate::cli::{RobotsUse, RunArgs};
 use crate::crawl::proxy::{Proxies, Session};
 use crate::crawl::{HttpVersion, PLACE, RequestShape, Scheme, Targets};
@@ -24,12 +23,12 @@ fn refuse(rules: impl IntoIterator<Item = (bool, &'static str)>) -> Result<(), E
     let mut rules = rules.into_iter();
     rules
         .find(|(is_broken, _)| *is_broken)
-        .map_or(Ok(()), |(_, why)| Err(usage(why)))
+        .map_or(Ok(()), |(_, why)| Err(Error::usage(why)))
 }
 
 /// Refuse with a reason, if there is one.
 fn refuse_for(why: Option<impl Display>) -> Result<(), Error> {
-    why.map_or(Ok(()), |why| Err(usage(why)))
+    why.map_or(Ok(()), |why| Err(Error::usage(why)))
 }
 
 /// Find the first flag that was given.
@@ -213,7 +212,7 @@ fn check_http2(args: &RunArgs, targets: &Targets) -> Result<(), Error> {
     {
         let (name, value) = (name.trim(), value.trim().replace(PLACE, "0"));
         if OF_HTTP_1.iter().any(|of_1| of_1.eq_ignore_ascii_case(name)) {
-            return Err(usage(format!(
+            return Err(Error::usage(format!(
                 "--header {name} is not allowed in HTTP/2: remove it, or pass --http 1.1"
             )));
         }

@@ -8,13 +8,13 @@ use crawlmark_harness::clock::duration_ns;
 use crawlmark_harness::plan::{Arrivals, Recorded};
 use crawlmark_harness::units::Rate;
 
-use super::{BUNDLED_PATH, usage};
+use super::bundled::ITEMS;
 use crate::cli::RunArgs;
 use crate::crawl::targets::dealt;
 use crate::crawl::{Line, RequestShape, Scheme, Targets, Template, TemplateError};
 use crate::error::Error;
+use crate::run::inputs;
 use crate::run::requests::{self, RequestFile};
-use crate::run::urls;
 
 /// Targets of a crawl.
 pub(super) struct Chosen {
@@ -41,14 +41,16 @@ impl From<Targets> for Chosen {
 /// Choose the targets of the crawl. `request` is that of lines without one of their own.
 pub(super) fn choose(args: &RunArgs, request: &RequestShape) -> Result<Chosen, Error> {
     if let Some(file) = &args.requests_file {
-        let failed = |why: String| usage(format!("--requests-file {}{why}", file.display()));
+        let failed = |why: String| Error::usage(format!("--requests-file {}{why}", file.display()));
         return requests_of(args, request, file).map_err(failed);
     }
     let bundled: Template = match (args.urls.as_deref(), args.url.as_deref()) {
         (Some(file), _) => return read_urls(file).map(Chosen::from),
         (None, Some(url)) => {
             let template = url.parse().map_err(|error| no_url(&error))?;
-            return Targets::one(&template).map(Chosen::from).map_err(usage);
+            return Targets::one(&template)
+                .map(Chosen::from)
+                .map_err(Error::usage);
         }
         (None, None) => {
             let scheme = if args.target_tls {
@@ -56,14 +58,14 @@ pub(super) fn choose(args: &RunArgs, request: &RequestShape) -> Result<Chosen, E
             } else {
                 Scheme::Http
             };
-            format!("{}127.0.0.1{BUNDLED_PATH}", scheme.prefix())
+            format!("{}127.0.0.1{ITEMS}", scheme.prefix())
                 .parse()
-                .map_err(usage)?
+                .map_err(Error::usage)?
         }
     };
     Ok(Chosen {
         bundled: Some(bundled.clone()),
-        ..Targets::one(&bundled).map_err(usage)?.into()
+        ..Targets::one(&bundled).map_err(Error::usage)?.into()
     })
 }
 
@@ -133,7 +135,7 @@ fn no_url(error: &TemplateError) -> Error {
         }
         _ => "",
     };
-    usage(format!("{error}{hint}"))
+    Error::usage(format!("{error}{hint}"))
 }
 
 /// Return the methods of all requests, where `request` is that of lines without one of their own.
@@ -182,5 +184,6 @@ pub(super) fn mean_rate(times: &[u64]) -> Rate {
 }
 
 fn read_urls(file: &Path) -> Result<Targets, Error> {
-    urls::read(file).map_err(|error| usage(format!("--urls {}: {error}", file.display())))
+    inputs::read_urls(file)
+        .map_err(|error| Error::usage(format!("--urls {}: {error}", file.display())))
 }
