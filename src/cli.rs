@@ -61,8 +61,6 @@ pub use saved::{
 pub use scale::ScaleArgs;
 pub use selftest::{Row, SelftestArgs};
 pub use serve::ServeArgs;
-#[cfg(test)]
-pub(crate) use table::recorded_as_typed;
 pub(crate) use table::{may_differ, setters};
 
 /// Crawl a range of IDs as fast as the target, a rate budget and the machine allow, and measure it.

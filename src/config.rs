@@ -155,7 +155,9 @@ impl Config {
             added.extend(values.words(argument).into_iter().map(OsString::from));
             self.sources.insert(key(argument), source);
         }
-        self.words.splice(at + 1..at + 1, first);
+        let typed = self.words.split_off(at + 1);
+        self.words.extend(first);
+        self.words.extend(typed);
         if !last.is_empty() {
             self.words.push("--".into());
             self.words.extend(last);

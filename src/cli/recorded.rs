@@ -77,9 +77,12 @@ impl Given {
             return vec![format!("--{long}")];
         }
         let is_joined = self.argument.is_require_equals_set();
-        let pair = |value: String| match is_joined || value.starts_with('-') {
-            true => vec![format!("--{long}={value}")],
-            false => vec![format!("--{long}"), value],
+        let pair = |value: String| {
+            if is_joined || value.starts_with('-') {
+                vec![format!("--{long}={value}")]
+            } else {
+                vec![format!("--{long}"), value]
+            }
         };
         values.into_iter().flat_map(pair).collect()
     }
@@ -301,7 +304,7 @@ impl Typed {
         let mut add = |flag: &str, value: &str| {
             command
                 .arguments
-                .extend([flag.to_owned(), value.to_owned()])
+                .extend([flag.to_owned(), value.to_owned()]);
         };
         add("--shards", &plan.shards.to_string());
         if let Some(processes) = plan.workload.get(TARGET_PROCESSES) {

@@ -537,7 +537,7 @@ pub struct RunArgs {
     #[arg(long)]
     pub no_progress: bool,
 
-    /// Fail unless this holds: 'service_p99 < 250ms'
+    /// Fail unless this holds: `service_p99 < 250ms`
     #[arg(long, alias = "fail-if", value_name = "EXPR", long_help = THRESHOLD)]
     pub threshold: Vec<Condition>,
     /// Stop unless this holds, as in `error_rate[10s] < 5%`; may be repeated

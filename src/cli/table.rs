@@ -323,13 +323,6 @@ pub(crate) fn may_differ(key: &str) -> bool {
     rows().any(|(group, flag)| group.may_differ && flag.is_of(key))
 }
 
-/// Flags that are recorded as they are typed.
-#[cfg(test)]
-pub(crate) fn recorded_as_typed() -> impl Iterator<Item = &'static str> {
-    let all = rows().filter(|(_, flag)| flag.record == Record::AsTyped);
-    all.map(|(_, flag)| flag.id)
-}
-
 /// Begin the long help of an argument with its short one.
 fn detailed(argument: Arg) -> Arg {
     let help = argument

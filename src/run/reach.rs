@@ -3,6 +3,7 @@
 //!
 //! What cannot be used is refused, with the flag and the remedy, and never replaced.
 
+use std::fmt::Write;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::unix::net::UnixStream;
@@ -97,7 +98,7 @@ pub(super) fn check_descriptors(plan: &mut RunPlan) -> Result<Option<String>, Er
     let is_cut = plan.connections > possible;
     if is_cut {
         plan.connections = possible;
-        said += &format!("; {possible} connections are used");
+        let _ = write!(said, "; {possible} connections are used");
     }
     // Connections to several hosts may still be too many.
     if !is_cut || open_each > 1 {
@@ -339,18 +340,18 @@ fn try_once(peers: &[Vec<End>], limit: Duration, stop: &impl Fn() -> bool) -> Tr
         return tried;
     };
     runtime.block_on(async {
-        let (mut tries, mut rest) = (JoinSet::new(), peers.iter().enumerate());
+        let (mut all, mut rest) = (JoinSet::new(), peers.iter().enumerate());
         while !stop() {
-            let more = rest.by_ref().take(AT_ONCE - tries.len());
+            let more = rest.by_ref().take(AT_ONCE - all.len());
             for (number, ends) in more {
                 let ends = ends.clone();
-                tries.spawn(async move { (number, try_peer(ends, limit).await) });
+                all.spawn(async move { (number, try_peer(ends, limit).await) });
             }
-            match timeout(LOOK, tries.join_next()).await {
+            match timeout(LOOK, all.join_next()).await {
                 Ok(None) => return,
                 Ok(Some(Ok((_, Ok(opened))))) => tried.opened += opened,
                 Ok(Some(Ok((number, Err((end, error)))))) => {
-                    tried.failed.push((number, end, error))
+                    tried.failed.push((number, end, error));
                 }
                 Ok(Some(Err(_))) | Err(_) => {}
             }

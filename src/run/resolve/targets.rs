@@ -142,9 +142,10 @@ fn no_url(error: &TemplateError) -> Error {
 pub(super) fn methods(request: &RequestShape, targets: &Targets) -> String {
     let own = targets.shapes().iter().map(|shape| shape.method().as_str());
     let own: BTreeSet<&str> = own.collect();
-    match own.is_empty() {
-        true => request.method().to_string(),
-        false => own.into_iter().collect::<Vec<_>>().join(", "),
+    if own.is_empty() {
+        request.method().to_string()
+    } else {
+        own.into_iter().collect::<Vec<_>>().join(", ")
     }
 }
 
