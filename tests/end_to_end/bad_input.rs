@@ -183,7 +183,7 @@ fn what_makes_no_sense_is_refused_by_its_name() {
         ("--target-handshake slow", "--target-handshake"),
         (
             "--target-fault drop:0.6 --target-fault reset:0.6",
-            "--target-fault: the shares",
+            "--target-fault: `1.2` is not a valid sum",
         ),
         ("URL --expect status:200,429", "--expect"),
         ("URL --expect len:-5", "`len:-5` is not a valid length"),
@@ -385,10 +385,19 @@ fn a_target_refuses_what_makes_no_sense() {
             "--processes 100000",
             "--processes 100000 is out of range: 1 to 1024",
         ),
-        ("--limit 5/m", "`m` is not a period: write s, min, h"),
+        (
+            "--limit 5/m",
+            "`5/m` is not a valid limit: write N/s, N/min",
+        ),
         ("--latency slow", "--latency"),
-        ("--fault error:2", "`2` is not a valid share of requests"),
-        ("--fault error:0.6 --fault drop:0.6", "--fault: the shares"),
+        (
+            "--fault error:2",
+            "`error:2` is not a valid fault: write error:SHARE",
+        ),
+        (
+            "--fault error:0.6 --fault drop:0.6",
+            "is not a valid sum of the shares",
+        ),
     ] {
         let args: Vec<&str> = ["serve"].into_iter().chain(line.split(' ')).collect();
         let said = call(place.path(), &args);
