@@ -64,9 +64,9 @@
 //! | `"method": {"oneOf": ..}`, as in 4.x | refused | served |
 //!
 //! The admin routes show stubs as they were written (WireMock adds `"method": "ANY"` and
-//! `"status": 200`) and numbers as 64 bits hold them, answer 404 with a body, and `{}` where WireMock's
-//! answer has none; of several problems with a stub they name the first. A change to the stubs is in force in all processes once it
-//! is acknowledged.
+//! `"status": 200`) and numbers as 64 bits hold them, answer 404 with a body, and `{}` where
+//! WireMock's answer has none; of several problems with a stub they name the first. A change to the
+//! stubs is in force in all processes once it is acknowledged.
 
 #[cfg(any(test, fuzzing))]
 mod fuzzing;

@@ -250,31 +250,6 @@ fn curl_meets_each_fault() {
 }
 
 #[test]
-fn curl_follows_a_redirect_to_the_item() {
-    if !has("curl") {
-        return;
-    }
-    let target = Target::start("--processes 1 --fault redirect:1");
-    let curl = Command::new("curl")
-        .args([
-            "-q",
-            "--silent",
-            "--noproxy",
-            "*",
-            "--location",
-            "--max-redirs",
-            "1",
-        ])
-        .arg(format!("http://{}/items/42", target.address()))
-        .output()
-        .unwrap();
-    let mut item = Vec::new();
-    crawlmark_mock_server::items::write_body(1, 42, &mut item);
-    assert_eq!((curl.status.code(), curl.stdout), (Some(0), item));
-    assert_eq!(target.books()["by_status"], json!({"302": 1, "200": 1}));
-}
-
-#[test]
 fn the_crawl_meets_each_fault() {
     for case in &CASES {
         let target = case.target();

@@ -6,9 +6,9 @@
 mod play;
 mod request_body;
 
+use super::act::{Act, Fate, Interrupted};
 use super::admin::{self, AdminRequest, AdminState};
 use super::body::AnswerBody;
-use super::connection::{Act, Fate, Interrupted};
 use super::gateway::{Gateway, Tunnel};
 use super::live_stubs::LiveStubs;
 use super::quota;

@@ -1,11 +1,12 @@
-//! The body of an answer: whole at once, piece by piece over a time, or filled up to any length.
+//! The body of an answer: whole at once, piece by piece over a time, filled up to any length, or
+//! passed on as it comes.
 //!
 //! It must not decide what is in it.
 
-use super::gateway::Carried;
+use crate::ledger::LedgerWriter;
 use crate::timer::Timer;
 use bytes::Bytes;
-use hyper::body::{Body, Frame, SizeHint};
+use hyper::body::{Body, Frame, Incoming, SizeHint};
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -124,5 +125,55 @@ impl Body for AnswerBody {
             Self::Carried(body) => return body.size_hint(),
         };
         SizeHint::with_exact(length)
+    }
+}
+
+/// Direction of a body.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Direction {
+    /// From the client.
+    Up,
+    /// To the client.
+    Down,
+}
+
+/// A body that passes through, and is counted.
+#[derive(Debug)]
+pub(super) struct Carried {
+    pub(super) body: Incoming,
+    pub(super) books: Rc<LedgerWriter>,
+    pub(super) direction: Direction,
+}
+
+impl Body for Carried {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let frame = std::task::ready!(Pin::new(&mut self.body).poll_frame(cx));
+        if let Some(bytes) = frame
+            .as_ref()
+            .and_then(|frame| frame.as_ref().ok())
+            .and_then(Frame::data_ref)
+        {
+            let counters = self.books.proxy();
+            match self.direction {
+                Direction::Up => &counters.bytes_up,
+                Direction::Down => &counters.bytes_down,
+            }
+            .add(bytes.len() as u64);
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
     }
 }

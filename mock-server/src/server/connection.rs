@@ -5,6 +5,7 @@
 //! It must not decide what an answer is (`answer` does).
 
 use super::Stop;
+use super::act::Interrupted;
 use super::answer::Answers;
 use super::body::AnswerBody;
 use super::tasks::{Spawner, Tasks};
@@ -19,12 +20,10 @@ use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper::{Method, Response};
 use hyper_util::rt::TokioIo;
-use std::cell::Cell;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::time::Duration;
-use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::select;
 use tokio::time::timeout;
@@ -199,60 +198,6 @@ impl Entrance {
     }
 }
 
-/// End of a connection.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Act {
-    /// Send these bytes as they are, and close the connection behind them.
-    Close(Vec<u8>),
-    /// Reset.
-    Reset,
-    /// Send these bytes as they are, and then nothing until the client leaves.
-    Silence(Vec<u8>),
-}
-
-impl Act {
-    /// Carries it out. Errors are a client that left first, which ends the connection just as well.
-    pub(super) async fn perform(self, mut wire: Wire) {
-        match self {
-            Self::Close(bytes) => {
-                drop(wire.write_all(&bytes).await);
-                drop(wire.shutdown().await);
-            }
-            Self::Reset => wire.reset(),
-            Self::Silence(bytes) => {
-                if wire.write_all(&bytes).await.is_ok() && wire.flush().await.is_ok() {
-                    // Whatever else the client sends is read and ignored, so that its leaving is
-                    // noticed.
-                    drop(tokio::io::copy(&mut wire, &mut tokio::io::sink()).await);
-                }
-            }
-        }
-    }
-}
-
-/// The request gets no answer: the connection is to end as its [`Fate`] says, or to become a
-/// tunnel.
-#[derive(Debug, thiserror::Error)]
-#[error("give up the answer, as the faults or a tunnel ask")]
-pub(super) struct Interrupted;
-
-/// End that was chosen for one connection, once it is.
-#[derive(Default)]
-pub(super) struct Fate(Cell<Option<Act>>);
-
-impl Fate {
-    /// Decides it; what this returns ends the HTTP library's part of the connection.
-    pub(super) fn seal(&self, act: Act) -> Interrupted {
-        self.0.set(Some(act));
-        Interrupted
-    }
-
-    /// Take the end that was chosen, if one was.
-    pub(super) fn take(&self) -> Option<Act> {
-        self.0.take()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::answer::ServerState;
@@ -262,7 +207,7 @@ mod tests {
     use crate::ledger::{Ledger, LedgerWriter};
     use crate::shared::Shared;
     use crate::timer::Timer;
-    use tokio::io::AsyncReadExt;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpListener;
     use tokio::runtime::{Builder, LocalOptions};
 

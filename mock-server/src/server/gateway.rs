@@ -13,11 +13,10 @@
 mod forward;
 mod upstream;
 
-pub(super) use forward::Carried;
 pub(super) use upstream::Tunnel;
 
+use super::act::Interrupted;
 use super::body::AnswerBody;
-use super::connection::Interrupted;
 use super::tasks::Tasks;
 use crate::config::Config;
 use crate::ledger::LedgerWriter;

@@ -38,9 +38,7 @@ pub(super) struct LiveStubs {
     limits: Vec<Limit>,
     /// Index of the first of those.
     first_limit: usize,
-    current: RefCell<Rc<Stubs>>,
-    /// The delays that apply to stubs without their own.
-    settings: RefCell<Rc<Settings>>,
+    current: RefCell<Current>,
     followed: Cell<Cursor>,
     /// The number of the next request.
     ordinals: Cell<u64>,
@@ -144,8 +142,10 @@ impl LiveStubs {
             first_limit: config.limits.common(),
             shared: books.shared().clone(),
             files,
-            current: RefCell::new(Rc::new(stubs)),
-            settings: RefCell::default(),
+            current: RefCell::new(Current {
+                stubs: Rc::new(stubs),
+                settings: Rc::default(),
+            }),
             followed: Cell::default(),
             ordinals: Cell::new(books.first_ordinal()),
         }
@@ -157,14 +157,14 @@ impl LiveStubs {
         if !log.is_at_end(self.followed.get()) {
             self.follow(None);
         }
-        Rc::clone(&self.current.borrow())
+        Rc::clone(&self.current.borrow().stubs)
     }
 
     /// The delays of stubs that have none of their own, with every change that was acknowledged
     /// before this call.
     pub(super) fn settings(&self) -> Rc<Settings> {
         self.current();
-        Rc::clone(&self.settings.borrow())
+        Rc::clone(&self.current.borrow().settings)
     }
 
     /// The limit of the stub that would answer just now, if it has one for itself.
@@ -221,7 +221,7 @@ impl LiveStubs {
         let before = self.current();
         // Tried first: what is in the log has to be right, for every process must do the same with
         // it.
-        self.applied(&before, change)?;
+        self.applied(change)?;
         let record = serde_json::to_vec(change).map_err(|_| Refusal::Full)?;
         let place = self
             .shared
@@ -262,31 +262,21 @@ impl LiveStubs {
             let Ok(change) = serde_json::from_slice::<StubChange>(&record) else {
                 continue;
             };
-            let outcome = self.follow_one(&change);
+            // Refused where another process changed the same thing at the same moment and came
+            // first; then it is refused by all of them.
+            let outcome = self.applied(&change).map(|after| {
+                let stubs = Rc::clone(&after.stubs);
+                self.current.replace(after);
+                stubs
+            });
             if place == Some(here) {
                 asked_for = Some(outcome);
             }
         }
     }
 
-    /// Refused where another process changed the same thing at the same moment and came first; then
-    /// it is refused by all of them.
-    fn follow_one(&self, change: &StubChange) -> Result<Rc<Stubs>, Refusal> {
-        let current = Rc::clone(&self.current.borrow());
-        match self.applied(&current, change)? {
-            Applied::Stubs(stubs) => {
-                let stubs = Rc::new(stubs);
-                self.current.replace(Rc::clone(&stubs));
-                Ok(stubs)
-            }
-            Applied::Settings(settings) => {
-                self.settings.replace(Rc::new(settings));
-                Ok(current)
-            }
-        }
-    }
-
-    fn applied(&self, stubs: &Stubs, change: &StubChange) -> Result<Applied, Refusal> {
+    fn applied(&self, change: &StubChange) -> Result<Current, Refusal> {
+        let Current { stubs, settings } = self.current.borrow().clone();
         let stubs = match change {
             StubChange::Add(posted) => {
                 let files = posted.files(&self.files);
@@ -299,23 +289,24 @@ impl LiveStubs {
             StubChange::Remove(id) => stubs.without(*id).ok_or(ChangeError::Missing(*id))?,
             StubChange::Clear => stubs.emptied(),
             StubChange::Reset => stubs.reset(),
-            StubChange::Settings(settings) => {
-                let delays = Delays::read(&Node::root(settings))?;
-                let json = settings.clone();
-                return Ok(Applied::Settings(Settings { delays, json }));
+            StubChange::Settings(json) => {
+                let delays = Delays::read(&Node::root(json))?;
+                let json = json.clone();
+                let settings = Rc::new(Settings { delays, json });
+                return Ok(Current { stubs, settings });
             }
         };
-        Ok(Applied::Stubs(stubs))
+        let stubs = Rc::new(stubs);
+        Ok(Current { stubs, settings })
     }
 
     /// Counting needs memory that was shared at the start: a stub that comes later may have a limit
     /// that was there then.
     fn with_known_limits(&self, stubs: Stubs) -> Result<Stubs, Refusal> {
-        let is_new = |limit: &&Limit| !self.limits.contains(limit);
         let unknown = stubs
             .iter()
             .filter_map(|stub| stub.limit.as_ref())
-            .find(is_new)
+            .find(|limit| !self.limits.contains(limit))
             .map(Limit::to_string);
         unknown.map_or(Ok(stubs), |limit| Err(Refusal::Limit { limit }))
     }
@@ -381,9 +372,11 @@ impl<'s> ScenarioStates<'s> {
     }
 }
 
-enum Applied {
-    Stubs(Stubs),
-    Settings(Settings),
+/// Stubs and settings after some change.
+#[derive(Clone)]
+struct Current {
+    stubs: Rc<Stubs>,
+    settings: Rc<Settings>,
 }
 
 #[cfg(test)]

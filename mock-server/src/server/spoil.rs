@@ -4,8 +4,8 @@
 //!
 //! It must not decide which responses are faulty, nor count them.
 
+use super::act::Act;
 use super::body::AnswerBody;
-use super::connection::Act;
 use crate::draw::Draws;
 use crate::fault::Fault;
 use crate::items::{MOVED, is_moved};

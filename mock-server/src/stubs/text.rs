@@ -1,6 +1,5 @@
-//! JSON as WireMock reads it: comments and texts in single
-//! quotes (Jackson's `ALLOW_COMMENTS` and `ALLOW_SINGLE_QUOTES`, set in its `common/Json.java`), and
-//! numbers keep all of their digits.
+//! JSON as WireMock reads it: with comments and texts in single quotes (Jackson's `ALLOW_COMMENTS`
+//! and `ALLOW_SINGLE_QUOTES`, set in its `common/Json.java`), and all digits of numbers.
 //!
 //! It must not know what the value means.
 

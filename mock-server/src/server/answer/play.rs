@@ -3,8 +3,8 @@
 //! It must not decide which stub matches (`stubs` does), and a stub without templates, body
 //! patterns or a scenario is answered without allocating.
 
+use super::super::act::Interrupted;
 use super::super::body::AnswerBody;
-use super::super::connection::Interrupted;
 use super::super::{journal, quota};
 use super::request_body::{Unread, read_body};
 use super::{Answers, Arrival, target};

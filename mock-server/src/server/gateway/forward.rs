@@ -6,9 +6,8 @@
 use super::upstream::{self, Route};
 use super::{Gateway, GatewayFailure, Keep, Way};
 use crate::ledger::LedgerWriter;
-use crate::server::body::AnswerBody;
-use bytes::Bytes;
-use hyper::body::{Body, Frame, Incoming, SizeHint};
+use crate::server::body::{AnswerBody, Carried, Direction};
+use hyper::body::Incoming;
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper::header::{
     CONNECTION, CONTENT_LENGTH, EXPECT, HOST, HeaderMap, HeaderName, HeaderValue,
@@ -17,9 +16,7 @@ use hyper::header::{
 use hyper::http::uri::{Authority, PathAndQuery, Uri};
 use hyper::{Request, Response, Version};
 use hyper_util::rt::TokioIo;
-use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll};
 
 /// A request as it goes out.
 pub(super) fn outgoing(
@@ -116,56 +113,6 @@ impl Gateway {
             .map_err(GatewayFailure::Broken)?;
         self.tasks.spawn(async move { drop(connection.await) });
         Ok((route, sender))
-    }
-}
-
-/// Direction of a body.
-#[derive(Clone, Copy, Debug)]
-enum Direction {
-    /// From the client.
-    Up,
-    /// To the client.
-    Down,
-}
-
-/// A body that passes through, and is counted.
-#[derive(Debug)]
-pub(in crate::server) struct Carried {
-    body: Incoming,
-    books: Rc<LedgerWriter>,
-    direction: Direction,
-}
-
-impl Body for Carried {
-    type Data = Bytes;
-    type Error = hyper::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        let frame = std::task::ready!(Pin::new(&mut self.body).poll_frame(cx));
-        if let Some(bytes) = frame
-            .as_ref()
-            .and_then(|frame| frame.as_ref().ok())
-            .and_then(Frame::data_ref)
-        {
-            let counters = self.books.proxy();
-            match self.direction {
-                Direction::Up => &counters.bytes_up,
-                Direction::Down => &counters.bytes_down,
-            }
-            .add(bytes.len() as u64);
-        }
-        Poll::Ready(frame)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
     }
 }
 

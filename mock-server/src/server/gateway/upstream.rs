@@ -4,8 +4,8 @@
 //! It must not choose an address, nor look at the bytes of a tunnel.
 
 use super::GatewayFailure;
-use super::forward::Carried;
 use crate::ledger::LedgerWriter;
+use crate::server::body::Carried;
 use crate::server::wire::Wire;
 use hyper::client::conn::http1::SendRequest;
 use nix::sys::socket::{setsockopt, sockopt};
