@@ -75,19 +75,6 @@ pub(crate) trait Study {
     /// # Errors
     /// When the rounds cannot be judged together.
     fn result(&mut self, header: Header) -> Result<Option<Self::Result>, Error>;
-
-    /// Unfinished directory of an earlier command that this one goes on from.
-    fn resumed(&self) -> Option<&Path> {
-        None
-    }
-
-    /// Called when the result is saved.
-    fn saved(&mut self) {}
-
-    /// Command that goes on from a result that was saved here; none when nothing is left.
-    fn next_command(&self, _: &Self::Result, _: &Path) -> Option<String> {
-        None
-    }
 }
 
 /// Run a study, and return the exit code.
@@ -103,7 +90,7 @@ pub(crate) fn conduct<S: Study>(
     let name = keep.name_or(command);
     let directory = result_directory(keep.out.as_deref(), &name)?;
     if !keep.quiet {
-        terminal::say(&left_over(directory.path(), study.resumed()));
+        terminal::say(&left_over(directory.path()));
     }
     let held = HeldSignals::hold().map_err(Error::Signal)?;
     let mut stages = if keep.quiet || keep.no_progress {
@@ -134,12 +121,6 @@ pub(crate) fn conduct<S: Study>(
         (Ok(None), Some(error)) | (Err(error), _) => return Err(error.keeping(directory)),
     };
     let concluded = conclude(keep, directory, &result);
-    if let Ok(saved) = &concluded {
-        study.saved();
-        if let Some(command) = study.next_command(&result, saved).filter(|_| !keep.quiet) {
-            terminal::say(&format!("continue with: {command}\n"));
-        }
-    }
     match (failed, concluded) {
         // The round failed first, and may be why the result cannot be saved: a full disk does both.
         (Some(error), Err(unsaved)) => {
@@ -160,17 +141,14 @@ pub(crate) fn exit_code(result: &impl StudyResult) -> u8 {
     }
 }
 
-/// Note the unfinished directories of earlier runs beside `out`, except `resumed`. Each is named
-/// once.
-pub(crate) fn left_over(out: &Path, resumed: Option<&Path>) -> String {
+/// Note the unfinished directories of earlier runs beside `out`. Each is named once.
+pub(crate) fn left_over(out: &Path) -> String {
     let parent = out
         .parent()
         .filter(|parent| !parent.as_os_str().is_empty())
         .unwrap_or(Path::new("."));
     let mut left = result_dir::left_over(parent);
-    left.retain(|left| {
-        resumed.is_none_or(|resumed| left.file_name() != resumed.file_name()) && !is_announced(left)
-    });
+    left.retain(|left| !is_announced(left));
     let note = |path: &PathBuf| {
         let what = if holds_measurements(path) {
             "with its measurements"
@@ -340,40 +318,33 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_left_is_named_once_unless_it_is_resumed() {
+    fn what_was_left_is_named_once() {
         let home = tempfile::tempdir().unwrap();
-        let [resumed, other] = [".a.1.partial", ".b.1.partial"].map(|name| home.path().join(name));
-        for path in [&resumed, &other] {
-            std::fs::create_dir(path).unwrap();
-        }
-        let said = left_over(&home.path().join("out"), Some(&resumed));
-        assert!(
-            !said.contains(".a.1.partial") && said.contains(".b.1.partial"),
-            "{said}"
-        );
-        let said = left_over(&home.path().join("out"), None);
+        std::fs::create_dir(home.path().join(".a.1.partial")).unwrap();
+        let left = || left_over(&home.path().join("out"));
+        let said = left();
         assert!(
             said.contains("left a directory without measurements; ")
                 && said.contains(".a.1.partial"),
             "{said}"
         );
-        assert_eq!(left_over(&home.path().join("out"), None), "");
+        assert_eq!(left(), "");
         // Those that are only counted are named by a later run.
         for number in 1..=NAMED + 2 {
             std::fs::create_dir(home.path().join(format!(".c.{number}.partial"))).unwrap();
         }
-        let said = left_over(&home.path().join("out"), None);
+        let said = left();
         assert!(
             said.lines().count() == NAMED + 1 && said.contains("note: 2 more such directories"),
             "{said}"
         );
-        let said = left_over(&home.path().join("out"), None);
+        let said = left();
         assert!(
             said.lines().count() == 2
                 && said.contains(".c.4.partial")
                 && said.contains(".c.5.partial"),
             "{said}"
         );
-        assert_eq!(left_over(&home.path().join("out"), None), "");
+        assert_eq!(left(), "");
     }
 }

@@ -99,12 +99,10 @@ fn save(
         .iter()
         .filter_map(|(case, answers)| Some((case, answers.last()?)))
     {
-        for (from, to) in [("plots/capacity.svg", "svg"), ("capacity.json", "json")] {
-            fs::copy(
-                last.saved().join(from),
-                out.join(format!("{}.{to}", case.name)),
-            )?;
-        }
+        fs::copy(
+            last.saved().join("plots/capacity.svg"),
+            out.join(format!("{}.svg", case.name)),
+        )?;
     }
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! Results from outside: one program, so that the crate is linked once for all of its tests.
 
 mod capacity;
+mod capacity_search;
 mod capacity_truth;
 mod contest;
 mod export;

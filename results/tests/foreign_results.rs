@@ -14,7 +14,6 @@ use base64::engine::general_purpose::STANDARD;
 use crawlmark_results::run::report::Report;
 use crawlmark_results::run::result_dir::{RESULT, laws, read};
 use crawlmark_results::studies::Header;
-use crawlmark_results::studies::capacity::read_journal;
 use crawlmark_results::studies::compare::{
     Arm, Contest, ContestContext, RoundReport, Side, round_folder,
 };
@@ -208,94 +207,8 @@ fn comparison() -> Value {
     serde_json::to_value(Contest::new(arms.map(round).to_vec(), circumstances).unwrap()).unwrap()
 }
 
-/// The journal of a search, as it was saved once.
-const JOURNAL: &str = include_str!("../../fuzz/seeds/journal/probes");
-
-/// A change to the lines of a journal.
-#[derive(Debug, Clone)]
-enum Edit {
-    Duplicate(Index),
-    Drop(Index),
-    Swap(Index, Index),
-    /// Keeps so many bytes.
-    Truncate(Index),
-    /// Sets a number of a line to another value.
-    Number(Index, Index, u32),
-}
-
-fn edit() -> impl Strategy<Value = Edit> {
-    let at = any::<Index>;
-    prop_oneof![
-        at().prop_map(Edit::Duplicate),
-        at().prop_map(Edit::Drop),
-        (at(), at()).prop_map(|(a, b)| Edit::Swap(a, b)),
-        at().prop_map(Edit::Truncate),
-        (at(), at(), 0..5_000_u32)
-            .prop_map(|(line, number, value)| Edit::Number(line, number, value)),
-    ]
-}
-
-impl Edit {
-    /// Change the journal.
-    fn apply(&self, journal: &mut String) {
-        let mut lines: Vec<String> = journal.split_inclusive('\n').map(str::to_owned).collect();
-        if lines.is_empty() {
-            return;
-        }
-        let count = lines.len();
-        match self {
-            Self::Duplicate(at) => lines.insert(at.index(count), lines[at.index(count)].clone()),
-            Self::Drop(at) => drop(lines.remove(at.index(count))),
-            Self::Swap(a, b) => lines.swap(a.index(count), b.index(count)),
-            Self::Truncate(at) => {
-                *journal = String::from_utf8_lossy(&journal.as_bytes()[..at.index(journal.len())])
-                    .into_owned();
-                return;
-            }
-            Self::Number(line, number, value) => {
-                let line = line.index(count);
-                let Ok(mut record) = serde_json::from_str::<Value>(&lines[line]) else {
-                    return;
-                };
-                let mut all = Vec::new();
-                places(&record, "", &mut all);
-                all.retain(|place| record.pointer(place).is_some_and(Value::is_number));
-                *record.pointer_mut(&all[number.index(all.len())]).unwrap() = json!(value);
-                lines[line] = record.to_string() + "\n";
-            }
-        }
-        *journal = lines.concat();
-    }
-}
-
-#[test]
-fn a_long_text_is_refused_in_one_line_in_any_alphabet() {
-    for letter in ["x", "é", "\u{fffd}", "😀", "\u{202e}"] {
-        laws::check_journal(format!("\"{}\"", letter.repeat(2_000)).as_bytes());
-    }
-}
-
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
-
-    #[test]
-    fn an_edited_journal_is_refused_in_one_line_or_read_as_a_prefix(edits in prop::collection::vec(edit(), 1..4)) {
-        let (_, before) = read_journal(JOURNAL).unwrap();
-        let mut journal = JOURNAL.to_owned();
-        // A number on which nothing depends may be another one; what was probed before it is what
-        // it was.
-        for edit in &edits {
-            edit.apply(&mut journal);
-        }
-        let is_edited = |line: &str| JOURNAL.split_inclusive('\n').all(|before| before != line);
-        let kept = journal.split_inclusive('\n').position(is_edited).map_or(usize::MAX, |line| line.saturating_sub(1));
-        laws::check_journal(journal.as_bytes());
-        if let Ok((_, probes)) = read_journal(&journal) {
-            prop_assert!(probes.len() <= before.len(), "{} probes of {}", probes.len(), before.len());
-            let same = probes.len().min(kept);
-            prop_assert_eq!(&probes[..same], &before[..same]);
-        }
-    }
 
     #[test]
     fn no_changed_value_of_a_comparison_brings_it_down(
@@ -337,7 +250,5 @@ proptest! {
         damaged.extend(&whole.as_bytes()[cut.index(whole.len())..]);
         laws::check(&damaged);
         laws::check(&junk);
-        laws::check_journal(&damaged);
-        laws::check_journal(&junk);
     }
 }

@@ -1,21 +1,17 @@
 //! Settings that the probes of a search share: checks of the flags after `--`, and the flags of
 //! each probe.
 
-use std::path::Path;
 use std::time::Duration;
 
-use crawlmark_harness::plan::{Arrivals, RunPlan};
+use crawlmark_harness::plan::Arrivals;
 use crawlmark_harness::stats::Series;
 use crawlmark_harness::units::grouped;
 use crawlmark_results::run::gates::{Breach, Condition, Objective, Unit};
 use crawlmark_results::run::report::Placement;
-use crawlmark_results::run::result_dir::{RESULT, agree, read_round};
-use crawlmark_results::studies::capacity::search::{Bounds, ProbeKind, ProbeResult};
-use crawlmark_results::studies::capacity::{
-    Connections, Pace, ProbePlan, ProbeReport, Question, Wanted, fingerprint, offered, times_s,
-};
+use crawlmark_results::studies::capacity::search::{Bounds, Pace, ProbeKind};
+use crawlmark_results::studies::capacity::{Connections, Question, offered, times_s};
 
-use crate::cli::{Auto, CapacityArgs, given_in_rounds, secret_in_rounds};
+use crate::cli::{Auto, CapacityArgs, given_in_rounds};
 use crate::crawl::redact;
 use crate::error::Error;
 use crate::run::{self, stranger};
@@ -49,9 +45,6 @@ const LONGEST: Duration = Duration::from_hours(24);
 /// Time for which requests may be in flight when no objective bounds it.
 const UNBOUNDED: Duration = Duration::from_secs(1);
 
-/// Next step after a probe that does not agree with its result.
-const REMEDY: &str = "One of them was edited or damaged, or is of another search: restore the original, or search again without --resume";
-
 /// Arguments that a probe sets itself, each with the reason why it is not allowed after `--`.
 const TAKEN: [(&str, &str); 12] = [
     (
@@ -84,11 +77,8 @@ const TAKEN: [(&str, &str); 12] = [
 #[derive(Debug)]
 pub(super) struct Probing {
     words: Vec<String>,
-    objectives: Vec<Condition>,
     pub(super) question: Question,
-    arrivals: Arrivals,
     warmup: Duration,
-    seed: u32,
     /// The user's, when the user says.
     connections: Option<u32>,
     /// Requests at a time on each of them.
@@ -167,18 +157,15 @@ impl Probing {
         let mut probing = Self {
             question: Question {
                 what,
-                objectives: objectives.iter().map(Condition::to_string).collect(),
+                objectives,
                 by_default,
-                arrivals: args.arrivals.name().to_owned(),
+                arrivals: args.arrivals,
                 bounds,
                 warmup_s: args.warmup.as_secs_f64(),
                 probe_s: args.probe.as_secs_f64(),
                 seed: args.seed,
             },
-            objectives,
-            arrivals: args.arrivals,
             warmup: args.warmup,
-            seed: args.seed,
             connections: given
                 .iter()
                 .any(|given| given == "connections")
@@ -201,9 +188,9 @@ impl Probing {
         let Bounds {
             least, greatest, ..
         } = self.question.bounds;
-        let words = self.words((1, least, ProbeKind::Full));
+        let words = self.words(1, least, ProbeKind::Full);
         let (plan, placement) = run::check(understood("a probe", &words)?)?;
-        for condition in &self.objectives {
+        for condition in &self.question.objectives {
             let objective = Objective {
                 condition: *condition,
                 breach: Breach::Fails,
@@ -241,13 +228,13 @@ impl Probing {
     }
 
     /// Return the arguments of a probe: the user's flags, and its own.
-    pub(super) fn words(&self, (number, pace, kind): (usize, Pace, ProbeKind)) -> Vec<String> {
+    pub(super) fn words(&self, number: usize, pace: Pace, kind: ProbeKind) -> Vec<String> {
         let (warmup, measured) = self.times(pace, kind);
         let ms = |time: Duration| format!("{}ms", time.as_millis());
-        let seed = u64::from(self.seed) + number as u64 - 1;
+        let seed = u64::from(self.question.seed) + number as u64 - 1;
         let own = [
             ("--rate", pace.to_string()),
-            ("--arrivals", self.arrivals.name().to_owned()),
+            ("--arrivals", self.question.arrivals.name().to_owned()),
             ("--warmup", ms(warmup)),
             ("--duration", ms(warmup + measured)),
             ("--on-throttle", "count".to_owned()),
@@ -277,94 +264,6 @@ impl Probing {
         words
     }
 
-    /// Return the fingerprint of what is crawled and how, secrets and the list of URLs included:
-    /// searches with the same fingerprint ask the same.
-    pub(super) fn fingerprint(&self) -> Result<u32, Error> {
-        let typed = understood("a probe", &self.words)?;
-        let read = |(flag, file)| {
-            std::fs::read(file).map_err(|error| Error::Usage(format!("{flag}: {error}")))
-        };
-        let list = typed.list().map(read).transpose()?;
-        let words = self.words.iter().map(String::as_bytes);
-        Ok(fingerprint(words.chain(list.as_deref())))
-    }
-
-    /// Return the flags whose values are not saved, because they may be secret or are in a file.
-    pub(super) fn unsaved(&self) -> Result<Vec<String>, Error> {
-        let mut flags = secret_in_rounds(&self.words);
-        flags.extend(
-            understood("a probe", &self.words)?
-                .list()
-                .map(|(flag, _)| format!("the list of {flag}")),
-        );
-        Ok(flags)
-    }
-
-    /// Return the objectives that a probe must meet, and the precision of the search.
-    pub(super) fn wanted(&self) -> Wanted<'_> {
-        Wanted {
-            objectives: &self.objectives,
-            precision: self.question.bounds.precision,
-        }
-    }
-
-    /// Checks a saved probe by the result of its run, which `folder` holds: it is there, its plan
-    /// is that of the probe, and it says what the probe says.
-    ///
-    /// # Errors
-    /// When it is not so: what is wrong, and what to do.
-    pub(super) fn check_saved(&self, folder: &Path, probe: &ProbeReport) -> Result<(), String> {
-        let ProbeReport {
-            number,
-            per_min: pace,
-            kind,
-            ref result,
-            ..
-        } = *probe;
-        let failed = |why: String| format!("probe {number}: {why}");
-        let plan = ProbePlan {
-            number,
-            pace,
-            kind,
-            connections: self.connections(pace),
-            result: result.clone(),
-        };
-        let file = folder.join(result).join(RESULT);
-        let again = if probe.seen == ProbeResult::Lost {
-            // It may have left no result, and has no figures.
-            let times = [&probe.started_at, &probe.finished_at].map(String::clone);
-            ProbeReport::lost(plan, times, probe.connections, probe.reasons.join(" "))
-        } else {
-            let report = read_round(folder, result).map_err(|error| failed(error.to_string()))?.ok_or_else(|| {
-                failed(format!(
-                    "its result {} is gone. Restore it, or remove the line of this probe and all lines below it, to run these probes again",
-                    file.display()
-                ))
-            })?;
-            self.check_plan((number, pace, kind), &report.plan.run)
-                .map_err(|why| {
-                    failed(format!(
-                        "its result {} is of another probe: {why}. {REMEDY}",
-                        file.display()
-                    ))
-                })?;
-            ProbeReport::new(plan, &report, self.wanted())
-        };
-        agree(probe, &again).map_err(|why| failed(format!("{why} by {}. {REMEDY}", file.display())))
-    }
-
-    /// Checks that a saved plan is that of a probe. Only the port of a target that is started for
-    /// each probe is drawn again, and a limit on descriptors may have left fewer connections.
-    fn check_plan(&self, probe: (usize, Pace, ProbeKind), saved: &RunPlan) -> Result<(), String> {
-        let checked = understood("a probe", &self.words(probe)).and_then(run::check);
-        let (mut plan, _) = checked.map_err(|error| error.to_string())?;
-        if self.starts_its_target {
-            plan.target.clone_from(&saved.target);
-        }
-        plan.connections = plan.connections.min(saved.connections);
-        agree(saved, &plan).map_err(|why| format!("of its plan, {why} in the plan of this probe"))
-    }
-
     /// Warm-up and measured time.
     fn times(&self, pace: Pace, kind: ProbeKind) -> (Duration, Duration) {
         match kind {
@@ -388,6 +287,7 @@ impl Probing {
     /// The longest time that a request may be under way while the objectives hold.
     fn longest(&self) -> Duration {
         let times = self
+            .question
             .objectives
             .iter()
             .filter(|objective| objective.metric.unit() == Unit::Us);
@@ -411,14 +311,10 @@ impl Probing {
             .clamp(f64::from(self.fewest), f64::from(MOST.max(self.fewest))) as u32
     }
 
-    /// Connections of a probe.
-    pub(super) fn open(&self, pace: Pace) -> u32 {
-        self.connections.unwrap_or_else(|| self.fitting(pace))
-    }
-
     /// Cause of a lack of connections at this rate: client or target.
     pub(super) fn connections(&self, pace: Pace) -> Connections {
-        let open = self.open(pace).saturating_mul(self.streams);
+        let open = self.connections.unwrap_or_else(|| self.fitting(pace));
+        let open = open.saturating_mul(self.streams);
         let at_hand = f64::from(self.per_host.map_or(open, |most| open.min(most)));
         if at_hand >= pace.per_s() * self.longest().as_secs_f64() {
             Connections::Enough
@@ -465,7 +361,7 @@ fn objectives(args: &CapacityArgs) -> Result<(Vec<Condition>, bool), Error> {
 
 fn bounds(args: &CapacityArgs, stranger: Option<String>) -> Result<Bounds, Error> {
     let greatest = match (args.max_rate, stranger) {
-        (Some(rate), _) => Pace::at_most(rate).ok_or_else(|| {
+        (Some(rate), _) => Pace::within(rate.per_second()).ok_or_else(|| {
             Error::Usage(
                 "--max-rate must be 1/min or more: rates are whole numbers per minute".to_owned(),
             )
@@ -477,7 +373,7 @@ fn bounds(args: &CapacityArgs, stranger: Option<String>) -> Result<Bounds, Error
             )));
         }
     };
-    let least = Pace::of(args.from);
+    let least = Pace::nearest(args.from.per_second());
     if least > greatest {
         let most = if args.max_rate.is_some() {
             "--max-rate"
@@ -530,7 +426,7 @@ mod tests {
             "refusals and errors are bounded, too"
         );
         let pace = Pace::nearest(2_000.0);
-        let run = understood("a probe", &probing.words((3, pace, ProbeKind::Full))).unwrap();
+        let run = understood("a probe", &probing.words(3, pace, ProbeKind::Full)).unwrap();
         assert_eq!(
             run.rate.map(|rate| rate.to_string()),
             Some("2000/s".to_owned())

@@ -1,6 +1,5 @@
 //! Arguments of `capacity`.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
@@ -22,7 +21,7 @@ Exit codes: 0 found · 3 even the lowest rate fails
               rates up to --max-rate pass, this client cannot send more, the
               target is unsteady, or --budget was used up
             1 a probe could not run · 2 usage
-            129 / 130 / 143 ended by a signal; continue with --resume
+            129 / 130 / 143 ended by a signal: what was probed is saved
 
 Examples:
   The rate that a target with a limit of 4,000 a second sustains:
@@ -34,10 +33,7 @@ Examples:
     crawlmark capacity 'http://staging.example.com/items/{id}' --max-rate 500/s
   A limit per minute needs probes longer than a minute:
     crawlmark capacity 'http://127.0.0.1:8080/items/{id}' --warmup 60s \\
-        --probe 120s --budget 2h
-  Resume an interrupted search:
-    crawlmark capacity --resume results/runs/2026-11-22T10-00-00Z-capacity \\
-        -- --target-limit 4000/s";
+        --probe 120s --budget 2h";
 
 const THRESHOLD: &str = "\
 Fail a rate unless this holds, as 'error_rate < 1%'; may be repeated
@@ -47,10 +43,10 @@ of requests are judged after the warm-up, and in the later half of a probe as
 well. Defaults: response_p99 < 500ms without --threshold, --slo-p99 and
 --max-error-rate; error_rate < 1% and throttled_rate < 1% unless given
 themselves. Always required: 99 % of the requests are sent, and 99 % of those are
-late by at most 10 % of the tightest time objective; response times do not grow
-throughout the probe; and its later half has as many responses as scheduled
-requests (the last two need four whole seconds after the warm-up). Not-found
-responses (404, 410) are no errors, but good only if --expect accepts them.";
+late by at most 10 % of the tightest time objective; and unanswered requests do
+not grow in number throughout the probe (which takes four whole seconds after the
+warm-up to see). Not-found responses (404, 410) are no errors, but good only if
+--expect accepts them.";
 
 /// Arguments of `capacity`.
 #[derive(Debug, Args)]
@@ -87,7 +83,7 @@ pub struct CapacityArgs {
     #[arg(long, value_name = "RATE", help_heading = "Search")]
     pub max_rate: Option<Rate>,
     /// Stop when the highest pass and the lowest failure are this close
-    #[arg(hide_short_help = true, long, value_name = "N%", default_value = "2%", value_parser = parse_precision, help_heading = "Search")]
+    #[arg(long, value_name = "N%", default_value = "2%", value_parser = parse_precision, help_heading = "Search")]
     pub precision: f64,
     /// Duration of a probe, after its warm-up; at least 1s
     ///
@@ -97,25 +93,20 @@ pub struct CapacityArgs {
     /// Warm-up of each probe, left out of its figures
     ///
     /// It also uses up the burst that a limit allows.
-    #[arg(hide_short_help = true, short = 'w', long, value_name = "TIME", default_value = "1s", value_parser = parse_duration, help_heading = "Search")]
+    #[arg(short = 'w', long, value_name = "TIME", default_value = "1s", value_parser = parse_duration, help_heading = "Search")]
     pub warmup: Duration,
     /// Pause after each probe of a target given by URL
     ///
     /// The pause is three times as long after a probe that failed, and at least as long as the
     /// target asks.
-    #[arg(hide_short_help = true, long, value_name = "TIME", default_value = "1s", value_parser = parse_duration, help_heading = "Search")]
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_duration, help_heading = "Search")]
     pub rest: Duration,
     /// Start no probe after this time
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = parse_duration, help_heading = "Search")]
     pub budget: Duration,
     /// Seed of the first probe; each further probe uses the next one
-    #[arg(hide_short_help = true, long, value_name = "N", default_value_t = 1, value_parser = whole::<u32>(0..=u32::MAX.into()), help_heading = "Search")]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u32>(0..=u32::MAX.into()), help_heading = "Search")]
     pub seed: u32,
-    /// Resume the search that was saved in DIR, with the same flags
-    ///
-    /// Works after a crash, too: each probe is saved when it ends.
-    #[arg(long, value_name = "DIR", help_heading = "Search")]
-    pub resume: Option<PathBuf>,
 
     /// Output options.
     #[command(flatten)]

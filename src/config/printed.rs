@@ -1,13 +1,12 @@
 //! The file that `--print-config` prints: every flag of the command with its help; those that are
 //! given, and the defaults as comments.
 
-use clap::parser::ValueSource;
-use clap::{Arg, ArgMatches, Command};
+use clap::{Arg, Command};
 
 use super::{
-    Config, PRINT, configurable, is_repeatable, is_switch, key, may_lack_value, prefix, variable,
+    Config, PRINT, built, configurable, is_repeatable, is_switch, key, may_lack_value, prefix, raw,
 };
-use crate::cli::{Cli, built, may_be_secret, raw_values};
+use crate::cli::{Cli, may_be_secret};
 
 impl Config {
     /// Return the text of a configuration file with what this command line gives; none if it does
@@ -34,19 +33,10 @@ impl Config {
                 .unwrap_or_default();
             lines.push(format!(
                 "\n# {help}\n{}\n",
-                line(command, argument, &typed(given, argument))
+                line(command, argument, &raw(given, argument))
             ));
         }
         Some(lines.concat())
-    }
-}
-
-/// Values of an argument of a command line, as it gives them.
-fn typed(matches: &ArgMatches, argument: &Arg) -> Vec<String> {
-    let id = argument.get_id().as_str();
-    match matches.value_source(id) {
-        Some(ValueSource::CommandLine) => raw_values(matches, id),
-        _ => Vec::new(),
     }
 }
 
@@ -67,7 +57,7 @@ fn line(command: &Command, argument: &Arg, values: &[String]) -> String {
         return format!("# {key} = {}", default(argument));
     }
     if may_be_secret(argument.get_id().as_str(), values) {
-        let variable = variable(command, &key);
+        let variable = prefix(command.get_name()) + &key.to_uppercase().replace('-', "_");
         return format!(
             "# {key} = {}  # left out, because it may be a secret: set {variable}",
             default(argument)
@@ -121,7 +111,7 @@ fn form(argument: &Arg) -> String {
 }
 
 /// A text as TOML has it; a whole number as one.
-fn quoted(text: &str) -> String {
+pub(super) fn quoted(text: &str) -> String {
     if text
         .parse::<i64>()
         .is_ok_and(|number| number.to_string() == text)

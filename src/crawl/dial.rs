@@ -204,8 +204,7 @@ async fn race(ends: &[End]) -> io::Result<(usize, TcpStream)> {
     }
 }
 
-/// Open a connection over TCP.
-pub(crate) async fn connect_to(end: End) -> io::Result<TcpStream> {
+async fn connect_to(end: End) -> io::Result<TcpStream> {
     match end.from {
         None => TcpStream::connect(end.to).await,
         Some(from) => {

@@ -40,8 +40,6 @@ pub(crate) struct Rounds<'a> {
     pub(crate) stages: &'a mut Stages,
     ready: Duration,
     place: &'a Path,
-    /// True if the last round started before it ended in an error.
-    pub(crate) has_begun: bool,
     /// Error of the last round, if its result could not be saved.
     unsaved: Option<String>,
 }
@@ -120,14 +118,8 @@ impl<'a> Rounds<'a> {
             stages,
             ready,
             place,
-            has_begun: false,
             unsaved: None,
         }
-    }
-
-    /// The directory of the study.
-    pub(crate) const fn place(&self) -> &'a Path {
-        self.place
     }
 
     /// Check that the result of the last round is saved. If not, the round counts, and is the last
@@ -161,7 +153,6 @@ impl<'a> Rounds<'a> {
     pub(crate) fn run(&mut self, setup: &Setup, folder: &Path) -> Result<RoundResults, Error> {
         self.check_saved()?;
         let place = &self.place.join(folder);
-        self.has_begun = false;
         // One that came between two rounds.
         if let Some(signal) = self.asks_to_stop(Duration::ZERO)? {
             return Err(Error::Stopped(signal));
@@ -266,7 +257,6 @@ impl<'a> Rounds<'a> {
             let _ = run.exec();
             127
         })?;
-        self.has_begun = true;
         loop {
             if suspension.came().map_err(Error::Signal)? {
                 child.signal(Signal::SIGTSTP);

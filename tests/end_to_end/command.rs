@@ -46,15 +46,6 @@ impl Started {
         }
     }
 
-    /// Another command, from now on in the place of this one, which has ended.
-    pub(crate) fn again(mut self, args: &[&str]) -> Self {
-        let place = self.leave();
-        Self {
-            child: spawn((args, &[]), &place),
-            place,
-        }
-    }
-
     pub(crate) fn pid(&self) -> i32 {
         i32::try_from(self.child.id()).unwrap()
     }

@@ -26,7 +26,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-pub(crate) use self::agreement::is_inside;
 pub use self::agreement::{agree, read_round};
 pub use self::left::{holds_measurements, is_announced, left_over, mark_announced};
 pub use self::log::{IntervalLog, LOG, LogFile};

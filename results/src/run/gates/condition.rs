@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
 use super::measured::{SAMPLES_LIVE, Share};
 use super::{Measured, Metric, Quantile, Stat, Unit};
 use crawlmark_harness::clock::duration_ns;
@@ -214,6 +216,20 @@ impl fmt::Display for Condition {
             Unit::Share => f.write_str(&share(limit)),
             Unit::PerS | Unit::Count => write!(f, "{limit}"),
         }
+    }
+}
+
+impl Serialize for Condition {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Condition {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let refused = |_| de::Error::custom(format!("`{text}` is not a condition"));
+        text.parse().map_err(refused)
     }
 }
 

@@ -10,7 +10,6 @@ use crate::run::report::{Report, SCHEMA};
 use crate::run::{cut, words};
 use crate::show::plot;
 use crate::studies::StudyResult;
-use crate::studies::capacity::{in_hindsight, read_journal, search_of};
 use crate::studies::compare::{Contest, DesignError, FILE};
 
 /// Checks all laws on any bytes as `result.json` and as `comparison.json`.
@@ -64,22 +63,6 @@ fn check_contest(contest: &Contest) {
         doc.markdown(),
         made.exports(),
     );
-}
-
-/// Checks all laws on any bytes as the journal of a capacity search.
-///
-/// # Panics
-///
-/// If one is broken.
-pub fn check_journal(bytes: &[u8]) {
-    match read_journal(&String::from_utf8_lossy(bytes)) {
-        Err(why) => check_complaint(&why),
-        Ok((begun, probes)) => {
-            let read = in_hindsight(&begun.question, probes.clone());
-            assert_eq!(read.len(), probes.len(), "a probe is gone");
-            let _ = search_of(&begun.question, &probes).next();
-        }
-    }
 }
 
 /// All that is made of a report.

@@ -6,7 +6,6 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
 use super::{LOG, RESULT, foreign};
-use crate::studies::capacity::JOURNAL;
 
 /// The ending of a directory's name until it is finished.
 pub(super) const PARTIAL: &str = ".partial";
@@ -88,9 +87,7 @@ pub fn holds_measurements(directory: &Path) -> bool {
                 Some(RESULT) => true,
                 Some(ANNOUNCED) => false,
                 // Before the first second there are comments.
-                Some(LOG) => has_line(&path, |_, line| line.starts_with("Tag=")),
-                // The first line names the search.
-                Some(JOURNAL) => has_line(&path, |number, _| number > 0),
+                Some(LOG) => has_line(&path, |line| line.starts_with("Tag=")),
                 // What the processes of a round said.
                 Some(name) if name.ends_with(OUTPUT) => false,
                 // A file whose writing failed.
@@ -100,16 +97,15 @@ pub fn holds_measurements(directory: &Path) -> bool {
         })
 }
 
-/// True if a line, by its number from 0 on, is such a one.
-fn has_line(path: &Path, is_one: impl Fn(usize, &str) -> bool) -> bool {
+/// True if a line is such a one.
+fn has_line(path: &Path, is_one: impl Fn(&str) -> bool) -> bool {
     let Ok(file) = foreign::open(path) else {
         return true;
     };
     BufReader::new(file)
         .lines()
         .map_while(Result::ok)
-        .enumerate()
-        .any(|(number, line)| is_one(number, &line))
+        .any(|line| is_one(&line))
 }
 
 /// True if users were told of an unfinished directory.

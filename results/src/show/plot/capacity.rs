@@ -2,11 +2,10 @@
 //! and where the search ended.
 
 use super::Plot;
-use crate::run::gates::{Condition, Unit};
+use crate::run::gates::Unit;
 use crate::show::chart::{Axis, Chart, Dash, Dot, Format, Mark, Panel, Range, Role, Shape};
-use crate::studies::capacity::capacity_headline;
 use crate::studies::capacity::search::RateState;
-use crate::studies::capacity::{Capacity, ProbeFailure, ProbeReport, RateReport};
+use crate::studies::capacity::{Capacity, Cause, ProbeReport, RateReport, capacity_headline};
 
 /// Percentile of each rate that has a line.
 type RateLine = (Role, &'static str, fn(&RateReport) -> Option<f64>);
@@ -74,12 +73,6 @@ fn panel(capacity: &Capacity, y: Axis, height: f64, marks: Vec<Mark>) -> Panel {
 
 /// The band of the answer, the objectives, the lines of the percentiles, and the probes that failed.
 fn times(capacity: &Capacity) -> Vec<Mark> {
-    let objectives: Vec<Condition> = capacity
-        .question
-        .objectives
-        .iter()
-        .filter_map(|objective| objective.parse().ok())
-        .collect();
     let mut marks = Vec::new();
     if let Some(pass) = capacity.capacity_per_s {
         let fail = capacity.fails_at_per_s.unwrap_or(f64::MAX);
@@ -89,7 +82,7 @@ fn times(capacity: &Capacity) -> Vec<Mark> {
             Shape::Band(pass, fail),
         ));
     }
-    for objective in &objectives {
+    for objective in &capacity.question.objectives {
         if objective.metric.unit() == Unit::Us && objective.limit > 0.0 {
             let limit = Format::Micros.label(objective.limit);
             let legend = format!(
@@ -111,29 +104,25 @@ fn times(capacity: &Capacity) -> Vec<Mark> {
         marks.push(Mark::new(role, legend, Shape::Line(points)));
         marks.push(Mark::new(role, legend, Shape::Dots(dots)));
     }
-    for probe in &capacity.probes {
+    for probe in capacity.probes.iter().filter(|probe| probe.seen.fails()) {
         let us = probe.response_p99_us.or(probe.response_p50_us);
-        let cause = ProbeFailure::of(probe, &objectives);
-        if let Some((cause, us)) = cause.zip(us.filter(|us| *us > 0.0)) {
+        if let Some((reason, us)) = probe.reason().zip(us.filter(|us| *us > 0.0)) {
+            let (role, legend) = cause(reason.cause());
             let dot = Shape::Dots(vec![Dot::at(probe.rate_per_s, us)]);
-            marks.push(Mark::new(role(cause), cause.label(), dot));
+            marks.push(Mark::new(role, legend, dot));
         }
     }
-    marks.extend(capacity.knee.map(|knee| {
-        let ring = Shape::Rings(vec![Dot::at(knee.rate_per_s, knee.us)]);
-        Mark::new(Role::P99, "the knee", ring)
-    }));
     marks.retain(Mark::is_known);
     marks
 }
 
-/// Colour of probes that failed.
-const fn role(cause: ProbeFailure) -> Role {
+/// Colour and legend of probes that failed.
+const fn cause(cause: Cause) -> (Role, &'static str) {
     match cause {
-        ProbeFailure::Throttled => Role::Throttled,
-        ProbeFailure::Errors => Role::Failed,
-        ProbeFailure::Latency => Role::Max,
-        ProbeFailure::Connections => Role::Connections,
-        ProbeFailure::Other => Role::CutOff,
+        Cause::Throttled => (Role::Throttled, "failed: throttled"),
+        Cause::Errors => (Role::Failed, "failed: errors"),
+        Cause::Latency => (Role::Max, "failed: latency"),
+        Cause::Connections => (Role::Connections, "failed: no free connection"),
+        Cause::Other => (Role::CutOff, "failed: another objective"),
     }
 }

@@ -1,13 +1,122 @@
 //! Choice of the next rate to probe, and of the end of the search: a function of the probes so far
-//! and of nothing else, so that a search goes on from saved probes as if it had never ended.
+//! and of nothing else.
+//!
+//! # Search
+//!
+//! From the least rate upward by factors of two, in short probes (*scouts*), until one fails: so no
+//! rate is offered that is more than twice one that passed. Between the two, halving by the ratio
+//! (a step in the middle of the logarithms) until they are within the precision. Then both ends are
+//! probed until they are *settled*.
+//!
+//! # When a rate is settled
+//!
+//! Probes of one rate are taken as coin tosses: one passes with a probability `p` that falls with
+//! the rate, and the capacity is where `p` crosses one half. Whether `p` is above or below is
+//! decided by Wald's sequential probability ratio test (A. Wald, "Sequential Tests of Statistical
+//! Hypotheses", 1945) of `p = e` against `p = 1 - e`. Each probe moves its log-likelihood ratio by
+//! the same step up or down, so it ends when passes and failures differ by a fixed number, here
+//! [`MARGIN`], 3. The chance to end on the wrong side is that of the gambler's ruin (W. Feller, *An
+//! Introduction to Probability Theory*, I, XIV.2), exactly `1 / (1 + ((1 - e) / e)^3)`: 0.015 %
+//! where one probe in twenty misleads, 0.14 % where one in ten does, 1.5 % where one in five does.
+//! At `p` near one half it takes nine probes in the mean, and after nine a rate is left
+//! *undecided*: it lies within the interval, which is then as wide as the noise is.
+//!
+//! That is the error of one rate that was chosen beforehand. A search chooses rates by what came
+//! before: the end of an interval may be there because its first probe misled, so two more of its
+//! kind suffice. The tests run whole searches on targets whose capacity is known, 1,000 seeded ones
+//! of each kind (a cliff, a soft knee, a queue, a part of probes that mislead, some void, scouts
+//! that see a third more than there is), and hold that at most 1 in 100 capacities is off by more
+//! than 2 %, and at most 1 in 100 intervals has an end at which nine probes in ten say otherwise.
+//! Where one probe in ten misleads it is 2 in 100.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::Pace;
+/// Seconds in a minute.
+const MINUTE: u64 = 60;
 
-/// Surplus of probes of one kind over the other that settles a rate: see the module above.
+/// From this many a second on, rates are whole numbers per second.
+const WHOLE_FROM: f64 = 100.0;
+
+/// Requests per minute, at least 1; from 100/s on, whole ones per second.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Pace(u64);
+
+impl Pace {
+    /// The step nearest to so many requests per second.
+    #[must_use]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "rates are far below 2^53, and positive"
+    )]
+    pub fn nearest(per_s: f64) -> Self {
+        let per_min = if per_s >= WHOLE_FROM {
+            per_s.round() * MINUTE as f64
+        } else {
+            (per_s * MINUTE as f64).round()
+        };
+        Self((per_min as u64).max(1))
+    }
+
+    /// The greatest step that is no more than so many requests per second; none below one a minute.
+    #[must_use]
+    pub fn within(per_s: f64) -> Option<Self> {
+        let nearest = Self::nearest(per_s);
+        let step = if nearest.per_s() > WHOLE_FROM {
+            MINUTE
+        } else {
+            1
+        };
+        let is_more = nearest.per_s() > per_s * (1.0 + 1e-9);
+        let within = if is_more {
+            nearest.0.saturating_sub(step)
+        } else {
+            nearest.0
+        };
+        (within > 0).then_some(Self(within))
+    }
+
+    /// Requests per second.
+    #[must_use]
+    pub fn per_s(self) -> f64 {
+        self.0 as f64 / MINUTE as f64
+    }
+
+    /// The step in the middle between two, by their ratio.
+    #[must_use]
+    pub fn between(self, other: Self) -> Self {
+        Self::nearest((self.per_s() * other.per_s()).sqrt())
+    }
+
+    /// Twice as much.
+    #[must_use]
+    pub const fn doubled(self) -> Self {
+        Self(self.0.saturating_mul(2))
+    }
+
+    /// Return the ratio of this rate to another.
+    #[must_use]
+    pub fn over(self, other: Self) -> f64 {
+        self.0 as f64 / other.0 as f64
+    }
+}
+
+/// As `--rate` takes it: `4040/s`, `1330/min`.
+impl fmt::Display for Pace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_multiple_of(MINUTE) {
+            write!(f, "{}/s", self.0 / MINUTE)
+        } else {
+            write!(f, "{}/min", self.0)
+        }
+    }
+}
+
+/// Surplus of probes of one kind over the other that settles a rate: see above.
 pub const MARGIN: i64 = 3;
 
 /// Probes of a rate after which it is left alone, settled or not: there the target does one as
@@ -42,17 +151,21 @@ pub enum ProbeResult {
     Fail,
     /// So much went wrong that the probe was stopped.
     Collapse,
-    /// Nothing about the target: this client was the limit.
+    /// Nothing about the target: this client was the limit, or a burst may have hidden it.
     Void,
-    /// Nothing at all: the probe did not end by itself.
-    Lost,
 }
 
 impl ProbeResult {
     /// True if it speaks for or against the target.
     #[must_use]
     pub const fn speaks(self) -> bool {
-        matches!(self, Self::Pass | Self::Fail | Self::Collapse)
+        !matches!(self, Self::Void)
+    }
+
+    /// True if it speaks against the target.
+    #[must_use]
+    pub const fn fails(self) -> bool {
+        matches!(self, Self::Fail | Self::Collapse)
     }
 }
 
@@ -160,19 +273,13 @@ impl Tally {
         } else {
             0
         };
+        self.collapsed |= seen == ProbeResult::Collapse;
         match (kind, seen) {
-            (_, ProbeResult::Lost) => {}
             (_, ProbeResult::Void) => self.voids += 1,
             (ProbeKind::Scout, ProbeResult::Pass) => self.scouts += 1,
-            (ProbeKind::Scout, ProbeResult::Fail) => self.scouts -= 1,
-            (ProbeKind::Scout, ProbeResult::Collapse) => {
-                (self.scouts, self.collapsed) = (self.scouts - 1, true);
-            }
+            (ProbeKind::Scout, _) => self.scouts -= 1,
             (ProbeKind::Full, ProbeResult::Pass) => self.passes += 1,
-            (ProbeKind::Full, ProbeResult::Fail) => self.fails += 1,
-            (ProbeKind::Full, ProbeResult::Collapse) => {
-                (self.fails, self.collapsed) = (self.fails + 1, true);
-            }
+            (ProbeKind::Full, _) => self.fails += 1,
         }
     }
 
@@ -223,10 +330,7 @@ impl Search {
 
     /// Takes in a probe.
     pub fn note(&mut self, pace: Pace, kind: ProbeKind, seen: ProbeResult) {
-        // A rate of lost probes alone was not probed.
-        if seen != ProbeResult::Lost {
-            self.rates.entry(pace).or_default().note(kind, seen);
-        }
+        self.rates.entry(pace).or_default().note(kind, seen);
     }
 
     /// Notes that the full probes of a rate, taken together, fail: it does not pass until more of
@@ -442,5 +546,57 @@ impl RateState {
 
     const fn leans_to_fail(self) -> bool {
         matches!(self, Self::Fails | Self::SeemsToFail)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crawlmark_harness::units::Rate;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_rate_is_written_as_it_is_typed() {
+        for (per_s, text) in [
+            (4_040.4, "4040/s"),
+            (100.0, "100/s"),
+            (22.17, "1330/min"),
+            (0.001, "1/min"),
+        ] {
+            assert_eq!(Pace::nearest(per_s).to_string(), text);
+        }
+    }
+
+    #[test]
+    fn a_bound_is_never_exceeded() {
+        let at_most = |rate: &str| {
+            Pace::within(rate.parse::<Rate>().unwrap().per_second()).map(|pace| pace.to_string())
+        };
+        for (rate, expected) in [
+            ("90/h", Some("1/min")),
+            ("6031/min", Some("100/s")),
+            ("500/s", Some("500/s")),
+            ("1/h", None),
+        ] {
+            assert_eq!(at_most(rate).as_deref(), expected, "{rate}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read_as_the_same_rate(per_s in 0.02..1e7f64) {
+            let pace = Pace::nearest(per_s);
+            let rate: Rate = pace.to_string().parse().unwrap();
+            prop_assert_eq!(Pace::nearest(rate.per_second()), pace);
+            prop_assert!((pace.per_s() / per_s - 1.0).abs() < 0.5);
+        }
+
+        #[test]
+        fn the_middle_lies_between(a in 1.0..1e6f64, b in 1.0..1e6f64) {
+            let (a, b) = (Pace::nearest(a.min(b)), Pace::nearest(a.max(b)));
+            let middle = a.between(b);
+            prop_assert!(a <= middle && middle <= b);
+        }
     }
 }

@@ -1,10 +1,13 @@
-//! Whole searches on targets whose capacity is known, without a clock: seeded, so that they say the
-//! same each time.
+//! Whole searches on targets whose capacity is known, by the chance that a probe passes: seeded, so
+//! that they say the same each time.
+
+#![expect(clippy::panic, reason = "a test may stop at the first surprise")]
 
 use std::fmt::Debug;
 
-use super::search::{Bounds, Ending, ProbeKind, ProbeResult, Search, SearchStep};
-use super::*;
+use crawlmark_results::studies::capacity::search::{
+    self, Bounds, Ending, Pace, ProbeKind, ProbeResult, Search, SearchStep,
+};
 
 /// Searches of each kind.
 const TRIALS: u64 = 1_000;
@@ -360,29 +363,6 @@ fn whatever_probes_say_a_search_ends() {
             "{ending:?}"
         );
     }
-}
-
-#[test]
-fn a_search_goes_on_from_its_probes_as_if_it_had_not_ended() {
-    let target = |rate: f64, _| {
-        if rate <= 777.0 {
-            ProbeResult::Pass
-        } else {
-            ProbeResult::Fail
-        }
-    };
-    let (ending, probes) = run(bounds(50.0, 1e6), target);
-    for cut in 0..probes.len() {
-        let mut search = Search::new(bounds(50.0, 1e6));
-        probes[..cut]
-            .iter()
-            .for_each(|(pace, kind, seen)| search.note(*pace, *kind, *seen));
-        let (pace, kind, _) = probes[cut];
-        assert_eq!(search.next(), SearchStep::Probe(pace, kind));
-    }
-    assert!(
-        matches!(ending, Ending::Found { pass, .. } if pass.per_s() > 760.0 && pass.per_s() <= 777.0)
-    );
 }
 
 #[test]
