@@ -535,7 +535,7 @@ proptest! {
     /// of its probes is not above the capacity that is stated, and what fails is not below it.
     #[test]
     fn a_capacity_never_contradicts_its_probes(
-        limit in 20.0..5_000.0_f64, seed in any::<u64>(), noise in 0.0..0.3_f64, burst in 0.0..0.5_f64,
+        limit in 20..5_000_u32, seed in any::<u64>(), noise in 0.0..0.3_f64, burst in 0.0..0.5_f64,
     ) {
         let mut draw = fastrand::Rng::with_seed(seed);
         let mut question = question(&SHARES);
@@ -548,7 +548,7 @@ proptest! {
                 SearchStep::Probe(pace, kind) => (pace, kind),
             };
             let rate = pace.per_s();
-            let is_above = rate > limit * (1.0 + burst * draw.f64());
+            let is_above = rate > f64::from(limit) * (1.0 + burst * draw.f64());
             let seen = match draw.f64() {
                 x if x < noise / 3.0 => ProbeResult::Void,
                 x if x < noise => [ProbeResult::Pass, ProbeResult::Fail][draw.usize(..2)],
@@ -556,9 +556,11 @@ proptest! {
                 _ => ProbeResult::Pass,
             };
             let number = probes.len() + 1;
-            let read = limit * (1.0 + (draw.f64() - 0.5) * noise / 5.0);
+            let spread = u64::from(limit) / 50;
+            let read = u64::from(limit) - spread / 2 + draw.u64(..=spread);
+            let read = if is_above { read } else { 0 };
             let probe = match seen {
-                ProbeResult::Fail => refused(number, rate, read.min(rate) as u64),
+                ProbeResult::Fail => refused(number, rate, read),
                 seen => probe_at(number, rate, seen),
             };
             probes.push(ProbeReport { kind, ..probe });

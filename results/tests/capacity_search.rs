@@ -1,8 +1,6 @@
 //! Whole searches on targets whose capacity is known, by the chance that a probe passes: seeded, so
 //! that they say the same each time.
 
-#![expect(clippy::panic, reason = "a test may stop at the first surprise")]
-
 use std::fmt::Debug;
 
 use crawlmark_results::studies::capacity::search::{

@@ -366,7 +366,7 @@ fn follows(capacity: &Capacity) {
     let of_pass = capacity
         .rates
         .iter()
-        .find(|rate| rate.rate_per_s == passes_at)
+        .find(|rate| (rate.rate_per_s - passes_at).abs() < 1e-9)
         .unwrap();
     assert_eq!(of_pass.standing, RateState::Passes, "{}", text());
     assert_eq!(
