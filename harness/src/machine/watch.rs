@@ -46,8 +46,7 @@ pub struct NetworkCounts {
     pub time_wait: Option<u64>,
     /// Local ports that closed connections of this client held back at the end of a run, toward the
     /// address, and from the address, that had most of them; where few connections were kept, a
-    /// number that is no less. Absent from results of earlier versions.
-    #[serde(default)]
+    /// number that is no less.
     pub ports_held: Option<u64>,
 }
 

@@ -11,7 +11,6 @@ use crate::sample::{Asides, ErrorKind, Fate, Handshake, InFlight, Opened, Outcom
 counters! {
     /// Items that were tried, by state.
     #[derive(Copy)]
-    #[serde(default)]
     pub struct ItemCounts {
         /// Items that ended well.
         ok: u64 as "ok",
@@ -33,7 +32,6 @@ counters! {
 counters! {
     /// Attempts by outcome, and what they took. Constant in size: statuses and kinds of error are
     /// few.
-    #[serde(default)]
     pub struct RequestCounts {
         /// Requests tried, the failed ones included.
         attempts: u64 as "requests",
@@ -50,8 +48,7 @@ counters! {
         attempts_by_status: BTreeMap<u16, u64>,
         /// Failures by kind.
         errors_by_kind: BTreeMap<ErrorKind, u64>,
-        /// Attempts that failed because of the status that they were answered with. Empty of an
-        /// older version.
+        /// Attempts that failed because of the status that they were answered with.
         #[serde(deserialize_with = "by_number")]
         rejected_by_status: BTreeMap<u16, u64>,
         /// Attempts that the target throttled.
@@ -67,7 +64,7 @@ counters! {
         connections_unused: u64 as "opened and never used",
         /// Connections closed because the target sent bytes that no request had asked for.
         unsolicited: u64 as "closed for unsolicited bytes",
-        /// Connections opened, by protocol. Empty of an older version.
+        /// Connections opened, by protocol.
         connections_by_protocol: BTreeMap<String, u64>,
         /// Requests sent once more because the target had not begun them; each is one attempt.
         resent: u64 as "sent again, not begun",
@@ -117,7 +114,6 @@ pub struct Counters {
 
 counters! {
     /// TLS handshakes. Constant in size: versions and cipher suites are few.
-    #[serde(default)]
     pub struct TlsCounts {
         /// Handshakes completed in full.
         full: u64,
@@ -164,7 +160,7 @@ counters! {
         soft_blocked: u64,
         /// Cut off.
         aborted: u64,
-        /// Attempts without a valid answer, by kind. Empty in results of older versions.
+        /// Attempts without a valid answer, by kind.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         errors_by_kind: BTreeMap<ErrorKind, u64>,
         /// Connections opened.

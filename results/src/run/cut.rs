@@ -10,12 +10,11 @@
 //! | `ask` | requested part, resolved to seconds and shards of the run |
 //! | `steady` | detection of the steady state |
 //! | `entry` | lines of `latency.hlog` |
-//! | `cells`, `cutter` | sums of lines, and the results of the part |
+//! | `cutter` | sums of lines, and the results of the part |
 //! | `cut_report`, `words` | results as saved, and as a document |
 //! | [`laws`] | laws of reading any line, for fuzzing and tests |
 
 mod ask;
-mod cells;
 mod cut_report;
 mod cutter;
 mod entry;
@@ -24,8 +23,7 @@ mod steady;
 mod words;
 
 pub use self::ask::{
-    Ask, Chosen, Cut, CutError, Outcomes, SecondError, SecondRange, Shards, ShardsError, Span,
-    parse_second,
+    Ask, Cut, CutError, Outcomes, SecondError, Shards, ShardsError, Span, parse_second,
 };
 pub use self::cut_report::{Answered, Counted, CutReport, CutSeconds, CutSource, SCHEMA};
 pub use self::cutter::{Cutter, Foreign};

@@ -139,25 +139,23 @@ pub struct Report {
     /// The signal's number.
     pub interrupted_by: Option<i32>,
     /// Time for which the run was suspended after its start (Ctrl-Z), s: times and rates include
-    /// it. 0 of an older version.
-    #[serde(default)]
+    /// it.
     pub suspended_s: f64,
     /// The expression of the gate that stopped it; of a run that a signal stopped, null.
     pub stopped_by: Option<String>,
     /// Failure to store results, and what to do about it; it stopped the run unless something else
     /// had. Absent without one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub storage_failure: Option<String>,
     /// The plan as resolved.
     pub plan: Plan,
     /// Command line that repeats the plan; null of a run that no command line started.
-    #[serde(default)]
     pub command: Option<CommandLine>,
     /// The machine.
     pub environment: Environment,
     /// IDs of the plan that earlier sessions of a saved crawl had finished: no items of this run.
     /// Absent of a run that resumed none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub finished_before: Option<u64>,
     /// Good items of those that were wanted.
     pub got: Got,
@@ -167,41 +165,37 @@ pub struct Report {
     pub totals: Totals,
     /// Failed requests by cause, keyed as in `rejected_by_status` and `errors_by_kind`, or
     /// `soft_blocked`: when each was seen, and an example. Of a shard that died, those until its
-    /// last report. Empty of an older version.
-    #[serde(default)]
+    /// last report.
     pub failures: BTreeMap<String, FailureReport>,
-    /// Counts and times by host, of a crawl of several. Without those of a shard that died. Empty
-    /// of an older version.
+    /// Counts and times by host, of a crawl of several. Without those of a shard that died.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub by_host: Vec<GroupRow>,
     /// Counts and times by URL template, of a crawl of several. Without those of a shard that died.
-    /// Empty of an older version.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub by_template: Vec<GroupRow>,
     /// Counts and times by source address (`--local-ips`), of several. Without those of a shard
-    /// that died. Empty of an older version.
+    /// that died.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub by_source: Vec<GroupRow>,
     /// Connections opened and closed before the start to check that hosts can be reached; not in
     /// `connections_opened`. Absent where nothing was checked.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub check_connections: Option<u64>,
     /// Saved crawl that the run is a session of. Absent without `--save` or `--resume`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub saved: Option<SavedReport>,
     /// Rules of robots.txt that the run obeyed. Absent if it obeyed none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub robots: Option<RobotsReport>,
     /// Parts that the report was merged from: its shards. Absent unless `merge` made it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub merged: Option<MergedReport>,
     /// TLS handshakes. Absent without any.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub tls: Option<TlsCounts>,
     /// Use of the budget; null without one.
     pub budget: Option<BudgetReport>,
-    /// Use of the budgets of the hosts; null without them, and in results of older versions.
-    #[serde(default)]
+    /// Use of the budgets of the hosts; null without them.
     pub host_budget: Option<HostBudgetReport>,
     /// Adherence of an open loop to its timetable; null in a closed loop.
     pub schedule: Option<ScheduleReport>,
@@ -253,19 +247,15 @@ pub struct SupervisorReport {
     /// Largest resident set.
     pub max_rss_bytes: u64,
     /// From the start of the program to the common start of the shards, by the clock that the
-    /// program read first: the kernel's part before that is not in it. Null of an older version.
-    #[serde(default)]
+    /// program read first: the kernel's part before that is not in it.
     pub start_ms: Option<f64>,
     /// From the start of the program to the first request, of those that ended by themselves; null
     /// when none did.
-    #[serde(default)]
     pub first_request_ms: Option<f64>,
-    /// CPU before the common start: once in a run, more with more shards. Null of an older version.
-    #[serde(default)]
+    /// CPU before the common start: once in a run, more with more shards.
     pub start_cpu_s: Option<f64>,
     /// CPU over time from the common start until the first shard told its end: what goes on with
     /// every second. Null when no time passed between them.
-    #[serde(default)]
     pub running_cpu_share: Option<f64>,
 }
 

@@ -1,6 +1,5 @@
 //! The part of a run that is requested, and its resolution to seconds and shards of this run.
 
-use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -163,17 +162,6 @@ impl Ask {
     };
 }
 
-/// Way in which the seconds were chosen.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Chosen {
-    /// They are all that was measured.
-    Whole,
-    /// They were asked for.
-    Asked,
-    /// The run went evenly in them.
-    SteadyState(SteadyState),
-}
-
 /// A part of one run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cut {
@@ -181,8 +169,10 @@ pub struct Cut {
     pub from_s: u64,
     /// The second after its last one.
     pub to_s: u64,
-    /// Reason why these.
-    pub chosen: Chosen,
+    /// Way in which the seconds were chosen: `whole`, `asked` or `steady`.
+    pub chosen: &'static str,
+    /// Steady state that they are; none unless asked for.
+    pub steady: Option<SteadyState>,
     /// Its shards, in order.
     pub shards: Vec<u32>,
     /// The answers whose times are told.
@@ -228,16 +218,6 @@ pub enum CutError {
     NotSteady(#[from] NotSteady),
 }
 
-/// Seconds from one to another.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SecondRange(pub u64, pub u64);
-
-impl fmt::Display for SecondRange {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} s to {} s", self.0, self.1)
-    }
-}
-
 impl Cut {
     /// The part of `report`'s run that is asked for. Unless said it begins after the warm-up, as
     /// all times of a report do.
@@ -246,32 +226,31 @@ impl Cut {
     /// When the run has no such part.
     pub fn of(report: &Report, ask: &Ask) -> Result<Self, CutError> {
         let whole = whole(report);
+        let mut steady = None;
         let (from_s, to_s, chosen) = match ask.span {
             Span::Seconds {
                 from: None,
                 to: None,
-            } => (whole.0, whole.1, Chosen::Whole),
+            } => (whole.0, whole.1, "whole"),
             Span::Seconds { from, to } => {
                 for (flag, second) in [("--from", from), ("--to", to)] {
                     if let Some(second) = second.filter(|second| *second > whole.1) {
+                        let run_s = report.totals.duration_s;
                         return Err(CutError::Outside {
                             flag,
                             second,
-                            run_s: report.totals.duration_s,
+                            run_s,
                         });
                     }
                 }
+                let to = to.unwrap_or(whole.1);
                 // Who asks for the end of the warm-up alone does not ask for nothing.
-                let from = from.unwrap_or(if to.is_some_and(|to| to <= whole.0) {
-                    0
-                } else {
-                    whole.0
-                });
-                (from, to.unwrap_or(whole.1), Chosen::Asked)
+                let first = if to <= whole.0 { 0 } else { whole.0 };
+                (from.unwrap_or(first), to, "asked")
             }
             Span::Steady => {
-                let steady = steady::find(report)?;
-                (steady.from_s, steady.to_s, Chosen::SteadyState(steady))
+                let found = steady.insert(steady::find(report)?);
+                (found.from_s, found.to_s, "steady")
             }
         };
         if whole.1 == 0 {
@@ -283,28 +262,39 @@ impl Cut {
                 to: to_s,
             });
         }
-        let shards = shards(report, ask.shards.as_ref())?;
         Ok(Self {
             from_s,
             to_s,
             chosen,
-            shards,
+            steady,
+            shards: shards(report, ask.shards.as_ref())?,
             outcomes: ask.outcomes,
         })
     }
 }
 
-/// The seconds that a report is of: from the end of the warm-up to the end of the last second in
-/// which anything was.
-fn whole(report: &Report) -> SecondRange {
-    let warmup = report.plan.run.warmup.as_nanos().div_ceil(1_000_000_000);
-    let end = report
+/// The second after the last one in which anything was.
+pub(super) fn end_s(report: &Report) -> u64 {
+    let ends = report
         .intervals
         .iter()
-        .map(|row| row.start_s.saturating_add(1))
-        .max()
-        .unwrap_or(0);
-    SecondRange(u64::try_from(warmup).unwrap_or(u64::MAX).min(end), end)
+        .map(|row| row.start_s.saturating_add(1));
+    ends.max().unwrap_or(0)
+}
+
+/// The second after the one in which the warm-up ended.
+pub(super) fn warm_s(report: &Report) -> u64 {
+    let warmup = report.plan.run.warmup;
+    warmup
+        .as_secs()
+        .saturating_add(u64::from(warmup.subsec_nanos() > 0))
+}
+
+/// The seconds that a report is of: from the end of the warm-up to the end of the last second in
+/// which anything was.
+fn whole(report: &Report) -> (u64, u64) {
+    let end = end_s(report);
+    (warm_s(report).min(end), end)
 }
 
 fn shards(report: &Report, asked: Option<&Shards>) -> Result<Vec<u32>, CutError> {

@@ -67,9 +67,8 @@ pub struct CutSeconds {
     pub duration_s: f64,
     /// End of the run's last second.
     pub run_s: u64,
-    /// Duration of the run, `totals.duration_s` of its result; null of an older version.
-    #[serde(default)]
-    pub run_duration_s: Option<f64>,
+    /// Duration of the run, `totals.duration_s` of its result.
+    pub run_duration_s: f64,
     /// `whole`, `asked` or `steady`.
     pub chosen: String,
     /// Steady state, and the way it was found; null unless requested.

@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use super::cells::CellCounts;
+use hdrhistogram::Histogram;
+
+use super::ask::end_s;
 use super::cut_report::{Answered, Counted, CutReport, CutSeconds, CutSource, SCHEMA};
-use super::{Chosen, Cut, Entry, Kind};
+use super::{Cut, Entry, Kind};
 use crate::run::report::{BindingReport, Detail, IntervalRow, Latency, Report};
 use crate::show::text::seconds;
-use crawlmark_harness::stats::{Bounds, SecondCounts, Series};
+use crawlmark_harness::stats::{Bounds, Exact, SecondCounts, Series, Timing};
 use crawlmark_harness::units::{grouped, micros};
 
 /// A line that is not of the run.
@@ -21,33 +23,16 @@ pub enum Foreign {
     Second(u64),
 }
 
-/// Counts that the log holds of a shard's series, for the seconds that the report's times cover.
-#[derive(Debug, Clone, Copy, Default)]
-struct Logged {
-    times: u64,
-    ages: u64,
-}
-
-/// Values of a series that are in no line of the log, though the result has them.
-#[derive(Debug, Clone, Copy, Default)]
-struct Astray {
-    /// Times beyond the histogram's bounds.
-    overflow: u64,
-    /// Values that were cut off.
-    censored: u64,
-    /// Times that the log should have.
-    missing: u64,
-}
-
 /// Adds up the lines that belong to a cut.
 #[derive(Debug)]
 pub struct Cutter<'a> {
     report: &'a Report,
     cut: Cut,
     bounds: Bounds,
-    piles: BTreeMap<Series, CellCounts>,
-    logged: BTreeMap<(u32, Series), Logged>,
-    warm_s: u64,
+    cells: BTreeMap<Series, CellCounts>,
+    /// Values that the log holds of a series, for the shards of the cut and the seconds that the
+    /// report's times cover.
+    logged: BTreeMap<Series, u64>,
     run_s: u64,
 }
 
@@ -58,16 +43,9 @@ impl<'a> Cutter<'a> {
         let plan = &report.plan.run;
         Self {
             bounds: Bounds::for_timeout(plan.timeout),
-            piles: BTreeMap::new(),
+            cells: BTreeMap::new(),
             logged: BTreeMap::new(),
-            // What was measured in the second in which the warm-up ended is in the log, too.
-            warm_s: plan.warmup.as_secs(),
-            run_s: report
-                .intervals
-                .iter()
-                .map(|row| row.start_s.saturating_add(1))
-                .max()
-                .unwrap_or(0),
+            run_s: end_s(report),
             report,
             cut,
         }
@@ -87,7 +65,6 @@ impl<'a> Cutter<'a> {
         let Entry {
             shard,
             series,
-            kind,
             second,
             count,
             ..
@@ -101,15 +78,13 @@ impl<'a> Cutter<'a> {
         if self.cut.shards.binary_search(&shard).is_err() {
             return Ok(());
         }
-        if second >= self.warm_s {
-            let logged = self.logged.entry((shard, series)).or_default();
-            match kind {
-                Kind::Times => logged.times = logged.times.saturating_add(count),
-                Kind::Ages => logged.ages = logged.ages.saturating_add(count),
-            }
+        // What was measured in the second in which the warm-up ended is in the log, too.
+        if second >= self.report.plan.run.warmup.as_secs() {
+            let logged = self.logged.entry(series).or_default();
+            *logged = logged.saturating_add(count);
         }
         if (self.cut.from_s..self.cut.to_s).contains(&second) {
-            self.piles.entry(series).or_default().add(entry);
+            self.cells.entry(series).or_default().add(entry);
         }
         Ok(())
     }
@@ -128,15 +103,17 @@ impl<'a> Cutter<'a> {
         let latency = told
             .map(|series| (series.name().to_owned(), self.latency(series, &mut notes)))
             .collect();
-        self.note_shards(&mut notes);
-        let warm_s = self
-            .report
-            .plan
-            .run
-            .warmup
-            .as_secs_f64()
-            .min(self.cut.to_s as f64)
-            - self.cut.from_s as f64;
+        let shards = report.shards.iter();
+        for shard in shards.filter(|shard| self.cut.shards.contains(&shard.shard)) {
+            if let Some(fault) = &shard.fault {
+                notes.push(format!(
+                    "shard {} ended early ({fault}): only what it had reported by then is included",
+                    shard.shard
+                ));
+            }
+        }
+        let warmup_s = report.plan.run.warmup.as_secs_f64();
+        let warm_s = warmup_s.min(self.cut.to_s as f64) - self.cut.from_s as f64;
         if warm_s > 0.0 {
             notes.push(format!(
                 "{} of this part are warm-up, which the figures of the result leave out",
@@ -158,7 +135,15 @@ impl<'a> Cutter<'a> {
             latency,
             counted: self.counted(duration_s),
             outcome: self.cut.outcomes.name().to_owned(),
-            part: self.part(duration_s),
+            part: CutSeconds {
+                from_s: self.cut.from_s,
+                to_s: self.cut.to_s,
+                duration_s,
+                run_s: self.run_s,
+                run_duration_s: report.totals.duration_s,
+                chosen: self.cut.chosen.to_owned(),
+                steady: self.cut.steady,
+            },
             shards: self.cut.shards,
             notes,
         }
@@ -170,124 +155,41 @@ impl<'a> Cutter<'a> {
         (self.cut.to_s as f64).min(self.report.totals.duration_s.max(from)) - from
     }
 
-    fn part(&self, duration_s: f64) -> CutSeconds {
-        let (chosen, steady) = match &self.cut.chosen {
-            Chosen::Whole => ("whole", None),
-            Chosen::Asked => ("asked", None),
-            Chosen::SteadyState(steady) => ("steady", Some(steady.clone())),
-        };
-        let Cut { from_s, to_s, .. } = self.cut;
-        let run_duration_s = Some(self.report.totals.duration_s);
-        CutSeconds {
-            from_s,
-            to_s,
-            duration_s,
-            run_s: self.run_s,
-            run_duration_s,
-            chosen: chosen.to_owned(),
-            steady,
-        }
-    }
-
     fn answers(&self, duration_s: f64) -> BTreeMap<String, Answered> {
         let kinds = [
             ("ok", Series::ServiceOk),
             ("throttled", Series::ServiceThrottled),
             ("error", Series::ServiceError),
         ];
-        let answered = |series| {
-            let count = self.piles.get(&series).map_or(0, CellCounts::count);
-            Answered {
-                count,
-                per_s: per(count as f64, duration_s),
-            }
-        };
-        kinds
-            .map(|(name, series)| (name.to_owned(), answered(series)))
-            .into()
+        let answered = kinds.map(|(name, series)| {
+            let count = self.cells.get(&series).map_or(0, CellCounts::count);
+            let per_s = per(count as f64, duration_s);
+            (name.to_owned(), Answered { count, per_s })
+        });
+        answered.into()
     }
 
+    /// The times of a series. Those of the run that have no second in the log, as they lie beyond
+    /// the histogram, did not end or are missing, may be in this part: they leave percentiles open.
     fn latency(&self, series: Series, notes: &mut Vec<String>) -> Latency {
-        let Astray {
-            overflow,
-            censored,
-            missing,
-        } = self.astray(series);
-        let name = series.name();
-        if overflow > 0 {
-            let most = micros(self.bounds.highest_ns() as f64 / 1e3);
+        let shards = self.report.shards.iter();
+        let shards = shards.filter(|shard| self.cut.shards.contains(&shard.shard));
+        let told = shards.filter_map(|shard| shard.latency.get(series.name()));
+        let all = told.map(|told| told.count.saturating_add(told.censored));
+        let logged = self.logged.get(&series).copied().unwrap_or(0);
+        let astray = all.fold(0, u64::saturating_add).saturating_sub(logged);
+        if astray > 0 {
             notes.push(format!(
-                "{} {name} times of the run were beyond {most}, so their seconds are unknown and they are left out",
-                grouped(overflow)
+                "the log has no second for {} {} times of the run (beyond {}, unfinished or missing), so the percentiles count all of \
+                 them in this part",
+                grouped(astray),
+                series.name(),
+                micros(self.bounds.highest_ns() as f64 / 1e3)
             ));
         }
-        if censored > 0 {
-            notes.push(format!(
-                "for {} unfinished requests (timed out, cut off at the end or never sent), the log has no time, so the {name} percentiles \
-                 count all of them in this part",
-                grouped(censored)
-            ));
-        }
-        if missing > 0 {
-            notes.push(format!(
-                "the log lacks {} {name} times of the result, so these figures are incomplete",
-                grouped(missing)
-            ));
-        }
-        let astray = overflow.saturating_add(censored).saturating_add(missing);
         let empty = CellCounts::default();
-        let timing = self
-            .piles
-            .get(&series)
-            .unwrap_or(&empty)
-            .timing(self.bounds, astray);
-        Latency::of_timing(&timing, Detail::Histogram)
-    }
-
-    /// Count the values of a series that the shards of the cut have and the log does not.
-    fn astray(&self, series: Series) -> Astray {
-        let mut astray = Astray::default();
-        for shard in self
-            .report
-            .shards
-            .iter()
-            .filter(|shard| self.cut.shards.contains(&shard.shard))
-        {
-            let Some(told) = shard.latency.get(series.name()) else {
-                continue;
-            };
-            let logged = self
-                .logged
-                .get(&(shard.shard, series))
-                .copied()
-                .unwrap_or_default();
-            let missing = told
-                .count
-                .saturating_sub(told.overflow)
-                .saturating_sub(logged.times);
-            astray.overflow = astray.overflow.saturating_add(told.overflow);
-            astray.censored = astray
-                .censored
-                .saturating_add(told.censored.saturating_sub(logged.ages));
-            astray.missing = astray.missing.saturating_add(missing);
-        }
-        astray
-    }
-
-    fn note_shards(&self, notes: &mut Vec<String>) {
-        for shard in self
-            .report
-            .shards
-            .iter()
-            .filter(|shard| self.cut.shards.contains(&shard.shard))
-        {
-            if let Some(fault) = &shard.fault {
-                notes.push(format!(
-                    "shard {} ended early ({fault}): only what it had reported by then is included",
-                    shard.shard
-                ));
-            }
-        }
+        let cells = self.cells.get(&series).unwrap_or(&empty);
+        Latency::of_timing(&cells.timing(self.bounds, astray), Detail::Histogram)
     }
 
     fn counted(&self, duration_s: f64) -> Option<Counted> {
@@ -339,38 +241,173 @@ fn per(count: f64, duration_s: f64) -> f64 {
 
 /// The mean over the seconds in which something is known.
 fn mean_binding(rows: &[&IntervalRow]) -> BindingReport {
-    let mut sum = BindingReport::default();
-    for BindingReport {
-        rate,
-        concurrency,
-        pause,
-        target,
-        storage,
-        idle,
-    } in rows.iter().map(|row| row.binding)
-    {
-        sum.rate += rate;
-        sum.concurrency += concurrency;
-        sum.pause += pause;
-        sum.target += target;
-        sum.storage += storage;
-        sum.idle += idle;
-    }
-    let BindingReport {
-        rate,
-        concurrency,
-        pause,
-        target,
-        storage,
-        idle,
-    } = sum;
-    let all = rate + concurrency + pause + target + storage + idle;
+    let sum = |of: fn(&BindingReport) -> f64| rows.iter().map(|row| of(&row.binding)).sum::<f64>();
+    let sums = BindingReport {
+        rate: sum(|of| of.rate),
+        concurrency: sum(|of| of.concurrency),
+        pause: sum(|of| of.pause),
+        target: sum(|of| of.target),
+        storage: sum(|of| of.storage),
+        idle: sum(|of| of.idle),
+    };
+    let all = sums.rate + sums.concurrency + sums.pause + sums.target + sums.storage + sums.idle;
     BindingReport {
-        rate: per(rate, all),
-        concurrency: per(concurrency, all),
-        pause: per(pause, all),
-        target: per(target, all),
-        storage: per(storage, all),
-        idle: per(idle, all),
+        rate: per(sums.rate, all),
+        concurrency: per(sums.concurrency, all),
+        pause: per(sums.pause, all),
+        target: per(sums.target, all),
+        storage: per(sums.storage, all),
+        idle: per(sums.idle, all),
+    }
+}
+
+/// Counts by cell of histograms of the same bounds. Adding a line costs no more than the cells that
+/// it fills.
+#[derive(Debug, Clone, Default)]
+struct CellCounts {
+    times: Vec<u64>,
+    ages: Vec<u64>,
+}
+
+impl CellCounts {
+    /// Adds a line, whose cells are within the run's bounds. Counts that no run reaches stay at the
+    /// most there can be.
+    fn add(&mut self, entry: &Entry) {
+        let cells = match entry.kind {
+            Kind::Times => &mut self.times,
+            Kind::Ages => &mut self.ages,
+        };
+        for (cell, count) in &entry.cells {
+            if cells.len() <= *cell {
+                cells.resize(cell + 1, 0);
+            }
+            cells[*cell] = cells[*cell].saturating_add(*count);
+        }
+    }
+
+    /// Return the number of times.
+    fn count(&self) -> u64 {
+        sum(&self.times)
+    }
+
+    /// The distribution, to which may belong `astray` values of which nothing is known.
+    ///
+    /// Least, greatest and mean are those of the cells, so within 0.1 %. A value that may be
+    /// missing counts as if it had been cut off at no age: the percentiles that it could change are
+    /// then only known to be no less.
+    fn timing(&self, bounds: Bounds, astray: u64) -> Timing {
+        let histogram = filled(bounds, &self.times);
+        let ages = (self.ages.iter().any(|count| *count > 0) || astray > 0).then(|| {
+            let mut ages = filled(bounds, &self.ages);
+            // 0 has a cell in any histogram.
+            let _ = ages.record_n(0, astray);
+            ages
+        });
+        let values = histogram.iter_recorded();
+        let sum_ns = values.map(|cell| {
+            let middle = histogram.median_equivalent(cell.value_iterated_to());
+            u128::from(middle) * u128::from(cell.count_since_last_iteration())
+        });
+        let exact = Exact {
+            count: histogram.len(),
+            min_ns: if histogram.is_empty() {
+                u64::MAX
+            } else {
+                histogram.min()
+            },
+            max_ns: histogram.max(),
+            sum_ns: sum_ns.fold(0, u128::saturating_add),
+            overflow: 0,
+            censored: ages.as_ref().map_or(0, Histogram::len),
+            oldest_ns: ages.as_ref().map_or(0, Histogram::max),
+            ages_ns: ages.as_ref().map_or(0, least_sum),
+        };
+        Timing::from_parts(bounds, &histogram, ages.as_ref(), exact)
+    }
+}
+
+/// The least that the values of a histogram can add up to.
+fn least_sum(histogram: &Histogram<u64>) -> u128 {
+    let least = histogram.iter_recorded().map(|cell| {
+        u128::from(histogram.lowest_equivalent(cell.value_iterated_to()))
+            * u128::from(cell.count_since_last_iteration())
+    });
+    least.fold(0, u128::saturating_add)
+}
+
+fn sum(cells: &[u64]) -> u64 {
+    cells
+        .iter()
+        .fold(0, |all, count| all.saturating_add(*count))
+}
+
+/// A histogram with these counts, in the order of its cells.
+fn filled(bounds: Bounds, cells: &[u64]) -> Histogram<u64> {
+    let empty = bounds.histogram();
+    let mut filled = bounds.histogram();
+    for (cell, count) in empty.iter_all().zip(cells).filter(|(_, count)| **count > 0) {
+        // Its own values are within its bounds.
+        let _ = filled.record_n(cell.value_iterated_to(), *count);
+    }
+    filled
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crawlmark_harness::stats::{Percentile, Series};
+
+    fn entry(kind: Kind, cells: Vec<(usize, u64)>) -> Entry {
+        let count = cells.iter().map(|(_, count)| count).sum();
+        Entry {
+            shard: 0,
+            series: Series::ServiceOk,
+            kind,
+            second: 0,
+            cells,
+            count,
+        }
+    }
+
+    #[test]
+    fn a_value_that_may_be_missing_blurs_only_the_percentiles_it_could_move() {
+        let bounds = Bounds::for_timeout(Duration::from_secs(1));
+        let mut pile = CellCounts::default();
+        pile.add(&entry(Kind::Times, vec![(10, 90_000), (900, 10_000)]));
+        assert_eq!(
+            pile.timing(bounds, 0).percentile(0.899_9),
+            Percentile::Exact(10)
+        );
+        assert_eq!(
+            pile.timing(bounds, 0).percentile(0.999),
+            Percentile::Exact(900)
+        );
+        let blurred = pile.timing(bounds, 50);
+        assert_eq!(blurred.percentile(0.5), Percentile::Exact(10));
+        assert_eq!(blurred.percentile(0.899_9), Percentile::AtLeast(10));
+        assert_eq!(
+            (blurred.exact().count, blurred.exact().censored),
+            (100_000, 50)
+        );
+    }
+
+    #[test]
+    fn counts_that_no_run_reaches_do_not_wrap() {
+        let mut pile = CellCounts::default();
+        pile.add(&entry(Kind::Times, vec![(10, u64::MAX)]));
+        pile.add(&Entry {
+            count: 2,
+            cells: vec![(10, 2)],
+            ..entry(Kind::Times, Vec::new())
+        });
+        assert_eq!(pile.count(), u64::MAX);
+        assert_eq!(
+            pile.timing(Bounds::for_timeout(Duration::from_secs(1)), 0)
+                .exact()
+                .count,
+            u64::MAX
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! The part of a run in which it went evenly, found in its seconds, and the reason for it in words.
+//! The part of a run in which it went evenly, found in its seconds.
 //!
 //! # How
 //!
@@ -26,11 +26,12 @@
 //! The items of a second are the first series, the median time of its good answers the second,
 //! where it is known.
 
-use std::fmt;
+use std::fmt::Write;
 
 use serde::{Deserialize, Serialize};
 
-use crate::run::report::{Report, ShardReport};
+use super::ask::{end_s, warm_s};
+use crate::run::report::Report;
 use crawlmark_harness::units::{RateShape, grouped, micros};
 
 /// The shortest stretch that is judged, s. Its half, ten values, is the least that a start is found
@@ -134,16 +135,7 @@ pub enum NotSteady {
 /// A series of seconds.
 struct SecondSeries {
     name: &'static str,
-    words: &'static str,
     values: Vec<f64>,
-}
-
-/// Reason why the end is where it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Ending {
-    Whole,
-    Planned,
-    ShardDone(u32),
 }
 
 /// Finds the steady part of a run.
@@ -158,13 +150,9 @@ pub fn find(report: &Report) -> Result<SteadyState, NotSteady> {
     {
         return Err(NotSteady::Planned(shaped.to_string()));
     }
-    let start = plan.warmup.as_nanos().div_ceil(1_000_000_000);
-    let start = u64::try_from(start).unwrap_or(u64::MAX);
-    let rows_end = report
-        .intervals
-        .last()
-        .map_or(0, |row| row.start_s.saturating_add(1));
-    let (end, ending) = ends(report, rows_end);
+    let start = warm_s(report);
+    let rows_end = end_s(report);
+    let end = end_of_all(report).min(rows_end);
     let whole_s = end.saturating_sub(start);
     if whole_s < SHORTEST_S {
         return Err(NotSteady::Short { whole_s });
@@ -197,7 +185,7 @@ pub fn find(report: &Report) -> Result<SteadyState, NotSteady> {
         }
     }
     let from_s = start + left_out_s;
-    let steady = SteadyState {
+    let mut steady = SteadyState {
         from_s,
         to_s: end,
         batch_s: batch as u64,
@@ -205,42 +193,27 @@ pub fn find(report: &Report) -> Result<SteadyState, NotSteady> {
         end_left_out_s: rows_end - end,
         sentence: String::new(),
     };
-    Ok(SteadyState {
-        sentence: sentence(&steady, start, ending),
-        ..steady
-    })
+    steady.sentence = sentence(&steady, start);
+    Ok(steady)
 }
 
-/// The end of the last second that all shards crawled in to its end, and why it is there.
+/// The end of the last second that all shards crawled in to its end.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
     reason = "seconds of a run are positive and few"
 )]
-fn ends(report: &Report, rows_end: u64) -> (u64, Ending) {
-    let planned = report
-        .plan
-        .run
-        .duration
-        .map(|duration| (duration.as_secs(), Ending::Planned));
-    // A shard that had more to do when the time was over crawled to the end, whenever its last
-    // answer came.
-    let to_the_end = |shard: &&ShardReport| {
-        shard.ledger.has_more() && shard.fault.is_none() && !report.interrupted
-    };
-    let done = report.shards.iter().filter(|shard| !to_the_end(shard));
-    let done = done.map(|shard| {
-        (
-            shard.totals.duration_s as u64,
-            Ending::ShardDone(shard.shard),
-        )
-    });
-    let ends = planned
-        .into_iter()
-        .chain(done)
-        .filter(|(end, _)| *end < rows_end);
-    ends.min_by_key(|(end, _)| *end)
-        .unwrap_or((rows_end, Ending::Whole))
+fn end_of_all(report: &Report) -> u64 {
+    let planned = report.plan.run.duration;
+    let mut end = planned.map_or(u64::MAX, |duration| duration.as_secs());
+    for shard in &report.shards {
+        // One that had more to do when the time was over crawled to the end, whenever its last
+        // answer came.
+        if !shard.ledger.has_more() || shard.fault.is_some() || report.interrupted {
+            end = end.min(shard.totals.duration_s as u64);
+        }
+    }
+    end
 }
 
 fn courses(report: &Report, start: u64, end: u64) -> Vec<SecondSeries> {
@@ -271,20 +244,15 @@ fn courses(report: &Report, start: u64, end: u64) -> Vec<SecondSeries> {
     }
     let mut courses = vec![SecondSeries {
         name: "items_per_s",
-        words: "items per second",
         values: items,
     }];
     // Where a second has too few answers for a median, there is no series of them.
-    let known = |values: Vec<Option<f64>>| values.into_iter().collect::<Option<Vec<f64>>>();
-    let median = match known(response) {
-        Some(values) => Some(("response_p50", "the median response time", values)),
-        None => known(service).map(|values| ("service_p50", "the median service time", values)),
-    };
-    courses.extend(median.map(|(name, words, values)| SecondSeries {
-        name,
-        words,
-        values,
-    }));
+    for (name, values) in [("response_p50", response), ("service_p50", service)] {
+        if let Some(values) = values.into_iter().collect::<Option<Vec<f64>>>() {
+            courses.push(SecondSeries { name, values });
+            break;
+        }
+    }
     courses
 }
 
@@ -319,7 +287,7 @@ impl SecondSeries {
         let tenth = (self.values.len() / 10).max(1);
         let last = self.values.len() - tenth;
         NotSteady::Settling {
-            series: self.words,
+            series: words(self.name),
             from: self.shown(mean(&self.values[..tenth])),
             to: self.shown(mean(&self.values[last..])),
         }
@@ -327,7 +295,7 @@ impl SecondSeries {
 
     fn drifting(&self, from_s: u64, change: &LastingChange) -> NotSteady {
         NotSteady::Drifting {
-            series: self.words,
+            series: words(self.name),
             at_s: from_s + change.at as u64,
             from: self.shown(change.before),
             to: self.shown(change.after),
@@ -403,70 +371,46 @@ fn rounded(value: f64) -> u64 {
     value.round() as u64
 }
 
-impl fmt::Display for SteadyState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.sentence)
+/// `steady from 7 s to 58 s: MSER-5 on items per second left out the first 7 s; the last 2 s left out`.
+fn sentence(steady: &SteadyState, start: u64) -> String {
+    let most = steady.series.iter().map(|settled| settled.left_out_s).max();
+    let decided: Vec<&str> = steady
+        .series
+        .iter()
+        .filter(|settled| Some(settled.left_out_s) == most)
+        .map(|settled| words(&settled.name))
+        .collect();
+    let mut text = format!("steady from {} s to {} s: MSER", steady.from_s, steady.to_s);
+    if steady.batch_s > 1 {
+        let _ = write!(text, "-{}", steady.batch_s);
     }
+    let _ = write!(text, " on {} left out ", decided.join(" and on "));
+    match most.unwrap_or(0) {
+        0 => text.push_str("nothing"),
+        most => {
+            let _ = write!(text, "the first {most} s");
+        }
+    }
+    if start > 0 {
+        let _ = write!(text, " after the warm-up of {start} s");
+    }
+    if steady.end_left_out_s > 0 {
+        let _ = write!(
+            text,
+            "; the last {} s, in which not all shards crawled to the end, left out",
+            steady.end_left_out_s
+        );
+    }
+    text
 }
 
-/// `steady from 7 s to 58 s: MSER-5 on items per second left out the first 7 s; the last second was not whole`.
-fn sentence(steady: &SteadyState, start: u64, ending: Ending) -> String {
-    let method = if steady.batch_s == 1 {
-        "MSER".to_owned()
-    } else {
-        format!("MSER-{}", steady.batch_s)
-    };
-    let words = |name: &str| match name {
+/// Name of a series in a sentence.
+fn words(series: &str) -> &'static str {
+    match series {
         "items_per_s" => "items per second",
         "service_p50" => "the median service time",
         _ => "the median response time",
-    };
-    let most = steady
-        .series
-        .iter()
-        .map(|settled| settled.left_out_s)
-        .max()
-        .unwrap_or(0);
-    let found = if most == 0 {
-        let looked: Vec<&str> = steady
-            .series
-            .iter()
-            .map(|settled| words(&settled.name))
-            .collect();
-        format!("{method} on {} left out nothing", looked.join(" and on "))
-    } else {
-        let decided: Vec<&str> = steady
-            .series
-            .iter()
-            .filter(|settled| settled.left_out_s == most)
-            .map(|settled| words(&settled.name))
-            .collect();
-        format!(
-            "{method} on {} left out the first {most} s",
-            decided.join(" and on ")
-        )
-    };
-    let after = if start > 0 {
-        format!(" after the warm-up of {start} s")
-    } else {
-        String::new()
-    };
-    let last = match steady.end_left_out_s {
-        1 => "the last second".to_owned(),
-        seconds => format!("the last {seconds} s"),
-    };
-    let end = match ending {
-        Ending::Whole => String::new(),
-        Ending::Planned => format!("; {last}, after the planned end, left out"),
-        Ending::ShardDone(shard) if steady.end_left_out_s == 1 => {
-            format!("; {last}, in which shard {shard} was done, left out")
-        }
-        Ending::ShardDone(shard) => format!("; {last}, from when shard {shard} was done, left out"),
-    };
-    format!(
-        "steady from {} s to {} s: {found}{after}{end}",
-        steady.from_s, steady.to_s
-    )
+    }
 }
 
 #[cfg(test)]

@@ -85,7 +85,6 @@ fn rows(cut: &CutReport) -> Vec<(&'static str, String)> {
 /// Return the seconds and the shards of the cut.
 fn part(cut: &CutReport) -> String {
     let CutSeconds {
-        run_s,
         run_duration_s,
         chosen,
         steady,
@@ -94,11 +93,7 @@ fn part(cut: &CutReport) -> String {
     let mut part = match (&**chosen, steady) {
         (_, Some(steady)) => steady.sentence.clone(),
         ("whole", _) => format!("the whole run after its warm-up: {}", range(&cut.part)),
-        _ => format!(
-            "{} of {}",
-            range(&cut.part),
-            run_duration_s.map_or_else(|| format!("{run_s} s"), seconds)
-        ),
+        _ => format!("{} of {}", range(&cut.part), seconds(*run_duration_s)),
     };
     let shards = cut.shards.len();
     if shards < cut.source.shards as usize {
@@ -121,9 +116,11 @@ fn range(part: &CutSeconds) -> String {
         run_duration_s,
         ..
     } = *part;
-    let end = run_duration_s
-        .filter(|end| *end < to_s as f64)
-        .map_or_else(|| format!("{to_s} s"), seconds);
+    let end = if run_duration_s < to_s as f64 {
+        seconds(run_duration_s)
+    } else {
+        format!("{to_s} s")
+    };
     format!("{from_s} s to {end}")
 }
 

@@ -51,7 +51,6 @@ pub struct AttemptRecord {
     pub clock: Option<ClockReading>,
     /// Greatest error of its machine's clock against UTC, µs, as reported by the kernel; null if it
     /// is not synchronized.
-    #[serde(default)]
     pub clock_error_us: Option<u64>,
     /// IDs that earlier attempts had saved, and that it took over: no items of its own.
     pub finished_before: u64,
@@ -60,10 +59,8 @@ pub struct AttemptRecord {
     /// Requests that it sent, those included that shards that died did not report.
     pub requests: u64,
     /// Requests for robots.txt before its start: not in `requests`.
-    #[serde(default)]
     pub robots_requests: u64,
     /// Crawl-delay of robots.txt that limited the rate of each host, s; null if none did.
-    #[serde(default)]
     pub crawl_delay_s: Option<f64>,
     /// True if it ended by itself and all of its shards reported their end: only then may it be
     /// published.

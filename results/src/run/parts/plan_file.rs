@@ -55,7 +55,6 @@ pub struct PlanFile {
     pub slots: u32,
     /// Time at which all parts start, RFC 3339 in UTC; null if each starts as soon as it has a
     /// slot.
-    #[serde(default)]
     pub start_at: Option<String>,
     /// The whole crawl: all IDs, connections and rate, with a shard for each part.
     pub crawl: RunPlan,

@@ -47,7 +47,7 @@ pub struct BusiestReport {
     /// Its width.
     pub width_ms: u64,
     /// The number of its host, from 0; absent of the run's budget.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<u32>,
     /// The most requests sent in any window of this width. Counted in slots of 10 us: no window
     /// held more, and one that is wider by 10 us at most held as many.
@@ -63,7 +63,7 @@ pub struct WindowReport {
     /// Number of the shard.
     pub shard: u32,
     /// The number of its host, from 0; absent of the run's budget.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<u32>,
     /// Its width.
     pub width_ms: f64,

@@ -19,8 +19,7 @@ pub struct FailureReport {
     /// Start of the first one's body, without the secrets of the request; null without a body.
     pub excerpt: Option<String>,
     /// Details of the first one: the rule that its answer broke, the part of its body that arrived,
-    /// why TLS failed. Null without any, and in results of older versions.
-    #[serde(default)]
+    /// why TLS failed. Null without any.
     pub details: Option<String>,
 }
 

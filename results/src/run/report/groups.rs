@@ -61,8 +61,8 @@ pub struct GroupRow {
     /// 99th percentile of these times. Null with too few of them.
     pub p99_us: Option<u64>,
     /// Limits that held back the requests to a host. Absent for templates, for all that have no
-    /// row, and from results of earlier versions.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// row.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub limited_by: Option<HostLimits>,
 }
 

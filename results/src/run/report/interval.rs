@@ -23,21 +23,16 @@ pub struct IntervalRow {
     /// Requests that the budget offered in it, or that an open loop's timetable held, without those
     /// of a shard that was no longer there; null without a rate.
     pub offered: Option<f64>,
-    /// Requests scheduled in it: attempts, and those of an open loop that never went. Null of an
-    /// older version, which counted everything in the second in which it was scheduled.
-    #[serde(default)]
+    /// Requests scheduled in it: attempts, and those of an open loop that never went.
     pub scheduled: Option<u64>,
-    /// Scheduled requests with a good or not-found answer. Null in results of older versions.
-    #[serde(default)]
+    /// Scheduled requests with a good or not-found answer.
     pub scheduled_good: Option<u64>,
     /// Scheduled requests that failed: rejected, challenged, or without a valid answer; not those
-    /// for which this machine had no port or descriptor. Null of an older version.
-    #[serde(default)]
+    /// for which this machine had no port or descriptor.
     pub scheduled_failed: Option<u64>,
     /// Answers of any status in each [bin](AnswerBins) of 20 ms, as one character each: the number
     /// of binary digits of their count in base 36, so `0` for none, `1` for one, `2` for two or
-    /// three. Null of an older version.
-    #[serde(default)]
+    /// three.
     pub answers: Option<String>,
     /// Counts of what ended in it.
     #[serde(flatten)]
@@ -57,8 +52,7 @@ pub struct IntervalRow {
     /// 99th percentile of the response time, or the least that it can be; null in a closed loop.
     pub response_p99_us: Option<f64>,
     /// Slowest of what was scheduled in it, or the least that it can be: the response time in an
-    /// open loop, the service time in a closed one. Null of an older version.
-    #[serde(default)]
+    /// open loop, the service time in a closed one.
     pub max_us: Option<f64>,
     /// The client's greatest lateness.
     pub max_sched_lag_us: f64,
@@ -184,7 +178,7 @@ impl IntervalRow {
             .collect()
     }
 
-    /// Return the least number of answers in each bin; none in results of older versions.
+    /// Return the least number of answers in each bin; none of a merged result of many parts.
     pub(crate) fn answers_in_bins(&self) -> Option<impl Iterator<Item = u64>> {
         let least = |digit: char| digit.to_digit(RADIX).map_or(0, |digits| (1 << digits) >> 1);
         Some(

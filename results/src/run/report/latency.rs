@@ -36,8 +36,8 @@ pub struct Latency {
     /// The arithmetic mean, without those that were cut off.
     pub mean_us: Option<f64>,
     /// The least that the mean of all can be, where some were cut off: each of these took at least
-    /// its age. Absent from results of earlier versions.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// its age.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub mean_at_least_us: Option<f64>,
     /// The median.
     pub p50_us: Option<f64>,
@@ -49,9 +49,8 @@ pub struct Latency {
     pub p999_us: Option<f64>,
     /// The greatest; of those that were cut off, the greatest age.
     pub max_us: Option<f64>,
-    /// The greatest of those that ended, where others were cut off. Absent from results of earlier
-    /// versions, where it is `max_us`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// The greatest of those that ended, where others were cut off.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub ended_max_us: Option<f64>,
     /// The percentiles above, and the greatest, of which is only known that they are no less: so
     /// many attempts were cut off.
@@ -61,7 +60,7 @@ pub struct Latency {
     /// Attempts that were cut off before their time was known.
     pub censored: u64,
     /// The histogram in nanoseconds, HDR V2, base64.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub hdr: Option<String>,
 }
 

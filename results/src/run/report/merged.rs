@@ -28,21 +28,19 @@ pub struct MergedReport {
     /// Machines that the parts ran on.
     pub machines: u32,
     /// Requests for robots.txt that the merged parts sent before their start: not in `totals`.
-    #[serde(default)]
     pub robots_requests: u64,
     /// Greatest error in the alignment of the parts' seconds, µs: rounding to whole seconds, and
     /// the error of the machines' clocks. Null if the error of a clock is unknown.
     pub aligned_within_us: Option<u64>,
     /// Greatest error of a machine's clock against UTC, µs, as reported by the kernel. Null if a
     /// machine's clock is not synchronized.
-    #[serde(default)]
     pub clock_error_us: Option<u64>,
     /// Parts that started more than a second after the plan's common start: all that had to wait
     /// for a slot. Absent if the plan has none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub late_parts: Option<u32>,
     /// Time from the common start to the start of the last part, µs. Absent if the plan has none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub last_start_us: Option<u64>,
     /// Attempts beside the merged ones: they lost the race to publish, were stopped, or died.
     pub other_attempts: u32,
@@ -51,7 +49,6 @@ pub struct MergedReport {
     pub additional_requests: u64,
     /// The attempts among them that reported no end: killed, lost with their machine, or still
     /// running.
-    #[serde(default)]
     pub died_attempts: u32,
     /// The attempts among those that left no count of their requests: their requests are counted
     /// until their last second.
@@ -73,7 +70,6 @@ pub struct OtherAttempt {
     /// runs.
     pub has_ended: bool,
     /// True if these are all of its requests; otherwise those until its last second.
-    #[serde(default)]
     pub is_counted: bool,
 }
 

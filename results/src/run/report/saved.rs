@@ -37,7 +37,6 @@ pub struct SavedSession {
     pub requests: u64,
     /// Requests that the session sent, those whose items were not saved by it included; null if
     /// they are not known: they were not counted, or a power cut lost counts.
-    #[serde(default)]
     pub sent: Option<u64>,
     /// Bytes of the records on the disk, compressed.
     pub bytes: u64,

@@ -27,17 +27,12 @@ pub struct ScheduleReport {
     /// Scheduled requests that were due and never went, because a limit held them back until the
     /// end or the queue was full; see `dropped_by`.
     pub dropped: u64,
-    /// The dropped ones by the limit that they waited for, by the names of `binding`. Empty of an
-    /// older version.
-    #[serde(default)]
+    /// The dropped ones by the limit that they waited for, by the names of `binding`.
     pub dropped_by: BTreeMap<Binding, u64>,
-    /// Those that throttle pauses moved past the end of the run: never sent. 0 of an older version,
-    /// which did not count them as scheduled.
-    #[serde(default)]
+    /// Those that throttle pauses moved past the end of the run: never sent.
     pub postponed: u64,
     /// Requests that the timetable held for shards that had died: no other shard took them over.
-    /// Counted from when a shard was last heard, by the rate; 0 of an older version.
-    #[serde(default)]
+    /// Counted from when a shard was last heard, by the rate;
     pub unscheduled: u64,
     /// Those that had a connection and were sent, as a part of all that was due: scheduled, told by
     /// shards that died, and unscheduled.
@@ -62,14 +57,12 @@ pub struct WarmUpReport {
     pub attempts: u64,
     /// Items that ended by themselves.
     pub items: u64,
-    /// Counts of these; null in results of older versions, which count it in thresholds and in the
-    /// checks of validity.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub counted: Option<WarmUpCounts>,
+    /// Counts of these.
+    pub counted: WarmUpCounts,
 }
 
 /// Counts of the warm-up: items by state, attempts by what they came to, as in [`Ledger`] and
-/// [`Totals`]. Results of older versions leave some of them out, which are 0 then.
+/// [`Totals`].
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct WarmUpCounts {
     /// Items by state.
@@ -217,33 +210,25 @@ impl WarmUpReport {
             duration_s,
             attempts,
             items,
-            counted: Some(counted),
+            counted,
         })
     }
 
     /// Counts of items and attempts after the warm-up, which opens connections and drops requests
-    /// for the whole run. Those of the whole run where what the warm-up came to is unknown.
+    /// for the whole run.
     pub(crate) fn measured(
         warmup: Option<&Self>,
         items: &ItemCounts,
         requests: &RequestCounts,
     ) -> Counters {
-        let Some((warm, counted)) = warmup.and_then(|warm| Some((warm, warm.counted.as_ref()?)))
-        else {
-            return Counters {
-                items: *items,
-                requests: requests.clone(),
-                ..Counters::default()
-            };
-        };
-        // Results of older versions have the attempts here alone.
-        let of_warmup = RequestCounts {
-            attempts: warm.attempts,
-            ..counted.requests.clone()
-        };
+        let (mut items, mut requests) = (*items, requests.clone());
+        if let Some(Self { counted, .. }) = warmup {
+            items = items.without(&counted.items);
+            requests = requests.without(&counted.requests);
+        }
         Counters {
-            items: items.without(&counted.items),
-            requests: requests.clone().without(&of_warmup),
+            items,
+            requests,
             ..Counters::default()
         }
     }

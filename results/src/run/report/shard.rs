@@ -42,26 +42,19 @@ pub struct ShardReport {
     /// Requests that its part of an open loop's timetable held; null in a closed loop.
     pub scheduled: Option<u64>,
     /// Scheduled requests that throttle pauses moved past the end; see
-    /// [`ScheduleReport::postponed`](super::ScheduleReport::postponed). Null in a closed loop, and
-    /// of an older version.
-    #[serde(default)]
+    /// [`ScheduleReport::postponed`](super::ScheduleReport::postponed). Null in a closed loop.
     pub postponed: Option<u64>,
-    /// The limit that its dropped requests waited for; null when none was dropped, and of an older
-    /// version.
-    #[serde(default)]
+    /// The limit that its dropped requests waited for; null when none was dropped.
     pub dropped_by: Option<Binding>,
     /// Requests that its part of the timetable held after it had died; see
     /// [`ScheduleReport::unscheduled`](super::ScheduleReport::unscheduled). Null in a closed loop,
     /// and of a shard that lived.
-    #[serde(default)]
     pub unscheduled: Option<u64>,
     /// Longest time for which its pacing let a request wait for others, us; null if no request
-    /// waited for its time, of a shard with a fault, and of an older version.
-    #[serde(default)]
+    /// waited for its time, of a shard with a fault.
     pub longest_slack_us: Option<f64>,
     /// When its last attempt ended that was not cut off, in seconds after the common start; 0 when
-    /// none did. Null of a shard with a fault, and of an older version.
-    #[serde(default)]
+    /// none did. Null of a shard with a fault.
     pub last_ended_s: Option<f64>,
     /// Its counts.
     pub totals: Totals,

@@ -128,8 +128,7 @@ pub struct BindingReport {
     pub pause: f64,
     /// Limit that the target was found to sustain, or its remaining quota.
     pub target: f64,
-    /// The storing of results: there was no room for more of them. 0 in results of older versions.
-    #[serde(default)]
+    /// The storing of results: there was no room for more of them.
     pub storage: f64,
     /// Nothing: there was nothing to do, or only later.
     pub idle: f64,

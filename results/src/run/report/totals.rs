@@ -13,12 +13,10 @@ use crawlmark_harness::units::IdRange;
 pub struct Ledger {
     /// IDs in the range, without those that were finished before the run.
     pub planned: u64,
-    /// Those that were tried, as far as is known. Older versions counted the unfinished as failed
-    /// or given up.
+    /// Those that were tried, as far as is known.
     #[serde(flatten)]
     pub items: ItemCounts,
-    /// Never tried: no request for them was sent. Older versions counted those of a shard that died
-    /// as lost.
+    /// Never tried: no request for them was sent.
     pub not_attempted: u64,
     /// Started by a shard that died, as far as is known, or perhaps started since its last report.
     pub lost: u64,
@@ -64,11 +62,9 @@ pub struct Totals {
     /// scheduled after the warm-up, over the time from the end of the warm-up to the end of the
     /// last attempt.
     pub items_per_s: f64,
-    /// Good items per second. Null in results of older versions.
-    #[serde(default)]
+    /// Good items per second.
     pub ok_per_s: Option<f64>,
-    /// Attempts that ended by themselves, per second of the same time. Results of older versions
-    /// count those that were cut off, too.
+    /// Attempts that ended by themselves, per second of the same time.
     pub attempts_per_s: f64,
     /// The most requests under way at once; over shards, the sum of each one's, which they may not
     /// have reached together.

@@ -103,9 +103,9 @@ fn what_was_left_out_is_said_with_its_reason() {
         (7, 58, 1, 2)
     );
     assert_eq!(
-        steady.to_string(),
-        "steady from 7 s to 58 s: MSER on items per second left out the first 7 s; the last 2 s, from when shard 1 was done, \
-         left out"
+        steady.sentence,
+        "steady from 7 s to 58 s: MSER on items per second left out the first 7 s; the last 2 s, in which not \
+         all shards crawled to the end, left out"
     );
     // It had more to do: it was the time that was over.
     report.shards[1].ledger.not_attempted = 1;
@@ -116,16 +116,16 @@ fn what_was_left_out_is_said_with_its_reason() {
     assert!(
         find(&report)
             .unwrap()
-            .to_string()
+            .sentence
             .contains("left out the first 4 s after the warm-up of 3 s;")
     );
     let long = find(&run(&ramp(7, 100))).unwrap();
     assert_eq!(
-        long.to_string(),
+        long.sentence,
         "steady from 10 s to 100 s: MSER-5 on items per second left out the first 10 s"
     );
     assert_eq!(
-        find(&run(&constant(40))).unwrap().to_string(),
+        find(&run(&constant(40))).unwrap().sentence,
         "steady from 0 s to 40 s: MSER on items per second left out nothing"
     );
 }
@@ -150,9 +150,10 @@ fn the_series_that_settles_last_decides() {
     );
     assert!(
         steady
-            .to_string()
+            .sentence
             .contains("MSER on the median service time left out the first 11 s"),
-        "{steady}"
+        "{}",
+        steady.sentence
     );
     // Of a second without a median, the series of them is none.
     let gap = with_medians(run(&ramp(3, 40)), |n| {
