@@ -333,7 +333,10 @@ impl Error {
             | Self::Supervise(_)
             | Self::Result(_)
             | Self::Merge(
-                MergeError::Missing { .. } | MergeError::Io { .. } | MergeError::Frames { .. },
+                MergeError::Missing { .. }
+                | MergeError::Io { .. }
+                | MergeError::Frames { .. }
+                | MergeError::Log(_),
             )
             | Self::Recover(_)
             | Self::Figures { .. }

@@ -27,7 +27,15 @@ pub(crate) fn merge(args: &MergeArgs) -> Result<u8, Error> {
     } else {
         Completeness::All
     };
-    let report = merge_parts(&directory, completeness, &objectives)
-        .map_err(|error| digest::explain(error, &plan))?;
-    run::save_merged(&report, args)
+    let result = run::result_directory(args.out.as_deref(), "merged")?;
+    match merge_parts(&directory, completeness, &objectives, Some(result.log()?)) {
+        Ok(report) => run::save_merged(&report, result, args),
+        Err(error) => {
+            // All of it is in the parts still.
+            if let Some(place) = result.leave() {
+                let _ = std::fs::remove_dir_all(place);
+            }
+            Err(digest::explain(error, &plan))
+        }
+    }
 }

@@ -296,8 +296,11 @@ pub(crate) fn check(args: RunArgs) -> Result<(RunPlan, Placement), Error> {
 ///
 /// # Errors
 /// When it cannot be saved or shown.
-pub(crate) fn save_merged(report: &Report, args: &MergeArgs) -> Result<u8, Error> {
-    let directory = result_directory(args.out.as_deref(), &report.name)?;
+pub(crate) fn save_merged(
+    report: &Report,
+    directory: ResultDir,
+    args: &MergeArgs,
+) -> Result<u8, Error> {
     let saved = directory.finish(report)?;
     let (voice, output) = match (args.json, args.quiet) {
         (true, _) => (Verbosity::Data, Output::Json),

@@ -21,12 +21,14 @@ use crawlmark_harness::supervisor::ReceivedStats;
 use crawlmark_harness::supervisor::parts::PartWriter;
 use crawlmark_harness::units::{IdRange, Rate};
 use crawlmark_harness::workload::{Flight, InFlight, Workload};
+use crawlmark_results::run::cut::{Ask, Cut};
 use crawlmark_results::run::parts::{
     AttemptRecord, ClockReading, Completeness, MergeError, PartsDirectory, PlanFile, merge,
 };
 use crawlmark_results::run::report::{
     Environment, IntervalRow, Labels, Placement, Report, Source, Verdict,
 };
+use crawlmark_results::run::result_dir::{ResultDir, recut};
 use crawlmark_results::run::words;
 
 /// Distinct seconds of a synthetic part.
@@ -241,7 +243,7 @@ fn valid() -> Report {
 }
 
 fn merged(place: &Path, completeness: Completeness) -> Result<Report, MergeError> {
-    merge(&PartsDirectory::at(place), completeness, &[])
+    merge(&PartsDirectory::at(place), completeness, &[], None)
 }
 
 /// The parts of an hour of 64 shards are merged as those of some seconds are;
@@ -297,6 +299,28 @@ fn many_parts_add_up() {
         .filter(|row| row.counts.attempts > 0)
         .collect();
     assert!(rows.iter().all(|row| row.counts.attempts % 70 == 0));
+}
+
+#[test]
+fn a_merged_result_has_the_log_of_its_parts_and_can_be_cut() {
+    let home = tempfile::tempdir().unwrap();
+    let crawl = Synthetic {
+        parts: 3,
+        seconds: 3,
+        per_s: 20,
+        shards: 1,
+    };
+    crawl.write(home.path());
+    let result = ResultDir::create(&home.path().join("merged")).unwrap();
+    let log = Some(result.log().unwrap());
+    let directory = PartsDirectory::at(home.path());
+    let report = merge(&directory, Completeness::All, &[], log).unwrap();
+    let place = result.finish(&report).unwrap();
+    let whole = Cut::of(&report, &Ask::EVERYTHING).unwrap();
+    let cut = recut(&place, &report, whole, |_| {}).unwrap();
+    let [cut, told] = [&cut.latency["service"], &report.latency["service"]];
+    assert!(told.count > 0);
+    assert_eq!((cut.count, &cut.hdr), (told.count, &told.hdr));
 }
 
 /// Change a part of a directory of three, and return what the merge says.

@@ -46,6 +46,7 @@ pub(crate) fn explain(error: MergeError, plan: &PlanFile) -> Error {
         MergeError::Plan(_)
         | MergeError::Missing { .. }
         | MergeError::Foreign { .. }
+        | MergeError::Log(_)
         | MergeError::Io { .. } => {
             return error.into();
         }

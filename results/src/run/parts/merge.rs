@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use super::{AttemptRecord, PartsDirectory, PlanFile, PlanFileError};
 use crate::run::gates::{LiveThresholds, Objective};
@@ -17,7 +17,7 @@ use crate::run::report::{
     CRAWL_DELAY, IntervalRow, Labels, MergedReport, OtherAttempt, PER_HOST_RATE_FROM, Report,
     Source, Validity, Verdict,
 };
-use crate::run::result_dir::foreign;
+use crate::run::result_dir::{IntervalLog, LogFile, ResultError, foreign};
 use crate::show::text::shell_word;
 use crawlmark_harness::clock::duration_ns;
 use crawlmark_harness::plan::RunPlan;
@@ -60,8 +60,9 @@ pub enum MergeError {
     /// Parts without a result.
     #[error(
         "merge {directory}: {}. Run what is not running (`crawlmark watch {into}` shows it), as with `crawlmark run --plan {} \
-         --node {}/{of} --into {into}`, or merge the others with --partial",
-        without_result(missing), shell_word(&format!("{directory}/plan.json")), missing.first().unwrap_or(&0), into = shell_word(directory)
+         --node {}/{of} --into {into}`{}",
+        without_result(missing), shell_word(&format!("{directory}/plan.json")), missing.first().unwrap_or(&0),
+        if missing.len() < *of as usize { ", or merge the others with --partial" } else { "" }, into = shell_word(directory)
     )]
     Missing {
         /// Their directory.
@@ -91,6 +92,9 @@ pub enum MergeError {
         /// Error of the system, or the fault of the file.
         error: io::Error,
     },
+    /// The log of times cannot be written.
+    #[error("{0}")]
+    Log(#[from] ResultError),
     /// The seconds of an attempt are damaged.
     #[error("read {}: {error}. Restore it from a backup, or remove {} and run the part again", path.display(), result.display())]
     Frames {
@@ -128,7 +132,8 @@ pub fn without_result(parts: &[u32]) -> String {
     }
 }
 
-/// Merge the parts in `directory`. `objectives` are thresholds of the whole crawl.
+/// Merge the parts in `directory`. `objectives` are thresholds of the whole crawl. The times of each
+/// part and second go to `log`, unless there are more than [`MOST_TIMES`] parts.
 ///
 /// # Errors
 /// When a part has no result and `completeness` is [`Completeness::All`], or when a file is damaged
@@ -137,6 +142,7 @@ pub fn merge(
     directory: &PartsDirectory,
     completeness: Completeness,
     objectives: &[Objective],
+    log: Option<LogFile>,
 ) -> Result<Report, MergeError> {
     let plan = PlanFile::shared(directory)?;
     let (mut attempts, mut missing) = (Vec::new(), Vec::new());
@@ -175,8 +181,11 @@ pub fn merge(
             .join(PartsDirectory::FRAMES)
     };
     let crawl = crawled(&plan.crawl, &attempts);
+    let mut log = log.filter(|_| plan.nodes <= MOST_TIMES);
+    let started_at = SystemTime::UNIX_EPOCH + Duration::from_micros(start_us);
     let mut recorder = Recorder {
         rows: Vec::new(),
+        log: log.as_mut().map(|log| log.begin(started_at)).transpose()?,
         thresholds: LiveThresholds::new(objectives, &crawl),
         parts: plan.nodes,
     };
@@ -190,8 +199,13 @@ pub fn merge(
         }
     })?;
     let Recorder {
-        rows, thresholds, ..
+        rows,
+        thresholds,
+        log: appended,
+        ..
     } = recorder;
+    appended.map_or(Ok(()), IntervalLog::end)?;
+    log.map_or(Ok(()), LogFile::close)?;
     let environment = attempts[0].environment.clone();
     let labels = Labels {
         name: "merged".to_owned(),
@@ -346,13 +360,14 @@ impl Read for FramesFile {
 }
 
 /// Observer that makes a row of each second.
-struct Recorder {
+struct Recorder<'a> {
     rows: Vec<IntervalRow>,
+    log: Option<IntervalLog<'a>>,
     thresholds: LiveThresholds,
     parts: u32,
 }
 
-impl Observer for Recorder {
+impl Observer for Recorder<'_> {
     fn progress(&mut self, _: &Live) {}
 
     fn interval(&mut self, interval: &Interval) {
@@ -362,6 +377,9 @@ impl Observer for Recorder {
             row.shards = Vec::new();
         }
         self.rows.push(row);
+        if let Some(log) = &mut self.log {
+            log.append(interval);
+        }
         self.thresholds.hear(interval);
     }
 }
