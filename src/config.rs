@@ -13,14 +13,13 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
-use clap::builder::StyledStr;
-use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::error::{ContextKind, ContextValue};
 use clap::parser::ValueSource;
-use clap::{Arg, ArgAction, ArgMatches, Command, CommandFactory};
+use clap::{Arg, ArgAction, Command};
 use crawlmark_harness::units::nearest;
 
 use self::file::File;
-use crate::cli::{Cli, Typed};
+use crate::cli::{Cli, Typed, built};
 use crate::error::Error;
 
 /// Beginning of the names of variables.
@@ -33,24 +32,18 @@ const FILE: &str = "CRAWLMARK_CONFIG";
 const FLAG: &str = "--config";
 const PRINT: &str = "--print-config";
 
-/// Flags that set the same thing. One of a group that is typed or in the environment replaces the
-/// others in the file, as it replaces itself. Whatever else cannot be used together is refused:
-/// `--target-latency` must not turn a crawl of the file's URL into one of the bundled target.
-const ALTERNATIVES: [&[&str]; 14] = [
-    &["url", "urls"],
-    &["requests_file", "urls"],
-    &["body", "body_file", "json_body"],
-    &["auth", "bearer_env"],
-    &["cacert", "insecure"],
-    &["proxy_auth", "proxy_auth_file"],
-    &["json", "output_format"],
-    &["json", "markdown"],
-    &["disable_keepalive", "max_requests_per_connection"],
-    &["resume", "save"],
-    &["resume", "save_fields"],
-    &["resume", "save_bodies"],
-    &["resume", "max_body"],
-    &["resume", "durability"],
+/// Flags that choose what is done, and not a value of it: whatever cannot be used with one of them
+/// is refused, wherever it comes from. Flags of the bundled target are such, too: `--target-latency`
+/// must not turn a crawl of the file's URL into one of the bundled target.
+const CHOICES: [&str; 8] = [
+    "connections_per_shard",
+    "exports",
+    "history",
+    "latency_bound",
+    "plan",
+    "png",
+    "steady",
+    "unix_socket",
 ];
 
 /// Arguments that no configuration has.
@@ -63,8 +56,8 @@ fn is_ours(name: &OsStr) -> bool {
 
 /// True for a variable whose value could change what `crawlmark run` does.
 pub(crate) fn configures_run(name: &OsStr) -> bool {
-    name.to_str()
-        .is_some_and(|name| name == FILE || name.starts_with(&prefix("run")))
+    let is_of_run = |name: &str| name == FILE || name.starts_with(&prefix("run"));
+    name.to_str().is_some_and(is_of_run)
 }
 
 /// A command line with what is configured.
@@ -85,85 +78,91 @@ impl Config {
         words: Vec<OsString>,
         environment: impl IntoIterator<Item = (OsString, OsString)>,
     ) -> Result<Self, Error> {
-        let unchanged = |words| {
-            Ok(Self {
-                words,
-                sources: BTreeMap::new(),
-            })
+        let environment = environment.into_iter().filter(|(name, _)| is_ours(name));
+        let environment: Vec<_> = environment.collect();
+        let mut config = Self {
+            words,
+            sources: BTreeMap::new(),
         };
-        let environment: Vec<_> = environment
-            .into_iter()
-            .filter(|(name, _)| is_ours(name))
-            .collect();
-        let asks = |word: &OsString| {
-            [FLAG, PRINT]
-                .iter()
-                .any(|flag| word.as_encoded_bytes().starts_with(flag.as_bytes()))
-        };
-        if environment.is_empty() && !words.iter().any(asks) {
-            return unchanged(words);
+        let begins =
+            |word: &OsString, flag: &str| word.as_encoded_bytes().starts_with(flag.as_bytes());
+        let mut words = config.words.iter();
+        let is_asked = words.any(|word| begins(word, FLAG) || begins(word, PRINT));
+        if is_asked || !environment.is_empty() {
+            config.complete(environment)?;
         }
-        let Ok(typed) = Cli::matches_so_far(&words) else {
-            return unchanged(words);
-        };
-        let Some((name, typed)) = typed.subcommand() else {
-            return unchanged(words);
-        };
+        Ok(config)
+    }
+
+    fn complete(&mut self, environment: Vec<(OsString, OsString)>) -> Result<(), Error> {
         let program = built();
-        let Some(command) = program.find_subcommand(name) else {
-            return unchanged(words);
+        let matches = Cli::matches_so_far(&self.words);
+        let Some((name, typed)) = matches
+            .as_ref()
+            .ok()
+            .and_then(|matches| matches.subcommand())
+        else {
+            return Ok(());
+        };
+        let at = (1..self.words.len()).find(|at| {
+            let is_value = [FLAG, "--color"]
+                .iter()
+                .any(|flag| self.words[at - 1] == *flag);
+            self.words[*at] == *name && !is_value
+        });
+        let (Some(at), Some(command)) = (at, program.find_subcommand(name)) else {
+            return Ok(());
         };
         let variables = Variables::of(command, environment)?;
-        let typed_file = typed.get_one::<PathBuf>("config");
-        let named = typed_file
-            .cloned()
-            .or_else(|| variables.file.clone().map(PathBuf::from));
-        let file = named
+        let typed_file = typed.get_one::<PathBuf>("config").cloned();
+        let is_typed_file = typed_file.is_some();
+        let path = typed_file.or_else(|| variables.file.as_ref().map(PathBuf::from));
+        let file = path
             .map(|path| File::read(path, command, &program))
             .transpose()?;
         // The variable may name a file for several commands.
-        if let (Some(file), true) = (&file, typed_file.is_some()) {
+        if let (Some(file), true) = (&file, is_typed_file) {
             file.check_has(name)?;
         }
-
-        let mut added = Added::default();
         let is_typed = |argument: &Arg| {
             typed.value_source(argument.get_id().as_str()) == Some(ValueSource::CommandLine)
         };
         let has_place =
-            !configurable(command).any(|argument| is_place(argument) && is_typed(argument));
+            configurable(command).any(|argument| is_place(argument) && is_typed(argument));
+        let (mut first, mut last) = (Vec::new(), Vec::new());
         for argument in configurable(command) {
-            let is_replaced = alternatives(command, argument).any(is_typed);
-            if is_typed(argument) || is_replaced || (is_place(argument) && !has_place) {
+            let others: Vec<&Arg> = alternatives(command, argument).collect();
+            let is_replaced = is_typed(argument) || others.iter().any(|other| is_typed(other));
+            if is_replaced || (has_place && is_place(argument)) {
                 continue;
             }
-            let is_set = |argument: &Arg| variables.sets(argument);
-            let file = file
-                .as_ref()
-                .filter(|_| !alternatives(command, argument).any(is_set));
-            let of_file = || file.and_then(|file| file.value(name, argument).transpose());
-            if let Some((value, source)) = variables
-                .value(argument)?
-                .map_or_else(|| of_file().transpose(), |found| Ok(Some(found)))?
+            let mut found = variables.value(argument)?;
+            if let (None, Some(file)) = (&found, &file)
+                && !others.iter().any(|other| variables.sets(other))
             {
-                added.add(argument, value, source);
+                found = file.value(name, argument)?;
             }
+            let Some((values, source)) =
+                found.filter(|(values, _)| *values != Given::Switch(false))
+            else {
+                continue;
+            };
+            let added = if argument.is_last_set() {
+                &mut last
+            } else {
+                &mut first
+            };
+            added.extend(values.words(argument).into_iter().map(OsString::from));
+            self.sources.insert(key(argument), source);
         }
-        let Some(at) = position(&words, &program) else {
-            return unchanged(words);
-        };
-        let mut all = words;
-        let typed = all.split_off(at + 1);
-        all.extend(added.words);
-        all.extend(typed);
-        if !added.last.is_empty() {
-            all.push("--".into());
-            all.extend(added.last);
+        let typed = self.words.split_off(at + 1);
+        self.words.extend(first);
+        self.words.extend(typed);
+        if !last.is_empty() {
+            self.words.push("--".into());
+            self.words.extend(last);
         }
-        Ok(Self {
-            words: all,
-            sources: added.sources,
-        })
+        Ok(())
     }
 
     /// The words of the command line.
@@ -174,11 +173,12 @@ impl Config {
     /// Parse the command line, as [`Cli::of`].
     ///
     /// # Errors
-    /// When it cannot be parsed, or asks for help; names the source of each configured value that
-    /// the error is about.
+    /// When it cannot be parsed, or asks for help; says what is configured.
     pub(crate) fn cli(&self) -> Result<(Cli, Typed), clap::Error> {
-        let (cli, typed) = Cli::of(&self.words).map_err(|error| self.explained(error))?;
-        Ok((cli, typed.with_sources(&self.sources)))
+        match Cli::of(&self.words) {
+            Ok(read) => Ok(self.with_sources(read)),
+            Err(error) => Err(self.explained(error)),
+        }
     }
 
     /// Record the sources with a command line that goes on with another one.
@@ -186,118 +186,64 @@ impl Config {
         (cli, typed.with_sources(&self.sources))
     }
 
-    /// Name the source of each configured flag that an error of usage names.
+    /// Say what is configured in an error of usage, which may be about that.
     pub(crate) fn located(&self, error: Error) -> Error {
-        let Error::Usage(text) = error else {
-            return error;
-        };
-        let names = |flag: &str| {
-            let mut ends = text
-                .match_indices(flag)
-                .map(|(at, _)| text[at + flag.len()..].chars().next());
-            ends.any(|next| next.is_none_or(|next| !next.is_alphanumeric() && next != '-'))
-        };
-        let those = self
-            .sources
-            .iter()
-            .map(|(key, source)| (format!("--{key}"), source));
-        let set = those
-            .filter(|(flag, _)| names(flag))
-            .map(|(flag, source)| format!(" ({flag} is set by {source})"));
-        let set: String = set.collect();
-        Error::Usage(text + &set)
+        match (error, self.origins()) {
+            (Error::Usage(text), Some(origins)) => Error::Usage(format!("{text} ({origins})")),
+            (error, _) => error,
+        }
     }
 
     fn explained(&self, mut error: clap::Error) -> clap::Error {
-        let of_context = |value: &ContextValue| match value {
-            ContextValue::String(name) => vec![name.clone()],
-            ContextValue::Strings(names) => names.clone(),
-            _ => Vec::new(),
-        };
-        let is_named =
-            |kind: &ContextKind| matches!(kind, ContextKind::InvalidArg | ContextKind::PriorArg);
-        let named: Vec<String> = error
-            .context()
-            .filter(|(kind, _)| is_named(kind))
-            .flat_map(|(_, value)| of_context(value))
-            .collect();
-        let program = built();
-        let command = self
-            .words
-            .iter()
-            .find_map(|word| program.find_subcommand(word));
-        let is_named = |argument: &&Arg| named.contains(&argument.to_string());
-        let arguments: Vec<&Arg> = command
-            .into_iter()
-            .flat_map(configurable)
-            .filter(is_named)
-            .collect();
-        let source = |argument: &&Arg| self.sources.get(&key(argument));
-        let set: Vec<StyledStr> = match &*arguments {
-            [one, other]
-                if error.kind() == ErrorKind::ArgumentConflict
-                    && arguments.iter().any(|one| source(one).is_some()) =>
-            {
-                let of = |argument| source(argument).map_or("the command line", String::as_str);
-                vec![
-                    format!(
-                        "{one} is set by {}, {other} by {}: remove one of them",
-                        of(one),
-                        of(other)
-                    )
-                    .into(),
-                ]
-            }
-            all => {
-                let set = all.iter().filter_map(|argument| {
-                    Some(format!("{argument} is set by {}", source(argument)?))
-                });
-                set.map(StyledStr::from).collect()
-            }
-        };
-        if !set.is_empty() {
-            let hints = match error.remove(ContextKind::Suggested) {
-                Some(ContextValue::StyledStrs(hints)) => [hints, set].concat(),
-                _ => set,
+        if let Some(origins) = self.origins().filter(|_| error.use_stderr()) {
+            let mut hints = match error.remove(ContextKind::Suggested) {
+                Some(ContextValue::StyledStrs(hints)) => hints,
+                _ => Vec::new(),
             };
+            hints.push(origins.into());
             error.insert(ContextKind::Suggested, ContextValue::StyledStrs(hints));
         }
         error
     }
-}
 
-/// The program's command with its global arguments in each command.
-fn built() -> Command {
-    let mut program = Cli::command();
-    program.build();
-    program
+    /// Say which keys each source sets; none if nothing is configured.
+    fn origins(&self) -> Option<String> {
+        let mut by_source: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for (key, source) in &self.sources {
+            by_source.entry(source).or_default().push(key);
+        }
+        let said = by_source
+            .iter()
+            .map(|(source, keys)| format!("{source} sets {}", keys.join(", ")));
+        Some(said.collect::<Vec<_>>().join("; ")).filter(|said| !said.is_empty())
+    }
 }
 
 /// Iterate over the arguments that a command can be configured with.
 fn configurable(command: &Command) -> impl Iterator<Item = &Arg> {
-    command
-        .get_arguments()
-        .filter(|argument| !NEVER.contains(&argument.get_id().as_str()))
+    let is_one = |argument: &&Arg| !NEVER.contains(&argument.get_id().as_str());
+    command.get_arguments().filter(is_one)
 }
 
-/// Iterate over the arguments that say what `argument` does in other ways.
+/// Iterate over the arguments that say what `argument` does in other ways: one of them that is typed
+/// or in the environment replaces it in the file.
 fn alternatives<'a>(command: &'a Command, argument: &'a Arg) -> impl Iterator<Item = &'a Arg> {
-    let is_one = move |other: &&Arg| {
-        let [own, other] = [argument, other].map(|argument| argument.get_id().as_str());
-        own != other
-            && ALTERNATIVES
-                .iter()
-                .any(|group| group.contains(&own) && group.contains(&other))
+    let is_choice = |argument: &Arg| {
+        let id = argument.get_id().as_str();
+        CHOICES.contains(&id) || id.starts_with("target_")
     };
-    configurable(command).filter(is_one)
+    let conflicts = |one: &Arg, other: &Arg| command.get_arg_conflicts_with(one).contains(&other);
+    configurable(command).filter(move |other| {
+        !is_choice(argument)
+            && !is_choice(other)
+            && (conflicts(argument, other) || conflicts(other, argument))
+    })
 }
 
 /// The long name of a flag, or that of an argument without one.
 fn key(argument: &Arg) -> String {
-    argument.get_long().map_or_else(
-        || argument.get_id().as_str().replace('_', "-"),
-        str::to_owned,
-    )
+    let id = || argument.get_id().as_str().replace('_', "-");
+    argument.get_long().map_or_else(id, str::to_owned)
 }
 
 /// True for an argument whose place among the words says what it is.
@@ -312,10 +258,8 @@ fn is_switch(argument: &Arg) -> bool {
 
 /// True for a flag that may have a value.
 fn may_lack_value(argument: &Arg) -> bool {
-    is_switch(argument)
-        || argument
-            .get_num_args()
-            .is_some_and(|values| values.min_values() == 0)
+    let values = argument.get_num_args();
+    is_switch(argument) || values.is_some_and(|values| values.min_values() == 0)
 }
 
 fn is_repeatable(argument: &Arg) -> bool {
@@ -326,24 +270,13 @@ fn prefix(command: &str) -> String {
     format!("{PREFIX}{}_", command.to_uppercase())
 }
 
-/// Return the place of the command among the words: the first that is neither a flag nor the value
-/// of one.
-fn position(words: &[OsString], program: &Command) -> Option<usize> {
-    let takes_next = |word: &OsStr| {
-        let mut those = program
-            .get_arguments()
-            .filter(|argument| !is_switch(argument));
-        those.any(|argument| {
-            argument
-                .get_long()
-                .is_some_and(|long| word.to_str() == Some(&format!("--{long}")))
-        })
-    };
-    let is_flag = |word: &OsStr| word.as_encoded_bytes().starts_with(b"-");
-    (1..words.len()).find(|at| !is_flag(&words[*at]) && (*at == 1 || !takes_next(&words[*at - 1])))
+/// Variable of a key of a command.
+fn variable(command: &Command, key: &str) -> String {
+    prefix(command.get_name()) + &key.to_uppercase().replace('-', "_")
 }
 
 /// Value of an argument.
+#[derive(Debug, PartialEq, Eq)]
 enum Given {
     /// A flag without a value; none at all if it is false.
     Switch(bool),
@@ -351,38 +284,18 @@ enum Given {
     Texts(Vec<String>),
 }
 
-/// Words that are added to a command line.
-#[derive(Default)]
-struct Added {
-    words: Vec<OsString>,
-    /// Words behind `--`.
-    last: Vec<OsString>,
-    sources: BTreeMap<String, String>,
-}
-
-impl Added {
-    fn add(&mut self, argument: &Arg, value: Given, source: String) {
+impl Given {
+    /// Words that give an argument this value.
+    fn words(self, argument: &Arg) -> Vec<String> {
         let key = key(argument);
-        match value {
-            Given::Switch(false) => return,
-            Given::Switch(true) => self.words.push(format!("--{key}").into()),
-            Given::Texts(values) if argument.is_last_set() => {
-                self.last.extend(values.into_iter().map(OsString::from));
-            }
-            Given::Texts(values) => {
-                let is_place = is_place(argument);
-                let word = |value| {
-                    if is_place {
-                        value
-                    } else {
-                        format!("--{key}={value}")
-                    }
-                };
-                self.words
-                    .extend(values.into_iter().map(|value| OsString::from(word(value))));
+        match self {
+            Self::Switch(_) => vec![format!("--{key}")],
+            Self::Texts(values) if argument.get_long().is_none() => values,
+            Self::Texts(values) => {
+                let words = values.iter().map(|value| format!("--{key}={value}"));
+                words.collect()
             }
         }
-        self.sources.insert(key, source);
     }
 }
 
@@ -395,10 +308,7 @@ struct Variables {
 
 impl Variables {
     /// Find the variables of a command. An empty one is none.
-    fn of(
-        command: &Command,
-        environment: impl IntoIterator<Item = (OsString, OsString)>,
-    ) -> Result<Self, Error> {
+    fn of(command: &Command, environment: Vec<(OsString, OsString)>) -> Result<Self, Error> {
         let prefix = prefix(command.get_name());
         let (mut file, mut values) = (None, BTreeMap::new());
         for (name, value) in environment {
@@ -409,25 +319,19 @@ impl Variables {
             if (name != FILE && flag.is_none()) || value.is_empty() {
                 continue;
             }
-            let value = value
-                .into_string()
-                .map_err(|_| Error::Usage(format!("{name}: it is not UTF-8")))?;
+            let not_text = |_| Error::Usage(format!("{name}: it is not UTF-8"));
+            let value = value.into_string().map_err(not_text)?;
             let Some(flag) = flag else {
                 file = Some(value);
                 continue;
             };
             let key = flag.to_lowercase().replace('_', "-");
             known(command, &key).map_err(|meant| {
-                let meant = meant.map(|meant| {
-                    format!(
-                        ": did you mean {prefix}{}?",
-                        meant.to_uppercase().replace('-', "_")
-                    )
-                });
+                let hint =
+                    meant.map(|meant| format!(": did you mean {}?", variable(command, &meant)));
+                let (command, hint) = (command.get_name(), hint.unwrap_or_default());
                 Error::Usage(format!(
-                    "{name}: `crawlmark {}` has no flag --{key}{}",
-                    command.get_name(),
-                    meant.unwrap_or_default()
+                    "{name}: `crawlmark {command}` has no flag --{key}{hint}"
                 ))
             })?;
             values.insert(key, (name, value));
@@ -437,10 +341,8 @@ impl Variables {
 
     /// True if a variable sets the argument, and not to nothing.
     fn sets(&self, argument: &Arg) -> bool {
-        matches!(
-            self.value(argument),
-            Ok(Some((Given::Switch(true) | Given::Texts(_), _)))
-        )
+        let value = self.value(argument).ok().flatten();
+        value.is_some_and(|(given, _)| given != Given::Switch(false))
     }
 
     /// Return the value of an argument, and its source.
@@ -448,15 +350,12 @@ impl Variables {
         let Some((name, value)) = self.values.get(&key(argument)) else {
             return Ok(None);
         };
-        let switch = match &**value {
-            "true" | "1" => Some(true),
-            "false" | "0" => Some(false),
-            _ => None,
-        };
-        let given = match switch {
-            Some(switch) if is_switch(argument) => Given::Switch(switch),
-            Some(switch) if may_lack_value(argument) && value.len() > 1 => Given::Switch(switch),
-            None if is_switch(argument) => {
+        let given = match &**value {
+            "true" if may_lack_value(argument) => Given::Switch(true),
+            "false" if may_lack_value(argument) => Given::Switch(false),
+            "1" if is_switch(argument) => Given::Switch(true),
+            "0" if is_switch(argument) => Given::Switch(false),
+            _ if is_switch(argument) => {
                 return Err(Error::Usage(format!("{name}: write true or false")));
             }
             _ if is_repeatable(argument) => {
@@ -477,36 +376,17 @@ fn known(command: &Command, wanted: &str) -> Result<(), Option<String>> {
     if keys.iter().any(|key| key == wanted) {
         return Ok(());
     }
-    let is_short = |argument: &Arg| {
-        let aliases = argument.get_all_short_aliases().unwrap_or_default();
-        argument
-            .get_short()
-            .into_iter()
-            .chain(aliases)
-            .any(|letter| wanted == letter.to_string())
-    };
     let has_alias = |argument: &&Arg| {
-        is_short(argument)
+        let aliases = argument.get_all_short_aliases().unwrap_or_default();
+        let mut letters = argument.get_short().into_iter().chain(aliases);
+        letters.any(|letter| wanted == letter.to_string())
             || argument
                 .get_all_aliases()
-                .is_some_and(|aliases| aliases.contains(&wanted))
+                .unwrap_or_default()
+                .contains(&wanted)
     };
     let synonym = configurable(command).find(has_alias).map(key);
     Err(synonym.or_else(|| nearest(wanted, keys)))
-}
-
-/// Values of the arguments of a command line, as it gives them.
-fn raw(matches: &ArgMatches, argument: &Arg) -> Vec<String> {
-    let id = argument.get_id().as_str();
-    if matches.value_source(id) != Some(ValueSource::CommandLine) {
-        return Vec::new();
-    }
-    matches
-        .get_raw(id)
-        .into_iter()
-        .flatten()
-        .map(|value| value.to_string_lossy().into_owned())
-        .collect()
 }
 
 #[cfg(test)]

@@ -79,10 +79,10 @@ pub use self::compressed::Content;
 pub use self::connect_to::ConnectTo;
 pub use self::cookies::Cookies;
 use self::cookies::SharedJar;
-pub(crate) use self::dial::go_from;
 #[cfg(test)]
 pub(crate) use self::dial::silent;
 pub use self::dial::{Dial, End, Route, Tcp};
+pub(crate) use self::dial::{connect_to, go_from};
 use self::exchange::{Broken, ExchangeFailure, Unusable, Watch};
 use self::expect::Checker;
 pub use self::expect::{BodyRegex, Expect, ExpectError, Expectations, Lengths, Statuses};

@@ -235,6 +235,11 @@ pub(crate) enum Error {
 }
 
 impl Error {
+    /// The error of a command line that makes no sense; the message names the flag.
+    pub(crate) fn usage(why: impl std::fmt::Display) -> Self {
+        Self::Usage(why.to_string())
+    }
+
     /// The error of a run that can reach none of its hosts, of what each one failed with.
     pub(crate) fn no_host(mut errors: Vec<Self>) -> Self {
         match (errors.pop(), errors.is_empty()) {

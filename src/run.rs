@@ -1,7 +1,7 @@
 //! `crawlmark run`: resolve, start the bundled target if none is named, crawl, save, show, and
 //! decide the exit code.
 
-mod local_addresses;
+mod inputs;
 mod output;
 mod part;
 mod reach;
@@ -9,7 +9,6 @@ mod requests;
 mod resolve;
 mod robots;
 mod saving;
-mod urls;
 
 use std::path::Path;
 
@@ -18,8 +17,7 @@ use crawlmark_harness::plan::RunPlan;
 use crawlmark_harness::supervisor::{HeldSignals, Interval, Live, Observer};
 use crawlmark_results::run::gates::LiveThresholds;
 use crawlmark_results::run::report::{
-    Environment, Group, IntervalRow, Placement, Report, RobotsReport, Source, TLS_TRUST,
-    UNVERIFIED, Verdict,
+    Environment, Group, IntervalRow, Placement, Report, Source, TLS_TRUST, UNVERIFIED, Verdict,
 };
 use crawlmark_results::run::result_dir;
 use crawlmark_results::run::result_dir::{IntervalLog, PAGE, ResultDir, ResultError};
@@ -33,7 +31,7 @@ pub(crate) use self::part::{check_shards, in_flags, whole};
 use self::reach::Checked;
 #[cfg(any(test, fuzzing))]
 pub use self::requests::laws as request_file_laws;
-use self::resolve::Resolved;
+use self::resolve::{BundledTarget, Resolved};
 pub(crate) use self::resolve::{objectives, stranger};
 pub(crate) use self::saving::with_recorded_flags;
 use self::saving::{Opened, SavedCrawl};
@@ -87,7 +85,7 @@ pub(crate) fn run(mut args: RunArgs, typed: Typed, clock: Clock) -> Result<u8, E
     if let Some(warning) = reach::check_descriptors(&mut resolved.plan)? {
         voice.warn(&warning);
     }
-    local_addresses::check_addresses(&resolved)?;
+    reach::check_local_ips(&resolved)?;
     if resolved
         .plan
         .workload
@@ -101,7 +99,7 @@ pub(crate) fn run(mut args: RunArgs, typed: Typed, clock: Clock) -> Result<u8, E
     if let Some(note) = &resolved.note {
         voice.warn(note);
     }
-    let (strictness, is_foreign) = (resolved.strictness, resolved.bundled.is_none());
+    let (is_strict, is_foreign) = (resolved.is_strict, resolved.bundled.is_none());
     // For the rest of this process's life: neither what was measured nor the exit code that says
     // how it ended may be lost to an impatient second Ctrl-C.
     let held = HeldSignals::hold().map_err(Error::Signal)?;
@@ -110,7 +108,9 @@ pub(crate) fn run(mut args: RunArgs, typed: Typed, clock: Clock) -> Result<u8, E
         Opened::Session(crawl) => Some(*crawl),
         Opened::Complete { sentence, notes } => {
             voice.warn_all(&notes);
-            return nothing_left(&sentence, &resolved, (&wanted, voice));
+            nothing_left(&sentence, &resolved, &wanted)?;
+            voice.say(&format!("{sentence}. No result is written\n"));
+            return Ok(DONE);
         }
     };
     voice.warn_all(saved_crawl.as_ref().map_or(&[], |crawl| &crawl.notes));
@@ -119,10 +119,9 @@ pub(crate) fn run(mut args: RunArgs, typed: Typed, clock: Clock) -> Result<u8, E
         unreached,
         connections: checks,
     } = reach::check_hosts(&mut resolved, clock, &held)?;
-    let say = |line: &str| voice.say(line);
     let turn = part
         .as_ref()
-        .map(|part| part.wait_for_slot(&mut resolved, (&held, clock), say))
+        .map(|part| part.wait_for_slot(&mut resolved, &held, clock, |line| voice.say(line)))
         .transpose()?;
     let mut part_slot = match turn {
         Some(SlotTurn::Held(slot)) => Some(*slot),
@@ -132,11 +131,15 @@ pub(crate) fn run(mut args: RunArgs, typed: Typed, clock: Clock) -> Result<u8, E
         }
         None => None,
     };
-    let robots = obey_robots(
+    if !resolved.robots.is_empty() {
+        voice.say("fetching robots.txt\n");
+    }
+    let robots = robots::obey(
         &mut resolved,
-        (clock, &held),
-        &mut part_slot,
-        (voice, directory.place()),
+        clock,
+        &held,
+        part_slot.as_mut(),
+        directory.place(),
     )?;
     if let (Some(crawl), None) = (&saved_crawl, &part) {
         resolved.spec.options.sent = crawl.counters(resolved.plan.shards);
@@ -148,7 +151,7 @@ pub(crate) fn run(mut args: RunArgs, typed: Typed, clock: Clock) -> Result<u8, E
     if voice.speaks() {
         voice.say(&left_over(directory.path()));
     }
-    let crawled = crawl((resolved, &directory, part_slot), voice, clock);
+    let crawled = crawl(resolved, &directory, part_slot, voice, clock);
     let Crawled {
         mut report,
         thresholds,
@@ -178,30 +181,23 @@ pub(crate) fn run(mut args: RunArgs, typed: Typed, clock: Clock) -> Result<u8, E
         part: part.as_ref().zip(outcome),
     };
     Ok(deliver(
-        measured,
-        directory,
-        (&wanted, voice, strictness),
-        clock,
+        measured, directory, &wanted, voice, is_strict, clock,
     ))
 }
 
-/// End the resumption of a crawl that is complete, which measures nothing.
+/// Check that nothing is wanted of the resumption of a crawl that is complete, which measures
+/// nothing.
 ///
 /// # Errors
 /// When a threshold or a result depends on a measurement.
-fn nothing_left(
-    sentence: &str,
-    resolved: &Resolved,
-    (wanted, voice): (&OutputOptions, Verbosity),
-) -> Result<u8, Error> {
-    let is_judged = !resolved.objectives.is_empty() || resolved.strictness == Strictness::Strict;
+fn nothing_left(sentence: &str, resolved: &Resolved, wanted: &OutputOptions) -> Result<(), Error> {
+    let is_judged = !resolved.objectives.is_empty() || resolved.is_strict;
     if is_judged || resolved.out.is_some() || wanted.has_result() {
         return Err(Error::Usage(format!(
             "{sentence}: there is no result, and no threshold can be checked. Check the crawl with `crawlmark verify --complete` instead"
         )));
     }
-    voice.say(&format!("{sentence}. No result is written\n"));
-    Ok(DONE)
+    Ok(())
 }
 
 /// A run whose report is complete.
@@ -218,16 +214,18 @@ struct Measured<'a> {
 fn deliver(
     measured: Measured<'_>,
     directory: ResultDir,
-    (wanted, voice, strictness): (&OutputOptions, Verbosity, Strictness),
+    wanted: &OutputOptions,
+    voice: Verbosity,
+    is_strict: bool,
     clock: Clock,
 ) -> u8 {
     let Measured { report, log, part } = measured;
-    let ended = exit_code(&report, strictness);
+    let ended = exit_code(&report, is_strict);
     let code = wanted.code(ended);
     // Saved first, because the reader of the output may be slow; and shown whether it could be
     // saved or not: neither may cost the other.
     let saved = directory.finish(&report);
-    let shown = show(&report, saved.as_deref().ok(), (voice, wanted.output));
+    let shown = show(&report, saved.as_deref().ok(), voice, wanted.output);
     let place = saved
         .as_ref()
         .map_or_else(ResultError::place, |saved| Some(saved));
@@ -267,22 +265,6 @@ fn deliver(
     code
 }
 
-/// Make the run obey robots.txt. Frees the slot of a part whose run does not begin.
-///
-/// # Errors
-/// As [`robots::obey`].
-fn obey_robots(
-    resolved: &mut Resolved,
-    time: (Clock, &HeldSignals),
-    part_slot: &mut Option<PartSlot<'_>>,
-    (voice, place): (Verbosity, &Path),
-) -> Result<Option<RobotsReport>, Error> {
-    if !resolved.robots.is_empty() {
-        voice.say("fetching robots.txt\n");
-    }
-    robots::obey(resolved, time, part_slot.as_mut(), place)
-}
-
 /// Resolve the plan of a run and the placement of its target; refuse what `run` would refuse before
 /// it starts or writes anything. Looks up the host's name.
 ///
@@ -307,8 +289,8 @@ pub(crate) fn save_merged(
         (false, true) => (Verbosity::Errors, Output::Summary),
         (false, false) => (Verbosity::Full, Output::Summary),
     };
-    show(report, Some(&saved), (voice, output))?;
-    let code = exit_code(report, Strictness::Lenient);
+    show(report, Some(&saved), voice, output)?;
+    let code = exit_code(report, false);
     if args.json || args.quiet {
         terminal::say(&failure(report, code));
     }
@@ -339,14 +321,16 @@ struct Crawled {
 
 /// Starts the target if it is the bundled one, runs the plan and merges what happened.
 fn crawl(
-    (resolved, directory, part): (Resolved, &ResultDir, Option<PartSlot<'_>>),
+    resolved: Resolved,
+    directory: &ResultDir,
+    part: Option<PartSlot<'_>>,
     voice: Verbosity,
     clock: Clock,
 ) -> Result<Crawled, Error> {
     let target = resolved
         .bundled
         .as_ref()
-        .map(resolve::BundledTarget::start)
+        .map(BundledTarget::start)
         .transpose()?;
     let resolved = resolved.aimed_at(target.as_ref().map(Target::address))?;
     let columns = terminal::columns_beside();
@@ -507,19 +491,10 @@ impl Verbosity {
     }
 }
 
-/// Handling of an invalid measurement.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Strictness {
-    /// An invalid measurement is only reported, unless it is incomplete.
-    Lenient,
-    /// Any invalid measurement fails the run.
-    Strict,
-}
-
 /// Return the exit code. A signal comes first. An incomplete run may have had good responses that
 /// were lost; any other without one has failed, whatever its flags. The gates of an invalid
 /// measurement do not count, and a gate that failed outweighs any that could not be decided.
-fn exit_code(report: &Report, strictness: Strictness) -> u8 {
+fn exit_code(report: &Report, is_strict: bool) -> u8 {
     if let Some(signal) = report.interrupted_by {
         return signalled(signal);
     }
@@ -528,7 +503,7 @@ fn exit_code(report: &Report, strictness: Strictness) -> u8 {
     match () {
         () if report.validity.verdict == Verdict::Incomplete => INVALID,
         () if report.got.ok == 0 => FAILED,
-        () if strictness == Strictness::Strict && !is_whole => INVALID,
+        () if is_strict && !is_whole => INVALID,
         () if any(Some(false)) => GATE,
         () if any(None) => INCONCLUSIVE,
         () => DONE,
@@ -567,7 +542,8 @@ fn failure(report: &Report, code: u8) -> String {
 fn show(
     report: &Report,
     saved: Option<&Path>,
-    (voice, output): (Verbosity, Output),
+    voice: Verbosity,
+    output: Output,
 ) -> Result<(), Error> {
     match output {
         Output::Json => terminal::print(&(serde_json::to_string_pretty(report)? + "\n")),
@@ -615,7 +591,7 @@ mod tests {
             report.got.ok = ok;
             report.validity.verdict = verdict;
             report.gates.iter_mut().for_each(|gate| gate.ok = passed);
-            let code = exit_code(&report, if is_strict { Strictness::Strict } else { Strictness::Lenient });
+            let code = exit_code(&report, is_strict);
             if verdict == Verdict::Incomplete {
                 prop_assert_eq!(code, INVALID);
             } else if ok == 0 {

@@ -83,7 +83,7 @@ pub struct CapacityArgs {
     #[arg(long, value_name = "RATE", help_heading = "Search")]
     pub max_rate: Option<Rate>,
     /// Stop when the highest pass and the lowest failure are this close
-    #[arg(long, value_name = "N%", default_value = "2%", value_parser = parse_precision, help_heading = "Search")]
+    #[arg(hide_short_help = true, long, value_name = "N%", default_value = "2%", value_parser = parse_precision, help_heading = "Search")]
     pub precision: f64,
     /// Duration of a probe, after its warm-up; at least 1s
     ///
@@ -93,19 +93,19 @@ pub struct CapacityArgs {
     /// Warm-up of each probe, left out of its figures
     ///
     /// It also uses up the burst that a limit allows.
-    #[arg(short = 'w', long, value_name = "TIME", default_value = "1s", value_parser = parse_duration, help_heading = "Search")]
+    #[arg(hide_short_help = true, short = 'w', long, value_name = "TIME", default_value = "1s", value_parser = parse_duration, help_heading = "Search")]
     pub warmup: Duration,
     /// Pause after each probe of a target given by URL
     ///
     /// The pause is three times as long after a probe that failed, and at least as long as the
     /// target asks.
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_duration, help_heading = "Search")]
+    #[arg(hide_short_help = true, long, value_name = "TIME", default_value = "1s", value_parser = parse_duration, help_heading = "Search")]
     pub rest: Duration,
     /// Start no probe after this time
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = parse_duration, help_heading = "Search")]
     pub budget: Duration,
     /// Seed of the first probe; each further probe uses the next one
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u32>(0..=u32::MAX.into()), help_heading = "Search")]
+    #[arg(hide_short_help = true, long, value_name = "N", default_value_t = 1, value_parser = whole::<u32>(0..=u32::MAX.into()), help_heading = "Search")]
     pub seed: u32,
 
     /// Output options.

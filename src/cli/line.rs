@@ -85,7 +85,8 @@ pub(super) fn explained(
     command: &Command,
     words: &[OsString],
 ) -> clap::Error {
-    let at = match error.kind() {
+    let kind = error.kind();
+    let at = match kind {
         ErrorKind::UnknownArgument | ErrorKind::ArgumentConflict => ContextKind::InvalidArg,
         ErrorKind::InvalidSubcommand => ContextKind::InvalidSubcommand,
         ErrorKind::InvalidValue => {
@@ -99,21 +100,14 @@ pub(super) fn explained(
         return error;
     };
     let called = words.get(1).and_then(|word| command.find_subcommand(word));
-    if let Some(tip) = called.and_then(|called| unjoined(words, called)) {
-        error.insert(
-            ContextKind::Suggested,
-            ContextValue::StyledStrs(vec![tip.into()]),
-        );
-        return error;
-    }
-    if error.kind() == ErrorKind::ArgumentConflict {
-        return error;
-    }
-    let tip = match (at, called) {
-        (ContextKind::InvalidSubcommand, _) => meant_command(name, command),
-        (_, Some(called)) => meant_flag(name, called, command),
-        (_, None) => of_run(name, command)
-            .map(|_| format!("flags follow a command, as in crawlmark run {name}")),
+    let unjoined = called.and_then(|called| unjoined(words, called));
+    let tip = match called {
+        _ if unjoined.is_some() => unjoined,
+        _ if kind == ErrorKind::ArgumentConflict => return error,
+        _ if kind == ErrorKind::InvalidSubcommand => meant_command(name, command),
+        Some(called) => meant_flag(name, called, command),
+        None => is_of_run(name, command)
+            .then(|| format!("flags follow a command, as in crawlmark run {name}")),
     };
     // What clap suggests is in its usage, too.
     for kind in [
@@ -125,10 +119,8 @@ pub(super) fn explained(
         error.remove(kind);
     }
     if let Some(tip) = tip {
-        error.insert(
-            ContextKind::Suggested,
-            ContextValue::StyledStrs(vec![tip.into()]),
-        );
+        let tip = ContextValue::StyledStrs(vec![tip.into()]);
+        error.insert(ContextKind::Suggested, tip);
     }
     error
 }
@@ -137,25 +129,16 @@ pub(super) fn explained(
 /// URL or path.
 fn unjoined(words: &[OsString], called: &Command) -> Option<String> {
     let joins = |flag: &str| {
-        let mut of_it = called
+        let mut all = called
             .get_arguments()
             .filter(|argument| argument.is_require_equals_set());
-        of_it.any(|argument| {
-            argument
-                .get_long()
-                .is_some_and(|long| flag.strip_prefix("--") == Some(long))
-        })
+        all.any(|argument| argument.get_long() == flag.strip_prefix("--"))
     };
-    words
-        .windows(2)
-        .find_map(|pair| match [pair[0].to_str()?, pair[1].to_str()?] {
-            [flag, value]
-                if joins(flag) && !value.starts_with('-') && !value.contains([':', '/']) =>
-            {
-                Some(did_you_mean(&format!("{flag}={value}")))
-            }
-            _ => None,
-        })
+    words.windows(2).find_map(|pair| {
+        let (flag, value) = (pair[0].to_str()?, pair[1].to_str()?);
+        let is_value = !value.starts_with('-') && !value.contains([':', '/']);
+        (is_value && joins(flag)).then(|| did_you_mean(&format!("{flag}={value}")))
+    })
 }
 
 fn meant_command(name: &str, command: &Command) -> Option<String> {
@@ -164,18 +147,15 @@ fn meant_command(name: &str, command: &Command) -> Option<String> {
             "a URL follows a command, as in crawlmark run {name}"
         ));
     }
-    let known = command.get_subcommands().map(Command::get_name);
     let meant = COMMANDS
         .iter()
         .find(|(other, _)| *other == name)
         .map(|(_, own)| *own);
+    let known = command.get_subcommands().map(Command::get_name);
     meant.or_else(|| nearest(name, known)).map(did_you_mean)
 }
 
 fn meant_flag(name: &str, called: &Command, command: &Command) -> Option<String> {
-    let takes_run_flags = called
-        .get_arguments()
-        .any(|argument| argument.get_id() == "run");
     if !name.starts_with('-') {
         return match called.get_name() {
             "run" => Some("there is one URL; several are read from a file: --urls FILE".to_owned()),
@@ -183,41 +163,34 @@ fn meant_flag(name: &str, called: &Command, command: &Command) -> Option<String>
             _ => None,
         };
     }
-    if takes_run_flags && of_run(name, command).is_some() {
+    let mut arguments = called.get_arguments();
+    if arguments.any(|argument| argument.get_id() == "run") && is_of_run(name, command) {
         return Some(format!(
             "flags of `crawlmark run` go after --, as in -- {name}"
         ));
     }
     let own = spellings(called);
-    let is_own = |name: &str| own.iter().any(|own| own == name);
-    let synonym = FLAGS
-        .iter()
-        .find(|(other, _)| *other == name)
-        .map(|(_, own)| (*own).to_owned());
     let stem = name.trim_start_matches('-');
-    let [of_target, plain, other_case] = [
+    let other_case = |c: char| {
+        if c.is_lowercase() {
+            c.to_ascii_uppercase()
+        } else {
+            c.to_ascii_lowercase()
+        }
+    };
+    let synonym = FLAGS.iter().find(|(other, _)| *other == name);
+    let candidates = [
         format!("--target-{stem}"),
         format!("--{}", stem.trim_start_matches("target-")),
-        name.chars()
-            .map(|c| {
-                if c.is_lowercase() {
-                    c.to_ascii_uppercase()
-                } else {
-                    c.to_ascii_lowercase()
-                }
-            })
-            .collect(),
+        synonym.map_or(String::new(), |(_, own)| (*own).to_owned()),
+        name.chars().map(other_case).collect(),
     ];
-    let meant = [Some(of_target), Some(plain), synonym, Some(other_case)]
-        .into_iter()
-        .flatten()
-        .find(|name| is_own(name));
-    let long = || own.iter().filter(|own| own.starts_with("--"));
-    let meant = meant.or_else(|| {
-        nearest(name, long())
-            .filter(|_| name.starts_with("--"))
-            .cloned()
-    });
+    let meant = candidates.into_iter().find(|name| own.contains(name));
+    let long = || {
+        own.iter()
+            .filter(|own| own.starts_with("--") && name.starts_with("--"))
+    };
+    let meant = meant.or_else(|| nearest(name, long()).cloned());
     meant.as_deref().map(did_you_mean)
 }
 
@@ -225,35 +198,22 @@ fn did_you_mean(name: &str) -> String {
     format!("did you mean '{name}'?")
 }
 
-/// The flag of `run` that is spelt so.
-fn of_run(name: &str, command: &Command) -> Option<String> {
-    spellings(command.find_subcommand("run")?)
-        .into_iter()
-        .find(|own| own == name)
+/// True if `run` has a flag that is spelt so.
+fn is_of_run(name: &str, command: &Command) -> bool {
+    let run = command.find_subcommand("run");
+    run.is_some_and(|run| spellings(run).iter().any(|own| own == name))
 }
 
 /// Every way to write each flag of a command.
 fn spellings(command: &Command) -> Vec<String> {
-    let long = |argument: &clap::Arg| {
-        argument
-            .get_long_and_visible_aliases()
-            .unwrap_or_default()
-            .into_iter()
-            .map(|name| format!("--{name}"))
+    let of = |argument: &clap::Arg| {
+        let long = argument.get_long_and_visible_aliases().unwrap_or_default();
+        let short = argument.get_short_and_visible_aliases().unwrap_or_default();
+        let long = long.into_iter().map(|name| format!("--{name}"));
+        long.chain(short.into_iter().map(|letter| format!("-{letter}")))
             .collect::<Vec<_>>()
     };
-    let short = |argument: &clap::Arg| {
-        argument
-            .get_short_and_visible_aliases()
-            .unwrap_or_default()
-            .into_iter()
-            .map(|letter| format!("-{letter}"))
-            .collect::<Vec<_>>()
-    };
-    command
-        .get_arguments()
-        .flat_map(|argument| [long(argument), short(argument)].concat())
-        .collect()
+    command.get_arguments().flat_map(of).collect()
 }
 
 #[cfg(test)]

@@ -1,181 +1,32 @@
-//! Arguments of `run`, one by one: what the recorded command line of a result holds of them,
-//! without secrets, and which of them the rounds of a study cannot have.
+//! The command line of `run` that a result keeps, without secrets, and the flags that the words of
+//! a study give to its rounds.
 //!
 //! The values are those that clap matched, not those of the plan: a plan does not show that a
 //! condition came from `--max-error-rate` or a latency from `--target-profile`, and `--rate 5k`
-//! reads better than its parsed form. Values that depend on the machine are taken from the plan. A
-//! flag is recorded only if it is listed here, so that no new one can leak its value; a test fails
-//! when one is not listed at all.
+//! reads better than its parsed form. Values that depend on the machine are taken from the plan.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use clap::parser::ValueSource;
-use clap::{Arg, ArgAction, ArgMatches, Command, CommandFactory};
+use clap::{Arg, ArgAction, ArgMatches};
 use crawlmark_harness::plan::RunPlan;
 use crawlmark_results::run::report::{self, CommandLine, PROXY_FROM, TARGET_PROCESSES};
 
-use super::{Cli, NO_PROXY};
+use super::table::{HEADERS, PROXY, REQUESTS_FILE, Record, TARGETS, URL, URLS, row};
+use super::{Cli, NO_PROXY, built};
 use crate::crawl::proxy::ProxyUrl;
 use crate::crawl::redact;
 
-/// Treatment in the recorded command line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Record {
-    /// As typed: no secret is in it.
-    AsTyped,
-    /// Without the secrets of its query.
-    Redacted,
-    /// By its name: it may hold a secret.
-    Withheld,
-    /// From the plan: it depends on the machine.
-    FromPlan,
-    /// Left out: it makes no difference to the run.
-    Never,
-}
-
-/// Treatment in the flags of a round of a study.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum InRounds {
-    /// Passed on.
-    Allowed,
-    /// Refused: the study decides it itself, or over all rounds.
-    Refused,
-}
-
-/// Every argument of `run`, by the name of its field.
-const ARGUMENTS: [(Record, InRounds, &[&str]); 7] = [
+/// Words for what is withheld of an argument; a header is named by itself.
+const WITHHELD: [(&str, &str); 7] = [
+    ("body", "--body ..."),
+    ("json_body", "--json-body ..."),
+    ("auth", "--auth ..."),
     (
-        Record::AsTyped,
-        InRounds::Allowed,
-        &[
-            URLS,
-            REQUESTS_FILE,
-            "ids",
-            "requests",
-            "duration",
-            "method",
-            "body_file",
-            "bearer_env",
-            "id_format",
-            "shuffle",
-            "compressed",
-            "cookies",
-            "follow",
-            "unix_socket",
-            "idle_timeout",
-            "connect_rate",
-            "dns_ttl",
-            "receive_stamps",
-            "seed",
-            "connections",
-            "rate",
-            "arrivals",
-            "speed",
-            "queue",
-            "pacing",
-            "warmup",
-            "grace",
-            "burst",
-            "no_pin",
-            "on_throttle",
-            "robots",
-            "max_pause",
-            "adaptive",
-            "retries",
-            "retry_budget",
-            "backoff",
-            "per_host_connections",
-            "per_host_rate",
-            "timeout",
-            "connect_timeout",
-            "disable_keepalive",
-            "max_requests_per_connection",
-            "http",
-            "streams",
-            "local_ips",
-            "connect_to",
-            "session",
-            "retire_session",
-            "cacert",
-            "insecure",
-            "cert",
-            "key",
-            "tls_resume",
-            "tls_min",
-            "tls_max",
-            "expect",
-            "name",
-            "tags",
-            "shard_deadline",
-            "k6_exit_codes",
-            "target_profile",
-            "target_latency",
-            "target_latency_per_in_flight",
-            "target_handshake",
-            "target_tls",
-            "target_work",
-            "target_stall",
-            "target_limits",
-            "target_faults",
-        ],
+        URL,
+        "secrets in the query of the URL, which stand there as `...`",
     ),
-    (Record::Redacted, InRounds::Allowed, &["url", PROXY]),
-    (
-        Record::Withheld,
-        InRounds::Allowed,
-        &[HEADERS, "body", "json_body", "auth"],
-    ),
-    (
-        Record::FromPlan,
-        InRounds::Allowed,
-        &["shards", TARGET_PROCESSES],
-    ),
-    (
-        Record::Never,
-        InRounds::Refused,
-        &[
-            "out",
-            "json",
-            "quiet",
-            "exports",
-            "png",
-            "output_format",
-            "save",
-            "resume",
-            "retry",
-            "save_fields",
-            "save_bodies",
-            "max_body",
-            "durability",
-            "plan",
-            "node",
-            "into",
-        ],
-    ),
-    (
-        Record::AsTyped,
-        InRounds::Refused,
-        &[
-            "threshold",
-            "stop_if",
-            "slo_p99",
-            "max_error_rate",
-            "strict",
-        ],
-    ),
-    (
-        Record::Never,
-        InRounds::Allowed,
-        &["latency", "no_progress"],
-    ),
-];
-
-/// Parts that are withheld as a whole.
-const WHOLE: [&str; 3] = ["--body ...", "--json-body ...", "--auth ..."];
-const IN_QUERY: &str = "secrets in the query of the URL, which stand there as `...`";
-const IN_PROXY: &str = "user name and password of --proxy";
-const IN_INPUT: [(&str, &str); 2] = [
+    (PROXY, "user name and password of --proxy"),
     (URLS, "the lines that standard input held (--urls -)"),
     (
         REQUESTS_FILE,
@@ -183,113 +34,133 @@ const IN_INPUT: [(&str, &str); 2] = [
     ),
 ];
 
-const HEADERS: &str = "headers";
-const PROXY: &str = "proxy";
-const URLS: &str = "urls";
-const REQUESTS_FILE: &str = "requests_file";
-
-fn treatment(id: &str) -> Option<(Record, InRounds)> {
-    let of_it = |(.., ids): &&(Record, InRounds, &[&str])| ids.contains(&id);
-    ARGUMENTS
-        .iter()
-        .find(of_it)
-        .map(|(record, in_rounds, _)| (*record, *in_rounds))
+/// Return the words for what is withheld of an argument.
+fn withheld(id: &str) -> String {
+    let found = WITHHELD.iter().find(|(of, _)| *of == id);
+    found.map_or(id, |(_, words)| words).to_owned()
 }
 
-/// The first flag among these words after `run` that a round of a study cannot have, as in `--out`.
-/// What it does is in its words and in no file, so that its command can be repeated.
-pub(crate) fn refused_in_rounds(words: &[String]) -> Option<String> {
-    const EVERYWHERE: [(&str, &str); 2] =
-        [("config", "--config"), ("print_config", "--print-config")];
-    let line = ["crawlmark", "run"]
-        .into_iter()
-        .chain(words.iter().map(String::as_str));
-    let everywhere = Cli::matches(line).ok();
-    let is_given = |id| {
-        everywhere.as_ref().and_then(|all| all.value_source(id)) == Some(ValueSource::CommandLine)
-    };
-    if let Some((_, flag)) = EVERYWHERE.iter().find(|(id, _)| is_given(id)) {
-        return Some((*flag).to_owned());
+/// Return the flag of a header, without its value.
+fn header(value: &str) -> String {
+    format!("--header '{}'", redact::header(value))
+}
+
+/// An argument that a command line gives values.
+struct Given {
+    argument: Arg,
+    values: Vec<String>,
+}
+
+impl Given {
+    fn id(&self) -> &str {
+        self.argument.get_id().as_str()
     }
-    let refused = |argument: &Arg| match treatment(argument.get_id().as_str()) {
-        Some((_, InRounds::Refused)) => Some(format!("--{}", argument.get_long()?)),
-        _ => None,
+
+    fn record(&self) -> Option<Record> {
+        row(self.id()).map(|flag| flag.record)
+    }
+
+    /// Its flag, or "the URL".
+    fn name(&self) -> String {
+        match self.argument.get_long() {
+            Some(long) => format!("--{long}"),
+            None => "the URL".to_owned(),
+        }
+    }
+
+    /// Words that give it these values.
+    fn words(&self, values: Vec<String>) -> Vec<String> {
+        let Some(long) = self.argument.get_long() else {
+            return values;
+        };
+        if matches!(self.argument.get_action(), ArgAction::SetTrue) {
+            return vec![format!("--{long}")];
+        }
+        let is_joined = self.argument.is_require_equals_set();
+        let pair = |value: String| {
+            if is_joined || value.starts_with('-') {
+                vec![format!("--{long}={value}")]
+            } else {
+                vec![format!("--{long}"), value]
+            }
+        };
+        values.into_iter().flat_map(pair).collect()
+    }
+}
+
+/// Find the arguments of `run` that were given values, in the order of the help.
+fn given(matches: &ArgMatches) -> Vec<Given> {
+    let program = built();
+    let run = program.find_subcommand("run").into_iter();
+    let is_given = |argument: &&Arg| {
+        let id = argument.get_id().as_str();
+        id != "help" && matches.value_source(id) == Some(ValueSource::CommandLine)
     };
-    given(words, refused).into_iter().next()
-}
-
-/// The arguments of `run` that these words give a value, by the names of their fields; none of
-/// words that it does not understand.
-pub(crate) fn given_in_rounds(words: &[String]) -> Vec<String> {
-    given(words, |argument| Some(argument.get_id().to_string()))
-}
-
-/// Look at each argument of `run` that these words give a value.
-fn given<T>(words: &[String], look: impl Fn(&Arg) -> Option<T>) -> Vec<T> {
-    let line = ["crawlmark", "run"]
-        .into_iter()
-        .chain(words.iter().map(String::as_str));
-    let (command, matches) = (Cli::command(), Cli::matches(line));
-    let run = command.find_subcommand("run").zip(
-        matches
-            .as_ref()
-            .ok()
-            .and_then(|all| all.subcommand_matches("run")),
-    );
-    run.into_iter()
-        .flat_map(|(run, matches)| on_line(run, matches))
-        .filter_map(look)
+    run.flat_map(|run| run.get_arguments().filter(is_given))
+        .map(|argument| Given {
+            argument: argument.clone(),
+            values: raw_values(matches, argument.get_id().as_str()),
+        })
         .collect()
 }
 
-/// Iterate over the arguments of a command that its line gives a value, in the order of its help.
-fn on_line<'a>(command: &'a Command, matches: &'a ArgMatches) -> impl Iterator<Item = &'a Arg> {
-    let is_given = |argument: &&Arg| {
-        matches.value_source(argument.get_id().as_str()) == Some(ValueSource::CommandLine)
-    };
-    command.get_arguments().filter(is_given)
+/// Return the values of an argument as they were written.
+pub(crate) fn raw_values(matches: &ArgMatches, id: &str) -> Vec<String> {
+    let raw = matches.get_raw(id).into_iter().flatten();
+    raw.map(|value| value.to_string_lossy().into_owned())
+        .collect()
+}
+
+/// Find the arguments of a command line of `run` that were given values; none if it is not
+/// understood.
+fn given_by(line: &[String]) -> Option<Vec<Given>> {
+    Some(given(Cli::matches(line).ok()?.subcommand_matches("run")?))
+}
+
+/// The same of the words after `run`.
+fn given_by_words(words: &[String]) -> Vec<Given> {
+    given_by(&[&run_words(), words].concat()).unwrap_or_default()
+}
+
+fn run_words() -> Vec<String> {
+    ["crawlmark", "run"].map(str::to_owned).into()
+}
+
+/// Find the first flag among these words after `run` that a round of a study cannot have, as in
+/// `--out`. What it does is in its words and in no file, so that its command can be repeated.
+pub(crate) fn refused_in_rounds(words: &[String]) -> Option<String> {
+    let all = given_by_words(words);
+    let refused = |given: &&Given| row(given.id()).is_some_and(|flag| !flag.is_for_rounds);
+    all.iter().find(refused).map(Given::name)
+}
+
+/// Find the arguments of `run` that these words give a value, by the names of their fields; none of
+/// words that it does not understand.
+pub(crate) fn given_in_rounds(words: &[String]) -> Vec<String> {
+    let all = given_by_words(words);
+    all.iter().map(|given| given.id().to_owned()).collect()
 }
 
 /// True if this program may have recorded this command line: `run` understands it, and all of its
 /// flags are recorded. One from another source may harm people who repeat it.
 pub(crate) fn is_recorded(command: &CommandLine) -> bool {
-    let CommandLine {
-        arguments,
-        withheld,
-        sources: _,
-    } = command;
-    let Ok(matches) = Cli::matches(arguments) else {
-        return false;
+    let is_own = |given: &Given| {
+        !matches!(
+            given.record(),
+            None | Some(Record::Withheld | Record::Never)
+        )
     };
-    let program = Cli::command();
-    let Some((run, typed)) = program
-        .find_subcommand("run")
-        .zip(matches.subcommand_matches("run"))
-    else {
-        return false;
-    };
-    let is_recorded = |argument: &clap::Arg| {
-        let id = argument.get_id().as_str();
-        typed.value_source(id) != Some(ValueSource::CommandLine)
-            || matches!(
-                treatment(id),
-                Some((Record::AsTyped | Record::Redacted | Record::FromPlan, _))
-            )
-    };
-    let is_withheld = |part: &String| {
+    let is_header = |part: &str| {
         let name = part
             .strip_prefix("--header '")
-            .and_then(|part| part.split(':').next());
-        WHOLE.contains(&&**part)
-            || [IN_QUERY, IN_PROXY].contains(&&**part)
-            || IN_INPUT.iter().any(|(_, of_input)| of_input == part)
-            || name.is_some_and(|name| header(&format!("{name}:")) == *part)
+            .and_then(|part| part.split_once(':'));
+        name.is_some_and(|(name, _)| header(&format!("{name}:")) == part)
     };
-    arguments
-        .first()
-        .is_some_and(|name| name == program.get_name())
-        && run.get_arguments().all(is_recorded)
-        && withheld.iter().all(is_withheld)
+    let is_withheld =
+        |part: &String| WITHHELD.iter().any(|(_, words)| words == part) || is_header(part);
+    command.arguments.starts_with(&run_words()[..1])
+        && given_by(&command.arguments).is_some_and(|all| all.iter().all(is_own))
+        && command.withheld.iter().all(is_withheld)
 }
 
 /// Return the words of a command that goes on with what `command` began: its flags, but for those
@@ -299,16 +170,14 @@ pub(crate) fn is_recorded(command: &CommandLine) -> bool {
 /// Lists the parts of the command that were not recorded, and that `words` leave out.
 pub(crate) fn resumed(command: &CommandLine, words: &[String]) -> Result<Vec<String>, Vec<String>> {
     let typed = given_in_rounds(words);
-    let is_typed = |id: &str| typed.iter().any(|other| other == id);
-    let flags = given(words, |argument| argument.get_long().map(str::to_owned));
-    let is_missing = |part: &&String| match part
-        .split_whitespace()
-        .next()
-        .and_then(|word| word.strip_prefix("--"))
-    {
-        Some(flag) => !flags.iter().any(|other| other == flag),
-        None if **part == IN_PROXY => !is_typed(PROXY),
-        None => !TARGETS.iter().any(|id| is_typed(id)),
+    // A target is named in one way.
+    let is_replaced = |id: &str| {
+        let by = |other: &String| other == id || [id, other].iter().all(|id| TARGETS.contains(id));
+        typed.iter().any(by)
+    };
+    let is_missing = |part: &&String| {
+        let of = WITHHELD.iter().find(|(_, words)| words == *part);
+        !is_replaced(of.map_or(HEADERS, |(id, _)| id))
     };
     let missing: Vec<String> = command
         .withheld
@@ -319,71 +188,42 @@ pub(crate) fn resumed(command: &CommandLine, words: &[String]) -> Result<Vec<Str
     if !missing.is_empty() {
         return Err(missing);
     }
-    let mut kept = Typed {
-        arguments: vec![Cli::command().get_name().to_owned(), "run".to_owned()],
-        ..Typed::default()
-    };
-    let (program, matches) = (Cli::command(), Cli::matches(&command.arguments));
-    let run = program.find_subcommand("run").zip(
-        matches
-            .as_ref()
-            .ok()
-            .and_then(|all| all.subcommand_matches("run")),
-    );
-    for argument in run
-        .into_iter()
-        .flat_map(|(run, matches)| on_line(run, matches))
-    {
-        let id = argument.get_id().as_str();
-        // A target is named in one way.
-        let is_replaced =
-            is_typed(id) || TARGETS.contains(&id) && TARGETS.iter().any(|other| is_typed(other));
-        if let (false, Ok(matches)) = (is_replaced, &matches) {
-            let raw = matches
-                .subcommand_matches("run")
-                .and_then(|run| run.get_raw(id))
-                .into_iter()
-                .flatten();
-            kept.record(
-                argument,
-                raw.map(|value| value.to_string_lossy().into_owned())
-                    .collect(),
-            );
+    let mut all = run_words();
+    for given in given_by(&command.arguments).unwrap_or_default() {
+        if !is_replaced(given.id()) {
+            all.extend(given.words(given.values.clone()));
         }
     }
-    kept.arguments.extend_from_slice(words);
-    Ok(kept.arguments)
+    all.extend_from_slice(words);
+    Ok(all)
 }
 
-/// Arguments that name the target.
-const TARGETS: [&str; 3] = ["url", URLS, REQUESTS_FILE];
-
-/// The flag of a header, without its value.
-fn header(value: &str) -> String {
-    format!("--header '{}'", redact::header(value))
-}
-
-/// The URL of a proxy, without its credentials; nothing of one that cannot be read.
+/// Return the URL of a proxy, without its credentials; nothing of one that cannot be read.
 fn proxy(url: &str) -> String {
     let parsed = url.parse::<ProxyUrl>().map(|url| url.to_string());
     parsed.unwrap_or_else(|_| if url == NO_PROXY { NO_PROXY } else { "..." }.to_owned())
+}
+
+/// Return the values of an argument that is recorded without secrets.
+fn redacted(id: &str, values: &[String]) -> Vec<String> {
+    let redact: fn(&str) -> String = if id == PROXY { proxy } else { redact::url };
+    values.iter().map(|value| redact(value)).collect()
 }
 
 /// True if these values of an argument, of any command, may hold a secret.
 pub(crate) fn may_be_secret(id: &str, values: &[String]) -> bool {
     /// Credentials of the bundled proxy (`serve`).
     const PROXY_AUTH: &str = "proxy_auth";
-    // A value may be flags itself, as in `--base '-a user:password'`.
-    let words: Vec<String> = values
-        .iter()
-        .flat_map(|value| shlex::split(value).unwrap_or_default())
-        .collect();
-    match treatment(id).map(|(record, _)| record) {
+    match row(id).map(|flag| flag.record) {
         Some(Record::Withheld) => true,
-        Some(Record::Redacted) if id == PROXY => values.iter().any(|value| proxy(value) != *value),
-        Some(Record::Redacted) => values.iter().any(|value| redact::url(value) != *value),
+        Some(Record::Redacted) => redacted(id, values) != values,
         Some(Record::AsTyped | Record::FromPlan | Record::Never) => false,
         None => {
+            // A value may be flags itself, as in `--base '-a user:password'`.
+            let words = values
+                .iter()
+                .flat_map(|value| shlex::split(value).unwrap_or_default());
+            let words: Vec<String> = words.collect();
             let in_text = values.iter().any(|value| redact::text(value) != *value);
             id == PROXY_AUTH || in_text || redact::words(&words) != words
         }
@@ -392,129 +232,87 @@ pub(crate) fn may_be_secret(id: &str, values: &[String]) -> bool {
 
 /// Recorded arguments of `run`; empty for another command.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Typed {
-    arguments: Vec<String>,
-    withheld: Vec<String>,
-    sources: BTreeMap<String, String>,
-}
+pub struct Typed(CommandLine);
 
 impl Typed {
     pub(super) fn of(matches: &ArgMatches) -> Self {
-        let command = Cli::command();
         // The plan of parts has the flags of the run that each part is.
-        let typed = matches
-            .subcommand_matches("run")
-            .or_else(|| matches.subcommand_matches("plan"));
-        let Some((run, typed)) = command.find_subcommand("run").zip(typed) else {
+        let run = matches.subcommand_matches("run");
+        let Some(typed) = run.or_else(|| matches.subcommand_matches("plan")) else {
             return Self::default();
         };
-        let mut all = Self {
-            arguments: vec![command.get_name().to_owned(), "run".to_owned()],
-            ..Self::default()
+        let mut command = CommandLine {
+            arguments: run_words(),
+            ..CommandLine::default()
         };
-        for argument in on_line(run, typed) {
-            let id = argument.get_id().as_str();
-            let values: Vec<String> = typed
-                .get_raw(id)
-                .into_iter()
-                .flatten()
-                .map(|value| value.to_string_lossy().into_owned())
-                .collect();
-            match treatment(id).map(|(record, _)| record) {
-                Some(Record::AsTyped) => all.record(argument, values),
-                Some(Record::Redacted) => {
-                    let (redact, part): (fn(&str) -> String, _) = if id == PROXY {
-                        (proxy, IN_PROXY)
-                    } else {
-                        (redact::url, IN_QUERY)
-                    };
-                    let told: Vec<String> = values.iter().map(|url| redact(url)).collect();
-                    if told != values {
-                        all.withheld.push(part.to_owned());
-                    }
-                    all.record(argument, told);
-                }
+        let mut of_input = Vec::new();
+        for given in given(typed) {
+            let id = given.id();
+            let recorded = match given.record() {
+                Some(Record::AsTyped) => given.values.clone(),
+                Some(Record::Redacted) => redacted(id, &given.values),
                 Some(Record::Withheld) if id == HEADERS => {
-                    all.withheld
-                        .extend(values.iter().map(|value| header(value)));
+                    command
+                        .withheld
+                        .extend(given.values.iter().map(|value| header(value)));
+                    continue;
                 }
                 Some(Record::Withheld) => {
-                    all.withheld
-                        .push(format!("--{} ...", argument.get_long().unwrap_or_default()));
+                    command.withheld.push(withheld(id));
+                    continue;
                 }
-                Some(Record::FromPlan | Record::Never) | None => {}
+                Some(Record::FromPlan | Record::Never) | None => continue,
+            };
+            if recorded != given.values {
+                command.withheld.push(withheld(id));
             }
-        }
-        let is_input = |id| {
-            typed
-                .get_one(id)
-                .is_some_and(|path: &std::path::PathBuf| path == Path::new("-"))
-        };
-        for (_, part) in IN_INPUT.iter().filter(|(id, _)| is_input(*id)) {
-            all.withheld.push((*part).to_owned());
-        }
-        all
-    }
-
-    /// Appends a flag for each of its values, or a value without a flag.
-    fn record(&mut self, argument: &Arg, values: Vec<String>) {
-        let Some(long) = argument.get_long() else {
-            return self.arguments.extend(values);
-        };
-        if matches!(argument.get_action(), ArgAction::SetTrue) {
-            return self.arguments.push(format!("--{long}"));
-        }
-        for value in values {
-            if argument.is_require_equals_set() || value.starts_with('-') {
-                self.arguments.push(format!("--{long}={value}"));
-            } else {
-                self.arguments.extend([format!("--{long}"), value]);
+            if TARGETS[1..].contains(&id) && recorded == ["-"] {
+                of_input.push(withheld(id));
             }
+            command.arguments.extend(given.words(recorded));
         }
+        command.withheld.extend(of_input);
+        Self(command)
     }
 
     /// Without what depends on the machine.
     #[must_use]
     pub fn into_command(self) -> CommandLine {
-        CommandLine {
-            arguments: self.arguments,
-            withheld: self.withheld,
-            sources: self.sources,
-        }
+        self.0
     }
 
     /// Record where the values of arguments came from that were not typed, by the names of the
     /// arguments.
     #[must_use]
     pub fn with_sources(mut self, sources: &BTreeMap<String, String>) -> Self {
-        self.sources.clone_from(sources);
+        self.0.sources.clone_from(sources);
         self
     }
 
     /// With what depended on the machine as it is in the plan.
     #[must_use]
-    pub fn for_plan(mut self, plan: &RunPlan) -> CommandLine {
-        self.arguments
-            .extend(["--shards".to_owned(), plan.shards.to_string()]);
+    pub fn for_plan(self, plan: &RunPlan) -> CommandLine {
+        let mut command = self.0;
+        let mut add = |flag: &str, value: &str| {
+            command
+                .arguments
+                .extend([flag.to_owned(), value.to_owned()]);
+        };
+        add("--shards", &plan.shards.to_string());
         if let Some(processes) = plan.workload.get(TARGET_PROCESSES) {
-            self.arguments
-                .extend(["--target-processes".to_owned(), processes.clone()]);
+            add("--target-processes", processes);
         }
         // One URL from the environment: the command does without that.
-        let from = plan
-            .workload
-            .get(PROXY_FROM)
-            .filter(|from| **from != "--proxy" && plan.per_host.hosts == 1);
-        if let (Some(_), Some(url)) = (from, plan.workload.get(report::PROXY)) {
-            self.arguments.extend(["--proxy".to_owned(), url.clone()]);
-            self.withheld
-                .extend(url.contains("...@").then(|| IN_PROXY.to_owned()));
+        let from = plan.workload.get(PROXY_FROM);
+        let is_of_environment =
+            from.is_some_and(|from| from != "--proxy") && plan.per_host.hosts == 1;
+        if let (true, Some(url)) = (is_of_environment, plan.workload.get(report::PROXY)) {
+            add("--proxy", url);
+            if url.contains("...@") {
+                command.withheld.push(withheld(PROXY));
+            }
         }
-        CommandLine {
-            arguments: self.arguments,
-            withheld: self.withheld,
-            sources: self.sources,
-        }
+        command
     }
 }
 
@@ -522,130 +320,72 @@ impl Typed {
 mod tests {
     use super::*;
 
-    fn typed(arguments: &[&str]) -> Typed {
-        Typed::of(
-            &Cli::command()
-                .try_get_matches_from([&["crawlmark"], arguments].concat())
-                .unwrap(),
-        )
+    fn words(line: &[&str]) -> Vec<String> {
+        line.iter().map(|word| (*word).to_owned()).collect()
     }
 
-    fn text(arguments: &[&str]) -> String {
-        typed(arguments).arguments.join(" ")
-    }
-
-    #[test]
-    fn every_argument_of_run_has_one_treatment() {
-        let command = Cli::command();
-        let run = command.find_subcommand("run").unwrap();
-        for argument in run
-            .get_arguments()
-            .filter(|argument| argument.get_id() != "help")
-        {
-            let id = argument.get_id().as_str();
-            assert!(
-                treatment(id).is_some(),
-                "--{id} is new: list it in ARGUMENTS, as Withheld if it may hold a secret, as Never if it makes no part of the plan"
-            );
-        }
-        let listed: Vec<&str> = ARGUMENTS
-            .iter()
-            .flat_map(|(.., ids)| ids.iter().copied())
-            .collect();
-        for id in &listed {
-            assert!(
-                run.get_arguments().any(|argument| argument.get_id() == id),
-                "{id} is no argument"
-            );
-            assert_eq!(
-                listed.iter().filter(|other| *other == id).count(),
-                1,
-                "{id}"
-            );
-        }
+    fn typed(arguments: &[&str]) -> CommandLine {
+        let line = [&["crawlmark"], arguments].concat();
+        Typed::of(&Cli::matches(line).unwrap()).into_command()
     }
 
     #[test]
     fn a_round_has_no_result_and_no_threshold_of_its_own() {
-        let refused = |words: &[&str]| {
-            refused_in_rounds(
-                &words
-                    .iter()
-                    .map(|word| (*word).to_owned())
-                    .collect::<Vec<_>>(),
-            )
-        };
-        assert_eq!(refused(&["-c", "2", "--name", "x"]), None);
-        assert_eq!(
-            refused(&["-c", "2", "--export", "csv=x"]).as_deref(),
-            Some("--export")
-        );
-        assert_eq!(
-            refused(&["--fail-if", "rate > 5"]).as_deref(),
-            Some("--threshold")
-        );
-        assert_eq!(refused(&["--strict"]).as_deref(), Some("--strict"));
-        assert_eq!(
-            refused(&["--strict", "--no-such-flag"]),
-            None,
-            "refused when it is parsed"
-        );
+        for (line, refused) in [
+            (&["-c", "2", "--name", "x"][..], None),
+            (&["-c", "2", "--export", "csv=x"], Some("--export")),
+            (&["--fail-if", "rate > 5"], Some("--threshold")),
+            (&["--config", "x"], Some("--config")),
+            // Refused when it is parsed.
+            (&["--strict", "--no-such-flag"], None),
+        ] {
+            assert_eq!(refused_in_rounds(&words(line)).as_deref(), refused);
+        }
     }
 
     #[test]
     fn what_was_typed_is_typed_again_by_its_long_name() {
-        assert_eq!(text(&["run"]), "crawlmark run");
-        assert_eq!(
-            text(&[
-                "run",
-                "http://h/",
-                "-R5k",
-                "-n",
-                "7",
-                "--no-pin",
-                "--threshold",
-                "rate > 5",
-                "--fail-if=valid == true"
-            ]),
-            "crawlmark run http://h/ --items 7 --rate 5k --no-pin --threshold rate > 5 --threshold valid == true"
-        );
-        assert_eq!(
-            text(&["run", "--adaptive", "--name=-x"]),
-            "crawlmark run --adaptive=aimd --name=-x"
-        );
-        assert_eq!(
-            text(&["run", "-s", "2", "--out", "x", "--json", "--name", "y"]),
-            "crawlmark run --name y"
-        );
-        assert_eq!(typed(&["serve"]), Typed::default());
+        for (line, recorded) in [
+            (&["run"][..], "crawlmark run"),
+            (
+                &[
+                    "run",
+                    "http://h/",
+                    "-R5k",
+                    "-n",
+                    "7",
+                    "--no-pin",
+                    "--fail-if=rate > 5",
+                ],
+                "crawlmark run http://h/ --items 7 --rate 5k --no-pin --threshold rate > 5",
+            ),
+            (
+                &["run", "--adaptive", "--name=-x"],
+                "crawlmark run --adaptive=aimd --name=-x",
+            ),
+            (
+                &["run", "-s", "2", "--out", "x", "--json", "--name", "y"],
+                "crawlmark run --name y",
+            ),
+            (&["serve"], ""),
+        ] {
+            assert_eq!(typed(line).arguments.join(" "), recorded);
+        }
     }
 
     #[test]
     fn only_what_could_be_recorded_is_taken_for_recorded() {
-        let of = |arguments: &[&str], withheld: &[&str]| {
-            let [arguments, withheld] = [arguments, withheld]
-                .map(|words| words.iter().map(|word| (*word).to_owned()).collect());
+        let plain = ["crawlmark", "run", "http://h/?token=...", "--rate", "5k"];
+        let is_own = |arguments: &[&str], withheld: &[&str]| {
             is_recorded(&CommandLine {
-                arguments,
-                withheld,
+                arguments: words(arguments),
+                withheld: words(withheld),
                 ..CommandLine::default()
             })
         };
-        let plain = [
-            "crawlmark",
-            "run",
-            "http://h/?token=...",
-            "--rate",
-            "5k",
-            "--shards",
-            "2",
-        ];
-        assert!(of(
-            &plain,
-            &[WHOLE[0], IN_QUERY, IN_INPUT[0].1, "--header 'x-key: ...'"]
-        ));
-        for own in [
-            typed(&[
+        assert!(is_own(&plain, &["--body ...", "--header 'x-key: ...'"]));
+        for line in [
+            &[
                 "run",
                 "-H",
                 "a:b",
@@ -654,20 +394,11 @@ mod tests {
                 "--body",
                 "x",
                 "http://h/?key=1",
-                "-R5",
-            ]),
-            typed(&["run", "--urls", "-"]),
-            typed(&["run", "-a", "u:p", "--json-body", "1", "--shuffle"]),
-            typed(&[
-                "run",
-                "--bearer-env",
-                "TOKEN",
-                "--body-file",
-                "x",
-                "--compressed",
-            ]),
+            ][..],
+            &["run", "--urls", "-"],
+            &["run", "-a", "u:p", "--json-body", "1", "--shuffle"],
         ] {
-            assert!(is_recorded(&own.into_command()));
+            assert!(is_recorded(&typed(line)), "{line:?}");
         }
         for part in [
             "rm -rf ~",
@@ -675,43 +406,32 @@ mod tests {
             "--header 'a: b'",
             "--body x",
         ] {
-            assert!(!of(&plain, &[part]), "{part}");
+            assert!(!is_own(&plain, &[part]), "{part}");
         }
-        for words in [
+        for line in [
             &["rm", "-rf", "~"][..],
             &["sh", "run"],
-            &["crawlmark"],
             &["crawlmark", "selftest"],
-            &["crawlmark", "run", "--fly"],
             &["crawlmark", "run", "--export", "csv=.profile"],
             &["crawlmark", "run", "--header", "a: b"],
         ] {
-            assert!(!of(words, &[]), "{words:?}");
+            assert!(!is_own(line, &[]), "{line:?}");
         }
     }
 
     #[test]
     fn secrets_are_named_and_not_told() {
-        let typed = typed(&[
+        let line = [
             "run",
-            "-H",
-            "authorization: hidden",
             "-H",
             "x-key:hidden",
             "--body",
             "hidden",
-        ]);
+            "-au:hidden",
+        ];
+        let typed = typed(&line);
         assert!(!format!("{typed:?}").contains("hidden"));
-        assert_eq!(
-            typed.withheld,
-            [
-                "--header 'authorization: ...'",
-                "--header 'x-key: ...'",
-                "--body ..."
-            ]
-        );
-        let typed = self::typed(&["run", "-auser:hidden", "--json-body", "hidden"]);
-        assert!(!format!("{typed:?}").contains("hidden"));
-        assert_eq!(typed.withheld, ["--json-body ...", "--auth ..."]);
+        let names = ["--header 'x-key: ...'", "--body ...", "--auth ..."];
+        assert_eq!(typed.withheld, names);
     }
 }

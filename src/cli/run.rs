@@ -5,20 +5,20 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
-use clap::Args;
-use crawlmark_harness::plan::{Arrivals, Pacing};
-use crawlmark_harness::units::{IdRange, ShapedRate, parse_duration};
+use clap::{Args, ValueEnum};
+use crawlmark_harness::plan::{
+    AdaptiveKind, Arrivals, Backoff, MAX_RETRIES, OnThrottle, Pacing, PerHost, ThrottlingPolicy,
+};
+use crawlmark_harness::units::{IdRange, Rate, ShapedRate, parse_duration};
 use crawlmark_mock_server as target;
 use crawlmark_results::run::gates::Condition;
 
-use super::export::EXPORT;
-use super::report::PNG;
+use super::saved::{EXPORT, PNG};
 use super::{
-    Auto, ConnectionArgs, Export, Ground, PartArgs, PerHostArgs, ProxyArgs, RequestArgs, SaveArgs,
-    ThrottlingArgs, TlsArgs, parse_error_rate, parse_limit_time, parse_method, parse_name,
-    parse_tag, whole,
+    Auto, ConnectionArgs, Export, Ground, PartArgs, ProxyArgs, SaveArgs, TlsArgs, parse_error_rate,
+    parse_limit_time, parse_method, parse_name, parse_tag, whole,
 };
-use crate::crawl::{ConnectTo, Expect, HttpVersion, LocalIps};
+use crate::crawl::{ConnectTo, Expect, HttpVersion, IdFormat, LocalIps};
 
 impl RunArgs {
     /// True if the bundled target is crawled.
@@ -58,7 +58,7 @@ fn parse_speed(text: &str) -> Result<f64, String> {
     })
 }
 
-pub(super) const EXAMPLES: &str = "\
+pub(super) const RUN_EXAMPLES: &str = "\
 Examples:
   Ten seconds against the bundled target:
     crawlmark run
@@ -104,8 +104,6 @@ Examples:
         | jq .latency.service.p99_us";
 
 const URLS: &str = "\
-Crawl the URLs in FILE, one per line, or - for standard input
-
 Item i uses line i modulo the number of lines. Blank lines and lines that begin
 with # do not count. {id} in a line is replaced by the ID; a line without it is
 requested as it is. When no line has {id} and neither --ids nor -n nor -d is
@@ -118,15 +116,11 @@ cannot be reached is named before the run, and its items fail; when none can be
 reached, the run is refused.";
 
 const BODY: &str = "\
-Send this body: TEXT, @FILE for a file, or @@TEXT for a leading @
-
 {id} in a body is replaced by the ID.
 
   crawlmark run 'http://127.0.0.1:8080/search' --body 'item={id}'";
 
 const REQUESTS_FILE: &str = "\
-Send the requests in FILE: JSON lines, vegeta, HAR or access log
-
 The format is found by the content; - is standard input. At most 256 MiB and
 2,000,000 requests, which are held in memory.
 
@@ -153,10 +147,7 @@ each once, at its recorded time.
   crawlmark run http://127.0.0.1:8080 --requests-file access.log \\
       --arrivals replay --speed 2";
 
-const ARRIVALS: &str = "\
-Schedule requests: asap, waves, constant, poisson or replay
-
-  asap       Closed loop: the next request is sent when a connection is
+const ARRIVALS: &str = "  asap       Closed loop: the next request is sent when a connection is
              free and the budget allows it. A slow target slows this
              client down, so the waits of independent users are not
              measured: times are service times, not corrected for
@@ -185,10 +176,7 @@ time; otherwise you measure the wait for a connection.
   crawlmark run 'http://127.0.0.1:8080/items/{id}' --rate 2000 -d 30s \\
       --arrivals constant -c 1000 --warmup 5s";
 
-const PACING: &str = "\
-Wait for a request's time: sleep, coarse (1 ms) or spin (a core each)
-
-  sleep   Sleep until a kernel timer wakes the shard, some tens of
+const PACING: &str = "  sleep   Sleep until a kernel timer wakes the shard, some tens of
           microseconds late. Requests due within the slack of each other go
           together, none of them early. The slack is a twentieth of the
           median service time, from 50 µs to 1 ms. The longest slack used
@@ -204,9 +192,7 @@ Wait for a request's time: sleep, coarse (1 ms) or spin (a core each)
 sched_lag in the result is the resulting send delay.";
 
 const EXPECT: &str = "\
-Accept only these: json, status:200-299, ...; may be repeated
-
-When repeated, all must match. Without it any complete body with a
+May be repeated; then all must match. Without it any complete body with a
 status from 200 to 299 is good, and without a URL the bundled target's
 items are expected.
 
@@ -224,10 +210,7 @@ items are expected.
 A challenge page is never good, nor is a throttled response
 (429, and other limits). Redirects are followed with --follow.";
 
-const LOCAL_IPS: &str = "\
-Connect from these local addresses: addresses, ranges or prefixes
-
-  127.0.0.9,127.0.0.11      these
+const LOCAL_IPS: &str = "  127.0.0.9,127.0.0.11      these
   127.0.1.1-127.0.1.250     from the first to the last
   127.1.0.0/16, fd00::/80   the hosts of a prefix
 
@@ -245,9 +228,7 @@ refused before the run, and never replaced by another.
       --local-ips 127.1.0.0/16";
 
 const THRESHOLD: &str = "\
-Fail unless this holds, as in 'service_p99 < 250ms'; may be repeated
-
-The exit code is then 3. As in k6's thresholds, the expression states what
+May be repeated. The exit code is then 3. As in k6's thresholds, the expression states what
 is wanted. METRIC[WINDOW] OP LIMIT, OP one of < <= > >= == !=.
 
   times      SERIES_STAT, with a unit (us, ms, s, m, h): service_p99,
@@ -275,8 +256,6 @@ threshold that cannot be decided is reported as undecided, and the exit code is
 5 unless another threshold failed.";
 
 const STOP_IF: &str = "\
-Stop unless this holds, as in 'error_rate[10s] < 5%'; may be repeated
-
 Written as --threshold, and evaluated every second; without a window, over
 everything since the warm-up. The run stops as after Ctrl-C, with a
 partial report that names the threshold, and exit code 3. A window that is not
@@ -285,8 +264,6 @@ percentiles 100 samples beyond them. With fewer requests, a share still fails if
 their errors alone would break the limit among 100.";
 
 const STRICT: &str = "\
-Fail with exit code 4 unless valid and no item was abandoned
-
 Only the exit code changes. The report has the verdict, and a reason and a
 remedy for each finding:
 
@@ -346,65 +323,59 @@ pub struct RunArgs {
     // As text: clap would repeat what it cannot read, and that may be a password.
     #[arg(conflicts_with = "urls")]
     pub url: Option<String>,
-    /// Crawl the URLs in FILE, one per line, or - for standard input
-    #[arg(long, value_name = "FILE", long_help = URLS, help_heading = "Requests")]
+    /// Crawl the URLs in FILE, one per line, or - for stdin
+    #[arg(long, value_name = "FILE", long_help = URLS)]
     pub urls: Option<PathBuf>,
     /// Send the requests in FILE: JSON lines, vegeta, HAR or access log
-    #[arg(long, value_name = "FILE", long_help = REQUESTS_FILE, conflicts_with = "urls", help_heading = "Requests")]
+    #[arg(long, value_name = "FILE", long_help = REQUESTS_FILE, conflicts_with = "urls")]
     pub requests_file: Option<PathBuf>,
     /// Crawl these IDs: A..B without B, A..=B with it
     ///
     /// Default: 0..100m (100 million), for 10 s unless -n or -d is given.
-    #[arg(long, value_name = "A..B", help_heading = "Requests")]
+    #[arg(long, value_name = "A..B")]
     pub ids: Option<IdRange>,
     /// Stop after N items (retries not counted)
-    #[arg(short = 'n', long = "items", alias = "requests", value_name = "N", value_parser = whole::<u64>(1..=u64::MAX), help_heading = "Requests")]
+    #[arg(short = 'n', long = "items", alias = "requests", value_name = "N", value_parser = whole::<u64>(1..=u64::MAX))]
     pub requests: Option<u64>,
     /// Stop starting items after TIME
-    #[arg(short = 'd', long, short_alias = 'z', value_name = "TIME", value_parser = parse_duration, help_heading = "Requests")]
+    #[arg(short = 'd', long, short_alias = 'z', value_name = "TIME", value_parser = parse_duration)]
     pub duration: Option<Duration>,
     /// HTTP method [default: GET, or POST with a body]
-    #[arg(short = 'm', long, value_parser = parse_method, help_heading = "Requests")]
+    #[arg(short = 'm', long, value_parser = parse_method)]
     pub method: Option<String>,
     /// Add a request header, `name: value`; may be repeated
     ///
     /// {id} in its value is replaced by the ID, as in --body.
-    #[arg(
-        short = 'H',
-        long = "header",
-        value_name = "HEADER",
-        help_heading = "Requests"
-    )]
+    #[arg(short = 'H', long = "header", value_name = "HEADER")]
     pub headers: Vec<String>,
     /// Send this body: TEXT, @FILE for a file, or @@TEXT for a leading @
-    #[arg(long, long_help = BODY, default_value = "", hide_default_value = true, help_heading = "Requests")]
+    #[arg(long, long_help = BODY, default_value = "", hide_default_value = true)]
     pub body: String,
     /// Bodies, credentials, form and order of IDs
     #[command(flatten)]
     pub request: RequestArgs,
     /// Seed of all random draws
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u64>(0..=u64::MAX), help_heading = "Requests")]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u64>(0..=u64::MAX))]
     pub seed: u64,
 
-    /// Number of crawl processes, or auto for one per core
+    /// Crawl processes; auto: one per core
     #[arg(
         short = 's',
         long,
         short_alias = 't',
         value_name = "N|auto",
-        default_value = "auto",
-        help_heading = "Load"
+        default_value = "auto"
     )]
     pub shards: Auto<u32>,
-    /// Total connections; each carries one request at a time, or --streams
+    /// Total connections
     ///
-    /// With several hosts, up to 2N idle connections may stay open as well. With HTTP/2, up to N
+    /// Each carries one request at a time, or --streams. With several hosts, up to 2N idle connections may stay open as well. With HTTP/2, up to N
     /// times --streams requests are in flight.
-    #[arg(short = 'c', long, value_name = "N", default_value_t = 64, value_parser = whole::<u32>(1..=u32::MAX.into()), help_heading = "Load")]
+    #[arg(short = 'c', long, value_name = "N", default_value_t = 64, value_parser = whole::<u32>(1..=u32::MAX.into()))]
     pub connections: u32,
-    /// Maximum total rate, over all shards: N, N/s, N/min or N/h
+    /// Maximum total rate: N, N/s, N/min or N/h
     ///
-    /// A plain N is per second. 'N per TIME' is an interval cap: at most N requests in any window
+    /// Over all shards; a plain N is per second. 'N per TIME' is an interval cap: at most N requests in any window
     /// of TIME (less 2 %, or 250us if more), sent at the start of each as far as connections are
     /// free. A:B is a ramp from A to B over the whole --duration. A:B:STEP@TIME goes from A to B in
     /// steps, each for TIME, and then stays at B. Write a unit once, after the last number: 0:1000,
@@ -414,40 +385,41 @@ pub struct RunArgs {
         long,
         alias = "qps",
         short_alias = 'q',
-        value_name = "RATE",
-        help_heading = "Load"
+        value_name = "RATE"
     )]
     pub rate: Option<ShapedRate>,
     /// Schedule requests: asap, waves, constant, poisson or replay
-    #[arg(long, value_name = "asap|waves|constant|poisson|replay", default_value = Arrivals::Asap.name(), long_help = ARRIVALS, help_heading = "Load")]
+    #[arg(long, value_name = "MODE", default_value = Arrivals::Asap.name(), long_help = ARRIVALS)]
     pub arrivals: Arrivals,
     /// Replay X times as fast as recorded, 0.001 to 1000 [default: 1]
-    #[arg(long, value_name = "X", value_parser = parse_speed, help_heading = "Load")]
+    #[arg(long, value_name = "X", value_parser = parse_speed)]
     pub speed: Option<f64>,
     /// Open loop: drop due requests while N wait for a connection
     ///
     /// 0 drops each one that finds no connection free. Dropped requests are counted (`dropped`) and
     /// have no response time; k6 calls them dropped iterations. Their items are left to later
     /// requests. Default: all wait, and none is dropped before the end.
-    #[arg(long, value_name = "N", value_parser = whole::<u32>(0..=1_000_000), help_heading = "Load")]
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(0..=1_000_000))]
     pub queue: Option<u32>,
     /// Wait for a request's time: sleep, coarse (1 ms) or spin (a core each)
-    #[arg(long, value_name = "sleep|coarse|spin", default_value = Pacing::Sleep.name(), long_help = PACING, help_heading = "Load")]
+    #[arg(long, value_name = "sleep|coarse|spin", default_value = Pacing::Sleep.name(), long_help = PACING)]
     pub pacing: Pacing,
-    /// Exclude the first TIME from times and rates; its items are counted
-    #[arg(short = 'w', long, value_name = "TIME", value_parser = parse_duration, help_heading = "Load")]
+    /// Exclude the first TIME from times and rates
+    ///
+    /// Its items are counted.
+    #[arg(short = 'w', long, value_name = "TIME", value_parser = parse_duration)]
     pub warmup: Option<Duration>,
     /// Let open requests finish for TIME after the end [default: --timeout]
-    #[arg(long, value_name = "TIME", value_parser = parse_duration, help_heading = "Load")]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub grace: Option<Duration>,
     /// Maximum burst of the rate budget, in requests
     ///
     /// Default: 1 per shard; above 10/s per shard also the requests due in 25 ms, so that a shard
     /// that was delayed can catch up.
-    #[arg(long, value_name = "N", value_parser = whole::<u64>(1..=u64::MAX), help_heading = "Load")]
+    #[arg(long, value_name = "N", value_parser = whole::<u64>(1..=u64::MAX))]
     pub burst: Option<u64>,
     /// Do not pin shards to cores
-    #[arg(long, help_heading = "Load")]
+    #[arg(long)]
     pub no_pin: bool,
 
     /// Throttling and retries
@@ -458,10 +430,10 @@ pub struct RunArgs {
     pub per_host: PerHostArgs,
 
     /// Time limit per request, once it has a connection
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration, help_heading = "Network")]
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
     pub timeout: Duration,
     /// Time limit for opening a connection, tunnel and TLS handshake included
-    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_duration, help_heading = "Network")]
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_duration)]
     pub connect_timeout: Duration,
     /// Open a new connection for every request
     ///
@@ -469,14 +441,10 @@ pub struct RunArgs {
     /// in an open loop it is also part of `pool_wait`, and so of the response time. The local port
     /// of a closed connection may be unusable for a minute (`TIME_WAIT`); the validity says when
     /// that limits the run.
-    #[arg(
-        long,
-        conflicts_with = "max_requests_per_connection",
-        help_heading = "Network"
-    )]
+    #[arg(long, conflicts_with = "max_requests_per_connection")]
     pub disable_keepalive: bool,
     /// Replace a connection after N requests; 1 is --disable-keepalive
-    #[arg(long, value_name = "N", value_parser = whole::<u64>(1..=u64::MAX), help_heading = "Network")]
+    #[arg(long, value_name = "N", value_parser = whole::<u64>(1..=u64::MAX))]
     pub max_requests_per_connection: Option<u64>,
     /// Speak this version of HTTP: 1.1, 2 or auto
     ///
@@ -484,7 +452,7 @@ pub struct RunArgs {
     /// http:// 1.1. 2: only HTTP/2, over http:// with prior knowledge (h2c); requests fail if the
     /// target does not speak it. Each connection waits for the target's HTTP/2 settings before its
     /// first request. Example: --http 2 --connections 4 --streams 25
-    #[arg(long, value_name = "auto|1.1|2", default_value_t = HttpVersion::default(), help_heading = "Network")]
+    #[arg(long, value_name = "auto|1.1|2", default_value_t = HttpVersion::default())]
     pub http: HttpVersion,
     /// Requests at a time on each connection of HTTP/2 [default: 1]
     ///
@@ -492,16 +460,16 @@ pub struct RunArgs {
     /// target allows fewer streams, requests wait for one (`pool_wait`). A request that the target
     /// refused before it began (GOAWAY, `REFUSED_STREAM`) is sent again; it still counts as one
     /// request, and is counted in `resent`. Example: --http 2 -c 1 --streams 100
-    #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=u32::MAX.into()), help_heading = "Network")]
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=u32::MAX.into()))]
     pub streams: Option<u32>,
     /// Connect from these local addresses: addresses, ranges or prefixes
-    #[arg(long, value_name = "LIST", long_help = LOCAL_IPS, help_heading = "Network")]
+    #[arg(long, value_name = "LIST", long_help = LOCAL_IPS)]
     pub local_ips: Option<LocalIps>,
     /// Connect to another address than the URL's; may be repeated
     ///
     /// HOST and PORT are those of the URL; leave either empty to match any. Requests and TLS still
     /// name the URL's host. Example: --connect-to www.example.com:443:127.0.0.1:8443
-    #[arg(long, value_name = "HOST:PORT:ADDRESS:PORT", help_heading = "Network")]
+    #[arg(long, value_name = "HOST:PORT:ADDRESS:PORT")]
     pub connect_to: Vec<ConnectTo>,
     /// Unix sockets, idle connections, and the rate of new ones
     #[command(flatten)]
@@ -514,8 +482,8 @@ pub struct RunArgs {
     #[command(flatten)]
     pub tls: TlsArgs,
 
-    /// Accept only these: json, status:200-299, ...; may be repeated
-    #[arg(long, value_name = "EXPECT", long_help = EXPECT, help_heading = "Responses")]
+    /// Accept only these responses: json, status:200-299
+    #[arg(long, value_name = "EXPECT", long_help = EXPECT)]
     pub expect: Vec<Expect>,
 
     /// Saving what is crawled
@@ -527,13 +495,13 @@ pub struct RunArgs {
     pub part: PartArgs,
 
     /// Save the result to DIR [default: results/runs/TIME-NAME]
-    #[arg(long, value_name = "DIR", help_heading = "Results")]
+    #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Result name
-    #[arg(long, default_value = "crawl", value_parser = parse_name, help_heading = "Results")]
+    #[arg(long, default_value = "crawl", value_parser = parse_name)]
     pub name: String,
     /// Save a label with the result; may be repeated
-    #[arg(long = "tag", value_name = "NAME=VALUE", value_parser = parse_tag, help_heading = "Results")]
+    #[arg(long = "tag", value_name = "NAME=VALUE", value_parser = parse_tag)]
     pub tags: Vec<(String, String)>,
     /// PNG copies of the plots.
     #[arg(
@@ -543,75 +511,63 @@ pub struct RunArgs {
         value_name = "light|dark",
         num_args = 0..=1,
         require_equals = true,
-        default_missing_value = "light",
-        help_heading = "Results"
+        default_missing_value = "light"
     )]
     pub png: Option<Ground>,
     /// Print the report as JSON to standard output
-    #[arg(long, help_heading = "Results")]
+    #[arg(long)]
     pub json: bool,
     /// Print a summary (text), the report (json) or a row per second (csv)
     ///
     /// json is --json, csv is --export csv=-.
-    #[arg(
-        long,
-        value_name = "text|json|csv",
-        conflicts_with = "json",
-        help_heading = "Results"
-    )]
+    #[arg(long, value_name = "text|json|csv", conflicts_with = "json")]
     pub output_format: Option<OutputFormat>,
     /// Add the full latency distribution to the summary
-    #[arg(long, help_heading = "Results")]
+    #[arg(long)]
     pub latency: bool,
     /// Export the result as csv, junit, openmetrics, ...; may be repeated
-    #[arg(long = "export", value_name = "FORMAT[=FILE]", long_help = EXPORT, help_heading = "Results")]
+    #[arg(long = "export", value_name = "FORMAT[=FILE]", long_help = EXPORT)]
     pub exports: Vec<Export>,
     /// Print only errors (and the JSON, with --json)
     ///
     /// A threshold that fails or cannot be decided is still printed, as one line.
-    #[arg(long, help_heading = "Results")]
+    #[arg(long)]
     pub quiet: bool,
     /// Do not show progress
-    #[arg(long, help_heading = "Results")]
+    #[arg(long)]
     pub no_progress: bool,
 
-    /// Fail unless this holds, as in `service_p99 < 250ms`; may be repeated
-    #[arg(long, alias = "fail-if", value_name = "EXPR", long_help = THRESHOLD, help_heading = "Thresholds")]
+    /// Fail unless this holds: `service_p99 < 250ms`
+    #[arg(long, alias = "fail-if", value_name = "EXPR", long_help = THRESHOLD)]
     pub threshold: Vec<Condition>,
     /// Stop unless this holds, as in `error_rate[10s] < 5%`; may be repeated
-    #[arg(long, value_name = "EXPR", long_help = STOP_IF, help_heading = "Thresholds")]
+    #[arg(long, value_name = "EXPR", long_help = STOP_IF)]
     pub stop_if: Vec<Condition>,
     /// Fail if p99 exceeds TIME
     ///
     /// Short for --threshold `service_p99 <= TIME`, in an open loop `response_p99 <= TIME`.
-    #[arg(long, value_name = "TIME", value_parser = parse_limit_time, help_heading = "Thresholds")]
+    #[arg(long, value_name = "TIME", value_parser = parse_limit_time)]
     pub slo_p99: Option<Duration>,
-    /// Fail if the error rate exceeds SHARE, as in 1% or 0.01
+    /// Fail if the error rate exceeds SHARE (1%, 0.01)
     ///
     /// Short for --threshold `error_rate <= SHARE`: requests that were neither good, nor not found,
     /// nor throttled, nor followed redirects; or items that failed, were abandoned or cut off, if
     /// their share is greater.
-    #[arg(long, value_name = "SHARE", value_parser = parse_error_rate, help_heading = "Thresholds")]
+    #[arg(long, value_name = "SHARE", value_parser = parse_error_rate)]
     pub max_error_rate: Option<Condition>,
     /// Exit with 99 instead of 3 when a threshold fails, as k6 does
-    #[arg(long, help_heading = "Thresholds")]
+    #[arg(long)]
     pub k6_exit_codes: bool,
-    /// Fail with exit code 4 unless valid and no item was abandoned
+    /// Exit with 4 unless valid and nothing abandoned
     ///
-    #[arg(long, long_help = STRICT, help_heading = "Thresholds")]
+    #[arg(long, long_help = STRICT)]
     pub strict: bool,
     /// End a shard that is silent for TIME; the run is then incomplete
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration, help_heading = "Thresholds")]
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
     pub shard_deadline: Duration,
 
     /// Processes of the bundled target: a number, or auto for one per core
-    #[arg(
-        long,
-        value_name = "N|auto",
-        default_value = "auto",
-        conflicts_with_all = ["url", "urls"],
-        help_heading = "Bundled target, without a URL"
-    )]
+    #[arg(long, value_name = "N|auto", default_value = "auto")]
     pub target_processes: Auto<NonZeroUsize>,
     /// Profile of the bundled target [default: respond at once, no limits]
     ///
@@ -620,45 +576,248 @@ pub struct RunArgs {
         long,
         value_name = "NAME",
         default_value = "null",
-        hide_default_value = true,
-        conflicts_with_all = ["url", "urls"],
-        help_heading = "Bundled target, without a URL"
+        hide_default_value = true
     )]
     pub target_profile: target::Profile,
     /// Hold each response this long, as in 20ms: see `crawlmark serve --help`
-    #[arg(long, value_name = "MODEL", conflicts_with_all = ["url", "urls"], help_heading = "Bundled target, without a URL")]
+    #[arg(long, value_name = "MODEL")]
     pub target_latency: Option<target::Latency>,
     /// Hold longer by TIME for each further request in flight, as in 50us
-    #[arg(long, value_name = "TIME", conflicts_with_all = ["url", "urls"], help_heading = "Bundled target, without a URL")]
+    #[arg(long, value_name = "TIME")]
     pub target_latency_per_in_flight: Option<target::AddedDelay>,
     /// Hold the first response of each connection longer by TIME
     ///
     /// This simulates what a handshake costs over a network.
-    #[arg(long, value_name = "TIME", conflicts_with_all = ["url", "urls"], help_heading = "Bundled target, without a URL")]
+    #[arg(long, value_name = "TIME")]
     pub target_handshake: Option<target::AddedDelay>,
     /// Make the bundled target speak TLS; the client trusts it
-    #[arg(long, conflicts_with_all = ["url", "urls"], help_heading = "Bundled target, without a URL")]
+    #[arg(long)]
     pub target_tls: bool,
     /// CPU cost per item, in rounds of arithmetic of about 1 ns each
-    #[arg(long, value_name = "ROUNDS", conflicts_with_all = ["url", "urls"], help_heading = "Bundled target, without a URL")]
+    #[arg(long, value_name = "ROUNDS")]
     pub target_work: Option<target::Work>,
     /// Stall for the last LENGTH of every EVERY, as in 10s,1s
-    #[arg(long, value_name = "EVERY,LENGTH", conflicts_with_all = ["url", "urls"], help_heading = "Bundled target, without a URL")]
+    #[arg(long, value_name = "EVERY,LENGTH")]
     pub target_stall: Option<target::Stall>,
     /// Limit requests: see `crawlmark serve --help`; may be repeated
-    #[arg(
-        long = "target-limit",
-        value_name = "LIMIT",
-        conflicts_with_all = ["url", "urls"],
-        help_heading = "Bundled target, without a URL"
-    )]
+    #[arg(long = "target-limit", value_name = "LIMIT")]
     pub target_limits: Vec<target::Limit>,
     /// Inject faults: see `crawlmark serve --help`; may be repeated
-    #[arg(
-        long = "target-fault",
-        value_name = "KIND:SHARE[:PARAMETER]",
-        conflicts_with_all = ["url", "urls"],
-        help_heading = "Bundled target, without a URL"
-    )]
+    #[arg(long = "target-fault", value_name = "KIND:SHARE[:PARAMETER]")]
     pub target_faults: Vec<target::Faults>,
+}
+
+const ID_FORMAT: &str = "  width=8        00000042 for ID 42; longer IDs are written whole
+  hex            2a; base36 is 16 for it, both in lower case
+  hex,width=4    002a
+
+The format is used wherever {id} stands: in URLs, headers and bodies.
+
+  crawlmark run 'http://127.0.0.1:8080/objects/{id}.json' --ids 0..64k \\
+      --id-format hex,width=4";
+
+const AUTH: &str = "\
+The user name has no colon. User name and password are in no output or file, and
+are overwritten in the process list, where the system allows it. --bearer-env
+keeps a token out of the command line.
+
+  crawlmark run 'http://127.0.0.1:8080/{id}' -a user:password";
+
+const COMPRESSED: &str = "\
+Requests say `accept-encoding: gzip, br, zstd`, unless --header sets another
+value. --expect checks the decoded body. A body that cannot be decoded fails
+(bad_encoding), and so does one of more than 16 MiB, compressed or decoded
+(body_too_long). bytes_received counts bytes before decoding. Decoding takes CPU
+of this client, but is not part of the service time.
+
+  crawlmark run 'http://127.0.0.1:8080/{id}' --compressed \\
+      --expect json";
+
+const FOLLOW: &str = "\
+Each redirect is a request of its own: it is charged to --rate, and counted in
+redirects and in retries, without the retry budget. Method and body change as in
+browsers: 303 leads to a GET, and so do 301 and 302 of a POST. A retry repeats
+the last request of the item, not its first. The item is judged by the last
+response. A redirect to a host that is not in the URLs fails (redirect_refused):
+add one of its URLs to --urls. So does one to a path that robots.txt forbids.
+Credentials (--auth, --bearer-env, and --header with a name such as cookie or
+x-api-key) are not sent to another host. More redirects fail
+(too_many_redirects). With 0, a redirect is a response like any other.
+
+  crawlmark run 'http://127.0.0.1:8080/{id}' --follow 5";
+
+/// Requests, as typed.
+#[derive(Debug, Clone, Args)]
+pub struct RequestArgs {
+    /// Send the content of FILE as the body
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["body", "json_body"])]
+    pub body_file: Option<PathBuf>,
+    /// Send this JSON as the body: TEXT or @FILE
+    ///
+    /// It is checked, and sent with `content-type: application/json` unless --header sets another
+    /// one. {id} is replaced by the ID, as in --body.
+    #[arg(long, value_name = "JSON", conflicts_with = "body")]
+    pub json_body: Option<String>,
+    /// Send credentials (Basic): USER:PASSWORD
+    // As text: clap would repeat what it cannot read.
+    #[arg(short = 'a', long, value_name = "USER:PASSWORD", conflicts_with = "bearer_env", long_help = AUTH)]
+    pub auth: Option<String>,
+    /// Send the bearer token that the environment variable NAME holds
+    ///
+    /// The token is in no output or file; the recorded command names the variable.
+    #[arg(long, value_name = "NAME")]
+    pub bearer_env: Option<String>,
+    /// Write IDs as width=N (with leading zeros), hex, base36 or hex,width=8
+    #[arg(long, value_name = "FORMAT", long_help = ID_FORMAT)]
+    pub id_format: Option<IdFormat>,
+    /// Crawl the IDs in random order, by --seed; each once
+    ///
+    /// Shuffles the IDs of --ids; with -n alone, IDs 0 to N-1; with both, N random ones of --ids;
+    /// with neither, 0..100m. The order is the same for every number of shards, and keeps caches of
+    /// the target from being warmed in order.
+    #[arg(long)]
+    pub shuffle: bool,
+    /// Accept gzip, br and zstd, and decode responses before checking them
+    #[arg(long, long_help = COMPRESSED)]
+    pub compressed: bool,
+    /// Follow up to N redirects of an item (301, 302, 303, 307, 308)
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = whole::<u32>(0..=20), long_help = FOLLOW)]
+    pub follow: u32,
+    /// Keep the target's cookies and send them back, per connection
+    ///
+    /// A connection that replaces another one takes over its cookies, as a browser would. With
+    /// {session} in --proxy, each session has cookies of its own. Path, Secure, Max-Age and Expires
+    /// are respected; a cookie never goes to another host. At most 50 per jar, of 4 KiB each. Needs
+    /// HTTP/1.1.
+    #[arg(long)]
+    pub cookies: bool,
+}
+
+/// Throttling options as typed.
+#[derive(Debug, Clone, Copy, Args)]
+pub struct ThrottlingArgs {
+    /// React to throttling: honor, count or ignore
+    ///
+    /// A response throttles if it has status 429, status 403 or 503 with Retry-After, or refuses
+    /// because a quota is used up. honor: all shards wait as long as the target asks, then retry
+    /// the item. count: count the response and abandon its item. ignore: retry the item after a
+    /// backoff.
+    #[arg(long, value_name = "honor|count|ignore", default_value = OnThrottle::Honor.name())]
+    pub on_throttle: OnThrottle,
+    /// Obey robots.txt: of public hosts (auto), of all (honor), or ignore
+    ///
+    /// It is fetched once before the run. Items that it forbids are skipped and counted; its
+    /// crawl-delay limits the rate per host. Without a robots.txt (status 4xx), all is allowed; if
+    /// it cannot be fetched (no response, status 429 or 5xx), nothing is (RFC 9309), and the run
+    /// exits with 1. The rules are those for the first word of the User-Agent header: crawlmark.
+    #[arg(
+        long,
+        value_name = "auto|honor|ignore",
+        value_enum,
+        default_value = "auto",
+        hide_possible_values = true
+    )]
+    pub robots: RobotsUse,
+    /// Longest single throttle pause that a target may cause
+    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = parse_duration)]
+    pub max_pause: Duration,
+    /// Adapt the load to the target: aimd or gradient [default: aimd]
+    ///
+    /// The number of requests in flight falls on throttling, timeouts and connections that do not
+    /// open. It rises while requests succeed (aimd), or until responses slow down (gradient). The
+    /// sustained rate is learned from throttling. --connections is the maximum.
+    #[arg(long, value_name = "aimd|gradient", num_args = 0..=1, require_equals = true, default_missing_value = "aimd")]
+    pub adaptive: Option<AdaptiveKind>,
+    /// Retries per item, 0 to 4, after throttling and temporary failures
+    ///
+    /// Default: 4, and 0 with --arrivals replay, which has no time for retries. Temporary failures
+    /// are 408, 425, 500, 502, 503, 504, timeouts and broken connections. Methods that are not
+    /// idempotent (POST, PATCH) are retried only if the target did nothing.
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(0..=MAX_RETRIES.into()))]
+    pub retries: Option<u32>,
+    /// Retry budget in percent of first requests, plus 100; 0% for none
+    #[arg(long, value_name = "N%", default_value = "20%", value_parser = parse_percent)]
+    pub retry_budget: u32,
+    /// Backoff before a retry: random up to BASE, doubled each time up to CAP
+    #[arg(long, value_name = "BASE[,CAP]", default_value = "100ms,20s")]
+    pub backoff: Backoff,
+}
+
+/// Use of robots.txt.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum RobotsUse {
+    /// Obey that of public hosts.
+    #[default]
+    Auto,
+    /// Obey that of all hosts.
+    Honor,
+    /// Fetch none.
+    Ignore,
+}
+
+/// Limits for each host, as typed.
+#[derive(Debug, Clone, Copy, Args)]
+pub struct PerHostArgs {
+    /// Maximum requests in flight per host, over all shards
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=u32::MAX.into()))]
+    pub per_host_connections: Option<u32>,
+    /// Maximum rate per host, over all shards: N, N/s, N/min or N/h
+    ///
+    /// --rate limits all hosts together.
+    #[arg(long, value_name = "RATE")]
+    pub per_host_rate: Option<Rate>,
+}
+
+impl PerHostArgs {
+    /// As the plan has them, for so many hosts.
+    #[must_use]
+    pub const fn resolve(&self, hosts: u32) -> PerHost {
+        PerHost {
+            hosts,
+            connections: self.per_host_connections,
+            rate: self.per_host_rate,
+        }
+    }
+}
+
+impl ThrottlingArgs {
+    /// As the plan has them.
+    #[must_use]
+    pub fn resolve(&self, arrivals: Arrivals) -> ThrottlingPolicy {
+        let retries = if arrivals == Arrivals::Replay {
+            0
+        } else {
+            MAX_RETRIES
+        };
+        ThrottlingPolicy {
+            on_throttle: self.on_throttle,
+            max_pause: self.max_pause,
+            retries: self.retries.unwrap_or(retries),
+            retry_budget_percent: self.retry_budget,
+            backoff: self.backoff,
+            adaptive: self.adaptive,
+        }
+    }
+}
+
+fn parse_percent(text: &str) -> Result<u32, String> {
+    let digits = text.strip_suffix('%').unwrap_or(text);
+    let percent = digits.parse().ok().filter(|percent| *percent <= 100);
+    percent.ok_or_else(|| format!("`{text}` is not a whole percentage: write 0% to 100%"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_percentage_is_whole_and_at_most_a_hundred() {
+        assert_eq!(
+            [("0", 0), ("20%", 20), ("100%", 100)].map(|(text, _)| parse_percent(text)),
+            [Ok(0), Ok(20), Ok(100)]
+        );
+        for text in ["", "%", "101%", "-1", "0.5", "20%%", "a"] {
+            assert!(parse_percent(text).is_err(), "{text}");
+        }
+    }
 }

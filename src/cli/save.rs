@@ -1,16 +1,16 @@
-//! Flags of `run` that save what is crawled, and go on with a saved crawl.
+//! Flags of `run` that save what is crawled, go on with a saved crawl, or crawl one part of a
+//! crawl on several machines.
 
 use std::path::PathBuf;
 
 use clap::Args;
 
 use super::whole;
+use crate::cluster::node::Node;
 use crate::dataset::manifest::{Bodies, Durability, Fields};
 use crate::dataset::recover::Retry;
 
 const SAVE: &str = "\
-Save what is crawled to DIR: a JSON line for each item
-
 DIR holds a file per shard and session, in JSON lines compressed with zstd,
 which zstdcat, DuckDB, Polars and pandas read as they are:
 
@@ -27,8 +27,6 @@ off). A shard whose disk is slow waits, and the report says so.
       --save items";
 
 const RESUME: &str = "\
-Go on with the crawl in DIR, with the flags that began it
-
 Items that failed, or were throttled until the end, are requested again: --retry
 says which. Their new records take the place of the old ones.
 
@@ -39,8 +37,6 @@ not saved: give headers, bodies and passwords again.
   crawlmark run --resume items --rate 500";
 
 const FIELDS: &str = "\
-Save these fields only: id,status,outcome,body,...
-
 id, url (where it is not the URL with the ID), status, outcome, attempts, at
 (when the last request was sent), latency_us (its service time),
 content_type, digest (the first 128 bits of the SHA-256 of the body as it is
@@ -52,7 +48,6 @@ longer than --max-body.";
 
 /// Saving, as typed.
 #[derive(Debug, Clone, Args)]
-#[command(next_help_heading = "Saving")]
 pub struct SaveArgs {
     /// Save what is crawled to DIR: a JSON line for each item
     #[arg(long, value_name = "DIR", long_help = SAVE, conflicts_with = "resume")]
@@ -98,4 +93,48 @@ pub struct SaveArgs {
         conflicts_with = "resume"
     )]
     pub durability: Option<Durability>,
+}
+
+const PLAN: &str = "\
+The plan holds the flags of the crawl, but no secrets: give headers, bodies and
+passwords again. Each task of a job array runs the same command:
+
+  crawlmark run --plan plan.json --node auto --into crawl
+
+The part waits for one of the plan's slots, crawls its IDs with the slot's
+share of the rate and of the connections, and publishes its result in DIR.
+`crawlmark merge DIR` adds up the results. A part that was lost may be run
+again: only one attempt at each part counts. With --save, the new attempt goes
+on from what the lost one had saved.
+
+An attempt holds its slot by a lease of 10 s, which it renews every 2 s in
+DIR/slots. One that cannot renew it sends nothing until it can; after 12 s
+another attempt may take the slot, and this one ends. The rate is never
+exceeded, whatever is stopped, lost or run again.
+
+Exit codes, for schedulers:
+  0        the part has a result, of this attempt or of another one. Do not
+           retry an invalid measurement: --strict and thresholds are for merge
+  2        the command or the plan is wrong: do not retry
+  1        the part has no result: a shard or the slot was lost, or the target
+           or DIR could not be reached. Run it again
+  130 143  stopped by a signal (137: killed). Run it again";
+
+const NODE: &str = "\
+auto reads SLURM_ARRAY_TASK_ID (with _MIN and _COUNT), HQ_TASK_ID of HyperQueue
+or JOB_COMPLETION_INDEX of a Kubernetes Indexed Job. If several are set, they have
+to name the same part.";
+
+/// Part of a crawl, as typed.
+#[derive(Debug, Clone, Default, Args)]
+pub struct PartArgs {
+    /// Crawl one part of the plan that `crawlmark plan` made
+    #[arg(long, value_name = "FILE", long_help = PLAN, requires_all = ["node", "into"], conflicts_with_all = ["resume", "out"])]
+    pub plan: Option<PathBuf>,
+    /// Part to crawl: i/N, from 0/N, or auto for a scheduler's task
+    #[arg(long, value_name = "i/N|auto", long_help = NODE, requires = "plan")]
+    pub node: Option<Node>,
+    /// Directory that all parts share
+    #[arg(long, value_name = "DIR", requires = "plan")]
+    pub into: Option<PathBuf>,
 }

@@ -118,7 +118,7 @@ pub struct ServeArgs {
     #[arg(long, value_name = "N|auto", default_value = "auto")]
     pub processes: Auto<NonZeroUsize>,
     /// Seed of bodies, delays and faults
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u64>(0..=u64::MAX))]
+    #[arg(hide_short_help = true, long, value_name = "N", default_value_t = 1, value_parser = whole::<u64>(0..=u64::MAX))]
     pub seed: u64,
     /// Imitate a kind of target [default: null, no delay and no limits]
     ///
@@ -168,7 +168,12 @@ pub struct ServeArgs {
     /// Hold longer by TIME for each further request in flight, as in 50us
     ///
     /// Requests in flight are counted over all processes.
-    #[arg(long, value_name = "TIME", help_heading = "Behaviour")]
+    #[arg(
+        hide_short_help = true,
+        long,
+        value_name = "TIME",
+        help_heading = "Behaviour"
+    )]
     pub latency_per_in_flight: Option<target::AddedDelay>,
     /// Hold the first response of each connection longer by TIME, as in 100ms
     ///
@@ -178,7 +183,12 @@ pub struct ServeArgs {
     #[arg(long, value_name = "TIME", help_heading = "Behaviour")]
     pub handshake: Option<target::AddedDelay>,
     /// CPU cost per item, in rounds of arithmetic of about 1 ns each
-    #[arg(long, value_name = "ROUNDS", help_heading = "Behaviour")]
+    #[arg(
+        hide_short_help = true,
+        long,
+        value_name = "ROUNDS",
+        help_heading = "Behaviour"
+    )]
     pub work: Option<target::Work>,
     /// Stall for the last LENGTH of every EVERY since the start, as in 10s,1s
     #[arg(long, value_name = "EVERY,LENGTH", help_heading = "Behaviour")]
@@ -199,10 +209,15 @@ pub struct ServeArgs {
     /// Skip stubs that use unsupported features, with a warning each
     ///
     /// Without this, the server refuses to start.
-    #[arg(long, requires = "stubs", help_heading = "Stubs")]
+    #[arg(
+        hide_short_help = true,
+        long,
+        requires = "stubs",
+        help_heading = "Stubs"
+    )]
     pub lenient: bool,
     /// Keep requests (up to 256 MiB) for the routes of /__admin/requests
-    #[arg(long, help_heading = "Stubs")]
+    #[arg(hide_short_help = true, long, help_heading = "Stubs")]
     pub journal: bool,
 
     /// Accept HTTP/1.1, HTTP/2, or both (auto)
@@ -222,6 +237,7 @@ pub struct ServeArgs {
     pub tls: bool,
     /// Write the certificate for clients to FILE, as PEM (overwrites)
     #[arg(
+        hide_short_help = true,
         long,
         value_name = "FILE",
         requires = "tls",
@@ -248,13 +264,19 @@ pub struct ServeArgs {
     )]
     pub proxy_auth: Option<Secret>,
     /// Read proxy credentials from the first line of FILE; implies --proxy
-    #[arg(long, value_name = "FILE", help_heading = "Forward proxy")]
+    #[arg(
+        hide_short_help = true,
+        long,
+        value_name = "FILE",
+        help_heading = "Forward proxy"
+    )]
     pub proxy_auth_file: Option<PathBuf>,
     /// Connect from source addresses in these prefixes, one per session label
     ///
     /// Without a label, each request or tunnel uses the next one. For a destination whose IP
     /// version has no prefix here, the kernel chooses the address.
     #[arg(
+        hide_short_help = true,
         long,
         value_name = "PREFIX,..",
         default_value = "127.1.0.0/16",
@@ -262,10 +284,10 @@ pub struct ServeArgs {
     )]
     pub proxy_exits: target::Exits,
     /// Connect to private networks as well (RFC 1918, RFC 4193)
-    #[arg(long, help_heading = "Forward proxy")]
+    #[arg(hide_short_help = true, long, help_heading = "Forward proxy")]
     pub proxy_allow_private: bool,
     /// Send 504 when a destination takes longer to begin its response
-    #[arg(long, value_name = "TIME", default_value = "1m", value_parser = parse_duration, help_heading = "Forward proxy")]
+    #[arg(hide_short_help = true, long, value_name = "TIME", default_value = "1m", value_parser = parse_duration, help_heading = "Forward proxy")]
     pub proxy_timeout: Duration,
 }
 

@@ -3,16 +3,14 @@
 //! Called by [`Config`](super::Config) alone. Must not repeat a value that may be a secret.
 
 use std::fs;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use clap::{Arg, Command};
 use crawlmark_harness::units::nearest;
 use toml::{Table, Value};
 
-use super::printed::{example, quoted};
+use super::printed::example;
 use super::{Given, configurable, is_repeatable, is_switch, key, known, may_lack_value};
-use crate::cli::may_be_secret;
 use crate::error::Error;
 
 /// A configuration file.
@@ -27,63 +25,33 @@ impl File {
     /// # Errors
     /// When it cannot be read, or has a table or a key that no command has.
     pub(super) fn read(path: PathBuf, command: &Command, program: &Command) -> Result<Self, Error> {
-        let refuse = |why: String| Error::Usage(format!("{}: {why}", path.display()));
+        let name = command.get_name();
         let text = fs::read_to_string(&path).map_err(|error| {
-            let remedy = match error.kind() {
-                ErrorKind::NotFound => {
-                    let called = format!("crawlmark {} --print-config", command.get_name());
-                    format!(". Check the path (--config, CRAWLMARK_CONFIG), or write a file with `{called}`")
-                }
-                ErrorKind::IsADirectory => ". Name a file in it".to_owned(),
-                ErrorKind::InvalidData => return refuse("it is not UTF-8 text: save it as UTF-8".to_owned()),
-                _ => String::new(),
-            };
-            refuse(format!("cannot be read: {error}{remedy}"))
+            let remedy = format!("Check --config and CRAWLMARK_CONFIG, or write a file with `crawlmark {name} --print-config`");
+            refused(&path, &format!("cannot be read: {error}. {remedy}"))
         })?;
-        let tables: Table = text.parse().map_err(|error: toml::de::Error| {
-            let before = error
-                .span()
-                .map_or(0, |span| text.floor_char_boundary(span.start));
-            let number = text[..before].matches('\n').count();
-            let line = text.lines().nth(number).unwrap_or_default();
-            refuse(format!(
-                "line {}: {}",
-                number + 1,
-                explained(line, command, error.message())
-            ))
-        })?;
-        let outside: Vec<String> = tables
-            .iter()
-            .filter(|(_, value)| !value.is_table())
-            .map(|(key, _)| format!("`{key}`"))
-            .collect();
-        if !outside.is_empty() {
-            let (are, them) = if outside.len() == 1 {
-                ("is", "it")
-            } else {
-                ("are", "them")
+        let tables: Table = text
+            .parse()
+            .map_err(|error| refused(&path, &explained(&text, command, &error)))?;
+        for (table, value) in &tables {
+            let Some(keys) = value.as_table() else {
+                let why = format!("`{table}` is in no table: write a line [{name}] above it");
+                return Err(refused(&path, &why));
             };
-            let keys = outside.join(", ");
-            let name = command.get_name();
-            return Err(refuse(format!(
-                "{keys} {are} in no table: write a line [{name}] above {them}"
-            )));
-        }
-        for (name, table) in &tables {
-            let Some(command) = program.find_subcommand(name) else {
-                let commands = program.get_subcommands().map(Command::get_name);
-                let hint =
-                    nearest(name, commands).map(|meant| format!(": did you mean [{meant}]?"));
-                return Err(refuse(format!(
-                    "[{name}] is not the table of a command{}",
-                    hint.unwrap_or_default()
-                )));
+            let Some(command) = program.find_subcommand(table) else {
+                let hint = nearest(table, program.get_subcommands().map(Command::get_name));
+                let hint = hint.map(|meant| format!(": did you mean [{meant}]?"));
+                let hint = hint.unwrap_or_default();
+                return Err(refused(
+                    &path,
+                    &format!("[{table}] is not the table of a command{hint}"),
+                ));
             };
-            for key in table.as_table().into_iter().flat_map(Table::keys) {
+            for key in keys.keys() {
                 known(command, key).map_err(|meant| {
-                    let hint = meant
-                        .map_or_else(String::new, |meant| format!(": did you mean `{meant}`?"));
-                    refuse(format!("[{name}] has no key `{key}`{hint}"))
+                    let hint = meant.map(|meant| format!(": did you mean `{meant}`?"));
+                    let hint = hint.unwrap_or_default();
+                    refused(&path, &format!("[{table}] has no key `{key}`{hint}"))
                 })?;
             }
         }
@@ -99,16 +67,15 @@ impl File {
             return Ok(());
         }
         let tables: Vec<String> = self.tables.keys().map(|name| format!("[{name}]")).collect();
-        let others = if tables.is_empty() {
-            String::new()
-        } else {
-            format!(", only {}", tables.join(", "))
+        let others = match &*tables {
+            [] => String::new(),
+            others => format!(", only {}", others.join(", ")),
         };
-        Err(Error::Usage(format!(
-            "{}: there is no table [{command}]{others}, so it configures nothing of `crawlmark {command}`. Write the settings below a \
-             line [{command}] (`crawlmark {command} --print-config` prints one), or remove --config",
-            self.path.display()
-        )))
+        let why = format!(
+            "there is no table [{command}]{others}, so it configures nothing of `crawlmark {command}`. Write the settings below a \
+             line [{command}] (`crawlmark {command} --print-config` prints one), or remove --config"
+        );
+        Err(refused(&self.path, &why))
     }
 
     /// Return the value of an argument of a command, and its source.
@@ -121,85 +88,61 @@ impl File {
         let Some(value) = self.tables.get(command).and_then(|table| table.get(&key)) else {
             return Ok(None);
         };
-        let refuse_with = |why: &str, example: String| {
-            Error::Usage(format!(
-                "{}: `{key}` in [{command}] {why}, as in {key} = {example}",
-                self.path.display()
-            ))
+        let texts = match value {
+            Value::Array(values) if is_repeatable(argument) => values.iter().map(text).collect(),
+            value => text(value).map(|text| vec![text]),
         };
-        let refuse = |why: &str| refuse_with(why, example(argument));
-        let text = |value: &Value| match value {
-            Value::String(text) => Some(text.clone()),
-            Value::Integer(number) => Some(number.to_string()),
-            Value::Float(number) => Some(number.to_string()),
-            Value::Datetime(time) => Some(time.to_string()),
-            Value::Boolean(is_set) => Some(is_set.to_string()),
-            Value::Array(_) | Value::Table(_) => None,
-        };
-        let given = match value {
-            Value::Boolean(is_set) if may_lack_value(argument) => Given::Switch(*is_set),
-            _ if is_switch(argument) => return Err(refuse("is true or false")),
-            Value::Array(values) if is_repeatable(argument) => {
-                let texts: Option<Vec<String>> = values.iter().map(text).collect();
-                Given::Texts(texts.ok_or_else(|| refuse("is a list of plain values"))?)
+        let (given, form) = match (value, texts) {
+            (Value::Boolean(is_set), _) if may_lack_value(argument) => {
+                (Some(Given::Switch(*is_set)), "")
             }
-            Value::Array(values) => {
-                let first = values.first().and_then(text);
-                let example =
-                    first.map_or_else(|| example(argument), |value| own_example(argument, &value));
-                return Err(refuse_with("has one value, not a list", example));
-            }
-            value => Given::Texts(vec![
-                text(value).ok_or_else(|| refuse("is a plain value, not a table"))?,
-            ]),
+            _ if is_switch(argument) => (None, "true or false"),
+            (_, Some(texts)) => (Some(Given::Texts(texts)), ""),
+            _ if is_repeatable(argument) => (None, "a list of plain values"),
+            _ => (None, "one plain value"),
         };
-        Ok(Some((given, source(&self.path))))
+        let given = given.ok_or_else(|| {
+            let why = format!(
+                "`{key}` in [{command}] is {form}, as in {key} = {}",
+                example(argument)
+            );
+            refused(&self.path, &why)
+        })?;
+        Ok(Some((given, self.path.display().to_string())))
     }
 }
 
-/// The error of a line that is no TOML, with the key, and with quotes around the value if they are
-/// what is missing. Never with the whole line, which may hold a secret.
-fn explained(line: &str, command: &Command, error: &str) -> String {
-    let Some((key, value)) = line
-        .split_once('=')
-        .map(|(key, value)| (key.trim(), value.trim()))
-    else {
-        return error.to_owned();
-    };
-    let Some(argument) = configurable(command).find(|argument| super::key(argument) == key) else {
-        return error.to_owned();
-    };
-    let value = value.split(" #").next().unwrap_or_default().trim_end();
-    // The line is well-formed, as that of a key that is there already; or its number is too large.
-    let is_number = value
-        .chars()
-        .all(|c| c.is_ascii_digit() || matches!(c, '-' | '_' | '.'));
-    if line.parse::<Table>().is_ok() || is_number && !value.is_empty() {
-        return format!("`{key}`: {error}");
+fn refused(path: &Path, why: &str) -> Error {
+    Error::Usage(format!("{}: {why}", path.display()))
+}
+
+/// The text of a plain value.
+fn text(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Integer(number) => Some(number.to_string()),
+        Value::Float(number) => Some(number.to_string()),
+        Value::Datetime(time) => Some(time.to_string()),
+        Value::Boolean(is_set) => Some(is_set.to_string()),
+        Value::Array(_) | Value::Table(_) => None,
     }
-    match value.as_bytes().first() {
-        None | Some(b'"' | b'\'' | b'[' | b'{') => {
-            format!("`{key}`: {error}, as in {key} = {}", example(argument))
-        }
-        _ if is_switch(argument) => format!("`{key}` is true or false, as in {key} = true"),
-        _ => format!(
-            "`{key}` is a string and needs quotes: {key} = {}",
-            own_example(argument, value)
+}
+
+/// The error of a line that is no TOML, with its key and the form of that key's value. Never with
+/// the line itself, which may hold a secret.
+fn explained(text: &str, command: &Command, error: &toml::de::Error) -> String {
+    let start = error.span().map_or(0, |span| span.start);
+    let number = text[..text.floor_char_boundary(start)]
+        .matches('\n')
+        .count();
+    let line = text.lines().nth(number).unwrap_or_default();
+    let name = line.split('=').next().unwrap_or_default().trim();
+    let why = format!("line {}: {}", number + 1, error.message());
+    match configurable(command).find(|argument| key(argument) == name) {
+        Some(argument) => format!(
+            "{why}, at `{name}`: write it as in {name} = {}",
+            example(argument)
         ),
+        None => why,
     }
-}
-
-/// A value that was given as the file should have it; another one if it may be a secret.
-fn own_example(argument: &Arg, value: &str) -> String {
-    let is_secret = may_be_secret(argument.get_id().as_str(), &[value.to_owned()]);
-    if is_secret {
-        example(argument)
-    } else {
-        quoted(value)
-    }
-}
-
-/// The path of a file, as results show it.
-fn source(path: &Path) -> String {
-    path.display().to_string()
 }

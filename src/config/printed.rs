@@ -1,12 +1,13 @@
 //! The file that `--print-config` prints: every flag of the command with its help; those that are
 //! given, and the defaults as comments.
 
-use clap::{Arg, Command};
+use clap::parser::ValueSource;
+use clap::{Arg, ArgMatches, Command};
 
 use super::{
-    Config, PRINT, built, configurable, is_repeatable, is_switch, key, may_lack_value, prefix, raw,
+    Config, PRINT, configurable, is_repeatable, is_switch, key, may_lack_value, prefix, variable,
 };
-use crate::cli::{Cli, may_be_secret};
+use crate::cli::{Cli, built, may_be_secret, raw_values};
 
 impl Config {
     /// Return the text of a configuration file with what this command line gives; none if it does
@@ -33,10 +34,19 @@ impl Config {
                 .unwrap_or_default();
             lines.push(format!(
                 "\n# {help}\n{}\n",
-                line(command, argument, &raw(given, argument))
+                line(command, argument, &typed(given, argument))
             ));
         }
         Some(lines.concat())
+    }
+}
+
+/// Values of an argument of a command line, as it gives them.
+fn typed(matches: &ArgMatches, argument: &Arg) -> Vec<String> {
+    let id = argument.get_id().as_str();
+    match matches.value_source(id) {
+        Some(ValueSource::CommandLine) => raw_values(matches, id),
+        _ => Vec::new(),
     }
 }
 
@@ -57,7 +67,7 @@ fn line(command: &Command, argument: &Arg, values: &[String]) -> String {
         return format!("# {key} = {}", default(argument));
     }
     if may_be_secret(argument.get_id().as_str(), values) {
-        let variable = prefix(command.get_name()) + &key.to_uppercase().replace('-', "_");
+        let variable = variable(command, &key);
         return format!(
             "# {key} = {}  # left out, because it may be a secret: set {variable}",
             default(argument)
@@ -111,7 +121,7 @@ fn form(argument: &Arg) -> String {
 }
 
 /// A text as TOML has it; a whole number as one.
-pub(super) fn quoted(text: &str) -> String {
+fn quoted(text: &str) -> String {
     if text
         .parse::<i64>()
         .is_ok_and(|number| number.to_string() == text)

@@ -204,7 +204,8 @@ async fn race(ends: &[End]) -> io::Result<(usize, TcpStream)> {
     }
 }
 
-async fn connect_to(end: End) -> io::Result<TcpStream> {
+/// Open a connection over TCP.
+pub(crate) async fn connect_to(end: End) -> io::Result<TcpStream> {
     match end.from {
         None => TcpStream::connect(end.to).await,
         Some(from) => {

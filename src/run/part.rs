@@ -18,7 +18,7 @@ use std::time::Duration;
 use crawlmark_harness::clock::{Clock, Nanos};
 use crawlmark_harness::plan::{Pinning, RunPlan, SlotShare};
 use crawlmark_harness::supervisor::parts::{PartError, PartWriter};
-use crawlmark_harness::supervisor::{Interval, RunRecord};
+use crawlmark_harness::supervisor::{HeldSignals, Interval, RunRecord};
 use crawlmark_harness::units::grouped;
 use crawlmark_results::run::parts::{AttemptRecord, AttemptState, PartsDirectory};
 use crawlmark_results::run::report::{IntervalRow, Report, Verdict};
@@ -26,10 +26,10 @@ use crawlmark_results::run::report::{IntervalRow, Report, Verdict};
 use self::difference::difference;
 pub(crate) use self::difference::in_flags;
 pub(super) use self::slot::{PartSlot, SlotTurn};
+use self::slot::{SLOT_LOST, Shares, is_published, unfinished};
 use super::resolve::{self, Resolved};
 use crate::cli::{Auto, RunArgs};
 use crate::cluster::attempt::{Attempt, Begun, Publication, unix_us};
-use crate::cluster::node::Part;
 use crate::error::Error;
 
 /// Interval at which a part that runs looks for the result of another attempt: its own would be of
@@ -211,6 +211,27 @@ impl PartRun {
         Ok(())
     }
 
+    /// Wait for a slot and for the common start, and give the crawl the slot's share of the budget.
+    /// `say` shows a line.
+    ///
+    /// # Errors
+    /// When a signal ends the wait, the slot is lost, or the directory cannot be used.
+    pub(super) fn wait_for_slot(
+        &self,
+        resolved: &mut Resolved,
+        held: &HeldSignals,
+        clock: Clock,
+        say: impl Fn(&str),
+    ) -> Result<SlotTurn<'_>, Error> {
+        self.waits.set(true);
+        let shares = Shares {
+            attempt: &self.attempt,
+            whole: self.whole.as_ref(),
+            burst: self.burst,
+        };
+        shares.wait_for_slot(resolved, held, clock, say)
+    }
+
     /// Return the sentence that says what an earlier attempt had saved; none if it is nothing.
     pub(super) fn taken_over(&self) -> Option<String> {
         let items = Some(self.taken_over).filter(|items| *items > 0)?;
@@ -252,21 +273,6 @@ impl PartRun {
             ),
         }
     }
-}
-
-fn is_published(result: &std::path::Path) -> String {
-    format!(
-        "This part has a result already ({}): nothing to do.\n",
-        result.display()
-    )
-}
-
-/// Reason for the end of a part that lost its slot.
-const SLOT_LOST: &str = "its lease expired and another attempt took its slot";
-
-const fn unfinished(part: Part, why: &'static str) -> Error {
-    let Part { part, of } = part;
-    Error::PartUnfinished { part, of, why }
 }
 
 /// End of a part.

@@ -89,7 +89,8 @@ impl Lease<'_, '_> {
 /// robots.txt can be fetched, or one of a crawl that is saved; or when a part loses its slot.
 pub(super) fn obey(
     resolved: &mut Resolved,
-    (clock, held): (Clock, &HeldSignals),
+    clock: Clock,
+    held: &HeldSignals,
     slot: Option<&mut PartSlot<'_>>,
     place: &Path,
 ) -> Result<Option<RobotsReport>, Error> {
@@ -102,7 +103,7 @@ pub(super) fn obey(
         rules,
         hosts,
         requests,
-    } = fetch(resolved, (clock, place), &mut lease)?;
+    } = fetch(resolved, clock, place, &mut lease)?;
     // Records are final: what may be allowed tomorrow must not be saved as skipped.
     let is_nothing_left = hosts.len() == rules.len()
         && hosts
@@ -152,18 +153,15 @@ pub(super) fn obey(
         // The fetch may have used its burst a moment ago, and the run begins with another one.
         let burst = requests.min(RunPlan::default_burst(&rate, 1).max(1));
         let interval = Duration::from_nanos(rate.period_ns / rate.permits.max(1));
-        wait(
-            interval.saturating_mul(u32::try_from(burst).unwrap_or(u32::MAX)),
-            (clock, held),
-            &mut lease,
-        );
+        let rest = interval.saturating_mul(u32::try_from(burst).unwrap_or(u32::MAX));
+        wait(rest, clock, held, &mut lease);
         lease.check()?;
     }
     Ok(Some(report))
 }
 
 /// Wait, unless a signal comes: the run, which is stopped at once, says so.
-fn wait(time: Duration, (clock, held): (Clock, &HeldSignals), lease: &mut Lease<'_, '_>) {
+fn wait(time: Duration, clock: Clock, held: &HeldSignals, lease: &mut Lease<'_, '_>) {
     let end = clock.now().plus(time);
     while clock.now() < end && !lease.is_lost() && !held.is_asked_to_stop().unwrap_or(false) {
         lease.lease(clock.now());
@@ -188,7 +186,8 @@ struct Fetched {
 /// Crawl robots.txt of each host whose rules apply. A host's number is that of its item.
 fn fetch(
     resolved: &Resolved,
-    (clock, place): (Clock, &Path),
+    clock: Clock,
+    place: &Path,
     lease: &mut Lease<'_, '_>,
 ) -> Result<Fetched, Error> {
     let (scratch, spec) = (scratch(place)?, &resolved.spec);

@@ -19,7 +19,7 @@ use crawlmark_results::run::parts::PlanFile;
 use crawlmark_results::run::report::{SavedReport, config_hash};
 
 use super::resolve::Resolved;
-use crate::cli::{Cli, Command, SaveArgs, Typed, resumed};
+use crate::cli::{self, Cli, Command, SaveArgs, Typed, resumed};
 use crate::dataset::disk::Directory;
 use crate::dataset::manifest::{FORMAT, LOCK, MANIFEST, Manifest, Saved, ShuffledRange, VERSION};
 use crate::dataset::recover::{Recovered, recover};
@@ -31,31 +31,6 @@ const LOCK_WAIT: Duration = Duration::from_secs(2);
 
 /// Interval between two looks at the lock.
 const LOCK_STEP: Duration = Duration::from_millis(20);
-
-/// Settings that may differ between sessions: they change how items are requested, and not what is
-/// requested. Those of the bundled target begin with `target_`.
-const MAY_DIFFER: [&str; 20] = [
-    "robots",
-    "connect_timeout_us",
-    "requests_per_connection",
-    "local_ips",
-    "connect_to",
-    "tls_trust",
-    "tls_client_certificate",
-    "tls_resume",
-    "tls_min",
-    "tls_max",
-    "http",
-    "streams",
-    "dns_ttl_us",
-    "proxy",
-    "proxy_from",
-    "session",
-    "retire_session",
-    "idle_timeout_us",
-    "connect_rate",
-    "receive_stamps",
-];
 
 /// Replace the command line of `run --resume DIR` by that of the crawl in DIR, and that of
 /// `run --plan FILE` by that of the plan, with the flags that were typed now.
@@ -327,8 +302,10 @@ fn shuffled(plan: &RunPlan) -> Option<ShuffledRange> {
 
 /// Return the settings of a plan that have to be the same in each session.
 fn lasting(plan: &RunPlan) -> BTreeMap<String, String> {
-    let may_differ = |key: &str| MAY_DIFFER.contains(&key) || key.starts_with("target_");
-    let lasting = plan.workload.iter().filter(|(key, _)| !may_differ(key));
+    let lasting = plan
+        .workload
+        .iter()
+        .filter(|(key, _)| !cli::may_differ(key));
     let lasting = lasting.map(|(key, value)| (key.clone(), value.clone()));
     lasting
         .chain([("seed".to_owned(), plan.seed.to_string())])

@@ -514,7 +514,7 @@ fn exit_codes_say_what_a_scheduler_has_to_do() {
         ),
         (
             &["--node", "0/2", "--header", "x-key: 1"],
-            "(--header) is host, user-agent, accept in the plan",
+            "--header is host, user-agent, accept in the plan",
         ),
         (
             &["--node", "0/2", "--compressed"],

@@ -583,7 +583,7 @@ fn flags_of_tls_without_effect_are_refused() {
     assert_refused(&[
         (
             &["--target-tls", "--cacert", "a.pem"],
-            "--cacert is not needed with --target-tls",
+            "--cacert has no effect with --target-tls",
         ),
         (
             &["--target-tls", "--cert", "a.pem", "--key", "a.pem"],

@@ -4,36 +4,13 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use clap::CommandFactory;
 use crawlmark_harness::plan::{PerHost, RunPlan, ThrottlingPolicy};
 use crawlmark_results::run::report::{PROXY, PROXY_FROM};
 
-use crate::cli::Cli;
+use crate::cli::setters;
 
 /// A setting, and its value; none if it is not set.
 type Setting = (String, Option<String>);
-
-/// Settings of the workload that have other names than their flags.
-const NAMES: [(&str, &str); 9] = [
-    ("headers", "the list of headers (--header)"),
-    ("body_bytes", "the length of the body"),
-    ("lines", "the length of the list"),
-    ("order", "the order of the list"),
-    ("content", "--compressed"),
-    (
-        "requests_per_connection",
-        "--max-requests-per-connection (or --disable-keepalive)",
-    ),
-    (
-        "tls_trust",
-        "the trust in certificates (--cacert, --insecure)",
-    ),
-    ("tls_client_certificate", "--cert"),
-    (
-        "proxy_from",
-        "the source of the proxy (--proxy or a variable)",
-    ),
-];
 
 /// Name the first setting that differs, with both values if the plan has one, and say what to do.
 pub(super) fn difference(plan: &RunPlan, own: &RunPlan) -> Option<String> {
@@ -124,32 +101,21 @@ fn in_workload(plan: &RunPlan, own: &RunPlan) -> Option<(Setting, Setting)> {
     Some(of_workload(key, [plan, own]).into())
 }
 
-/// Name a setting of the workload, with its value in both plans.
+/// Name a setting of the workload by the flags that set it, with its value in both plans.
 fn of_workload(key: &str, plans: [&RunPlan; 2]) -> [Setting; 2] {
-    let (stem, is_time) = key
-        .strip_suffix("_us")
-        .map_or((key, false), |stem| (stem, true));
-    let flag = stem.replace('_', "-");
-    let is_flag = || {
-        let command = Cli::command();
-        let run = command.find_subcommand("run");
-        run.is_some_and(|run| {
-            run.get_arguments()
-                .any(|argument| argument.get_long() == Some(&flag))
-        })
+    let stem = key.strip_suffix("_us");
+    let flag = format!("--{}", stem.unwrap_or(key).replace('_', "-"));
+    let flags = setters(key);
+    let from = plans.map(|plan| plan.workload.get(PROXY_FROM));
+    let variables = from.into_iter().flatten().find(|from| *from != "--proxy");
+    let name = match variables {
+        Some(variables) if key == PROXY => variables.clone(),
+        _ if flags.contains(&flag) => flag,
+        _ if flags.len() == 1 => flags.concat(),
+        _ if flags.is_empty() => format!("`{key}`"),
+        _ => format!("`{key}` ({})", flags.join(", ")),
     };
-    let variables = plans
-        .iter()
-        .rev()
-        .find_map(|plan| plan.workload.get(PROXY_FROM))
-        .filter(|from| *from != "--proxy");
-    let name = match NAMES.iter().find(|(other, _)| *other == key) {
-        Some((_, name)) => (*name).to_owned(),
-        None if key == PROXY && variables.is_some() => variables.cloned().unwrap_or_default(),
-        None if is_flag() => format!("--{flag}"),
-        None => format!("`{key}`"),
-    };
-    let shown = |value: &String| match value.parse().ok().filter(|_| is_time) {
+    let shown = |value: &String| match value.parse().ok().filter(|_| stem.is_some()) {
         Some(us) => humantime::format_duration(Duration::from_micros(us)).to_string(),
         None => value.clone(),
     };

@@ -3,6 +3,7 @@
 //! Called before the crawl. An attempt says in its status that it is alive while it waits, and in
 //! words what it waits for.
 
+use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -12,8 +13,8 @@ use crawlmark_harness::supervisor::HeldSignals;
 use crawlmark_harness::units::{Rate, grouped};
 use crawlmark_results::run::parts::AttemptStatus;
 
-use super::{PartRun, SLOT_LOST, is_published, unfinished};
 use crate::cluster::attempt::{Attempt, unix_us};
+use crate::cluster::node::Part;
 use crate::cluster::slots::{HeldSlot, SlotCounts, Slots};
 use crate::cluster::tolerance::TOLERANCE;
 use crate::error::Error;
@@ -30,6 +31,23 @@ const SAY: Duration = Duration::from_secs(30);
 
 /// Wait before the first request that is worth a line.
 const NOTABLE_WAIT: Duration = Duration::from_secs(1);
+
+/// Reason for the end of a part that lost its slot.
+pub(super) const SLOT_LOST: &str = "its lease expired and another attempt took its slot";
+
+/// The error of a part without a result.
+pub(super) const fn unfinished(part: Part, why: &'static str) -> Error {
+    let Part { part, of } = part;
+    Error::PartUnfinished { part, of, why }
+}
+
+/// The sentence about a part that has a result.
+pub(super) fn is_published(result: &Path) -> String {
+    format!(
+        "This part has a result already ({}): nothing to do.\n",
+        result.display()
+    )
+}
 
 /// A slot, at the start of the crawl.
 #[derive(Debug)]
@@ -115,7 +133,7 @@ struct Spoken {
 impl Spoken {
     /// Return a line when the wait begins, when the directory begins to fail or is there again, and
     /// every [`SAY`].
-    fn line(&mut self, slots: &Slots, (attempt, now): (&Attempt, Nanos)) -> Option<String> {
+    fn line(&mut self, slots: &Slots, attempt: &Attempt, now: Nanos) -> Option<String> {
         let failing = slots.failing();
         let is_due = |(last, was_failing)| {
             now.since(last) >= duration_ns(SAY) || was_failing != failing.is_some()
@@ -168,20 +186,29 @@ fn in_use(SlotCounts { held, missing }: SlotCounts, slots: u32) -> String {
     }
 }
 
-impl PartRun {
+/// The crawl of a part, which slots share.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Shares<'a> {
+    pub(super) attempt: &'a Attempt,
+    /// The whole crawl, with the settings of this machine.
+    pub(super) whole: Option<&'a RunPlan>,
+    pub(super) burst: Option<u64>,
+}
+
+impl<'a> Shares<'a> {
     /// Wait for a slot and for the common start, and give the crawl the slot's share of the budget.
     /// `say` shows a line.
     ///
     /// # Errors
     /// When a signal ends the wait, the slot is lost, or the directory cannot be used.
-    pub(in crate::run) fn wait_for_slot(
-        &self,
+    pub(super) fn wait_for_slot(
+        self,
         resolved: &mut Resolved,
-        (held, clock): (&HeldSignals, Clock),
+        held: &HeldSignals,
+        clock: Clock,
         say: impl Fn(&str),
-    ) -> Result<SlotTurn<'_>, Error> {
-        self.waits.set(true);
-        let attempt = &self.attempt;
+    ) -> Result<SlotTurn<'a>, Error> {
+        let attempt = self.attempt;
         let (part, slots) = (attempt.part().part, attempt.plan.slots);
         let (result, place) = (
             attempt.directory().result(part),
@@ -206,7 +233,7 @@ impl PartRun {
                 break slot;
             }
             spoken
-                .line(&look, (attempt, clock.now()))
+                .line(&look, attempt, clock.now())
                 .iter()
                 .for_each(|line| say(line));
             report(attempt, &mut status);
@@ -246,7 +273,7 @@ impl PartRun {
                 let ahead = humantime::format_duration(Duration::from_secs(ahead.as_secs()));
                 say(&format!("Part {} waits {ahead} {what}.\n", attempt.part()));
             }
-            wait_for_start(&mut slot, ahead, (held, clock))
+            wait_for_start(&mut slot, ahead, held, clock)
         });
         begun.map(|()| SlotTurn::Held(Box::new(slot)))
     }
@@ -255,8 +282,8 @@ impl PartRun {
     ///
     /// # Errors
     /// When the share makes no crawl.
-    fn share(&self, slot: &PartSlot<'_>, resolved: &mut Resolved) -> Result<(), Error> {
-        let Some(whole) = &self.whole else {
+    fn share(self, slot: &PartSlot<'_>, resolved: &mut Resolved) -> Result<(), Error> {
+        let Some(whole) = self.whole else {
             return Ok(());
         };
         let (ids, share, shards) = (self.attempt.ids(), slot.share(), resolved.plan.shards);
@@ -296,7 +323,8 @@ fn interval(plan: &RunPlan) -> Duration {
 fn wait_for_start(
     slot: &mut PartSlot<'_>,
     ahead: Duration,
-    (held, clock): (&HeldSignals, Clock),
+    held: &HeldSignals,
+    clock: Clock,
 ) -> Result<(), Error> {
     let start = clock.now().plus(ahead);
     loop {

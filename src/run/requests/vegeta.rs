@@ -7,7 +7,7 @@ use std::path::Path;
 use bytes::Bytes;
 
 use super::{FilePosition, MOST_BYTES, Parsed, RecordedRequest, RequestsError, lines};
-use crate::run::resolve::read_body;
+use crate::run::inputs::read_body;
 
 pub(super) fn parse(text: &[u8]) -> Result<Parsed, RequestsError> {
     let (mut parsed, mut bodies) = (Parsed::default(), Bodies::default());

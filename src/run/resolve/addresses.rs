@@ -1,7 +1,6 @@
 //! Addresses of the hosts of a run: look them up, keep those that can be reached, and refuse public
 //! ones without a rate.
 
-use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6, ToSocketAddrs};
 
 use crawlmark_harness::units::Rate;
@@ -13,42 +12,49 @@ use crate::crawl::proxy::Proxies;
 use crate::crawl::{ConnectTo, Family, Host, LocalIps, Lookups, Targets};
 use crate::error::Error;
 
-/// Look up the addresses of each host, unless its proxy does; return them, and the hosts that have
-/// none. No proxy is asked to look up those.
+/// Addresses of the hosts of a run.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    /// Addresses of each host; none of one that its proxy looks up.
+    pub(super) addresses: Vec<Vec<SocketAddr>>,
+    /// Hosts without an address, by their number.
+    pub(super) unresolved: Vec<(usize, Error)>,
+}
+
+/// Look up the addresses of each host, unless its proxy does. No proxy is asked to look up those
+/// that have none.
 ///
 /// # Errors
 /// When no host has any.
-#[expect(clippy::type_complexity, reason = "two lists about the same hosts")]
 pub(super) fn find_all(
     hosts: &[Host],
     connect_to: &[ConnectTo],
     proxies: Option<&mut Proxies>,
-) -> Result<(Vec<Vec<SocketAddr>>, Vec<(usize, Error)>), Error> {
-    let mut unresolved = Vec::new();
-    let mut found = |(number, host): (usize, &Host)| {
-        if proxies
+) -> Result<Found, Error> {
+    let mut all = Found::default();
+    for (number, host) in hosts.iter().enumerate() {
+        let is_needed = proxies
             .as_ref()
-            .is_some_and(|proxies| !proxies.needs_address(number))
-        {
-            return Vec::new();
+            .is_none_or(|proxies| proxies.needs_address(number));
+        let mut addresses = Vec::new();
+        if is_needed {
+            match find(destination(host, connect_to)) {
+                Ok(found) => addresses = found,
+                Err(error) => all.unresolved.push((number, error)),
+            }
         }
-        find(destination(host, connect_to)).unwrap_or_else(|error| {
-            unresolved.push((number, error));
-            Vec::new()
-        })
-    };
-    let addresses: Vec<_> = hosts.iter().enumerate().map(&mut found).collect();
-    if unresolved.len() == hosts.len() {
-        return Err(Error::no_host(
-            unresolved.into_iter().map(|(_, error)| error).collect(),
-        ));
+        all.addresses.push(addresses);
+    }
+    if all.unresolved.len() == hosts.len() {
+        let errors = all.unresolved.into_iter().map(|(_, error)| error);
+        return Err(Error::no_host(errors.collect()));
     }
     if let Some(proxies) = proxies {
-        for (number, _) in &unresolved {
+        for (number, _) in &all.unresolved {
             proxies.exclude(*number);
         }
     }
-    Ok((addresses, unresolved))
+    Ok(all)
 }
 
 /// Return the name or address, and the port, that connections to a host go to.
@@ -59,8 +65,7 @@ fn destination<'a>(host: &'a Host, connect_to: &'a [ConnectTo]) -> (&'a str, u16
     })
 }
 
-/// Return the settings of lookups during the run, and record them in `workload`; none without
-/// `--dns-ttl`. Without `--rate`, no public address may be found later, either.
+/// Return the settings of lookups during the run; none without `--dns-ttl`. Without `--rate`, no public address may be found later, either.
 ///
 /// # Errors
 /// When there is nothing to look up.
@@ -68,52 +73,41 @@ pub(super) fn lookups(
     args: &RunArgs,
     hosts: &[Host],
     proxies: Option<&Proxies>,
-    workload: &mut BTreeMap<String, String>,
 ) -> Result<Option<Lookups>, Error> {
     let Some(ttl) = args.connection.dns_ttl else {
         return Ok(None);
     };
-    let is_local =
-        args.connection.unix_socket.is_some() || args.url.is_none() && args.urls.is_none();
-    let is_name = |name: &str| {
-        name.split('%')
-            .next()
-            .is_some_and(|name| name.parse::<IpAddr>().is_err())
-    };
-    let name = |(name, port): (&str, u16)| is_name(name).then(|| (name.to_owned(), port));
-    let of_host = |(number, host)| {
-        let is_used = !is_local && proxies.is_none_or(|proxies| proxies.needs_address(number));
-        is_used.then(|| name(destination(host, &args.connect_to)))?
-    };
-    let of_proxies = proxies.into_iter().flat_map(|proxies| &proxies.all);
-    let names: Vec<_> = hosts
-        .iter()
-        .enumerate()
-        .map(of_host)
-        .chain(of_proxies.map(|proxy| name((proxy.url.host(), proxy.url.port()))))
-        .collect();
-    if ttl.is_zero() {
-        return Err(Error::Usage(
-            "--dns-ttl must be longer than 0: use 1s to look up names every second".to_owned(),
-        ));
+    let is_looked_up = !args.is_bundled() && args.connection.unix_socket.is_none();
+    let mut names = Vec::new();
+    for (number, host) in hosts.iter().enumerate() {
+        let needs = proxies.is_none_or(|proxies| proxies.needs_address(number));
+        let name = name(destination(host, &args.connect_to));
+        names.push(name.filter(|_| needs && is_looked_up));
     }
+    let of_proxies = proxies.into_iter().flat_map(|proxies| &proxies.all);
+    names.extend(of_proxies.map(|proxy| name((proxy.url.host(), proxy.url.port()))));
     if names.iter().all(Option::is_none) {
         return Err(Error::Usage(
             "--dns-ttl: there is no name to look up during the run: remove it".to_owned(),
         ));
     }
-    workload.insert("dns_ttl_us".to_owned(), ttl.as_micros().to_string());
-    let resolve = |name: &str, port: u16| (name, port).to_socket_addrs().map(Iterator::collect);
     Ok(Some(Lookups {
         ttl,
         names,
-        resolve,
+        resolve: |name, port| (name, port).to_socket_addrs().map(Iterator::collect),
         may_use: if args.rate.is_some() {
             |_| true
         } else {
             is_private
         },
     }))
+}
+
+/// Return a name that is looked up, and its port; none of an address.
+fn name((name, port): (&str, u16)) -> Option<(String, u16)> {
+    let address = name.split('%').next().unwrap_or_default();
+    let is_name = address.parse::<IpAddr>().is_err();
+    is_name.then(|| (name.to_owned(), port))
 }
 
 /// Return an address for each host that stands for a Unix socket: nothing is connected to it.
@@ -150,7 +144,8 @@ pub(super) fn find((name, port): (&str, u16)) -> Result<Vec<SocketAddr>, Error> 
 pub(super) fn keep_reachable(
     ips: Option<&LocalIps>,
     targets: &Targets,
-    (addresses, proxies): (&mut [Vec<SocketAddr>], Option<&Proxies>),
+    addresses: &mut [Vec<SocketAddr>],
+    proxies: Option<&Proxies>,
 ) -> Result<(), Error> {
     let Some(ips) = ips else { return Ok(()) };
     if addresses.is_empty() && proxies.is_none() && !ips.has(Family::V4) {
@@ -192,88 +187,60 @@ fn lacks(ips: &LocalIps, family: Family, who: &str) -> Error {
     ))
 }
 
-/// Reject targets that may be public without `--rate`.
-pub(super) fn refuse_unlimited_strangers(
-    hosts: &[Host],
-    (addresses, proxies): (&[Vec<SocketAddr>], Option<&Proxies>),
-    rate: Option<Rate>,
-) -> Result<(), Error> {
-    match stranger(hosts, addresses, proxies).filter(|_| rate.is_none()) {
-        None => Ok(()),
-        Some(why) => Err(Error::Usage(format!(
-            "{why}: say how fast you may crawl it, for example --rate 10/s"
-        ))),
-    }
+/// Hosts of a run, with the ways to them.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Peers<'a> {
+    pub(super) hosts: &'a [Host],
+    /// Addresses of each host; none of the bundled target.
+    pub(super) addresses: &'a [Vec<SocketAddr>],
+    pub(super) proxies: Option<&'a Proxies>,
 }
 
-/// Say why one of these hosts may be public; none if all are on this machine or in a private
-/// network.
-pub(super) fn stranger(
-    hosts: &[Host],
-    addresses: &[Vec<SocketAddr>],
-    proxies: Option<&Proxies>,
-) -> Option<String> {
-    (0..hosts.len().min(addresses.len()))
-        .find_map(|number| stranger_at(number, (hosts, addresses), proxies))
-}
-
-/// Say why this host may be public; none if it is on this machine or in a private network.
-fn stranger_at(
-    number: usize,
-    (hosts, addresses): (&[Host], &[Vec<SocketAddr>]),
-    proxies: Option<&Proxies>,
-) -> Option<String> {
-    let (host, addresses) = (&hosts[number], &addresses[number]);
-    let is_unknown = proxies.is_some_and(|proxies| proxies.looks_up(number));
-    let literal = host.name().parse().ok().filter(|_| is_unknown);
-    match addresses
-        .iter()
-        .map(SocketAddr::ip)
-        .chain(literal)
-        .find(|ip| !is_private(*ip))
-    {
-        Some(ip) => Some(format!(
-            "the URL's host has the address {ip}, which is neither this machine nor a private network"
-        )),
-        None if is_unknown
-            && literal.is_none()
-            && !host.name().eq_ignore_ascii_case("localhost") =>
-        {
-            Some(format!(
-                "the proxy looks up the address of the URL's host {}, which may be public",
-                host.name()
-            ))
+impl Peers<'_> {
+    /// Reject targets that may be public without a rate.
+    pub(super) fn check_rate(self, rate: Option<Rate>) -> Result<(), Error> {
+        match self.stranger().filter(|_| rate.is_none()) {
+            None => Ok(()),
+            Some(why) => Err(Error::Usage(format!(
+                "{why}: say how fast you may crawl it, for example --rate 10/s"
+            ))),
         }
-        None => None,
     }
-}
 
-/// Return the numbers of the hosts whose robots.txt is obeyed, and record in `workload` if there
-/// are any.
-///
-/// # Errors
-/// When it is to be, and the bundled target is crawled.
-pub(super) fn obeyed(
-    args: &RunArgs,
-    hosts: &[Host],
-    (addresses, proxies): (&[Vec<SocketAddr>], Option<&Proxies>),
-    workload: &mut BTreeMap<String, String>,
-) -> Result<Vec<usize>, Error> {
-    let obeyed: Vec<usize> = match args.throttling.robots {
-        RobotsUse::Ignore => Vec::new(),
-        RobotsUse::Honor if args.is_bundled() => {
-            let why = "--robots honor: the bundled target has no robots.txt. Give the URL of the target, or remove --robots";
-            return Err(Error::Usage(why.to_owned()));
-        }
-        RobotsUse::Honor => (0..hosts.len()).collect(),
-        RobotsUse::Auto => (0..addresses.len())
-            .filter(|number| stranger_at(*number, (hosts, addresses), proxies).is_some())
-            .collect(),
-    };
-    if !obeyed.is_empty() {
-        workload.insert("robots".to_owned(), "honor".to_owned());
+    /// Say why one of these hosts may be public; none if all are on this machine or in a private
+    /// network.
+    pub(super) fn stranger(self) -> Option<String> {
+        (0..self.hosts.len().min(self.addresses.len())).find_map(|number| self.why_strange(number))
     }
-    Ok(obeyed)
+
+    /// Say why this host may be public; none if it is on this machine or in a private network.
+    fn why_strange(self, number: usize) -> Option<String> {
+        let name = self.hosts[number].name();
+        let is_unknown = self.proxies.is_some_and(|proxies| proxies.looks_up(number));
+        let literal: Option<IpAddr> = name.parse().ok().filter(|_| is_unknown);
+        let known = self.addresses[number].iter().map(SocketAddr::ip);
+        if let Some(ip) = known.chain(literal).find(|ip| !is_private(*ip)) {
+            return Some(format!(
+                "the URL's host has the address {ip}, which is neither this machine nor a private network"
+            ));
+        }
+        let is_hidden = is_unknown && literal.is_none() && !name.eq_ignore_ascii_case("localhost");
+        is_hidden.then(|| {
+            format!("the proxy looks up the address of the URL's host {name}, which may be public")
+        })
+    }
+
+    /// Return the numbers of the hosts whose robots.txt is obeyed.
+    pub(super) fn obeyed(self, robots: RobotsUse) -> Vec<usize> {
+        let (all, known) = (0..self.hosts.len(), 0..self.addresses.len());
+        match robots {
+            RobotsUse::Ignore => Vec::new(),
+            RobotsUse::Honor => all.collect(),
+            RobotsUse::Auto => known
+                .filter(|number| self.why_strange(*number).is_some())
+                .collect(),
+        }
+    }
 }
 
 fn is_private(address: IpAddr) -> bool {
@@ -294,7 +261,7 @@ const fn is_local_v6(v6: Ipv6Addr) -> bool {
 }
 
 /// True if `address` belongs to this machine.
-pub(super) fn is_own(address: &SocketAddr) -> bool {
+pub(in crate::run) fn is_own(address: &SocketAddr) -> bool {
     let same = |own: &nix::sys::socket::SockaddrStorage| match address.ip() {
         IpAddr::V4(v4) => own.as_sockaddr_in().is_some_and(|own| own.ip() == v4),
         IpAddr::V6(v6) => own.as_sockaddr_in6().is_some_and(|own| own.ip() == v6),
@@ -338,7 +305,12 @@ mod tests {
                     .map(|address| address.parse().unwrap())
                     .collect(),
             ];
-            stranger(&hosts("http://a.example/"), &addresses, None).is_none()
+            let peers = Peers {
+                hosts: &hosts("http://a.example/"),
+                addresses: &addresses,
+                proxies: None,
+            };
+            peers.stranger().is_none()
         };
         for (address, private) in [
             ("127.0.0.1:80", true),
@@ -376,11 +348,12 @@ mod tests {
             ("http://192.0.2.1/", false),
             ("http://a.example/", false),
         ] {
-            assert_eq!(
-                stranger(&hosts(url), &[Vec::new()], Some(&proxies)).is_none(),
-                private,
-                "{url}"
-            );
+            let peers = Peers {
+                hosts: &hosts(url),
+                addresses: &[Vec::new()],
+                proxies: Some(&proxies),
+            };
+            assert_eq!(peers.stranger().is_none(), private, "{url}");
         }
     }
 }

@@ -3,36 +3,27 @@
 //! Environment variables are read as curl reads them, except that localhost and loopback addresses
 //! are always connected to directly, and that a port is required. No error may repeat credentials.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use crawlmark_results::run::report::{PROXY, PROXY_FROM};
-
 use super::addresses::{find, is_own, keep_families};
-use super::usage;
+use super::rules::{check_direct, check_proxies};
 use crate::cli::{NO_PROXY, RunArgs};
-use crate::crawl::proxy::{Proxies, Proxy, ProxyUrl, Session, turns};
+use crate::crawl::proxy::{Proxies, Proxy, ProxyUrl, turns};
 use crate::crawl::{Host, Scheme, Targets};
 use crate::error::Error;
 
-/// Longest name of a host that SOCKS5 can carry, bytes.
-const LONGEST_NAME: usize = 255;
-
-/// Choose the proxies of a run against `targets`, or the bundled target, look up their addresses
-/// and record them in `workload`; none if every host is connected to directly.
+/// Choose the proxies of a run against `targets`, and look up their addresses; none if every host is
+/// connected to directly. The second value is the flag or the variables that name them.
 ///
 /// # Errors
 /// When a proxy cannot be used.
 pub(super) fn choose(
     args: &RunArgs,
     targets: &Targets,
-    is_bundled: bool,
-    workload: &mut BTreeMap<String, String>,
-) -> Result<Option<Proxies>, Error> {
+) -> Result<Option<(Proxies, String)>, Error> {
     let hosts = targets.hosts();
-    let typed = &args.proxy.proxy;
-    let found = match typed.as_slice() {
-        [] if is_bundled || args.connection.unix_socket.is_some() => Found::default(),
+    let found = match args.proxy.proxy.as_slice() {
+        [] if args.is_bundled() || args.connection.unix_socket.is_some() => Found::default(),
         [] => of_environment(hosts, |name| {
             std::env::var(name).ok().filter(|value| !value.is_empty())
         })?,
@@ -40,35 +31,14 @@ pub(super) fn choose(
         urls => of_flag(urls, hosts.len())?,
     };
     if found.urls.is_empty() {
-        let unused = [
-            ("--session", args.proxy.session.is_some()),
-            ("--retire-session", !args.proxy.retire_session.is_empty()),
-        ];
-        return match unused.iter().find(|(_, is_given)| *is_given) {
-            None => Ok(None),
-            Some((flag, _)) => Err(usage(format!(
-                "{flag} is for a proxy: add --proxy, or remove it"
-            ))),
-        };
+        return check_direct(args).map(|()| None);
     }
-    workload.insert(PROXY.to_owned(), found.names());
-    workload.insert(PROXY_FROM.to_owned(), found.sources());
+    let sources = found.sources();
     let mut proxies = found.look_up(args)?;
-    check(args, hosts, &proxies)?;
-    if proxies.all.iter().any(|proxy| proxy.url.has_session()) {
-        workload.insert("session".to_owned(), proxies.session.to_string());
-        if !proxies.retire.is_empty() {
-            let rules: Vec<String> = proxies.retire.iter().map(ToString::to_string).collect();
-            workload.insert("retire_session".to_owned(), rules.join(" "));
-        }
-    }
-    if is_bundled
-        && !proxies
-            .all
-            .iter()
-            .all(|proxy| proxy.addresses.iter().any(is_own))
-    {
-        return Err(usage(
+    check_proxies(args, targets, &proxies)?;
+    let is_here = |proxy: &Proxy| proxy.addresses.iter().any(is_own);
+    if args.is_bundled() && !proxies.all.iter().all(is_here) {
+        return Err(Error::usage(
             "--proxy: the bundled target listens on this machine alone, where a proxy elsewhere cannot connect to it: use a proxy on \
              this machine, or crawl a URL",
         ));
@@ -78,7 +48,7 @@ pub(super) fn choose(
             keep_families(ips, url.host(), addresses)?;
         }
     }
-    Ok(Some(proxies))
+    Ok(Some((proxies, sources)))
 }
 
 /// URLs of proxies, and which host uses which.
@@ -91,15 +61,6 @@ struct Found {
 }
 
 impl Found {
-    /// URLs without credentials.
-    fn names(&self) -> String {
-        self.urls
-            .iter()
-            .map(|(url, _)| url.to_string())
-            .collect::<Vec<_>>()
-            .join(", ")
-    }
-
     /// The flag or the variables that hold the URLs.
     fn sources(&self) -> String {
         let mut sources: Vec<&str> = self
@@ -130,17 +91,17 @@ impl Found {
 fn of_flag(urls: &[String], hosts: usize) -> Result<Found, Error> {
     let urls = urls.iter().map(|url| {
         if url == NO_PROXY {
-            return Err(usage(
+            return Err(Error::usage(
                 "--proxy none excludes other proxies: remove it, or remove them",
             ));
         }
         url.parse()
             .map(|url: ProxyUrl| (url, None))
-            .map_err(|error| usage(format!("--proxy: {error}")))
+            .map_err(|error| Error::usage(format!("--proxy: {error}")))
     });
     let urls = urls.collect::<Result<Vec<_>, _>>()?;
     let weights: Vec<u32> = urls.iter().map(|(url, _)| url.weight()).collect();
-    let turns = turns(&weights).map_err(|error| usage(format!("--proxy: {error}")))?;
+    let turns = turns(&weights).map_err(|error| Error::usage(format!("--proxy: {error}")))?;
     Ok(Found {
         urls,
         lists: vec![turns],
@@ -179,7 +140,7 @@ fn of_environment(hosts: &[Host], get: impl Fn(&str) -> Option<String>) -> Resul
                 format!("http://{value}")
             };
             let refused = |error| {
-                usage(format!(
+                Error::usage(format!(
                     "{variable}: {error}. Correct it, or ignore it with --proxy none"
                 ))
             };
@@ -236,72 +197,6 @@ fn is_within(ip: IpAddr, prefix: &str, length: &str) -> Option<bool> {
         width == of_host
             && prefix.checked_shr(left).unwrap_or(0) == ip.checked_shr(left).unwrap_or(0),
     )
-}
-
-/// Return the number of turns until each proxy has had one.
-fn needed(turns: &[usize]) -> usize {
-    let mut seen = BTreeSet::new();
-    turns
-        .iter()
-        .enumerate()
-        .filter(|(_, proxy)| seen.insert(**proxy))
-        .map(|(at, _)| at + 1)
-        .last()
-        .unwrap_or(0)
-}
-
-/// Reject settings that contradict each other or would have no effect.
-fn check(args: &RunArgs, hosts: &[Host], proxies: &Proxies) -> Result<(), Error> {
-    let has_session = proxies.all.iter().any(|proxy| proxy.url.has_session());
-    let is_header = |header: &&String| {
-        header
-            .to_ascii_lowercase()
-            .trim_start()
-            .starts_with("proxy-authorization")
-    };
-    let refused = match proxies.session {
-        _ if args.headers.iter().any(|header| is_header(&header)) => Some(
-            "--header proxy-authorization would go to the target: pass USER:PASS@ in the URL of --proxy".to_owned(),
-        ),
-        _ if args.proxy.session.is_some() && !has_session => {
-            Some("--session needs {session} in the user name or password of --proxy".to_owned())
-        }
-        _ if !proxies.retire.is_empty() && !has_session => {
-            Some("--retire-session needs {session} in the user name or password of --proxy".to_owned())
-        }
-        Session::PerRequest if !proxies.retire.is_empty() => {
-            Some("--session per-request uses each session once: remove --retire-session".to_owned())
-        }
-        Session::PerRequest if args.max_requests_per_connection.is_some_and(|most| most > 1) => Some(
-            "--session per-request opens a connection for each request: remove --max-requests-per-connection"
-                .to_owned(),
-        ),
-        Session::Sticky(sessions) => proxies
-            .lists
-            .iter()
-            .map(|turns| needed(turns))
-            .max()
-            .filter(|most| *most > sessions.get() as usize)
-            .map(|most| format!("--session sticky={sessions} leaves proxies unused: use {most} sessions or more")),
-        Session::PerConnection | Session::PerRequest => None,
-    };
-    let numbered = || {
-        hosts
-            .iter()
-            .enumerate()
-            .filter(|(number, _)| proxies.serves(*number))
-    };
-    let redirected = numbered().find_map(|(number, host)| {
-        let rule = args.connect_to.iter().find(|rule| rule.is_for(host) && proxies.looks_up(number))?;
-        Some(format!("--connect-to {rule} has no effect with a proxy that looks up the target's name: use socks5://, or remove --connect-to"))
-    });
-    let too_long = numbered().find(|(_, host)| host.name().len() > LONGEST_NAME);
-    let too_long =
-        too_long.map(|_| "--proxy: the name of the URL's host is too long for a proxy".to_owned());
-    refused
-        .or(redirected)
-        .or(too_long)
-        .map_or(Ok(()), |why| Err(usage(why)))
 }
 
 #[cfg(test)]

@@ -8,13 +8,13 @@ use crawlmark_harness::clock::duration_ns;
 use crawlmark_harness::plan::{Arrivals, Recorded};
 use crawlmark_harness::units::Rate;
 
-use super::{BUNDLED_PATH, usage};
+use super::bundled::ITEMS;
 use crate::cli::RunArgs;
 use crate::crawl::targets::dealt;
 use crate::crawl::{Line, RequestShape, Scheme, Targets, Template, TemplateError};
 use crate::error::Error;
+use crate::run::inputs;
 use crate::run::requests::{self, RequestFile};
-use crate::run::urls;
 
 /// Targets of a crawl.
 pub(super) struct Chosen {
@@ -41,14 +41,16 @@ impl From<Targets> for Chosen {
 /// Choose the targets of the crawl. `request` is that of lines without one of their own.
 pub(super) fn choose(args: &RunArgs, request: &RequestShape) -> Result<Chosen, Error> {
     if let Some(file) = &args.requests_file {
-        let failed = |why: String| usage(format!("--requests-file {}{why}", file.display()));
+        let failed = |why: String| Error::usage(format!("--requests-file {}{why}", file.display()));
         return requests_of(args, request, file).map_err(failed);
     }
     let bundled: Template = match (args.urls.as_deref(), args.url.as_deref()) {
         (Some(file), _) => return read_urls(file).map(Chosen::from),
         (None, Some(url)) => {
             let template = url.parse().map_err(|error| no_url(&error))?;
-            return Targets::one(&template).map(Chosen::from).map_err(usage);
+            return Targets::one(&template)
+                .map(Chosen::from)
+                .map_err(Error::usage);
         }
         (None, None) => {
             let scheme = if args.target_tls {
@@ -56,14 +58,14 @@ pub(super) fn choose(args: &RunArgs, request: &RequestShape) -> Result<Chosen, E
             } else {
                 Scheme::Http
             };
-            format!("{}127.0.0.1{BUNDLED_PATH}", scheme.prefix())
+            format!("{}127.0.0.1{ITEMS}", scheme.prefix())
                 .parse()
-                .map_err(usage)?
+                .map_err(Error::usage)?
         }
     };
     Ok(Chosen {
         bundled: Some(bundled.clone()),
-        ..Targets::one(&bundled).map_err(usage)?.into()
+        ..Targets::one(&bundled).map_err(Error::usage)?.into()
     })
 }
 
@@ -133,18 +135,15 @@ fn no_url(error: &TemplateError) -> Error {
         }
         _ => "",
     };
-    usage(format!("{error}{hint}"))
+    Error::usage(format!("{error}{hint}"))
 }
 
-/// Return the methods of all requests, where `method` is that of those without one of their own.
-pub(super) fn methods(method: String, targets: &Targets) -> String {
-    let own: BTreeSet<&str> = targets
-        .shapes()
-        .iter()
-        .map(|shape| shape.method().as_str())
-        .collect();
+/// Return the methods of all requests, where `request` is that of lines without one of their own.
+pub(super) fn methods(request: &RequestShape, targets: &Targets) -> String {
+    let own = targets.shapes().iter().map(|shape| shape.method().as_str());
+    let own: BTreeSet<&str> = own.collect();
     if own.is_empty() {
-        method
+        request.method().to_string()
     } else {
         own.into_iter().collect::<Vec<_>>().join(", ")
     }
@@ -185,58 +184,7 @@ pub(super) fn mean_rate(times: &[u64]) -> Rate {
         .unwrap_or_else(|| of(3_600 * S))
 }
 
-/// Refuse flags that contradict the times of a recording.
-pub(super) fn check_replay(args: &RunArgs) -> Result<(), Error> {
-    if args.arrivals != Arrivals::Replay {
-        let is_lonely = args.speed.is_some();
-        return if is_lonely {
-            Err(usage(
-                "--speed is for --arrivals replay: add it, or remove --speed",
-            ))
-        } else {
-            Ok(())
-        };
-    }
-    if args.requests_file.is_none() {
-        return Err(usage(
-            "--arrivals replay needs a --requests-file, whose requests have times",
-        ));
-    }
-    let refused = [
-        (
-            "--rate",
-            args.rate.is_some(),
-            "the recording sets the time of each request (--speed scales it)",
-        ),
-        (
-            "--ids",
-            args.ids.is_some(),
-            "each recorded request is one item (-n sends the first ones)",
-        ),
-        (
-            "--shuffle",
-            args.request.shuffle,
-            "the recording sets the order",
-        ),
-        (
-            "--retries",
-            args.throttling.retries.is_some_and(|retries| retries > 0),
-            "a retry has no recorded time",
-        ),
-        (
-            "--follow",
-            args.request.follow > 0,
-            "redirected requests are in the recording already",
-        ),
-    ];
-    match refused.into_iter().find(|(_, is_given, _)| *is_given) {
-        Some((flag, _, why)) => Err(usage(format!(
-            "{flag} does not work with --arrivals replay: {why}. Remove {flag}"
-        ))),
-        None => Ok(()),
-    }
-}
-
 fn read_urls(file: &Path) -> Result<Targets, Error> {
-    urls::read(file).map_err(|error| usage(format!("--urls {}: {error}", file.display())))
+    inputs::read_urls(file)
+        .map_err(|error| Error::usage(format!("--urls {}: {error}", file.display())))
 }

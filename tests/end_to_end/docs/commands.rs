@@ -74,7 +74,7 @@ fn page(mut command: Command) -> String {
             .filter(|arg| heading(arg) == name)
             .for_each(|arg| text.push_str(&argument(arg)));
     }
-    if let Some(after) = command.get_after_help() {
+    if let Some(after) = command.get_after_long_help() {
         text.push_str(&after_help(&after.to_string()));
     }
     text

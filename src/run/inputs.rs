@@ -1,8 +1,11 @@
-//! The file of `--urls`: one URL per line. Read once, before anything is sent.
+//! Files that flags of `run` name: the list of `--urls`, one URL per line, and bodies. Read once,
+//! before anything is sent.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader};
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
+
+use bytes::Bytes;
 
 use crate::crawl::{Targets, Template, TemplateError};
 
@@ -11,6 +14,9 @@ const STDIN: &str = "-";
 
 /// Longest line: no URL of 64 KiB can be parsed, and a file that is no text may never end a line.
 const LONGEST_LINE: u64 = 64 << 10;
+
+/// No body is longer: each shard keeps it, and what has no end must not be read to it.
+const LONGEST_BODY: u64 = 64 << 20;
 
 /// Reason why there are no lines. Reads after "--urls FILE: ", and repeats no credentials.
 #[derive(Debug, thiserror::Error)]
@@ -40,8 +46,8 @@ pub(super) enum UrlsError {
     Template(#[from] TemplateError),
 }
 
-/// Reads the URLs of the file at `path`, or of standard input.
-pub(super) fn read(path: &Path) -> Result<Targets, UrlsError> {
+/// Read the URLs of the file at `path`, or of standard input.
+pub(super) fn read_urls(path: &Path) -> Result<Targets, UrlsError> {
     if path == Path::new(STDIN) {
         parse(io::stdin().lock())
     } else {
@@ -82,6 +88,20 @@ fn parse(mut text: impl BufRead) -> Result<Targets, UrlsError> {
     } else {
         Ok(targets)
     }
+}
+
+/// Read a file, or say why it cannot be sent.
+pub(super) fn read_body(path: &Path) -> Result<Bytes, String> {
+    let unreadable = |error| format!("cannot be read: {error}. Check the path");
+    let file = File::open(path).map_err(unreadable)?;
+    let mut body = Vec::new();
+    file.take(LONGEST_BODY + 1)
+        .read_to_end(&mut body)
+        .map_err(unreadable)?;
+    if body.len() as u64 > LONGEST_BODY {
+        return Err(format!("is longer than {} MiB", LONGEST_BODY >> 20));
+    }
+    Ok(body.into())
 }
 
 #[cfg(test)]
@@ -134,7 +154,7 @@ mod tests {
             assert!(said.contains(says) && !said.contains("secret"), "{said}");
         }
         assert!(
-            read(Path::new("/nowhere/urls"))
+            read_urls(Path::new("/nowhere/urls"))
                 .unwrap_err()
                 .to_string()
                 .starts_with("cannot be read")

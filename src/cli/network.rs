@@ -1,0 +1,180 @@
+//! Flags of the network of a crawl: connections, proxies, TLS.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use crawlmark_harness::units::{Rate, parse_duration};
+
+use crate::crawl::proxy::{RetireAfter, Session};
+use crate::crawl::tls::{Resume, Settings, Trust, Version};
+use crate::crawl::{HttpVersion, ReceiveStamps};
+
+const UNIX_SOCKET: &str = "\
+Requests still name the URL's host, and no name is looked up.
+
+  crawlmark run 'http://localhost/items/{id}' \\
+      --unix-socket /run/api.sock";
+
+const DNS_TTL: &str = "\
+By default, names are looked up once, before the run. A lookup never delays a
+connection: the first connection after TIME starts it, and uses the addresses
+that are known. Connections that are open stay open: add
+--max-requests-per-connection to have them move. A lookup that fails keeps
+the old addresses and is counted.
+
+New connections use the addresses of a name in turn. If one refuses, or is
+silent for 250 ms, the next is tried at the same time, first one of the other
+IP version. An address that refused or was silent is tried last for 10 s.";
+
+const RECEIVE_STAMPS: &str = "\
+The kernel stamps a response when its last segment arrives. The time from
+then until this client reads it is this client's part of the latency: series
+receive_delay. Plain HTTP/1.1 has stamps; TLS and HTTP/2 have none, and the
+report says so.
+
+  crawlmark run 'http://127.0.0.1:8080/items/{id}' \\
+      --receive-stamps all --threshold 'receive_delay_p99 < 1ms'";
+
+/// Connections, as typed.
+#[derive(Debug, Clone, Args)]
+pub struct ConnectionArgs {
+    /// Connect to the Unix socket PATH for every URL
+    #[arg(long, value_name = "PATH", long_help = UNIX_SOCKET, conflicts_with_all = ["proxy", "local_ips", "connect_to"])]
+    pub unix_socket: Option<PathBuf>,
+    /// Close connections that were idle for TIME
+    ///
+    /// Set it below the target's own limit: a request on a connection that the target is about to
+    /// close may fail. Needs HTTP/1.1.
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub idle_timeout: Option<Duration>,
+    /// Open at most N connections per second, over all shards
+    ///
+    /// Also N/min and N/h. In an open loop, the wait for a connection is part of `pool_wait`.
+    /// Example: --connect-rate 50
+    #[arg(long, value_name = "RATE")]
+    pub connect_rate: Option<Rate>,
+    /// Look up names again when their addresses are older than TIME
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, long_help = DNS_TTL)]
+    pub dns_ttl: Option<Duration>,
+    /// Measure how long responses lie unread: all, sampled (1 in 64) or off
+    #[arg(long, value_name = "all|sampled|off", default_value_t = ReceiveStamps::default(), long_help = RECEIVE_STAMPS)]
+    pub receive_stamps: ReceiveStamps,
+}
+
+/// Value of `--proxy` for no proxy at all.
+pub(crate) const NO_PROXY: &str = "none";
+
+const PROXY: &str = "  http://HOST:PORT       forwards http:// requests, tunnels https:// ones
+                         (CONNECT)
+  socks5://HOST:PORT     tunnels; this machine looks up the target's name
+  socks5h://HOST:PORT    tunnels; the proxy looks up the target's name
+  none                   no proxy, whatever the environment says
+
+USER:PASS@ before the host is sent to the proxy; write characters such as @ and
+/ as %40 and %2F. {session} in either is replaced by a session label, as
+rotating proxies expect: 10 characters of a-z and 0-9. {session:8:digits} sets
+another length (1 to 10) and alphabet (lower, mixed, hex, digits). Labels depend
+on --seed.
+
+Each connection uses the next proxy; append ,weight=3 to give a proxy three
+turns. --local-ips sets the source addresses of connections to proxies.
+--connect-timeout includes the tunnel.
+
+Without this flag, http_proxy, https_proxy and all_proxy are used, except
+for localhost, loopback addresses and hosts in no_proxy. User names and
+passwords in --proxy are overwritten in the process list, where the system
+allows it.
+
+  crawlmark run 'https://api.example.com/items/{id}' --rate 50 \\
+      -x 'http://user-session-{session}:pass@gateway.example:8000'";
+
+const RETIRE: &str = "  uses=500         after 500 requests
+  errors=3         after 3 requests without a response, or with a
+                   rejected one
+  status=403,429   after a response with one of these statuses
+  block            after a response that throttles, or a challenge page
+
+May be repeated: a session is replaced when any rule applies. Each shard counts
+by itself. The session's connections are closed when their requests have ended,
+and the next ones use a new label, with new cookies. sessions_retired in the
+result is the number of sessions replaced.
+
+  crawlmark run 'http://127.0.0.1:8080/{id}' --session sticky=100 \\
+      -x 'http://user-session-{session}:pass@127.0.0.1:3128' \\
+      --retire-session uses=500 --retire-session status=403,429";
+
+/// Proxies, as typed.
+#[derive(Debug, Clone, Args)]
+pub struct ProxyArgs {
+    /// Connect through a proxy; may be repeated to use several in turn
+    // As text: clap would repeat what it cannot read, and that may be a password.
+    #[arg(short = 'x', long, value_name = "URL", long_help = PROXY)]
+    pub proxy: Vec<String>,
+    /// Share N sessions (sticky=N), or use one per connection or request
+    ///
+    /// For a proxy with {session} in its user name or password. per-connection, the default: each
+    /// connection has a session of its own. per-request: each request has a session and a
+    /// connection of its own. sticky=N: the connections of the run share N sessions, in turn; a
+    /// session stays with its proxy.
+    #[arg(long, value_name = "SESSION")]
+    pub session: Option<Session>,
+    /// Replace a session after uses=N, errors=N, status=LIST or block
+    #[arg(long, value_name = "RULE", long_help = RETIRE)]
+    pub retire_session: Vec<RetireAfter>,
+}
+
+/// TLS of the client, for https:// URLs.
+#[derive(Debug, Clone, Args)]
+pub struct TlsArgs {
+    /// Trust the authorities in FILE (PEM) instead of those of the system
+    #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
+    pub cacert: Option<PathBuf>,
+    /// Accept any certificate; the report says so
+    #[arg(short = 'k', long)]
+    pub insecure: bool,
+    /// Send the certificate chain in FILE (PEM) to targets that require one
+    #[arg(long, value_name = "FILE", requires = "key")]
+    pub cert: Option<PathBuf>,
+    /// Private key of --cert, in FILE (PEM)
+    #[arg(long, value_name = "FILE", requires = "cert")]
+    pub key: Option<PathBuf>,
+    /// Resume TLS sessions when connections are replaced
+    ///
+    /// By default, every connection makes a full handshake, as a new client does. Each shard keeps
+    /// up to 1,024 sessions of its own. Requests wait for the end of the handshake: 0-RTT is not
+    /// used.
+    #[arg(long)]
+    pub tls_resume: bool,
+    /// Lowest TLS version: 1.2 or 1.3 [default: 1.2]
+    #[arg(long, value_name = "VERSION")]
+    pub tls_min: Option<Version>,
+    /// Highest TLS version: 1.2 or 1.3 [default: 1.3]
+    #[arg(long, value_name = "VERSION")]
+    pub tls_max: Option<Version>,
+}
+
+impl TlsArgs {
+    /// Convert to the settings of the crawl; `bundled` is the certificate of a bundled target.
+    #[must_use]
+    pub fn resolve(&self, bundled: Option<String>) -> Settings {
+        let trust = match (&self.cacert, bundled) {
+            _ if self.insecure => Trust::Anyone,
+            (_, Some(pem)) => Trust::Pem(pem),
+            (Some(file), None) => Trust::File(file.clone()),
+            (None, None) => Trust::System,
+        };
+        Settings {
+            trust,
+            identity: self.cert.clone().zip(self.key.clone()),
+            min: self.tls_min,
+            max: self.tls_max,
+            http: HttpVersion::default(),
+            resume: if self.tls_resume {
+                Resume::Sessions
+            } else {
+                Resume::Never
+            },
+        }
+    }
+}

@@ -1,0 +1,298 @@
+//! Arguments of the commands of a crawl in parts: `plan`, `submit`, `watch`, `merge`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Arg, Args, ValueEnum};
+use crawlmark_harness::units::parse_duration;
+use crawlmark_results::run::parts::MAX_PARTS;
+
+use super::{RunArgs, table, whole};
+
+pub(super) const PLAN_EXAMPLES: &str = "\
+Takes the flags of `crawlmark run`, and resolves them once: IDs, rate, seed. The
+IDs, --rate, --burst, --connections and the limits per host are of the whole
+crawl; --shards are of each part. Each of the W slots has an equal share of the
+rate and of the connections, so that at most W parts run at once and the rate is
+never exceeded, whatever is lost and run again. Use more parts than machines: a
+machine that is lost then costs little. With --save NAME, each part saves its
+items in its own directory; `crawlmark verify DIR` and `crawlmark export DIR`
+read those of all parts. `crawlmark run --help` lists the exit codes of parts.
+
+The IDs are those of --ids or -n, or the lines of --urls. With -d, which needs as
+many slots as parts, each part stops that long after its own start; the rest of
+its IDs counts as not attempted.
+
+The file holds no secrets: give headers, bodies and passwords to each part.
+
+Examples:
+  A million IDs in 64 parts, 8 at a time, at 4,000 requests a second in total:
+    crawlmark plan 'http://127.0.0.1:8080/items/{id}' --ids 0..1m --rate 4000 \\
+        -c 256 --nodes 64 --slots 8 --out plan.json
+  The first of the parts, and the merged report:
+    crawlmark run --plan plan.json --node 0/64 --into crawl
+    crawlmark merge crawl
+  As a Slurm job array:
+    crawlmark submit slurm plan.json --into crawl --go";
+
+/// Arguments of `plan`.
+#[derive(Debug, Args)]
+pub struct PlanArgs {
+    /// Split the crawl into N parts, each a task of its own
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=MAX_PARTS.into()), help_heading = "Parts")]
+    pub nodes: u32,
+    /// Run at most W parts at once [default: all]
+    #[arg(long, value_name = "W", value_parser = whole::<u32>(1..=MAX_PARTS.into()), help_heading = "Parts")]
+    pub slots: Option<u32>,
+    /// Start all parts at TIME, as in 2026-01-31T12:00:00Z
+    ///
+    /// A time to come, within 30 days, by the clock of the directory's file server, with which each
+    /// machine compares its own. A part that has its slot only later starts at once; the merged
+    /// report says how late.
+    #[arg(long, value_name = "TIME", value_parser = parse_start, help_heading = "Parts")]
+    pub start_at: Option<humantime::Timestamp>,
+    /// Flags of the crawl.
+    #[command(flatten)]
+    pub run: RunArgs,
+}
+
+/// Parse a time in UTC.
+fn parse_start(text: &str) -> Result<humantime::Timestamp, String> {
+    text.parse()
+        .map_err(|_| format!("`{text}` is not a time in UTC: write it as in 2026-01-31T12:00:00Z"))
+}
+
+/// Show an argument in the help of `plan` if it is one of its own.
+pub(super) fn shown(argument: Arg) -> Arg {
+    let argument = table::described(argument);
+    match argument.get_id().as_str() {
+        "nodes" | "slots" | "start_at" | "url" => argument,
+        "out" => argument
+            .help("Write the plan to FILE, or - for standard output [default: plan.json]")
+            .value_name("FILE")
+            .help_heading("Parts"),
+        _ => argument.hide(true),
+    }
+}
+
+pub(super) const SUBMIT_EXAMPLES: &str = "\
+slurm makes DIR with the plan and scripts (in DIR/slurm), and prints the commands
+that submit a job array, a task for each part with as many at once as the plan
+has slots, and a job that merges the parts when all tasks have ended. With --go
+it also runs them. Flags after -- go to both `sbatch`.
+
+kubernetes prints manifests: an Indexed Job, a pod for each part, and a suspended
+Job that merges. They have the plan in them, so make it with the program that is
+in IMAGE. They were checked against the schema of Kubernetes and not run there.
+
+A task whose part has a result ends with 0, whatever the measurement is worth. A
+usage error (2) is not tried again. A part that was killed or lost is crawled
+again, at most 3 times; requests that were sent in addition are counted, and
+`crawlmark merge` reports them.
+
+Exit codes: 0 done · 1 `sbatch` failed · 2 the plan or DIR cannot be used
+
+Examples:
+  See what would be submitted to Slurm, and submit it:
+    crawlmark submit slurm plan.json --into /shared/crawl
+    crawlmark submit slurm plan.json --into /shared/crawl --go -- \\
+        --partition=short --cpus-per-task=8 --time=30
+  On Kubernetes, with a claim named crawl, and the merge at the end:
+    crawlmark submit kubernetes plan.json --into july --claim crawl \\
+        --image registry.local/crawlmark:0.1.0 > crawl.yaml";
+
+/// Arguments of `submit`.
+#[derive(Debug, Args)]
+pub struct SubmitArgs {
+    /// Scheduler: slurm or kubernetes
+    #[arg(value_enum, value_name = "SCHEDULER", hide_possible_values = true)]
+    pub scheduler: Scheduler,
+    /// Plan that `crawlmark plan` made
+    #[arg(value_name = "PLAN")]
+    pub plan: PathBuf,
+    /// Directory that all parts share; of a claim's volume for kubernetes
+    #[arg(long, value_name = "DIR")]
+    pub into: PathBuf,
+    /// Name of the job
+    #[arg(long, default_value = "crawl", value_parser = parse_job_name)]
+    pub name: String,
+    /// Give each part these flags of `crawlmark run`, beside the plan's
+    ///
+    /// They are part of the job, where other users can read them: name a secret
+    /// by --bearer-env, as in --flags '--bearer-env TOKEN', and have it in the
+    /// environment of `sbatch`, or in a Secret with the name of the Job.
+    #[arg(long, value_name = "FLAGS", allow_hyphen_values = true)]
+    pub flags: Option<String>,
+    /// Run the commands instead of printing them
+    #[arg(long, help_heading = "Slurm")]
+    pub go: bool,
+    /// Submit arrays of at most N tasks, one after the other
+    ///
+    /// Slurm has a limit, which `scontrol show config` prints as `MaxArraySize`.
+    #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = whole::<u32>(1..=100_000), help_heading = "Slurm")]
+    pub array_limit: u32,
+    /// Flags of `sbatch`, after --
+    #[arg(last = true, value_name = "SBATCH FLAGS", help_heading = "Slurm")]
+    pub sbatch: Vec<String>,
+    /// Image of the pods, whose entry point is crawlmark
+    #[arg(
+        long,
+        required_if_eq("scheduler", "kubernetes"),
+        help_heading = "Kubernetes"
+    )]
+    pub image: Option<String>,
+    /// Claim of a volume that many nodes can write to
+    #[arg(long, value_name = "NAME", default_value = "crawl", value_parser = parse_job_name, help_heading = "Kubernetes")]
+    pub claim: String,
+    /// CPUs of a pod
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = whole::<u32>(1..=1_024), help_heading = "Kubernetes")]
+    pub cpus: u32,
+    /// Memory of a pod
+    #[arg(long, value_name = "QUANTITY", default_value = "1Gi", value_parser = parse_quantity, help_heading = "Kubernetes")]
+    pub memory: String,
+}
+
+/// Scheduler.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Scheduler {
+    /// Job arrays.
+    Slurm,
+    /// Indexed Jobs.
+    Kubernetes,
+}
+
+/// Kubernetes has labels of DNS for names (RFC 1123), with room here for the number of a pod; Slurm
+/// takes any.
+fn parse_job_name(text: &str) -> Result<String, String> {
+    /// Longest name: 63 characters less those of `-merge` and of a pod's number.
+    const LONGEST: usize = 50;
+    let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    if !text.is_empty()
+        && text.len() <= LONGEST
+        && text.chars().all(fits)
+        && !text.starts_with('-')
+        && !text.ends_with('-')
+    {
+        Ok(text.to_owned())
+    } else {
+        Err(format!(
+            "a name is lower-case letters, digits and `-`, {LONGEST} at most, with no `-` at its ends"
+        ))
+    }
+}
+
+fn parse_quantity(text: &str) -> Result<String, String> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = &text[digits.len()..];
+    let fits = digits.parse::<u32>().is_ok_and(|number| number > 0);
+    if fits && ["", "k", "M", "G", "T", "Ki", "Mi", "Gi", "Ti"].contains(&unit) {
+        Ok(text.to_owned())
+    } else {
+        Err(format!(
+            "`{text}` is not an amount of memory: write, for example, 512Mi or 2Gi"
+        ))
+    }
+}
+
+pub(super) const WATCH_EXAMPLES: &str = "\
+Shows the state of each part, the total rate beside the budget of the plan, and
+how long it will take. It reads what the parts write each second and changes
+nothing, so it may run on any machine that has the directory, and as often as you
+like. It ends when all parts have a result.
+
+A part is lost when it has written nothing for --lost-after, by the clock of this
+machine. Its scheduler may start it again, and its program may still run.
+
+Times are the highest ones among the running parts, each over its last second:
+percentiles cannot be added up before the merge. With many parts, each look reads
+some of them, and the first line says how old the oldest figure is.
+
+Exit codes: 0 done · 1 (--once) a part cannot be read · 2 DIR holds no plan
+
+Examples:
+  Watch a crawl until all of its parts are done:
+    crawlmark watch crawl
+  A snapshot for a script:
+    crawlmark watch crawl --once --json | jq .parts.lost";
+
+/// Arguments of `watch`.
+#[derive(Debug, Args)]
+pub struct WatchArgs {
+    /// Directory of the parts (`crawlmark run --plan FILE --into DIR`)
+    #[arg(value_name = "DIR")]
+    pub directory: PathBuf,
+    /// Print one snapshot, once it is known which parts are alive
+    ///
+    /// Printed at once if every part has a result or no live attempt. Fails if a part cannot be
+    /// read for --lost-after, or has a damaged result.
+    #[arg(long)]
+    pub once: bool,
+    /// Print the snapshot as JSON to standard output
+    #[arg(long, requires = "once")]
+    pub json: bool,
+    /// Call a part lost when it has written nothing for TIME
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_duration)]
+    pub lost_after: Duration,
+}
+
+pub(super) const MERGE_EXAMPLES: &str = "\
+Adds the counts of all parts and their histograms, cell by cell, so that the
+result is the one that a single machine would have measured. The shards of the
+result are the parts. Refuses parts of another plan, of another program or of
+other IDs, and names those that have no result.
+
+Requests that other attempts sent in addition (of machines that were called dead
+and went on, of tasks that were cancelled) are counted in the report and are
+part of no figure.
+
+Exit codes: 0 done · 3, 5 a threshold of the plan failed, or was undecided
+            2 the directory holds no parts, or foreign ones
+            1 parts are missing, or a file is damaged
+            4 merged with --partial, and parts are missing
+
+Examples:
+  Merge the parts in crawl, and save the report:
+    crawlmark merge crawl --out merged
+  What is there, though parts are missing:
+    crawlmark merge crawl --partial";
+
+/// Arguments of `merge`.
+#[derive(Debug, Args)]
+pub struct MergeArgs {
+    /// Directory of the parts (`crawlmark run --plan FILE --into DIR`)
+    #[arg(value_name = "DIR")]
+    pub directory: PathBuf,
+    /// Merge the parts that have a result, though others have none
+    #[arg(long)]
+    pub partial: bool,
+    /// Save the result to DIR [default: results/runs/TIME-merged]
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Print the result as JSON to standard output
+    #[arg(long)]
+    pub json: bool,
+    /// Print only errors (and the output of --json)
+    #[arg(long)]
+    pub quiet: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_quantities_are_those_of_kubernetes() {
+        for name in ["crawl", "c-1", "7"] {
+            assert_eq!(parse_job_name(name).as_deref(), Ok(name));
+        }
+        for name in ["", "Crawl", "-c", "c-", "a_b", "a.b", &"a".repeat(51)] {
+            assert!(parse_job_name(name).is_err(), "{name}");
+        }
+        for quantity in ["1", "512Mi", "2G"] {
+            assert_eq!(parse_quantity(quantity).as_deref(), Ok(quantity));
+        }
+        for quantity in ["", "Mi", "0Gi", "-1", "1.5Gi", "1 Gi", "1MB", "1gi"] {
+            assert!(parse_quantity(quantity).is_err(), "{quantity}");
+        }
+    }
+}

@@ -1,0 +1,456 @@
+//! Arguments of the commands that read what was saved: `compare`, `report`, `export`, `verify`; and
+//! of `--export`.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::{Args, ValueEnum};
+use crawlmark_results::export::{Format, UnknownFormat};
+use crawlmark_results::run::cut::{Ask, Outcomes, Shards, Span, parse_second};
+use crawlmark_results::show::plot;
+
+use super::FormArgs;
+
+pub(super) const COMPARE_EXAMPLES: &str = "\
+Two directories of results, whose runs took turns (base, candidate, candidate,
+base, ...), get a verdict; so does the directory of an `ab`. Two single results
+get a table of their figures and no verdict: single runs prove nothing. Runs that
+did not take turns are refused.
+
+Exit codes: 0 pass · 3 regression · 5 inconclusive, single results, or too few for a history
+            2 the results differ in rate, arrivals, warm-up, --expect or
+              machine, or were not run in pairs
+
+Examples:
+  Two runs beside each other:
+    crawlmark compare results/runs/before results/runs/after
+  The verdict of a saved `ab` as Markdown, for a comment on a change:
+    crawlmark compare results/runs/2026-11-22T10-00-00Z-ab --markdown
+  Rounds that a script ran in turn:
+    crawlmark compare rounds/base rounds/candidate --json
+  When did it change?
+    crawlmark compare --history results/runs --out history";
+
+/// Arguments of `compare`.
+#[derive(Debug, Args)]
+pub struct CompareArgs {
+    /// A result, a directory of results, or what `ab` saved
+    #[arg(value_name = "BASE", required_unless_present = "history")]
+    pub base: Option<PathBuf>,
+    /// A result, or a directory of results
+    #[arg(value_name = "CAND")]
+    pub candidate: Option<PathBuf>,
+    /// Find changes over time among the results in DIR (advice only)
+    ///
+    /// Only results with the plan, machine and name of the latest one count. A change is shown if
+    /// it is at least 2 %, significant at 1 %, and has five results on each side. The exit code is
+    /// 0 with or without a change, and 5 with fewer than ten results.
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["base", "candidate"])]
+    pub history: Option<PathBuf>,
+    /// Save the comparison or history, with page and plot, to DIR
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Format of the comparison.
+    #[command(flatten)]
+    pub form: FormArgs,
+}
+
+/// Part of a result to measure again; none without any of these.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "A part of one result")]
+pub struct CutArgs {
+    /// Start at this second [default: the end of the warm-up]
+    #[arg(long, value_name = "TIME", value_parser = parse_second)]
+    pub from: Option<u64>,
+    /// End before this second [default: the end of the run]
+    #[arg(long, value_name = "TIME", value_parser = parse_second)]
+    pub to: Option<u64>,
+    /// Find the seconds in which the run was steady
+    #[arg(long, conflicts_with_all = ["from", "to"])]
+    pub steady: bool,
+    /// Include only these shards: 0-3, or 0,2,5-7
+    #[arg(long, value_name = "NUMBERS")]
+    pub shards: Option<Shards>,
+    /// Include only the times of these responses
+    #[arg(long, value_name = "KIND")]
+    pub outcome: Option<OutcomeFilter>,
+    /// Print the part as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Kinds of responses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum OutcomeFilter {
+    /// Good and not-found responses.
+    Ok,
+    /// Throttled responses.
+    Throttled,
+    /// Rejected, challenged and failed requests.
+    Error,
+    /// Each kind by itself.
+    All,
+}
+
+impl CutArgs {
+    /// Return the requested part; none without any of these flags.
+    #[must_use]
+    pub fn ask(&self) -> Option<Ask> {
+        let Self {
+            from,
+            to,
+            steady,
+            shards,
+            outcome,
+            json,
+        } = self.clone();
+        let asked = from.is_some()
+            || to.is_some()
+            || steady
+            || shards.is_some()
+            || outcome.is_some()
+            || json;
+        asked.then_some(Ask {
+            span: if steady {
+                Span::Steady
+            } else {
+                Span::Seconds { from, to }
+            },
+            shards,
+            outcomes: match outcome {
+                None | Some(OutcomeFilter::All) => Outcomes::All,
+                Some(OutcomeFilter::Ok) => Outcomes::Ok,
+                Some(OutcomeFilter::Throttled) => Outcomes::Throttled,
+                Some(OutcomeFilter::Error) => Outcomes::Error,
+            },
+        })
+    }
+}
+
+pub(super) const REPORT_EXAMPLES: &str = "\
+Examples:
+  Recreate the page and the plots of a result in its own directory:
+    crawlmark report results/runs/2026-11-22T10-00-00Z-crawl
+  The same elsewhere:
+    crawlmark report results/runs/2026-11-22T10-00-00Z-crawl --out public
+  A table of its seconds for a spreadsheet, and its metrics for Prometheus:
+    crawlmark report results/runs/2026-11-22T10-00-00Z-crawl --export csv \\
+        --export openmetrics
+  The step summary, for GitHub Actions:
+    crawlmark report results/runs/2026-11-22T10-00-00Z-crawl \\
+        --export step-summary=- >> \"$GITHUB_STEP_SUMMARY\"
+  Part of a result, measured again from its log of times (--json prints JSON, --out saves it):
+    crawlmark report results/runs/2026-11-22T10-00-00Z-crawl --from 10s \\
+        --to 70s --shards 0-3 --outcome ok
+  The steady part, and how it was found:
+    crawlmark report results/runs/2026-11-22T10-00-00Z-crawl --steady
+  Several runs overlaid on one page:
+    crawlmark report results/runs/2026-11-22T10-00-00Z-crawl \\
+        results/runs/2026-11-22T10-05-00Z-crawl
+  With each plot as PNG, too, light or dark:
+    crawlmark report results/runs/2026-11-22T10-00-00Z-crawl --png
+    crawlmark report results/runs/2026-11-22T10-00-00Z-crawl --png=dark";
+
+/// Help of `--png`.
+pub(super) const PNG: &str = "Save plots as PNG, too (builds with --features png) [default: light]";
+
+/// Background of PNG plots.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Ground {
+    /// White
+    Light,
+    /// Nearly black
+    Dark,
+}
+
+/// Refuse PNG plots of a program that cannot draw them.
+///
+/// # Errors
+/// In builds without the feature `png`.
+pub(crate) fn check_png(png: Option<Ground>) -> Result<(), String> {
+    if png.is_none() || plot::CAN_DRAW_PNG {
+        return Ok(());
+    }
+    Err("--png: this program was built without PNG. Plots are saved as SVG without this flag; for PNG, build crawlmark with \
+         `--features png`"
+        .to_owned())
+}
+
+impl From<Ground> for plot::Ground {
+    fn from(ground: Ground) -> Self {
+        match ground {
+            Ground::Light => Self::Light,
+            Ground::Dark => Self::Dark,
+        }
+    }
+}
+
+/// Arguments of `report`.
+#[derive(Debug, Args)]
+pub struct ReportArgs {
+    /// Results that `crawlmark run` saved; 2 to 8 are overlaid on one page
+    #[arg(value_name = "DIR", required = true)]
+    pub results: Vec<PathBuf>,
+    /// Write to DIR [default: the result's own directory]
+    ///
+    /// Several results: results/runs/TIME-overlay unless given. A part of a result is saved only
+    /// with this flag.
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Export the result as csv, junit, openmetrics, ...; may be repeated
+    #[arg(long = "export", value_name = "FORMAT[=FILE]", long_help = EXPORT, conflicts_with_all = ["png", "CutArgs"])]
+    pub exports: Vec<Export>,
+    /// PNG copies of the plots.
+    #[arg(long, help = PNG, value_enum, value_name = "light|dark", num_args = 0..=1, require_equals = true, default_missing_value = "light", conflicts_with = "CutArgs")]
+    pub png: Option<Ground>,
+    /// Print only errors
+    #[arg(long)]
+    pub quiet: bool,
+    /// A part of one result.
+    #[command(flatten)]
+    pub cut: CutArgs,
+}
+
+pub(super) const EXPORT: &str = "\
+Export the result as csv, junit, openmetrics, ...; may be repeated
+
+FORMAT or FORMAT=FILE. Formats:
+
+  csv           a row for each second (intervals.csv)
+  csv-tenths    a row for each tenth of a second of a run under 30 s
+                (tenths.csv)
+  csv-shards    a row for each shard (shards.csv)
+  hgrm          percentiles in milliseconds, as wrk2 and HdrHistogram print
+                them (latency.hgrm)
+  step-summary  GitHub's Markdown, for $GITHUB_STEP_SUMMARY, below its limit
+                of 1 MiB (step-summary.md)
+  github-benchmark-bigger, github-benchmark-smaller
+                for github-action-benchmark's customBiggerIsBetter and
+                customSmallerIsBetter (as named, .json)
+  bencher       Bencher Metric Format (bencher.json)
+  junit         the thresholds, one test case each (junit.xml)
+  openmetrics   OpenMetrics 1.0, for Prometheus (openmetrics.txt)
+  k6-summary    what k6 hands to handleSummary (k6-summary.json)
+
+Without FILE it goes into the result's directory under the name in
+brackets; FILE is overwritten, and - is standard output, where nothing else
+is then printed. `run` saves its result as well; `report` writes only the
+exports.
+
+Unknown figures are left out, and the verdict is included wherever the
+format has a place for it. A run that is incomplete, target_limited or
+nothing_measured, or that was stopped early, is no data point for a history
+of benchmarks: github-benchmark-* and bencher refuse it.";
+
+pub(super) const EXPORT_EXAMPLES: &str = "\
+Each format has the fields that the crawl saved (--save-fields), in this order:
+
+  id            ID in the URL
+  url           URL, only where it is not the template with the ID
+  status        HTTP status; absent without a response
+  outcome       ok, not_found, rejected, throttled, soft_blocked, skipped
+                (forbidden by robots.txt), or the
+                error: timeout, reset, ...
+  attempts      requests for the item
+  at            time at which the last of them was sent, UTC
+  latency_us    its service time in microseconds
+  content_type  of the response
+  digest        first 128 bits of the SHA-256 of the body, as 32 hex digits
+  body          body; csv and jsonl have binary bodies as base64, and then
+                say so in body_encoding
+  body_bytes    whole length of a body that --max-body cut
+
+Formats:
+  jsonl    JSON lines, as the segments hold them; `body` is a string, base64
+           or, if the response was JSON, the JSON itself
+  csv      RFC 4180 with a header line; an empty field without quotes is absent
+  parquet  id, latency_us, body_bytes: uint64; status: uint16;
+           attempts: uint32; at: timestamp (µs, UTC); body: binary; the
+           others: strings. zstd (builds with --features parquet)
+  warc     WARC/1.1: each body as a `resource` record, gzip per record;
+           records without a body are left out
+
+Of a crawl in parts, name the directory of the parts: their records follow one
+another. Records of a crawl that was stopped are exported as far as they are
+committed. A damaged crawl is not exported: see `crawlmark verify`.
+
+Examples:
+  A saved crawl as Parquet, into crawl.parquet:
+    crawlmark export crawl --to parquet
+  As CSV to another program:
+    crawlmark export crawl --to csv --out - | head
+  As WARC into a named file:
+    crawlmark export crawl --to warc --out archive.warc.gz";
+
+/// Arguments of `export`.
+#[derive(Debug, Args)]
+pub struct ExportArgs {
+    /// Directory of a saved crawl (`crawlmark run --save DIR`), or of parts
+    #[arg(value_name = "DIR")]
+    pub crawl: PathBuf,
+    /// Format: jsonl, csv, parquet or warc
+    #[arg(long, value_name = "FORMAT", value_enum, hide_possible_values = true)]
+    pub to: CrawlFormat,
+    /// Write to FILE, or - for standard output [default: DIR.FORMAT]
+    ///
+    /// An existing file is never overwritten. The file has its name only once it is complete.
+    #[arg(short, long, value_name = "FILE", value_parser = parse_destination)]
+    pub out: Option<Destination>,
+    /// Print only errors
+    #[arg(long)]
+    pub quiet: bool,
+}
+
+/// Format of an exported crawl.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum CrawlFormat {
+    /// JSON lines.
+    Jsonl,
+    /// CSV (RFC 4180).
+    Csv,
+    /// Apache Parquet.
+    Parquet,
+    /// WARC/1.1 (ISO 28500).
+    Warc,
+}
+
+impl CrawlFormat {
+    /// Return the extension of its files.
+    pub(crate) const fn extension(self) -> &'static str {
+        match self {
+            Self::Jsonl => "jsonl",
+            Self::Csv => "csv",
+            Self::Parquet => "parquet",
+            Self::Warc => "warc.gz",
+        }
+    }
+}
+
+/// An export that was asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Export {
+    /// The format.
+    pub format: Format,
+    /// Destination of the export.
+    pub to: Destination,
+}
+
+/// Destination of an export.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Destination {
+    /// Into the result's directory, under the format's own name.
+    Result,
+    /// Into this file.
+    File(PathBuf),
+    /// To standard output.
+    Output,
+}
+
+impl FromStr for Export {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (format, file) = text
+            .split_once('=')
+            .map_or((text, None), |(format, file)| (format, Some(file)));
+        let format = format
+            .parse()
+            .map_err(|error: UnknownFormat| error.to_string())?;
+        let to = match file {
+            None => Destination::Result,
+            Some("") => {
+                return Err(format!(
+                    "a file is missing after `{text}`: name one, or leave the `=` out"
+                ));
+            }
+            Some(file) => parse_destination(file)?,
+        };
+        Ok(Self { format, to })
+    }
+}
+
+/// Parse a file; `-` is standard output.
+fn parse_destination(text: &str) -> Result<Destination, String> {
+    match text {
+        "" => Err("a file is missing: name one, or - for standard output".to_owned()),
+        "-" => Ok(Destination::Output),
+        file => Ok(Destination::File(PathBuf::from(file))),
+    }
+}
+
+pub(super) const VERIFY_EXAMPLES: &str = "\
+Checks that no ID is finished twice or has two records of a session, that every
+ID is in the range of the crawl, that checkpoints say what their
+records say, and that digests of bodies and segments, checksums of frames and
+seek tables are right. Changes nothing. Finished is what
+is good, not found or forbidden by robots.txt: --resume asks for the other IDs.
+Such a crawl is no violation: the output says how many IDs are left, and the
+exit code is 0 unless --complete is given.
+
+Of a crawl in parts (`crawlmark plan`), name the directory of the parts: the
+saved crawls of all attempts that count are read one after another, and each
+has to be that of its part, with as many items as its result counts.
+
+Exit codes: 0 no violation · 4 violations (the first ten are listed), or
+            items left with --complete
+
+Examples:
+  Audit a saved crawl:
+    crawlmark verify crawl
+  For a script:
+    crawlmark verify crawl --complete --json | jq .violations";
+
+/// Arguments of `verify`.
+#[derive(Debug, Args)]
+pub struct VerifyArgs {
+    /// Directory of a saved crawl (`crawlmark run --save DIR`), or of parts
+    #[arg(value_name = "DIR")]
+    pub crawl: PathBuf,
+    /// Fail if items are left, or failed or abandoned (exit code 4)
+    #[arg(long)]
+    pub complete: bool,
+    /// Print the audit as JSON to standard output
+    #[arg(long)]
+    pub json: bool,
+    /// Print only errors (and the output of --json)
+    #[arg(long)]
+    pub quiet: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_format_may_say_where_it_goes() {
+        for (text, to) in [
+            ("csv", Destination::Result),
+            ("csv=-", Destination::Output),
+            ("csv=a=b.csv", Destination::File(PathBuf::from("a=b.csv"))),
+        ] {
+            assert_eq!(
+                text.parse(),
+                Ok(Export {
+                    format: Format::Csv,
+                    to
+                }),
+                "{text}"
+            );
+        }
+        for text in ["", "=", "csv=", "xls", "CSV", "csv "] {
+            assert!(text.parse::<Export>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_help_lists_every_format_and_its_file() {
+        for format in Format::ALL {
+            assert!(EXPORT.contains(format.name()), "{format}");
+            let file = format.file_name();
+            assert!(
+                EXPORT.contains(file) || file == format!("{format}.json"),
+                "{file}"
+            );
+        }
+    }
+}

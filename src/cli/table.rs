@@ -1,0 +1,372 @@
+//! The table of the flags of `run`: a row says all that holds for a flag beside how it is parsed
+//! and what it does.
+//!
+//! The group of a flag in `--help`, whether `-h` shows it, what a result records of it, whether the
+//! rounds of a study may have it, and whether it may differ when a saved crawl goes on: all of it
+//! stands here alone. A flag is recorded only if it has a row, so that no new one can leak its
+//! value; a test fails when one has none.
+
+use clap::Arg;
+
+use super::built;
+
+/// Treatment in the recorded command line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Record {
+    /// As typed: no secret is in it.
+    AsTyped,
+    /// Without the secrets of its query.
+    Redacted,
+    /// By its name: it may hold a secret.
+    Withheld,
+    /// From the plan: it depends on the machine.
+    FromPlan,
+    /// Left out: it makes no difference to the run.
+    Never,
+}
+
+/// A flag of `run`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Flag {
+    /// Name of its field.
+    pub(crate) id: &'static str,
+    pub(crate) record: Record,
+    /// False if a study decides it itself, or over all rounds.
+    pub(crate) is_for_rounds: bool,
+    /// True if `-h` shows it.
+    is_common: bool,
+    /// Keys of the settings that it sets in a plan, if they are not its own name.
+    keys: &'static [&'static str],
+}
+
+impl Flag {
+    const fn common(self) -> Self {
+        Self {
+            is_common: true,
+            ..self
+        }
+    }
+
+    const fn not_for_rounds(self) -> Self {
+        Self {
+            is_for_rounds: false,
+            ..self
+        }
+    }
+
+    const fn sets(self, keys: &'static [&'static str]) -> Self {
+        Self { keys, ..self }
+    }
+
+    /// True if it sets the setting `key` of a plan.
+    fn is_of(&self, key: &str) -> bool {
+        self.keys.contains(&key) || key.strip_suffix("_us").unwrap_or(key) == self.id
+    }
+}
+
+const fn flag(record: Record, id: &'static str) -> Flag {
+    Flag {
+        id,
+        record,
+        is_for_rounds: true,
+        is_common: false,
+        keys: &[],
+    }
+}
+
+const fn typed(id: &'static str) -> Flag {
+    flag(Record::AsTyped, id)
+}
+
+const fn redacted(id: &'static str) -> Flag {
+    flag(Record::Redacted, id)
+}
+
+const fn withheld(id: &'static str) -> Flag {
+    flag(Record::Withheld, id)
+}
+
+const fn from_plan(id: &'static str) -> Flag {
+    flag(Record::FromPlan, id)
+}
+
+const fn never(id: &'static str) -> Flag {
+    flag(Record::Never, id)
+}
+
+/// Flags that are listed together in the help.
+struct Group {
+    /// Heading; empty for clap's own.
+    heading: &'static str,
+    /// True if its settings may differ between the sessions of a saved crawl: they change how items
+    /// are requested, and not what is requested.
+    may_differ: bool,
+    flags: &'static [Flag],
+}
+
+/// Heading of the flags that a URL excludes.
+const BUNDLED: &str = "Bundled target, without a URL";
+
+const GROUPS: [Group; 12] = [
+    Group {
+        heading: "",
+        may_differ: false,
+        flags: &[
+            redacted(URL).common(),
+            never("color"),
+            never("config").not_for_rounds(),
+            never("print_config").not_for_rounds(),
+        ],
+    },
+    Group {
+        heading: "Requests",
+        may_differ: false,
+        flags: &[
+            typed(URLS).common().sets(&["lines", "order"]),
+            typed(REQUESTS_FILE).sets(&["lines", "order"]),
+            typed("ids").common(),
+            typed("requests").common(),
+            typed("duration").common(),
+            typed("method"),
+            withheld(HEADERS).common(),
+            withheld("body").sets(&["body_bytes"]),
+            typed("body_file").sets(&["body_bytes"]),
+            withheld("json_body").sets(&["body_bytes"]),
+            withheld("auth"),
+            typed("bearer_env"),
+            typed("id_format"),
+            typed("shuffle"),
+            typed("compressed").sets(&["content"]),
+            typed("follow"),
+            typed("cookies"),
+            typed("seed"),
+            typed("expect").common(),
+        ],
+    },
+    Group {
+        heading: "Load",
+        may_differ: true,
+        flags: &[
+            from_plan("shards").common(),
+            typed("connections").common(),
+            typed("rate").common(),
+            typed("arrivals").common(),
+            typed("speed"),
+            typed("queue"),
+            typed("pacing"),
+            typed("warmup").common(),
+            typed("grace"),
+            typed("burst"),
+            typed("no_pin"),
+        ],
+    },
+    Group {
+        heading: "Throttling and retries",
+        may_differ: true,
+        flags: &[
+            typed("on_throttle"),
+            typed("robots"),
+            typed("max_pause"),
+            typed("adaptive"),
+            typed("retries"),
+            typed("retry_budget"),
+            typed("backoff"),
+            typed("per_host_connections"),
+            typed("per_host_rate").sets(&["per_host_rate_from"]),
+        ],
+    },
+    Group {
+        heading: "Network",
+        may_differ: true,
+        flags: &[
+            typed("timeout"),
+            typed("connect_timeout"),
+            typed("disable_keepalive").sets(&["requests_per_connection"]),
+            typed("max_requests_per_connection").sets(&["requests_per_connection"]),
+            typed("http"),
+            typed("streams"),
+            typed("local_ips"),
+            typed("connect_to"),
+            typed("unix_socket"),
+            typed("idle_timeout"),
+            typed("connect_rate"),
+            typed("dns_ttl"),
+            typed("receive_stamps"),
+        ],
+    },
+    Group {
+        heading: "Proxy",
+        may_differ: true,
+        flags: &[
+            redacted(PROXY).sets(&["proxy_from"]),
+            typed("session"),
+            typed("retire_session"),
+        ],
+    },
+    Group {
+        heading: "TLS, for https:// URLs",
+        may_differ: true,
+        flags: &[
+            typed("cacert").sets(&["tls_trust"]),
+            typed("insecure").sets(&["tls_trust"]),
+            typed("cert").sets(&["tls_client_certificate"]),
+            typed("key"),
+            typed("tls_resume"),
+            typed("tls_min"),
+            typed("tls_max"),
+        ],
+    },
+    Group {
+        heading: "Saving",
+        may_differ: false,
+        flags: &[
+            never("save").not_for_rounds().common(),
+            never("resume").not_for_rounds().common(),
+            never("retry").not_for_rounds(),
+            never("save_fields").not_for_rounds(),
+            never("save_bodies").not_for_rounds(),
+            never("max_body").not_for_rounds(),
+            never("durability").not_for_rounds(),
+        ],
+    },
+    Group {
+        heading: "Several machines",
+        may_differ: false,
+        flags: &[
+            never("plan").not_for_rounds(),
+            never("node").not_for_rounds(),
+            never("into").not_for_rounds(),
+        ],
+    },
+    Group {
+        heading: "Results",
+        may_differ: true,
+        flags: &[
+            never("out").not_for_rounds().common(),
+            typed("name"),
+            typed("tags"),
+            never("png").not_for_rounds(),
+            never("json").not_for_rounds().common(),
+            never("output_format").not_for_rounds(),
+            never("latency"),
+            never("exports").not_for_rounds(),
+            never("quiet").not_for_rounds().common(),
+            never("no_progress"),
+        ],
+    },
+    Group {
+        heading: "Thresholds",
+        may_differ: true,
+        flags: &[
+            typed("threshold").not_for_rounds().common(),
+            typed("stop_if").not_for_rounds(),
+            typed("slo_p99").not_for_rounds(),
+            typed("max_error_rate").not_for_rounds().common(),
+            typed("k6_exit_codes"),
+            typed("strict").not_for_rounds().common(),
+            typed("shard_deadline"),
+        ],
+    },
+    Group {
+        heading: BUNDLED,
+        may_differ: true,
+        flags: &[
+            from_plan("target_processes"),
+            typed("target_profile"),
+            typed("target_latency"),
+            typed("target_latency_per_in_flight"),
+            typed("target_handshake"),
+            typed("target_tls"),
+            typed("target_work"),
+            typed("target_stall"),
+            typed("target_limits").sets(&["target_limit"]),
+            typed("target_faults"),
+        ],
+    },
+];
+
+pub(crate) const URL: &str = "url";
+pub(crate) const URLS: &str = "urls";
+pub(crate) const REQUESTS_FILE: &str = "requests_file";
+pub(crate) const HEADERS: &str = "headers";
+pub(crate) const PROXY: &str = "proxy";
+
+/// Arguments that name the target.
+pub(crate) const TARGETS: [&str; 3] = [URL, URLS, REQUESTS_FILE];
+
+/// Rows with their groups, in the order of the table.
+fn rows() -> impl Iterator<Item = (&'static Group, &'static Flag)> {
+    GROUPS
+        .iter()
+        .flat_map(|group| group.flags.iter().map(move |flag| (group, flag)))
+}
+
+/// Find the row of an argument of `run`, by the name of its field.
+pub(crate) fn row(id: &str) -> Option<&'static Flag> {
+    rows().map(|(_, flag)| flag).find(|flag| flag.id == id)
+}
+
+/// Return the flags that set a setting of a plan, as in `--header`.
+pub(crate) fn setters(key: &str) -> Vec<String> {
+    let program = built();
+    let run = program.find_subcommand("run").into_iter();
+    let sets =
+        |argument: &&Arg| row(argument.get_id().as_str()).is_some_and(|flag| flag.is_of(key));
+    run.flat_map(|run| run.get_arguments().filter(sets))
+        .filter_map(|argument| Some(format!("--{}", argument.get_long()?)))
+        .collect()
+}
+
+/// True if a setting of a plan may differ between the sessions of a saved crawl; a setting that no
+/// flag has may not.
+pub(crate) fn may_differ(key: &str) -> bool {
+    rows().any(|(group, flag)| group.may_differ && flag.is_of(key))
+}
+
+/// Begin the long help of an argument with its short one.
+fn detailed(argument: Arg) -> Arg {
+    let help = argument
+        .get_help()
+        .map(ToString::to_string)
+        .unwrap_or_default();
+    match argument.get_long_help().map(ToString::to_string) {
+        Some(details) if !details.starts_with(&help) => {
+            argument.long_help(format!("{help}\n\n{details}"))
+        }
+        _ => argument,
+    }
+}
+
+/// Give an argument of `run` what its row says.
+pub(super) fn described(argument: Arg) -> Arg {
+    let id = argument.get_id().as_str();
+    let Some((group, flag)) = rows().find(|(_, flag)| flag.id == id) else {
+        return argument;
+    };
+    let argument = detailed(argument).hide_short_help(!flag.is_common);
+    match group.heading {
+        "" => argument,
+        BUNDLED => argument.help_heading(BUNDLED).conflicts_with_all(TARGETS),
+        heading => argument.help_heading(heading),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_flag_of_run_has_one_row() {
+        let program = built();
+        let run = program.find_subcommand("run").unwrap();
+        let arguments = run
+            .get_arguments()
+            .map(|argument| argument.get_id().as_str());
+        let arguments: BTreeSet<&str> = arguments.filter(|id| *id != "help").collect();
+        let listed: Vec<&str> = rows().map(|(_, flag)| flag.id).collect();
+        assert_eq!(listed.iter().copied().collect::<BTreeSet<_>>(), arguments);
+        assert_eq!(listed.len(), arguments.len(), "a flag has two rows");
+    }
+}

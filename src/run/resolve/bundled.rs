@@ -1,0 +1,68 @@
+//! The bundled target of a run without a URL.
+
+use std::net::SocketAddr;
+use std::num::NonZeroUsize;
+
+use crawlmark_harness::process::usable_cpus;
+use crawlmark_mock_server::{self as target, Config};
+
+use crate::behaviour::{Typed, check_processes};
+use crate::cli::RunArgs;
+use crate::crawl::Template;
+use crate::error::Error;
+use crate::target::Target;
+
+/// The path of its items.
+pub(super) const ITEMS: &str = "/items/{id}";
+
+/// The bundled target of a run.
+#[derive(Debug)]
+pub(in crate::run) struct BundledTarget {
+    pub(super) processes: NonZeroUsize,
+    pub(super) config: Config,
+    template: Template,
+}
+
+impl BundledTarget {
+    /// As it was asked for.
+    pub(super) fn new(args: &RunArgs, template: Template) -> Result<Self, Error> {
+        let processes = args.target_processes.or_cores(usable_cpus().len().max(1));
+        check_processes("--target-processes", processes)?;
+        let config = Typed {
+            prefix: "--target-",
+            seed: args.seed,
+            profile: args.target_profile,
+            latency: args.target_latency.as_ref(),
+            latency_per_in_flight: args.target_latency_per_in_flight,
+            handshake: args.target_handshake,
+            work: args.target_work,
+            stall: args.target_stall,
+            limits: &args.target_limits,
+            faults: &args.target_faults,
+        }
+        .config()?;
+        let tls = args.target_tls.then(|| target::Tls::generate(&[]));
+        Ok(Self {
+            processes,
+            config: Config {
+                tls: tls.transpose()?,
+                ..config
+            },
+            template,
+        })
+    }
+
+    /// Start it on a free port.
+    pub(in crate::run) fn start(&self) -> Result<Target, Error> {
+        let free = SocketAddr::from(([127, 0, 0, 1], 0));
+        Target::start(free, self.processes, &self.config)
+    }
+
+    /// Return the URL of its items, when it listens at `address`.
+    pub(super) fn at(&self, address: SocketAddr) -> Result<Template, Error> {
+        let prefix = self.template.scheme().prefix();
+        format!("{prefix}{address}{ITEMS}")
+            .parse()
+            .map_err(Error::usage)
+    }
+}

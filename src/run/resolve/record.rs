@@ -1,0 +1,191 @@
+//! Settings of a run that a plan records beside its own fields, by their names in `result.json`:
+//! those that every crawl has, and those that differ from their defaults.
+//!
+//! The row of a flag in the table of flags says whether its settings may differ between sessions.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crawlmark_harness::plan::{LOCAL_IPS, REQUESTS_PER_CONNECTION, SAME_REQUEST};
+use crawlmark_harness::units::IdRange;
+use crawlmark_results::run::report::{PROXY, PROXY_FROM, TARGET_PROCESSES, TLS_TRUST, UNVERIFIED};
+
+use super::bundled::BundledTarget;
+use super::targets::methods;
+use crate::cli::RunArgs;
+use crate::crawl::{Content, Cookies, CrawlSpec, HttpVersion, IdUse, ReceiveStamps, Reuse};
+
+/// What is recorded of a crawl beside its flags and its settings.
+pub(super) struct Resolution<'a> {
+    /// IDs that `--shuffle` puts in another order.
+    pub(super) shuffled: IdRange,
+    /// Flag or variables that name the proxies.
+    pub(super) proxy_from: Option<String>,
+    pub(super) bundled: Option<&'a BundledTarget>,
+    pub(super) obeys_robots: bool,
+}
+
+/// Return the settings of a run.
+pub(super) fn workload(
+    args: &RunArgs,
+    spec: &CrawlSpec,
+    resolution: Resolution<'_>,
+) -> BTreeMap<String, String> {
+    let (request, targets, options) = (&spec.request, &spec.targets, &spec.options);
+    let list = args.list().map(|(_, file)| file.display().to_string());
+    let is_same = targets.lines() == 1 && targets.asks_ids() == IdUse::No && !request.has_id();
+    let proxies = spec.proxies.iter().flat_map(|proxies| &proxies.all);
+    let sessions = spec.proxies.as_ref().filter(|proxies| {
+        let mut all = proxies.all.iter();
+        all.any(|proxy| proxy.url.has_session())
+    });
+    let retire = sessions.map(|proxies| joined(&proxies.retire, " "));
+    let tls = spec.tls.as_ref().map(|_| &args.tls);
+    let of_tls = |is_set: bool, value: String| tls.filter(|_| is_set).map(|_| value);
+    let trust = match &args.tls.cacert {
+        _ if args.tls.insecure => UNVERIFIED.to_owned(),
+        _ if resolution.bundled.is_some() => "the bundled target's authority".to_owned(),
+        Some(file) => format!("--cacert {}", file.display()),
+        None => "the system's authorities".to_owned(),
+    };
+    let cert = args
+        .tls
+        .cert
+        .as_ref()
+        .map(|cert| cert.display().to_string());
+    let version = |version: Option<_>| tls.and(version.as_ref()).map(ToString::to_string);
+    let settings = [
+        ("method", Some(methods(request, targets))),
+        ("headers", Some(request.header_names().join(", "))),
+        ("body_bytes", Some(request.body_bytes().to_string())),
+        ("expect", Some(spec.expect.to_string())),
+        ("connect_timeout_us", Some(us(args.connect_timeout))),
+        (
+            "urls",
+            list.clone().filter(|_| args.requests_file.is_none()),
+        ),
+        (
+            "requests_file",
+            list.clone().filter(|_| args.requests_file.is_some()),
+        ),
+        ("lines", list.map(|_| targets.lines().to_string())),
+        ("order", targets.is_drawn().then(|| "by weight".to_owned())),
+        ("speed", args.speed.map(|speed| speed.to_string())),
+        (SAME_REQUEST, is_same.then(|| true.to_string())),
+        (
+            REQUESTS_PER_CONNECTION,
+            unless_default(&spec.reuse, &Reuse::default()),
+        ),
+        (LOCAL_IPS, spec.local_ips.as_ref().map(ToString::to_string)),
+        ("connect_to", non_empty(joined(&args.connect_to, ", "))),
+        (
+            "http",
+            unless_default(&spec.http.version, &HttpVersion::default()),
+        ),
+        (
+            "dns_ttl_us",
+            options.lookups.as_ref().map(|lookups| us(lookups.ttl)),
+        ),
+        (
+            "robots",
+            resolution.obeys_robots.then(|| "honor".to_owned()),
+        ),
+        (
+            PROXY,
+            non_empty(joined(proxies.map(|proxy| &proxy.url), ", ")),
+        ),
+        (PROXY_FROM, resolution.proxy_from),
+        (
+            "session",
+            sessions.map(|proxies| proxies.session.to_string()),
+        ),
+        ("retire_session", retire.and_then(non_empty)),
+        (
+            "id_format",
+            args.request.id_format.as_ref().map(ToString::to_string),
+        ),
+        (
+            "shuffle",
+            options
+                .shuffle
+                .as_ref()
+                .map(|_| resolution.shuffled.to_string()),
+        ),
+        (
+            "content",
+            (options.content == Content::Decoded).then(|| "decoded".to_owned()),
+        ),
+        ("follow", unless_default(&options.follow, &0)),
+        (
+            "cookies",
+            (options.cookies == Cookies::Kept).then(|| "kept".to_owned()),
+        ),
+        (
+            "unix_socket",
+            options
+                .unix_socket
+                .as_ref()
+                .map(|path| path.display().to_string()),
+        ),
+        ("idle_timeout_us", options.idle_timeout.map(us)),
+        (
+            "connect_rate",
+            options.connect_rate.map(|rate| rate.to_string()),
+        ),
+        (
+            "receive_stamps",
+            unless_default(&options.receive_stamps, &ReceiveStamps::default()),
+        ),
+        (TLS_TRUST, of_tls(true, trust)),
+        ("tls_client_certificate", tls.and(cert)),
+        (
+            "tls_resume",
+            of_tls(args.tls.tls_resume, "sessions".to_owned()),
+        ),
+        ("tls_min", version(args.tls.tls_min)),
+        ("tls_max", version(args.tls.tls_max)),
+    ];
+    let settings = settings
+        .into_iter()
+        .filter_map(|(name, value)| Some((name, value?)));
+    let bundled = resolution.bundled.map(|bundled| of_target(args, bundled));
+    let all = settings.chain(bundled.into_iter().flatten());
+    all.map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+/// Behaviour of the bundled target.
+fn of_target(args: &RunArgs, target: &BundledTarget) -> [(&'static str, String); 9] {
+    let config = &target.config;
+    let stall = config.stall.map(|stall| stall.to_string());
+    [
+        ("target_profile", args.target_profile.to_string()),
+        (TARGET_PROCESSES, target.processes.to_string()),
+        ("target_latency", config.latency.to_string()),
+        (
+            "target_latency_per_in_flight",
+            config.latency_per_in_flight.to_string(),
+        ),
+        ("target_handshake", config.handshake.to_string()),
+        ("target_work", config.work.to_string()),
+        ("target_stall", stall.unwrap_or_else(|| "none".to_owned())),
+        ("target_limit", config.limits.to_string()),
+        ("target_faults", config.faults.to_string()),
+    ]
+}
+
+fn us(time: Duration) -> String {
+    time.as_micros().to_string()
+}
+
+fn joined<T: ToString>(all: impl IntoIterator<Item = T>, between: &str) -> String {
+    let all: Vec<String> = all.into_iter().map(|one| one.to_string()).collect();
+    all.join(between)
+}
+
+fn non_empty(text: String) -> Option<String> {
+    Some(text).filter(|text| !text.is_empty())
+}
+
+fn unless_default<T: ToString + PartialEq>(value: &T, default: &T) -> Option<String> {
+    (value != default).then(|| value.to_string())
+}
