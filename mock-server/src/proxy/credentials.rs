@@ -32,7 +32,7 @@ impl FromStr for Credentials {
             }
             // The text is not repeated: part of it may be a password.
             _ => Err(SettingError::new(
-                "(hidden)",
+                "***",
                 "user and password",
                 "USER:PASS, with a user name that is not empty and without control characters",
             )),
