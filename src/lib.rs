@@ -20,7 +20,7 @@
 //! | `study` | the driver of studies, whose rounds run in fresh processes and are judged together |
 //! | `process_list` | this command line without credentials, as other users see it |
 //! | `behaviour` | behaviour of the bundled target, from the flags of `run` and `serve` |
-//! | `run`, `ab`, `scale`, `capacity`, `ladder`, `patterns`, `compare`, `report`, `plan`, `submit`, `watch`, `merge`, `verify`, `serve`, `selftest`, `manual` | one file per command; `manual` has `completions` and `man` |
+//! | `run`, `ab`, `scale`, `capacity`, `scenarios` (`ladder` and `patterns`), `compare`, `report`, `plan`, `submit`, `watch`, `merge`, `verify`, `serve`, `selftest`, `manual` | one file per command; `manual` has `completions` and `man` |
 //! | `terminal` | the only place that prints |
 
 mod ab;
@@ -34,16 +34,15 @@ pub mod crawl;
 pub mod dataset;
 mod error;
 mod export;
-mod ladder;
 mod manual;
 mod measure;
 mod merge;
-mod patterns;
 mod plan;
 mod process_list;
 mod report;
 mod run;
 mod scale;
+mod scenarios;
 mod selftest;
 mod serve;
 mod study;
@@ -117,8 +116,8 @@ fn execute(command: Command, typed: cli::Typed, clock: Clock) -> Result<u8, erro
         Command::Ab(args) => ab::ab(&args),
         Command::Scale(args) => scale::scale(&args),
         Command::Capacity(args) => capacity::capacity(&args),
-        Command::Ladder(args) => ladder::ladder(&args),
-        Command::Patterns(args) => patterns::patterns(&args),
+        Command::Ladder(args) => scenarios::ladder(&args),
+        Command::Patterns(args) => scenarios::patterns(&args),
         Command::Compare(args) => compare::compare(&args),
         Command::Report(args) => report::report(&args),
         Command::Plan(args) => plan::plan(*args, typed),

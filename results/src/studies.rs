@@ -5,17 +5,15 @@
 //! | [`compare`] | paired rounds of two arms, and the verdict that they allow |
 //! | [`scale`] | rounds of several sizes, and how throughput grows with them |
 //! | [`capacity`] | find the highest rate that a target sustains, by probes |
-//! | [`patterns`] | patterns of crawls side by side: waves, caps, semaphores, buckets |
-//! | [`ladder`] | the climb from 6 to 10,000 requests a second and on, beside what was published |
+//! | [`scenarios`] | lists of crawls side by side: the ladder and the patterns |
 //!
 //! Each is a [`StudyResult`]. A file begins with a [`Header`]; one of another format is refused by
 //! [`crate::run::result_dir::read_study`].
 
 pub mod capacity;
 pub mod compare;
-pub mod ladder;
-pub mod patterns;
 pub mod scale;
+pub mod scenarios;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};

@@ -17,8 +17,8 @@ use crawlmark_results::studies::compare::{
     MetricVerdict, Order, OrderSchedule, Overall, Reading, Readings, RoundReport, Side, comparable,
     contest_headline, contest_standing, differences, judge_rounds, pair_line,
 };
-use crawlmark_results::studies::ladder;
 use crawlmark_results::studies::scale::{self, Size};
+use crawlmark_results::studies::scenarios::ScenarioReadings;
 use crawlmark_results::studies::{Header, StudyResult};
 
 /// A run as it was saved once, of which a test changes what it is about.
@@ -160,7 +160,7 @@ fn an_item_that_was_not_found_is_not_good_in_any_rate() {
             connections: 1,
         };
         let scaled = scale::Round::new(&report, (1, size, String::new()), None).items_per_s;
-        let climbed = ladder::RungReadings::of(&report, None).ok_per_s;
+        let climbed = ScenarioReadings::of(&report, None).ok_per_s;
         for rate in [throughput, scaled, climbed] {
             assert!((rate - good_per_s).abs() < 1e-9, "{rate}, not {good_per_s}");
         }

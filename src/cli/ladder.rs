@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 use crawlmark_harness::units::parse_duration;
-use crawlmark_results::studies::ladder::{RUNGS, Rung};
+use crawlmark_results::studies::scenarios::{LADDER, Scenario};
 
 use super::{OutputArgs, whole};
 
@@ -74,7 +74,7 @@ pub struct RungNumber(u8);
 impl RungNumber {
     /// True if it is that rung's.
     #[must_use]
-    pub const fn is(self, rung: &Rung) -> bool {
+    pub const fn is(self, rung: &Scenario) -> bool {
         self.0 == rung.number
     }
 }
@@ -87,11 +87,11 @@ impl FromStr for RungNumber {
             .trim()
             .parse()
             .ok()
-            .filter(|number| RUNGS.iter().any(|rung| rung.number == *number));
+            .filter(|number| LADDER.scenarios.iter().any(|rung| rung.number == *number));
         let refused = || {
             format!(
                 "`{text}` is not a valid rung: write 1 to {}, comma-separated",
-                RUNGS.len()
+                LADDER.scenarios.len()
             )
         };
         number.map(Self).ok_or_else(refused)
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn a_rung_is_read_as_it_is_written() {
-        for rung in &RUNGS {
+        for rung in LADDER.scenarios {
             assert!(
                 format!(" {} ", rung.number)
                     .parse::<RungNumber>()

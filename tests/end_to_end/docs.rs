@@ -47,7 +47,7 @@ const OTHERS: &str = "brew cargo cat cp curl do docker done duckdb echo fi for g
 const PICTURES: &[(&str, &str)] = &[
     ("capacity.svg", "results/capacity/search/plots/capacity.svg"),
     ("costs.svg", "results/side-by-side/costs.svg"),
-    ("ladder.svg", "results/ladder/plots/climb.svg"),
+    ("ladder.svg", "results/ladder/plots/scenarios.svg"),
     ("latency.svg", "results/example/plots/latency.svg"),
     ("pairs.svg", "results/ab/plots/pairs.svg"),
     ("scaling.svg", "results/scale/plots/scaling.svg"),

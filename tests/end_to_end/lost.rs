@@ -542,8 +542,8 @@ const SAVED: [(&str, &str, usize); 5] = [
     ("comparison", "rounds", 2),
     ("scale", "rounds", 1),
     ("capacity", "probes", 1),
-    ("ladder", "rungs", 1),
-    ("patterns", "patterns", 1),
+    ("scenarios", "scenarios", 1),
+    ("scenarios", "scenarios", 1),
 ];
 
 /// The result of a study that a signal ended, and how many rounds are in it. It fits its schema and

@@ -50,7 +50,6 @@ pub use self::percentiles::percentiles;
 pub(crate) use self::rows::{cpu_us_per_attempt, limited_by};
 pub(crate) use self::stalls::Stalls;
 pub(crate) use self::times::{figure, spectrum};
-pub(crate) use self::validity::word;
 use crate::run::report::Report;
 use crate::show::doc::{Column, Doc, Lead, Readers, Table};
 use crate::show::plot::{self, Plot};

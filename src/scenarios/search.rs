@@ -7,9 +7,11 @@
 
 use std::time::Duration;
 
-use crawlmark_results::studies::ladder::{LimitedBy, Probe};
+use crawlmark_results::studies::scenarios::SearchProbe;
 
-use super::strategy::MOST_CONNECTIONS;
+/// The most connections: one for each source address, of which the first and the last of a /16 are
+/// none.
+const MOST_CONNECTIONS: u32 = (1 << 16) - 2;
 
 /// Connections of the first run, for each core: 16,000/s at 63 ms.
 const FIRST: u32 = 1 << 10;
@@ -37,7 +39,7 @@ const OTHERS: u64 = 64;
 pub(super) struct Search {
     next: Option<u32>,
     most: u32,
-    best: Probe,
+    best: SearchProbe,
 }
 
 impl Search {
@@ -48,7 +50,7 @@ impl Search {
         Self {
             next: Some(first),
             most,
-            best: Probe {
+            best: SearchProbe {
                 connections: first,
                 ok_per_s: 0.0,
             },
@@ -70,13 +72,9 @@ impl Search {
         self.next
     }
 
-    /// Record the result of a run, and what limited it.
-    pub(super) fn record(&mut self, probe: Probe, limited_by: LimitedBy) {
-        let worth = if limited_by == LimitedBy::Cpu {
-            WORTH_OF_CPU
-        } else {
-            WORTH
-        };
+    /// Record the result of a run, and whether the CPU limited it.
+    pub(super) fn record(&mut self, probe: SearchProbe, by_cpu: bool) {
+        let worth = if by_cpu { WORTH_OF_CPU } else { WORTH };
         let was_worth_it = probe.ok_per_s > self.best.ok_per_s * worth;
         if probe.ok_per_s > self.best.ok_per_s * WORTH {
             self.best = probe;
@@ -106,86 +104,40 @@ mod tests {
     use super::*;
 
     /// Search on a machine whose CPU allows `bearable` requests per second, each of 63 ms, and
-    /// return the connections tried.
-    fn found(search: &mut Search, bearable: f64) -> Vec<u32> {
-        let mut tried = Vec::new();
+    /// return the connections tried and the best.
+    fn found(cores: u32, descriptors: u64, bearable: f64) -> (Vec<u32>, u32) {
+        let (mut search, mut tried) = (Search::new(cores, Some(descriptors)), Vec::new());
         while let Some(connections) = search.next() {
             tried.push(connections);
-            let ok_per_s = (f64::from(connections) / 0.063).min(bearable)
-                * (1.0 - f64::from(connections) * 1e-7);
-            let limited_by = if f64::from(connections) / 0.063 > bearable {
-                LimitedBy::Cpu
-            } else {
-                LimitedBy::Waiting
+            let waiting = f64::from(connections) / 0.063;
+            let ok_per_s = waiting.min(bearable) * (1.0 - f64::from(connections) * 1e-7);
+            let probe = SearchProbe {
+                connections,
+                ok_per_s,
             };
-            search.record(
-                Probe {
-                    connections,
-                    ok_per_s,
-                },
-                limited_by,
-            );
+            search.record(probe, waiting > bearable);
         }
-        tried
+        (tried, search.best())
     }
 
     #[test]
-    fn it_doubles_until_hardly_more_comes_back() {
-        let mut search = Search::new(2, Some(20_000));
-        assert_eq!(found(&mut search, 180_000.0), [2_048, 4_096, 8_192, 16_384]);
-        assert_eq!(
-            search.best(),
-            16_384,
-            "four tenths more came of it, and hardly more can"
-        );
-        let mut usual = Search::new(2, Some(20_000));
-        assert_eq!(found(&mut usual, 100_000.0), [2_048, 4_096, 8_192, 16_384]);
-        assert_eq!(usual.best(), 8_192);
-        let mut slow = Search::new(2, Some(20_000));
-        assert_eq!(found(&mut slow, 20_000.0), [2_048, 4_096]);
-        assert_eq!(slow.best(), 2_048);
+    fn it_doubles_until_hardly_more_comes_back_and_takes_the_fewest() {
+        for (bearable, tried, best) in [
+            (180_000.0, 4, 16_384),
+            (100_000.0, 4, 8_192),
+            (20_000.0, 2, 2_048),
+            (0.0, 1, 2_048),
+        ] {
+            let all = [2_048, 4_096, 8_192, 16_384];
+            assert_eq!(found(2, 20_000, bearable), (all[..tried].to_vec(), best));
+        }
     }
 
     #[test]
     fn it_stays_within_what_a_process_may_open_and_the_addresses_there_are() {
-        let mut poor = Search::new(2, Some(1_064));
-        assert_eq!(found(&mut poor, 1e9), [1_600]);
-        let mut rich = Search::new(64, Some(1 << 20));
-        assert_eq!(found(&mut rich, 1e9), [65_534]);
-        let mut bare = Search::new(2, Some(10));
-        assert_eq!(
-            found(&mut bare, 1e9),
-            [2],
-            "one for each process, whatever comes of it"
-        );
-    }
-
-    #[test]
-    fn more_that_only_wait_for_each_other_are_not_taken() {
-        let mut search = Search::new(2, Some(20_000));
-        for (connections, ok_per_s) in [(2_048, 29_787.0), (4_096, 57_384.0), (8_192, 57_638.0)] {
-            assert_eq!(search.next(), Some(connections));
-            search.record(
-                Probe {
-                    connections,
-                    ok_per_s,
-                },
-                LimitedBy::Cpu,
-            );
-        }
-        assert_eq!((search.next(), search.best()), (None, 4_096));
-    }
-
-    #[test]
-    fn nothing_at_all_ends_it() {
-        let mut search = Search::new(2, None);
-        search.record(
-            Probe {
-                connections: 2_048,
-                ok_per_s: 0.0,
-            },
-            LimitedBy::Refusals,
-        );
-        assert_eq!((search.next(), search.best()), (None, 2_048));
+        assert_eq!(found(2, 1_064, 1e9).0, [1_600]);
+        assert_eq!(found(64, 1 << 20, 1e9).0, [65_534]);
+        // One for each process, whatever comes of it.
+        assert_eq!(found(2, 10, 1e9).0, [2]);
     }
 }

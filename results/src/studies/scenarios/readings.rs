@@ -1,10 +1,10 @@
-//! Readings of a rung's run.
+//! Readings of a scenario's run.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::run::report::{BindingReport, Report};
+use crate::run::report::{BindingReport, Report, ShardReport};
 use crawlmark_harness::stats::Series;
 use crawlmark_harness::units::parse_duration;
 
@@ -13,20 +13,24 @@ const HANDSHAKE: &str = "target_handshake";
 
 /// Readings of a run. Rates and times are of after its warm-up, counts are of all of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct RungReadings {
-    /// Good items per second: a refusal is no climb.
+pub struct ScenarioReadings {
+    /// Good items per second.
     pub ok_per_s: f64,
     /// Attempts per second.
     pub attempts_per_s: f64,
     /// Processes that crawled.
     pub shards: u32,
-    /// Requests in flight at most, over all of them.
+    /// Requests in flight allowed, over all of them.
     pub connections: u32,
+    /// Requests in flight at most, over all of them.
+    pub peak_in_flight: u64,
+    /// Memory of all shards at most; null where the machine does not tell.
+    pub memory_bytes: Option<u64>,
     /// From the common start to the last answer.
     pub duration_s: f64,
     /// Attempts.
     pub attempts: u64,
-    /// Items by what they came to: good ones.
+    /// Good items.
     pub ok: u64,
     /// Items that failed or were given up.
     pub failed: u64,
@@ -49,8 +53,6 @@ pub struct RungReadings {
     pub binding: BindingReport,
     /// Part of its budget that it used; null without one.
     pub budget_used: Option<f64>,
-    /// The budget as typed; null without one.
-    pub budget: Option<String>,
     /// CPU of the round.
     pub cpu: CpuUse,
 }
@@ -66,13 +68,11 @@ pub struct CpuUse {
     pub target_cores: Option<f64>,
     /// CPU of the shards per attempt.
     pub client_us_per_attempt: Option<f64>,
-    /// CPU of all else per attempt.
-    pub target_us_per_attempt: Option<f64>,
     /// The part of their time that the shards were ready to run and had no CPU, in the mean.
     pub run_delay_share: Option<f64>,
 }
 
-impl RungReadings {
+impl ScenarioReadings {
     /// Read the figures of `report`; `all` is the CPU of all processes of the round, where it is
     /// known.
     #[must_use]
@@ -81,28 +81,31 @@ impl RungReadings {
         let service = report
             .latency(Series::ServiceOk)
             .filter(|service| service.count > 0);
-        let budget = report.budget.as_ref();
+        let connect = report.latency(Series::Connect);
         Self {
             ok_per_s: totals.good_per_s(ledger),
             attempts_per_s: totals.attempts_per_s,
             shards: report.plan.run.shards,
             connections: report.plan.run.in_flight(),
+            peak_in_flight: totals.peak_in_flight,
+            memory_bytes: report
+                .shards
+                .iter()
+                .map(|shard| shard.usage.max_rss_bytes)
+                .sum(),
             duration_s: totals.duration_s,
             attempts: totals.attempts,
             ok: ledger.ok,
             failed: ledger.failed + ledger.gave_up,
             throttled: totals.throttled,
             connections_opened: totals.connections_opened,
-            connect_mean_us: report
-                .latency(Series::Connect)
-                .and_then(|connect| connect.mean_us),
+            connect_mean_us: connect.and_then(|connect| connect.mean_us),
             handshake_us: handshake(report).as_secs_f64() * 1e6,
             service_mean_us: service.and_then(|service| service.mean_us),
             service_p50_us: service.and_then(|service| service.p50_us),
             service_p99_us: service.and_then(|service| service.p99_us),
             binding: report.binding,
-            budget_used: budget.map(|budget| budget.utilisation),
-            budget: budget.map(|budget| budget.rate.clone()),
+            budget_used: report.budget.as_ref().map(|budget| budget.utilisation),
             cpu: CpuUse::of(report, all),
         }
     }
@@ -112,39 +115,44 @@ impl RungReadings {
     pub fn opened_per_attempt(&self) -> f64 {
         self.connections_opened as f64 / self.attempts.max(1) as f64
     }
+
+    /// Attempts that the target throttled, as a part of all.
+    #[must_use]
+    pub fn throttled_share(&self) -> f64 {
+        self.throttled as f64 / self.attempts.max(1) as f64
+    }
 }
 
 /// Return the handshake delay of the bundled target from the plan; zero for a target that is not
 /// bundled.
 fn handshake(report: &Report) -> Duration {
-    let told = report.plan.run.workload.get(HANDSHAKE);
-    told.and_then(|text| parse_duration(text).ok())
+    let noted = report.plan.run.workload.get(HANDSHAKE);
+    noted
+        .and_then(|text| parse_duration(text).ok())
         .unwrap_or_default()
+}
+
+/// A sum over the shards; none where one of them does not tell.
+fn sum(report: &Report, of: fn(&ShardReport) -> Option<f64>) -> Option<f64> {
+    let sum: Option<f64> = report.shards.iter().map(of).sum();
+    sum.filter(|_| !report.shards.is_empty())
 }
 
 impl CpuUse {
     fn of(report: &Report, all: Option<Duration>) -> Self {
-        let sum = |of: &dyn Fn(&crate::run::report::ShardReport) -> Option<f64>| {
-            report
-                .shards
-                .iter()
-                .map(of)
-                .sum::<Option<f64>>()
-                .filter(|_| !report.shards.is_empty())
-        };
-        let client_s = sum(&|shard| shard.usage.cpu_s());
+        let client_s = sum(report, |shard| shard.usage.cpu_s());
+        let (attempts, duration_s) = (report.totals.attempts, report.totals.duration_s);
         let rest_s = all
             .zip(client_s)
             .map(|(all, client_s)| (all.as_secs_f64() - client_s).max(0.0));
-        let per_attempt = |s: f64| s * 1e6 / report.totals.attempts.max(1) as f64;
-        let over = |s: f64| s / report.totals.duration_s.max(f64::MIN_POSITIVE);
         Self {
             cores: report.environment.cores,
-            client_cores: sum(&|shard| shard.usage.cpu_share),
-            target_cores: rest_s.filter(|_| report.totals.duration_s > 0.0).map(over),
-            client_us_per_attempt: client_s.map(per_attempt),
-            target_us_per_attempt: rest_s.map(per_attempt),
-            run_delay_share: sum(&|shard| shard.usage.run_delay_share)
+            client_cores: sum(report, |shard| shard.usage.cpu_share),
+            target_cores: rest_s
+                .filter(|_| duration_s > 0.0)
+                .map(|rest_s| rest_s / duration_s),
+            client_us_per_attempt: client_s.map(|cpu_s| cpu_s * 1e6 / attempts.max(1) as f64),
+            run_delay_share: sum(report, |shard| shard.usage.run_delay_share)
                 .map(|all| all / report.shards.len() as f64),
         }
     }

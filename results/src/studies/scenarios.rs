@@ -1,0 +1,450 @@
+//! Scenarios: lists of crawls, each a run of its own, side by side on one target. `ladder` climbs
+//! from 6 requests per second to more than 10,000, one change at a time, beside published rates;
+//! `patterns` shows the usual ways to limit a crawl.
+//!
+//! A list is data ([`ScenarioList`]). What is shown of a scenario is read from its run's report, and
+//! its limit is computed from these readings ([`Limit::of`]), never from its number.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `lists` | the scenarios of each command, with the published figures |
+//! | `readings`, `limit` | readings of a run, and its limit |
+
+mod limit;
+mod lists;
+mod readings;
+
+use serde::{Deserialize, Serialize};
+
+pub use self::limit::Limit;
+pub use self::lists::{LADDER, ListName, PATTERNS, Published, Scenario, ScenarioList};
+pub use self::readings::{CpuUse, ScenarioReadings};
+use crate::run::report::{Environment, Report, Verdict};
+use crate::show::chart::Role;
+use crate::show::doc::{Column, Doc, Severity, Table};
+use crate::show::plot::{self, Plot};
+use crate::show::text::{bytes, decimal, grouped_f64, micros};
+use crate::studies::{Header, StudyResult, shell_line};
+use crawlmark_harness::units::percent;
+
+/// Scenarios that were run, whole.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Scenarios {
+    /// Fields of every study.
+    #[serde(flatten)]
+    pub header: Header,
+    /// The list that they are of.
+    pub list: ListName,
+    /// The machine.
+    pub environment: Environment,
+    /// Each scenario, in the order in which they were run.
+    pub scenarios: Vec<ScenarioReport>,
+    /// Probes that found the connections of the scenario that goes as far as it can.
+    pub search: Vec<SearchProbe>,
+}
+
+/// A scenario that was run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ScenarioReport {
+    /// Its number in the list, from 1.
+    pub number: u8,
+    /// See [`Scenario::name`].
+    pub name: String,
+    /// See [`Scenario::published`].
+    pub published: Option<Published>,
+    /// See [`Scenario::published_limit`].
+    pub published_limit: Option<String>,
+    /// The flags of `run` that it is.
+    pub flags: Vec<String>,
+    /// The directory of its result.
+    pub result: String,
+    /// RFC 3339, UTC.
+    pub started_at: String,
+    /// RFC 3339, UTC.
+    pub finished_at: String,
+    /// Verdict on the run itself.
+    pub validity: Verdict,
+    /// Its good items per second over those of the scenario before; null for the first.
+    pub times_before: Option<f64>,
+    /// Readings of the run.
+    #[serde(flatten)]
+    pub readings: ScenarioReadings,
+    /// Limit of the run.
+    pub limit: Limit,
+    /// The limit in words.
+    pub limited_by: String,
+}
+
+/// A short run of the search for the connections with which most comes back.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct SearchProbe {
+    /// Its connections.
+    pub connections: u32,
+    /// Its good items per second.
+    pub ok_per_s: f64,
+}
+
+impl ScenarioReport {
+    /// The scenario with these `flags`, whose run has this report and these readings, and is saved
+    /// in `result`.
+    #[must_use]
+    pub fn new(
+        scenario: &Scenario,
+        flags: Vec<String>,
+        result: String,
+        report: &Report,
+        readings: ScenarioReadings,
+    ) -> Self {
+        let limit = Limit::of(&readings);
+        Self {
+            number: scenario.number,
+            name: scenario.name.to_owned(),
+            published: scenario.published,
+            published_limit: scenario.published_limit.map(str::to_owned),
+            flags,
+            result,
+            started_at: report.started_at.clone(),
+            finished_at: report.finished_at.clone(),
+            validity: report.validity.verdict,
+            times_before: None,
+            limited_by: limit.text(),
+            limit,
+            readings,
+        }
+    }
+
+    /// Describe the result in a line.
+    #[must_use]
+    pub fn line(&self) -> String {
+        let times = self.published.map_or_else(String::new, |published| {
+            let times = self.readings.ok_per_s / published.middle_per_s();
+            format!(", {}x the published rate", decimal(times))
+        });
+        let p99 = self.readings.service_p99_us;
+        let p99 = p99.map_or_else(String::new, |us| format!(", p99 {}", micros(us)));
+        let throttled = percent(self.readings.throttled_share());
+        format!(
+            "{}{times}{p99}, {throttled} throttled; limited by {}",
+            per_s(self.readings.ok_per_s),
+            self.limit.name()
+        )
+    }
+
+    fn named(&self) -> String {
+        format!("{} ({})", self.name, per_s(self.readings.ok_per_s))
+    }
+}
+
+/// A figure of a scenario: a column of the table, and, where it has a colour, a panel of the plot.
+#[derive(Debug)]
+pub struct ScenarioFigure {
+    /// Heading.
+    pub(crate) heading: &'static str,
+    /// Label and meaning of its panel.
+    pub(crate) panel: Option<(&'static str, Role)>,
+    /// Value; none where it is not known.
+    pub(crate) value: fn(&ScenarioReport) -> Option<f64>,
+    /// Value as text.
+    pub(crate) text: fn(f64) -> String,
+}
+
+impl ScenarioFigure {
+    /// The figure of a scenario as text.
+    pub(crate) fn shown(&self, of: &ScenarioReport) -> String {
+        (self.value)(of).map_or_else(|| "-".to_owned(), self.text)
+    }
+}
+
+const fn figure(
+    heading: &'static str,
+    panel: Option<(&'static str, Role)>,
+    value: fn(&ScenarioReport) -> Option<f64>,
+    text: fn(f64) -> String,
+) -> ScenarioFigure {
+    ScenarioFigure {
+        heading,
+        panel,
+        value,
+        text,
+    }
+}
+
+/// Figures of the ladder.
+pub(crate) const CLIMB: &[ScenarioFigure] = &[
+    figure(
+        "measured",
+        Some(("", Role::Good)),
+        |of| Some(of.readings.ok_per_s),
+        per_s,
+    ),
+    figure("speed-up", None, |of| of.times_before, times),
+    figure(
+        "opened",
+        None,
+        |of| Some(of.readings.connections_opened as f64),
+        grouped_f64,
+    ),
+    figure(
+        "CPU, cores",
+        None,
+        |of| of.readings.cpu.used_cores(),
+        |cores| format!("{cores:.2}"),
+    ),
+    figure(
+        "client CPU",
+        None,
+        |of| of.readings.cpu.client_us_per_attempt,
+        micros,
+    ),
+    figure("p50", None, |of| of.readings.service_p50_us, micros),
+];
+
+/// Figures of the patterns.
+pub(crate) const SIDE_BY_SIDE: &[ScenarioFigure] = &[
+    figure(
+        "good items",
+        Some(("good items per second", Role::Good)),
+        |of| Some(of.readings.ok_per_s),
+        per_s,
+    ),
+    figure(
+        "p99",
+        Some(("p99 of the service time", Role::P99)),
+        |of| of.readings.service_p99_us,
+        micros,
+    ),
+    figure(
+        "throttled",
+        Some(("throttled requests", Role::Throttled)),
+        |of| Some(of.readings.throttled_share()),
+        percent,
+    ),
+    figure(
+        "peak in flight",
+        Some(("peak in flight", Role::P90)),
+        |of| Some(of.readings.peak_in_flight as f64),
+        grouped_f64,
+    ),
+    figure(
+        "memory",
+        Some(("memory of this client", Role::Limit)),
+        |of| of.readings.memory_bytes.map(|bytes| bytes as f64),
+        memory,
+    ),
+];
+
+fn per_s(rate: f64) -> String {
+    format!("{}/s", decimal(rate))
+}
+
+fn times(ratio: f64) -> String {
+    format!("x {}", three_digits(ratio))
+}
+
+/// A ratio in three digits: more of them would say more than two short runs know.
+fn three_digits(ratio: f64) -> String {
+    let digit = 10f64.powf(ratio.max(0.01).log10().floor() - 2.0);
+    decimal((ratio / digit).round() * digit)
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a number of bytes"
+)]
+fn memory(count: f64) -> String {
+    bytes(count as u64)
+}
+
+impl Scenarios {
+    /// Build the result of scenarios in the order in which they were run.
+    #[must_use]
+    pub fn new(
+        header: Header,
+        list: ListName,
+        environment: Environment,
+        mut scenarios: Vec<ScenarioReport>,
+        search: Vec<SearchProbe>,
+    ) -> Self {
+        let mut before: Option<f64> = None;
+        for scenario in &mut scenarios {
+            let rate = scenario.readings.ok_per_s;
+            let earlier = before.replace(rate).filter(|earlier| *earlier > 0.0);
+            scenario.times_before = earlier.map(|earlier| rate / earlier);
+        }
+        Self {
+            header,
+            list,
+            environment,
+            scenarios,
+            search,
+        }
+    }
+
+    /// The scenario with most good items per second.
+    #[must_use]
+    pub fn fastest(&self) -> Option<&ScenarioReport> {
+        fastest(self.scenarios.iter())
+    }
+
+    /// The result in a sentence or two: the climb beside the published one, or the fastest.
+    #[must_use]
+    pub fn headline(&self) -> String {
+        let Some((first, top)) = self.scenarios.first().zip(self.fastest()) else {
+            return format!("No {} was run.", self.list.list().noun);
+        };
+        match first.published {
+            Some(published) => self.climb(first, published, top),
+            None => self.race(top),
+        }
+    }
+
+    fn climb(&self, first: &ScenarioReport, start: Published, top: &ScenarioReport) -> String {
+        let (low, high) = (first.readings.ok_per_s, top.readings.ok_per_s);
+        if first.number == top.number {
+            return format!(
+                "Rung {}: measured {}, published {start}.",
+                first.number,
+                per_s(low)
+            );
+        }
+        let published = self.scenarios.iter().filter_map(|of| of.published);
+        let highest = published.map(|of| of.high_per_s).fold(0.0, f64::max);
+        format!(
+            "Measured: {} to {}{}. Published: {start} to {}{}.",
+            per_s(low),
+            per_s(high),
+            grown(low, high),
+            per_s(highest),
+            grown(start.low_per_s, highest)
+        )
+    }
+
+    fn race(&self, fastest_of_all: &ScenarioReport) -> String {
+        let polite = fastest(
+            self.scenarios
+                .iter()
+                .filter(|of| of.readings.throttled == 0),
+        );
+        let named = fastest_of_all.named();
+        match polite {
+            Some(polite) if polite != fastest_of_all => format!(
+                "Fastest: {named}, {} throttled. Fastest without throttling: {}.",
+                percent(fastest_of_all.readings.throttled_share()),
+                polite.named()
+            ),
+            Some(_) => format!("Fastest: {named}, without throttling."),
+            None => format!("Fastest: {named}. The target throttled all of them."),
+        }
+    }
+
+    /// The runs with a verdict other than `valid`, each with its verdict.
+    fn doubts(&self) -> String {
+        let doubted = self
+            .scenarios
+            .iter()
+            .filter(|of| of.validity != Verdict::Valid)
+            .map(|of| format!("{} ({})", of.name, of.validity.name()));
+        doubted.collect::<Vec<_>>().join(", ")
+    }
+
+    fn table(&self) -> Table {
+        let list = self.list.list();
+        let has_published = self.scenarios.iter().any(|of| of.published.is_some());
+        let mut columns = vec![Column::sentences(list.noun)];
+        if has_published {
+            columns.push(Column::numbers("published"));
+        }
+        columns.extend(list.figures.iter().map(|of| Column::numbers(of.heading)));
+        if has_published {
+            columns.push(Column::details("published limit"));
+        }
+        columns.push(Column::sentences("limited by"));
+        let rows = self.scenarios.iter().map(|of| {
+            let mut row = vec![format!("{}. {}", of.number, of.name)];
+            row.extend(of.published.map(|published| published.to_string()));
+            row.extend(list.figures.iter().map(|figure| figure.shown(of)));
+            row.extend(of.published_limit.clone());
+            row.push(format!("{}: {}", of.limit.name(), of.limited_by));
+            row
+        });
+        Table {
+            columns,
+            rows: rows.collect(),
+            ..Table::default()
+        }
+    }
+}
+
+fn fastest<'a>(of: impl Iterator<Item = &'a ScenarioReport>) -> Option<&'a ScenarioReport> {
+    of.max_by(|a, b| a.readings.ok_per_s.total_cmp(&b.readings.ok_per_s))
+}
+
+/// ` (22.5x)`; nothing from 0.
+fn grown(low: f64, high: f64) -> String {
+    if low > 0.0 {
+        format!(" ({}x)", three_digits(high / low))
+    } else {
+        String::new()
+    }
+}
+
+impl StudyResult for Scenarios {
+    const SCHEMA: &'static str = "crawlmark.scenarios/1";
+
+    const FILE: &'static str = "scenarios.json";
+
+    fn plots(&self) -> Vec<Plot> {
+        vec![plot::scenarios(self)]
+    }
+
+    fn doc(&self) -> Doc {
+        let list = self.list.list();
+        let is_disturbed = |of: &ScenarioReport| of.validity == Verdict::Disturbed;
+        let severity = if self.header.interrupted || self.scenarios.iter().any(is_disturbed) {
+            Severity::Warning
+        } else {
+            Severity::Neutral
+        };
+        let stopped = if self.header.interrupted {
+            format!("Stopped before the last {}. ", list.noun)
+        } else {
+            String::new()
+        };
+        let probes = self.search.iter().map(|probe| {
+            let connections = grouped_f64(f64::from(probe.connections));
+            format!("{} with {connections} connections", per_s(probe.ok_per_s))
+        });
+        let facts = [
+            ("search", probes.collect::<Vec<_>>().join(", ")),
+            ("not valid", self.doubts()),
+        ];
+        let has_run = |numbers: &[u8]| self.scenarios.iter().any(|of| numbers.contains(&of.number));
+        let notes = list.notes.iter().filter(|(of, _)| has_run(of));
+        let commands = self
+            .scenarios
+            .iter()
+            .map(|of| format!("crawlmark run {}  # {}", shell_line(&of.flags), of.number));
+        let cpu = self.environment.cpu_model.as_deref();
+        Doc::new(self.header.title())
+            .headline(severity, &format!("{stopped}{}", self.headline()))
+            .table(self.table())
+            .facts(facts.into_iter().filter(|(_, fact)| !fact.is_empty()))
+            .list(
+                "Different from the published crawl:",
+                notes.map(|(_, note)| (*note).to_owned()).collect(),
+            )
+            .in_files()
+            .plot("plots/scenarios.svg", list.title)
+            .commands(
+                format!("Flags of crawlmark run for each {}:", list.noun),
+                commands.collect(),
+            )
+            .text(format!(
+                "Machine: {}, {} cores. CPU is that of client and target, memory that of this client. {}",
+                cpu.unwrap_or("an unknown CPU"),
+                self.environment.cores,
+                self.header.made_by()
+            ))
+    }
+}

@@ -1,0 +1,254 @@
+//! Scenarios from runs: what a run reads, what limited it, and what is said and drawn of all of
+//! them.
+//!
+//! The golden files are in `tests/golden`;
+//! `INSTA_UPDATE=always cargo test -p crawlmark-results --test all scenarios` writes them again when
+//! a change is meant.
+
+#![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
+
+use std::time::Duration;
+
+use crawlmark_results::run::report::{BindingReport, BudgetReport, Report, Verdict};
+use crawlmark_results::show::plot;
+use crawlmark_results::studies::scenarios::{
+    Limit, ListName, Scenario, ScenarioReadings, ScenarioReport, Scenarios, SearchProbe,
+};
+use crawlmark_results::studies::{Header, StudyResult};
+
+/// A run as it was saved once, of which a test changes what it is about.
+fn saved() -> Report {
+    let golden = include_str!("golden/whole.json.snap");
+    serde_json::from_str(golden.splitn(3, "---").nth(2).unwrap()).unwrap()
+}
+
+/// A run of so many connections over so many shards, in which each good answer took this long, at
+/// this rate for four seconds; `cores` are what client and target used of two.
+fn run(
+    (shards, connections): (u32, u32),
+    service_us: f64,
+    rate: f64,
+    cores: [f64; 2],
+) -> (Report, Duration) {
+    let mut report = saved();
+    report.plan.run.shards = shards;
+    report.plan.run.connections = connections;
+    report
+        .plan
+        .run
+        .workload
+        .insert("target_handshake".to_owned(), "100ms".to_owned());
+    report.environment.cores = 2;
+    report.environment.cpu_model = Some("a CPU".to_owned());
+    let attempts = count(rate * 4.0);
+    report.ledger = serde_json::from_str("{\"planned\":0,\"ok\":0,\"not_found\":0,\"failed\":0,\"gave_up\":0,\"aborted\":0,\"not_attempted\":0,\"lost\":0}").unwrap();
+    (report.ledger.planned, report.ledger.ok) = (attempts, attempts);
+    report.totals.attempts = attempts;
+    (
+        report.totals.attempts_per_s,
+        report.totals.items_per_s,
+        report.totals.ok_per_s,
+    ) = (rate, rate, None);
+    (report.totals.duration_s, report.totals.throttled) = (4.0, 0);
+    report.totals.connections_opened = u64::from(connections);
+    report.budget = None;
+    report.binding = BindingReport {
+        concurrency: 1.0,
+        ..BindingReport::default()
+    };
+    report.validity.verdict = Verdict::Valid;
+    let service = report.latency.get_mut("service").unwrap();
+    service.count = attempts;
+    (service.mean_us, service.p50_us) = (Some(service_us), Some(service_us * 0.97));
+    report.latency.get_mut("connect").unwrap().mean_us = Some(90.0);
+    let mut shard = report.shards[0].clone();
+    shard.usage.cpu_share = Some(cores[0] / f64::from(shards));
+    (shard.usage.cpu_user_s, shard.usage.cpu_system_s) =
+        (Some(cores[0] * 4.0 / f64::from(shards)), Some(0.0));
+    shard.usage.run_delay_share = Some(0.0);
+    report.shards = vec![shard; shards as usize];
+    (report, Duration::from_secs_f64(4.0 * (cores[0] + cores[1])))
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a few hundred thousand"
+)]
+fn count(value: f64) -> u64 {
+    value.round() as u64
+}
+
+/// The runs of the eight rungs as a machine of two cores gives them.
+fn runs() -> Vec<(Report, Duration)> {
+    let anew = |mut round: (Report, Duration)| {
+        round.0.totals.connections_opened = round.0.totals.attempts;
+        round
+    };
+    let mut runs = vec![
+        anew(run((1, 1), 162_500.0, 6.14, [0.001, 0.001])),
+        anew(run((20, 20), 162_900.0, 122.0, [0.03, 0.01])),
+        anew(run((1, 20), 162_800.0, 122.4, [0.01, 0.01])),
+        run((1, 20), 62_900.0, 317.0, [0.02, 0.02]),
+        run((1, 80), 63_000.0, 1_268.0, [0.05, 0.04]),
+        run((10, 800), 63_600.0, 12_540.0, [0.42, 0.31]),
+        run((2, 16_384), 118_000.0, 138_200.0, [0.95, 1.01]),
+        run((2, 160), 63_000.0, 1_500.0, [0.08, 0.05]),
+    ];
+    let courteous = &mut runs[7].0;
+    courteous.binding = BindingReport {
+        rate: 1.0,
+        ..BindingReport::default()
+    };
+    courteous.budget = Some(BudgetReport {
+        rate: "1500/s".to_owned(),
+        rate_per_s: 1_500.0,
+        burst: 39,
+        achieved_per_s: 1_499.6,
+        utilisation: 0.9997,
+        kept: true,
+        unaudited_shards: 0,
+        worst_window: None,
+        busiest: Vec::new(),
+    });
+    runs
+}
+
+/// These scenarios of a list, with the runs of the ladder.
+fn ran(list: ListName, numbers: &[u8]) -> Scenarios {
+    let of = |(scenario, (mut report, cpu)): (&Scenario, (Report, Duration))| {
+        let Scenario { number, .. } = scenario;
+        report.started_at = format!("2026-01-01T00:00:{:02}.000Z", number * 5);
+        ScenarioReport::new(
+            scenario,
+            vec!["-c".to_owned(), report.plan.run.connections.to_string()],
+            format!("rounds/{number}"),
+            &report,
+            ScenarioReadings::of(&report, Some(cpu)),
+        )
+    };
+    let all = list.list().scenarios.iter().zip(runs());
+    let all = all.filter(|(scenario, _)| numbers.contains(&scenario.number));
+    let search = [(2_048, 32_010.0), (4_096, 63_800.0), (8_192, 121_000.0)];
+    let search = search.map(|(connections, ok_per_s)| SearchProbe {
+        connections,
+        ok_per_s,
+    });
+    Scenarios::new(
+        Header::new::<Scenarios>("golden", ["2026-01-01T00:00:00.000Z"; 2]),
+        list,
+        runs()[0].0.environment.clone(),
+        all.map(of).collect(),
+        if numbers.contains(&7) {
+            search.to_vec()
+        } else {
+            Vec::new()
+        },
+    )
+}
+
+const ALL: [u8; 8] = [1, 2, 3, 4, 5, 6, 7, 8];
+
+fn golden(name: &str, text: &str) {
+    let text = text.replace(env!("CARGO_PKG_VERSION"), "VERSION");
+    insta::with_settings!({ snapshot_path => "golden", prepend_module_to_snapshot => false, omit_expression => true }, {
+        insta::assert_snapshot!(name, text);
+    });
+}
+
+#[test]
+fn a_run_reads_as_its_good_items_and_what_it_cost() {
+    let (mut report, cpu) = run((2, 80), 60_000.0, 1_000.0, [0.4, 0.6]);
+    (report.ledger.ok, report.ledger.failed) = (3_000, 1_000);
+    let read = ScenarioReadings::of(&report, Some(cpu));
+    assert!((read.ok_per_s - 750.0).abs() < 1e-9, "{}", read.ok_per_s);
+    assert!((read.cpu.client_cores.unwrap() - 0.4).abs() < 1e-9);
+    assert!((read.cpu.target_cores.unwrap() - 0.6).abs() < 1e-9);
+    assert!((read.cpu.client_us_per_attempt.unwrap() - 400.0).abs() < 1e-6);
+    assert!((read.handshake_us - 100_000.0).abs() < 1e-9);
+    // What the machine did not tell is not known, and is not nothing.
+    report.shards[1].usage.cpu_share = None;
+    let blind = ScenarioReadings::of(&report, None).cpu;
+    assert_eq!((blind.client_cores, blind.used_cores()), (None, None));
+}
+
+#[test]
+fn the_limit_and_the_gain_of_each_scenario_follow_from_the_runs() {
+    let all = ran(ListName::Ladder, &ALL);
+    let by: Vec<&str> = all.scenarios.iter().map(|of| of.limit.name()).collect();
+    let (opening, waiting) = (["handshakes"; 3], ["waiting"; 3]);
+    let rest = ["CPU", "its own budget"];
+    assert_eq!(by, [&opening[..], &waiting, &rest].concat());
+    // The same scenario with other figures has another limit: it is not its number that says it.
+    let (mut report, cpu) = run((1, 20), 62_900.0, 317.0, [0.02, 0.02]);
+    report.totals.throttled = report.totals.attempts / 2;
+    let limit = Limit::of(&ScenarioReadings::of(&report, Some(cpu)));
+    assert!(matches!(limit, Limit::Refusals { .. }));
+    let some = ran(ListName::Ladder, &[1, 4, 7]);
+    let times: Vec<Option<f64>> = some.scenarios.iter().map(|of| of.times_before).collect();
+    assert_eq!(times[0], None);
+    assert!((times[1].unwrap() - 317.0 / 6.14).abs() < 1e-9, "{times:?}");
+    assert_eq!(all.fastest().unwrap().number, 7);
+    let again: Scenarios = serde_json::from_str(&serde_json::to_string(&all).unwrap()).unwrap();
+    assert_eq!(again, all);
+}
+
+#[test]
+fn scenarios_are_told_in_every_form() {
+    let ladder = ran(ListName::Ladder, &ALL);
+    golden("ladder.txt", &ladder.doc().terminal(100));
+    golden("ladder.md", &ladder.doc().markdown());
+    let narrow = ran(ListName::Ladder, &[1, 4]).doc().terminal(50);
+    assert!(
+        narrow.lines().all(|line| line.chars().count() <= 50),
+        "{narrow}"
+    );
+    assert_eq!(
+        ran(ListName::Ladder, &[4]).headline(),
+        "Rung 4: measured 317/s, published 282/s."
+    );
+    let mut patterns = ran(ListName::Patterns, &ALL);
+    patterns.scenarios[6].readings.throttled = 200_000;
+    patterns.scenarios[1].validity = Verdict::Disturbed;
+    golden("patterns.txt", &patterns.doc().terminal(100));
+    let page = patterns.doc().html(&patterns.plots());
+    assert!(page.contains("status warning"), "one was disturbed");
+}
+
+#[test]
+fn scenarios_are_drawn_with_every_figure_at_its_bar() {
+    let ladder = ran(ListName::Ladder, &ALL);
+    for list in [ListName::Ladder, ListName::Patterns] {
+        let all = ran(list, &ALL);
+        let svg = plot::scenarios(&all).svg;
+        let document = roxmltree::Document::parse(&svg).unwrap();
+        let texts: Vec<&str> = document
+            .descendants()
+            .filter(|node| node.has_tag_name("text"))
+            .filter_map(|node| node.text())
+            .collect();
+        for of in &all.scenarios {
+            let rate = crawlmark_results::show::text::decimal(of.readings.ok_per_s) + "/s";
+            for text in [&*of.name, &rate] {
+                assert!(texts.join(" ").contains(text), "{text} in {texts:?}");
+            }
+        }
+        assert!(!svg.contains("NaN"));
+    }
+    // All on the sheet, whatever was measured: nothing at all, or more than anybody ever did.
+    for rate in [0.0, 1e-3, 1e9] {
+        let mut odd = ladder.clone();
+        odd.scenarios[3].readings.ok_per_s = rate;
+        let svg = plot::scenarios(&odd).svg;
+        let document = roxmltree::Document::parse(&svg).unwrap();
+        let mut places = document
+            .descendants()
+            .filter_map(|node| node.attribute("x")?.parse::<f64>().ok());
+        assert!(!svg.contains("NaN") && places.all(|x| (0.0..=640.0).contains(&x)));
+    }
+    let none = Scenarios {
+        scenarios: Vec::new(),
+        ..ladder
+    };
+    assert!(!plot::scenarios(&none).svg.contains("NaN"));
+}

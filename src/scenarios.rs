@@ -1,0 +1,368 @@
+//! `crawlmark ladder` and `crawlmark patterns`: run the scenarios of a list one after the other, each
+//! with flags of `run`, and show them side by side.
+//!
+//! It runs rounds and shows progress; `crawlmark_results::studies::scenarios` has the lists, and
+//! finds what limited each.
+
+mod search;
+
+use std::mem;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crawlmark_harness::process::{ended_children_cpu, raise_descriptor_limit, usable_cpus};
+use crawlmark_results::run::report::{Environment, Placement, Report};
+use crawlmark_results::show::text;
+use crawlmark_results::studies::Header;
+use crawlmark_results::studies::scenarios::{
+    LADDER, Limit, ListName, PATTERNS, Scenario, ScenarioReadings, ScenarioReport, Scenarios,
+    SearchProbe,
+};
+
+use self::search::Search;
+use crate::cli::{LadderArgs, PatternsArgs, given_in_rounds};
+use crate::crawl::redact;
+use crate::error::Error;
+use crate::run;
+use crate::study::{self, Announcement, ROUNDS, Rounds, Setup, Study, minutes, refuse, understood};
+
+/// Source of the flags, as errors name it.
+const WHOSE: &str = "the flags after --";
+
+/// Placeholder of the connections with which most comes back, which are found first.
+const MOST: &str = "{most}";
+
+/// Time that a round takes beyond its duration: to start, to connect, and to end.
+const BESIDE: Duration = Duration::from_millis(500);
+
+/// Divisor of a scenario's time that gives its warm-up where connections are kept: the handshakes of
+/// its beginning are no part of how fast kept connections are.
+const WARM_UP: u32 = 4;
+
+/// Behaviour of the bundled target beneath the patterns: waits that differ, and a limit above the
+/// rate and below what the connections could do.
+const PATTERNS_TARGET: [&str; 4] = [
+    "--target-latency",
+    "lognormal:60ms,0.5",
+    "--target-limit",
+    "250/s:burst=50:key=everyone",
+];
+
+/// Climb the ladder, and return the exit code.
+pub(crate) fn ladder(args: &LadderArgs) -> Result<u8, Error> {
+    let is_wanted = |scenario: &&Scenario| {
+        args.rungs.is_empty() || args.rungs.iter().any(|wanted| wanted.is(scenario))
+    };
+    if understood(WHOSE, &args.run).is_ok_and(|typed| !typed.is_bundled()) {
+        return Err(Error::Usage(
+            "the ladder climbs the bundled target only: remove the URL after --, or measure it with `crawlmark run`"
+                .to_owned(),
+        ));
+    }
+    let study = ScenarioStudy {
+        scenarios: LADDER.scenarios.iter().filter(is_wanted).collect(),
+        run: args.run.clone(),
+        ..ScenarioStudy::new(ListName::Ladder, args.duration, args.seed)
+    };
+    study.check()?;
+    study::conduct(study, &args.keep, "ladder")
+}
+
+/// Run the patterns, and return the exit code.
+pub(crate) fn patterns(args: &PatternsArgs) -> Result<u8, Error> {
+    let is_bundled = understood(WHOSE, &args.run)?.is_bundled();
+    let mut run = args.run.clone();
+    // Its latency and limit belong together: a command line that sets one sets both.
+    let has_target = given_in_rounds(&run)
+        .iter()
+        .any(|flag| flag.starts_with("target_"));
+    if is_bundled && !has_target {
+        run.splice(0..0, PATTERNS_TARGET.map(str::to_owned));
+    }
+    let study = ScenarioStudy {
+        scenarios: PATTERNS.scenarios.iter().collect(),
+        values: vec![
+            ("{c}", args.connections.to_string()),
+            ("{4c}", args.connections.saturating_mul(4).to_string()),
+            ("{rate}", args.rate.to_string()),
+        ],
+        run,
+        ..ScenarioStudy::new(ListName::Patterns, args.duration, args.seed)
+    };
+    study.check()?;
+    study::conduct(study, &args.keep, "patterns")
+}
+
+/// The scenarios to run, and those that were run.
+struct ScenarioStudy {
+    list: ListName,
+    scenarios: Vec<&'static Scenario>,
+    /// Values of the placeholders that are the command's own.
+    values: Vec<(&'static str, String)>,
+    /// Flags of `run` for each, beyond its own.
+    run: Vec<String>,
+    duration: Duration,
+    seed: u64,
+    cores: u32,
+    done: Vec<ScenarioReport>,
+    search: Vec<SearchProbe>,
+    environment: Option<Environment>,
+}
+
+impl Study for ScenarioStudy {
+    type Result = Scenarios;
+
+    const NEEDS: &'static str = "the first of them was run";
+
+    fn announcement(&self, _: &Path) -> Announcement {
+        let count = u32::try_from(self.scenarios.len()).unwrap_or(u32::MAX);
+        let searched = self.scenarios.iter().any(|scenario| needs_most(scenario));
+        let search = if searched {
+            Search::takes(self.duration) + 4 * BESIDE
+        } else {
+            Duration::ZERO
+        };
+        let whole = minutes((self.duration + BESIDE) * count + search);
+        let noun = self.list.list().noun;
+        let count = text::counted(count.into(), noun);
+        let where_to = match self.list {
+            ListName::Ladder => ", against the bundled target; nothing leaves this machine",
+            ListName::Patterns => "",
+        };
+        let sentence = format!(
+            "{count} of {:?} each, about {whole} in all{where_to}",
+            self.duration
+        );
+        (sentence, Vec::new())
+    }
+
+    fn run(&mut self, rounds: &mut Rounds<'_>) -> Result<(), Error> {
+        for scenario in self.scenarios.clone() {
+            self.scenario(rounds, scenario)?;
+        }
+        Ok(())
+    }
+
+    fn result(&mut self, header: Header) -> Result<Option<Scenarios>, Error> {
+        let (done, search) = (mem::take(&mut self.done), mem::take(&mut self.search));
+        if done.is_empty() {
+            return Ok(None);
+        }
+        let environment = self
+            .environment
+            .take()
+            .unwrap_or_else(|| Environment::read(Placement::Colocated));
+        Ok(Some(Scenarios::new(
+            header,
+            self.list,
+            environment,
+            done,
+            search,
+        )))
+    }
+}
+
+impl ScenarioStudy {
+    fn new(list: ListName, duration: Duration, seed: u64) -> Self {
+        Self {
+            list,
+            scenarios: Vec::new(),
+            values: Vec::new(),
+            run: Vec::new(),
+            duration,
+            seed,
+            cores: u32::try_from(usable_cpus().len().max(1)).unwrap_or(1),
+            done: Vec::new(),
+            search: Vec::new(),
+            environment: None,
+        }
+    }
+
+    /// The flags of `run` that a scenario is, for a run of this length.
+    fn words(&self, scenario: &Scenario, duration: Duration, most: u32) -> Vec<String> {
+        let values = [
+            ("{d}", humantime::format_duration(duration).to_string()),
+            (
+                "{warmup}",
+                humantime::format_duration(duration / WARM_UP).to_string(),
+            ),
+            ("{seed}", self.seed.to_string()),
+            ("{cores}", self.cores.to_string()),
+            (MOST, most.to_string()),
+        ];
+        let line = [scenario.flags, self.list.list().flags].join(" ");
+        let words = shlex::split(&line).unwrap_or_default();
+        let filled = words.into_iter().map(|word| {
+            let all = values.iter().chain(&self.values);
+            all.fold(word, |word, (name, value)| word.replace(name, value))
+        });
+        filled.chain(self.run.iter().cloned()).collect()
+    }
+
+    /// Check that the flags after -- go together with those of each scenario, before anything is
+    /// run.
+    fn check(&self) -> Result<(), Error> {
+        for scenario in &self.scenarios {
+            let words = self.words(scenario, self.duration, self.cores);
+            let name = format!("{} {}", self.list.list().noun, scenario.number);
+            let typed = understood(&format!("{name} and {WHOSE}, together"), &words)?;
+            refuse(
+                &words,
+                &format!("{WHOSE}. Only all of them together are saved and shown"),
+            )?;
+            if typed.requests.is_some() || typed.list_of_input().is_some() {
+                return Err(Error::Usage(format!(
+                    "each {} lasts a fixed time (-d) and begins with the first item: remove -n and lists from standard \
+                     input from {WHOSE}",
+                    self.list.list().noun
+                )));
+            }
+            run::check(typed)?;
+        }
+        if given_in_rounds(&self.run).contains(&"adaptive".to_owned()) {
+            return Err(Error::Usage(format!(
+                "--adaptive chooses the number of connections, which each {} sets: remove it from {WHOSE}",
+                self.list.list().noun
+            )));
+        }
+        Ok(())
+    }
+
+    fn scenario(&mut self, rounds: &mut Rounds<'_>, scenario: &Scenario) -> Result<(), Error> {
+        let most = if needs_most(scenario) {
+            self.most_connections(rounds, scenario)?
+        } else {
+            0
+        };
+        let flags = self.words(scenario, self.duration, most);
+        let name = format!("{} {}", self.list.list().noun, scenario.number);
+        let folder = PathBuf::from(ROUNDS).join(scenario.number.to_string());
+        rounds
+            .stages
+            .begin(&name, scenario.name, self.duration + BESIDE);
+        let ran = round(rounds, &name, flags.clone(), &folder).map(|(report, readings)| {
+            let result = folder.display().to_string();
+            let flags = redact::words(&flags);
+            let done = ScenarioReport::new(scenario, flags, result, &report, readings);
+            (done, report.environment)
+        });
+        let line = ran.as_ref().map(|(done, _)| done.line());
+        rounds
+            .stages
+            .end(&name, line.as_deref().unwrap_or("stopped"));
+        let (done, environment) = ran?;
+        self.environment.get_or_insert(environment);
+        self.done.push(done);
+        Ok(())
+    }
+
+    /// Look for the number of connections at which most comes back.
+    fn most_connections(
+        &mut self,
+        rounds: &mut Rounds<'_>,
+        scenario: &Scenario,
+    ) -> Result<u32, Error> {
+        let mut search = Search::new(self.cores, raise_descriptor_limit());
+        let time = Search::probe_time(self.duration);
+        while let Some(connections) = search.next() {
+            let flags = self.words(scenario, time, connections);
+            let name = format!("{connections} connections");
+            let folder =
+                PathBuf::from(ROUNDS).join(format!("{}-search-{connections}", scenario.number));
+            rounds.stages.begin("search", &name, time + BESIDE);
+            let ran = round(rounds, &name, flags, &folder).map(|(_, readings)| readings);
+            let came = ran
+                .as_ref()
+                .map(|readings| text::decimal(readings.ok_per_s));
+            let came =
+                came.map_or_else(|_| "stopped".to_owned(), |rate| format!("{name}: {rate}/s"));
+            rounds.stages.end("search", &came);
+            let readings = ran?;
+            let probe = SearchProbe {
+                connections,
+                ok_per_s: readings.ok_per_s,
+            };
+            self.search.push(probe);
+            search.record(probe, Limit::of(&readings).is_cpu());
+        }
+        Ok(search.best())
+    }
+}
+
+/// True if the connections of a scenario have to be found first.
+fn needs_most(scenario: &Scenario) -> bool {
+    scenario.flags.contains(MOST)
+}
+
+/// Run a round, and read it.
+fn round(
+    rounds: &mut Rounds<'_>,
+    label: &str,
+    words: Vec<String>,
+    folder: &Path,
+) -> Result<(Report, ScenarioReadings), Error> {
+    let setup = Setup::of_this_program(label.to_owned(), words)?;
+    let before = ended_children_cpu();
+    let report = rounds.run(&setup, folder)?.by_the_clock(label)?.report;
+    // A round is the only child that ends in the meantime, and it has waited for those of its own.
+    let used = ended_children_cpu()
+        .zip(before)
+        .map(|(after, before)| after.saturating_sub(before));
+    let readings = ScenarioReadings::of(&report, used);
+    Ok((report, readings))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn study(list: ListName, more: &[&str]) -> ScenarioStudy {
+        ScenarioStudy {
+            scenarios: list.list().scenarios.iter().collect(),
+            values: vec![
+                ("{c}", "20".to_owned()),
+                ("{4c}", "80".to_owned()),
+                ("{rate}", "200".to_owned()),
+            ],
+            run: more.iter().map(|word| (*word).to_owned()).collect(),
+            cores: 2,
+            ..ScenarioStudy::new(list, Duration::from_secs(4), 1)
+        }
+    }
+
+    #[test]
+    fn every_scenario_is_flags_of_run() {
+        for list in [ListName::Ladder, ListName::Patterns] {
+            assert!(study(list, &["--target-latency", "5ms"]).check().is_ok());
+        }
+        let ladder = study(ListName::Ladder, &[]);
+        let words = |number: usize| {
+            let scenario = ladder.scenarios[number - 1];
+            ladder.words(scenario, ladder.duration, 8_192).join(" ")
+        };
+        assert_eq!(
+            words(1),
+            "-s 1 -c 1 --disable-keepalive --target-profile article -d 4s --seed 1"
+        );
+        assert_eq!(
+            words(7),
+            "-s 2 -c 8192 --local-ips 127.64.0.0/16 --warmup 1s --target-profile article -d 4s --seed 1"
+        );
+        let patterns = study(ListName::Patterns, &[]);
+        let capped = patterns.words(patterns.scenarios[3], patterns.duration, 0);
+        assert_eq!(capped[2..4], ["--rate", "200 per 1s"]);
+    }
+
+    #[test]
+    fn what_a_scenario_cannot_have_is_refused_before_anything_is_run() {
+        for (more, why) in [
+            (&["--warmup", "2s"][..], "warmup"),
+            (&["--adaptive"], "--adaptive chooses"),
+            (&["-n", "5"], "each rung lasts a fixed time"),
+            (&["--out", "x"], "--out is for single runs"),
+        ] {
+            let refusal = study(ListName::Ladder, more).check().unwrap_err().message();
+            assert!(refusal.contains(why), "{more:?}: {refusal}");
+        }
+    }
+}
