@@ -21,7 +21,7 @@ use crawlmark_results::studies::compare::{
 };
 
 use self::side::Side;
-use crate::cli::AbArgs;
+use crate::cli::{AbArgs, Cli, Command};
 use crate::error::Error;
 use crate::run::in_flags;
 use crate::study::{self, AROUND, Announcement, ROUNDS, RoundResults, Rounds, Study, minutes};
@@ -83,6 +83,31 @@ pub(crate) fn incomparable(error: Incomparable, plans: [&RunPlan; 2]) -> Error {
         None => error,
     };
     Error::Usage(error.to_string())
+}
+
+/// Run the pairs of an `ab` with these arguments, whose rounds go to `folder`, and judge them.
+pub(crate) fn compare_pairs(
+    rounds: &mut Rounds<'_>,
+    line: &str,
+    folder: &str,
+) -> Result<Comparison, Error> {
+    let words = shlex::split(line).unwrap_or_default();
+    let own = ["crawlmark", "ab"].map(str::to_owned);
+    let Ok((Cli { command, .. }, _)) = Cli::of(own.into_iter().chain(words)) else {
+        return Err(Error::Usage(format!(
+            "{line}: not arguments of `crawlmark ab`"
+        )));
+    };
+    let Command::Ab(args) = command else {
+        return Err(Error::Usage(format!("{line}: another command")));
+    };
+    let sides = [
+        Side::new(Arm::Base, &args)?,
+        Side::new(Arm::Candidate, &args)?,
+    ];
+    let mut series = AbRounds::default();
+    run_pairs(rounds, &sides, (folder, args.pairs, args.seed), &mut series)?;
+    Ok(judge_rounds(&series.ran)?)
 }
 
 /// True if no flag says what is compared.

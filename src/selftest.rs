@@ -1,22 +1,15 @@
 //! `crawlmark selftest`: errors of measurements on this machine. Runs the experiments of the
 //! requested rows, compares their figures with known true values, saves the result and shows it.
 //!
-//! | room | for |
+//! | module | holds |
 //! |---|---|
-//! | `form` | durations and true values, full and quick |
-//! | `experiment` | runs of each experiment, and their target |
-//! | `seen` | figures of a run |
-//! | `figure`, `judge`, `pairs` | figures of a row, and their tolerances; the comparison (R8) |
-//! | `outcome`, `table` | `selftest.json`; the result as a document |
+//! | `experiment` | runs of each experiment, full and quick, their target and their figures |
+//! | `judge` | figures of a row, and their tolerances |
+//! | `outcome` | `selftest.json`, and the result as a document |
 
 mod experiment;
-mod figure;
-mod form;
 mod judge;
 mod outcome;
-mod pairs;
-mod seen;
-mod table;
 
 use std::mem;
 use std::path::Path;
@@ -24,57 +17,35 @@ use std::time::Duration;
 
 use crawlmark_harness::clock::Clock;
 use crawlmark_harness::process::raise_descriptor_limit;
+use crawlmark_results::show::text::counted;
 use crawlmark_results::studies::Header;
 
-use self::experiment::Experiment;
-use self::form::Form;
-use self::judge::{Attempt, ExperimentRuns, judge};
+use self::experiment::{EXPERIMENTS, Experiment, FULL, Form, QUICK};
+use self::judge::Attempt;
 use self::outcome::{ATTEMPTS, RowOutcome, SelftestResult};
 use crate::cli::{Row, SelftestArgs};
 use crate::error::Error;
-use crate::study::Rounds;
-use crate::study::{self, Study};
-use crate::terminal::Stages;
+use crate::study::{self, Announcement, Rounds, Study};
 
 /// Measure, and return the exit code.
 pub(crate) fn selftest(args: &SelftestArgs) -> Result<u8, Error> {
-    let form = if args.quick { Form::Quick } else { Form::Full };
-    let rows = rows(args, form)
-        .into_iter()
-        .map(|row| (row, Vec::new()))
-        .collect();
-    study::conduct(SelftestStudy { form, rows }, &args.keep, "selftest")
-}
-
-/// The rows to judge, in order, each once.
-fn rows(args: &SelftestArgs, form: Form) -> Vec<Row> {
-    let is_wanted = |row: &Row| match (&args.rows[..], form) {
-        ([], Form::Quick) => *row != Row::R8,
-        ([], Form::Full) => true,
-        (named, _) => named.contains(row),
+    let form = if args.quick { &QUICK } else { &FULL };
+    let is_wanted = |row: &Row| match &args.rows[..] {
+        [] => !args.quick || *row != Row::R8,
+        named => named.contains(row),
     };
-    Row::ALL.into_iter().filter(is_wanted).collect()
-}
-
-/// About how long an experiment takes for these rows; nothing when it is for none of them.
-fn takes(experiment: Experiment, form: Form, rows: &[Row]) -> Duration {
-    let own: Vec<Row> = experiment
-        .rows()
-        .iter()
-        .copied()
-        .filter(|row| rows.contains(row))
-        .collect();
-    if own.is_empty() {
-        Duration::ZERO
-    } else {
-        experiment.takes(form, &own)
-    }
+    let rows = Row::ALL.into_iter().filter(is_wanted);
+    let study = SelftestStudy {
+        form,
+        rows: rows.map(|row| (row, Vec::new())).collect(),
+    };
+    study::conduct(study, &args.keep, "selftest")
 }
 
 /// The rows and their attempts so far.
 #[derive(Debug)]
 struct SelftestStudy {
-    form: Form,
+    form: &'static Form,
     rows: Vec<(Row, Vec<Attempt>)>,
 }
 
@@ -83,25 +54,14 @@ impl Study for SelftestStudy {
 
     const NEEDS: &'static str = "an experiment was complete";
 
-    fn announcement(&self, _: &Path) -> (String, Vec<(&'static str, String)>) {
-        let rows: Vec<Row> = self.rows.iter().map(|(row, _)| *row).collect();
-        let once: Duration = Experiment::ALL
-            .iter()
-            .map(|experiment| takes(*experiment, self.form, &rows))
-            .sum();
-        let most = self
-            .form
-            .latest_end()
-            .min(once * u32::try_from(ATTEMPTS).unwrap_or(u32::MAX))
-            .max(once);
-        let count = rows.len();
-        let what = if count == 1 {
-            "1 row".to_owned()
-        } else {
-            format!("{count} rows")
-        };
+    fn announcement(&self, _: &Path) -> Announcement {
+        let own = EXPERIMENTS.iter().filter(|one| self.needs(one));
+        let once: Duration = own.map(|experiment| (experiment.takes)(self.form)).sum();
+        let all = once * u32::try_from(ATTEMPTS).unwrap_or(u32::MAX);
+        let most = self.form.latest_end.min(all).max(once);
         let sentence = format!(
-            "measuring targets whose figures are known: {what}, about {} s, and up to {} s if the machine is disturbed",
+            "measuring targets whose figures are known: {}, about {} s, and up to {} s if the machine is disturbed",
+            counted(self.rows.len() as u64, "row"),
             once.as_secs() + 1,
             most.as_secs() + 1
         );
@@ -111,10 +71,7 @@ impl Study for SelftestStudy {
     fn run(&mut self, rounds: &mut Rounds<'_>) -> Result<(), Error> {
         // Connections of an open loop, and more besides. Where there are too few, the runs say so.
         let _ = raise_descriptor_limit();
-        let form = self.form;
-        self.measure(rounds, |experiment, rows, stages| {
-            experiment.make(form, rows, stages)
-        })
+        self.measure(rounds, &EXPERIMENTS)
     }
 
     fn result(&mut self, header: Header) -> Result<Option<SelftestResult>, Error> {
@@ -125,11 +82,8 @@ impl Study for SelftestStudy {
         let rows = rows
             .into_iter()
             .map(|(row, attempts)| RowOutcome::of(row, attempts));
-        Ok(Some(SelftestResult::new(
-            header,
-            self.form.name(),
-            rows.collect(),
-        )))
+        let result = SelftestResult::new(header, self.form.name, rows.collect());
+        Ok(Some(result))
     }
 }
 
@@ -140,16 +94,15 @@ impl SelftestStudy {
     fn measure(
         &mut self,
         rounds: &mut Rounds<'_>,
-        mut make: impl FnMut(Experiment, &[Row], &mut Stages) -> Result<ExperimentRuns, Error>,
+        experiments: &[Experiment],
     ) -> Result<(), Error> {
         let clock = Clock::start();
         for number in 0..ATTEMPTS {
-            for experiment in Experiment::ALL {
-                let rows = self.unsettled(experiment);
-                let takes = takes(experiment, self.form, &rows);
+            for experiment in experiments {
+                let takes = (experiment.takes)(self.form);
                 let would_end = Duration::from_nanos(clock.now().0).saturating_add(takes);
-                if !rows.is_empty() && (number == 0 || would_end <= self.form.latest_end()) {
-                    self.attempt(rounds.stages, experiment, &rows, &mut make)?;
+                if self.needs(experiment) && (number == 0 || would_end <= self.form.latest_end) {
+                    self.attempt(rounds, experiment, number)?;
                     if let Some(signal) = rounds.asks_to_stop(Duration::ZERO)? {
                         return Err(Error::Stopped(signal));
                     }
@@ -159,57 +112,52 @@ impl SelftestStudy {
         Ok(())
     }
 
+    /// True if another attempt may settle one of the rows of an experiment.
+    fn needs(&self, experiment: &Experiment) -> bool {
+        self.rows.iter().any(|(row, attempts)| {
+            experiment.rows.contains(row) && !RowOutcome::of(*row, attempts.clone()).is_settled()
+        })
+    }
+
     fn attempt(
         &mut self,
-        stages: &mut Stages,
-        experiment: Experiment,
-        rows: &[Row],
-        make: &mut impl FnMut(Experiment, &[Row], &mut Stages) -> Result<ExperimentRuns, Error>,
+        rounds: &mut Rounds<'_>,
+        experiment: &Experiment,
+        number: usize,
     ) -> Result<(), Error> {
-        let name = rows
-            .iter()
-            .map(|row| row.name())
-            .collect::<Vec<_>>()
-            .join(" ");
-        stages.begin(&name, experiment.does(), experiment.takes(self.form, rows));
-        let evidence = make(experiment, rows, stages);
-        let mut came = Vec::new();
-        if let Ok(evidence) = &evidence {
-            for (row, attempts) in self.rows.iter_mut().filter(|(row, _)| rows.contains(row)) {
-                let Some(attempt) = judge(*row, evidence) else {
-                    continue;
-                };
-                came.push(
-                    match (
-                        attempt.passes(),
-                        attempt.counts() || attempt.is_impossible(),
-                    ) {
-                        (true, _) => "passed",
-                        (false, true) => "missed",
-                        (false, false) => "disturbed",
-                    },
-                );
+        let name = experiment.rows.iter().map(|row| row.name());
+        let name = name.collect::<Vec<_>>().join(" ");
+        let takes = (experiment.takes)(self.form);
+        rounds.stages.begin(&name, experiment.does, takes);
+        let made = (experiment.make)(self.form, rounds, number);
+        let came = made.as_ref().map(|attempts| {
+            let came = attempts.iter().map(word);
+            came.collect::<Vec<_>>().join(", ")
+        });
+        rounds
+            .stages
+            .end(&name, came.as_deref().unwrap_or("stopped"));
+        for (row, attempt) in experiment.rows.iter().zip(made?) {
+            let own = self.rows.iter_mut().filter(|(of, _)| of == row);
+            // A row that is settled stays as it is.
+            let mut open =
+                own.filter(|(row, attempts)| !RowOutcome::of(*row, attempts.clone()).is_settled());
+            if let Some((_, attempts)) = open.next() {
                 attempts.push(attempt);
             }
         }
-        let came = if evidence.is_ok() {
-            came.join(", ")
-        } else {
-            "stopped".to_owned()
-        };
-        stages.end(&name, &came);
-        evidence.map(drop)
+        Ok(())
     }
+}
 
-    /// The rows of an experiment that another attempt may settle.
-    fn unsettled(&self, experiment: Experiment) -> Vec<Row> {
-        let own = self
-            .rows
-            .iter()
-            .filter(|(row, _)| experiment.rows().contains(row));
-        let open =
-            own.filter(|(row, attempts)| !RowOutcome::of(*row, attempts.clone()).is_settled());
-        open.map(|(row, _)| *row).collect()
+/// An attempt in a word.
+fn word(attempt: &Attempt) -> &'static str {
+    if attempt.passes() {
+        "passed"
+    } else if attempt.counts() || attempt.is_impossible() {
+        "missed"
+    } else {
+        "disturbed"
     }
 }
 
@@ -219,37 +167,46 @@ mod tests {
     use nix::sys::signal::{Signal, raise};
 
     use super::*;
+    use crate::terminal::Stages;
 
     #[test]
-    fn a_signal_between_two_runs_or_after_the_last_one_is_kept_as_what_was_measured_is() {
-        for (number, signal) in [
-            (1, Signal::SIGINT),
-            (ATTEMPTS, Signal::SIGTERM),
-            (ATTEMPTS, Signal::SIGINT),
-        ] {
-            let held = HeldSignals::hold().unwrap();
-            let mut bench = SelftestStudy {
-                form: Form::Full,
-                rows: vec![(Row::R8, Vec::new())],
-            };
-            let (mut runs, mut stages) = (0, Stages::Silent);
-            let mut rounds = Rounds::new(&held, &mut stages, Duration::ZERO, Path::new("."));
-            let ended = bench.measure(&mut rounds, |_, _, _| {
-                runs += 1;
-                if runs == number {
-                    // Pending for this thread alone: no other thread of this process receives it.
-                    raise(signal).unwrap();
-                }
-                Ok(ExperimentRuns::Pairs {
-                    pairs: Vec::new(),
-                    troubles: Vec::new(),
-                })
-            });
-            assert!(
-                matches!(ended, Err(Error::Stopped(stopped)) if stopped == signal as i32),
-                "{ended:?}"
-            );
-            assert_eq!((runs, bench.rows[0].1.len()), (number, number), "{signal}");
+    fn each_row_has_one_experiment() {
+        for row in Row::ALL {
+            let own = EXPERIMENTS.iter().filter(|one| one.rows.contains(&row));
+            assert_eq!(own.count(), 1, "{row}");
         }
+    }
+
+    #[test]
+    fn a_signal_between_two_runs_is_kept_as_what_was_measured_is() {
+        let experiment = Experiment {
+            rows: &[Row::R8],
+            does: "",
+            takes: |_| Duration::ZERO,
+            make: |_, _, number| {
+                if number == 1 {
+                    // Pending for this thread alone: no other thread of this process receives it.
+                    raise(Signal::SIGINT).unwrap();
+                }
+                Ok(vec![Attempt {
+                    disturbed_by: vec!["busy".to_owned()],
+                    figures: Vec::new(),
+                }])
+            },
+        };
+        let held = HeldSignals::hold().unwrap();
+        let mut study = SelftestStudy {
+            form: &FULL,
+            rows: vec![(Row::R8, Vec::new())],
+        };
+        let mut stages = Stages::Silent;
+        let mut rounds = Rounds::new(&held, &mut stages, Duration::ZERO, Path::new("."));
+        let ended = study.measure(&mut rounds, &[experiment]);
+        let signal = Signal::SIGINT as i32;
+        assert!(
+            matches!(ended, Err(Error::Stopped(stopped)) if stopped == signal),
+            "{ended:?}"
+        );
+        assert_eq!(study.rows[0].1.len(), 2);
     }
 }

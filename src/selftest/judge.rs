@@ -8,68 +8,167 @@ use std::time::Duration;
 
 use crawlmark_harness::stats::Series;
 use crawlmark_results::run::report::Verdict;
-use crawlmark_results::studies::compare::Pair;
+use crawlmark_results::studies::compare::{Comparison, Metric};
 use serde::{Deserialize, Serialize};
 
-use super::figure::{Allowed, SelftestFigure, Unit};
-use super::form::{FREEZE, HOLD, PER_S, SLOW_HOLD, Scene};
-use super::pairs;
-use super::seen::ObservedRun;
-use crate::cli::Row;
+use super::experiment::{CANDIDATE_HOLD, FREEZE, HOLD, ObservedRun, PER_S, SLOW_HOLD, Scene};
 
-/// Runs of an experiment, to be judged.
-#[derive(Debug, Clone)]
-pub(super) enum ExperimentRuns {
-    /// Two holds, told apart by ID.
-    Modes {
-        /// The run.
-        run: ObservedRun,
-        /// The items that the target was to hold for long.
-        slow: u64,
-    },
-    /// Runs through a stall.
-    Stall {
-        /// Timing of the stall and of the loops.
-        scene: Scene,
-        /// The open loop.
-        open: ObservedRun,
-        /// The closed one, where a row asks for it.
-        closed: Option<ObservedRun>,
-    },
-    /// One shard, and two.
-    Shards {
-        /// One.
-        one: ObservedRun,
-        /// Two.
-        two: ObservedRun,
-    },
-    /// A shard that was stopped.
-    Freeze {
-        /// The run.
-        run: ObservedRun,
-        /// Time for which it was stopped, by the clock of the process that stopped it; none when it
-        /// never was.
-        stopped: Option<Duration>,
-    },
-    /// Two targets.
-    Pairs {
-        /// The pairs of runs, those that were disturbed among them.
-        pairs: Vec<Pair>,
-        /// Causes of the disturbances.
-        troubles: Vec<String>,
-    },
+/// Unit of a figure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Unit {
+    /// Microseconds.
+    Us,
+    /// Things.
+    Count,
+    /// Parts of each other.
+    Ratio,
+    /// A word: a verdict.
+    Word,
+}
+
+/// A number, or a verdict.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum Quantity {
+    /// In the unit of the figure.
+    Number(f64),
+    /// As reports write it.
+    Word(String),
+}
+
+/// A figure of a row: its true value, its measured value, and the tolerance between them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Figure {
+    /// Name of the measured quantity.
+    pub(crate) what: String,
+    /// Unit of the values.
+    pub(crate) unit: Unit,
+    /// The truth.
+    pub(crate) expected: Quantity,
+    /// None when there was too little to tell.
+    pub(crate) measured: Option<Quantity>,
+    /// Measured less expected.
+    pub(crate) error: Option<f64>,
+    /// The least that is within tolerance; none of a word.
+    pub(crate) low: Option<f64>,
+    /// The most; none of a word, or when nothing is too much.
+    pub(crate) high: Option<f64>,
+    /// True if it is within tolerance.
+    pub(crate) met: bool,
+    /// True if it is what no noise can make of the truth, such as an answer before its hold is
+    /// over.
+    pub(crate) impossible: bool,
+}
+
+impl Figure {
+    /// A number that may lie from the first of `within` to the second, both included.
+    pub(super) fn number(
+        what: &str,
+        unit: Unit,
+        expected: f64,
+        measured: Option<f64>,
+        within: [f64; 2],
+    ) -> Self {
+        let [low, high] = within;
+        Self {
+            what: what.to_owned(),
+            unit,
+            expected: Quantity::Number(expected),
+            measured: measured.map(Quantity::Number),
+            error: measured.map(|measured| measured - expected),
+            low: Some(low),
+            high: Some(high).filter(|high| high.is_finite()),
+            met: measured.is_some_and(|value| value >= low && value <= high),
+            impossible: false,
+        }
+    }
+
+    /// A count that has to be exact: noise cannot change it where `is_certain`.
+    fn count(what: &str, expected: u64, measured: u64, is_certain: bool) -> Self {
+        let (expected, measured) = (expected as f64, measured as f64);
+        let figure = Self::number(what, Unit::Count, expected, Some(measured), [expected; 2]);
+        Self {
+            impossible: is_certain && !figure.met,
+            ..figure
+        }
+    }
+
+    /// A verdict that has to be this one.
+    fn word(what: &str, expected: &str, measured: &str) -> Self {
+        Self {
+            what: what.to_owned(),
+            unit: Unit::Word,
+            expected: Quantity::Word(expected.to_owned()),
+            measured: Some(Quantity::Word(measured.to_owned())),
+            error: None,
+            low: None,
+            high: None,
+            met: expected == measured,
+            impossible: false,
+        }
+    }
+
+    /// Mark the figure as impossible if it is below the tolerance: noise can only add to it.
+    fn never_less(self) -> Self {
+        let measured = self.measured_number().zip(self.low);
+        Self {
+            impossible: measured.is_some_and(|(measured, low)| measured < low),
+            ..self
+        }
+    }
+
+    /// Return the measured number; none for a word, or if nothing was measured.
+    pub(super) fn measured_number(&self) -> Option<f64> {
+        match self.measured {
+            Some(Quantity::Number(number)) => Some(number),
+            Some(Quantity::Word(_)) | None => None,
+        }
+    }
 }
 
 /// One attempt at a row.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Attempt {
-    /// Reason why it does not count; nothing when it does.
+    /// Reasons why it does not count; nothing when it does.
     pub(crate) disturbed_by: Vec<String>,
     /// Measured figures.
-    pub(crate) figures: Vec<SelftestFigure>,
+    pub(crate) figures: Vec<Figure>,
 }
 
 impl Attempt {
+    /// An attempt of runs that have to be valid.
+    ///
+    /// Noise only ever makes times longer, so that what a quiet machine shows is the truth, and
+    /// what a busy one shows is its own. A run whose parts do not add up is not noise, and counts;
+    /// so does a time that is shorter than can be.
+    fn of(runs: &[&ObservedRun], figures: Vec<Figure>) -> Self {
+        let broken = runs
+            .iter()
+            .filter(|run| run.verdict == Verdict::Incomplete)
+            .map(|run| Figure {
+                impossible: true,
+                ..Figure::word("counts", "add up", &run.reasons.join("; "))
+            });
+        let disturbed_by = runs.iter().flat_map(|run| run.troubles()).collect();
+        Self::weighed(disturbed_by, broken.chain(figures).collect())
+    }
+
+    /// Percentiles with too few samples mark an attempt as disturbed, unless it already is or
+    /// another figure failed.
+    fn weighed(mut disturbed_by: Vec<String>, figures: Vec<Figure>) -> Self {
+        let (known, unknown): (Vec<_>, Vec<_>) =
+            figures.iter().partition(|figure| figure.measured.is_some());
+        if disturbed_by.is_empty() && known.iter().all(|figure| figure.met) {
+            let few = unknown.iter();
+            disturbed_by.extend(few.map(|figure| format!("{}: too few responses", figure.what)));
+        }
+        Self {
+            disturbed_by,
+            figures,
+        }
+    }
+
     /// True if it says anything.
     pub(super) fn counts(&self) -> bool {
         self.disturbed_by.is_empty()
@@ -86,221 +185,114 @@ impl Attempt {
     }
 }
 
-/// Judges a row by what its experiment showed; none when that was another experiment.
-///
-/// An attempt counts when its runs were valid: noise only ever makes times longer, so that what a
-/// quiet machine shows is the truth, and what a busy one shows is its own. A run whose parts do not
-/// add up is not noise, and counts; so does a time that is shorter than can be.
-pub(super) fn judge(row: Row, evidence: &ExperimentRuns) -> Option<Attempt> {
-    match (row, evidence) {
-        (Row::R1, ExperimentRuns::Modes { run, slow }) => Some(attempt(&[run], modes(run, *slow))),
-        (Row::R2, ExperimentRuns::Modes { run, .. }) => Some(attempt(&[run], overhead(run))),
-        (Row::R3, ExperimentRuns::Stall { scene, open, .. }) => {
-            Some(attempt(&[open], open_loop(scene, open)))
-        }
-        (
-            Row::R4,
-            ExperimentRuns::Stall {
-                scene,
-                open,
-                closed: Some(closed),
-            },
-        ) => Some(attempt(&[open, closed], closed_loop(scene, open, closed))),
-        (Row::R5, ExperimentRuns::Stall { scene, open, .. }) => {
-            Some(attempt(&[open], achieved(scene, open)))
-        }
-        (Row::R6, ExperimentRuns::Shards { one, two }) => {
-            Some(attempt(&[one, two], scaling(one, two)))
-        }
-        (Row::R7, ExperimentRuns::Freeze { run, stopped }) => Some(freeze(run, *stopped)),
-        (Row::R8, ExperimentRuns::Pairs { pairs, troubles }) => {
-            Some(pairs::attempt(pairs, troubles))
-        }
-        _ => None,
-    }
-}
-
-/// An attempt of runs that have to be valid.
-fn attempt(runs: &[&ObservedRun], figures: Vec<SelftestFigure>) -> Attempt {
-    let disturbed_by = runs.iter().flat_map(|run| run.troubles());
-    let broken = runs.iter().filter(|run| run.verdict == Verdict::Incomplete);
-    let broken = broken
-        .map(|run| SelftestFigure::word("counts", "add up", &run.reasons.join("; ")).never_other());
-    weighed(disturbed_by.collect(), broken.chain(figures).collect())
-}
-
-/// Create an attempt. Percentiles with too few samples mark it as disturbed, unless it already is
-/// or another figure failed.
-fn weighed(mut disturbed_by: Vec<String>, figures: Vec<SelftestFigure>) -> Attempt {
-    if disturbed_by.is_empty()
-        && figures
-            .iter()
-            .all(|figure| figure.met || figure.measured.is_none())
-    {
-        let unknown = figures.iter().filter(|figure| figure.measured.is_none());
-        disturbed_by.extend(unknown.map(|figure| format!("{}: too few responses", figure.what)));
-    }
-    Attempt {
-        disturbed_by,
-        figures,
-    }
-}
-
 fn us(time: Duration) -> f64 {
     time.as_secs_f64() * 1e6
 }
 
-fn ms(ms: f64) -> f64 {
-    ms * 1e3
-}
-
-fn modes(run: &ObservedRun, slow: u64) -> Vec<SelftestFigure> {
-    let time = |what, q, expected, high_ms| {
-        let allowed = Allowed::between(us(expected), ms(high_ms));
-        SelftestFigure::number(
-            what,
-            (Unit::Us, us(expected)),
-            run.quantile_us(Series::ServiceOk, q),
-            allowed,
-        )
-        .never_less()
+/// R1: two holds, told apart by ID, of which `slow` items have the long one.
+pub(super) fn modes(run: &ObservedRun, slow: u64) -> Attempt {
+    let time = |what, q, expected, most_us| {
+        let (expected, measured) = (us(expected), run.quantile_us(Series::ServiceOk, q));
+        Figure::number(what, Unit::Us, expected, measured, [expected, most_us]).never_less()
     };
-    let counted = run.above(Series::ServiceOk, SLOW_HOLD / 2) as f64;
-    vec![
-        SelftestFigure::number(
-            "slow responses",
-            (Unit::Count, slow as f64),
-            Some(counted),
-            Allowed::exactly(slow as f64),
-        ),
-        time("service p50", 0.5, HOLD, 25.0),
-        time("service p97", 0.97, HOLD, 60.0),
-        time("service p99", 0.99, SLOW_HOLD, 540.0),
-    ]
-}
-
-fn overhead(run: &ObservedRun) -> Vec<SelftestFigure> {
-    let time = |what, q, high_ms| {
-        SelftestFigure::number(
-            what,
-            (Unit::Us, 0.0),
-            run.quantile_us(Series::Overhead, q),
-            Allowed::between(0.0, ms(high_ms)),
-        )
-    };
-    let exactly = |what, expected: u64, counted: u64| {
-        let (expected, counted) = (expected as f64, counted as f64);
-        SelftestFigure::number(
-            what,
-            (Unit::Count, expected),
-            Some(counted),
-            Allowed::exactly(expected),
-        )
-        .never_other()
-    };
-    vec![
-        exactly(
-            "responses with a hold",
-            run.count(Series::ServiceOk),
-            run.count(Series::Overhead),
-        ),
-        exactly("shorter than held", 0, run.at_zero(Series::Overhead)),
-        time("service - hold p50", 0.5, 1.5),
-        time("service - hold p99", 0.99, 15.0),
-    ]
-}
-
-/// Return the tolerance for times of the open loop, 10 ms below to 60 ms above the truth: noise
-/// shortens them by a request or two at most.
-fn about(expected_s: f64) -> Allowed {
-    Allowed::between(
-        ms(expected_s.mul_add(1e3, -10.0)),
-        ms(expected_s.mul_add(1e3, 60.0)),
+    let counted = run.above(Series::ServiceOk, SLOW_HOLD / 2);
+    Attempt::of(
+        &[run],
+        vec![
+            Figure::count("slow responses", slow, counted, false),
+            time("service p50", 0.5, HOLD, 25e3),
+            time("service p97", 0.97, HOLD, 60e3),
+            time("service p99", 0.99, SLOW_HOLD, 540e3),
+        ],
     )
 }
 
-fn open_loop(scene: &Scene, open: &ObservedRun) -> Vec<SelftestFigure> {
-    let time = |what, q, measured| {
-        let expected_s = scene.response_s(q);
-        SelftestFigure::number(
-            what,
-            (Unit::Us, expected_s * 1e6),
-            measured,
-            about(expected_s),
-        )
+/// R2: service time minus the hold that the target reports.
+pub(super) fn overhead(run: &ObservedRun) -> Attempt {
+    let time = |what, q, most_us| {
+        let measured = run.quantile_us(Series::Overhead, q);
+        Figure::number(what, Unit::Us, 0.0, measured, [0.0, most_us])
     };
-    vec![
-        time(
-            "response p95",
-            0.95,
-            open.quantile_us(Series::ResponseOk, 0.95),
-        ),
-        time(
-            "response p99",
-            0.99,
-            open.quantile_us(Series::ResponseOk, 0.99),
-        ),
-        time("response max", 1.0, open.max_us(Series::ResponseOk)),
-    ]
+    let (all, held) = (run.count(Series::ServiceOk), run.count(Series::Overhead));
+    let early = run.at_zero(Series::Overhead);
+    Attempt::of(
+        &[run],
+        vec![
+            Figure::count("responses with a hold", all, held, true),
+            Figure::count("shorter than held", 0, early, true),
+            time("service - hold p50", 0.5, 1.5e3),
+            time("service - hold p99", 0.99, 15e3),
+        ],
+    )
 }
 
-fn closed_loop(scene: &Scene, open: &ObservedRun, closed: &ObservedRun) -> Vec<SelftestFigure> {
-    let p99 = closed.quantile_us(Series::ServiceOk, 0.99);
+/// R3: an open loop through a stall. Its times may lie 10 ms below to 60 ms above the truth: noise
+/// shortens them by a request or two at most.
+pub(super) fn open_loop(scene: &Scene, open: &ObservedRun) -> Attempt {
+    let time = |what, q, measured| {
+        let expected = scene.response_s(q) * 1e6;
+        let within = [expected - 10e3, expected + 60e3];
+        Figure::number(what, Unit::Us, expected, measured, within)
+    };
+    let quantile = |q| open.quantile_us(Series::ResponseOk, q);
+    Attempt::of(
+        &[open],
+        vec![
+            time("response p95", 0.95, quantile(0.95)),
+            time("response p99", 0.99, quantile(0.99)),
+            time("response max", 1.0, open.max_us(Series::ResponseOk)),
+        ],
+    )
+}
+
+/// R4: a closed loop through the same stall, which hides it.
+pub(super) fn closed_loop(scene: &Scene, open: &ObservedRun, closed: &ObservedRun) -> Attempt {
+    let (hold, p99) = (us(HOLD), closed.quantile_us(Series::ServiceOk, 0.99));
     let ratio = open
         .quantile_us(Series::ResponseOk, 0.99)
         .zip(p99)
         .map(|(open, closed)| open / closed);
     let expected = scene.response_s(0.99) / HOLD.as_secs_f64();
-    vec![
-        SelftestFigure::number(
-            "service p99",
-            (Unit::Us, us(HOLD)),
-            p99,
-            Allowed::between(us(HOLD), ms(80.0)),
-        )
-        .never_less(),
-        SelftestFigure::number(
-            "open to closed p99",
-            (Unit::Ratio, expected),
-            ratio,
-            Allowed::at_least(8.0),
-        ),
-    ]
+    let at_least = [8.0, f64::INFINITY];
+    Attempt::of(
+        &[open, closed],
+        vec![
+            Figure::number("service p99", Unit::Us, hold, p99, [hold, 80e3]).never_less(),
+            Figure::number("open to closed p99", Unit::Ratio, expected, ratio, at_least),
+        ],
+    )
 }
 
-fn achieved(scene: &Scene, open: &ObservedRun) -> Vec<SelftestFigure> {
-    let allowed = Allowed::between(0.995, 1.005);
-    let asked = open.asked as f64 / scene.scheduled();
+/// R5: requests of the open loop as scheduled, reported and counted.
+pub(super) fn achieved(scene: &Scene, open: &ObservedRun) -> Attempt {
+    let ratio = |what, measured| Figure::number(what, Unit::Ratio, 1.0, measured, [0.995, 1.005]);
     let reported = open.achieved_per_s.map(|per_s| per_s / PER_S as f64);
-    vec![
-        SelftestFigure::number("as reported", (Unit::Ratio, 1.0), reported, allowed),
-        SelftestFigure::number("target's count", (Unit::Ratio, 1.0), Some(asked), allowed),
-    ]
+    let counted = open.asked as f64 / scene.scheduled();
+    Attempt::of(
+        &[open],
+        vec![
+            ratio("as reported", reported),
+            ratio("target's count", Some(counted)),
+        ],
+    )
 }
 
-fn scaling(one: &ObservedRun, two: &ObservedRun) -> Vec<SelftestFigure> {
+/// R6: two shards against one.
+pub(super) fn scaling(one: &ObservedRun, two: &ObservedRun) -> Attempt {
     let ratio = (one.items_per_s > 0.0).then(|| two.items_per_s / one.items_per_s);
-    vec![SelftestFigure::number(
-        "items/s, 2 to 1",
-        (Unit::Ratio, 2.0),
-        ratio,
-        Allowed::between(1.94, 2.06),
-    )]
+    let figure = Figure::number("items/s, 2 to 1", Unit::Ratio, 2.0, ratio, [1.94, 2.06]);
+    Attempt::of(&[one, two], vec![figure])
 }
 
-/// Here the run has to be found out: an attempt does not count when something graver was found than
-/// that, or when the shard was not stopped.
-fn freeze(run: &ObservedRun, stopped: Option<Duration>) -> Attempt {
-    let expected = us(stopped.unwrap_or(FREEZE));
-    let allowed = Allowed::between(expected - ms(50.0), expected + ms(200.0));
+/// R7: a shard that was stopped for as long as `stopped`. Here the run has to be found out: an
+/// attempt does not count when something graver was found than that, or when the shard was not
+/// stopped.
+pub(super) fn freeze(run: &ObservedRun, stopped: Option<Duration>) -> Attempt {
+    let (expected, lag) = (us(stopped.unwrap_or(FREEZE)), run.max_us(Series::SchedLag));
+    let within = [expected - 50e3, expected + 200e3];
     let figures = vec![
-        SelftestFigure::number(
-            "sched_lag max",
-            (Unit::Us, expected),
-            run.max_us(Series::SchedLag),
-            allowed,
-        ),
-        SelftestFigure::word("verdict", Verdict::ClientLimited.name(), run.verdict.name()),
+        Figure::number("sched_lag max", Unit::Us, expected, lag, within),
+        Figure::word("verdict", Verdict::ClientLimited.name(), run.verdict.name()),
     ];
     let mut disturbed_by = if matches!(run.verdict, Verdict::TargetLimited | Verdict::Disturbed) {
         run.reasons.clone()
@@ -310,5 +302,34 @@ fn freeze(run: &ObservedRun, stopped: Option<Duration>) -> Attempt {
     if stopped.is_none() {
         disturbed_by.push("the run was over before the shard could be stopped".to_owned());
     }
-    weighed(disturbed_by, figures)
+    Attempt::weighed(disturbed_by, figures)
+}
+
+/// R8: what `ab` says of two targets that differ by 5 %. It does not count when more than a quarter
+/// of its pairs were disturbed.
+pub(super) fn pairs(comparison: &Comparison) -> Attempt {
+    if comparison.look.is_none() {
+        let disturbed = comparison.disturbed_pairs;
+        return Attempt {
+            disturbed_by: vec![format!(
+                "{disturbed} pairs of runs were disturbed, more than a quarter"
+            )],
+            figures: Vec::new(),
+        };
+    }
+    let throughput = comparison.finding(Metric::Throughput);
+    let ratio = throughput
+        .and_then(|finding| finding.evidence)
+        .map(|evidence| evidence.ratio);
+    let expected = HOLD.as_secs_f64() / CANDIDATE_HOLD.as_secs_f64();
+    // Up to 1.2 ms of every request are not the target's hold, and make the two more alike; and a
+    // hundredth either way.
+    let within = [0.952 - 0.01, 0.955 + 0.01];
+    Attempt {
+        disturbed_by: Vec::new(),
+        figures: vec![
+            Figure::number("throughput", Unit::Ratio, expected, ratio, within),
+            Figure::word("verdict", "regression", comparison.verdict.name()),
+        ],
+    }
 }

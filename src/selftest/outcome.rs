@@ -1,13 +1,13 @@
 //! The outcome: the result of each row over its attempts, and the verdict over all. Saved as
-//! `selftest.json` (`crawlmark.selftest/1`); everything shown is rendered from it.
+//! `selftest.json`; everything shown is rendered from it.
 
 use crawlmark_results::run::report::{Environment, Placement};
-use crawlmark_results::show::text::micros;
-use crawlmark_results::studies::Header;
+use crawlmark_results::show::doc::{Column, Doc, Severity, Table};
+use crawlmark_results::show::text::{grouped_f64, micros};
+use crawlmark_results::studies::{Conclusion, Header, StudyResult};
 use serde::{Deserialize, Serialize};
 
-use super::figure::{SelftestFigure, Unit};
-use super::judge::Attempt;
+use super::judge::{Attempt, Figure, Quantity, Unit};
 use crate::cli::Row;
 
 /// Attempts at a row, at most.
@@ -32,8 +32,8 @@ pub(crate) enum RowResult {
 }
 
 impl RowResult {
-    /// The name used in reports.
-    pub(super) const fn name(self) -> &'static str {
+    /// The name used for people.
+    const fn name(self) -> &'static str {
         match self {
             Self::Passed => "passed",
             Self::Disturbed => "disturbed",
@@ -55,7 +55,7 @@ pub(crate) struct RowOutcome {
     /// The figures of the attempt that decided: one that shows what cannot be, or else the first
     /// that passed, or else the one that counts and misses least, or else the one that misses
     /// least.
-    pub(crate) figures: Vec<SelftestFigure>,
+    pub(crate) figures: Vec<Figure>,
     /// All attempts.
     pub(crate) attempts: Vec<Attempt>,
 }
@@ -63,23 +63,18 @@ pub(crate) struct RowOutcome {
 impl RowOutcome {
     /// Create the outcome of `row` from its attempts.
     pub(super) fn of(row: Row, attempts: Vec<Attempt>) -> Self {
-        let missed =
-            |attempt: &&Attempt| attempt.figures.iter().filter(|figure| !figure.met).count();
-        let counted = || attempts.iter().filter(|attempt| attempt.counts());
         let impossible = attempts.iter().find(|attempt| attempt.is_impossible());
+        let counted: Vec<&Attempt> = attempts.iter().filter(|attempt| attempt.counts()).collect();
         let decided = impossible
-            .or_else(|| counted().min_by_key(missed))
-            .or_else(|| attempts.iter().min_by_key(missed));
-        let figures = decided
-            .map(|attempt| attempt.figures.clone())
-            .unwrap_or_default();
+            .or_else(|| counted.iter().copied().min_by_key(|one| missed(one)))
+            .or_else(|| attempts.iter().min_by_key(|one| missed(one)));
         let result = if impossible.is_some() {
             RowResult::Failed
         } else if attempts.iter().any(Attempt::passes) {
             RowResult::Passed
         } else if attempts.is_empty() {
             RowResult::NotRun
-        } else if counted().count() >= MISSES {
+        } else if counted.len() >= MISSES {
             RowResult::Failed
         } else {
             RowResult::Disturbed
@@ -88,17 +83,51 @@ impl RowOutcome {
             row: row.name().to_owned(),
             tests: tests(row).to_owned(),
             result,
-            figures,
+            figures: decided.map_or_else(Vec::new, |attempt| attempt.figures.clone()),
             attempts,
         }
     }
 
-    /// True if another attempt can change anything.
+    /// True if another attempt cannot change anything.
     pub(super) fn is_settled(&self) -> bool {
-        let is_sure =
-            self.result == RowResult::Passed || self.attempts.iter().any(Attempt::is_impossible);
-        is_sure || self.attempts.len() >= ATTEMPTS
+        self.result == RowResult::Passed
+            || self.attempts.len() >= ATTEMPTS
+            || self.attempts.iter().any(Attempt::is_impossible)
     }
+
+    /// Lines of the table: one per figure, the first with the result, the last with the reasons
+    /// why attempts do not count.
+    fn lines(&self) -> Vec<Vec<String>> {
+        let mut lines: Vec<Vec<String>> = self.figures.iter().map(line).collect();
+        if lines.is_empty() {
+            lines.push(vec![String::new(); COLUMNS]);
+        }
+        let tries = match self.attempts.len() {
+            0 | 1 => String::new(),
+            tries => format!(" ({tries} tries)"),
+        };
+        lines[0][0] = format!(
+            "{}  {}: {}{tries}",
+            self.row,
+            self.result.name(),
+            self.tests
+        );
+        if self.result != RowResult::Passed
+            && let Some(notes) = lines.last_mut().and_then(|line| line.last_mut())
+        {
+            // The first reason tells enough; all of them are in the JSON.
+            let whys = (1..).zip(&self.attempts).filter_map(|(number, attempt)| {
+                let why = attempt.disturbed_by.first()?;
+                Some(format!("try {number} does not count: {why}"))
+            });
+            *notes = whys.collect::<Vec<String>>().join("\n");
+        }
+        lines
+    }
+}
+
+fn missed(attempt: &Attempt) -> usize {
+    attempt.figures.iter().filter(|figure| !figure.met).count()
 }
 
 /// Return a short description of the test of a row.
@@ -135,7 +164,7 @@ impl MeasurementError {
             .figures
             .iter()
             .filter(|figure| figure.unit == Unit::Us)
-            .map(SelftestFigure::measured_number);
+            .map(Figure::measured_number);
         let (p50, p99) = (times.next()??, times.next()??);
         let disturbed = row.result == RowResult::Disturbed;
         let caveat = if disturbed {
@@ -143,16 +172,15 @@ impl MeasurementError {
         } else {
             ""
         };
-        let sentence = format!(
-            "service times on this machine{caveat} read {} too high at the median and {} at the 99th percentile",
-            micros(p50),
-            micros(p99)
-        );
         Some(Self {
             service_p50_us: p50,
             service_p99_us: p99,
             disturbed,
-            sentence,
+            sentence: format!(
+                "service times on this machine{caveat} read {} too high at the median and {} at the 99th percentile",
+                micros(p50),
+                micros(p99)
+            ),
         })
     }
 }
@@ -180,11 +208,8 @@ pub(crate) struct SelftestResult {
 impl SelftestResult {
     /// Create the outcome from its rows.
     pub(super) fn new(header: Header, form: &str, rows: Vec<RowOutcome>) -> Self {
-        let verdict = rows
-            .iter()
-            .map(|row| row.result)
-            .max()
-            .unwrap_or(RowResult::NotRun);
+        let verdict = rows.iter().map(|row| row.result).max();
+        let verdict = verdict.unwrap_or(RowResult::NotRun);
         Self {
             header,
             form: form.to_owned(),
@@ -199,97 +224,186 @@ impl SelftestResult {
 
 /// The verdict in a sentence.
 fn sentence(verdict: RowResult, rows: &[RowOutcome]) -> String {
-    let named = |result| {
-        let names: Vec<&str> = rows
-            .iter()
-            .filter(|row| row.result == result)
-            .map(|row| row.row.as_str())
-            .collect();
-        match names.split_last() {
-            Some((last, [])) => (*last).to_owned(),
-            Some((last, others)) => format!("{} and {last}", others.join(", ")),
-            None => String::new(),
-        }
-    };
+    let named = rows.iter().filter(|row| row.result == verdict);
+    let named: Vec<&str> = named.map(|row| row.row.as_str()).collect();
+    let named = named.join(", ");
     match verdict {
         RowResult::Passed => {
             "measurements on this machine are correct, within the tolerances shown".to_owned()
         }
         RowResult::Failed => format!(
-            "{} failed: do not rely on measurements on this machine until the reason is known",
-            named(RowResult::Failed)
+            "do not rely on measurements on this machine until the reason is known ({named})"
         ),
         RowResult::Disturbed => format!(
-            "nothing failed, but {} could not be judged: the machine was busy; try again when it is idle",
-            named(RowResult::Disturbed)
+            "nothing failed, but the machine was too busy to judge {named}; try again when it is idle"
         ),
-        RowResult::NotRun => format!(
-            "stopped before {} could be judged",
-            named(RowResult::NotRun)
-        ),
+        RowResult::NotRun => format!("stopped before it could judge {named}"),
+    }
+}
+
+/// Columns of the table.
+const COLUMNS: usize = 8;
+
+impl StudyResult for SelftestResult {
+    const SCHEMA: &'static str = "crawlmark.selftest/1";
+
+    const FILE: &'static str = "selftest.json";
+
+    fn conclusion(&self) -> Conclusion {
+        match self.verdict {
+            RowResult::Passed => Conclusion::Done,
+            RowResult::Failed => Conclusion::Failed,
+            RowResult::Disturbed | RowResult::NotRun => Conclusion::Inconclusive,
+        }
+    }
+
+    fn doc(&self) -> Doc {
+        let columns: [Column; COLUMNS] = [
+            Column::sentences("row"),
+            Column::words(""),
+            Column::words("figure"),
+            Column::numbers("expected"),
+            Column::numbers("measured"),
+            Column::numbers("error"),
+            Column::words("tolerance"),
+            Column::sentences(""),
+        ];
+        let severity = match self.conclusion() {
+            Conclusion::Done => Severity::Good,
+            Conclusion::Inconclusive => Severity::Warning,
+            Conclusion::Failed => Severity::Bad,
+        };
+        let verdict = self.verdict.name();
+        let error = self.measurement_error.as_ref();
+        let cpu = self.environment.cpu_model.as_deref();
+        Doc::new(format!("{}: {verdict}", self.header.name))
+            .headline(severity, &format!("{verdict}: {}", self.sentence))
+            .facts(error.map(|error| ("error", error.sentence.clone())))
+            .table(Table {
+                columns: columns.to_vec(),
+                rows: self.rows.iter().flat_map(RowOutcome::lines).collect(),
+                ..Table::default()
+            })
+            .in_files()
+            .text(format!(
+                "{}, {} cores. {}",
+                cpu.unwrap_or("an unknown CPU"),
+                self.environment.cores,
+                self.header.made_by()
+            ))
+    }
+}
+
+/// The line of a figure.
+fn line(figure: &Figure) -> Vec<String> {
+    let or_none = |text: Option<String>, none: &str| text.unwrap_or_else(|| none.to_owned());
+    let measured = figure.measured.as_ref();
+    vec![
+        String::new(),
+        if figure.met { "" } else { "!" }.to_owned(),
+        figure.what.clone(),
+        quantity(figure, &figure.expected),
+        or_none(measured.map(|measured| quantity(figure, measured)), "-"),
+        or_none(figure.error.map(|error| signed(figure, error)), ""),
+        tolerance(figure),
+        String::new(),
+    ]
+}
+
+fn quantity(figure: &Figure, quantity: &Quantity) -> String {
+    match quantity {
+        Quantity::Word(word) => word.clone(),
+        Quantity::Number(value) => number(figure, *value),
+    }
+}
+
+/// A number of a figure, as precise as it is worth.
+fn number(figure: &Figure, value: f64) -> String {
+    match (figure.unit, &figure.expected) {
+        (Unit::Us, _) if value == 0.0 => "0".to_owned(),
+        (Unit::Us, _) => micros(value),
+        (Unit::Ratio, Quantity::Number(expected)) if *expected >= 10.0 => format!("{value:.1}"),
+        (Unit::Ratio, _) => format!("{value:.3}"),
+        (Unit::Count | Unit::Word, _) => grouped_f64(value),
+    }
+}
+
+fn signed(figure: &Figure, value: f64) -> String {
+    // What is too small to show has no direction.
+    let least = match figure.unit {
+        Unit::Ratio => 5e-4,
+        Unit::Us | Unit::Count | Unit::Word => f64::MIN_POSITIVE,
+    };
+    let sign = match value {
+        _ if value.abs() < least => return "0".to_owned(),
+        _ if value < 0.0 => '-',
+        _ => '+',
+    };
+    format!("{sign}{}", number(figure, value.abs()))
+}
+
+/// By how much a figure may differ from what is expected.
+fn tolerance(figure: &Figure) -> String {
+    let (Quantity::Number(expected), Some(low)) = (&figure.expected, figure.low) else {
+        return "exactly".to_owned();
+    };
+    let (scale, unit) = if figure.unit == Unit::Us {
+        (1e3, " ms")
+    } else {
+        (1.0, "")
+    };
+    // What is left of a difference in binary is not worth a digit.
+    let short = |value: f64| ((value / scale * 1e3).round() / 1e3).to_string();
+    let Some(high) = figure.high else {
+        return format!("at least {}{unit}", short(low));
+    };
+    match (&*short(expected - low), &*short(high - expected)) {
+        ("0", "0") => "exactly".to_owned(),
+        (below, above) if below == above => format!("\u{b1}{above}{unit}"),
+        ("0", above) => format!("0/+{above}{unit}"),
+        (below, above) => format!("-{below}/+{above}{unit}"),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::figure::Allowed;
     use super::*;
 
+    fn figure(what: &str, us: f64) -> Figure {
+        Figure::number(what, Unit::Us, 0.0, Some(us), [0.0, 100.0])
+    }
+
     fn attempt(disturbed_by: &[&str], us: f64) -> Attempt {
-        let figure = |what| {
-            SelftestFigure::number(
-                what,
-                (Unit::Us, 0.0),
-                Some(us),
-                Allowed::between(0.0, 100.0),
-            )
-        };
         Attempt {
-            disturbed_by: disturbed_by
-                .iter()
-                .map(|reason| (*reason).to_owned())
-                .collect(),
-            figures: vec![figure("p50"), figure("p99")],
+            disturbed_by: disturbed_by.iter().map(|&why| why.to_owned()).collect(),
+            figures: vec![figure("p50", us), figure("p99", us)],
         }
     }
 
     #[test]
     fn a_row_is_what_the_best_of_its_attempts_that_count_is() {
-        let (good, bad) = (attempt(&[], 50.0), attempt(&[], 500.0));
-        let (good_disturbed, bad_disturbed) =
-            (attempt(&["steal"], 50.0), attempt(&["steal"], 500.0));
+        let [good, bad] = [50.0, 500.0].map(|us| attempt(&[], us));
+        let [good_disturbed, bad_disturbed] = [50.0, 500.0].map(|us| attempt(&["steal"], us));
         for (attempts, result) in [
             (vec![], RowResult::NotRun),
             (vec![&good], RowResult::Passed),
             (vec![&bad, &bad, &good], RowResult::Passed),
             (vec![&bad_disturbed, &good], RowResult::Passed),
-            (vec![&bad, &bad, &bad], RowResult::Failed),
             (vec![&bad, &bad_disturbed, &bad], RowResult::Failed),
             (
                 vec![&bad, &bad_disturbed, &good_disturbed],
                 RowResult::Disturbed,
             ),
-            (
-                vec![&good_disturbed, &good_disturbed, &good_disturbed],
-                RowResult::Disturbed,
-            ),
+            (vec![&good_disturbed; 3], RowResult::Disturbed),
         ] {
-            let outcome = RowOutcome::of(
-                Row::R2,
-                attempts.iter().map(|attempt| (*attempt).clone()).collect(),
-            );
+            let outcome =
+                RowOutcome::of(Row::R2, attempts.iter().map(|&one| one.clone()).collect());
             assert_eq!(outcome.result, result, "{attempts:?}");
-            assert_eq!(
-                outcome.is_settled(),
-                result == RowResult::Passed || attempts.len() == 3,
-                "{attempts:?}"
-            );
+            let is_settled = result == RowResult::Passed || attempts.len() == ATTEMPTS;
+            assert_eq!(outcome.is_settled(), is_settled, "{attempts:?}");
         }
-        let outcome = RowOutcome::of(
-            Row::R2,
-            vec![bad_disturbed, bad.clone(), good_disturbed.clone()],
-        );
-        assert_eq!(outcome.figures, bad.figures, "what counts is shown");
+        let counts = vec![bad_disturbed, bad.clone(), good_disturbed.clone()];
+        assert_eq!(RowOutcome::of(Row::R2, counts).figures, bad.figures);
         let mut impossible = good_disturbed;
         impossible.figures[0].impossible = true;
         for attempts in [vec![impossible.clone()], vec![good, impossible.clone()]] {
@@ -299,90 +413,60 @@ mod tests {
         }
     }
 
-    fn outcome(rows: Vec<RowOutcome>, interrupted_by: Option<i32>) -> SelftestResult {
-        let header = Header {
-            interrupted: interrupted_by.is_some(),
-            ..Header::new::<SelftestResult>("selftest", ["2026-01-02T03:04:05Z"; 2])
-        };
+    fn outcome(rows: Vec<RowOutcome>) -> SelftestResult {
+        let header = Header::new::<SelftestResult>("selftest", ["2026-01-02T03:04:05Z"; 2]);
         SelftestResult::new(header, "full", rows)
     }
 
     #[test]
-    fn the_gravest_row_decides_and_scripts_see_it() {
+    fn the_gravest_row_decides() {
         let row =
             |row, disturbed: &[&str], us| RowOutcome::of(row, vec![attempt(disturbed, us); 3]);
         let good = || row(Row::R1, &[], 50.0);
-        for (rows, signal, code, says) in [
-            (vec![good()], None, 0, "are correct"),
+        let busy = || row(Row::R2, &["steal"], 50.0);
+        for (rows, conclusion) in [
+            (vec![good()], Conclusion::Done),
+            (vec![good(), busy()], Conclusion::Inconclusive),
             (
-                vec![good(), row(Row::R2, &["steal"], 50.0)],
-                None,
-                5,
-                "but R2 could not be judged",
-            ),
-            (
-                vec![
-                    row(Row::R2, &["steal"], 50.0),
-                    row(Row::R3, &[], 500.0),
-                    good(),
-                ],
-                None,
-                3,
-                "R3 failed",
+                vec![busy(), row(Row::R3, &[], 500.0), good()],
+                Conclusion::Failed,
             ),
             (
                 vec![good(), RowOutcome::of(Row::R4, vec![])],
-                Some(2),
-                5,
-                "before R4 could be judged",
-            ),
-            (
-                vec![good(), RowOutcome::of(Row::R4, vec![])],
-                None,
-                5,
-                "before R4",
+                Conclusion::Inconclusive,
             ),
         ] {
-            let outcome = outcome(rows, signal);
-            assert_eq!(crate::study::exit_code(&outcome), code, "{says}");
-            assert!(outcome.sentence.contains(says), "{}", outcome.sentence);
+            assert_eq!(outcome(rows).conclusion(), conclusion);
         }
+        let error = outcome(vec![busy()]).measurement_error.unwrap();
+        assert_eq!((error.service_p50_us, error.disturbed), (50.0, true));
+        assert_eq!(outcome(vec![good()]).measurement_error, None);
     }
 
     #[test]
-    fn the_error_of_measurements_is_said_in_words_and_only_when_it_was_seen() {
-        let seen = outcome(
-            vec![RowOutcome::of(Row::R2, vec![attempt(&[], 90.0)])],
-            None,
-        )
-        .measurement_error
-        .unwrap();
-        assert_eq!((seen.service_p50_us, seen.disturbed), (90.0, false));
-        assert!(
-            seen.sentence.contains("90.0 µs too high at the median"),
-            "{}",
-            seen.sentence
-        );
-        let disturbed = outcome(
-            vec![RowOutcome::of(Row::R2, vec![attempt(&["x"], 90.0)])],
-            None,
-        );
-        assert!(
-            disturbed
-                .measurement_error
-                .unwrap()
-                .sentence
-                .contains("disturbed")
-        );
-        assert!(
-            outcome(vec![RowOutcome::of(Row::R1, vec![attempt(&[], 9.0)])], None)
-                .measurement_error
-                .is_none()
-        );
-        assert!(
-            outcome(vec![RowOutcome::of(Row::R2, vec![])], None)
-                .measurement_error
-                .is_none()
-        );
+    fn it_fits_the_terminal_and_says_what_every_row_came_to() {
+        let outcome = outcome(vec![
+            RowOutcome::of(Row::R1, vec![attempt(&[], 48.4)]),
+            RowOutcome::of(Row::R2, vec![attempt(&["the machine was busy"], 500.0); 3]),
+            RowOutcome::of(Row::R3, Vec::new()),
+        ]);
+        for columns in [80, usize::MAX] {
+            let table = outcome.doc().terminal(columns);
+            assert!(
+                table.lines().all(|line| line.chars().count() <= columns),
+                "{table}"
+            );
+            for line in [
+                "\n  R1  passed: ",
+                "\n  R2  disturbed: ",
+                "\n  R3  not run: ",
+                "      try 2 does not count: the machine was busy\n",
+                "+48.4 µs",
+                "0/+0.1 ms",
+            ] {
+                assert!(table.contains(line), "{line}: {table}");
+            }
+            assert_eq!(table.matches("\n    !  p99").count(), 1, "{table}");
+        }
     }
 }

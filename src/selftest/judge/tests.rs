@@ -4,7 +4,7 @@ use crawlmark_harness::clock::Nanos;
 use crawlmark_harness::sample::{Advice, Attempt as Exchange, Fate, Outcome, Permit, Sample};
 use crawlmark_harness::stats::{Bounds, ShardStats};
 
-use super::super::form::{FREEZE, Form, SHARD_HOLD};
+use super::super::experiment::{FULL, SHARD_CONNECTIONS, SHARD_HOLD};
 use super::*;
 
 /// Times of one request, µs.
@@ -21,6 +21,13 @@ const NORMAL: Took = Took {
     service_us: 20_200,
     held_us: Some(20_080),
 };
+
+fn taking(service_us: u64) -> Took {
+    Took {
+        service_us,
+        ..NORMAL
+    }
+}
 
 fn sample(took: Took) -> Sample {
     let at = |us: u64| Nanos(us * 1_000);
@@ -72,6 +79,12 @@ fn seen(requests: impl IntoIterator<Item = Took>) -> ObservedRun {
     }
 }
 
+/// So many requests of one kind, and then of another.
+fn two_kinds(most: (usize, Took), few: (usize, Took)) -> ObservedRun {
+    let times = |(count, took)| std::iter::repeat_n(took, count);
+    seen(times(most).chain(times(few)))
+}
+
 fn disturbed(run: ObservedRun) -> ObservedRun {
     ObservedRun {
         verdict: Verdict::Disturbed,
@@ -82,256 +95,133 @@ fn disturbed(run: ObservedRun) -> ObservedRun {
 
 /// The names of the figures that are not met, of an attempt that counts.
 #[track_caller]
-fn missed(row: Row, evidence: &ExperimentRuns) -> Vec<String> {
-    let attempt = judge(row, evidence).unwrap();
+fn missed(attempt: &Attempt) -> Vec<&str> {
     assert!(attempt.counts(), "{:?}", attempt.disturbed_by);
-    assert_eq!(
-        attempt.passes(),
-        attempt.figures.iter().all(|figure| figure.met)
-    );
-    attempt
-        .figures
-        .into_iter()
-        .filter(|figure| !figure.met)
-        .map(|figure| figure.what)
-        .collect()
-}
-
-fn times(count: usize, took: Took) -> impl Iterator<Item = Took> {
-    std::iter::repeat_n(took, count)
-}
-
-/// Fast items and slow items, with their numbers.
-fn of_modes(fast: (usize, u64), slow: (usize, u64)) -> ExperimentRuns {
-    let item = |service_us| Took {
-        service_us,
-        held_us: Some(service_us - 120),
-        ..NORMAL
-    };
-    ExperimentRuns::Modes {
-        run: seen(times(fast.0, item(fast.1)).chain(times(slow.0, item(slow.1)))),
-        slow: 80,
-    }
+    let missed = attempt.figures.iter().filter(|figure| !figure.met);
+    let missed: Vec<&str> = missed.map(|figure| &*figure.what).collect();
+    assert_eq!(attempt.passes(), missed.is_empty());
+    missed
 }
 
 #[test]
 fn r1_counts_the_slow_items_and_knows_the_percentiles() {
-    let none: [&str; 0] = [];
-    assert_eq!(
-        missed(Row::R1, &of_modes((3_920, 20_300), (80, 500_300))),
-        none
-    );
-    // One answer that was slow and should not have been, and one that should and was not.
-    assert_eq!(
-        missed(Row::R1, &of_modes((3_919, 20_300), (81, 500_300))),
-        ["slow responses"]
-    );
-    assert_eq!(
-        missed(Row::R1, &of_modes((3_921, 20_300), (79, 500_300))),
-        ["slow responses"]
-    );
-    // Times that are too short cannot be, and too long ones are noise or a fault.
-    assert_eq!(
-        missed(Row::R1, &of_modes((3_920, 19_900), (80, 500_300))),
-        ["service p50", "service p97"]
-    );
-    assert_eq!(
-        missed(Row::R1, &of_modes((3_920, 25_200), (80, 500_300))),
-        ["service p50"]
-    );
-    assert_eq!(
-        missed(Row::R1, &of_modes((3_920, 61_000), (80, 500_300))),
-        ["service p50", "service p97"]
-    );
-    assert_eq!(
-        missed(Row::R1, &of_modes((3_920, 20_300), (80, 499_000))),
-        ["service p99"]
-    );
-    assert_eq!(
-        missed(Row::R1, &of_modes((3_920, 20_300), (80, 541_000))),
-        ["service p99"]
-    );
-}
-
-#[test]
-fn r2_wants_no_answer_before_its_hold_is_over() {
-    let of = |most: Took, few: Took| ExperimentRuns::Modes {
-        run: seen(times(980, most).chain(times(20, few))),
-        slow: 0,
-    };
-    let none: [&str; 0] = [];
-    assert_eq!(missed(Row::R2, &of(NORMAL, NORMAL)), none);
-    let slow = |us| Took {
-        held_us: Some(NORMAL.service_us - us),
-        ..NORMAL
-    };
-    assert_eq!(
-        missed(Row::R2, &of(slow(1_600), NORMAL)),
-        ["service - hold p50"]
-    );
-    assert_eq!(
-        missed(Row::R2, &of(NORMAL, slow(15_100))),
-        ["service - hold p99"]
-    );
-    let impossible = Took {
-        held_us: Some(NORMAL.service_us + 1),
-        ..NORMAL
-    };
-    assert_eq!(
-        missed(Row::R2, &of(NORMAL, impossible)),
-        ["shorter than held"]
-    );
-    let mute = Took {
-        held_us: None,
-        ..NORMAL
-    };
-    let one_mute = ExperimentRuns::Modes {
-        run: seen(times(1_999, NORMAL).chain(times(1, mute))),
-        slow: 0,
-    };
-    assert_eq!(missed(Row::R2, &one_mute), ["responses with a hold"]);
-}
-
-const FULL: Scene = Form::Full.scene();
-
-/// The 2,000 requests of the open loop, each as long as a stall of so many milliseconds makes it.
-fn open_of(stall_ms: u64) -> ObservedRun {
-    let response = |i: u64| {
-        let at_ms = i * 5;
-        let (begin, end) = (3_000, 3_000 + stall_ms);
-        let answerable = |at: u64| if (begin..end).contains(&at) { end } else { at };
-        let service_us = (answerable(answerable(at_ms) + 20) - at_ms) * 1_000 + 200;
-        Took {
-            service_us,
-            ..NORMAL
-        }
-    };
-    seen((0..2_000).map(response))
-}
-
-fn closed_of(slow_ms: u64, slow: usize) -> ObservedRun {
-    seen(times(1_700 - slow, NORMAL).chain(times(
-        slow,
-        Took {
-            service_us: slow_ms * 1_000,
-            ..NORMAL
-        },
-    )))
-}
-
-fn of_stall(open: ObservedRun, closed: ObservedRun) -> ExperimentRuns {
-    ExperimentRuns::Stall {
-        scene: FULL,
-        open,
-        closed: Some(closed),
+    for (slow, fast_us, slow_us, said) in [
+        (80, 20_300, 500_300, &[][..]),
+        // One answer that was slow and should not have been, and one that should and was not.
+        (81, 20_300, 500_300, &["slow responses"]),
+        (79, 20_300, 500_300, &["slow responses"]),
+        // Times that are too short cannot be, and too long ones are noise or a fault.
+        (80, 19_900, 500_300, &["service p50", "service p97"]),
+        (80, 25_200, 500_300, &["service p50"]),
+        (80, 61_000, 500_300, &["service p50", "service p97"]),
+        (80, 20_300, 499_000, &["service p99"]),
+        (80, 20_300, 541_000, &["service p99"]),
+    ] {
+        let run = two_kinds((4_000 - slow, taking(fast_us)), (slow, taking(slow_us)));
+        assert_eq!(missed(&modes(&run, 80)), said);
     }
 }
 
 #[test]
+fn r2_wants_no_answer_before_its_hold_is_over() {
+    let held = |held_us| Took { held_us, ..NORMAL };
+    let longer = |us| held(Some(NORMAL.service_us - us));
+    let early = held(Some(NORMAL.service_us + 1));
+    for (most, few, said) in [
+        (NORMAL, NORMAL, &[][..]),
+        (longer(1_600), NORMAL, &["service - hold p50"]),
+        (NORMAL, longer(15_100), &["service - hold p99"]),
+        (NORMAL, early, &["shorter than held"]),
+        (NORMAL, held(None), &["responses with a hold"]),
+    ] {
+        let run = two_kinds((1_960, most), (40, few));
+        assert_eq!(missed(&overhead(&run)), said);
+    }
+}
+
+/// The 2,000 requests of the open loop, each as long as a stall of so many milliseconds makes it.
+fn open_of(stall_ms: u64) -> ObservedRun {
+    let (begin, end) = (3_000, 3_000 + stall_ms);
+    let answerable = |at: u64| if (begin..end).contains(&at) { end } else { at };
+    let response = |at_ms: u64| (answerable(answerable(at_ms) + 20) - at_ms) * 1_000 + 200;
+    seen((0..2_000).map(|i| taking(response(i * 5))))
+}
+
+fn closed_of(slow_ms: u64, slow: usize) -> ObservedRun {
+    two_kinds((1_700 - slow, NORMAL), (slow, taking(slow_ms * 1_000)))
+}
+
+#[test]
 fn r3_sees_everybodys_wait_and_not_only_that_of_those_in_flight() {
-    let of = |open| of_stall(open, closed_of(1_000, 4));
-    let none: [&str; 0] = [];
-    assert_eq!(missed(Row::R3, &of(open_of(1_000))), none);
     let all = ["response p95", "response p99", "response max"];
-    assert_eq!(missed(Row::R3, &of(open_of(900))), all);
-    assert_eq!(missed(Row::R3, &of(open_of(1_100))), all);
     // What a closed loop would call a response time, and what a recorder would that stamps late
     // ones when they go.
-    let unseen = seen(times(1_996, NORMAL).chain(times(
-        4,
-        Took {
-            service_us: 1_020_000,
-            ..NORMAL
-        },
-    )));
-    assert_eq!(
-        missed(Row::R3, &of(unseen)),
-        ["response p95", "response p99"]
-    );
-    assert_eq!(missed(Row::R3, &of(seen(times(2_000, NORMAL)))), all);
+    let unseen = two_kinds((1_996, NORMAL), (4, taking(1_020_000)));
+    for (open, said) in [
+        (open_of(1_000), &all[..0]),
+        (open_of(900), &all),
+        (open_of(1_100), &all),
+        (unseen, &all[..2]),
+        (seen(vec![NORMAL; 2_000]), &all),
+    ] {
+        assert_eq!(missed(&open_loop(&FULL.scene, &open)), said);
+    }
 }
 
 #[test]
 fn r4_hides_the_stall_as_closed_loops_do() {
-    let none: [&str; 0] = [];
-    assert_eq!(
-        missed(Row::R4, &of_stall(open_of(1_000), closed_of(1_000, 4))),
-        none
-    );
+    let of = |stall_ms, slow_ms, slow| {
+        closed_loop(&FULL.scene, &open_of(stall_ms), &closed_of(slow_ms, slow))
+    };
+    let both = ["service p99", "open to closed p99"];
+    assert_eq!(missed(&of(1_000, 1_000, 4)), both[..0]);
     // More slow ones than there are connections.
-    assert_eq!(
-        missed(Row::R4, &of_stall(open_of(1_000), closed_of(1_000, 40))),
-        ["service p99", "open to closed p99"]
-    );
-    assert_eq!(
-        missed(Row::R4, &of_stall(open_of(100), closed_of(1_000, 4))),
-        ["open to closed p99"]
-    );
-    assert_eq!(
-        missed(Row::R4, &of_stall(open_of(1_000), closed_of(81, 40))),
-        ["service p99"]
-    );
-    assert!(
-        judge(
-            Row::R4,
-            &ExperimentRuns::Stall {
-                scene: FULL,
-                open: open_of(1_000),
-                closed: None
-            }
-        )
-        .is_none()
-    );
+    assert_eq!(missed(&of(1_000, 1_000, 40)), both);
+    assert_eq!(missed(&of(100, 1_000, 4)), both[1..]);
+    assert_eq!(missed(&of(1_000, 81, 40)), both[..1]);
+    let few = closed_loop(&FULL.scene, &open_of(1_000), &seen(vec![NORMAL; 900]));
+    assert!(!few.counts(), "too few responses for a percentile");
 }
 
 #[test]
 fn r5_compares_the_timetable_with_what_was_said_and_with_what_arrived() {
-    let of = |achieved_per_s, asked| {
+    let both = ["as reported", "target's count"];
+    for (achieved_per_s, asked, said) in [
+        (200.0, 2_000, &both[..0]),
+        (199.1, 1_991, &both[..0]),
+        (198.9, 1_989, &both),
+        (201.1, 2_000, &both[..1]),
+        (200.0, 1_980, &both[1..]),
+    ] {
         let open = ObservedRun {
-            achieved_per_s,
+            achieved_per_s: Some(achieved_per_s),
             asked,
             ..open_of(1_000)
         };
-        of_stall(open, closed_of(1_000, 4))
-    };
-    let none: [&str; 0] = [];
-    assert_eq!(missed(Row::R5, &of(Some(200.0), 2_000)), none);
-    assert_eq!(missed(Row::R5, &of(Some(199.1), 1_991)), none);
-    assert_eq!(missed(Row::R5, &of(Some(198.9), 1_989)).len(), 2);
-    assert_eq!(missed(Row::R5, &of(Some(201.1), 2_000)), ["as reported"]);
-    assert_eq!(missed(Row::R5, &of(Some(200.0), 1_980)), ["target's count"]);
-    assert!(!judge(Row::R5, &of(None, 2_000)).unwrap().passes());
+        assert_eq!(missed(&achieved(&FULL.scene, &open)), said);
+    }
 }
 
 #[test]
 fn r6_wants_twice_as_much_of_twice_as_many() {
     let rate = |items_per_s| ObservedRun {
         items_per_s,
-        ..seen(times(9, NORMAL))
+        ..seen([NORMAL; 9])
     };
-    let one_per_s = f64::from(super::super::form::SHARD_CONNECTIONS) / SHARD_HOLD.as_secs_f64();
-    let of = |ratio: f64| ExperimentRuns::Shards {
-        one: rate(one_per_s),
-        two: rate(one_per_s * ratio),
-    };
-    let none: [&str; 0] = [];
-    for ratio in [1.945, 2.0, 2.055] {
-        assert_eq!(missed(Row::R6, &of(ratio)), none);
+    let one_per_s = f64::from(SHARD_CONNECTIONS) / SHARD_HOLD.as_secs_f64();
+    for (ratio, passes) in [
+        (1.945, true),
+        (2.0, true),
+        (2.055, true),
+        (1.0, false),
+        (1.935, false),
+        (2.065, false),
+        (0.0, false),
+    ] {
+        let attempt = scaling(&rate(one_per_s), &rate(one_per_s * ratio));
+        assert_eq!(missed(&attempt).is_empty(), passes, "{ratio}");
     }
-    for ratio in [1.0, 1.935, 2.065, 0.0] {
-        assert_eq!(missed(Row::R6, &of(ratio)), ["items/s, 2 to 1"]);
-    }
-    assert!(
-        !judge(
-            Row::R6,
-            &ExperimentRuns::Shards {
-                one: rate(0.0),
-                two: rate(0.0)
-            }
-        )
-        .unwrap()
-        .passes()
-    );
+    assert!(!scaling(&rate(0.0), &rate(0.0)).passes());
 }
 
 #[test]
@@ -341,231 +231,105 @@ fn r7_wants_the_stop_to_be_seen_and_to_be_the_clients() {
             late_us: lag_ms * 1_000,
             ..NORMAL
         };
-        let run = seen(times(499, NORMAL).chain(times(1, late)));
-        ExperimentRuns::Freeze {
-            run: ObservedRun {
-                verdict,
-                reasons: vec!["a reason".to_owned()],
-                ..run
-            },
-            stopped,
-        }
+        let run = ObservedRun {
+            verdict,
+            reasons: vec!["a reason".to_owned()],
+            ..two_kinds((499, NORMAL), (1, late))
+        };
+        freeze(&run, stopped)
     };
-    let half = Some(FREEZE);
-    let none: [&str; 0] = [];
-    assert_eq!(
-        missed(Row::R7, &of(498, Verdict::ClientLimited, half)),
-        none
-    );
-    assert_eq!(missed(Row::R7, &of(498, Verdict::Valid, half)), ["verdict"]);
-    assert_eq!(
-        missed(Row::R7, &of(0, Verdict::Valid, half)),
-        ["sched_lag max", "verdict"]
-    );
-    assert_eq!(
-        missed(Row::R7, &of(448, Verdict::ClientLimited, half)),
-        ["sched_lag max"]
-    );
-    assert_eq!(
-        missed(Row::R7, &of(702, Verdict::ClientLimited, half)),
-        ["sched_lag max"]
-    );
+    let (found, half) = (Verdict::ClientLimited, Some(FREEZE));
+    let both = ["sched_lag max", "verdict"];
+    assert_eq!(missed(&of(498, found, half)), both[..0]);
+    assert_eq!(missed(&of(498, Verdict::Valid, half)), both[1..]);
+    assert_eq!(missed(&of(0, Verdict::Valid, half)), both);
+    assert_eq!(missed(&of(448, found, half)), both[..1]);
+    assert_eq!(missed(&of(702, found, half)), both[..1]);
     // The process that stopped it may have been late to let it go on.
+    let longer = Some(FREEZE + Duration::from_millis(300));
+    assert_eq!(missed(&of(790, found, longer)), both[..0]);
+    assert!(!of(498, Verdict::Disturbed, half).counts());
+    assert!(!of(0, Verdict::Valid, None).counts());
+}
+
+#[test]
+fn r8_wants_the_ratio_and_the_verdict_of_a_look() {
+    let comparison = |ratio: f64, verdict: &str, look: bool| -> Comparison {
+        let evidence = serde_json::json!({"pairs": 16, "ratio": ratio, "ratio_interval": null, "log_ratio": ratio.ln(),
+            "log_ratio_interval": null, "log_ratio_sd": null, "p_value": 0.001, "p_adjusted": 0.001});
+        let look = look.then(|| serde_json::json!({"number": 1, "pairs": 16, "alpha": 0.0015}));
+        serde_json::from_value(serde_json::json!({"verdict": verdict, "look": look, "disturbed_pairs": 6, "pairs_wanted": 0,
+            "findings": [{"metric": "throughput", "verdict": verdict, "evidence": evidence}]}))
+        .unwrap()
+    };
+    let both = ["throughput", "verdict"];
     assert_eq!(
-        missed(
-            Row::R7,
-            &of(
-                790,
-                Verdict::ClientLimited,
-                Some(FREEZE + Duration::from_millis(300))
-            )
-        ),
-        none
+        missed(&pairs(&comparison(0.952, "regression", true))),
+        both[..0]
     );
-    for evidence in [
-        of(498, Verdict::Disturbed, half),
-        of(0, Verdict::Valid, None),
-    ] {
-        assert!(!judge(Row::R7, &evidence).unwrap().counts());
-    }
+    assert_eq!(
+        missed(&pairs(&comparison(0.90, "regression", true))),
+        both[..1]
+    );
+    assert_eq!(missed(&pairs(&comparison(1.0, "pass", true))), both);
+    assert!(!pairs(&comparison(0.952, "regression", false)).counts());
 }
 
 #[test]
 fn a_run_that_is_not_valid_does_not_count_whatever_it_shows() {
-    let rows = [
-        (Row::R1, of_modes((3_920, 20_300), (80, 500_300))),
-        (Row::R2, of_modes((3_920, 20_300), (80, 500_300))),
-        (Row::R3, of_stall(open_of(1_000), closed_of(1_000, 4))),
-        (Row::R4, of_stall(open_of(1_000), closed_of(1_000, 4))),
-        (Row::R5, of_stall(open_of(1_000), closed_of(1_000, 4))),
-        (
-            Row::R6,
-            ExperimentRuns::Shards {
-                one: seen(times(9, NORMAL)),
-                two: seen(times(9, NORMAL)),
-            },
-        ),
-    ];
-    for (row, evidence) in rows {
-        let evidence = match evidence {
-            ExperimentRuns::Modes { run, slow } => ExperimentRuns::Modes {
-                run: disturbed(run),
-                slow,
-            },
-            ExperimentRuns::Stall {
-                scene,
-                open,
-                closed,
-            } => ExperimentRuns::Stall {
-                scene,
-                open: disturbed(open),
-                closed,
-            },
-            ExperimentRuns::Shards { one, two } => ExperimentRuns::Shards {
-                one,
-                two: disturbed(two),
-            },
-            other @ (ExperimentRuns::Freeze { .. } | ExperimentRuns::Pairs { .. }) => other,
-        };
-        let attempt = judge(row, &evidence).unwrap();
-        assert_eq!(attempt.disturbed_by, ["CPU 0 was slow"], "{row}");
-        assert!(!attempt.passes(), "{row}");
+    let (scene, quiet) = (&FULL.scene, seen(vec![NORMAL; 1_700]));
+    let busy = disturbed(quiet.clone());
+    for attempt in [
+        modes(&busy, 0),
+        overhead(&busy),
+        open_loop(scene, &disturbed(open_of(1_000))),
+        closed_loop(scene, &open_of(1_000), &busy),
+        scaling(&quiet, &busy),
+    ] {
+        assert_eq!(attempt.disturbed_by, ["CPU 0 was slow"]);
+        assert!(!attempt.passes());
     }
-    let calm = ExperimentRuns::Stall {
-        scene: FULL,
-        open: open_of(1_000),
-        closed: Some(disturbed(closed_of(1_000, 4))),
-    };
-    assert!(
-        judge(Row::R3, &calm).unwrap().passes(),
-        "a row does not suffer from what it does not look at"
-    );
-}
-
-#[test]
-fn a_target_that_is_late_is_no_evidence_but_where_it_has_to_be() {
-    let late = |us| ObservedRun {
-        target_late_us: us,
-        achieved_per_s: None,
-        ..seen(times(1_700, NORMAL))
-    };
-    for (us, counts) in [(500, true), (2_000, true), (2_048, false)] {
-        let evidence = ExperimentRuns::Shards {
-            one: late(500),
-            two: late(us),
+    // A target that is late is no evidence, but after a stall, where it has to be.
+    for (us, counts) in [(2_000, true), (2_048, false)] {
+        let late = ObservedRun {
+            target_late_us: us,
+            achieved_per_s: None,
+            ..quiet.clone()
         };
-        assert_eq!(judge(Row::R6, &evidence).unwrap().counts(), counts, "{us}");
-        // Two hundred answers at once take their time.
+        assert_eq!(scaling(&quiet, &late).counts(), counts, "{us}");
         let open = ObservedRun {
             target_late_us: us,
             ..open_of(1_000)
         };
-        assert!(
-            judge(Row::R3, &of_stall(open, closed_of(1_000, 4)))
-                .unwrap()
-                .passes()
-        );
+        assert!(open_loop(scene, &open).passes());
     }
 }
 
 #[test]
 fn what_no_noise_can_do_is_told_from_what_it_can() {
-    let impossible = |row, evidence: &ExperimentRuns| judge(row, evidence).unwrap().is_impossible();
-    let disturbed_modes = |service_us| {
-        let slow = Took {
-            service_us: 600_000,
-            ..NORMAL
-        };
-        let run = seen(
-            times(
-                3_900,
-                Took {
-                    service_us,
-                    ..NORMAL
-                },
-            )
-            .chain(times(100, slow)),
-        );
-        ExperimentRuns::Modes {
-            run: disturbed(run),
-            slow: 80,
-        }
-    };
-    assert!(
-        impossible(Row::R1, &disturbed_modes(19_000))
-            && impossible(Row::R2, &disturbed_modes(20_070))
-    );
-    assert!(
-        !impossible(Row::R1, &disturbed_modes(90_000))
-            && !impossible(Row::R2, &disturbed_modes(90_000))
-    );
-    let fast = |us| {
-        of_stall(
-            open_of(1_000),
-            seen(times(
-                1_700,
-                Took {
-                    service_us: us,
-                    ..NORMAL
-                },
-            )),
-        )
-    };
-    assert!(impossible(Row::R4, &fast(19_900)) && !impossible(Row::R4, &fast(99_000)));
-}
-
-#[test]
-fn counts_that_do_not_add_up_are_no_noise() {
-    let run = ObservedRun {
+    let scene = &FULL.scene;
+    let busy = |us| disturbed(two_kinds((3_900, taking(us)), (100, taking(600_000))));
+    assert!(modes(&busy(19_000), 80).is_impossible() && overhead(&busy(20_070)).is_impossible());
+    assert!(!modes(&busy(90_000), 80).is_impossible() && !overhead(&busy(90_000)).is_impossible());
+    for (us, impossible) in [(19_900, true), (99_000, false)] {
+        let closed = closed_loop(scene, &open_of(1_000), &seen(vec![taking(us); 1_700]));
+        assert_eq!(closed.is_impossible(), impossible);
+    }
+    // Counts that do not add up are no noise.
+    let broken = ObservedRun {
         verdict: Verdict::Incomplete,
         reasons: vec!["requests: 9 here, 8 there".to_owned()],
         ..open_of(1_000)
     };
-    let evidence = of_stall(run, closed_of(1_000, 4));
-    for row in [Row::R3, Row::R4, Row::R5] {
-        assert_eq!(missed(row, &evidence), ["counts"]);
-    }
+    let attempt = open_loop(scene, &broken);
+    assert!(missed(&attempt) == ["counts"] && attempt.is_impossible());
 }
 
 #[test]
-fn too_few_answers_prove_nothing() {
-    let few = ExperimentRuns::Stall {
-        scene: FULL,
-        open: open_of(1_000),
-        closed: Some(seen(times(900, NORMAL))),
-    };
-    let attempt = judge(Row::R4, &few).unwrap();
-    assert!(
-        !attempt.counts() && attempt.disturbed_by[0].contains("too few responses"),
-        "{:?}",
-        attempt.disturbed_by
-    );
-    // What was seen of the others counts.
-    let early = ExperimentRuns::Modes {
-        run: seen(times(
-            900,
-            Took {
-                service_us: 10_000,
-                ..NORMAL
-            },
-        )),
-        slow: 80,
-    };
-    assert_eq!(
-        missed(Row::R1, &early),
-        [
-            "slow responses",
-            "service p50",
-            "service p97",
-            "service p99"
-        ]
-    );
-}
-
-#[test]
-fn a_row_is_judged_by_its_own_experiment_alone() {
-    let modes = of_modes((3_920, 20_300), (80, 500_300));
-    for row in [Row::R3, Row::R4, Row::R5, Row::R6, Row::R7, Row::R8] {
-        assert!(judge(row, &modes).is_none(), "{row}");
-    }
+fn the_ends_of_a_tolerance_are_within_it() {
+    let is_met = |us| Figure::number("p50", Unit::Us, 20.0, Some(us), [20.0, 25.0]).met;
+    let ends = [19.99, 20.0, 25.0, 25.01, f64::NAN].map(is_met);
+    assert_eq!(ends, [false, true, true, false, false]);
+    let none = Figure::number("p50", Unit::Us, 20.0, None, [20.0, 25.0]);
+    assert_eq!((none.met, none.error), (false, None));
 }
