@@ -240,7 +240,11 @@ pub(super) fn shards(report: &Report) -> Option<Chart> {
     }
     (!panels.is_empty()).then(|| Chart {
         name: "shards",
-        title: "Shards side by side",
+        title: if report.merged.is_some() {
+            "Parts side by side"
+        } else {
+            "Shards side by side"
+        },
         caption: caption(report),
         panels: Panel::below_each_other(panels),
     })
