@@ -1,4 +1,4 @@
-//! `Adaptive`: the limit on one shard's requests in flight, and the pace that it learnt from
+//! `Adaptive`: the limit on one shard's requests in flight, and the rate that it learnt from
 //! throttling.
 //!
 //! Used by a shard's gate and engine when a crawl is adaptive. Pure: it reads no clock and does not
@@ -7,8 +7,7 @@
 //! | room | for |
 //! |---|---|
 //! | `concurrency` | limit on requests in flight: AIMD or gradient |
-//! | `pace` | learnt pace, and its growth after a pause |
-//! | `ceiling`, `history` | estimates of the target's limit, and the accepted requests behind them |
+//! | `rate` | learnt rate, and its growth after a throttle pause |
 //! | `simulation`, `tests` | simulated crawls of limited targets, for tests |
 //!
 //! # Two controls
@@ -28,18 +27,22 @@
 //!   without its additive queue). Every 2 s all shards at once look at the latency at half of their
 //!   limits, as BBR does: a long-term mean would rise with the queue that the limit itself makes.
 //!
-//! **A pace** decides when the next request may go. Concurrency alone cannot keep under a rate
+//! **A rate** decides when the next request may go. Concurrency alone cannot keep under a rate
 //! limit when answers are fast: with a round trip of 100 us, one request in flight is 10,000 per
-//! second. So throttling teaches a pace. While a target never throttles there is none, and nothing
+//! second. So throttling teaches a rate. While a target never throttles there is none, and nothing
 //! is paid for it.
+//!
+//! The rate is searched as CUBIC (RFC 9438) searches a window, with one difference: a refusal here
+//! costs a whole pause, a second or more, so each makes the next growth ten times as slow, up to a
+//! doubling in a hundred pauses. A raised limit is found in about that time.
 //!
 //! # Shards without a master
 //!
-//! All shards share one quota, and every shard is told of every episode of throttling at about the
-//! same time. Each learns the rate of its *own* accepted requests between episodes; what it learns
-//! is linear in them, so the shares add up to the target's limit, although no shard knows how many
-//! shards there are. A share that its shard does not use falls to the others when they next try to
-//! go faster. The shares need not be equal.
+//! All shards share one quota, and every shard is told of every episode of throttling: when it was
+//! noticed and when its pause ends. The rate is computed from these two times alone, so all shards
+//! have the same one, and each sends at its own place between the requests of the others: a limit
+//! without bursts then refuses no more of four shards than of one. A shard with less to do leaves
+//! the limit to the others, whose rates grow until they are refused.
 //!
 //! # Episodes
 //!
@@ -50,27 +53,15 @@
 //!
 //! # What it cannot do
 //!
-//! - Use a strict limiter fully. A bucket of one or a few requests refuses two that arrive too
-//!   close together, which several unsynchronised shards, or one shard behind a round trip that
-//!   varies, send at any rate: the pace then settles where that is rare, well below the limit. In
-//!   the simulation (1,000/s, a round trip of 200 ms that varies by a tenth) a bucket of 10 was
-//!   used to about three quarters.
-//! - Tell the limit without running into it: two to six episodes, each of which costs its pause,
-//!   are the price of a start. It does not look at `RateLimit` fields; a caller who does can pause
-//!   a shard before it is refused.
+//! - Use a limit without bursts whose requests are closer together than round trips vary: some
+//!   arrive too close together at any rate.
+//! - Tell the limit without running into it: four or five episodes, each of which costs its pause,
+//!   are the price of the first minute. It does not look at `RateLimit` fields; a caller who does
+//!   can pause a shard before it is refused.
 //! - Be exact. A budget that must not be exceeded is the [`crate::pacer`]'s, which may be used
 //!   beside it.
 //! - Tell a rate limit from other reasons to throttle, such as a cap on requests in flight: it then
-//!   learns the pace that the cap amounts to.
-//!
-//! # Prior art
-//!
-//! The AWS SDKs' adaptive retry mode keeps a client-side bucket that is off until the first
-//! throttling, with CUBIC growth; it cuts to 70 % on every throttled answer, which suits limits
-//! that refuse for milliseconds. BBR (Cardwell et al., 2016) holds just below an estimate of the
-//! bottleneck's rate and probes above it at intervals, which is what is done here. Google's
-//! adaptive throttling drops requests at the client by the share that is refused, and so needs
-//! refusals to go on.
+//!   learns the rate that the cap amounts to.
 
 use serde::{Deserialize, Serialize};
 
@@ -79,17 +70,15 @@ use crate::pacer::Pace;
 use crate::plan::AdaptiveKind;
 use crate::sample::Attempt;
 
-mod ceiling;
 mod concurrency;
-mod history;
-mod pace;
+mod rate;
 #[cfg(test)]
 mod simulation;
 #[cfg(test)]
 mod tests;
 
 use concurrency::Concurrency;
-use pace::{LearntPace, News};
+use rate::{LearntRate, News};
 
 /// State of a controller, for the trace in the report.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
@@ -104,17 +93,18 @@ pub struct ControllerState {
 #[derive(Debug)]
 pub struct Adaptive {
     concurrency: Concurrency,
-    pace: LearntPace,
+    rate: LearntRate,
 }
 
 impl Adaptive {
     /// A controller for a shard with `lanes` lanes, which may have `first` requests in flight from
-    /// `start` on. Both count as at least 1, `first` as at most `lanes`.
+    /// `start` on. Both count as at least 1, `first` as at most `lanes`. `place` is that of the
+    /// shard between the requests of the others, from 0 to 1.
     #[must_use]
-    pub fn new(kind: AdaptiveKind, lanes: u32, first: u32, start: Nanos) -> Self {
+    pub fn new(kind: AdaptiveKind, lanes: u32, first: u32, place: f64, start: Nanos) -> Self {
         Self {
             concurrency: Concurrency::new(kind, lanes, first, start),
-            pace: LearntPace::new(start),
+            rate: LearntRate::new(place, start),
         }
     }
 
@@ -124,16 +114,15 @@ impl Adaptive {
         self.concurrency.limit()
     }
 
-    /// Asks the learnt pace for one request at `now`, not looking at the limit. [`Pace::Go`] is no
-    /// charge: say [`Adaptive::admitted`] when the request goes. While the pace grows,
-    /// [`Pace::Wait`] may be for less than the whole wait; ask again then.
+    /// Asks the learnt rate for one request at `now`, not looking at the limit. [`Pace::Go`] is no
+    /// charge: call [`Adaptive::admitted`] when the request goes.
     pub fn poll(&mut self, now: Nanos) -> Pace {
-        self.pace.poll(now)
+        self.rate.poll(now)
     }
 
-    /// Note a request sent at `now`.
-    pub fn admitted(&mut self, now: Nanos) {
-        self.pace.admitted(now);
+    /// Note a request sent.
+    pub const fn admitted(&mut self) {
+        self.rate.admitted();
     }
 
     /// An attempt ended at `now` while `in_flight` were under way, itself included. It is to be
@@ -141,7 +130,7 @@ impl Adaptive {
     /// only counts as not accepted.
     pub fn ended(&mut self, now: Nanos, in_flight: u32, attempt: &Attempt) {
         self.concurrency.ended(now, in_flight, attempt);
-        self.pace.ended(attempt);
+        self.rate.ended(attempt);
     }
 
     /// Throttling was noticed at `at`, in this shard or in another, and nothing will be sent until
@@ -149,7 +138,7 @@ impl Adaptive {
     /// with later ends; everything noticed before the latest end is a part of it, and so is the
     /// answer to a request of this shard that was sent before it.
     pub fn throttled(&mut self, at: Nanos, until: Nanos) {
-        if self.pace.throttled(at, until) == News::Episode {
+        if self.rate.throttled(at, until) == News::Episode {
             self.concurrency.throttled(at);
         }
     }
@@ -159,7 +148,7 @@ impl Adaptive {
     pub fn standing(&self) -> ControllerState {
         ControllerState {
             limit: self.limit(),
-            pace_per_s: self.pace.per_second(),
+            pace_per_s: self.rate.per_second(),
         }
     }
 }

@@ -416,17 +416,6 @@ impl RunPlan {
         }
     }
 
-    /// Return the number of requests that may arrive at once, over all shards: the burst, or 1 for
-    /// a budget whose requests are [kept apart](ShardPlan::spacing).
-    #[must_use]
-    pub fn at_once(&self) -> u64 {
-        if self.spacing().is_some() {
-            1
-        } else {
-            self.burst
-        }
-    }
-
     /// Return the number that may arrive at once at the start: 1 if each shard begins with one
     /// request, because the shards take turns.
     #[must_use]
@@ -434,15 +423,8 @@ impl RunPlan {
         if self.at_start == u64::from(self.shards) && !self.has_windows() {
             1
         } else {
-            self.at_start.min(self.at_once())
+            self.at_start.min(self.burst)
         }
-    }
-
-    fn spacing(&self) -> Option<Duration> {
-        let rate = self
-            .rate
-            .filter(|_| self.has_budget() && !self.has_windows())?;
-        budget::spacing(&rate, self.burst, self.shards)
     }
 
     /// Return shard `i`'s share of the budget. The shards take turns, but the windows of all begin
@@ -503,7 +485,6 @@ impl RunPlan {
             throttling: self.throttling,
             shape: self.shape,
             per_host: self.per_host.share(parts, i),
-            spacing: self.spacing(),
             siblings: self.shards,
             duration: self.duration,
             timeout: self.timeout,
@@ -549,11 +530,6 @@ pub struct ShardPlan {
     pub throttling: ThrottlingPolicy,
     /// Its share of the limits of each host.
     pub per_host: HostShare,
-    /// Least time between the arrivals of any two requests of the run, whichever shards they come
-    /// from; none when bursts are allowed, or when requests are too close together for shards to
-    /// coordinate them.
-    #[serde(rename = "spacing_us", with = "optional_micros")]
-    pub spacing: Option<Duration>,
     /// Number of shards, this one included.
     pub siblings: u32,
     /// Time after the common start from which on no item is started.

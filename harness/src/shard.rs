@@ -8,7 +8,7 @@
 //! | room | for |
 //! |---|---|
 //! | `engine` | lanes, each performing one attempt after another |
-//! | `gate`, `gate/limits`, `host`, `limiter`, `spacing` | permission to send: limits of the run, of each host, and between shards |
+//! | `gate`, `gate/limits`, `host`, `limiter` | permission to send: limits of the run and of each host |
 //! | `supply`, `deferred`, `retry` | next work: IDs, items of a paused host, retries with budget and backoff |
 //! | `pauses`, `quota` | throttling: pauses, and the pace at which a quota lasts |
 //! | `alarm`, `loop_delay` | wake-up at an instant; event-loop delay |
@@ -32,7 +32,6 @@ mod quota;
 mod reports;
 mod retry;
 mod slots;
-mod spacing;
 mod supply;
 mod wakeup;
 
@@ -321,8 +320,6 @@ fn obey<W: Workload>(engine: &Engine<W>, control: Control) -> Option<Nanos> {
         }
         Control::Finish => engine.close(engine.clock().now()),
         Control::Pause(order) => gate.pause(order),
-        Control::Arrived { scope, at } => gate.arrived(scope, at),
-        Control::Turn(scope) => gate.turn(scope),
         Control::Shed => gate.shed(),
         Control::Take(range) => gate.receive(range),
         Control::Share(share) => gate.set_share(share),

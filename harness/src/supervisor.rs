@@ -11,7 +11,7 @@
 //! | `member`, `line` | one shard: its process, pipes and reports, its final one too, or the fault when that never comes (`view` makes the record; `results/src/run/report/totals.rs` counts lost items) |
 //! | `waking`, `signals`, `stop` | poll loop, Ctrl-C and other signals, the end of a run |
 //! | `replacements` | processes that take the place of those that died |
-//! | `moves`, `ranges`, `shares`, `turns` | pauses, IDs, budget and turns that move between shards |
+//! | `moves`, `ranges`, `shares` | pauses, IDs and budget that move between shards |
 //! | `timeline`, `times`, `windows` | seconds, histograms and the audit of rate limits, merged over shards |
 //! | [`parts`] | parts of a crawl on several machines, as streams of frames, and their merge |
 //! | `view` | live view ([`Live`]) and record of a run ([`RunRecord`]) |
@@ -32,7 +32,6 @@ mod signals;
 mod stop;
 mod timeline;
 mod times;
-mod turns;
 mod view;
 mod waking;
 mod windows;
@@ -58,7 +57,6 @@ pub use self::signals::{HeldSignals, HeldSuspension};
 use self::stop::{Stop, StopCause};
 use self::timeline::{Measuring, Timeline};
 pub use self::times::{ReceivedStats, Recent, ShardTimes};
-use self::turns::Turns;
 pub use self::view::{
     Interval, Live, LivePause, LiveShard, LiveState, Moved, Observer, RunRecord, ShardRecord,
     ShardSecond, Stopped, Stopping, SupervisorCpu, WorkloadFailure,
@@ -197,8 +195,6 @@ struct Supervisor<L = Process> {
     budget: Option<Budgeting>,
     /// Requests sent under the limits of the run and of its hosts.
     windows: Windows,
-    /// Turns to send under limits that keep any two requests apart.
-    turns: Turns,
     /// Number of hosts of the target.
     hosts: u32,
     /// By host, the last pause that it asked for.
@@ -310,7 +306,6 @@ impl<L: ShardLine> Supervisor<L> {
                     shares: Shares::new(shards),
                 }),
             windows: Windows::new(shards),
-            turns: Turns::default(),
             hosts: plan.per_host.hosts,
             pauses_in_force: BTreeMap::new(),
             lease: None,
@@ -450,17 +445,6 @@ impl<L: ShardLine> Supervisor<L> {
                 PipeEvent::Interval(frame) => self.timeline.add(shard, *frame),
                 PipeEvent::Sends(sends) => self.windows.add(i, &sends),
                 PipeEvent::Pause(order) => self.pause_others(i, order),
-                PipeEvent::Arrived { scope, at } => {
-                    self.tell_others(i, Control::Arrived { scope, at });
-                }
-                PipeEvent::AskTurn(scope) => {
-                    let next = self.turns.ask(scope, i);
-                    self.tell_turn(scope, next);
-                }
-                PipeEvent::EndTurn(scope) => {
-                    let next = self.turns.end(scope, i);
-                    self.tell_turn(scope, next);
-                }
                 PipeEvent::Idle => {
                     self.members[i].progress.remaining = 0;
                     self.ranges.idle(i);

@@ -135,7 +135,12 @@ pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
     let own_burst = args.burst.or(window(&args));
     let shards = match args.shards {
         Auto::Auto if args.arrivals == Arrivals::Waves => 1,
-        Auto::Auto => fitting_shards(cores, args.connections, per_host, own_burst),
+        Auto::Auto => {
+            let is_even = args.arrivals.gaps().is_none() && window(&args).is_none();
+            let budget = rate.filter(|_| is_even);
+            fitting_shards(cores, args.connections, per_host, own_burst)
+                .min(budget.as_ref().map_or(u32::MAX, RunPlan::most_shards))
+        }
         Auto::Exactly(shards) => shards,
     };
     check_spinning(args.pacing, shards, cores)?;
@@ -350,8 +355,8 @@ fn choose_ids(args: &RunArgs, targets: &Targets, has_id_in_body: bool) -> (IdRan
     )
 }
 
-/// Each shard needs a connection, one to each host, and a burst; one more than there are cores only
-/// waits for the others.
+/// Each shard needs a connection, one to each host, a burst, and a share of each host's rate that
+/// is worth having; one more than there are cores only waits for the others.
 fn fitting_shards(cores: usize, connections: u32, per_host: PerHost, burst: Option<u64>) -> u32 {
     let burst = burst.map_or(u32::MAX, |burst| u32::try_from(burst).unwrap_or(u32::MAX));
     let of_host = per_host.connections.unwrap_or(u32::MAX).max(1);
@@ -360,6 +365,12 @@ fn fitting_shards(cores: usize, connections: u32, per_host: PerHost, burst: Opti
         .min(connections.max(1))
         .min(of_host)
         .min(burst)
+        .min(
+            per_host
+                .rate
+                .as_ref()
+                .map_or(u32::MAX, RunPlan::most_shards),
+        )
 }
 
 /// Say why the target may be public; none if it is on this machine or in a private network. Looks

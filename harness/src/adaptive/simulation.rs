@@ -19,9 +19,6 @@ const SECOND: u64 = 1_000_000_000;
 /// Time that a shard's report of throttling takes to reach the others through the supervisor, ns.
 const BROADCAST_NS: u64 = 1_000_000;
 
-/// A later end of a pause is broadcast only when it is later by this much.
-const NEWS_NS: u64 = 10_000_000;
-
 /// Counting algorithm of the target's limiter.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Algorithm {
@@ -49,6 +46,8 @@ pub(super) struct SimulatedCrawl {
     /// Number of shards, and the limit on the requests in flight in each.
     pub(super) shards: u32,
     pub(super) lanes: u32,
+    /// An alarm rings up to this much late, ns.
+    pub(super) late_ns: u64,
     /// The mean round trip; each way is drawn from 0.9 to 1.1 of its half.
     pub(super) rtt_ns: u64,
     /// Requests that the target works on at once, each for so many ns; none for all at once, in no
@@ -71,6 +70,7 @@ impl SimulatedCrawl {
             rates: vec![(0, 1_000.0)],
             shards,
             lanes: 256,
+            late_ns: 0,
             rtt_ns: rtt_us * 1_000,
             workers: None,
             seconds: 60,
@@ -264,8 +264,14 @@ impl Simulation {
     /// Crawls.
     pub(super) fn run(case: &SimulatedCrawl) -> Outcomes {
         let first = (10 / case.shards).max(1);
-        let shard = |_| Shard {
-            adaptive: Adaptive::new(case.kind, case.lanes, first, Nanos(0)),
+        let shard = |i| Shard {
+            adaptive: Adaptive::new(
+                case.kind,
+                case.lanes,
+                first,
+                f64::from(i) / f64::from(case.shards),
+                Nanos(0),
+            ),
             in_flight: 0,
             paused_until: 0,
             wakes: u64::MAX,
@@ -384,7 +390,7 @@ impl Simulation {
                     if now >= self.known_until {
                         self.outcomes.episodes += 1;
                     }
-                    if now + wait > self.known_until + NEWS_NS {
+                    if now + wait > self.known_until {
                         for other in (0..self.shards.len()).filter(|other| *other != shard) {
                             self.at(
                                 now + BROADCAST_NS,
@@ -417,13 +423,10 @@ impl Simulation {
         }
     }
 
-    /// A shard resumes up to a tenth later than it may, each at its own place in that tenth.
     fn pause(&mut self, shard: usize, noticed: u64, until: u64) {
-        let place = shard as u64;
-        let stagger = (until - noticed) / 10 * place / u64::from(self.case.shards);
         let it = &mut self.shards[shard];
         it.adaptive.throttled(Nanos(noticed), Nanos(until));
-        it.paused_until = it.paused_until.max(until + stagger);
+        it.paused_until = it.paused_until.max(until);
     }
 
     fn send_what_may_go(&mut self, shard: usize, now: u64) {
@@ -438,7 +441,7 @@ impl Simulation {
                 match it.adaptive.poll(Nanos(now)) {
                     Pace::Go(since) => {
                         assert!(since.0 <= now);
-                        it.adaptive.admitted(Nanos(now));
+                        it.adaptive.admitted();
                         it.in_flight += 1;
                         let there =
                             self.draw(self.case.rtt_ns * 45 / 100, self.case.rtt_ns * 55 / 100);
@@ -460,7 +463,8 @@ impl Simulation {
             assert!(next > now);
             if next < it.wakes {
                 it.wakes = next;
-                self.at(next, Event::Wakes { shard });
+                let late = self.draw(self.case.late_ns / 4, self.case.late_ns);
+                self.at(next + late, Event::Wakes { shard });
             }
             return;
         }

@@ -1,6 +1,5 @@
 //! `Gcra`: the generic cell rate algorithm in its form as a virtual schedule (ITU-T I.371, Annex
-//! A). The budget of a run, the quota that a target announces and the pace that its refusals teach
-//! are all kept by it.
+//! A). The budget of a run and the quota that a target announces are kept by it.
 //!
 //! With an interval `t` and a tolerance `tau`, a request may go from `tat - tau` on, and moves
 //! `tat` to `max(tat, now) + t`. Both are passed to each call, because a learnt pace changes them
@@ -39,11 +38,6 @@ impl Gcra {
     /// Expect the next request at `at` or later.
     pub(crate) fn postpone(&mut self, at: Nanos) {
         self.tat = self.tat.max(at);
-    }
-
-    /// Expect the next request at `at` or earlier.
-    pub(crate) fn advance(&mut self, at: Nanos) {
-        self.tat = self.tat.min(at);
     }
 }
 

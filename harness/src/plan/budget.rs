@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::durations::optional_micros;
 use super::{RunPlan, split_share};
 use crate::clock::duration_ns;
 use crate::units::Rate;
@@ -25,10 +24,10 @@ const CATCH_UP: Duration = Duration::from_millis(25);
 /// requests at once would be a surprise.
 const SLOW_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Requests that are this far apart, or further, are kept so over all shards. That costs the budget
-/// what a request is late each time, half a millisecond or so, which is too much of anything
-/// shorter.
-const SPACED: Duration = Duration::from_millis(200);
+/// Least share of a shard, per second. Shards do not know of each other's requests: two that are a
+/// little late each may send within less than an interval, which a target that allows no burst
+/// (nginx' `limit_req` by default) turns away. A slow budget gains nothing from a second shard.
+const LEAST_SHARE_PER_S: u64 = 5;
 
 /// The bursts of a budget.
 #[derive(Debug, Clone, Copy)]
@@ -101,6 +100,16 @@ impl RunPlan {
         };
         (1 + late).saturating_mul(u64::from(shards))
     }
+
+    /// Most shards that a budget is worth splitting into: one where the share of each of two would
+    /// be below 5/s.
+    #[must_use]
+    pub fn most_shards(rate: &Rate) -> u32 {
+        let per_s = rate.permits_in(1_000_000_000);
+        u32::try_from(per_s / LEAST_SHARE_PER_S)
+            .unwrap_or(u32::MAX)
+            .max(1)
+    }
 }
 
 /// The hosts of a run and the limits of each.
@@ -140,38 +149,15 @@ impl PerHost {
             hosts: self.hosts,
             connections: connections.unwrap_or(u32::MAX),
             budget: self.rate.map(budget),
-            spacing: self.spacing(shards),
         }
-    }
-
-    fn spacing(&self, shards: u32) -> Option<Duration> {
-        self.rate
-            .and_then(|rate| spacing(&rate, RunPlan::default_burst(&rate, shards), shards))
     }
 
     /// Most requests that may arrive at one host at once, from all `shards` together; none without
     /// a rate.
     #[must_use]
     pub fn at_once(&self, shards: u32) -> Option<u64> {
-        self.rate.map(|rate| {
-            if self.spacing(shards).is_some() {
-                1
-            } else {
-                RunPlan::default_burst(&rate, shards)
-            }
-        })
+        self.rate.map(|rate| RunPlan::default_burst(&rate, shards))
     }
-}
-
-/// The time between two requests of a budget that allows no burst.
-///
-/// A target that allows no burst either (nginx' `limit_req` by default) turns away a request that
-/// comes a millisecond too soon after the one before it, be that one of another shard or late
-/// itself.
-pub(super) fn spacing(rate: &Rate, burst: u64, shards: u32) -> Option<Duration> {
-    let spacing_ns = u128::from(rate.period_ns).div_ceil(u128::from(rate.permits.max(1)));
-    let spacing = Duration::from_nanos(u64::try_from(spacing_ns).unwrap_or(u64::MAX));
-    (burst == u64::from(shards) && spacing >= SPACED).then_some(spacing)
 }
 
 /// A shard's share of the limits of each host.
@@ -183,8 +169,4 @@ pub struct HostShare {
     pub connections: u32,
     /// Its share of the budget of one host.
     pub budget: Option<Budget>,
-    /// Least time between the arrivals of any two requests at one host; see
-    /// [`ShardPlan::spacing`](super::ShardPlan::spacing).
-    #[serde(rename = "spacing_us", with = "optional_micros")]
-    pub spacing: Option<Duration>,
 }

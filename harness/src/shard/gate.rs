@@ -22,13 +22,14 @@ use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use self::keeper::{Call, Keeper};
-use self::limits::{Asked, Clearance, Limits, State, Waits};
+use self::limits::{Asked, Limits, State, Waits};
 pub(super) use self::limits::{Dropped, HostOf, MayRequest};
 use super::alarm::{Alarm, Ring};
 use super::messages::Messages;
 use super::supply::Again;
 use crate::adaptive::ControllerState;
 use crate::clock::{Clock, Nanos};
+use crate::pacer::Pace;
 use crate::plan::ShardPlan;
 use crate::sample::{Attempt, Fate, Permit};
 use crate::stats::HostTimes;
@@ -258,16 +259,11 @@ impl Gate {
         let mut inner = self.inner.borrow_mut();
         // Those that waited go first.
         let is_in_turn = state == Sending::Called || inner.sending.is_empty();
-        let goes = is_in_turn && inner.clearance(id, now) == Clearance::Go;
+        let goes = is_in_turn && matches!(inner.clearance(id, now), Pace::Go(_));
         if goes {
             if !self.lanes[lane].is_counted.replace(true) {
-                self.tell(inner.sent(id, now));
+                inner.sent(id, now);
             }
-            // After what was sent: whose turn is next has to know of it.
-            inner
-                .end_turn(id)
-                .into_iter()
-                .for_each(|scope| self.messages.send(Frame::EndTurn(scope)));
         } else if state == Sending::Called {
             inner.sending.push_front((lane, id));
         } else {
@@ -288,7 +284,7 @@ impl Gate {
         for at in 0..inner.held_to_ask() {
             let (lane, id) = inner.sending[at];
             match inner.clearance(id, self.clock.now()) {
-                Clearance::Go => {
+                Pace::Go(_) => {
                     inner.sending.remove(at);
                     self.lanes[lane].sending.set(Sending::Called);
                     if let Some(waker) = self.lanes[lane].waker.take() {
@@ -296,29 +292,14 @@ impl Gate {
                     }
                     return Nanos(u64::MAX);
                 }
-                Clearance::At(due) => next = next.min(due),
-                Clearance::NeedsTurn(scope) => {
-                    if inner.needs_turn(scope) {
-                        self.messages.send(Frame::AskTurn(scope));
-                    }
-                }
-            }
-        }
-        // A lane that was called has left the queue, and looks at its turn itself.
-        if self
-            .lanes
-            .iter()
-            .all(|lane| lane.sending.get() != Sending::Called)
-        {
-            while let Some(scope) = inner.end_unused_turn() {
-                self.messages.send(Frame::EndTurn(scope));
+                Pace::Wait(due) => next = next.min(due),
             }
         }
         next
     }
 
     /// Once the gate is closed, withdraws the requests that a limit does not allow now: only what
-    /// is on the wire has a grace. The turn of another one comes as soon as its limit allows it.
+    /// is on the wire has a grace.
     fn withdraw_held(&self, inner: &mut Limits) {
         if inner.state != State::Closed || inner.sending.is_empty() {
             return;
@@ -326,7 +307,7 @@ impl Gate {
         let now = self.clock.now();
         let mut held = std::mem::take(&mut inner.sending);
         held.retain(|(lane, id)| {
-            let is_held = matches!(inner.clearance(*id, now), Clearance::At(_));
+            let is_held = matches!(inner.clearance(*id, now), Pace::Wait(_));
             if is_held {
                 let slot = &self.lanes[*lane];
                 slot.sending.set(Sending::Withdrawn);
@@ -352,11 +333,6 @@ impl Gate {
             self.keeper.call();
         }
         is_dropped
-    }
-
-    /// Tells the other shards of requests that they are to keep their distance from.
-    fn tell(&self, arrivals: impl Iterator<Item = (Scope, Nanos)>) {
-        arrivals.for_each(|(scope, at)| self.messages.send(Frame::Arrived { scope, at }));
     }
 
     fn grant_due(&self) -> Due {
@@ -440,7 +416,7 @@ impl Gate {
             inner.shift();
         }
         if !inner.is_unlimited() {
-            self.tell(inner.ended(permit.id, attempt));
+            inner.ended(attempt);
         }
         let again = inner.try_again(permit, attempt);
         // Lanes may have waited for this attempt to end, or may take up its item sooner than what
@@ -568,20 +544,6 @@ impl Gate {
         inner.shift();
         drop(inner);
         self.keeper.call_before(Nanos(u64::MAX));
-    }
-
-    /// Takes in that the target was at a request of another shard at `at`, of the limit of that
-    /// scope.
-    pub(super) fn arrived(&self, scope: Scope, at: Nanos) {
-        if let Some(limiter) = self.inner.borrow_mut().limiter(scope) {
-            limiter.arrived(at);
-        }
-    }
-
-    /// Note that it is this shard's turn to send under the limit of that scope.
-    pub(super) fn turn(&self, scope: Scope) {
-        self.inner.borrow_mut().got_turn(scope);
-        self.keeper.call();
     }
 
     /// Crawls these IDs, too.

@@ -6,7 +6,6 @@
 use super::deferred::Deferred;
 use super::limiter::Limiter;
 use super::pauses::ThrottlePauses;
-use super::spacing::Spacing;
 use crate::adaptive::{Adaptive, ControllerState};
 use crate::clock::Nanos;
 use crate::pacer::{Pace, Pacer};
@@ -63,9 +62,10 @@ fn adaptive(plan: &ShardPlan, most: u32, start: Nanos) -> Option<Adaptive> {
     let first = u32::try_from(split_share(FIRST, siblings, shard))
         .unwrap_or(most)
         .max(1);
+    let place = shard as f64 / siblings.max(1) as f64;
     plan.throttling
         .adaptive
-        .map(|kind| Adaptive::new(kind, most, first, start))
+        .map(|kind| Adaptive::new(kind, most, first, place, start))
 }
 
 impl Host {
@@ -74,11 +74,7 @@ impl Host {
         let most = plan.per_host.connections.min(plan.in_flight());
         Self {
             brake: ThrottlePauses::new(host, plan),
-            limiter: Limiter::new(
-                Pacer::new(plan.per_host.budget, start),
-                Spacing::new(plan.per_host.spacing, plan),
-                start,
-            ),
+            limiter: Limiter::new(Pacer::new(plan.per_host.budget, start), start),
             adaptive: adaptive(plan, most, start),
             most,
             under_way: 0,
@@ -112,7 +108,7 @@ impl Host {
                 return Leave::Blocked(Binding::Target);
             }
             match adaptive.poll(now) {
-                // A controller that has learnt no pace allows it now, which is since ever.
+                // A controller that has learnt no rate allows it now, which is since ever.
                 Pace::Go(at) if at < now => since = since.max(at),
                 Pace::Go(_) => {}
                 Pace::Wait(next) => return Leave::At(next, Binding::Target),
@@ -133,7 +129,7 @@ impl Host {
         self.under_way += 1;
         self.brake.admitted(now);
         if let Some(adaptive) = &mut self.adaptive {
-            adaptive.admitted(now);
+            adaptive.admitted();
         }
         self.limiter.admitted(now);
     }
@@ -175,7 +171,7 @@ impl Host {
 
     fn learn(&mut self, order: PauseOrder) {
         match order.cause {
-            PauseCause::Refused => self.throttled(order.at, self.brake.resume()),
+            PauseCause::Refused => self.throttled(order.at, order.until),
             // That was no refusal: nothing was learnt but what the pause says.
             PauseCause::UsedUp => {}
         }

@@ -1,38 +1,33 @@
-//! A rate limit as one shard keeps it: its share of the rate, the distance to requests of other
-//! shards, and what was sent.
+//! A rate limit as one shard keeps it: its share of the rate, and what was sent.
 //!
 //! The run has one, and so has each of its hosts. Checked by the gate twice: before a request is
 //! admitted, and again once it has its connection, because requests admitted one after another may
 //! get their connections together. It must not wait or read a clock.
 
 use super::slots::Slots;
-use super::spacing::Spacing;
 use crate::clock::Nanos;
 use crate::pacer::{Pace, Pacer};
-use crate::sample::Attempt;
 use crate::wire::BudgetUse;
 
 /// One rate limit.
 #[derive(Debug)]
 pub(super) struct Limiter {
     pub(super) pacer: Pacer,
-    spacing: Spacing,
     slots: Slots,
 }
 
 impl Limiter {
     /// A limiter of a run that starts at `start`.
-    pub(super) const fn new(pacer: Pacer, spacing: Spacing, start: Nanos) -> Self {
+    pub(super) const fn new(pacer: Pacer, start: Nanos) -> Self {
         Self {
             pacer,
-            spacing,
             slots: Slots::new(start),
         }
     }
 
     /// True if requests may be let through and written at any time, and none of them is counted.
     pub(super) const fn is_unlimited(&self) -> bool {
-        self.pacer.is_unlimited() && !self.spacing.is_set()
+        self.pacer.is_unlimited()
     }
 
     /// Ask if a request may be let through at `now`, and since when. Nothing is charged.
@@ -47,19 +42,15 @@ impl Limiter {
 
     /// Ask if a request that was let through may be written at `now`. Nothing is charged.
     pub(super) fn peek_send(&self, now: Nanos) -> Pace {
-        self.pacer
-            .peek_send(now)
-            .no_sooner(self.spacing.next(), now)
+        self.pacer.peek_send(now)
     }
 
-    /// Counts a request that is written at `now`. Some when the other shards have to keep their
-    /// distance from it.
-    pub(super) fn sent(&mut self, now: Nanos) -> Option<Nanos> {
+    /// Counts a request that is written at `now`.
+    pub(super) fn sent(&mut self, now: Nanos) {
         self.pacer.sent(now);
         if self.pacer.audit().is_some() {
             self.slots.sent(now);
         }
-        self.spacing.sent(now)
     }
 
     /// One of the requests that were let through has its connection.
@@ -76,22 +67,6 @@ impl Limiter {
     pub(super) fn never_connected(&mut self) {
         self.connected();
         self.withdrawn();
-    }
-
-    /// Takes in an attempt that ended. Some when the other shards have to know when the target was
-    /// at it.
-    pub(super) fn ended(&mut self, attempt: &Attempt) -> Option<Nanos> {
-        self.spacing.ended(attempt)
-    }
-
-    /// Takes in that the target was at a request of any shard at `at`.
-    pub(super) fn arrived(&mut self, at: Nanos) {
-        self.spacing.arrived(at);
-    }
-
-    /// True if shards take turns to send, for any two requests are kept apart.
-    pub(super) const fn has_turns(&self) -> bool {
-        self.spacing.has_turns()
     }
 
     /// Use of the limit; none without one.

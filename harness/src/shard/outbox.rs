@@ -41,9 +41,6 @@ impl Urgency {
             Frame::Ready
             | Frame::Refused(_)
             | Frame::Pause(_)
-            | Frame::Arrived { .. }
-            | Frame::AskTurn(_)
-            | Frame::EndTurn(_)
             | Frame::Idle
             | Frame::Shed(_)
             | Frame::Share(_)

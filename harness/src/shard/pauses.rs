@@ -176,7 +176,8 @@ impl ThrottlePauses {
         promised: Nanos,
     ) -> PauseOrder {
         let taken = wait.min(self.throttling.max_pause);
-        let spread = if taken < wait {
+        // An adaptive run resumes by its learnt rate, in which each shard has a place of its own.
+        let spread = if taken < wait || self.throttling.adaptive.is_some() {
             Duration::ZERO
         } else {
             taken / SPREAD

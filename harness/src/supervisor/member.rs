@@ -14,7 +14,7 @@ use crate::process::ShardExit;
 use crate::stats::{Bounds, Counters};
 use crate::units::IdRange;
 use crate::wire::{
-    Control, FinalFrame, Frame, FrameDecoder, IntervalFrame, PauseOrder, Progress, Scope, Sends,
+    Control, FinalFrame, Frame, FrameDecoder, IntervalFrame, PauseOrder, Progress, Sends,
     WireError, encode,
 };
 
@@ -83,12 +83,6 @@ pub(super) enum PipeEvent {
     Sends(Sends),
     /// The target asks for a pause.
     Pause(PauseOrder),
-    /// The target was at a request of its then.
-    Arrived { scope: Scope, at: Nanos },
-    /// The shard asks for the turn to send.
-    AskTurn(Scope),
-    /// Its turn is over.
-    EndTurn(Scope),
     /// The shard has nothing left to do.
     Idle,
     /// The shard gave these IDs away.
@@ -291,9 +285,6 @@ impl<L: ShardLine> Member<L> {
                 Frame::Interval(interval) => heard.push(PipeEvent::Interval(interval)),
                 Frame::Sends(sends) => heard.push(PipeEvent::Sends(sends)),
                 Frame::Pause(order) => heard.push(PipeEvent::Pause(order)),
-                Frame::Arrived { scope, at } => heard.push(PipeEvent::Arrived { scope, at }),
-                Frame::AskTurn(scope) => heard.push(PipeEvent::AskTurn(scope)),
-                Frame::EndTurn(scope) => heard.push(PipeEvent::EndTurn(scope)),
                 Frame::Idle => heard.push(PipeEvent::Idle),
                 Frame::Shed(range) => heard.push(PipeEvent::Shed(range)),
                 Frame::Share(share) => heard.push(PipeEvent::Share(share)),

@@ -1,4 +1,4 @@
-//! Messages of the supervisor that move pauses, turns, IDs and budget between shards during a run.
+//! Messages of the supervisor that move pauses, IDs and budget between shards during a run.
 //!
 //! The decisions are made in `ranges` and `shares`; this module sends them. Called by the
 //! supervisor's step alone.
@@ -9,7 +9,7 @@ use super::member::Member;
 use super::ranges::{RangeMessage, RemainingIds, give_away};
 use super::shares::{ShareUpdate, User};
 use crate::units::IdRange;
-use crate::wire::{Control, PauseOrder, Scope};
+use crate::wire::{Control, PauseOrder};
 
 impl<L: ShardLine> Supervisor<L> {
     /// A shard that no longer reports, or has no more attempts to make, takes part in no move.
@@ -20,9 +20,6 @@ impl<L: ShardLine> Supervisor<L> {
         for i in silent {
             self.ranges.gone(i);
             self.windows.over(i);
-            for (scope, next) in self.turns.gone(i) {
-                self.tell_turn(scope, next);
-            }
         }
     }
 
@@ -41,13 +38,6 @@ impl<L: ShardLine> Supervisor<L> {
         }
         self.pauses_in_force.insert(order.host, order);
         self.tell_others(i, Control::Pause(order));
-    }
-
-    /// Give the turn to shard `next`, if it is that of any.
-    pub(super) fn tell_turn(&mut self, scope: Scope, next: Option<usize>) {
-        if let Some(next) = next {
-            self.members[next].tell(Control::Turn(scope));
-        }
     }
 
     pub(super) fn tell_others(&mut self, i: usize, control: Control) {

@@ -31,19 +31,6 @@ pub enum Frame {
     Sends(Sends),
     /// The target asks for a pause, which concerns every shard that it takes for the same client.
     Pause(PauseOrder),
-    /// The target was at a request of this shard then; told of limits that keep any two requests
-    /// apart.
-    Arrived {
-        /// Limit that this is about.
-        scope: Scope,
-        /// When.
-        at: Nanos,
-    },
-    /// The shard has a request to send under a limit that keeps any two requests apart, and asks
-    /// for the turn.
-    AskTurn(Scope),
-    /// The shard sent its request, or will not: the turn is the next shard's.
-    EndTurn(Scope),
     /// Everything that it had to do is done; it waits for more, or for [`Control::Finish`].
     Idle,
     /// The answer to [`Control::Shed`]: these IDs are not the shard's any more; perhaps none.
@@ -73,16 +60,6 @@ pub enum Control {
     Stop(Nanos),
     /// Wait as the target told another shard.
     Pause(PauseOrder),
-    /// The target was at a request of another shard then.
-    Arrived {
-        /// Limit that this is about.
-        scope: Scope,
-        /// When.
-        at: Nanos,
-    },
-    /// The answer to [`Frame::AskTurn`]: no other shard sends under this limit until
-    /// [`Frame::EndTurn`].
-    Turn(Scope),
     /// Give away the upper half of the IDs that are not started.
     Shed,
     /// Crawl these IDs, too.

@@ -11,15 +11,12 @@ use std::time::Duration;
 
 pub(in crate::shard) use self::closing::Dropped;
 use self::closing::LeftOver;
-pub(super) use self::sending::Clearance;
-use self::sending::Turn;
 use super::super::alarm::Ring;
 use super::super::binding::{HostHistory, LimitHistory};
 use super::super::deferred::Deferred;
 use super::super::host::{Host, Leave};
 use super::super::limiter::Limiter;
 use super::super::retry::{RetryBudget, RetryDecision, backoff};
-use super::super::spacing::Spacing;
 use super::super::supply::{Again, Next, Supply, Task};
 use super::lateness::{Going, Stalls, Stamps};
 use super::running_median::RunningMedian;
@@ -96,8 +93,6 @@ pub(super) struct Limits {
     free_since: Nanos,
     /// Lanes whose requests have their connections and may not be written yet, and the IDs.
     pub(super) sending: VecDeque<(usize, u64)>,
-    /// The turns to send that were asked for, or that this shard has.
-    turns: Vec<Turn>,
     pub(super) state: State,
     /// True while the workload has no room for more results.
     pub(super) is_full: bool,
@@ -175,7 +170,7 @@ impl Limits {
             host_of,
             behind: VecDeque::new(),
             waits: Waits::ForTime,
-            limiter: Limiter::new(pacer(plan, start), Spacing::new(plan.spacing, plan), start),
+            limiter: Limiter::new(pacer(plan, start), start),
             stalls: Stalls::default(),
             in_turn_since: Nanos::default(),
             retries: RetryBudget::new(plan),
@@ -193,7 +188,6 @@ impl Limits {
             waiting: VecDeque::with_capacity(plan.lanes()),
             free_since: start,
             sending: VecDeque::new(),
-            turns: Vec::new(),
             state: State::Open,
             is_full: false,
             room_since: Nanos::default(),
@@ -598,28 +592,16 @@ impl Limits {
     }
 
     /// The limiters that a request for `id` is sent under.
-    fn limiters(&mut self, id: u64) -> [(Scope, &mut Limiter); 2] {
+    fn limiters(&mut self, id: u64) -> [&mut Limiter; 2] {
         let host = self.host_of(id);
-        let number = u32::try_from(host).unwrap_or(u32::MAX);
-        [
-            (Scope::Run, &mut self.limiter),
-            (Scope::Host(number), &mut self.hosts[host].limiter),
-        ]
+        [&mut self.limiter, &mut self.hosts[host].limiter]
     }
 
-    /// Takes in how an attempt for `id` ended, in the same way.
-    pub(super) fn ended(
-        &mut self,
-        id: u64,
-        attempt: &Attempt,
-    ) -> impl Iterator<Item = (Scope, Nanos)> {
+    /// Takes in how an attempt ended.
+    pub(super) fn ended(&mut self, attempt: &Attempt) {
         if let (Outcome::Ok | Outcome::NotFound, Some(sent)) = (attempt.outcome, attempt.sent) {
             self.service.record(attempt.done.since(sent));
         }
-        let told = self
-            .limiters(id)
-            .map(|(scope, limiter)| Some((scope, limiter.ended(attempt)?)));
-        told.into_iter().flatten()
     }
 
     /// Every limiter.
@@ -628,17 +610,6 @@ impl Limits {
             .map(Scope::Host)
             .zip(self.hosts.iter_mut().map(|host| &mut host.limiter));
         std::iter::once((Scope::Run, &mut self.limiter)).chain(hosts)
-    }
-
-    /// The limiter of that scope; none of a host that there is not.
-    pub(super) fn limiter(&mut self, scope: Scope) -> Option<&mut Limiter> {
-        match scope {
-            Scope::Run => Some(&mut self.limiter),
-            Scope::Host(host) => self
-                .hosts
-                .get_mut(host as usize)
-                .map(|host| &mut host.limiter),
-        }
     }
 
     /// Use of the limits.

@@ -81,11 +81,11 @@ impl Supply {
         let windowed = window.map(|window| window.seconds() as f64);
         let timed = match (plan.rate, windowed.or(measured)) {
             (Some(rate), Some(_)) if windowed.is_some() => {
-                Some(rate.per_second() * windowed.unwrap_or_default() + plan.at_once() as f64)
+                Some(rate.per_second() * windowed.unwrap_or_default() + plan.burst as f64)
             }
             (Some(_), Some(seconds)) => {
                 let start = plan.warmup.as_secs_f64();
-                Some(offered(plan, start, start + seconds) + plan.at_once() as f64)
+                Some(offered(plan, start, start + seconds) + plan.burst as f64)
             }
             _ => None,
         };

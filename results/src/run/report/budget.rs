@@ -210,7 +210,7 @@ impl BudgetReport {
         let limit = AuditedLimit {
             rate,
             curve,
-            burst: plan.at_once(),
+            burst: plan.burst,
             is_within: |scope| scope == Scope::Run,
         };
         let Audit {

@@ -197,7 +197,7 @@ fn pace(plan: &RunPlan, all: &str) -> (&'static str, String) {
     };
     let rate = rate_in_words(&rate.to_string());
     let shares = format!("{rate} {all}{how}, {most}{share} per shard");
-    let at_once = || format!("{shares}, at most {} at once", grouped(plan.at_once()));
+    let at_once = || format!("{shares}, at most {} at once", grouped(plan.burst));
     match plan.arrivals {
         Arrivals::Asap | Arrivals::Waves => ("budget", at_once() + &waves),
         Arrivals::Replay => (

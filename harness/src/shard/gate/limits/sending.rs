@@ -1,4 +1,4 @@
-//! Permission to write a request that has its connection: the limits, and the turns of the shards.
+//! Permission to write a request that has its connection.
 //!
 //! Called by the gate. It must not read a clock.
 
@@ -6,26 +6,7 @@ use super::Limits;
 use crate::clock::Nanos;
 use crate::pacer::Pace;
 use crate::sample::Permit;
-use crate::wire::{Binding, Scope};
-
-/// Answer to a request that has its connection and wants to be written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::shard::gate) enum Clearance {
-    /// The request may be written now.
-    Go,
-    /// Not before this moment.
-    At(Nanos),
-    /// Not before it is this shard's turn.
-    NeedsTurn(Scope),
-}
-
-/// A turn to send under a limit that keeps any two requests apart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Turn {
-    scope: Scope,
-    /// True once it is the shard's.
-    is_held: bool,
-}
+use crate::wire::Binding;
 
 impl Limits {
     /// Number of the held requests to look at: what holds for one request of a single host holds
@@ -44,27 +25,18 @@ impl Limits {
         self.is_unlimited() && self.sending.is_empty()
     }
 
-    /// Ask if a request for `id` that has its connection may be written at `now`. The turn is the
-    /// last thing to ask for: who has it keeps the other shards waiting.
-    pub(in crate::shard::gate) fn clearance(&self, id: u64, now: Nanos) -> Clearance {
-        if !self.may_resume(id, now) {
-            return Clearance::At(if now < self.lease {
-                self.resume(id)
-            } else {
-                Nanos(u64::MAX)
-            });
+    /// Ask if a request for `id` that has its connection may be written at `now`.
+    pub(in crate::shard::gate) fn clearance(&self, id: u64, now: Nanos) -> Pace {
+        if now >= self.lease {
+            return Pace::Wait(Nanos(u64::MAX));
         }
-        match (self.peek_send(id, now), self.turn_of(id)) {
-            (Pace::Wait(due), _) => Clearance::At(due),
-            (Pace::Go(_), Some(scope))
-                if !self.turns.contains(&Turn {
-                    scope,
-                    is_held: true,
-                }) =>
-            {
-                Clearance::NeedsTurn(scope)
-            }
-            (Pace::Go(_), _) => Clearance::Go,
+        if self.resume(id) > now {
+            return Pace::Wait(self.resume(id));
+        }
+        let host = &self.hosts[self.host_of(id)].limiter;
+        match (self.limiter.peek_send(now), host.peek_send(now)) {
+            (Pace::Wait(one), Pace::Wait(other)) => Pace::Wait(one.max(other)),
+            (wait @ Pace::Wait(_), _) | (_, wait) => wait,
         }
     }
 
@@ -99,102 +71,32 @@ impl Limits {
         }
     }
 
-    /// The limit whose turn a request for `id` takes; none where requests are not kept apart. Under
-    /// that of the run, no other shard sends to any host.
-    fn turn_of(&self, id: u64) -> Option<Scope> {
-        if self.limiter.has_turns() {
-            return Some(Scope::Run);
-        }
-        let host = self.host_of(id);
-        self.hosts[host]
-            .limiter
-            .has_turns()
-            .then(|| Scope::Host(u32::try_from(host).unwrap_or(u32::MAX)))
-    }
-
-    /// Notes that the turn is needed. True if it has to be asked for.
-    pub(in crate::shard::gate) fn needs_turn(&mut self, scope: Scope) -> bool {
-        let is_new = self.turns.iter().all(|turn| turn.scope != scope);
-        if is_new {
-            self.turns.push(Turn {
-                scope,
-                is_held: false,
-            });
-        }
-        is_new
-    }
-
-    /// Takes note that it is this shard's turn.
-    pub(in crate::shard::gate) fn got_turn(&mut self, scope: Scope) {
-        self.turns.retain(|turn| turn.scope != scope);
-        self.turns.push(Turn {
-            scope,
-            is_held: true,
-        });
-    }
-
-    /// Ends the turn that a request for `id` was sent in, and says which.
-    pub(in crate::shard::gate) fn end_turn(&mut self, id: u64) -> Option<Scope> {
-        let scope = self.turn_of(id)?;
-        self.turns.retain(|turn| turn.scope != scope);
-        Some(scope)
-    }
-
-    /// Ends a turn that no waiting request needs any more, and says which.
-    pub(in crate::shard::gate) fn end_unused_turn(&mut self) -> Option<Scope> {
-        let is_unused = |turn: &Turn| {
-            turn.is_held
-                && self
-                    .sending
-                    .iter()
-                    .all(|(_, id)| self.turn_of(*id) != Some(turn.scope))
-        };
-        let unused = self.turns.iter().position(is_unused)?;
-        Some(self.turns.remove(unused).scope)
-    }
-
-    /// Ask if the limits allow a request for `id` that has its connection to be written at `now`,
-    /// or when.
-    fn peek_send(&self, id: u64, now: Nanos) -> Pace {
-        let host = &self.hosts[self.host_of(id)].limiter;
-        match (self.limiter.peek_send(now), host.peek_send(now)) {
-            (Pace::Wait(one), Pace::Wait(other)) => Pace::Wait(one.max(other)),
-            (wait @ Pace::Wait(_), _) | (_, wait) => wait,
-        }
-    }
-
     /// A request for `id` that was let through has its connection.
     pub(in crate::shard::gate) fn connected(&mut self, id: u64) {
         self.limiters(id)
             .into_iter()
-            .for_each(|(_, limiter)| limiter.connected());
+            .for_each(|limiter| limiter.connected());
     }
 
     /// A request for `id` that has its connection will never be written.
     pub(in crate::shard::gate) fn never_written(&mut self, id: u64) {
         self.limiters(id)
             .into_iter()
-            .for_each(|(_, limiter)| limiter.withdrawn());
+            .for_each(|limiter| limiter.withdrawn());
     }
 
     /// A request for `id` that was let through will have no connection.
     pub(in crate::shard::gate) fn never_connected(&mut self, id: u64) {
         self.limiters(id)
             .into_iter()
-            .for_each(|(_, limiter)| limiter.never_connected());
+            .for_each(|limiter| limiter.never_connected());
     }
 
-    /// Counts a request for `id` that is written at `now`. Returns from what limits the other
-    /// shards have to be told of it.
-    pub(in crate::shard::gate) fn sent(
-        &mut self,
-        id: u64,
-        now: Nanos,
-    ) -> impl Iterator<Item = (Scope, Nanos)> {
+    /// Counts a request for `id` that is written at `now`.
+    pub(in crate::shard::gate) fn sent(&mut self, id: u64, now: Nanos) {
         self.host(id).brake().sent(now);
-        let told = self
-            .limiters(id)
-            .map(|(scope, limiter)| Some((scope, limiter.sent(now)?)));
-        told.into_iter().flatten()
+        self.limiters(id)
+            .into_iter()
+            .for_each(|limiter| limiter.sent(now));
     }
 }
