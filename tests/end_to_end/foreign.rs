@@ -200,7 +200,7 @@ fn nginx_turns_nobody_away_who_keeps_to_its_limit() {
             "location /items/ { limit_req zone=two; try_files /item =404; }",
         );
         let report = crawl(&format!(
-            "http://127.0.0.1:{}/items/{{id}} --ids 0..24 --rate 2/s --shards 2",
+            "http://127.0.0.1:{}/items/{{id}} --ids 0..24 --rate 2/s",
             nginx.port
         ));
         let attempts = report.count("/totals/attempts");

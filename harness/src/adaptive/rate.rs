@@ -25,7 +25,7 @@ const LONGEST_DOUBLING_PAUSES: f64 = 80.0;
 /// A rate that was refused after a second is known for no more than so many seconds.
 const KNOWN: f64 = 20.0;
 
-/// The shortest pause that the doubling is computed from, s: a refusal costs the target something
+/// The shortest pause that anything is computed from, s: a refusal costs the target something
 /// even if no shard waits.
 const LEAST_PAUSE_S: f64 = 0.1;
 
@@ -82,13 +82,43 @@ impl Curve {
         }
         s
     }
+}
 
-    /// The burst of a bucket of `rate` that refuses after `s` seconds and not before: what was sent
-    /// beyond the rate since the curve passed it (the arrival curve of a leaky bucket; Cruz, 1991).
-    fn burst(self, rate: f64, s: f64) -> f64 {
-        let excess = (rate / self.base - 1.0).max(0.0);
-        let since = (self.doubling_s * excess.cbrt()).min(s);
-        self.requests(s) - self.requests(since) - rate * (s - since)
+/// A refusal after `s` seconds on a curve.
+#[derive(Debug, Clone, Copy)]
+struct Refused {
+    curve: Curve,
+    s: f64,
+}
+
+impl Refused {
+    /// The burst of a bucket of `rate` that refuses then and not before: what was sent beyond the
+    /// rate since the curve passed it (the arrival curve of a leaky bucket; Cruz, 1991).
+    fn burst(self, rate: f64) -> f64 {
+        let Self { curve, s } = self;
+        let excess = (rate / curve.base - 1.0).max(0.0);
+        let since = (curve.doubling_s * excess.cbrt()).min(s);
+        curve.requests(s) - curve.requests(since) - rate * (s - since)
+    }
+
+    /// The rate between `least` and `most` of the one bucket that explains this refusal and the one
+    /// before; none when there is none.
+    fn common_bucket(self, before: Self, least: f64, most: f64) -> Option<f64> {
+        let (mut low, mut high) = (least, most);
+        let is_too_low = |rate| before.burst(rate) < self.burst(rate);
+        if low >= high || !is_too_low(low) || is_too_low(high) {
+            return None;
+        }
+        // Thirty halvings by ratios leave less than a millionth of the widest span there is.
+        for _ in 0..30 {
+            let middle = (low * high).sqrt();
+            if is_too_low(middle) {
+                low = middle;
+            } else {
+                high = middle;
+            }
+        }
+        Some(high)
     }
 }
 
@@ -146,8 +176,8 @@ pub(super) struct LearntRate {
     /// Place of the shard between the requests of the others, from 0 to 1.
     place: f64,
     climb: Option<Climb>,
-    /// The curve before, and the time on it of the refusal that ended it, s.
-    before: Option<(Curve, f64)>,
+    /// The refusal before, if it told something.
+    before: Option<Refused>,
     /// A smoothed round trip, s; 0 before the first.
     rtt_s: f64,
     /// When an episode was noticed that nothing was learnt from yet: its aftermath is still coming
@@ -155,7 +185,7 @@ pub(super) struct LearntRate {
     noticed: Option<Nanos>,
     quiet_until: Nanos,
     /// When the last refused request of this shard was sent, and when it was noticed.
-    refused: Option<(Nanos, Nanos)>,
+    last_refused: Option<(Nanos, Nanos)>,
 }
 
 impl LearntRate {
@@ -168,7 +198,7 @@ impl LearntRate {
             rtt_s: 0.0,
             noticed: None,
             quiet_until: start,
-            refused: None,
+            last_refused: None,
         }
     }
 
@@ -209,7 +239,7 @@ impl LearntRate {
             self.rtt_s + (took_s - self.rtt_s) / 8.0
         };
         if attempt.outcome == Outcome::Throttled {
-            self.refused = Some((sent, attempt.done));
+            self.last_refused = Some((sent, attempt.done));
         }
     }
 
@@ -233,7 +263,7 @@ impl LearntRate {
 
     /// True if the request whose refusal was noticed at `at` was sent before the last pause ended.
     fn is_aftermath(&self, at: Nanos) -> bool {
-        match self.refused {
+        match self.last_refused {
             Some((sent, noticed)) if noticed == at => sent < self.quiet_until,
             // Another shard's: what is noticed within half a round trip after a pause was sent
             // before it.
@@ -249,7 +279,7 @@ impl LearntRate {
     /// rate is nearly right.
     fn learn(&mut self, at: Nanos) {
         let began = self.quiet_until;
-        let pause_s = seconds(began.since(at));
+        let pause_s = seconds(began.since(at)).max(LEAST_PAUSE_S);
         // A power of two, so that shards with nearly the same round trip have the same.
         let rtt_s = self.rtt_s.log2().ceil().exp2();
         let curve = match &mut self.climb {
@@ -269,18 +299,18 @@ impl LearntRate {
                 // when the refused request was sent.
                 let is_telling = climb.unused_s < BLURRED * s
                     && curve.per_s((s - rtt_s).max(0.0)) > refused * (1.0 - BLURRED);
-                let before = self.before.filter(|_| is_telling);
-                let bucket =
-                    before.and_then(|before| common_bucket(before, (curve, s), least, refused));
+                let now = is_telling.then_some(Refused { curve, s });
+                let bucket = now
+                    .zip(std::mem::replace(&mut self.before, now))
+                    .and_then(|(now, before)| now.common_bucket(before, least, refused));
                 let estimate = bucket
                     .unwrap_or(last_second)
                     .clamp(refused * MOST_CUT, refused);
-                let longest_s = LONGEST_DOUBLING_PAUSES * pause_s.max(LEAST_PAUSE_S);
-                self.before = is_telling.then_some((curve, s));
+                let longest_s = LONGEST_DOUBLING_PAUSES * pause_s;
                 let slower_s = (curve.doubling_s * SLOWER).min(s * KNOWN);
                 Curve {
                     base: estimate * (1.0 - CUT * (pause_s / cycle_s).sqrt()),
-                    doubling_s: slower_s.clamp(FIRST_DOUBLING_S, longest_s.max(FIRST_DOUBLING_S)),
+                    doubling_s: slower_s.clamp(FIRST_DOUBLING_S, longest_s),
                 }
             }
         };
@@ -298,26 +328,6 @@ impl LearntRate {
             next: 1.0 + self.place,
         });
     }
-}
-
-/// The rate between `least` and `most` of the one bucket that explains two refusals, each by its
-/// curve and the time on it; none when there is none.
-fn common_bucket(before: (Curve, f64), now: (Curve, f64), least: f64, most: f64) -> Option<f64> {
-    let is_above = |rate| before.0.burst(rate, before.1) >= now.0.burst(rate, now.1);
-    if least >= most || is_above(least) || !is_above(most) {
-        return None;
-    }
-    let (mut low, mut high) = (least, most);
-    // Thirty halvings by ratios leave less than a millionth of the widest span there is.
-    for _ in 0..30 {
-        let middle = (low * high).sqrt();
-        if is_above(middle) {
-            high = middle;
-        } else {
-            low = middle;
-        }
-    }
-    Some(high)
 }
 
 /// Nanoseconds as seconds; never 0, so that a rate over them is finite.

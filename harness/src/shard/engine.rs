@@ -434,15 +434,17 @@ impl<W: Workload> Engine<W> {
         }
     }
 
-    /// Counts the requests that were dropped because the queue was full. They have no time: they
-    /// never waited.
+    /// Counts the requests that were dropped because the queue was full. They never waited, so their
+    /// responses are censored at an age of 0.
     fn count_dropped(&self) {
         for intended in self.gate.take_dropped() {
-            let mut books = self.books.borrow_mut();
-            books.stats.drop_request();
-            books
-                .intervals
-                .drop_request(intended, &Unfinished::default());
+            let dropped = Dropped {
+                intended,
+                admitted: None,
+            };
+            self.books
+                .borrow_mut()
+                .drop_request(None, dropped, intended);
         }
     }
 

@@ -8,14 +8,15 @@ use super::line::{Process, ShardLine};
 use super::replacements::{Past, PastLife, Successor};
 use super::shares::User;
 use super::times::ReceivedStats;
-use crate::clock::Nanos;
+use crate::clock::{Nanos, duration_ns};
 use crate::plan::{ShardPlan, without};
 use crate::process::ShardExit;
+use crate::shard::INTERVAL;
 use crate::stats::{Bounds, Counters};
 use crate::units::IdRange;
 use crate::wire::{
-    Control, FinalFrame, Frame, FrameDecoder, IntervalFrame, PauseOrder, Progress, Sends,
-    WireError, encode,
+    Control, FinalFrame, Frame, FrameDecoder, IntervalFrame, PauseOrder, Progress, SecondFigures,
+    Sends, WireError, encode,
 };
 
 /// Time that a shard whose pipe has ended may take to end itself.
@@ -113,6 +114,9 @@ pub(super) struct Member<L = Process> {
     /// True if it may still say something.
     speaks: bool,
     pub(super) progress: Progress,
+    /// Counts of the seconds that it reported, and the index after the last of them.
+    reported: Counters,
+    next_second: u64,
     /// Most items that it started between two reports; none before the first.
     busiest: Option<u64>,
     /// True once its attempts are over and its workload finishes.
@@ -152,6 +156,8 @@ impl<L: ShardLine> Member<L> {
             line,
             speaks: true,
             progress,
+            reported: Counters::default(),
+            next_second: 0,
             busiest: None,
             is_finishing: false,
             last: None,
@@ -282,7 +288,11 @@ impl<L: ShardLine> Member<L> {
                     self.busiest = Some(self.busiest.unwrap_or(0).max(started));
                     self.progress = *progress;
                 }
-                Frame::Interval(interval) => heard.push(PipeEvent::Interval(interval)),
+                Frame::Interval(interval) => {
+                    self.reported.merge(&interval.counters);
+                    self.next_second = self.next_second.max(interval.figures.index + 1);
+                    heard.push(PipeEvent::Interval(interval));
+                }
                 Frame::Sends(sends) => heard.push(PipeEvent::Sends(sends)),
                 Frame::Pause(order) => heard.push(PipeEvent::Pause(order)),
                 Frame::Idle => heard.push(PipeEvent::Idle),
@@ -311,6 +321,31 @@ impl<L: ShardLine> Member<L> {
             }
         }
         Ok(())
+    }
+
+    /// Take what a shard that died had counted and is in none of its seconds, once, as a part of
+    /// the second of its last report in a run that began at `start`; none if there is nothing.
+    pub(super) fn take_unreported(&mut self, start: Nanos) -> Option<IntervalFrame> {
+        if self.speaks || self.last.is_some() {
+            return None;
+        }
+        let counters = self.progress.counters.clone().without(&self.reported);
+        if counters == Counters::default() {
+            return None;
+        }
+        self.reported.merge(&counters);
+        let is_warmup = self.progress.at < start.plus(self.plan.warmup);
+        let index = self.progress.at.since(start) / duration_ns(INTERVAL);
+        Some(IntervalFrame {
+            figures: SecondFigures {
+                // One that it reported may have been handed on.
+                index: index.max(self.next_second),
+                ..SecondFigures::default()
+            },
+            warmup: is_warmup.then(|| counters.clone()).unwrap_or_default(),
+            counters,
+            ..IntervalFrame::default()
+        })
     }
 
     fn end_of_pipe(&mut self, now: Nanos) {

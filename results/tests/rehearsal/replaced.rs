@@ -468,3 +468,48 @@ proptest! {
         prop_assert!(report.ledger.adds_up());
     }
 }
+
+#[test]
+fn whenever_shards_die_there_is_a_record_and_its_seconds_add_up() {
+    // Two of eight die, in a closed loop and a paced one, replaced or not, within each of the
+    // frames that a shard sends: progress every tenth of a second, seconds, the end.
+    for (rate, replaced) in [(None, true), (Some(5_000), true), (Some(5_000), false)] {
+        for ms in (1..1_400).step_by(23) {
+            let mut plan = run_of(8, 16, 5_000);
+            plan.rate = rate.map(|permits| Rate {
+                permits,
+                period_ns: 1_000_000_000,
+            });
+            plan.burst = if rate.is_some() { 16 } else { 0 };
+            plan.at_start = plan.burst.min(8);
+            let committed = Committed::default();
+            let dying = deaths(&[(ms * MS, 0), ((ms + 3) * MS, 3)]);
+            let rehearsal = if replaced {
+                run_dying_against(&plan, &dying, &committed, |_, _| GOOD)
+            } else {
+                rehearse(&plan, &dying, |shard, clock| Target {
+                    clock,
+                    shard: shard.shard,
+                    takes: |_, _| MS,
+                    answer: |_, _| GOOD,
+                })
+                .unwrap()
+            };
+            let report = rehearsal.report(&plan);
+            let of_seconds: u64 = report.intervals.iter().map(|row| row.attempts).sum();
+            let case = format!("{rate:?}, replaced {replaced}, at {ms} ms");
+            assert_eq!(of_seconds, report.totals.attempts, "{case}");
+            let seconds = rehearsal
+                .intervals
+                .iter()
+                .map(|second| second.figures.index);
+            assert!(
+                seconds.is_sorted_by(|a, b| a < b),
+                "{case}: seconds in order"
+            );
+            if replaced {
+                assert_eq!(report.ledger.ok, 5_000, "{case}");
+            }
+        }
+    }
+}
