@@ -8,7 +8,6 @@
 //! |---|---|
 //! | `concurrency` | limit on requests in flight: AIMD or gradient |
 //! | `rate` | learnt rate, and its growth after a throttle pause |
-//! | `simulation`, `tests` | simulated crawls of limited targets, for tests |
 //!
 //! # Two controls
 //!
@@ -72,8 +71,6 @@ use crate::sample::Attempt;
 
 mod concurrency;
 mod rate;
-#[cfg(test)]
-mod simulation;
 #[cfg(test)]
 mod tests;
 

@@ -1,10 +1,12 @@
 //! Properties of a controller as a whole: in simulated crawls, and under any sequence of calls.
 
+mod simulation;
+
 use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::simulation::{Algorithm, Outcomes, SimulatedCrawl, Simulation};
+use self::simulation::{Algorithm, Outcomes, SimulatedCrawl, Simulation};
 use super::*;
 use crate::sample::{Advice, Outcome};
 

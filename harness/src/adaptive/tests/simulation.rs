@@ -7,7 +7,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use super::{Adaptive, ControllerState};
+use crate::adaptive::{Adaptive, ControllerState};
 use crate::clock::Nanos;
 use crate::pacer::Pace;
 use crate::plan::AdaptiveKind;
