@@ -989,7 +989,7 @@ proptest! {
         prop_assert_eq!(report.ledger.ok, ids);
         prop_assert_eq!(report.totals.connections_opened, ids);
         let sent = sends(&samples);
-        prop_assert!(conforms(&sent, per_s(rate), plan.at_once()), "{sent:?}");
+        prop_assert!(conforms(&sent, per_s(rate), plan.burst), "{sent:?}");
         let budget = report.budget.unwrap();
         prop_assert!(budget.kept, "{budget:?}");
         for window in &budget.busiest {
