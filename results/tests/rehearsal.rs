@@ -1012,6 +1012,7 @@ proptest! {
         shards in 1..9_u32, rate in prop_oneof![1..6_u64, 6..300_u64], hosts in 1..4_u32, ids in 1..60_u64,
         delays_ms in prop::collection::vec(prop_oneof![Just(0), 0..30_u64, 0..900_u64], 1..20),
     ) {
+        let shards = shards.min(RunPlan::most_shards(&per_s(rate)));
         let mut plan = run_of(shards, 10 * shards, ids);
         (plan.per_host.hosts, plan.per_host.rate) = (hosts, Some(per_s(rate)));
         let (report, samples, _) = run_cold(&plan, &delays_ms);
@@ -1039,12 +1040,12 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
     #[test]
     fn slow_requests_of_a_run_are_kept_apart_and_its_budget_is_used(
-        shards in 1..9_u32, rate in 1..6_u64, host_rate in prop::option::of(1..6_u64),
+        rate in 1..6_u64, host_rate in prop::option::of(1..6_u64),
         delays_ms in prop::collection::vec(prop_oneof![Just(0), 0..30_u64, 0..900_u64], 1..20),
     ) {
         let ids = 40;
-        let mut plan = run_of(shards, 10 * shards, ids);
-        (plan.rate, plan.burst, plan.at_start) = (Some(per_s(rate)), u64::from(shards), u64::from(shards));
+        let mut plan = run_of(RunPlan::most_shards(&per_s(rate)), 10, ids);
+        (plan.rate, plan.burst, plan.at_start) = (Some(per_s(rate)), 1, 1);
         (plan.per_host.hosts, plan.per_host.rate) = (2, host_rate.map(per_s));
         let (report, samples, _) = run_cold(&plan, &delays_ms);
         prop_assert_eq!(report.ledger.ok, ids);

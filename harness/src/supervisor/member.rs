@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::line::{Process, ShardLine};
 use super::replacements::{Past, PastLife, Successor};
 use super::shares::User;
+use super::timeline::Rest;
 use super::times::ReceivedStats;
 use crate::clock::{Nanos, duration_ns};
 use crate::plan::{ShardPlan, without};
@@ -325,7 +326,7 @@ impl<L: ShardLine> Member<L> {
 
     /// Take what a shard that died had counted and is in none of its seconds, once, as a part of
     /// the second of its last report in a run that began at `start`; none if there is nothing.
-    pub(super) fn take_unreported(&mut self, start: Nanos) -> Option<IntervalFrame> {
+    pub(super) fn take_unreported(&mut self, start: Nanos) -> Option<Rest> {
         if self.speaks || self.last.is_some() {
             return None;
         }
@@ -336,15 +337,11 @@ impl<L: ShardLine> Member<L> {
         self.reported.merge(&counters);
         let is_warmup = self.progress.at < start.plus(self.plan.warmup);
         let index = self.progress.at.since(start) / duration_ns(INTERVAL);
-        Some(IntervalFrame {
-            figures: SecondFigures {
-                // One that it reported may have been handed on.
-                index: index.max(self.next_second),
-                ..SecondFigures::default()
-            },
+        Some(Rest {
+            // A second that it reported may have been handed on.
+            index: index.max(self.next_second),
             warmup: is_warmup.then(|| counters.clone()).unwrap_or_default(),
             counters,
-            ..IntervalFrame::default()
         })
     }
 

@@ -20,11 +20,10 @@ impl<L: ShardLine> Supervisor<L> {
         for i in silent {
             self.ranges.gone(i);
             self.windows.over(i);
-            let frame = self
-                .start
-                .and_then(|start| self.members[i].take_unreported(start));
-            if let Some(frame) = frame {
-                self.timeline.add(self.members[i].plan.shard, frame);
+            if let Some(start) = self.start
+                && let Some(rest) = self.members[i].take_unreported(start)
+            {
+                self.timeline.add_rest(rest);
             }
         }
     }

@@ -15,11 +15,21 @@ pub(super) struct Measuring {
     pub(super) first: u64,
 }
 
+/// What a shard that died had counted in a second that it did not report.
+#[derive(Debug)]
+pub(super) struct Rest {
+    pub(super) index: u64,
+    pub(super) counters: Counters,
+    /// The part of them that was scheduled in the warm-up.
+    pub(super) warmup: Counters,
+}
+
 /// Intervals that some shard has yet to report.
 #[derive(Debug)]
 pub(super) struct Timeline {
     bounds: Bounds,
     pending: BTreeMap<u64, Vec<(u32, IntervalFrame)>>,
+    rests: BTreeMap<u64, Vec<Rest>>,
 }
 
 impl Timeline {
@@ -27,6 +37,7 @@ impl Timeline {
         Self {
             bounds,
             pending: BTreeMap::new(),
+            rests: BTreeMap::new(),
         }
     }
 
@@ -41,6 +52,12 @@ impl Timeline {
             .entry(frame.figures.index)
             .or_default()
             .push((shard, frame));
+    }
+
+    /// Takes what a shard that died had counted in a second that it did not report.
+    pub(super) fn add_rest(&mut self, rest: Rest) {
+        self.pending.entry(rest.index).or_default();
+        self.rests.entry(rest.index).or_default().push(rest);
     }
 
     /// The intervals that every shard in `speaking` has reported, merged, the oldest first; and
@@ -66,13 +83,16 @@ impl Timeline {
             .into_iter()
             .filter_map(|index| Some((index, self.pending.remove(&index)?)));
         let taken: Vec<_> = taken.collect();
-        (
-            taken
-                .into_iter()
-                .map(|(index, frames)| self.merge(index, frames, &mut junk))
-                .collect(),
-            junk,
-        )
+        let mut intervals = Vec::new();
+        for (index, frames) in taken {
+            let mut interval = self.merge(index, frames, &mut junk);
+            for rest in self.rests.remove(&index).unwrap_or_default() {
+                interval.merged.counters.merge(&rest.counters);
+                interval.warmup.merge(&rest.warmup);
+            }
+            intervals.push(interval);
+        }
+        (intervals, junk)
     }
 
     /// Create the interval of a second, to which nothing was added yet.

@@ -311,7 +311,7 @@ impl SecondFigures {
 }
 
 /// One second of a shard on the common clock.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct IntervalFrame {
     /// Its figures.
     pub figures: SecondFigures,
