@@ -475,7 +475,7 @@ fn whenever_shards_die_there_is_a_record_and_its_seconds_add_up() {
     // Two of eight die, in a closed loop and a paced one, replaced or not, within each of the
     // frames that a shard sends: progress every tenth of a second, seconds, the end.
     for (rate, replaced) in [(None, true), (Some(5_000), true), (Some(5_000), false)] {
-        for ms in (1..1_400).step_by(23) {
+        for ms in (1..1_400).step_by(61) {
             let mut plan = run_of(8, 16, 5_000);
             plan.rate = rate.map(|permits| Rate {
                 permits,
