@@ -16,8 +16,8 @@ use crate::shard::INTERVAL;
 use crate::stats::{Bounds, Counters};
 use crate::units::IdRange;
 use crate::wire::{
-    Control, FinalFrame, Frame, FrameDecoder, IntervalFrame, PauseOrder, Progress, SecondFigures,
-    Sends, WireError, encode,
+    Control, FinalFrame, Frame, FrameDecoder, IntervalFrame, PauseOrder, Progress, Sends,
+    WireError, encode,
 };
 
 /// Time that a shard whose pipe has ended may take to end itself.
@@ -340,7 +340,11 @@ impl<L: ShardLine> Member<L> {
         Some(Rest {
             // A second that it reported may have been handed on.
             index: index.max(self.next_second),
-            warmup: is_warmup.then(|| counters.clone()).unwrap_or_default(),
+            warmup: if is_warmup {
+                counters.clone()
+            } else {
+                Counters::default()
+            },
             counters,
         })
     }

@@ -6,6 +6,7 @@ use super::Limits;
 use crate::clock::Nanos;
 use crate::pacer::Pace;
 use crate::sample::Permit;
+use crate::shard::limiter::Limiter;
 use crate::wire::Binding;
 
 impl Limits {
@@ -73,23 +74,19 @@ impl Limits {
 
     /// A request for `id` that was let through has its connection.
     pub(in crate::shard::gate) fn connected(&mut self, id: u64) {
-        self.limiters(id)
-            .into_iter()
-            .for_each(|limiter| limiter.connected());
+        self.limiters(id).into_iter().for_each(Limiter::connected);
     }
 
     /// A request for `id` that has its connection will never be written.
     pub(in crate::shard::gate) fn never_written(&mut self, id: u64) {
-        self.limiters(id)
-            .into_iter()
-            .for_each(|limiter| limiter.withdrawn());
+        self.limiters(id).into_iter().for_each(Limiter::withdrawn);
     }
 
     /// A request for `id` that was let through will have no connection.
     pub(in crate::shard::gate) fn never_connected(&mut self, id: u64) {
         self.limiters(id)
             .into_iter()
-            .for_each(|limiter| limiter.never_connected());
+            .for_each(Limiter::never_connected);
     }
 
     /// Counts a request for `id` that is written at `now`.
