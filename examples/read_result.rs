@@ -29,7 +29,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         report.totals.items_per_s,
         report.validity.verdict.name()
     );
-    for reason in &report.validity.reasons {
+    for reason in &report.reasons() {
         println!("  {reason}");
     }
     let p99 = report

@@ -5,7 +5,8 @@ use crawlmark_harness::plan::{RunPlan, ShardPlan, split_point};
 use crawlmark_harness::supervisor::{Left, Observer, RunRecord, Workloads, supervise};
 use crawlmark_harness::units::IdRange;
 use crawlmark_mock_server::Ledger;
-use crawlmark_results::run::report::{Report, Verdict};
+use crawlmark_results::judge::Finding;
+use crawlmark_results::run::report::Report;
 
 use crate::crawl::{ConnectionSlots, Crawl, CrawlSpec};
 use crate::dataset::log::LogError;
@@ -79,18 +80,16 @@ fn connection_slots(plan: &RunPlan, shard: &ShardPlan) -> ConnectionSlots {
 /// Stop the bundled target, add its counts and whether it survived to the report, and return the
 /// counts.
 pub(crate) fn compare_with_ledger(report: &mut Report, mut target: Target) -> Ledger {
-    let lost = target
-        .lost()
-        .map(|(pid, exit)| format!("the bundled target's process {pid} {exit}"));
+    let lost = target.lost().map(|(pid, exit)| Finding::TargetProcessLost {
+        exit: format!("process {pid} {exit}"),
+    });
     let ledger = target.stop();
     let mut witness = witness::compare(report, &ledger);
     if lost.is_some() {
         // It may have counted answers that it did not live to send.
         witness.agrees = None;
     }
-    report
-        .validity
-        .check("the target's processes", lost, Verdict::Disturbed);
+    report.note("the target's processes", lost);
     report.add_witness(witness);
     ledger
 }

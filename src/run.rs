@@ -15,6 +15,7 @@ use std::path::Path;
 use crawlmark_harness::clock::{Clock, Nanos, wall_time};
 use crawlmark_harness::plan::RunPlan;
 use crawlmark_harness::supervisor::{HeldSignals, Interval, Live, Observer};
+use crawlmark_results::judge::Finding;
 use crawlmark_results::run::gates::LiveThresholds;
 use crawlmark_results::run::report::{
     Environment, Group, IntervalRow, Placement, Report, Source, TLS_TRUST, UNVERIFIED, Verdict,
@@ -162,9 +163,10 @@ pub(crate) fn run(mut args: RunArgs, typed: Typed, clock: Clock) -> Result<u8, E
         Err(error) => return Err(error.keeping(directory)),
     };
     if is_foreign {
-        report
-            .validity
-            .check("hosts", unreached, Verdict::TargetLimited);
+        let unreached = unreached
+            .into_iter()
+            .map(|reason| Finding::HostUnreached { reason });
+        report.note("hosts before the start", unreached);
         report.check_connections = Some(checks);
     }
     report.robots = robots;
@@ -513,7 +515,14 @@ fn exit_code(report: &Report, is_strict: bool) -> u8 {
 /// Explain this exit code in one line, for when no summary is shown; nothing when nothing failed.
 fn failure(report: &Report, code: u8) -> String {
     let why = match code {
-        FAILED => format!("no response was good: {}", words::nothing_good(report)),
+        FAILED => {
+            let first = report.findings.first().map(Finding::sentence);
+            format!(
+                "no response was good: {}. {}",
+                words::got(report),
+                first.unwrap_or_default()
+            )
+        }
         INVALID if report.storage_failure.is_some() => {
             report.storage_failure.clone().unwrap_or_default()
         }
@@ -523,7 +532,7 @@ fn failure(report: &Report, code: u8) -> String {
         INVALID => format!(
             "the measurement is invalid ({}): {}",
             report.validity.verdict.name(),
-            report.validity.reasons.join("; ")
+            report.reasons().join("; ")
         ),
         GATE => format!(
             "threshold failed: {}",

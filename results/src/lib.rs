@@ -8,11 +8,13 @@
 //! | module | holds |
 //! |---|---|
 //! | [`run`] | one run: its report, validity, gates, directory on disk, and cuts of it |
+//! | [`judge`] | what the report of a run shows: findings and the verdict |
 //! | [`studies`] | several runs: comparison, scaling, capacity, ladder, patterns |
 //! | [`show`] | text for terminals and Markdown, plots, pages |
 //! | [`export`] | the report in the formats of other tools |
 
 pub mod export;
+pub mod judge;
 pub mod run;
 pub mod show;
 pub mod studies;

@@ -473,7 +473,7 @@ fn verdict(spoil: impl FnOnce(&mut ShardRecord)) -> Verdict {
         intervals: Vec::new(),
         environment,
     });
-    let said = report.validity.reasons.is_empty();
+    let said = report.reasons().is_empty();
     assert_eq!(
         said,
         report.validity.verdict == Verdict::Valid,
@@ -636,7 +636,7 @@ fn a_gate_that_stopped_a_run_is_named_and_one_that_came_too_late_is_not() {
     assert!(
         words::doc(&stopped, &plot::all(&stopped))
             .markdown()
-            .contains(": errors\\[1s\\] is ")
+            .contains("Threshold failed: errors\\[1s\\] ")
     );
     assert_eq!(closed(false).stopped_by, None);
 }
@@ -754,8 +754,6 @@ fn what_was_measured_outlives_whoever_gives_up() {
             "#[comment]\nTag=shard-0.service,0.000,1.000,1,x\n",
             true,
         ),
-        ("probes.jsonl", "{}\n", false),
-        ("probes.jsonl", "{}\n{}\n", true),
         ("rounds/001-base.log", "error: no such host\n", false),
         ("rounds/001-base/result.json", "{}", true),
         (

@@ -69,7 +69,6 @@ fn a_round_is_read_from_its_report() {
 #[test]
 fn what_the_client_is_the_limit_of_counts_and_what_was_disturbed_does_not() {
     let mut report = saved();
-    report.validity.reasons = vec!["why".to_owned()];
     for (verdict, counts) in [
         (Verdict::Valid, true),
         (Verdict::ClientLimited, true),
@@ -374,7 +373,7 @@ fn a_limit_that_is_not_the_clients_is_named() {
             answers(0, 0),
             full,
             FixedQuantity::Connections(8),
-            "All connections were in use at every count, so their number or the target was the limit.",
+            "All connections were in use at every count, so their number (8) or the target was the limit.",
         ),
         // A crawl that scales has no such limit, and neither has one whose connections grow with
         // the shards.

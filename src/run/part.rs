@@ -20,8 +20,9 @@ use crawlmark_harness::plan::{Pinning, RunPlan, SlotShare};
 use crawlmark_harness::supervisor::parts::{PartError, PartWriter};
 use crawlmark_harness::supervisor::{HeldSignals, Interval, RunRecord};
 use crawlmark_harness::units::grouped;
+use crawlmark_results::judge::Finding;
 use crawlmark_results::run::parts::{AttemptRecord, AttemptState, PartsDirectory};
-use crawlmark_results::run::report::{IntervalRow, Report, Verdict};
+use crawlmark_results::run::report::{IntervalRow, Report};
 
 use self::difference::difference;
 pub(crate) use self::difference::in_flags;
@@ -293,16 +294,10 @@ pub(super) struct PartOutcome {
 impl PartOutcome {
     /// Note in the report that the lease had ended for a while.
     pub(super) fn note(&self, report: &mut Report) {
-        let found = (!self.lapsed.is_zero()).then(|| {
-            format!(
-                "The part could not renew its lease of the budget for {:.1} s, and sent nothing in that time. Look for what delayed its machine \
-                 or the directory of the parts",
-                self.lapsed.as_secs_f64()
-            )
+        let found = (!self.lapsed.is_zero()).then_some(Finding::LeaseLapsed {
+            lapsed_s: self.lapsed.as_secs_f64(),
         });
-        report
-            .validity
-            .check("lease of the budget", found, Verdict::Disturbed);
+        report.note("lease of the budget", found);
     }
 
     const fn why(&self) -> &'static str {

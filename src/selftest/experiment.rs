@@ -517,7 +517,7 @@ impl ObservedRun {
         let late = ledger.hold_error_us.p99_at_most_us;
         Self {
             verdict: report.validity.verdict,
-            reasons: report.validity.reasons.clone(),
+            reasons: report.reasons(),
             stats,
             items_per_s: report.totals.items_per_s,
             achieved_per_s: schedule.map(|schedule| schedule.achieved_per_s),

@@ -215,7 +215,7 @@ impl<'a> Rounds<'a> {
             return Err(Error::Stopped(signal));
         }
         if report.validity.verdict == Verdict::Incomplete {
-            return Err(failed(report.validity.reasons.join("; ")));
+            return Err(failed(report.reasons().join("; ")));
         }
         keep_result(place);
         let _ = fs::remove_file(target_log);

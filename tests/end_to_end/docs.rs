@@ -28,6 +28,7 @@ use crawlmark::cli::{Cli, Command as Typed};
 use crawlmark_harness::clock::{Clock, duration_ns};
 use crawlmark_harness::sample::ErrorKind;
 use crawlmark_harness::stats::FailureCause;
+use crawlmark_results::judge::FindingKind;
 use crawlmark_results::run::report::{Verdict, cause_in_words};
 use nix::sys::signal::Signal;
 
@@ -486,6 +487,41 @@ fn the_reference_is_that_of_the_program_and_the_schemas() {
         }
         assert_listed(list, &pages);
     }
+}
+
+/// The page on findings, from their table.
+fn findings_page() -> String {
+    let mut text = "<!-- Generated from the program: UPDATE_DOCS=1 cargo test -p crawlmark --test end_to_end docs:: -->\n\n\
+        # Findings\n\n\
+        A finding is a fact about a run. The summary, the page and `findings` in [result.json](json/result.md) list them, the most\n\
+        severe first, without those that others make redundant. Each has a kind, a severity (`info`, `warning` or `error`), its effect\n\
+        on the verdict, its numbers, a sentence (`text`) and, where that does not depend on the target, a `remedy`.\n\n\
+        ## Verdicts\n\n\
+        The verdict is the gravest effect of a finding, in this order. [Verdicts](verdicts.md) has the limits of the checks.\n\n\
+        | verdict | meaning | what to do |\n|---|---|---|\n"
+        .to_owned();
+    for verdict in Verdict::ALL {
+        let _ = writeln!(
+            text,
+            "| `{}` | {} | {} |",
+            verdict.name(),
+            verdict.meaning(),
+            verdict.remedy()
+        );
+    }
+    text.push_str(
+        "\n## Kinds\n\nIn the order in which those of one severity are listed.\n\n| kind | found when |\n|---|---|\n",
+    );
+    for kind in FindingKind::ALL {
+        let name = serde_json::to_value(kind).unwrap();
+        let _ = writeln!(text, "| `{}` |{} |", name.as_str().unwrap(), kind.meaning());
+    }
+    text
+}
+
+#[test]
+fn the_page_on_findings_is_that_of_the_program() {
+    assert_generated("findings.md", &findings_page());
 }
 
 #[test]

@@ -127,13 +127,7 @@ fn its_failures_are_counted_by_kind_and_make_the_run_invalid() {
     assert_eq!(report.errors().keys().collect::<Vec<_>>(), ["closed"]);
     // A busy machine may have a verdict that weighs more; the reason is there all the same.
     assert_ne!(report.text("/validity/verdict"), "valid");
-    assert!(
-        report
-            .at("/validity/reasons")
-            .to_string()
-            .contains("100 % of requests failed"),
-        "{printed}"
-    );
+    assert!(!report.finding("all_failed").is_null(), "{printed}");
     assert_eq!((code, report.count("/totals/bytes_received")), (Some(0), 0));
     assert_eq!(
         report.count("/latency/ttfb/count"),

@@ -184,11 +184,11 @@ fn a_run_is_stopped_by_the_gate_that_it_breaks() {
     assert!(report.items("not_attempted") > 0);
     let summary = fs::read_to_string(ended.result().join("summary.md")).unwrap();
     assert!(
-        summary.contains("thresholds, error_rate\\[1s\\] is "),
+        summary.contains("Threshold failed: error_rate\\[1s\\] "),
         "{summary}"
     );
     assert!(
-        summary.contains("; stopped by --stop-if: error_rate\\[1s\\] was "),
+        summary.contains("Stopped by --stop-if 'error_rate\\[1s\\] "),
         "{summary}"
     );
 }

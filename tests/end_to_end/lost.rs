@@ -442,8 +442,7 @@ fn ctrl_z_stops_and_continues_the_shards_as_well_and_the_gap_is_booked() {
     );
     let verdicts = report.at("/validity/verdicts").as_array().unwrap();
     assert!(verdicts.contains(&"disturbed".into()), "{verdicts:?}");
-    let reasons = report.at("/validity/reasons").to_string();
-    assert!(reasons.contains("the run was suspended for "), "{reasons}");
+    assert!(!report.finding("suspended").is_null());
     assert!(report.is_whole(), "nobody was taken for silent");
 }
 

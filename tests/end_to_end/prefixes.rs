@@ -170,7 +170,7 @@ fn spend_ports(ports: u32, requests: u64, sources: u8) -> (Report, String) {
             "http://{address}/{{id}} {flags} --local-ips 127.0.1.1-127.0.1.{sources}"
         ))
     });
-    let reasons = report.at("/validity/reasons").to_string();
+    let reasons = report.at("/findings").to_string();
     (report, reasons)
 }
 

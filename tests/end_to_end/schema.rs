@@ -82,11 +82,12 @@ fn holds_data(place: &str) -> bool {
         "/tls/sessions",
         "/tls/failures",
         "/failures",
-        "/unavailable_reasons",
+        "/unavailable",
     ];
     free.iter().any(|name| place.ends_with(name))
         || place.contains("/bins")
         || place.starts_with("/witness/ledger")
+        || place.starts_with("/findings")
 }
 
 #[test]

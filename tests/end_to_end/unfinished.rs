@@ -81,17 +81,11 @@ fn requests_that_did_not_finish_and_requests_never_sent_have_a_number_each() {
     let report = Report::read(&ended.result().join("result.json"));
     assert_eq!(report.count("/totals/attempts_sent"), 20);
     for row in [
-        "20 requests did not finish (timed out, or cut off at the end), 50 never sent",
-        "30 requests found the queue full (--queue): never sent, and not in these times",
-        "80 were never sent: 30 found the queue full (--queue), 50 were in it at the end, waiting for a connection",
+        "| never sent | 80 |",
+        "| of these, found the queue full | 30 |",
     ] {
         assert!(summary.contains(row), "{summary}");
     }
-    let page = fs::read_to_string(ended.result().join("report.html")).unwrap();
-    let below = page.split("id=\"times\"").nth(1).unwrap();
-    assert!(below.contains(
-        "30 requests found the queue full (--queue): never sent, and not in these times.</p>"
-    ));
     assert_in_order(&report);
 }
 
@@ -102,14 +96,11 @@ fn a_check_that_a_short_run_cannot_make_is_not_put_on_the_machine() {
     let summary = fs::read_to_string(ended.result().join("summary.md")).unwrap();
     let report = Report::read(&ended.result().join("result.json"));
     let measured_s = report.number("/shards/0/measured_s");
-    let reasons = report.at("/validity/unavailable_reasons");
+    let reasons = report.at("/validity/unavailable");
     if measured_s < 1.0 {
-        assert_eq!(
-            reasons["CPU steal"], "the run was shorter than 1.00 s",
-            "{reasons}"
-        );
+        assert_eq!(reasons["CPU steal"], "too_short", "{reasons}");
         assert!(
-            summary.contains("The run was shorter than 1.00 s: CPU steal"),
+            summary.contains("CPU steal, because the run was too short"),
             "{summary}"
         );
     }

@@ -52,12 +52,11 @@ fn assert_sent(ran: &Ran, scheduled: u64, sent: u64) {
 /// Fails unless the run is judged so, and says why in these words.
 #[track_caller]
 fn assert_verdict(ran: &Ran, verdict: Verdict, why: &str) {
-    let validity = &ran.report.validity;
-    assert_eq!(validity.verdict, verdict, "{:?}", validity.reasons);
+    let (is, reasons) = (ran.report.validity.verdict, ran.report.reasons());
+    assert_eq!(is, verdict, "{reasons:?}");
     assert!(
-        why.is_empty() || validity.reasons.iter().any(|reason| reason.contains(why)),
-        "{:?}",
-        validity.reasons
+        why.is_empty() || reasons.iter().any(|reason| reason.contains(why)),
+        "{reasons:?}"
     );
 }
 
@@ -101,7 +100,7 @@ fn v3_too_few_connections_are_told_from_a_slow_target() {
         ),
         (Some(0.0), Some(0.0))
     );
-    assert_verdict(&ran, Verdict::ConcurrencyLimited, "for a free connection");
+    assert_verdict(&ran, Verdict::ConcurrencyLimited, "for connections");
 }
 
 #[test]

@@ -5,6 +5,8 @@
 
 use std::collections::BTreeMap;
 
+use serde::de::IntoDeserializer;
+use serde::de::value::Error as NoSuchName;
 use serde::{Deserialize, Serialize};
 
 use crate::clock::Nanos;
@@ -67,6 +69,20 @@ impl FailureCause {
             Self::Error(kind) => kind.name().to_owned(),
             Self::Challenge => "soft_blocked".to_owned(),
         }
+    }
+
+    /// The cause with this key; none of an unknown one.
+    #[must_use]
+    pub fn of_key(key: &str) -> Option<Self> {
+        if key == "soft_blocked" {
+            return Some(Self::Challenge);
+        }
+        let name = IntoDeserializer::<NoSuchName>::into_deserializer(key);
+        let status = || key.parse().ok().map(Self::Status);
+        ErrorKind::deserialize(name)
+            .ok()
+            .map(Self::Error)
+            .or_else(status)
     }
 
     /// True if there was a whole answer.

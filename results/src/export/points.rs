@@ -89,7 +89,7 @@ pub(super) fn left_out(report: &Report) -> Vec<String> {
 pub(super) fn about(report: &Report) -> String {
     let validity = &report.validity;
     let mut lines = vec![format!("validity: {}", validity.verdict.name())];
-    lines.extend(validity.reasons.iter().map(|reason| format!("- {reason}")));
+    lines.extend(report.reasons().iter().map(|reason| format!("- {reason}")));
     lines.push(format!(
         "run {}, plan {}",
         report.run_id, report.plan.config_hash

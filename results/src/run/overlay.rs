@@ -5,8 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::report::Report;
-use super::words::validity::qualified;
-use super::words::{cpu_us_per_attempt, error_share, figure, moment};
+use super::words::{cpu_us_per_attempt, error_share, figure, moment, word};
 use crate::show::doc::{Column, Doc, Severity, Status, Table};
 use crate::show::plot::Plot;
 use crate::show::plot::overlay::{Run, common_series};
@@ -30,7 +29,7 @@ type Row = (&'static str, fn(&Report) -> Cell);
 
 /// Rows of the table of figures.
 const ROWS: [Row; 14] = [
-    ("validity", |it| text(qualified(it))),
+    ("validity", |it| text(word(it.validity.verdict))),
     ("started", |it| text(moment(&it.started_at))),
     ("took", |it| text(seconds(it.totals.duration_s))),
     ("good/s", |it| {

@@ -10,7 +10,6 @@
 //! | `totals` | counts |
 //! | `causes` | names and remedies of errors and statuses |
 //! | `failures`, `groups` | failed requests by cause; counts and times by host and by URL template |
-//! | `validity` | checks of a run and their verdict |
 //! | `gate` | results of thresholds |
 //! | `latency`, `distribution`, `spread` | percentiles, histograms, data of the heat map |
 //! | `interval`, `bin`, `course`, `shard` | figures per second, per tenth of a second, per shard over time, per shard |
@@ -41,7 +40,6 @@ mod shard;
 mod spread;
 mod throttling;
 mod totals;
-mod validity;
 
 use std::collections::BTreeMap;
 use std::time::SystemTime;
@@ -59,13 +57,14 @@ pub use self::distribution::Distribution;
 pub use self::environment::{Environment, Placement};
 pub use self::failures::FailureReport;
 pub use self::gate::GateReport;
+pub(crate) use self::gate::in_unit;
 pub use self::groups::{Group, GroupRow, HostLimits};
 pub use self::host::HostReport;
 pub(crate) use self::host::SHORTEST_FOR_PRESSURE;
 pub use self::interval::IntervalRow;
 pub use self::latency::{Detail, Latency};
-pub(crate) use self::limit::{LimitEvidence, LimitName, LimitWords, per_host_rate, quota};
-pub(crate) use self::limit::{connections_in_words, is_full, more_connections};
+pub use self::limit::Limit;
+pub(crate) use self::limit::{LimitEvidence, is_full};
 pub use self::merged::{MergedReport, OtherAttempt};
 pub use self::robots::{RobotsHost, RobotsOutcome, RobotsReport};
 pub use self::saved::{SavedReport, SavedSession};
@@ -74,8 +73,8 @@ pub use self::shard::{ShardReport, UsageReport};
 pub use self::spread::{CELLS_PER_DECADE, Spread};
 pub use self::throttling::{BindingReport, ThrottlingReport};
 pub use self::totals::{Got, Ledger, Totals};
-pub use self::validity::{Evidence, Validity, Verdict};
-pub(crate) use self::validity::{left_out, longer, thresholds, used_little};
+pub(crate) use crate::judge::thresholds;
+pub use crate::judge::{Finding, Validity, Verdict};
 use crawlmark_harness::clock::Nanos;
 use crawlmark_harness::plan::{Arrivals, RunPlan};
 use crawlmark_harness::stats::{Bounds, Counters, Series, ShardStats, TlsCounts};
@@ -218,6 +217,9 @@ pub struct Report {
     pub supervisor: SupervisorReport,
     /// Counters of the machine during the run.
     pub host: HostReport,
+    /// Findings, the most severe first, without those that others make redundant.
+    #[serde(serialize_with = "crate::judge::serialize")]
+    pub findings: Vec<Finding>,
     /// Validity of the result.
     pub validity: Validity,
     /// Thresholds and their results. Empty until a
@@ -404,17 +406,6 @@ impl Report {
             .fold(Ledger::default(), Ledger::plus);
         let host = HostReport::from(record.host);
         let warmup = WarmUpReport::new(plan, &warm);
-        let mut validity = Validity::judge(&Evidence {
-            plan,
-            environment: &environment,
-            host: &host,
-            shards: &shards,
-            totals: &totals,
-            ledger: &ledger,
-            intervals: &intervals,
-            warmup: warmup.as_ref(),
-        });
-        validity.note_interruptions(record, &totals, &shards);
         let binding = BindingReport::new(
             record
                 .shards
@@ -429,8 +420,7 @@ impl Report {
                 failure.shard, failure.why
             )
         });
-        validity.note_storage(binding, storage_failure.as_deref());
-        Self {
+        let mut report = Self {
             schema: SCHEMA.to_owned(),
             crawlmark_version: env!("CARGO_PKG_VERSION").to_owned(),
             run_id: format!("{}-{}", rfc3339(record.started_at), std::process::id()),
@@ -475,14 +465,17 @@ impl Report {
             latency: Latency::all(&merged, Series::of(plan.arrivals)[0], Detail::Histogram),
             supervisor: SupervisorReport::new(record, wall_s.max(duration_s)),
             host,
-            validity,
+            findings: Vec::new(),
+            validity: Validity::default(),
             gates: Vec::new(),
             environment,
             totals,
             shards,
             intervals,
             witness: None,
-        }
+        };
+        report.judge();
+        report
     }
 
     /// Name the hosts, URL templates and source addresses.
@@ -500,14 +493,10 @@ impl Report {
     /// Adds what the target's own counts say. A target that counted something else makes the result
     /// incomplete.
     pub fn add_witness(&mut self, witness: Witness) {
-        let found = (witness.agrees == Some(false)).then(|| {
-            format!(
-                "the target's own counts differ: {}",
-                witness.differences.join("; ")
-            )
+        let found = (witness.agrees == Some(false)).then(|| Finding::CountsDiffer {
+            differences: witness.differences.clone(),
         });
-        self.validity
-            .check("the target's counts", found, Verdict::Incomplete);
+        self.note("the target's counts", found);
         self.witness = Some(witness);
     }
 
@@ -555,7 +544,7 @@ fn cpu_s(usage: &Usage) -> f64 {
 }
 
 /// A part of a whole; 0 of nothing.
-fn share(part: f64, whole: f64) -> f64 {
+pub(crate) fn share(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { part / whole } else { 0.0 }
 }
 

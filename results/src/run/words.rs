@@ -1,70 +1,44 @@
-//! A run in words: one document, of which the terminal, Markdown, the step summary and the page are
-//! layouts.
+//! A run as a document, of which the terminal, Markdown, the step summary and the page are layouts:
+//! its outcome, a line of figures, the findings, and tables. Pure functions; printing and saving
+//! happen elsewhere. Sentences are those of the findings (`judge/findings.rs`).
 //!
-//! The outcome comes first, then the finding, the figures, and how far they can be relied on;
-//! everything else explains them. The words of an error kind or a status, and its remedy, are in
-//! `report/causes.rs`, which the validity needs, too. Pure functions; printing and saving happen
-//! elsewhere.
-//!
-//! | room | for |
+//! | module | holds |
 //! |---|---|
-//! | `outcome`, `finding`, `stalls` | first lines: how the run ended, and why |
-//! | `figures`, `times`, `percentiles` | main figures, latencies, the full distribution |
-//! | `validity`, `gates` | verdict of the checks; thresholds |
-//! | `rows`, `counts`, `failures` | summary of a run; items and requests by state; errors by kind |
-//! | `groups`, `shards`, `seconds`, `sparkline` | tables by host, URL template, shard and second |
-//! | `saved` | saved crawl and its sessions |
-//! | `merged` | parts of a crawl on several machines |
-//! | `machine`, `reproduce` | machine and counters; command line and plan |
+//! | `tables` | figures by name, and tables of everything that is counted |
+//! | `times`, `percentiles` | which times count, the full distribution |
+//! | `seconds`, `sparkline` | seconds of the run |
+//! | `thresholds` | thresholds before and after a run |
+//! | `failures` | failed requests by cause |
+//! | `reproduce` | command line and plan |
 //! | `announcement` | lines before a run starts |
 
 mod announcement;
-mod counts;
 mod failures;
-mod figures;
-mod finding;
-mod gates;
-mod groups;
-pub(super) mod machine;
-mod merged;
-mod outcome;
 mod percentiles;
 mod reproduce;
-mod rows;
-mod saved;
 mod seconds;
-mod shards;
 mod sparkline;
-mod stalls;
+pub(super) mod tables;
+mod thresholds;
 mod times;
-pub(super) mod validity;
 
 pub use self::announcement::{OfWhole, announcement};
 pub(crate) use self::failures::error_share;
-pub use self::failures::{errors, explained, nothing_good};
-pub use self::figures::got;
-pub use self::gates::must_hold;
-pub(crate) use self::gates::seen;
-pub use self::outcome::thresholds_line;
+pub use self::failures::{errors, explained};
 pub use self::percentiles::percentiles;
-pub(crate) use self::rows::{cpu_us_per_attempt, limited_by};
-pub(crate) use self::stalls::Stalls;
+pub(crate) use self::tables::{cpu_us_per_attempt, limited_by};
+pub(crate) use self::thresholds::seen;
+pub use self::thresholds::{must_hold, thresholds_line};
+use self::times::Clocked;
+use self::times::population;
 pub(crate) use self::times::{figure, spectrum};
-use crate::run::report::Report;
-use crate::show::doc::{Column, Doc, Lead, Readers, Table};
+use crate::judge::{Finding, Severity as Gravity};
+use crate::run::report::{Latency, Report, Verdict};
+use crate::show::doc::{Doc, Figure, Lead, Readers, Severity, Status};
 use crate::show::plot::{self, Plot};
-use crate::show::text::capital;
-
-/// Rows that have a place of their own on the page.
-const ELSEWHERE: [&str; 7] = [
-    "got",
-    "target",
-    "items",
-    "response",
-    "service",
-    "first byte",
-    "statuses",
-];
+use crate::show::text::{capital, counted, decimal, grouped, micros, seconds};
+use crawlmark_harness::process::signal_in_words;
+use crawlmark_harness::units::rounded_percent;
 
 /// Hosts that the terminal shows at most.
 const TERMINAL_GROUPS: usize = 10;
@@ -72,50 +46,58 @@ const TERMINAL_GROUPS: usize = 10;
 /// A run as a document; `plots` are those that are saved beside it.
 #[must_use]
 pub fn doc(report: &Report, plots: &[Plot]) -> Doc {
-    let rows = rows::rows(report);
     let lead = Lead {
-        outcome: outcome::status(report),
-        figures: figures::figures(report),
-        validity: validity::status(report),
+        outcome: outcome(report),
+        figures: figures(report),
+        validity: validity(report),
     };
     let course = format!(
         "{} to {}",
         moment(&report.started_at),
         moment(&report.finished_at)
     );
-    let about = vec![course, format!("crawlmark {}", report.crawlmark_version)];
-    Doc::new(heading(report))
-        .about(about)
-        .about(
-            report
-                .tags
-                .iter()
-                .map(|(key, value)| format!("{key}: {value}"))
-                .collect(),
-        )
+    let tags = report.tags.iter();
+    let groups = |doc: Doc, most| {
+        doc.table(tables::groups(report, "host", &report.by_host, most))
+            .table(tables::groups(
+                report,
+                "URL template",
+                &report.by_template,
+                most,
+            ))
+            .table(tables::groups(
+                report,
+                "source address",
+                &report.by_source,
+                most,
+            ))
+            .table(tables::sessions(report))
+    };
+    let terminal = Doc::new(heading(report))
+        .about(vec![
+            course,
+            format!("crawlmark {}", report.crawlmark_version),
+        ])
+        .about(tags.map(|(key, value)| format!("{key}: {value}")).collect())
         .lead(lead)
         .only(Readers::TERMINAL)
-        .facts(rows.clone())
-        .table(failures::table(report))
-        .table(groups::hosts(report, TERMINAL_GROUPS))
-        .table(groups::templates(report, TERMINAL_GROUPS))
-        .table(groups::sources(report, TERMINAL_GROUPS))
-        .table(saved::sessions(report))
-        .table(merged::others(report))
+        .facts(tables::summary(report))
+        .table(tables::errors(report));
+    let both = groups(terminal, TERMINAL_GROUPS)
         .only(Readers::ALL)
         .section(
             "thresholds",
             "Thresholds",
-            Doc::default().table(gates::table(report)),
+            Doc::default().table(thresholds::table(report)),
         )
         .only(Readers::STEP.and(Readers::SUMMARY))
-        .facts(rows.clone())
-        .table(failures::table(report))
-        .table(groups::hosts(report, usize::MAX))
-        .table(groups::templates(report, usize::MAX))
-        .table(groups::sources(report, usize::MAX))
-        .table(saved::sessions(report))
-        .table(merged::others(report))
+        .facts(
+            [("target", report.plan.run.target.clone())]
+                .into_iter()
+                .chain(tables::summary(report)),
+        )
+        .table(tables::errors(report));
+    groups(both, usize::MAX)
         .table(seconds::course(report))
         .only(Readers::FILES)
         .section(
@@ -123,24 +105,25 @@ pub fn doc(report: &Report, plots: &[Plot]) -> Doc {
             "Plots",
             Doc::default().plots(plots).list("", plot::left_out(plots)),
         )
+        .section("limits", "Limits", tables::limits(report))
+        .section("parts", "Parts", tables::parts(report))
         .only(Readers::PAGE)
-        .section("counts", "Counts", counts::tables(report))
-        .section("times", "Times", times::tables(report))
+        .section("counts", "Counts", tables::counts(report))
+        .section("times", "Times", tables::times(report))
         .only(Readers::FILES)
         .section(
             "shards",
             capital(report.shard_word()) + "s",
-            Doc::default().table(shards::table(report)),
+            Doc::default().table(tables::shards(report)),
         )
         .only(Readers::PAGE)
-        .section("notes", "Notes", Doc::default().table(notes(&rows)))
         .section("seconds", "Second by second", seconds::table(report))
-        .section("machine", "Machine", machine::tables(report))
+        .section("machine", "Machine", tables::machine(report))
         .only(Readers::FILES)
         .section("reproduce", "Reproduce", reproduce::parts(report))
 }
 
-/// Return the name of the run, its target, and a note when it is partial.
+/// The name of the run, its target, and a note when it is partial.
 fn heading(report: &Report) -> String {
     let name = if report.name.is_empty() {
         "crawl"
@@ -151,30 +134,211 @@ fn heading(report: &Report) -> String {
     format!("{name}: {}{partial}", report.plan.run.target).replace('\n', " ")
 }
 
-/// The rows that have no other place on the page.
-fn notes(rows: &[(&'static str, String)]) -> Table {
-    let explained = rows
-        .iter()
-        .filter(|(name, _)| ["response", "service"].contains(name));
-    // The percentiles themselves are in the table of times.
-    let explained =
-        explained.filter_map(|(_, value)| Some(("times", value.split_once('\n')?.1.to_owned())));
-    let others = rows
-        .iter()
-        .filter(|(name, _)| !ELSEWHERE.contains(name))
-        .cloned();
-    Table {
-        columns: vec![Column::words("topic"), Column::sentences("detail")],
-        rows: explained
-            .chain(others)
-            .map(|(name, value)| vec![name.to_owned(), value])
-            .collect(),
-        ..Table::default()
-    }
-}
-
 /// A calendar time of a report as people write it, to the second.
 pub(crate) fn moment(rfc3339: &str) -> String {
     let whole = rfc3339.split(['.', 'Z']).next().unwrap_or_default();
     format!("{} UTC", whole.replacen('T', " ", 1))
+}
+
+/// Colour of the findings of a run.
+const fn colour(gravity: Gravity) -> Severity {
+    match gravity {
+        Gravity::Info => Severity::Good,
+        Gravity::Warning => Severity::Warning,
+        Gravity::Error => Severity::Bad,
+    }
+}
+
+/// The outcome in a box: how the run ended, the first finding with its remedy, and the others.
+pub(crate) fn outcome(report: &Report) -> Status {
+    let (first, others) = match report.findings.split_first() {
+        Some((first, others)) => (first.sentence(), others),
+        None => (String::new(), &[][..]),
+    };
+    let gravest = report.findings.iter().map(Finding::severity).max();
+    let severity = match gravest {
+        _ if report.got.ok == 0 => Severity::Bad,
+        gravest => colour(gravest.unwrap_or(Gravity::Info)),
+    };
+    Status {
+        id: Some("outcome"),
+        text: first,
+        list: others.iter().map(Finding::title).collect(),
+        ..Status::new(severity, outcome_line(report))
+    }
+}
+
+/// How the run ended, and what its thresholds came to.
+fn outcome_line(report: &Report) -> String {
+    let ended = ending(report);
+    let thresholds = |ok| report.gates.iter().filter(|gate| gate.ok == ok).count();
+    let (failed, undecided, all) = (
+        thresholds(Some(false)),
+        thresholds(None),
+        counted(report.gates.len() as u64, "threshold"),
+    );
+    if failed > 0 {
+        format!("FAILED: {failed} of {all}. {ended}")
+    } else if report.validity.verdict == Verdict::Incomplete {
+        format!("INCOMPLETE. {ended}")
+    } else if undecided > 0 {
+        format!("UNDECIDED: {undecided} of {all}. {ended}")
+    } else if report.gates.is_empty() {
+        ended
+    } else {
+        format!("{ended}, {all} passed")
+    }
+}
+
+fn ending(report: &Report) -> String {
+    let after = seconds(report.totals.duration_s);
+    let planned = report
+        .plan
+        .run
+        .duration
+        .map(|planned| planned.as_secs_f64());
+    let of = match planned.filter(|planned_s| *planned_s > report.totals.duration_s) {
+        Some(planned_s) => format!("{after} of {}", seconds(planned_s)),
+        None => after,
+    };
+    match (report.interrupted_by, &report.stopped_by) {
+        (Some(signal), _) => format!("Stopped by {} after {of}", signal_in_words(signal)),
+        (None, Some(threshold)) => format!("Stopped by --stop-if '{threshold}' after {of}"),
+        (None, None) if report.storage_failure.is_some() => {
+            format!("Stopped by a failure to store results after {of}")
+        }
+        (None, None) => format!("Finished after {of}"),
+    }
+}
+
+/// The verdict, and the checks that were made.
+fn validity(report: &Report) -> Status {
+    let validity = &report.validity;
+    let (made, missing) = (validity.checked.len(), validity.unavailable.len());
+    let summary = match missing {
+        0 => format!("{made} checks run"),
+        _ => format!("{made} checks run, {missing} not available"),
+    };
+    let unavailable = validity
+        .unavailable
+        .iter()
+        .map(|(check, missing)| format!("Not made: {check}, because {}.", missing.reason()));
+    let checks = [format!("Checked: {}.", validity.checked.join(", "))];
+    Status {
+        id: Some("validity"),
+        text: validity.verdict.meaning().to_owned(),
+        details: Some((summary, checks.into_iter().chain(unavailable).collect())),
+        ..Status::new(
+            severity(validity.verdict),
+            format!("Validity: {}", word(validity.verdict)),
+        )
+    }
+}
+
+/// The verdict in a word: `client-limited`.
+pub(crate) fn word(verdict: Verdict) -> String {
+    verdict.name().replace('_', "-")
+}
+
+/// Severity of a verdict. One that is valid is no success yet: the outcome says that.
+pub(in crate::run) const fn severity(verdict: Verdict) -> Severity {
+    match verdict {
+        Verdict::Valid => Severity::Neutral,
+        Verdict::Disturbed | Verdict::NothingMeasured | Verdict::Incomplete => Severity::Bad,
+        _ => Severity::Warning,
+    }
+}
+
+/// Main figures of a run, the most important first.
+fn figures(report: &Report) -> Vec<Figure> {
+    let totals = &report.totals;
+    let figure = |name: &'static str, value: String, detail: String| Figure {
+        name: name.into(),
+        value,
+        detail,
+    };
+    let of_requests = |n: u64| rounded_percent(n as f64 / totals.attempts.max(1) as f64);
+    let per_s = |rate: f64| format!("{}/s", decimal(rate));
+    let measured_s = totals.duration_s - report.warmup.as_ref().map_or(0.0, |warm| warm.duration_s);
+    let errors = error_share(report).unwrap_or(0.0);
+    let mut figures = vec![
+        if report.got.ok < report.got.of {
+            figure("got", got_items(report), got_share(report))
+        } else {
+            figure("got", got_share(report), got_items(report))
+        },
+        figure(
+            "good",
+            per_s(totals.good_per_s(&report.ledger)),
+            format!("items, over {}", seconds(measured_s.max(0.0))),
+        ),
+        figure(
+            "errors",
+            rounded_percent(errors),
+            failures::causes_in_words(report).unwrap_or_else(|| "of requests".to_owned()),
+        ),
+    ];
+    if totals.throttled > 0 {
+        let detail = format!("of requests, {} in all", grouped(totals.throttled));
+        figures.push(figure("throttled", of_requests(totals.throttled), detail));
+    }
+    if totals.dropped > 0 {
+        let due = totals.dropped as f64 / (totals.dropped as f64 + totals.attempts as f64);
+        let detail = format!("of those due, {} in all", grouped(totals.dropped));
+        figures.push(figure("never sent", rounded_percent(due), detail));
+    }
+    let clocked = Clocked::of(report);
+    let time = |name: &'static str, key: &str, of: fn(&Latency) -> Option<f64>| {
+        let latency = clocked.latency()?;
+        let value = self::figure(latency, key, of(latency))?;
+        let population = population(report, latency);
+        Some(figure(
+            name,
+            value,
+            format!("{} time of {population}", clocked.name()),
+        ))
+    };
+    figures.extend(
+        [
+            time("p50", "p50_us", |latency| latency.p50_us),
+            time("p99", "p99_us", |latency| latency.p99_us),
+            time("max", "max_us", |latency| latency.max_us),
+        ]
+        .into_iter()
+        .flatten(),
+    );
+    let requests = format!(
+        "{} in all, peak in flight {}",
+        grouped(totals.attempts),
+        grouped(totals.peak_in_flight)
+    );
+    figures.push(figure("requests", per_s(totals.attempts_per_s), requests));
+    let cpu = cpu_us_per_attempt(report).map(micros);
+    let of = format!("all {}s", report.shard_word());
+    figures.extend(cpu.map(|cpu| figure("client CPU per request", cpu, of)));
+    figures
+}
+
+/// Good items of those wanted: `246 of 400 items (61.5 %)`.
+#[must_use]
+pub fn got(report: &Report) -> String {
+    format!("{} ({})", got_items(report), got_share(report))
+}
+
+fn got_share(report: &Report) -> String {
+    let share = report.got.share.map(rounded_percent);
+    share.unwrap_or_else(|| "-".to_owned())
+}
+
+fn got_items(report: &Report) -> String {
+    let tried = if report.plan.run.duration.is_some() {
+        " tried"
+    } else {
+        ""
+    };
+    format!(
+        "{} of {} items{tried}",
+        grouped(report.got.ok),
+        grouped(report.got.of)
+    )
 }

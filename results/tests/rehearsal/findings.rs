@@ -9,8 +9,8 @@ use crawlmark_results::export::{Format, export};
 use crawlmark_results::run::report::{BindingReport, Group, GroupRow, Verdict};
 use serde_json::Value;
 
-use super::outcomes::{judged, shown};
-use super::stalls::{Answer, Takes, closed, finding, open};
+use super::outcomes::judged;
+use super::stalls::{Answer, Takes, closed, open};
 use super::*;
 
 /// One answer every 20 ms, to one request after another.
@@ -25,8 +25,6 @@ fn serial(_: u32, sent: Nanos) -> Duration {
     NEXT.set(before.max(sent.0) + 20_000_000);
     Duration::from_nanos(NEXT.get() - sent.0)
 }
-
-type Change = fn(&mut Report);
 
 fn fast(_: u32, _: Nanos) -> Duration {
     20 * MS
@@ -88,14 +86,14 @@ fn a_finding_says_what_held_and_nothing_else() {
         warmup: 5 * S,
         ..few.clone()
     };
-    let cases: [(&str, RunPlan, Takes, Answer, Verdict, &str); 12] = [
+    let cases: [(&str, RunPlan, Takes, Answer, Verdict, FindingKind); 12] = [
         (
             "more than half cut off",
             cut(100 * MS, closed(250, 4)),
             serial,
             good,
             Verdict::TargetLimited,
-            "The target answered 50.0/s of the 110/s that were sent",
+            FindingKind::CutOff,
         ),
         (
             "cut off in an open loop",
@@ -103,7 +101,7 @@ fn a_finding_says_what_held_and_nothing_else() {
             serial,
             good,
             Verdict::TargetLimited,
-            "The target answered 50.",
+            FindingKind::CutOff,
         ),
         (
             "a quarter cut off",
@@ -111,7 +109,7 @@ fn a_finding_says_what_held_and_nothing_else() {
             serial,
             good,
             Verdict::Errors,
-            "21 % of requests were cut off at the end",
+            FindingKind::CutOff,
         ),
         (
             "cut off at once",
@@ -119,7 +117,7 @@ fn a_finding_says_what_held_and_nothing_else() {
             serial,
             good,
             Verdict::Errors,
-            "that were sent. Give them longer with --grace.",
+            FindingKind::CutOff,
         ),
         (
             "some cut off",
@@ -127,7 +125,7 @@ fn a_finding_says_what_held_and_nothing_else() {
             serial,
             good,
             Verdict::Valid,
-            "49.9/s: all 10 connections in use",
+            FindingKind::LimitedBy,
         ),
         (
             "failures in the warm-up",
@@ -138,7 +136,7 @@ fn a_finding_says_what_held_and_nothing_else() {
             fast,
             |_, sent| between::<0, 2_900>(sent, Outcome::Rejected),
             Verdict::Valid,
-            "/s of 30/s requested",
+            FindingKind::LimitedBy,
         ),
         (
             "failures after the warm-up",
@@ -149,7 +147,7 @@ fn a_finding_says_what_held_and_nothing_else() {
             fast,
             |_, sent| between::<4_000, 7_500>(sent, Outcome::Rejected),
             Verdict::TargetLimited,
-            "No good response from 4 s to 7 s",
+            FindingKind::NoGoodResponse,
         ),
         (
             "a warm-up only",
@@ -157,7 +155,7 @@ fn a_finding_says_what_held_and_nothing_else() {
             fast,
             good,
             Verdict::NothingMeasured,
-            "Nothing was measured: the run ended",
+            FindingKind::WithinWarmUp,
         ),
         (
             "refused",
@@ -165,7 +163,7 @@ fn a_finding_says_what_held_and_nothing_else() {
             fast,
             refuses,
             Verdict::TargetLimited,
-            "99.0 % of requests were throttled; finished after ",
+            FindingKind::Throttled,
         ),
         (
             "half not found",
@@ -173,7 +171,7 @@ fn a_finding_says_what_held_and_nothing_else() {
             fast,
             |_, sent| between::<0, 4_000>(sent, Outcome::NotFound),
             Verdict::Valid,
-            " % of requests were not found (404 or 410)",
+            FindingKind::NotFound,
         ),
         (
             "few items",
@@ -181,7 +179,7 @@ fn a_finding_says_what_held_and_nothing_else() {
             fast,
             good,
             Verdict::Valid,
-            "250/s good: at most 5 of the 64 connections were in use",
+            FindingKind::ConnectionsUnused,
         ),
         (
             "a rate",
@@ -189,19 +187,15 @@ fn a_finding_says_what_held_and_nothing_else() {
             fast,
             good,
             Verdict::Valid,
-            "/s of 30/s requested",
+            FindingKind::LimitedBy,
         ),
     ];
-    let wrong = cases
-        .into_iter()
-        .filter_map(|(name, plan, takes, answer, verdict, expected)| {
-            let run = || run_against(&plan, &[], takes, answer).report(&plan);
-            let report = std::thread::scope(|scope| scope.spawn(run).join().unwrap());
-            let (said, is) = (finding(&report), report.validity.verdict);
-            let is_right = said.contains(expected) && is == verdict;
-            (!is_right).then(|| format!("{name}: {is:?} {said} {:?}", report.validity.reasons))
-        });
-    assert_eq!(wrong.collect::<Vec<_>>(), [""; 0]);
+    for (name, plan, takes, answer, verdict, first) in cases {
+        let run = || run_against(&plan, &[], takes, answer).report(&plan);
+        let report = std::thread::scope(|scope| scope.spawn(run).join().unwrap());
+        let found = (report.validity.verdict, kinds(&report)[0]);
+        assert_eq!(found, (verdict, first), "{name}: {:?}", report.findings);
+    }
 }
 
 #[test]
@@ -214,23 +208,25 @@ fn a_silence_begins_after_the_last_good_response() {
         5_100..5_200 | 6_000.. => (Outcome::Rejected, GOOD.1),
         _ => GOOD,
     };
-    let said = finding(&run_against(&plan, &[], fast, stray).report(&plan));
-    assert!(said.contains("No good response from 6.00 s on"), "{said}");
+    let report = run_against(&plan, &[], fast, stray).report(&plan);
+    assert!(matches!(
+        report.findings[0],
+        Finding::TargetDown { from_s: 6.0, .. }
+    ));
 }
 
 #[test]
-fn a_run_without_a_good_response_is_valid_with_a_restriction_only() {
+fn a_run_without_a_good_response_is_valid_and_says_so() {
     let plan = RunPlan {
         rate: Some(per_s(30)),
         ..closed(8, 8)
     };
     let missing = run_against(&plan, &[], fast, |_, _| (Outcome::NotFound, GOOD.1)).report(&plan);
-    let said = words::doc(&missing, &[]).terminal(usize::MAX);
-    assert!(
-        said.contains("valid, with a restriction")
-            && said.contains("But no response was good: items were not found"),
-        "{said}"
-    );
+    assert_eq!(missing.validity.verdict, Verdict::Valid);
+    assert!(matches!(
+        missing.findings[0],
+        Finding::NotFound { share: 1.0, .. }
+    ));
 }
 
 #[test]
@@ -258,22 +254,23 @@ fn hosts_that_are_down_are_named_beside_others_that_had_nothing_left_to_send() {
         limited_by: None,
     };
     report.plan.run.per_host.hosts = 3;
-    let mut said = |rows| {
+    let mut down = |rows| {
         report.by_host = rows;
-        shown(&report, "outcome")
+        report.judge();
+        report.findings.iter().find_map(|finding| match finding {
+            Finding::HostsDown {
+                hosts, requests, ..
+            } => Some((hosts.len(), *requests)),
+            _ => None,
+        })
     };
-    let one = said(vec![row(0, ok, 0), row(1, 0, failed)]);
-    assert!(
-        one.contains(&format!("ll {failed} requests to 1.test failed: ")),
-        "{one}"
+    assert_eq!(
+        down(vec![row(0, ok, 0), row(1, 0, failed)]),
+        Some((1, failed))
     );
-    let two = said(vec![row(0, ok, 0), row(1, 0, failed - 1), row(2, 0, 1)]);
-    assert!(
-        two.contains(&format!("ll {failed} requests to 2 of 3 hosts failed: ")),
-        "{two}"
-    );
-    let others = said(vec![row(0, ok, 1), row(1, 0, failed - 1)]);
-    assert!(others.contains("o good response from "), "{others}");
+    let two = vec![row(0, ok, 0), row(1, 0, failed - 1), row(2, 0, 1)];
+    assert_eq!(down(two), Some((2, failed)));
+    assert_eq!(down(vec![row(0, ok, 1), row(1, 0, failed - 1)]), None);
 }
 
 #[test]
@@ -283,24 +280,54 @@ fn a_limit_is_named_only_where_it_held_for_long_and_was_reached() {
         ..closed(8, 8)
     };
     let healthy = run(&plan, &[], fast).report(&plan);
-    let slow_client: Change = |report| {
-        report.validity.verdict = Verdict::ClientLimited;
-        report.shards[0].usage.run_delay_share = Some(0.054);
+    let slow = |report: &mut Report, per_s: f64| {
+        (report.totals.attempts_per_s, report.totals.ok_per_s) = (per_s, Some(per_s));
+        report.budget.as_mut().unwrap().achieved_per_s = per_s;
     };
-    let missed: Change = |report| {
-        let binding = BindingReport {
-            rate: 0.999,
-            concurrency: 0.001,
-            ..BindingReport::default()
+    let full = |report: &mut Report| {
+        for shard in &mut report.shards {
+            shard.totals.peak_in_flight = u64::from(shard.connections);
+        }
+    };
+    let judged = |change: &dyn Fn(&mut Report)| {
+        let mut report = healthy.clone();
+        change(&mut report);
+        report.judge();
+        let missed = kinds(&report).contains(&FindingKind::RateMissed);
+        (missed, limited_by(&report))
+    };
+    let binding = |rate, concurrency| BindingReport {
+        rate,
+        concurrency,
+        ..BindingReport::default()
+    };
+    assert_eq!(judged(&|_| {}), (false, Some(Limit::Rate)));
+    let missed = |report: &mut Report| {
+        slow(report, 20.0);
+        report.binding = binding(0.999, 0.001);
+    };
+    assert_eq!(
+        judged(&missed),
+        (true, None),
+        "a rate limits nothing that missed it"
+    );
+    let connections = |report: &mut Report| {
+        slow(report, 20.0);
+        full(report);
+        report.binding = binding(0.6, 0.4);
+    };
+    assert_eq!(judged(&connections), (true, Some(Limit::Connections)));
+    let ramp = |report: &mut Report| {
+        report.plan.run.shape = RateShape::Ramp {
+            from: per_s(10),
+            to: per_s(30),
         };
-        (
-            report.totals.attempts_per_s,
-            report.totals.ok_per_s,
-            report.binding,
-        ) = (20.0, Some(20.0), binding);
-        report.budget.as_mut().unwrap().achieved_per_s = 20.0;
+        slow(report, 5.0);
+        full(report);
+        report.binding = binding(0.1, 0.9);
     };
-    let adaptive: Change = |report| {
+    assert_eq!(judged(&ramp), (true, Some(Limit::Connections)));
+    let adaptive = |report: &mut Report| {
         report.plan.run.throttling.adaptive = Some(AdaptiveKind::Aimd);
         report.binding = BindingReport {
             target: 0.9,
@@ -308,190 +335,7 @@ fn a_limit_is_named_only_where_it_held_for_long_and_was_reached() {
             ..BindingReport::default()
         };
     };
-    let ramp: Change = |report| {
-        report.plan.run.shape = RateShape::Ramp {
-            from: per_s(10),
-            to: per_s(30),
-        };
-        report.binding = BindingReport {
-            concurrency: 0.9,
-            rate: 0.1,
-            ..BindingReport::default()
-        };
-        (report.totals.items_per_s, report.totals.ok_per_s) = (5.0, Some(5.0));
-        report
-            .shards
-            .iter_mut()
-            .for_each(|shard| shard.totals.peak_in_flight = u64::from(shard.connections));
-    };
-    let stopped_beside_pauses: Change = |report| {
-        report.validity.verdict = Verdict::ClientLimited;
-        report.binding = BindingReport {
-            rate: 0.6,
-            pause: 0.4,
-            ..BindingReport::default()
-        };
-        (report.totals.attempts_per_s, report.totals.ok_per_s) = (6.0, Some(6.0));
-        report.totals.items_per_s = 18.0;
-        report.budget.as_mut().unwrap().achieved_per_s = 6.0;
-    };
-    let stopped_once: Change = |report| {
-        (report.validity.verdict, report.plan.run.rate) = (Verdict::ClientLimited, None);
-        report.binding = BindingReport {
-            concurrency: 0.99,
-            idle: 0.01,
-            ..BindingReport::default()
-        };
-        report
-            .shards
-            .iter_mut()
-            .for_each(|shard| shard.totals.peak_in_flight = u64::from(shard.connections));
-    };
-    let without_cpu: Change = |report| {
-        (report.validity.verdict, report.plan.run.rate) = (Verdict::ClientLimited, None);
-        report.binding = BindingReport {
-            concurrency: 1.0,
-            ..BindingReport::default()
-        };
-        report
-            .shards
-            .iter_mut()
-            .for_each(|shard| shard.totals.peak_in_flight = u64::from(shard.connections));
-        (
-            report.shards[1].usage.cpu_share,
-            report.shards[1].usage.run_delay_share,
-        ) = (Some(0.6), Some(0.31));
-    };
-    let by_minute: Change = |report| {
-        report.plan.run.rate = Some(Rate {
-            permits: 1_800,
-            period_ns: 60_000_000_000,
-        });
-    };
-    let cases: [(&str, Change, &str); 10] = [
-        (
-            "a client that was stopped while the target throttled",
-            stopped_beside_pauses,
-            "6.00/s of 30/s: limited by throttle pauses 40 % of the time. Lower --rate, or use --adaptive, which finds the rate. This \
-             client was slow, too: times include its delays",
-        ),
-        (
-            "a client that was stopped once",
-            stopped_once,
-            "/s: all 8 connections in use 99.0 % of the time. This client was slow, too: times include its delays",
-        ),
-        (
-            "a client without CPU",
-            without_cpu,
-            "/s: this client was the bottleneck",
-        ),
-        (
-            "a ramp",
-            ramp,
-            "5.00/s instead of 20.0/s (mean of 10:30/s): all connections were in use 90 % of the time",
-        ),
-        (
-            "a rate by the minute",
-            by_minute,
-            "/s of 30.0/s (1,800/min) requested",
-        ),
-        (
-            "an adaptive run that met no limit of the target",
-            adaptive,
-            "limited by --adaptive 90 % of the time",
-        ),
-        (
-            "a rate that was reached",
-            slow_client,
-            "This client was slow (shard 0 waited for a CPU 5.4 % of the time)",
-        ),
-        (
-            "a rate that was missed",
-            missed,
-            "20.0/s of 30/s: no limit explains it; see ",
-        ),
-        (
-            "a rate missed by a slow client",
-            |report| {
-                report.validity.verdict = Verdict::ClientLimited;
-                report.shards[0].usage.run_delay_share = Some(0.054);
-                (report.totals.attempts_per_s, report.totals.ok_per_s) = (20.0, Some(20.0));
-                report.budget.as_mut().unwrap().achieved_per_s = 20.0;
-            },
-            "20.0/s of 30/s: this client was the bottleneck",
-        ),
-        (
-            "connections in use for some of the time",
-            |report| {
-                report.binding = BindingReport {
-                    rate: 0.6,
-                    concurrency: 0.4,
-                    ..BindingReport::default()
-                };
-                (report.totals.attempts_per_s, report.totals.ok_per_s) = (20.0, Some(20.0));
-                report
-                    .shards
-                    .iter_mut()
-                    .for_each(|shard| shard.totals.peak_in_flight = u64::from(shard.connections));
-            },
-            "20.0/s of 30/s: all 8 connections in use 40 % of the time",
-        ),
-    ];
-    let wrong = cases.into_iter().filter_map(|(name, change, expected)| {
-        let mut report = healthy.clone();
-        change(&mut report);
-        let said = finding(&report);
-        (!said.contains(expected)).then(|| format!("{name}: {said}"))
-    });
-    assert_eq!(wrong.collect::<Vec<_>>(), [""; 0]);
-    let restricted = |report: &Report| {
-        shown(report, "validity").contains("not describe the target at the requested rate")
-    };
-    let mut short = healthy.clone();
-    missed(&mut short);
-    assert!(
-        restricted(&short) && !restricted(&healthy),
-        "{}",
-        shown(&short, "validity")
-    );
-}
-
-#[test]
-fn a_threshold_that_failed_says_so_beside_a_slow_client_and_has_a_figure() {
-    let plan = RunPlan {
-        rate: Some(per_s(500)),
-        ..closed(64, 10)
-    };
-    let stops = [Incident::Block {
-        at: 3 * S,
-        lasts: 300 * MS,
-    }];
-    let slow = judged(
-        run(&plan, &stops, fast).report(&plan),
-        &plan,
-        &["service_p90 < 5ms"],
-    );
-    let expected = "×FAILED: service_p90 is 20.0 ms, must be < 5ms (4.00 times the limit); this client was slow (shard 1 did not run for 300 ms); ";
-    assert!(
-        shown(&slow, "outcome").starts_with(expected),
-        "{}",
-        shown(&slow, "outcome")
-    );
-    let figures = shown(&slow, "figures");
-    assert!(
-        figures.contains(" | service_p90 | 20.0 ms | must be < 5ms: FAILED | p50 |"),
-        "{figures}"
-    );
-    let fast = judged(
-        run(&plan, &[], fast).report(&plan),
-        &plan,
-        &["service_p90 < 5ms", "rate > 900"],
-    );
-    assert!(
-        finding(&fast).contains("/s of 500/s requested"),
-        "the pace explains a rate: {}",
-        finding(&fast)
-    );
+    assert_eq!(judged(&adaptive), (false, Some(Limit::Adaptive)));
 }
 
 #[test]
@@ -553,54 +397,4 @@ fn all_that_is_shown_of_a_run_counts_what_was_cut_off_alike() {
         junit.contains("tests=\"2\" failures=\"2\"") && junit.contains("value=\"errors\""),
         "{junit}"
     );
-    let shown = shown(&report, "figures");
-    let percent = format!("{:.0} %", errors * 100.0);
-    assert!(
-        shown.contains(&format!(
-            "errors | {percent} | {aborted} cut off at the end"
-        )),
-        "{shown}"
-    );
-    assert!(
-        shown.contains(&format!("requests | {per_s:.1}/s")),
-        "{shown}"
-    );
-}
-
-#[test]
-fn connections_in_use_are_blamed_on_a_client_that_has_no_cpu_left() {
-    let mut report = overloaded(&open(400, 100, 5));
-    let title = |report: &Report| shown(report, "outcome");
-    report.plan.run.rate = Some(per_s(1_000));
-    report.binding = BindingReport {
-        concurrency: 1.0,
-        ..BindingReport::default()
-    };
-    report.shards[0].totals.peak_in_flight = report.shards[0].connections.into();
-    assert!(
-        title(&report).contains("all connections were in use"),
-        "{}",
-        title(&report)
-    );
-    let usage = &mut report.shards[0].usage;
-    (usage.cpu_share, usage.run_delay_share) = (Some(0.7), Some(0.25));
-    let short = "this client was short of CPU (shard 0 used a CPU 70 % of the time and waited for one 25 %)";
-    assert!(title(&report).contains(short), "{}", title(&report));
-}
-
-#[test]
-fn the_time_to_connect_is_shown_where_it_is_a_notable_part_of_a_request() {
-    for (part, is_shown) in [(0.09, false), (0.11, true), (3.0, true)] {
-        let mut report = overloaded(&open(400, 100, 5));
-        let mut connect = report.latency["service"].clone();
-        connect.mean_us = connect.mean_us.map(|us| us * part);
-        report.latency.insert("connect".to_owned(), connect);
-        let text = words::doc(&report, &[]).terminal(usize::MAX);
-        assert_eq!(
-            text.lines()
-                .any(|line| line.trim_start().starts_with("connect ")),
-            is_shown,
-            "{part}: {text}"
-        );
-    }
 }

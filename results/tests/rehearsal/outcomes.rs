@@ -1,5 +1,5 @@
-//! Twelve situations, and four more: the last two lines of the terminal, and the first screen of
-//! the page as text.
+//! Twelve situations, and four more: the first finding of each, and the end of the run at the
+//! terminal.
 //!
 //! The golden file is `tests/golden/outcomes.txt.snap`.
 
@@ -8,8 +8,7 @@ use std::fmt::Write;
 use crawlmark_harness::sample::Quota;
 use crawlmark_harness::stats::{Bounds, ShardStats};
 use crawlmark_harness::supervisor::ReceivedStats;
-use crawlmark_results::run::report::{PROXY, Verdict};
-use roxmltree::{Document, Node};
+use crawlmark_results::run::report::Verdict;
 
 use super::stalls::Answer;
 use super::*;
@@ -17,6 +16,8 @@ use super::*;
 /// A run and what the report has of it.
 struct Situation {
     name: &'static str,
+    /// Kind of the finding to know first.
+    first: FindingKind,
     report: Report,
 }
 
@@ -139,16 +140,41 @@ fn situations() -> Vec<Situation> {
         duration: None,
         ..run_of(2, 64, 12_000)
     };
-    let of = |name, report| Situation { name, report };
+    let of = |name, first, report| Situation {
+        name,
+        first,
+        report,
+    };
     vec![
-        of("healthy", healthy()),
-        of("stalled", run(&open, &[], stalls).report(&open)),
-        of("all 503", against(&twelve_thousand, |_, _| REJECTED)),
-        of("10 % 503", against(&budgeted, rejects_some)),
-        of("target died", against(&budgeted, dies_after::<7>)),
-        of("throttled by a quota", against(&budgeted, by_quota)),
+        of("healthy", FindingKind::LimitedBy, healthy()),
+        of(
+            "stalled",
+            FindingKind::Stalled,
+            run(&open, &[], stalls).report(&open),
+        ),
+        of(
+            "all 503",
+            FindingKind::AllFailed,
+            against(&twelve_thousand, |_, _| REJECTED),
+        ),
+        of(
+            "10 % 503",
+            FindingKind::RequestsFailed,
+            against(&budgeted, rejects_some),
+        ),
+        of(
+            "target died",
+            FindingKind::TargetDown,
+            against(&budgeted, dies_after::<7>),
+        ),
+        of(
+            "throttled by a quota",
+            FindingKind::Throttled,
+            against(&budgeted, by_quota),
+        ),
         of(
             "threshold failed",
+            FindingKind::ThresholdFailed,
             judged(
                 healthy(),
                 &budgeted,
@@ -157,10 +183,12 @@ fn situations() -> Vec<Situation> {
         ),
         of(
             "stopped by a threshold",
+            FindingKind::ThresholdFailed,
             stopped_by_answers("error_rate[1s] < 1%", &budgeted, takes_20_ms, rejects_some),
         ),
         of(
             "interrupted",
+            FindingKind::Interrupted,
             run(
                 &budgeted,
                 &[Incident::Signal {
@@ -173,6 +201,7 @@ fn situations() -> Vec<Situation> {
         ),
         of(
             "client too slow",
+            FindingKind::ShardPaused,
             run(
                 &budgeted,
                 &[Incident::Block {
@@ -183,82 +212,75 @@ fn situations() -> Vec<Situation> {
             )
             .report(&budgeted),
         ),
-        of("shard killed", killed(&twelve_thousand, 5_500)),
-        of("nothing listens", against(&budgeted, |_, _| REFUSED)),
+        of(
+            "shard killed",
+            FindingKind::ShardDied,
+            killed(&twelve_thousand, 5_500),
+        ),
+        of(
+            "nothing listens",
+            FindingKind::AllFailed,
+            against(&budgeted, |_, _| REFUSED),
+        ),
         of(
             "throttled by a quota, some 503",
+            FindingKind::RequestsFailed,
             against(&budgeted, by_quota_with_failures),
         ),
         of(
             "threshold undecided",
+            FindingKind::ThresholdUndecided,
             judged(healthy(), &budgeted, &["service_p99 < 50ms", "rate > 400"]),
         ),
         of(
             "shard killed before its first report",
+            FindingKind::ShardDied,
             killed(&twelve_thousand, 0),
         ),
-        of("mostly warm-up", run(&warm, &[], takes_20_ms).report(&warm)),
+        of(
+            "mostly warm-up",
+            FindingKind::MostlyWarmUp,
+            run(&warm, &[], takes_20_ms).report(&warm),
+        ),
     ]
 }
 
-/// Text of an element, a line for each of its blocks.
-fn lines_of(node: Node<'_, '_>, out: &mut Vec<String>) {
-    let is_block = ["h2", "p", "li", "dt", "dd"].contains(&node.tag_name().name());
-    if is_block {
-        let text: String = node
-            .descendants()
-            .filter_map(|node| node.text().filter(|_| node.is_text()))
-            .collect();
-        out.extend(Some(text.trim().to_owned()).filter(|text| !text.is_empty()));
-    } else if !node.has_tag_name("details") {
-        node.children().for_each(|child| lines_of(child, out));
-    }
-}
-
-/// Text of a part of the page of a run, by its ID.
-pub(super) fn shown(report: &Report, id: &str) -> String {
-    let page = words::doc(report, &[]).html(&[]);
-    let document = Document::parse(page.split_once('\n').unwrap().1).unwrap();
-    let mut lines = Vec::new();
-    lines_of(
-        document
-            .descendants()
-            .find(|node| node.attribute("id") == Some(id))
-            .unwrap(),
-        &mut lines,
-    );
-    lines.join(" | ")
-}
-
 #[test]
-fn a_run_says_first_on_the_page_and_last_at_the_terminal_what_it_came_to() {
+fn the_first_finding_is_the_one_to_know_and_the_end_of_a_run_fits_the_terminal() {
     let mut out = String::new();
-    for Situation { name, mut report } in situations() {
+    for Situation {
+        name,
+        first,
+        mut report,
+    } in situations()
+    {
+        assert_eq!(
+            kinds(&report).first(),
+            Some(&first),
+            "{name}: {:?}",
+            report.findings
+        );
         // What the machine of the test does not tell is no part of the words.
-        report.validity.checked = vec![String::new(); 22];
+        report.validity.checked = vec![String::new(); 31];
+        report.validity.unavailable.clear();
         let doc = words::doc(&report, &[]);
         let terminal = doc.terminal(80);
-        let [.., figures, outcome] = &terminal.lines().collect::<Vec<_>>()[..] else {
-            unreachable!("two lines at least")
-        };
-        let _ = writeln!(out, "# {name}\n\n{figures}\n{outcome}\n");
-        let page = doc.html(&[]);
-        let document = Document::parse(page.split_once('\n').unwrap().1).unwrap();
-        let by_id = |id: &str| {
-            document
-                .descendants()
-                .find(|node| node.attribute("id") == Some(id))
-                .unwrap()
-        };
-        for id in ["outcome", "figures", "validity"] {
-            let mut lines = Vec::new();
-            lines_of(by_id(id), &mut lines);
-            let class = by_id(id).attribute("class").unwrap();
-            let _ = writeln!(out, "[{class}] {}", lines.join(" | "));
-        }
+        assert!(terminal.lines().count() <= 24, "{name}:\n{terminal}");
         assert!(
-            report.plan.run.duration.is_none() || !page.contains("not attempted"),
-            "{name}: the range that was left"
+            terminal.lines().all(|line| line.chars().count() <= 80),
+            "{name}"
+        );
+        let _ = writeln!(out, "# {name}\n\n{terminal}");
+        let (page, markdown) = (doc.html(&[]), doc.markdown());
+        let title = report.findings[0].title();
+        let escaped = title.replace('<', "&lt;").replace('>', "&gt;");
+        let shown = page
+            .replace("<span class=\"flag\">", "")
+            .replace("</span>", "");
+        assert!(shown.contains(&*escaped), "{name}: {title}");
+        assert!(
+            markdown.contains(title.split(['<', '>', '|', '[', '(', '-']).next().unwrap()),
+            "{name}"
         );
         let has_failed =
             report.gates.iter().any(|gate| gate.ok == Some(false)) || report.ledger.ok == 0;
@@ -266,7 +288,6 @@ fn a_run_says_first_on_the_page_and_last_at_the_terminal_what_it_came_to() {
             !has_failed || !page.contains("status good"),
             "{name}: a failure under a green box"
         );
-        out.push('\n');
     }
     insta::with_settings!({ snapshot_path => "../golden", prepend_module_to_snapshot => false, omit_expression => true }, {
         insta::assert_snapshot!("outcomes.txt", out);
@@ -295,38 +316,13 @@ fn a_dead_target_has_one_verdict_whenever_it_died_and_however_slow_the_client_wa
         .flat_map(|dies| [(dies, &[][..]), (dies, &stops)])
     {
         let report = run_against(&plan, incidents, takes_20_ms, *dies).report(&plan);
-        let title = shown(&report, "outcome");
-        assert_eq!(
-            report.validity.verdict,
-            Verdict::TargetLimited,
-            "{title}: {:?}",
-            report.validity.reasons
-        );
+        assert_eq!(report.validity.verdict, Verdict::TargetLimited);
+        let first = kinds(&report)[0];
         assert!(
-            title.contains("connection refused by the target") && !title.contains("this client"),
-            "{title}"
+            [FindingKind::AllFailed, FindingKind::TargetDown].contains(&first),
+            "{first:?}"
         );
     }
-}
-
-#[test]
-fn behind_a_proxy_nobody_says_that_the_target_failed() {
-    let plan = timed(1_000, 500, 12 * S);
-    let proxied = |mut report: Report| {
-        report
-            .plan
-            .run
-            .workload
-            .insert(PROXY.to_owned(), "http://proxy.test:3128".to_owned());
-        shown(&report, "outcome")
-    };
-    let title = proxied(run(&plan, &[], stalls).report(&plan));
-    assert!(
-        title.starts_with("!Responses stalled twice, for up to 820 ms; "),
-        "{title}"
-    );
-    let title = proxied(run_against(&plan, &[], takes_20_ms, |_, _| REJECTED).report(&plan));
-    assert!(title.contains("requests failed: status 503; "), "{title}");
 }
 
 #[test]
@@ -339,15 +335,14 @@ fn what_a_dead_shard_left_of_its_range_is_lost_only_where_the_time_would_not_hav
         duration: Some(4 * S),
         ..run_of(2, 64, 1 << 40)
     };
-    let reasons = |plan: &RunPlan| killed(plan, 5_500).validity.reasons.join("; ");
-    assert!(
-        reasons(&counted).contains("up to 500 of its items are lost"),
-        "{}",
-        reasons(&counted)
-    );
-    let timed = reasons(&timed);
-    assert!(
-        timed.contains("900 of its items are lost, its times") && !timed.contains("not attempted"),
-        "{timed}"
-    );
+    let lost = |plan: &RunPlan| match killed(plan, 5_500).findings.swap_remove(0) {
+        Finding::ShardDied {
+            lost,
+            not_attempted,
+            ..
+        } => (lost, not_attempted),
+        other => unreachable!("{other:?}"),
+    };
+    assert_eq!(lost(&counted), (Some(500), 0));
+    assert_eq!(lost(&timed).1, 0);
 }

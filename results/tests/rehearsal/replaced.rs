@@ -196,10 +196,10 @@ fn a_shard_that_dies_is_replaced_and_every_item_is_committed_once() {
         ["is gone", "is gone", "exited cleanly"]
     );
     assert_eq!(report.validity.verdict, Verdict::Disturbed);
-    let reasons = report.validity.reasons.join("; ");
+    let reasons = report.reasons().join("; ");
     assert!(
         reasons.starts_with(
-            "shard 1 died and was replaced 2 times (its process is gone, then is gone): "
+            "Shard 1 died and was replaced 2 times (its process is gone, then is gone): "
         ),
         "{reasons}"
     );

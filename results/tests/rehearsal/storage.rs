@@ -144,18 +144,9 @@ fn a_run_whose_results_are_stored_slowly_goes_at_that_pace_and_says_so() {
                 .all(|row| row.binding.storage > 0.5)
         );
         assert_eq!(report.validity.verdict, Verdict::ClientLimited);
-        assert_eq!(
-            report.validity.reasons.len(),
-            1,
-            "{:?}",
-            report.validity.reasons
-        );
-        assert!(
-            report.validity.reasons[0]
-                .starts_with("storing results took longer than crawling: the shards waited")
-        );
-        let text = said(&report);
-        assert!(text.contains("limited by  storing results "), "{text}");
+        assert_eq!(report.validity.verdicts, [Verdict::ClientLimited]);
+        assert!(kinds(&report).contains(&FindingKind::StorageSlow));
+        assert_eq!(limited_by(&report), Some(Limit::Storage));
     }
 }
 
@@ -181,11 +172,7 @@ fn waits_to_store_results_are_the_waits_for_a_limit_of_an_open_loop() {
         "{:?}",
         report.latency["sched_lag"]
     );
-    let reasons = report.validity.reasons.join("; ");
-    assert!(
-        reasons.contains("because there was no room to store results; "),
-        "{reasons}"
-    );
+    assert_eq!(never_sent_for(&report), [Limit::Storage]);
 }
 
 #[test]
@@ -218,16 +205,7 @@ fn results_that_cannot_be_stored_stop_the_run_and_the_report_says_why() {
     );
     let why = format!("shard 1 could not store its results: {}", failure.why);
     assert_eq!(report.storage_failure.as_ref(), Some(&why));
-    assert_eq!(report.validity.reasons, [why]);
-    let text = said(&report);
-    assert!(
-        text.contains("tored results") || text.contains("no space left"),
-        "{text}"
-    );
-    assert!(
-        text.contains("stopped by a failure to store results after 3.00 s"),
-        "{text}"
-    );
+    assert_eq!(kinds(&report)[0], FindingKind::StorageFailed);
 }
 
 #[test]
@@ -282,7 +260,7 @@ fn a_shard_that_takes_long_to_finish_its_results_is_waited_for() {
             report.validity.verdict,
             Verdict::Valid,
             "{:?}",
-            report.validity.reasons
+            report.findings
         );
         assert!(
             report.totals.duration_s < 2.6,

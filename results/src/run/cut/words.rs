@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::{Answered, Counted, CutReport, CutSeconds};
-use crate::run::report::{Latency, LimitWords};
+use crate::run::report::{Latency, Limit};
 use crate::run::words::{limited_by, spectrum as percentiles};
 use crate::show::doc::Doc;
 use crate::show::text::{bytes, decimal, grouped, micros, seconds};
@@ -62,7 +62,7 @@ fn rows(cut: &CutReport) -> Vec<(&'static str, String)> {
     }
     if let Some(counted) = &cut.counted {
         rows.extend(items(counted));
-        rows.push(("limited by", limited_by(&counted.binding, LimitWords::ANY)));
+        rows.push(("limited by", limited_by(Limit::of_any(&counted.binding))));
         rows.push(("client", client(counted)));
     }
     rows.push((

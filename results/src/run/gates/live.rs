@@ -161,6 +161,7 @@ impl LiveThresholds {
         report.gates = watched
             .map(|watched| watched.close(report, end_s))
             .collect();
+        report.note_thresholds();
     }
 
     /// Judges what waits for the last second to be whole, if the run lasted as long.

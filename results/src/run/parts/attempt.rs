@@ -117,7 +117,7 @@ impl AttemptRecord {
                 .and_then(|robots| robots.crawl_delay_s),
             whole,
             verdict: report.validity.verdict,
-            reasons: report.validity.reasons.clone(),
+            reasons: report.reasons(),
             frames_bytes: 0,
             saved: None,
             environment: report.environment.clone(),

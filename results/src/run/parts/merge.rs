@@ -12,10 +12,11 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use super::{AttemptRecord, PartsDirectory, PlanFile, PlanFileError};
+use crate::judge::Finding;
 use crate::run::gates::{LiveThresholds, Objective};
 use crate::run::report::{
     CRAWL_DELAY, IntervalRow, Labels, MergedReport, OtherAttempt, PER_HOST_RATE_FROM, Report,
-    Source, Validity, Verdict,
+    Source, Verdict,
 };
 use crate::run::result_dir::{IntervalLog, LogFile, ResultError, foreign};
 use crate::show::text::shell_word;
@@ -582,8 +583,10 @@ fn requests(mut frames: PartReader<File>) -> (u64, bool) {
 
 /// Add what only the parts can say about the validity.
 fn judge(report: &mut Report, attempts: &[AttemptRecord]) {
-    report.validity = Validity::of_figures(report);
-    let Some(merged) = &report.merged else { return };
+    report.judge();
+    let Some(merged) = report.merged.clone() else {
+        return;
+    };
     // What is about answers, the merged figures say themselves.
     let is_of_part = |verdict| {
         matches!(
@@ -604,26 +607,22 @@ fn judge(report: &mut Report, attempts: &[AttemptRecord]) {
             .collect();
         let found = of_it.first().map(|first| {
             let parts: Vec<u32> = of_it.iter().map(|attempt| attempt.part).collect();
-            let reason = first.reasons.first().map_or("", String::as_str);
-            format!(
-                "{} of {} parts are {} ({}); part {}: {reason}",
-                parts.len(),
-                merged.parts,
-                verdict.name(),
-                listed(&parts),
-                first.part
-            )
+            let reason = first.reasons.first().cloned().unwrap_or_default();
+            Finding::PartsJudged {
+                verdict,
+                parts,
+                of: merged.parts,
+                reason,
+            }
         });
-        report.validity.check(
-            &format!("parts that are {}", verdict.name()),
-            found,
-            verdict,
-        );
+        report.note(&format!("parts that are {}", verdict.name()), found);
     }
-    let found = merged.additional().map(|additional| {
-        format!("{additional}, so the target had more to do than these figures show. Repeat the crawl before relying on its times")
-    });
-    report
-        .validity
-        .check("attempts beside the merged ones", found, Verdict::Disturbed);
+    let is_complete = merged.uncounted_attempts == 0;
+    let found =
+        (merged.additional_requests > 0 || !is_complete).then_some(Finding::OtherAttempts {
+            requests: merged.additional_requests,
+            is_complete,
+            attempts: merged.other_attempts,
+        });
+    report.note("attempts beside the merged ones", found);
 }

@@ -3,6 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::show::text::{decimal, grouped_f64, micros};
+
 /// A gate: an expression, what was seen, and the verdict.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GateReport {
@@ -46,5 +48,16 @@ impl GateReport {
             Some(false) => "FAILED",
             None => "undecided",
         }
+    }
+}
+
+/// A value or a limit in its unit.
+pub(crate) fn in_unit(unit: &str, value: f64) -> String {
+    match unit {
+        "us" => micros(value),
+        "per_s" => format!("{}/s", decimal(value)),
+        "share" => format!("{} %", decimal(value * 100.0)),
+        "bool" => (value > 0.0).to_string(),
+        _ => grouped_f64(value),
     }
 }

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 
 use serde::{Deserialize, Serialize};
 
-use super::limit::{per_host_rate as of_each_host, quota as quota_name, total_rate};
+use super::Limit;
 use super::share;
 use crawlmark_harness::plan::RunPlan;
 use crawlmark_harness::stats::{GroupCounts, Groups, HostTimes, MOST_GROUPS};
@@ -106,7 +106,7 @@ impl HostLimits {
     }
 
     /// The limit that held for longest, with its part of the time.
-    pub(crate) fn foremost(&self, plan: &RunPlan, throttled: u64) -> (f64, &'static str) {
+    pub(crate) fn foremost(&self, plan: &RunPlan, throttled: u64) -> (f64, Limit) {
         let Self {
             per_host_rate,
             per_host_connections,
@@ -116,12 +116,12 @@ impl HostLimits {
             connections,
         } = *self;
         let parts = [
-            (pause, "throttle pauses"),
-            (quota, quota_name(plan, throttled)),
-            (per_host_rate, of_each_host(plan)),
-            (per_host_connections, "--per-host-connections"),
-            (rate, total_rate(plan)),
-            (connections, "connections"),
+            (pause, Limit::Pause),
+            (quota, Limit::of_target(plan, throttled)),
+            (per_host_rate, Limit::per_host(plan)),
+            (per_host_connections, Limit::PerHostConnections),
+            (rate, Limit::total(plan)),
+            (connections, Limit::Connections),
         ];
         parts
             .into_iter()

@@ -1,41 +1,153 @@
-//! The limit that requests waited for: told by what the plan limits, by how long each limit held,
-//! and by what was in flight.
+//! Limits that hold requests back: what the plan limits, by how long each held, and by what was in
+//! flight.
+
+use serde::{Deserialize, Serialize};
 
 use super::{BindingReport, PER_HOST_RATE_FROM, Report, ShardReport, share};
-use crate::show::text::{counted, grouped, micros};
 use crawlmark_harness::plan::{Arrivals, RunPlan};
 use crawlmark_harness::wire::Binding;
 
 /// Part of the rate that must be used for the rate to be the limit, while a rate was.
 const USED: f64 = 0.9;
 
-/// Advice where the storing of results is the limit.
-pub(crate) const STORE_LESS: &str =
-    "Save to a faster disk (--save), or save less (--save-bodies, --save-fields)";
-
-/// A limit by the name that a reader can act on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum LimitName {
-    /// All connections were in use.
+/// Limit that requests wait for.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Limit {
+    /// `--rate`.
+    Rate,
+    /// The times of a recording.
+    Recording,
+    /// `--per-host-rate`.
+    PerHostRate,
+    /// The crawl-delay of robots.txt.
+    CrawlDelay,
+    /// All connections are in use.
     Connections,
     /// `--per-host-connections`.
     PerHostConnections,
-    /// `--per-host-rate`, or a crawl-delay.
-    PerHostRate,
-    /// A throttle pause of a host.
+    /// A throttle pause.
     Pause,
-    /// The target's quota, or what `--adaptive` found.
-    Target,
+    /// The target's quota, or the limit that `--adaptive` found after throttled responses.
+    Quota,
+    /// `--adaptive`, which has found no limit yet.
+    Adaptive,
     /// The storing of results.
     Storage,
+    /// Nothing to send.
+    Idle,
     /// None of those that are known.
+    #[default]
     Unknown,
+}
+
+impl Limit {
+    /// The limit on the rate of all requests.
+    pub(crate) fn total(plan: &RunPlan) -> Self {
+        if plan.arrivals == Arrivals::Replay {
+            Self::Recording
+        } else {
+            Self::Rate
+        }
+    }
+
+    /// The limit on the rate of each host.
+    pub(crate) fn per_host(plan: &RunPlan) -> Self {
+        if plan.workload.contains_key(PER_HOST_RATE_FROM) {
+            Self::CrawlDelay
+        } else {
+            Self::PerHostRate
+        }
+    }
+
+    /// The limit that counts as the target's, after so many throttled responses.
+    pub(crate) const fn of_target(plan: &RunPlan, throttled: u64) -> Self {
+        if plan.throttling.adaptive.is_some() && throttled == 0 {
+            Self::Adaptive
+        } else {
+            Self::Quota
+        }
+    }
+
+    /// Limits with the part of the time that each held, the longest first.
+    pub(crate) fn of(report: &Report, binding: &BindingReport) -> [(f64, Self); 6] {
+        let plan = &report.plan.run;
+        let rate = if LimitEvidence::run(report).is_rate_per_host() {
+            Self::per_host(plan)
+        } else {
+            Self::total(plan)
+        };
+        Self::sorted(
+            binding,
+            rate,
+            Self::of_target(plan, report.totals.throttled),
+        )
+    }
+
+    /// The same of a run whose plan is not known.
+    pub(crate) fn of_any(binding: &BindingReport) -> [(f64, Self); 6] {
+        Self::sorted(binding, Self::Rate, Self::Quota)
+    }
+
+    fn sorted(binding: &BindingReport, rate: Self, target: Self) -> [(f64, Self); 6] {
+        let mut parts = [
+            (binding.rate, rate),
+            (binding.concurrency, Self::Connections),
+            (binding.pause, Self::Pause),
+            (binding.target, target),
+            (binding.storage, Self::Storage),
+            (binding.idle, Self::Idle),
+        ];
+        parts.sort_by(|a, b| b.0.total_cmp(&a.0));
+        parts
+    }
+
+    /// Its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Rate => "--rate",
+            Self::Recording => "the recording",
+            Self::PerHostRate => "--per-host-rate",
+            Self::CrawlDelay => "the crawl-delay of robots.txt",
+            Self::Connections => "connections",
+            Self::PerHostConnections => "--per-host-connections",
+            Self::Pause => "throttle pauses",
+            Self::Quota => "the target's quota",
+            Self::Adaptive => "--adaptive",
+            Self::Storage => "storing results",
+            Self::Idle => "idle",
+            Self::Unknown => "another limit than --rate",
+        }
+    }
+
+    /// What to do about it, in a sentence; none where nothing is wrong.
+    #[must_use]
+    pub const fn remedy(self) -> Option<&'static str> {
+        Some(match self {
+            Self::Rate | Self::Recording | Self::Idle => return None,
+            Self::PerHostRate => "Raise --per-host-rate, or lower --rate.",
+            Self::CrawlDelay => "Lower --rate, or use --robots ignore if you are allowed to.",
+            Self::Connections => {
+                "Use more connections (-c) or streams (--streams), as long as the rate grows with them."
+            }
+            Self::PerHostConnections => "Raise --per-host-connections, or lower --rate.",
+            Self::Pause => "Lower --rate, or use --on-throttle count to send requests anyway.",
+            Self::Storage => {
+                "Save to a faster disk (--save), or save less (--save-bodies, --save-fields)."
+            }
+            Self::Quota | Self::Adaptive | Self::Unknown => "Lower --rate.",
+        })
+    }
 }
 
 /// Evidence of the limit on a run or a shard.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LimitEvidence<'a> {
     plan: &'a RunPlan,
+    throttled: u64,
     binding: BindingReport,
     /// True if all connections of a shard were in use at once.
     is_full: bool,
@@ -45,38 +157,35 @@ pub(crate) struct LimitEvidence<'a> {
 
 impl<'a> LimitEvidence<'a> {
     /// Evidence on a shard.
-    pub(crate) fn shard(plan: &'a RunPlan, shard: &ShardReport) -> Self {
+    pub(crate) fn shard(report: &'a Report, shard: &ShardReport) -> Self {
         let used = shard.scheduled.map_or(1.0, |scheduled| {
             share(shard.totals.attempts as f64, scheduled as f64)
         });
         Self {
-            plan,
+            plan: &report.plan.run,
+            throttled: report.totals.throttled,
             binding: shard.binding,
-            is_full: is_full(plan, shard),
+            is_full: is_full(&report.plan.run, shard),
             used,
         }
     }
 
     /// Evidence on a whole run.
     pub(crate) fn run(report: &'a Report) -> Self {
-        let scheduled = report
+        let of_schedule = report
             .schedule
             .as_ref()
-            .map(|schedule| schedule.scheduled as f64);
-        let of_schedule =
-            scheduled.map(|scheduled| share(report.totals.attempts as f64, scheduled));
-        let used = of_schedule
-            .or_else(|| report.budget.as_ref().map(|budget| budget.utilisation))
-            .unwrap_or(1.0);
-        let is_full = report
-            .shards
-            .iter()
-            .any(|shard| is_full(&report.plan.run, shard));
+            .map(|schedule| share(report.totals.attempts as f64, schedule.scheduled as f64));
+        let of_budget = || report.budget.as_ref().map(|budget| budget.utilisation);
         Self {
             plan: &report.plan.run,
+            throttled: report.totals.throttled,
             binding: report.binding,
-            is_full,
-            used,
+            is_full: report
+                .shards
+                .iter()
+                .any(|shard| is_full(&report.plan.run, shard)),
+            used: of_schedule.or_else(of_budget).unwrap_or(1.0),
         }
     }
 
@@ -88,30 +197,31 @@ impl<'a> LimitEvidence<'a> {
     }
 
     /// The limit that requests waited for when they had no connection.
-    pub(crate) fn for_connection(&self) -> LimitName {
+    pub(crate) fn for_connection(&self) -> Limit {
         self.longest(self.is_full)
     }
 
     /// The limit that requests waited for before they might have a connection.
-    pub(crate) fn before_connection(&self) -> LimitName {
+    pub(crate) fn before_connection(&self) -> Limit {
         self.longest(false)
     }
 
     /// The limit that made a shard drop requests, of which `last` held at the end.
-    pub(crate) fn dropped(&self, last: Binding) -> LimitName {
-        let longest = self.for_connection();
-        match (last, longest) {
-            (Binding::Rate, LimitName::Pause) | (Binding::Pause, LimitName::PerHostRate) => longest,
-            (Binding::Rate, _) => LimitName::PerHostRate,
-            (Binding::Pause, _) => LimitName::Pause,
-            (Binding::Target, _) => LimitName::Target,
-            (Binding::Storage, _) => LimitName::Storage,
-            (Binding::Concurrency | Binding::Idle, _) if self.is_full => LimitName::Connections,
-            (Binding::Concurrency | Binding::Idle, _) => longest,
+    pub(crate) fn dropped(&self, last: Binding) -> Limit {
+        let (longest, per_host) = (self.for_connection(), Limit::per_host(self.plan));
+        match last {
+            Binding::Rate if longest == Limit::Pause => longest,
+            Binding::Rate => per_host,
+            Binding::Pause if longest == per_host => longest,
+            Binding::Pause => Limit::Pause,
+            Binding::Target => Limit::of_target(self.plan, self.throttled),
+            Binding::Storage => Limit::Storage,
+            Binding::Concurrency | Binding::Idle if self.is_full => Limit::Connections,
+            Binding::Concurrency | Binding::Idle => longest,
         }
     }
 
-    fn longest(&self, has_full: bool) -> LimitName {
+    fn longest(&self, has_full: bool) -> Limit {
         let BindingReport {
             rate,
             concurrency,
@@ -123,173 +233,32 @@ impl<'a> LimitEvidence<'a> {
         let per_host = self.plan.per_host;
         let when = |is: bool, part: f64| if is { part } else { 0.0 };
         let parts = [
-            (when(has_full, concurrency + idle), LimitName::Connections),
+            (when(has_full, concurrency + idle), Limit::Connections),
             (
                 when(!self.is_full && per_host.connections.is_some(), concurrency),
-                LimitName::PerHostConnections,
+                Limit::PerHostConnections,
             ),
-            (when(self.is_rate_per_host(), rate), LimitName::PerHostRate),
+            (
+                when(self.is_rate_per_host(), rate),
+                Limit::per_host(self.plan),
+            ),
             // The schedule of a single host is put off by a pause, and nothing waits for it.
-            (when(per_host.hosts > 1, pause), LimitName::Pause),
-            (target, LimitName::Target),
-            (storage, LimitName::Storage),
+            (when(per_host.hosts > 1, pause), Limit::Pause),
+            (target, Limit::of_target(self.plan, self.throttled)),
+            (storage, Limit::Storage),
         ];
         let longest = parts
             .into_iter()
             .filter(|(part, _)| *part > 0.0)
             .max_by(|a, b| a.0.total_cmp(&b.0));
-        longest.map_or_else(
-            || match (has_full, per_host.rate, per_host.connections) {
-                (true, ..) => LimitName::Connections,
-                (_, Some(_), _) => LimitName::PerHostRate,
-                (_, _, Some(_)) => LimitName::PerHostConnections,
-                _ => LimitName::Unknown,
-            },
-            |(_, limit)| limit,
-        )
-    }
-}
-
-/// Words for the two limits whose time has several possible sources: the engine counts these as
-/// one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct LimitWords {
-    /// Words for the time that a rate held.
-    pub(crate) rate: &'static str,
-    /// Words for the time of the target's quota, or of what `--adaptive` found.
-    pub(crate) target: &'static str,
-}
-
-impl LimitWords {
-    /// Words for a run whose plan is not known.
-    pub(crate) const ANY: Self = Self {
-        rate: "the rate",
-        target: "--adaptive or the target's quota",
-    };
-
-    /// Words for a run.
-    pub(crate) fn of(report: &Report) -> Self {
-        let plan = &report.plan.run;
-        let rate = if LimitEvidence::run(report).is_rate_per_host() {
-            per_host_rate(plan)
-        } else {
-            total_rate(plan)
-        };
-        Self {
-            rate,
-            target: quota(plan, report.totals.throttled),
+        match longest {
+            Some((_, limit)) => limit,
+            None if has_full => Limit::Connections,
+            None if per_host.rate.is_some() => Limit::per_host(self.plan),
+            None if per_host.connections.is_some() => Limit::PerHostConnections,
+            None => Limit::Unknown,
         }
     }
-}
-
-/// The limit that counts as the target's, after so many throttled responses. Without any,
-/// `--adaptive` has found no limit of the target, and is still adding requests.
-pub(crate) const fn quota(plan: &RunPlan, throttled: u64) -> &'static str {
-    if plan.throttling.adaptive.is_some() && throttled == 0 {
-        "--adaptive"
-    } else {
-        "the target's quota"
-    }
-}
-
-impl LimitName {
-    /// Object of "waited for".
-    pub(crate) fn words(self, plan: &RunPlan) -> &'static str {
-        match self {
-            Self::Connections => "a free connection: all of them were in use",
-            Self::PerHostConnections => "--per-host-connections",
-            Self::PerHostRate => per_host_rate(plan),
-            Self::Pause => "a throttle pause to end",
-            Self::Target if plan.throttling.adaptive.is_some() => {
-                "the rate that --adaptive found, or the target's quota"
-            }
-            Self::Target => "the target's quota",
-            Self::Storage => "room to store results",
-            Self::Unknown => "another limit than --rate",
-        }
-    }
-
-    /// Sentence that says what to do.
-    pub(crate) fn remedy(self, plan: &RunPlan) -> String {
-        let raise = |flag: &str, now: Option<String>| {
-            format!(
-                "Raise {flag} ({} now), or lower --rate",
-                now.unwrap_or_else(|| "none".to_owned())
-            )
-        };
-        match self {
-            Self::Connections if plan.streams > 1 => {
-                format!(
-                    "Use more connections or streams (-c, --streams; {} x {} now)",
-                    plan.connections, plan.streams
-                )
-            }
-            Self::Connections => more_connections(plan.connections),
-            Self::PerHostConnections => raise(
-                "--per-host-connections",
-                plan.per_host.connections.map(|n| n.to_string()),
-            ),
-            Self::PerHostRate if is_crawl_delay(plan) => {
-                let allowed = plan.per_host.rate.map_or_else(String::new, |rate| {
-                    let period_us = rate.period_ns as f64 / rate.permits.max(1) as f64 / 1e3;
-                    format!(
-                        ": robots.txt allows 1 request per {} to each host",
-                        micros(period_us)
-                    )
-                });
-                format!("Lower --rate{allowed}. Or use --robots ignore if you are allowed to")
-            }
-            Self::PerHostRate => raise(
-                "--per-host-rate",
-                plan.per_host.rate.map(|rate| rate.to_string()),
-            ),
-            Self::Pause => {
-                "Lower --rate, or use --on-throttle count to send requests anyway".to_owned()
-            }
-            Self::Storage => STORE_LESS.to_owned(),
-            Self::Target | Self::Unknown => "Lower --rate".to_owned(),
-        }
-    }
-}
-
-fn is_crawl_delay(plan: &RunPlan) -> bool {
-    plan.workload.contains_key(PER_HOST_RATE_FROM)
-}
-
-/// The limit on the rate of each host, by its source.
-pub(crate) fn per_host_rate(plan: &RunPlan) -> &'static str {
-    if is_crawl_delay(plan) {
-        "the crawl-delay of robots.txt"
-    } else {
-        "--per-host-rate"
-    }
-}
-
-/// The limit on the rate of all requests, by its source.
-pub(crate) fn total_rate(plan: &RunPlan) -> &'static str {
-    if plan.arrivals == Arrivals::Replay {
-        "the recording"
-    } else {
-        "--rate"
-    }
-}
-
-/// Return the number of connections, and of streams if they have several.
-pub(crate) fn connections_in_words(plan: &RunPlan) -> String {
-    let connections = counted(u64::from(plan.connections), "connection");
-    if plan.streams == 1 {
-        connections
-    } else {
-        format!(
-            "{connections} with {} streams each",
-            grouped(plan.streams.into())
-        )
-    }
-}
-
-/// Advice where connections are the limit.
-pub(crate) fn more_connections(now: u32) -> String {
-    format!("Use more connections (-c; {now} now), as long as the rate grows with them")
 }
 
 /// True if all connections of a shard were in use at once, with all of their streams.

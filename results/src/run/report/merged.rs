@@ -4,8 +4,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::show::text::{counted, grouped};
-
 /// Share of idle slot time that is worth mentioning.
 const NOTABLE_IDLE: f64 = 0.05;
 
@@ -79,22 +77,6 @@ impl MergedReport {
     #[must_use]
     pub fn partly_used(&self) -> Option<f64> {
         Some(self.slots_used).filter(|used| *used < 1.0 - NOTABLE_IDLE)
-    }
-
-    /// Say how many requests are not in `totals`; none if all are.
-    pub(crate) fn additional(&self) -> Option<String> {
-        let uncounted = if self.uncounted_attempts > 0 {
-            "at least "
-        } else {
-            ""
-        };
-        (self.additional_requests > 0 || self.uncounted_attempts > 0).then(|| {
-            format!(
-                "{uncounted}{} sent by attempts that were not merged ({}) and by shards that died",
-                counted(self.additional_requests, "more request"),
-                grouped(self.other_attempts.into())
-            )
-        })
     }
 
     /// True if each part was crawled once: nothing is missing, and no other attempt sent requests.

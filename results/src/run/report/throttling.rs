@@ -135,7 +135,7 @@ pub struct BindingReport {
 }
 
 impl BindingReport {
-    pub(super) fn new(times: BindingTimes) -> Self {
+    pub(crate) fn new(times: BindingTimes) -> Self {
         let BindingTimes {
             rate_ns,
             concurrency_ns,

@@ -160,7 +160,7 @@ impl Ledger {
 }
 
 impl Totals {
-    pub(super) fn new(counters: &Counters, duration_s: f64, peak_in_flight: u64) -> Self {
+    pub(crate) fn new(counters: &Counters, duration_s: f64, peak_in_flight: u64) -> Self {
         let per_s = |count: u64| share(count as f64, duration_s);
         Self {
             requests: counters.requests.clone(),

@@ -1,6 +1,6 @@
 //! The whole distribution of a run's times, by its nines: what `--latency` adds to the summary.
 
-use super::times::{cut_off, figure};
+use super::times::figure;
 use crate::run::report::{Latency, Report};
 use crate::show::doc::{Column, Doc, Table};
 use crate::show::text::{grouped, micros};
@@ -34,9 +34,8 @@ pub fn percentiles(report: &Report) -> Doc {
     known
         .filter(|(_, latency)| latency.count + latency.censored > 0)
         .fold(Doc::default(), |doc, (name, latency)| {
-            let note = cut_off(latency, report.latency(Series::ServiceOk)).unwrap_or_default();
             match table(name, latency) {
-                Some(table) => doc.table(table).note(note),
+                Some(table) => doc.table(table),
                 None => doc,
             }
         })

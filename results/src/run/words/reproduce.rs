@@ -1,6 +1,5 @@
 //! Reproduction of the run: its command for a POSIX shell, parts to add to it, and the plan.
 
-use super::machine::json;
 use crate::run::report::{CommandLine, Report};
 use crate::show::doc::{Doc, Readers};
 use crate::show::text::shell_word;
@@ -39,6 +38,11 @@ pub(super) fn parts(report: &Report) -> Doc {
     ))
     .only(Readers::PAGE)
     .details("The plan as JSON", Doc::default().code(json(&report.plan)))
+}
+
+/// A value as JSON, for readers who want to use it.
+pub(super) fn json<T: serde::Serialize>(value: &T) -> String {
+    serde_json::to_string_pretty(value).unwrap_or_default()
 }
 
 /// The arguments as a POSIX shell reads them, over several lines when they are long.

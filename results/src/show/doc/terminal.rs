@@ -3,13 +3,16 @@
 use std::fmt::Write;
 
 use super::{Doc, Figure, Kind, Lead, Part, Readers, Severity, Status, Table};
-use crate::show::text::{capital, wrapped, write_row};
+use crate::show::text::{wrapped, write_row};
 
 /// Spaces between two columns of a table.
 const GAP: usize = 2;
 
 /// Spaces before the figures of a row, below its first sentence.
 const INDENT: usize = 4;
+
+/// Findings beside the first that are listed at most.
+const MOST_LISTED: usize = 8;
 
 /// Line for a terminal.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -96,44 +99,29 @@ fn lead_lines(
             tone,
         }));
     };
-    let checks = validity
-        .details
-        .as_ref()
-        .map_or_else(String::new, |(summary, _)| format!(" ({summary})"));
-    let quiet = if validity.severity <= Severity::Neutral {
-        Tone::Plain
-    } else {
-        Tone::Status(validity.severity)
-    };
-    add(
-        quiet,
-        &format!("{}{checks}. {}", validity.title, validity.text),
-    );
-    validity
-        .list
-        .iter()
-        .for_each(|sentence| add(Tone::Plain, &format!("- {sentence}")));
-    outcome
-        .list
-        .iter()
-        .for_each(|sentence| add(Tone::Status(outcome.severity), &format!("- {sentence}")));
-    // The last lines are the figures and the outcome: what does not fit into one line gives up all
-    // but its first clause.
-    let (title, end) = match outcome.title.split_once("; ") {
-        Some((title, end)) if outcome.title.chars().count() > columns => {
-            (title, capital(end) + ". ")
-        }
-        _ => (&*outcome.title, String::new()),
-    };
-    let text = format!("{end}{}", outcome.text);
-    if !text.is_empty() {
-        add(Tone::Plain, text.trim_end());
+    let status = Tone::Status(outcome.severity);
+    if !outcome.text.is_empty() {
+        add(status, &outcome.text);
     }
+    for sentence in outcome.list.iter().take(MOST_LISTED) {
+        add(Tone::Plain, &format!("- {sentence}"));
+    }
+    if let Some(more) = outcome
+        .list
+        .len()
+        .checked_sub(MOST_LISTED)
+        .filter(|more| *more > 0)
+    {
+        add(Tone::Plain, &format!("- and {more} more in the report"));
+    }
+    let checks = validity.details.as_ref();
+    let checks = checks.map_or_else(String::new, |(summary, _)| format!(" ({summary})"));
+    add(Tone::Plain, &format!("{}{checks}", validity.title));
+    // What does not fit into one line is in the rows above.
     let figures: Vec<String> = figures
         .iter()
         .map(|Figure { name, value, .. }| format!("{name} {value}"))
         .collect();
-    // What does not fit is in the rows above.
     let mut fitting = (1..=figures.len())
         .rev()
         .map(|most| figures[..most].join("  "));
@@ -141,7 +129,7 @@ fn lead_lines(
         .find(|line| line.chars().count() <= columns)
         .or_else(|| figures.first().cloned());
     add(Tone::Strong, &shown.unwrap_or_default());
-    add(Tone::Status(outcome.severity), title);
+    add(status, &outcome.title);
     lines
 }
 

@@ -3,8 +3,9 @@
 //! A new value per second is a line of [`CHARTS`] here.
 
 use super::seconds::{Gather, Seconds, TimeAxis};
+use crate::judge::Stalls;
 use crate::run::report::{IntervalRow, Report, thresholds};
-use crate::run::words::{Stalls, figure};
+use crate::run::words::figure;
 use crate::show::chart::{
     Axis, Chart, Dash, Format, Mark, Panel, Range, Role, Shape, Step, figures,
 };

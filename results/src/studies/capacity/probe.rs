@@ -410,7 +410,7 @@ pub fn judge(
     let ours = match is_void {
         true if is_bunched => Some(Reason::Bunches { late_share }),
         true if disturbed => Some(Reason::Disturbed {
-            finding: report.validity.reasons.first().cloned().unwrap_or_default(),
+            finding: report.reasons().into_iter().next().unwrap_or_default(),
         }),
         _ => None,
     };

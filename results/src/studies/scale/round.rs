@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::judge::Finding;
 use crate::run::report::thresholds::{LITTLE_CPU, RUN_DELAY};
-use crate::run::report::{BindingReport, Evidence, Report, ShardReport, Validity, Verdict};
+use crate::run::report::{BindingReport, Report, ShardReport, Verdict};
 use crate::studies::compare::Readings;
 use crawlmark_harness::stats::Series;
 
@@ -184,18 +185,16 @@ fn left_out(report: &Report) -> Vec<String> {
     if report.interrupted {
         return vec!["it was interrupted".to_owned()];
     }
-    let Validity {
-        verdict,
-        ref reasons,
-        ..
-    } = report.validity;
+    let verdict = report.validity.verdict;
     if verdict <= Verdict::ClientLimited {
         return Vec::new();
     }
-    let found = Validity::findings(&Evidence::of(report), &[verdict]);
-    // The last one was noted after these checks, such as a suspension.
+    let found: Vec<String> = report
+        .findings_of(&[verdict])
+        .map(Finding::sentence)
+        .collect();
     if found.is_empty() {
-        reasons.last().cloned().into_iter().collect()
+        vec![verdict.meaning().to_owned()]
     } else {
         found
     }

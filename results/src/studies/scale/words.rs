@@ -7,7 +7,7 @@ use crawlmark_harness::units::{grouped, percent, rounded_percent};
 use super::{
     Attempts, Axis, Curve, Estimate, FILE, Fit, FixedQuantity, LEVEL, Point, Round, Scaling, Size,
 };
-use crate::run::report::{Verdict, more_connections};
+use crate::run::report::{Limit, Verdict};
 use crate::show::doc::{Column, Doc, Severity, Table};
 use crate::show::plot::{self, Plot};
 use crate::show::text::{decimal, micros};
@@ -142,8 +142,8 @@ fn too_few_connections(curve: &Curve) -> Option<String> {
         && curve.points.iter().all(Point::is_full);
     is_limit.then(|| {
         format!(
-            "All connections were in use at every count, so their number or the target was the limit. {}.",
-            more_connections(connections)
+            "All connections were in use at every count, so their number ({connections}) or the target was the limit. {}",
+            Limit::Connections.remedy().unwrap_or_default()
         )
     })
 }

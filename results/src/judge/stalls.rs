@@ -1,13 +1,11 @@
 //! Stalls of a target: times in which requests were waiting and no answer came, although it answers
 //! much faster otherwise.
 
-use super::failures::{causes_in_words, clause};
-use super::times::{Clocked, figure};
-use crate::run::report::{IntervalRow, PROXY, Report, ShardReport, Spread, thresholds};
-use crate::show::text::{counted, micros, seconds};
+use super::Finding;
+use super::thresholds::{FREEZE_US, PAUSED};
+use crate::run::report::{IntervalRow, Report, ShardReport, Spread};
 use crawlmark_harness::shard::INTERVAL;
 use crawlmark_harness::stats::{AnswerBins, Series};
-use crawlmark_harness::units::rounded_percent;
 
 /// Least length of a stall, s: a shorter one is not noticed.
 const LEAST_S: f64 = 0.1;
@@ -36,9 +34,6 @@ const RELEASED: f64 = 0.75;
 
 /// Bins after a stall in which these answers come.
 const RELEASE_BINS: usize = 2;
-
-/// Part of the time without an answer from which on stalls are what a reader has to know first.
-const NOTABLE: f64 = 0.1;
 
 /// Least number of stalls whose period is shown, and the largest relative deviation from it.
 const PERIODIC: (usize, f64) = (4, 0.1);
@@ -104,10 +99,6 @@ impl Stalls {
         &self.each
     }
 
-    fn total_s(&self) -> f64 {
-        self.each.iter().map(Stall::length_s).sum()
-    }
-
     /// The first of the longest ones.
     fn longest(&self) -> Option<&Stall> {
         self.each.iter().rev().max_by(|a, b| {
@@ -115,16 +106,6 @@ impl Stalls {
                 .round()
                 .total_cmp(&(b.length_s() / BIN_S).round())
         })
-    }
-
-    /// True if they are a notable part of the time.
-    pub(super) fn is_notable(&self) -> bool {
-        self.total_s() >= self.of_s * NOTABLE && !self.each.is_empty()
-    }
-
-    /// True if there are several, of a notable part of the time.
-    pub(super) fn are_repeated(&self) -> bool {
-        self.each.len() > 1 && self.is_notable()
     }
 
     /// Time from the start of one to that of the next, s, if that is always about the same.
@@ -140,75 +121,18 @@ impl Stalls {
         (self.each.len() >= count && self.each.windows(2).all(is_near)).then_some(mean)
     }
 
-    /// `the target stalled 12 times, for up to 1.10 s`; none without any. Behind a proxy, either
-    /// may have stalled.
-    pub(super) fn title(&self, report: &Report) -> Option<String> {
-        let longest = micros(self.longest()?.length_s() * 1e6);
-        let is_proxied = report.plan.run.workload.contains_key(PROXY);
-        let stalled = if is_proxied {
-            "responses stalled"
-        } else {
-            "the target stalled"
-        };
-        Some(match self.each.len() {
-            1 => format!("{stalled} for {longest}"),
-            2 => format!("{stalled} twice, for up to {longest}"),
-            count => format!("{stalled} {count} times, for up to {longest}"),
+    /// The finding on them; none without any.
+    pub(crate) fn finding(&self) -> Option<Finding> {
+        let longest = self.longest()?;
+        Some(Finding::Stalled {
+            count: self.each.len(),
+            longest_s: longest.length_s(),
+            at_s: longest.from_s.max(0.0),
+            total_s: self.each.iter().map(Stall::length_s).sum(),
+            of_s: self.of_s,
+            period_s: self.period_s(),
         })
     }
-
-    /// `12 stalls, one every 2.00 s: 11.8 s of 24.0 s without a response (49 %), longest 1.10 s at 5 s`;
-    /// none without any.
-    pub(crate) fn in_words(&self) -> Option<String> {
-        let longest = self.longest()?;
-        let period = self.period_s().map_or_else(
-            || ",".to_owned(),
-            |s| format!(", one every {}:", seconds(s)),
-        );
-        let stalls = counted(self.each.len() as u64, "stall");
-        let total = micros(self.total_s() * 1e6);
-        let (of, share) = (
-            seconds(self.of_s),
-            rounded_percent(self.total_s() / self.of_s.max(f64::MIN_POSITIVE)),
-        );
-        let at = format!("at {:.0} s", longest.from_s.max(0.0));
-        let at = match &self.each[..] {
-            [_] => at,
-            _ => format!("longest {} {at}", micros(longest.length_s() * 1e6)),
-        };
-        Some(format!(
-            "{stalls}{period} {total} of {of} without a response ({share}), {at}"
-        ))
-    }
-}
-
-/// Describe stalls that took a notable part of the time, with the failures; none of a client that
-/// was itself too slow.
-pub(super) fn notable(report: &Report) -> Option<String> {
-    let stalls = Stalls::of(report);
-    let words = stalls.in_words().filter(|_| stalls.is_notable())?;
-    let failed = clause(report).map_or_else(String::new, |clause| {
-        let causes =
-            causes_in_words(report).map_or_else(String::new, |causes| format!(" ({causes})"));
-        format!("; {clause}{causes}")
-    });
-    Some(format!("{words}{failed}"))
-}
-
-/// Finding of a run with stalls.
-pub(super) fn stalls(report: &Report) -> Option<String> {
-    let words = Stalls::of(report).in_words()?;
-    let latency = Clocked::of(report).latency();
-    let times = latency.and_then(|times| {
-        Some((
-            figure(times, "p99_us", times.p99_us)?,
-            micros(times.p50_us?),
-        ))
-    });
-    Some(times.map_or_else(
-        || words.clone(),
-        |(p99, median)| format!("{words}; p99 {p99} (median {median})"),
-    ))
 }
 
 /// A time without an answer, and the least number of answers right after it; none at the end of the
@@ -314,7 +238,7 @@ impl<'a> Judge<'a> {
             .sum();
         let waited_us = (length_s * WAITED).min(self.timeout_s) * 1e6;
         let waiting: u64 = rows().map(|row| slow(row, waited_us)).sum();
-        waiting >= WAITING && paused_s < length_s * thresholds::PAUSED
+        waiting >= WAITING && paused_s < length_s * PAUSED
     }
 }
 
@@ -361,7 +285,7 @@ fn own_pauses_s(report: &Report) -> f64 {
         .shards
         .iter()
         .filter_map(paused)
-        .filter(|us| *us >= thresholds::FREEZE_US)
+        .filter(|us| *us >= FREEZE_US)
         .fold(0.0, f64::max);
     let paused_s = report.suspended_s.max(longest_us / 1e6);
     // Its bins, and what was in flight before it.

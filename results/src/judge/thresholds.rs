@@ -17,7 +17,7 @@ pub(crate) const LITTLE_CPU: f64 = 0.25;
 
 /// Part of the shards' time in which there was no room for more results: as [`RUN_DELAY`], the
 /// client set the pace then.
-pub(super) const STORAGE: f64 = 0.05;
+pub(crate) const STORAGE: f64 = 0.05;
 
 /// Lateness of a paced run's requests, at the 99th percentile: below 2 ms it is lost in the noise
 /// of a network.
@@ -29,12 +29,12 @@ pub(crate) const SCHED_LAG_OF_SERVICE: f64 = 0.1;
 
 /// Time for which answers lay unread in the client, at the 99th percentile. It is in the latency of
 /// each, so the limit is that of requests that were sent late, beside [`SCHED_LAG_OF_SERVICE`].
-pub(super) const RECEIVE_DELAY_US: f64 = SCHED_LAG_US;
+pub(crate) const RECEIVE_DELAY_US: f64 = SCHED_LAG_US;
 
 /// Lateness of a shard's loop at the 99th percentile. Its timer is up to 1 ms late by itself and a
 /// CPU that is shared makes it a few; 20 ms in one of a hundred looks are what a 99th percentile of
 /// anything else would show as well.
-pub(super) const LOOP_LAG_US: f64 = 20_000.0;
+pub(crate) const LOOP_LAG_US: f64 = 20_000.0;
 
 /// Lateness of a single look. So long a gap is no queueing but a process, or a machine, that was
 /// stopped; it also makes as many attempts slow as there were connections, however rare it is.
@@ -57,30 +57,30 @@ pub(crate) const SPEED: f64 = 0.15;
 /// not say how long the shards themselves waited: a target on the same machine, and the shards
 /// beside each other, make pressure that does no harm, or harm that the wait for a CPU shows
 /// better.
-pub(super) const CPU_PRESSURE: f64 = 0.1;
+pub(crate) const CPU_PRESSURE: f64 = 0.1;
 
 /// Part of the local ports that closed connections hold back: from the second half on, finding a
 /// free one takes a search that grows longer with each.
-pub(super) const PORTS_HELD_BACK: f64 = 0.5;
+pub(crate) const PORTS_HELD_BACK: f64 = 0.5;
 
 /// TCP segments that were sent again for each attempt, to a target on this machine. Loopback loses
 /// nothing by itself; but the count is the machine's, whose other connections may go over networks
 /// that do.
-pub(super) const RETRANSMITS: f64 = 0.001;
+pub(crate) const RETRANSMITS: f64 = 0.001;
 
 /// Retransmits that may be other programs'.
-pub(super) const STRAY_RETRANSMITS: u64 = 4;
+pub(crate) const STRAY_RETRANSMITS: u64 = 4;
 
 /// Part of an open loop's requests that were due, or would have been without throttle pauses, and
 /// never went: with so many, the 99th percentile is not known.
-pub(super) const DROPPED: f64 = 0.01;
+pub(crate) const DROPPED: f64 = 0.01;
 
 /// A wait before a request was sent, as a part of its response time, both at the 99th percentile:
 /// with more, the response times tell of the client's limits rather than of the target.
-pub(super) const WAIT_OF_RESPONSE: f64 = 0.1;
+pub(crate) const WAIT_OF_RESPONSE: f64 = 0.1;
 
 /// The least such wait that matters, us: opening a connection to this machine takes less.
-pub(super) const WAIT_US: f64 = 2_000.0;
+pub(crate) const WAIT_US: f64 = 2_000.0;
 
 /// Part of the attempts that failed. From this on, the run measured how fast it failed.
 pub(crate) const MOST_FAILED: f64 = 0.5;
@@ -99,27 +99,27 @@ pub(crate) const CUT_OFF_CLOSED: f64 = 0.1;
 
 /// Part of the run without a good answer while requests failed. From this on, its rate is not that
 /// of a working target.
-pub(super) const DEAD: f64 = 1.0 / 3.0;
+pub(crate) const DEAD: f64 = 1.0 / 3.0;
 
 /// The least such time, s: where failures count, the series has whole seconds.
-pub(super) const LEAST_DEAD_S: f64 = 2.0;
+pub(crate) const LEAST_DEAD_S: f64 = 2.0;
 
 /// Part of the run without a good answer while requests failed, from which on a reader has to know.
 /// Where each failure takes a timeout or a backoff, the share of the attempts that failed hides it:
 /// the rate of the working target is higher by this part, which is more than runs of the same plan
 /// differ by. A smaller part may be a single failure of a slow run.
-pub(super) const PARTLY_DEAD: f64 = 0.1;
+pub(crate) const PARTLY_DEAD: f64 = 0.1;
 
 /// The least such time, s: a second of the series.
-pub(super) const LEAST_PARTLY_DEAD_S: f64 = 1.0;
+pub(crate) const LEAST_PARTLY_DEAD_S: f64 = 1.0;
 
 /// Factor: a target that is silent for this many times its slowest good answer has stopped
 /// answering.
-pub(super) const LONGER_THAN_SLOWEST: f64 = 2.0;
+pub(crate) const LONGER_THAN_SLOWEST: f64 = 2.0;
 
 /// Responses that a silence at the end of the run lacks, at the run's mean rate. By chance, a
 /// Poisson process has a gap of ten mean ones once in 22,000 (e^10) gaps.
-pub(super) const MOST_MISSED: f64 = 10.0;
+pub(crate) const MOST_MISSED: f64 = 10.0;
 
 /// Part of a second in which the target had asked for a pause, from which on it is no time without
 /// an answer.
@@ -127,19 +127,41 @@ pub(crate) const PAUSED: f64 = 0.5;
 
 /// Part of the attempts that were throttled, of a run that does not do as it is told. With more
 /// than this, the run measured how fast it was refused.
-pub(super) const THROTTLED: f64 = 0.5;
+pub(crate) const THROTTLED: f64 = 0.5;
 
 /// Part of the attempts that brought an item, below which a run that was mostly throttled says
 /// nothing of the target's answers, however patient it was.
-pub(super) const HARDLY_ANY: f64 = 0.1;
+pub(crate) const HARDLY_ANY: f64 = 0.1;
 
 /// A run shorter than this is too short to be judged by parts of its time, s: starting up is much
 /// of it.
-pub(super) const SHORTEST_S: f64 = 0.2;
+pub(crate) const SHORTEST_S: f64 = 0.2;
 
 /// Least time to connect of a connection that met a full queue, µs: the kernel tries again after a
 /// second.
-pub(super) const OPENED_AGAIN_US: f64 = 950_000.0;
+pub(crate) const OPENED_AGAIN_US: f64 = 950_000.0;
 
 /// Least time by which a retransmission makes an answer late, µs: the kernel waits 200 ms at least.
-pub(super) const SENT_AGAIN_US: f64 = 200_000.0;
+pub(crate) const SENT_AGAIN_US: f64 = 200_000.0;
+
+/// Part of the requests that were not found, from which on that is a finding: more than stray
+/// links.
+pub(crate) const NOT_FOUND: f64 = 0.1;
+
+/// Part of the time that a limit held from which on it is named.
+pub(crate) const NOTABLE: f64 = 0.1;
+
+/// Part of the requested rate from which on it is reached: the start of a run costs some of it.
+pub(crate) const REACHED: f64 = 0.8;
+
+/// Part of the requested rate that must have been answered: slow answers make a short run longer.
+pub(crate) const ANSWERED_PART: f64 = 0.5;
+
+/// Part of the time without an answer from which on stalls are a warning.
+pub(crate) const STALLED: f64 = 0.1;
+
+/// Part of a run after its warm-up, below which its figures are about little of it.
+pub(crate) const MEASURED: f64 = 0.5;
+
+/// Part of the items that throttling ended, from which on that is a finding.
+pub(crate) const ABANDONED: f64 = 0.01;

@@ -1,9 +1,9 @@
 //! Thresholds before a run, and their results after it.
 
 use crate::run::gates::{Breach, Objective};
-use crate::run::report::{GateReport, Report};
+use crate::run::report::{GateReport, Report, in_unit};
 use crate::show::doc::{Column, Table};
-use crate::show::text::{decimal, grouped_f64, micros, write_row};
+use crate::show::text::{decimal, write_row};
 
 /// Multiple of a limit from which on a value is given as a multiple.
 const MANIFOLD: f64 = 2.0;
@@ -36,7 +36,7 @@ pub(super) fn table(report: &Report) -> Table {
             gate.expression.clone(),
             gate.verdict().to_owned(),
             or_none(value(gate)),
-            in_unit(gate, gate.limit),
+            in_unit(&gate.unit, gate.limit),
             or_none(margin(gate)),
             details.join("; "),
         ]
@@ -61,26 +61,12 @@ pub(super) fn table(report: &Report) -> Table {
     }
 }
 
-/// Split the expression of a threshold into its metric and the rest: `service_p95` and `< 100ms`.
-pub(super) fn parts(gate: &GateReport) -> Option<(&str, &str)> {
-    let (metric, limit) = gate
-        .expression
-        .split_at(gate.expression.find(['<', '>', '=', '!'])?);
-    Some((metric.trim_end(), limit))
-}
-
-/// Return the value and its distance from the limit; or why nothing can be said.
-pub(super) fn brief(gate: &GateReport) -> String {
-    let value = value(gate).map(|value| {
-        [Some(value), margin(gate)]
-            .into_iter()
-            .flatten()
-            .collect::<Vec<_>>()
-            .join(", ")
-    });
-    value
-        .or_else(|| gate.why.clone())
-        .unwrap_or_else(|| "not evaluated".to_owned())
+/// The thresholds with this verdict in one line, each with what was measured and where.
+#[must_use]
+pub fn thresholds_line(report: &Report, ok: Option<bool>) -> String {
+    let gates = report.gates.iter().filter(|gate| gate.ok == ok);
+    let line = |gate: &GateReport| format!("{} ({})", gate.expression, seen(gate));
+    gates.map(line).collect::<Vec<_>>().join("; ")
 }
 
 /// Return the finding in words: the value, its distance from the limit, the window; or why nothing
@@ -96,15 +82,15 @@ pub(crate) fn seen(gate: &GateReport) -> String {
 }
 
 /// True if the run was stopped by this gate.
-pub(super) fn is_what_stopped(gate: &GateReport, report: &Report) -> bool {
+fn is_what_stopped(gate: &GateReport, report: &Report) -> bool {
     gate.kind == Breach::Stops.name()
         && gate.ok == Some(false)
         && report.stopped_by.as_ref() == Some(&gate.expression)
 }
 
 /// The value in its unit, as people read it.
-pub(super) fn value(gate: &GateReport) -> Option<String> {
-    let text = in_unit(gate, gate.value?);
+fn value(gate: &GateReport) -> Option<String> {
+    let text = in_unit(&gate.unit, gate.value?);
     Some(if gate.at_least {
         format!(">= {text}")
     } else {
@@ -112,19 +98,8 @@ pub(super) fn value(gate: &GateReport) -> Option<String> {
     })
 }
 
-/// A value or a limit in the unit of the gate.
-fn in_unit(gate: &GateReport, value: f64) -> String {
-    match gate.unit.as_str() {
-        "us" => micros(value),
-        "per_s" => format!("{}/s", decimal(value)),
-        "share" => format!("{} %", decimal(value * 100.0)),
-        "bool" => (value > 0.0).to_string(),
-        _ => grouped_f64(value),
-    }
-}
-
 /// On which side of the limit the value is, and how far; none while that is undecided.
-pub(super) fn margin(gate: &GateReport) -> Option<String> {
+fn margin(gate: &GateReport) -> Option<String> {
     gate.margin?;
     let (value, limit, passed) = (gate.value?, gate.limit, gate.ok?);
     let part = decimal((value - limit).abs() / limit * 100.0);

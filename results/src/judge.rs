@@ -1,0 +1,291 @@
+//! Judgement of a run: what its report shows, as data. A [`Finding`] is a fact with its numbers;
+//! everything that is shown, exported or decided about a run is derived from the list of them.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `findings` | the facts: severity, effect on the verdict, text and remedy of each, one table |
+//! | `checks` | the checks that yield them, one table |
+//! | `stalls` | detection of stalls |
+//! | `thresholds` | limits of the checks, each with its reason |
+//!
+//! To add a finding: a variant with its texts in `findings`, and the check that yields it.
+
+mod checks;
+mod findings;
+mod stalls;
+pub(crate) mod thresholds;
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+pub use self::checks::Missing;
+pub(crate) use self::findings::serialize;
+pub use self::findings::{CauseCount, Finding, FindingKind, Severity, causes};
+pub(crate) use self::stalls::Stalls;
+use crate::run::report::Report;
+
+/// Result of the checks, the gravest last: of several findings, the verdict is the one that a
+/// reader must know first.
+///
+/// The order says what the figures are worth, not what is worse. A graver finding makes the
+/// question of a lesser one moot:
+///
+/// - Figures that are not of the whole run ([`Incomplete`](Self::Incomplete)) may be missing the
+///   very requests that another finding is about.
+/// - Where all requests were within the warm-up, or all items were skipped because of robots.txt
+///   ([`NothingMeasured`](Self::NothingMeasured)), there are no figures to judge.
+/// - Where too many requests failed ([`TargetLimited`](Self::TargetLimited)), the figures are about
+///   failures, and a quiet machine or a faster client would only measure them better.
+/// - A disturbance ([`Disturbed`](Self::Disturbed)) has to be excluded by another run before a
+///   limit of the client is worth mending. Where the client used all of a CPU, another run would
+///   find the CPU as hot and as wanted: that is a limit of the client. Where it used little and
+///   waited for a CPU, whatever had the CPU made it late: that is a disturbance.
+/// - A slow client ([`ClientLimited`](Self::ClientLimited)) makes requests wait for connections and
+///   for the budget.
+/// - Connections in use ([`ConcurrencyLimited`](Self::ConcurrencyLimited)) hold up requests that
+///   the budget would have let go.
+/// - Waits for the budget ([`BudgetLimited`](Self::BudgetLimited)) are in the response times; a few
+///   errors ([`Errors`](Self::Errors)) are left out of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// No check that was made found anything.
+    Valid,
+    /// Some requests failed: the rate counts them, or the time in which the target did not work, as
+    /// well.
+    Errors,
+    /// The budget set the pace where the load was to.
+    BudgetLimited,
+    /// The number of connections set the pace where the load was to.
+    ConcurrencyLimited,
+    /// The client, not the target, set the pace.
+    ClientLimited,
+    /// Something happened that a measurement should not see.
+    Disturbed,
+    /// Too many requests failed, were throttled, cut off at the end or never sent, or the
+    /// connections to the target failed them.
+    TargetLimited,
+    /// Every request was within the warm-up, or every item was skipped because of robots.txt.
+    NothingMeasured,
+    /// A part is missing, or the parts do not add up.
+    Incomplete,
+}
+
+impl Verdict {
+    /// Every verdict, the gravest last.
+    pub const ALL: [Self; 9] = [
+        Self::Valid,
+        Self::Errors,
+        Self::BudgetLimited,
+        Self::ConcurrencyLimited,
+        Self::ClientLimited,
+        Self::Disturbed,
+        Self::TargetLimited,
+        Self::NothingMeasured,
+        Self::Incomplete,
+    ];
+
+    /// The name used in reports.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Valid => "valid",
+            Self::Errors => "errors",
+            Self::BudgetLimited => "budget_limited",
+            Self::ConcurrencyLimited => "concurrency_limited",
+            Self::ClientLimited => "client_limited",
+            Self::Disturbed => "disturbed",
+            Self::TargetLimited => "target_limited",
+            Self::NothingMeasured => "nothing_measured",
+            Self::Incomplete => "incomplete",
+        }
+    }
+
+    /// Meaning for the figures, in a sentence.
+    #[must_use]
+    pub const fn meaning(self) -> &'static str {
+        match self {
+            Self::Valid => "No check found a problem with these figures.",
+            Self::Errors => {
+                "Some requests failed or were cut off: times leave them out, the rate of requests counts them."
+            }
+            Self::BudgetLimited => {
+                "Requests of an open loop waited for another limit than the schedule: response times include that."
+            }
+            Self::ConcurrencyLimited => {
+                "Requests of an open loop waited for a free connection: response times include that."
+            }
+            Self::ClientLimited => {
+                "This client was too slow, at least at times: the times include its own delays."
+            }
+            Self::Disturbed => {
+                "Something disturbed the run. Repeat it before relying on these figures."
+            }
+            Self::TargetLimited => {
+                "The target failed, throttled, cut off or delayed so many requests that these figures do not describe normal responses."
+            }
+            Self::NothingMeasured => "Nothing was measured.",
+            Self::Incomplete => {
+                "Data is missing or inconsistent: these figures do not cover the whole run."
+            }
+        }
+    }
+
+    /// What to do about it.
+    #[must_use]
+    pub const fn remedy(self) -> &'static str {
+        match self {
+            Self::Valid => "Use the figures.",
+            Self::Errors => "See the errors by kind; mend them, or state them beside the rate.",
+            Self::BudgetLimited => {
+                "Raise `--per-host-rate` or `--per-host-connections`, or lower `--rate`."
+            }
+            Self::ConcurrencyLimited => {
+                "Raise `-c` above the rate times the longest response time; if the rate does not grow with it, the target is the limit."
+            }
+            Self::ClientLimited => {
+                "Move the target to another machine, use fewer `--shards`, set a `--rate`, or use a faster client."
+            }
+            Self::Disturbed => "Run again; if it recurs, look for what else runs on the machine.",
+            Self::TargetLimited => {
+                "Look at the target; lower the rate; with throttling, do not ignore its waits."
+            }
+            Self::NothingMeasured => {
+                "Run longer, or shorten `--warmup`; crawl other URLs; mend the error that is named."
+            }
+            Self::Incomplete => {
+                "See the exits of the shards; run again; report totals that do not add up."
+            }
+        }
+    }
+}
+
+/// The verdict, and what was looked at. The findings behind it are in
+/// [`Report::findings`](crate::run::report::Report::findings).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Validity {
+    /// The gravest effect of a finding.
+    pub verdict: Verdict,
+    /// Effects of all findings, those that others cover included, the gravest last.
+    pub verdicts: Vec<Verdict>,
+    /// The checks that were made, whatever they found.
+    pub checked: Vec<String>,
+    /// The checks that could not be made, each with the reason.
+    pub unavailable: BTreeMap<String, Missing>,
+}
+
+impl Default for Validity {
+    fn default() -> Self {
+        Self {
+            verdict: Verdict::Valid,
+            verdicts: Vec::new(),
+            checked: Vec::new(),
+            unavailable: BTreeMap::new(),
+        }
+    }
+}
+
+/// Findings of the checks of a run, most severe first, without those that others make redundant.
+#[must_use]
+pub fn judge(report: &Report) -> Vec<Finding> {
+    checked(report).0
+}
+
+/// Run every check. Parts that were merged were judged where they ran by what limited or disturbed
+/// their machines.
+fn checked(report: &Report) -> (Vec<Finding>, Validity) {
+    let (mut findings, mut validity) = (Vec::new(), Validity::default());
+    let is_made = |check: &&checks::Check| report.merged.is_none() || !check.is_of_machine;
+    for check in checks::CHECKS.iter().filter(is_made) {
+        let name = check.name.to_owned();
+        match (check.look)(report) {
+            Ok(found) => {
+                validity.checked.push(name);
+                for finding in found {
+                    validity.add(&mut findings, finding);
+                }
+            }
+            Err(missing) => {
+                validity.unavailable.insert(name, missing);
+            }
+        }
+    }
+    (findings, validity)
+}
+
+impl Validity {
+    /// Add a finding to others, unless one of them covers it.
+    fn add(&mut self, findings: &mut Vec<Finding>, finding: Finding) {
+        if let Some(verdict) = finding.effect() {
+            self.verdict = self.verdict.max(verdict);
+            if let Err(at) = self.verdicts.binary_search(&verdict) {
+                self.verdicts.insert(at, verdict);
+            }
+        }
+        let is_covered = |by: &Finding| by.covers().contains(&finding.kind());
+        if findings.iter().any(is_covered) {
+            return;
+        }
+        findings.retain(|other| !finding.covers().contains(&other.kind()));
+        findings.push(finding);
+        findings.sort_by_key(Finding::rank);
+    }
+}
+
+impl Report {
+    /// Run every check of the report.
+    pub fn judge(&mut self) {
+        (self.findings, self.validity) = checked(self);
+    }
+
+    /// Note a check of what the report itself does not hold, and what it found.
+    pub fn note(&mut self, check: &str, found: impl IntoIterator<Item = Finding>) {
+        self.validity.checked.push(check.to_owned());
+        for finding in found {
+            self.validity.add(&mut self.findings, finding);
+        }
+    }
+
+    /// Note the thresholds that failed or could not be evaluated.
+    pub(crate) fn note_thresholds(&mut self) {
+        for gate in &self.gates {
+            let finding = match gate.ok {
+                Some(true) => continue,
+                Some(false) => Finding::ThresholdFailed {
+                    expression: gate.expression.clone(),
+                    unit: gate.unit.clone(),
+                    limit: gate.limit,
+                    value: gate.value,
+                    is_lower_bound: gate.at_least,
+                },
+                None => Finding::ThresholdUndecided {
+                    expression: gate.expression.clone(),
+                    reason: gate
+                        .why
+                        .clone()
+                        .unwrap_or_else(|| "not evaluated".to_owned()),
+                },
+            };
+            self.validity.add(&mut self.findings, finding);
+        }
+    }
+
+    /// Text and remedy of every finding that has an effect on the verdict.
+    #[must_use]
+    pub fn reasons(&self) -> Vec<String> {
+        self.findings_of(&Verdict::ALL)
+            .map(Finding::sentence)
+            .collect()
+    }
+
+    /// Findings that have one of these effects on the verdict.
+    pub fn findings_of(&self, verdicts: &[Verdict]) -> impl Iterator<Item = &Finding> {
+        self.findings
+            .iter()
+            .filter(move |finding| finding.effect().is_some_and(|is| verdicts.contains(&is)))
+    }
+}
+
+#[cfg(test)]
+mod tests;

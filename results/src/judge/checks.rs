@@ -1,0 +1,1153 @@
+//! The checks of a run, one table. Each yields findings, or why it cannot be made.
+#![expect(
+    clippy::unnecessary_wraps,
+    reason = "a check has one signature, whether it can be unavailable or not"
+)]
+
+use serde::{Deserialize, Serialize};
+
+use super::findings::{Finding, causes};
+use super::stalls::Stalls;
+use super::thresholds::{
+    ABANDONED, ANSWERED_PART, CPU_PRESSURE, CPU_USE, CUT_OFF_CLOSED, DEAD, DROPPED, FAILED,
+    FREEZE_US, LEAST_DEAD_S, LEAST_PARTLY_DEAD_S, LITTLE_CPU, LONGER_THAN_SLOWEST, LOOP_LAG_US,
+    MEASURED, MOST_FAILED, MOST_MISSED, NOT_FOUND, NOTABLE, OPENED_AGAIN_US, PARTLY_DEAD, PAUSED,
+    PORTS_HELD_BACK, REACHED, RECEIVE_DELAY_US, RETRANSMITS, RUN_DELAY, SCHED_LAG_OF_SERVICE,
+    SCHED_LAG_US, SENT_AGAIN_US, SHORTEST_FOR_STEAL_S, SHORTEST_S, SPEED, STEAL, STORAGE,
+    STRAY_RETRANSMITS, THROTTLED, WAIT_OF_RESPONSE, WAIT_US,
+};
+use crate::run::report::{
+    GroupRow, IntervalRow, Latency, Limit, LimitEvidence, Report, SHORTEST_FOR_PRESSURE,
+    ShardReport, TLS_TRUST, UNVERIFIED, is_full, offered, share,
+};
+use crawlmark_harness::plan::{Arrivals, OnThrottle, Pacing, REQUESTS_PER_CONNECTION};
+use crawlmark_harness::process::ShardExit;
+use crawlmark_harness::sample::ErrorKind;
+use crawlmark_harness::shard::INTERVAL;
+use crawlmark_harness::stats::Series;
+use crawlmark_harness::supervisor::ShardFault;
+
+/// Reason why a check has nothing to look at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Missing {
+    /// The machine does not give the reading.
+    NotGiven,
+    /// No response has a receive time stamp of the kernel.
+    NoStamps,
+    /// Every shard ended before it reported.
+    NoShard,
+    /// The run was shorter than the reading takes.
+    TooShort,
+}
+
+impl Missing {
+    /// The reason in words.
+    #[must_use]
+    pub const fn reason(self) -> &'static str {
+        match self {
+            Self::NotGiven => "not available on this machine",
+            Self::NoStamps => {
+                "no response had a receive time stamp (TLS, HTTP/2 and --receive-stamps off give none)"
+            }
+            Self::NoShard => "no shard reported",
+            Self::TooShort => "the run was too short",
+        }
+    }
+}
+
+type Found = Result<Vec<Finding>, Missing>;
+
+/// A check.
+pub(super) struct Check {
+    pub(super) name: &'static str,
+    /// True of one that is about this machine: parts that were merged were judged where they ran.
+    pub(super) is_of_machine: bool,
+    pub(super) look: fn(&Report) -> Found,
+}
+
+const fn of_run(name: &'static str, look: fn(&Report) -> Found) -> Check {
+    Check {
+        name,
+        is_of_machine: false,
+        look,
+    }
+}
+
+const fn of_machine(name: &'static str, look: fn(&Report) -> Found) -> Check {
+    Check {
+        name,
+        is_of_machine: true,
+        look,
+    }
+}
+
+/// Every check that is made of what the run itself saw. What others know (counts and processes of
+/// the target, thresholds, leases) is noted by them.
+pub(super) const CHECKS: &[Check] = &[
+    of_run("start", start),
+    of_run("shard exits", ends),
+    of_run("totals", sums),
+    of_run("stored results", storage),
+    of_run("measured time", measured_time),
+    of_run("failed requests", failed),
+    of_run("hosts", hosts),
+    of_run("time without a good response", dead),
+    of_run("silence at the end", silence),
+    of_run("stalls", stalls),
+    of_run("requests cut off at the end", cut_off),
+    of_run("throttling", throttling),
+    of_run("items", items),
+    of_run("interruptions", interruptions),
+    of_machine("CPU use of each shard", cpu_use),
+    of_machine("wait for a CPU", run_delay),
+    of_machine("event-loop delay", loop_lag),
+    of_machine("send delay", sched_lag),
+    of_machine("receive delay", receive_delay),
+    of_machine("CPU steal", steal),
+    of_machine("CPU speed", speed),
+    of_machine("CPU pressure", cpu_pressure),
+    of_machine("local ports", local_ports),
+    of_machine("local ports in TIME_WAIT", ports_held_back),
+    of_machine("file descriptors", descriptors),
+    of_run("TCP retransmits", retransmits),
+    of_run("listen queue of the target", listen_queue),
+    of_run("requests never sent", never_sent),
+    of_run("waits of an open loop", waits),
+    of_run("requested rate", pace),
+    of_run("connections", connections),
+];
+
+fn some(finding: Option<Finding>) -> Found {
+    Ok(finding.into_iter().collect())
+}
+
+fn start(report: &Report) -> Found {
+    let totals = &report.totals;
+    let is_unsent = totals.attempts == 0
+        && totals.dropped == 0
+        && report.shards.iter().all(|shard| shard.fault.is_none());
+    let before = report.interrupted_by.is_some() && totals.attempts == 0;
+    some(if before {
+        Some(Finding::StoppedBeforeStart {})
+    } else {
+        is_unsent.then_some(Finding::NothingSent {})
+    })
+}
+
+/// Shards that did not tell everything, or that failed after they had.
+fn ends(report: &Report) -> Found {
+    let end = |shard: &ShardReport| {
+        let last = shard.exits.last().cloned().unwrap_or_default();
+        let ledger = &shard.ledger;
+        match &shard.fault {
+            Some(fault) if *fault == ShardFault::Missing.to_string() => {
+                Some(Finding::PartMissing {
+                    part: shard.shard,
+                    items: ledger.not_attempted,
+                })
+            }
+            Some(_) => Some(Finding::ShardDied {
+                shard: shard.shard,
+                exit: last,
+                at_s: shard.has_reported().then_some(shard.totals.duration_s),
+                lost: shard.has_reported().then_some(ledger.lost),
+                // Of a run that the time ends, most of the range would not have been tried anyway.
+                not_attempted: match report.plan.run.duration {
+                    None => ledger.not_attempted,
+                    Some(_) => 0,
+                },
+                unscheduled: shard.unscheduled,
+            }),
+            None if last != ShardExit::Clean.to_string() && !last.is_empty() => {
+                Some(Finding::ShardExitFailed {
+                    shard: shard.shard,
+                    exit: last,
+                })
+            }
+            None => None,
+        }
+    };
+    Ok(report.shards.iter().filter_map(end).collect())
+}
+
+/// Shards whose items, or scheduled requests, are not all in one state.
+fn sums(report: &Report) -> Found {
+    let items = |shard: &ShardReport| {
+        let ledger = &shard.ledger;
+        (!ledger.adds_up()).then(|| Finding::SumsDiffer {
+            shard: shard.shard,
+            planned: ledger.planned,
+            counted: ledger.items.dealt() + ledger.not_attempted + ledger.lost,
+        })
+    };
+    let requests = |shard: &ShardReport| {
+        let planned = shard.scheduled?;
+        let counted = shard.totals.attempts + shard.totals.dropped + shard.postponed.unwrap_or(0);
+        (planned != counted).then_some(Finding::SumsDiffer {
+            shard: shard.shard,
+            planned,
+            counted,
+        })
+    };
+    let shards = || report.shards.iter();
+    Ok(shards()
+        .filter_map(items)
+        .chain(shards().filter_map(requests))
+        .collect())
+}
+
+fn storage(report: &Report) -> Found {
+    let failed = report
+        .storage_failure
+        .clone()
+        .map(|reason| Finding::StorageFailed { reason });
+    let share = report.binding.storage;
+    let slow = (share > STORAGE).then_some(Finding::StorageSlow { share });
+    Ok(failed.into_iter().chain(slow).collect())
+}
+
+/// A run of which nothing, or little, was measured.
+fn measured_time(report: &Report) -> Found {
+    let (totals, ledger) = (&report.totals, &report.ledger);
+    if totals.attempts == 0
+        && ledger.skipped > 0
+        && ledger.skipped + ledger.not_attempted == ledger.planned
+    {
+        return Ok(vec![Finding::AllSkipped {
+            items: ledger.skipped,
+        }]);
+    }
+    if unsendable(report) > 0 {
+        return Ok(vec![Finding::Unsendable {
+            causes: causes(report),
+        }]);
+    }
+    let warmup_s = report.plan.run.warmup.as_secs_f64();
+    let has_values =
+        |shard: &ShardReport| times(shard, Series::SchedLag).is_some_and(|lag| lag.count > 0);
+    let duration_s = totals.duration_s;
+    if warmup_s > 0.0 && totals.attempts > 0 && !report.shards.iter().any(has_values) {
+        return Ok(vec![Finding::WithinWarmUp {
+            requests: totals.attempts,
+            duration_s,
+            warmup_s,
+        }]);
+    }
+    let measured_s = (duration_s - warmup_s).max(0.0);
+    some(
+        (warmup_s > 0.0 && measured_s < duration_s * MEASURED).then_some(Finding::MostlyWarmUp {
+            measured_s,
+            of_s: duration_s,
+        }),
+    )
+}
+
+/// Attempts of a run that sent no request at all, because settings of client and target do not fit,
+/// such as a certificate that the client does not trust: neither side was measured.
+fn unsendable(report: &Report) -> u64 {
+    let totals = &report.totals;
+    let lasting = totals
+        .errors_by_kind
+        .iter()
+        .filter(|(kind, _)| kind.is_lasting() && totals.attempts_sent == 0);
+    lasting.map(|(_, count)| count).sum()
+}
+
+/// True of an open loop.
+fn is_open_loop(report: &Report) -> bool {
+    report.plan.run.arrivals.gaps().is_some()
+}
+
+/// Requests that failed, without the failures that are this machine's own, as a part of all after
+/// the warm-up.
+fn failed_share(report: &Report) -> f64 {
+    let counted = report.measured();
+    let own: u64 = ErrorKind::LOCAL
+        .iter()
+        .map(|kind| counted.requests.errors_of(*kind))
+        .sum();
+    let failed = counted
+        .requests
+        .failed(&counted.items)
+        .saturating_sub(own + unsendable(report));
+    share(failed as f64, counted.requests.attempts as f64)
+}
+
+fn failed(report: &Report) -> Found {
+    let share = failed_share(report);
+    if share < FAILED {
+        return Ok(Vec::new());
+    }
+    let counted = report.measured();
+    let is_none_good = counted.items.ok + counted.items.not_found == 0;
+    let causes = causes(report);
+    Ok(vec![if is_none_good && share >= MOST_FAILED {
+        Finding::AllFailed {
+            requests: counted.requests.attempts,
+            causes,
+        }
+    } else {
+        Finding::RequestsFailed {
+            share,
+            causes,
+            is_open_loop: is_open_loop(report),
+        }
+    }])
+}
+
+/// Hosts without a good response, beside others that failed no request.
+fn hosts(report: &Report) -> Found {
+    let unreachable = report
+        .robots
+        .as_ref()
+        .map_or(0, |robots| robots.unreachable);
+    let robots = (unreachable > 0).then_some(Finding::RobotsUnreachable { hosts: unreachable });
+    let is_down = |row: &&GroupRow| row.errors > 0 && row.ok + row.not_found + row.throttled == 0;
+    let (down, up): (Vec<&GroupRow>, Vec<&GroupRow>) = report.by_host.iter().partition(is_down);
+    let has_others_failed = up.iter().any(|row| row.errors > 0);
+    // Those of a row for many hosts may not all be down.
+    let names: Option<Vec<String>> = down.iter().map(|row| row.name.clone()).collect();
+    let hosts = names
+        .filter(|names| !names.is_empty() && !has_others_failed && failed_share(report) >= FAILED);
+    let down = hosts.map(|hosts| Finding::HostsDown {
+        hosts,
+        of: report.plan.run.per_host.hosts,
+        requests: down.iter().map(|row| row.errors).sum(),
+        causes: causes(report),
+    });
+    Ok(robots.into_iter().chain(down).collect())
+}
+
+/// Seconds after the warm-up in which no good answer came, and none was under way, from one on in
+/// which a request failed or was under way to a failure.
+#[derive(Debug, Default)]
+struct DeadTime {
+    /// All of them, s.
+    s: f64,
+    /// The longest contiguous ones, from and to.
+    longest: (f64, f64),
+    /// The ones that last until the end, from and to.
+    last: Option<(f64, f64)>,
+}
+
+/// Sum the time without a good answer. Pauses that the target asked for are left out.
+fn dead_time(report: &Report, end_s: f64) -> DeadTime {
+    let rows = &report.intervals;
+    let mut dead = DeadTime::default();
+    // Failures under way. Those of this machine's own end here and are never due, so the sum may be
+    // negative.
+    let (mut is_dead, mut failing) = (false, 0_i128);
+    for (row, is_answered) in rows.iter().zip(IntervalRow::answered(rows)) {
+        failing += i128::from(row.scheduled_failed.unwrap_or(0));
+        is_dead = !is_answered && (is_dead || failing > 0);
+        let from_s = row.start_s as f64;
+        let part_s = (end_s - from_s).clamp(0.0, INTERVAL.as_secs_f64());
+        if !is_dead {
+            dead.last = None;
+        } else if row.binding.pause < PAUSED && row.is_after(report.plan.run.warmup) && part_s > 0.0
+        {
+            dead.s += part_s;
+            let (first_s, _) = dead.last.unwrap_or((from_s, from_s));
+            dead.last = Some((first_s, from_s + part_s));
+            if from_s + part_s - first_s > dead.longest.1 - dead.longest.0 {
+                dead.longest = (first_s, from_s + part_s);
+            }
+        }
+        let others = row.ok + row.not_found + row.throttled + row.aborted;
+        failing -= i128::from(row.attempts.saturating_sub(others));
+    }
+    dead
+}
+
+/// A target that was dead for a notable part of the run, however few requests failed in the
+/// meantime: each may take a timeout, or the backoff before the next one.
+fn dead(report: &Report) -> Found {
+    // When nothing is due any more, only the last answers are missing.
+    let planned_s = report
+        .plan
+        .run
+        .duration
+        .map_or(f64::INFINITY, |duration| duration.as_secs_f64());
+    let end_s = report.totals.duration_s.min(planned_s);
+    let is_measured = |row: &&IntervalRow| row.is_after(report.plan.run.warmup);
+    let Some(first) = report.intervals.iter().find(is_measured) else {
+        return Ok(Vec::new());
+    };
+    let of_s = (end_s - first.start_s as f64).max(0.0);
+    let DeadTime { s, longest, last } = dead_time(report, end_s);
+    let last = last.filter(|(from_s, to_s)| (to_s - from_s).ceil() >= LEAST_DEAD_S);
+    some(match last {
+        Some((from_s, _)) => Some(Finding::TargetDown {
+            from_s,
+            dead_s: s,
+            of_s,
+            causes: causes(report),
+        }),
+        None if s >= LEAST_PARTLY_DEAD_S && s >= of_s * PARTLY_DEAD
+            || longest.1 - longest.0 >= LEAST_DEAD_S =>
+        {
+            Some(Finding::NoGoodResponse {
+                from_s: longest.0,
+                to_s: longest.1,
+                dead_s: s,
+                of_s,
+                causes: causes(report),
+            })
+        }
+        None => None,
+    })
+}
+
+/// A target that gave no answer any more, however few requests waited for one when the run ended.
+/// Not one whose answers take as long, and not one that had asked for the pause.
+fn silence(report: &Report) -> Found {
+    some(silent(report))
+}
+
+fn silent(report: &Report) -> Option<Finding> {
+    let (totals, ledger) = (&report.totals, &report.ledger);
+    let answered = |row: &&IntervalRow| row.ok + row.not_found + row.throttled + row.failed > 0;
+    let by_rows = || {
+        let last = report.intervals.iter().rev().find(answered);
+        last.map_or(0.0, |row| row.start_s as f64 + 1.0)
+    };
+    // A shard that died did not say when.
+    let told: Option<Vec<f64>> = report
+        .shards
+        .iter()
+        .map(|shard| shard.last_ended_s)
+        .collect();
+    let last_s = told.map_or_else(by_rows, |last_s| last_s.into_iter().fold(0.0, f64::max));
+    let silent_s = totals.duration_s - last_s;
+    let is_paused = report
+        .intervals
+        .iter()
+        .any(|row| row.start_s as f64 >= last_s && row.binding.pause >= PAUSED);
+    let slowest_s = report
+        .shards
+        .iter()
+        .filter_map(|shard| times(shard, Series::ServiceOk)?.slowest_us())
+        .fold(0.0, f64::max)
+        / 1e6;
+    let measured_s = (totals.duration_s - report.plan.run.warmup.as_secs_f64()).max(0.0);
+    // Of few requests, only a long silence says something.
+    let missed = silent_s * totals.attempts as f64 / totals.duration_s;
+    let is_long = silent_s >= LEAST_DEAD_S
+        && silent_s > slowest_s * LONGER_THAN_SLOWEST
+        && (silent_s >= measured_s * DEAD || missed >= MOST_MISSED);
+    // However short the run was.
+    let is_all = totals.attempts > 0 && ledger.aborted == totals.attempts;
+    let is_silent =
+        ledger.aborted > 0 && !report.intervals.is_empty() && !is_paused && (is_long || is_all);
+    is_silent.then_some(Finding::Silent {
+        silent_s,
+        of_s: totals.duration_s,
+        cut_off: ledger.aborted,
+    })
+}
+
+fn stalls(report: &Report) -> Found {
+    some(Stalls::of(report).finding())
+}
+
+/// Requests that were cut off, where a reader has to know; those of a silence are its own.
+fn cut_off(report: &Report) -> Found {
+    let counted = report.measured();
+    let count = counted.items.aborted;
+    let share = share(count as f64, counted.requests.attempts as f64);
+    let is_open_loop = is_open_loop(report);
+    let least = if is_open_loop { FAILED } else { CUT_OFF_CLOSED };
+    some(
+        (share >= least && silent(report).is_none()).then_some(Finding::CutOff {
+            share,
+            count,
+            is_open_loop,
+        }),
+    )
+}
+
+fn throttling(report: &Report) -> Found {
+    let counted = report.measured();
+    let of_requests = |n: u64| share(n as f64, counted.requests.attempts as f64);
+    let limit = Limit::of_target(&report.plan.run, report.totals.throttled);
+    let held_share = report.binding.pause
+        + if limit == Limit::Quota {
+            report.binding.target
+        } else {
+            0.0
+        };
+    let throttled = of_requests(counted.requests.throttled);
+    let is_held = held_share >= NOTABLE || throttled > THROTTLED;
+    let found = is_held.then(|| Finding::Throttled {
+        share: throttled,
+        good_share: of_requests(counted.items.ok + counted.items.not_found),
+        held_share,
+        waits: report.plan.run.throttling.on_throttle == OnThrottle::Honor,
+        learnt_per_s: report.throttling.learnt_per_s,
+    });
+    let (sources, at_first) = (
+        report.totals.sources_used,
+        report.totals.sources_throttled_at_first,
+    );
+    let sources = (at_first > 0).then_some(Finding::SourcesThrottled {
+        sources,
+        throttled: at_first,
+    });
+    Ok(found.into_iter().chain(sources).collect())
+}
+
+/// Items that came to nothing although no request failed.
+fn items(report: &Report) -> Found {
+    let counted = report.measured();
+    let of_requests = share(
+        counted.items.not_found as f64,
+        counted.requests.attempts as f64,
+    );
+    let not_found = (of_requests >= NOT_FOUND).then_some(Finding::NotFound {
+        share: of_requests,
+        count: counted.items.not_found,
+    });
+    let (count, ended) = (report.ledger.gave_up, report.ledger.completed());
+    let abandoned = share(count as f64, ended as f64);
+    let is_meant = report.plan.run.throttling.on_throttle == OnThrottle::Count;
+    let abandoned = (abandoned >= ABANDONED && !is_meant).then_some(Finding::Abandoned {
+        share: abandoned,
+        count,
+    });
+    Ok(not_found.into_iter().chain(abandoned).collect())
+}
+
+/// What was done to a run from outside.
+fn interruptions(report: &Report) -> Found {
+    let planned_s = report
+        .plan
+        .run
+        .duration
+        .map(|planned| planned.as_secs_f64());
+    let interrupted = report.interrupted_by.map(|signal| Finding::Interrupted {
+        signal,
+        after_s: report.totals.duration_s,
+        planned_s,
+    });
+    let suspended = (report.suspended_s > 0.0).then_some(Finding::Suspended {
+        suspended_s: report.suspended_s,
+    });
+    let replaced = |shard: &ShardReport| {
+        let (_, died) = shard
+            .exits
+            .split_last()
+            .filter(|(_, died)| !died.is_empty())?;
+        Some(Finding::ShardReplaced {
+            shard: shard.shard,
+            times: died.len() as u64,
+            exits: died.to_vec(),
+        })
+    };
+    let replaced = report.shards.iter().filter_map(replaced);
+    Ok(interrupted
+        .into_iter()
+        .chain(suspended)
+        .chain(replaced)
+        .collect())
+}
+
+/// The shard with the greatest reading beyond a limit, and how many others are beyond it, too.
+struct Worst<'a> {
+    shard: &'a ShardReport,
+    reading: f64,
+    others: usize,
+}
+
+impl<'a> Worst<'a> {
+    /// Find the greatest of readings, none of which is NaN; none without a reading.
+    fn of(beyond: impl Iterator<Item = (&'a ShardReport, f64)>) -> Option<Self> {
+        let beyond: Vec<_> = beyond.collect();
+        let (shard, reading) = *beyond.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
+        Some(Self {
+            shard,
+            reading,
+            others: beyond.len() - 1,
+        })
+    }
+}
+
+/// A reading of each shard that gave one and ran for so long.
+///
+/// # Errors
+/// When no shard did, with why.
+fn readings(
+    report: &Report,
+    shortest_s: f64,
+    reading: fn(&ShardReport) -> Option<f64>,
+) -> Result<Vec<(&ShardReport, f64)>, Missing> {
+    none_reported(report)?;
+    let is_long = |shard: &&ShardReport| shard.usage.measured_s.is_some_and(|s| s >= shortest_s);
+    if !report.shards.iter().any(|shard| is_long(&shard)) {
+        return Err(Missing::TooShort);
+    }
+    let readings: Vec<_> = report
+        .shards
+        .iter()
+        .filter(is_long)
+        .filter_map(|shard| Some((shard, reading(shard)?)))
+        .collect();
+    if readings.is_empty() {
+        Err(Missing::NotGiven)
+    } else {
+        Ok(readings)
+    }
+}
+
+/// Fail if every shard ended before it reported its times and what it used.
+fn none_reported(report: &Report) -> Result<(), Missing> {
+    if report.shards.iter().all(|shard| shard.fault.is_some()) {
+        Err(Missing::NoShard)
+    } else {
+        Ok(())
+    }
+}
+
+/// A distribution of a shard; none of one with a fault.
+fn times(shard: &ShardReport, series: Series) -> Option<&Latency> {
+    shard.latency.get(series.name())
+}
+
+/// The 99th percentile; of fewer than a thousand values, which have none, the 90th.
+fn highest_known(latency: &Latency) -> Option<f64> {
+    latency.p99_us.or(latency.p90_us)
+}
+
+/// One value in so many is beyond the percentile that [`highest_known`] gives.
+fn one_in(shard: &ShardReport, series: Series) -> u32 {
+    if times(shard, series).is_some_and(|latency| latency.p99_us.is_some()) {
+        100
+    } else {
+        10
+    }
+}
+
+/// True if the shards together used less than [`LITTLE_CPU`] of the CPUs that they could run on;
+/// false if that is not known.
+fn used_little(shards: &[ShardReport], cores: usize) -> bool {
+    let used: Vec<f64> = shards
+        .iter()
+        .filter_map(|shard| shard.usage.cpu_share)
+        .collect();
+    !used.is_empty() && used.iter().sum::<f64>() < LITTLE_CPU * used.len().min(cores) as f64
+}
+
+fn is_little_used(report: &Report) -> bool {
+    used_little(&report.shards, report.environment.cores)
+}
+
+/// The shard that used all of its CPU. One that spins burns what it does not need; whether it came
+/// in time, its lateness tells.
+fn full(report: &Report) -> Result<Option<Worst<'_>>, Missing> {
+    let used = readings(report, SHORTEST_S, |shard| shard.usage.cpu_share)?;
+    let is_spinning = report.plan.run.pacing == Pacing::Spin;
+    let full = used
+        .into_iter()
+        .filter(|(_, used)| *used > CPU_USE && !is_spinning);
+    Ok(Worst::of(full))
+}
+
+/// True if a lack of CPU is the client's own: a shard used all of one.
+fn is_own_lack(report: &Report) -> bool {
+    matches!(full(report), Ok(Some(_)))
+}
+
+/// True if lateness is due to others: the shards used little CPU, and one of them waited for one.
+fn is_starved(report: &Report) -> bool {
+    let waits =
+        readings(report, SHORTEST_S, |shard| shard.usage.run_delay_share).unwrap_or_default();
+    !is_own_lack(report)
+        && is_little_used(report)
+        && waits.iter().any(|(_, waited)| *waited > RUN_DELAY)
+}
+
+fn cpu_use(report: &Report) -> Found {
+    some(full(report)?.map(|worst| Finding::CpuFull {
+        shard: worst.shard.shard,
+        others: worst.others,
+        share: worst.reading,
+    }))
+}
+
+/// Ready to run, and something else ran. A client that used little is judged by what the wait did,
+/// where that is known.
+fn run_delay(report: &Report) -> Found {
+    let waits = readings(report, SHORTEST_S, |shard| shard.usage.run_delay_share)?;
+    let used_little = is_little_used(report);
+    let is_harmless = |shard| {
+        used_little
+            && times(shard, Series::ReceiveDelay)
+                .and_then(highest_known)
+                .is_some()
+    };
+    let long = waits
+        .into_iter()
+        .filter(|(shard, waited)| *waited > RUN_DELAY && !is_harmless(shard));
+    some(Worst::of(long).map(|worst| Finding::CpuWait {
+        shard: worst.shard.shard,
+        others: worst.others,
+        share: worst.reading,
+        is_disturbed: is_starved(report),
+    }))
+}
+
+/// Lateness from which on a finding is due, µs: `least_us`, or a part of the median service time of
+/// the shard.
+fn late_us(shard: &ShardReport, least_us: f64) -> f64 {
+    let service = times(shard, Series::ServiceOk)
+        .and_then(|service| service.p50_us)
+        .unwrap_or(0.0);
+    least_us.max(service * SCHED_LAG_OF_SERVICE)
+}
+
+/// The shard whose high percentile of a series is the longest beyond its limit.
+fn latest<'a>(
+    report: &'a Report,
+    series: Series,
+    limit_us: impl Fn(&ShardReport) -> f64,
+) -> Option<Worst<'a>> {
+    let reading =
+        |shard: &'a ShardReport| Some((shard, times(shard, series).and_then(highest_known)?));
+    let late = report.shards.iter().filter_map(reading);
+    Worst::of(late.filter(|(shard, us)| *us > limit_us(shard)))
+}
+
+/// Responses that lay unread in the client.
+fn receive_delay(report: &Report) -> Found {
+    none_reported(report)?;
+    let series = Series::ReceiveDelay;
+    let has_values =
+        |shard: &ShardReport| times(shard, series).is_some_and(|delay| delay.count > 0);
+    if !report.shards.iter().any(has_values) {
+        return Err(Missing::NoStamps);
+    }
+    let worst = latest(report, series, |shard| late_us(shard, RECEIVE_DELAY_US));
+    some(worst.map(|worst| Finding::ReadLate {
+        shard: worst.shard.shard,
+        others: worst.others,
+        one_in: one_in(worst.shard, series),
+        late_us: worst.reading,
+        is_disturbed: is_starved(report),
+    }))
+}
+
+/// Requests of a paced run that went late. A run without a budget has nothing to be late for.
+fn sched_lag(report: &Report) -> Found {
+    none_reported(report)?;
+    let series = Series::SchedLag;
+    let worst = latest(report, series, |shard| late_us(shard, SCHED_LAG_US));
+    let worst = worst.filter(|_| report.plan.run.rate.is_some());
+    some(worst.map(|worst| Finding::SentLate {
+        shard: worst.shard.shard,
+        others: worst.others,
+        one_in: one_in(worst.shard, series),
+        late_us: worst.reading,
+        is_disturbed: is_starved(report),
+    }))
+}
+
+/// A loop that did not get to run when it was to. A pause in a suspension of the run is no finding
+/// of its own; a shard reads the clock a little later than the supervisor.
+fn loop_lag(report: &Report) -> Found {
+    none_reported(report)?;
+    let series = Series::LoopLag;
+    let explained_us = if report.suspended_s > 0.0 {
+        report.suspended_s * 1e6 + FREEZE_US
+    } else {
+        0.0
+    };
+    let longest = |shard| Some((shard, times(shard, series)?.max_us?));
+    let frozen = report
+        .shards
+        .iter()
+        .filter_map(longest)
+        .filter(|(_, us)| *us > FREEZE_US.max(explained_us));
+    if let Some(worst) = Worst::of(frozen) {
+        return Ok(vec![Finding::ShardPaused {
+            shard: worst.shard.shard,
+            others: worst.others,
+            paused_s: worst.reading / 1e6,
+            is_disturbed: is_starved(report),
+        }]);
+    }
+    some(
+        latest(report, series, |_| LOOP_LAG_US).map(|worst| Finding::LoopLate {
+            shard: worst.shard.shard,
+            others: worst.others,
+            one_in: one_in(worst.shard, series),
+            late_us: worst.reading,
+            is_disturbed: is_starved(report),
+        }),
+    )
+}
+
+/// Time that a hypervisor gave to others.
+fn steal(report: &Report) -> Found {
+    let stolen = readings(report, SHORTEST_FOR_STEAL_S, |shard| {
+        shard.usage.steal_share
+    })?;
+    let stolen = stolen.into_iter().filter(|(_, stolen)| *stolen > STEAL);
+    some(Worst::of(stolen).map(|worst| Finding::CpuSteal {
+        shard: worst.shard.shard,
+        others: worst.others,
+        share: worst.reading,
+    }))
+}
+
+fn speeds(shard: &ShardReport) -> Option<(f64, f64)> {
+    let (before, after) = (shard.usage.speed_before_us?, shard.usage.speed_after_us?);
+    (before > 0.0 && after > 0.0).then_some((before, after))
+}
+
+/// A CPU that was not as fast after the run as before it.
+fn speed(report: &Report) -> Found {
+    let ratio = |shard: &ShardReport| {
+        let (before, after) = speeds(shard)?;
+        Some(before.max(after) / before.min(after) - 1.0)
+    };
+    let changed = readings(report, 0.0, ratio)?;
+    let worst = Worst::of(changed.into_iter().filter(|(_, change)| *change > SPEED));
+    some(worst.and_then(|worst| {
+        let (before_us, after_us) = speeds(worst.shard)?;
+        Some(Finding::CpuSpeed {
+            shard: worst.shard.shard,
+            others: worst.others,
+            before_us,
+            after_us,
+            is_disturbed: !is_own_lack(report),
+        })
+    }))
+}
+
+/// Something waited for a CPU, where the kernel does not say whether it was a shard.
+fn cpu_pressure(report: &Report) -> Found {
+    let is_known = |shard: &ShardReport| shard.usage.run_delay_share.is_some();
+    if report.shards.iter().any(is_known) {
+        return Ok(Vec::new());
+    }
+    let is_short = report.totals.duration_s < SHORTEST_FOR_PRESSURE.as_secs_f64();
+    let missing = if is_short {
+        Missing::TooShort
+    } else {
+        Missing::NotGiven
+    };
+    let share = report.host.cpu_pressure.ok_or(missing)?;
+    some((share > CPU_PRESSURE).then(|| Finding::CpuPressure {
+        share,
+        is_disturbed: !is_own_lack(report),
+    }))
+}
+
+fn ports(report: &Report) -> Option<u64> {
+    let [first, last] = report.environment.local_ports?;
+    Some(u64::from(last.saturating_sub(first)) + 1)
+}
+
+fn local_ports(report: &Report) -> Found {
+    let requests = report.totals.errors_of(ErrorKind::AddressUnavailable);
+    some((requests > 0).then(|| Finding::NoLocalPort {
+        requests,
+        ports: ports(report),
+    }))
+}
+
+/// Ports that closed connections still hold, of a run that opened more than there were left.
+fn ports_held_back(report: &Report) -> Found {
+    let (Some(held), Some(ports)) = (report.host.ports_held, ports(report)) else {
+        return Err(Missing::NotGiven);
+    };
+    // Each source address has all ports.
+    let sources = report.totals.sources_used.max(1);
+    let all = ports.saturating_mul(sources);
+    // What others left behind does no harm to a run that keeps its connections.
+    let is_needed = report.totals.connections_opened > all.saturating_sub(held);
+    let is_much = held as f64 > all as f64 * PORTS_HELD_BACK;
+    some((is_needed && is_much).then_some(Finding::PortsInTimeWait {
+        held,
+        ports,
+        sources,
+    }))
+}
+
+fn descriptors(report: &Report) -> Found {
+    let requests = report.totals.errors_of(ErrorKind::TooManyFiles);
+    some((requests > 0).then_some(Finding::NoDescriptor {
+        requests,
+        limit: report.environment.nofile,
+    }))
+}
+
+/// Series of times that a retransmission makes longer.
+const ANSWERED: [Series; 7] = [
+    Series::ServiceOk,
+    Series::ServiceThrottled,
+    Series::ServiceError,
+    Series::Ttfb,
+    Series::ResponseOk,
+    Series::ResponseThrottled,
+    Series::ResponseError,
+];
+
+/// True if an attempt of this run waited for as long as a connection is opened again after.
+fn waited_to_connect(report: &Report) -> bool {
+    let is_late = |shard: &ShardReport| {
+        times(shard, Series::Connect)
+            .and_then(|times| times.max_us)
+            .is_some_and(|us| us >= OPENED_AGAIN_US)
+    };
+    report.shards.iter().any(is_late) || report.totals.errors_of(ErrorKind::ConnectTimeout) > 0
+}
+
+/// True if an answer of this run took as much longer than usual as a retransmission makes it, or
+/// none came in time.
+fn was_answered_late(report: &Report) -> bool {
+    let is_late = |times: &Latency| {
+        let usual_us = times.p50_us.or(times.min_us).unwrap_or(0.0);
+        times
+            .max_us
+            .is_some_and(|us| us >= usual_us + SENT_AGAIN_US)
+    };
+    let mut answered = report
+        .shards
+        .iter()
+        .flat_map(|shard| ANSWERED.iter().filter_map(|series| times(shard, *series)));
+    answered.any(is_late) || report.totals.errors_of(ErrorKind::Timeout) > 0
+}
+
+/// Segments lost on the way to a target on this machine, where nothing is lost by itself. What the
+/// whole machine counted may be another program's, so a request of this run must have been late.
+fn retransmits(report: &Report) -> Found {
+    let segments = report.host.tcp_retransmits.ok_or(Missing::NotGiven)?;
+    let allowed = STRAY_RETRANSMITS as f64 + report.totals.attempts as f64 * RETRANSMITS;
+    let is_found = report.environment.colocated
+        && segments as f64 > allowed
+        && (was_answered_late(report) || waited_to_connect(report));
+    some(is_found.then_some(Finding::Retransmits { segments }))
+}
+
+/// Connections that the target did not take in time. If it is on another machine, the counts are of
+/// other programs' connections. Every overflow is a drop as well.
+fn listen_queue(report: &Report) -> Found {
+    let (Some(full), Some(dropped)) = (report.host.listen_overflows, report.host.listen_drops)
+    else {
+        return Err(Missing::NotGiven);
+    };
+    let connections = full.max(dropped);
+    let is_found = report.environment.colocated && connections > 0 && waited_to_connect(report);
+    some(is_found.then_some(Finding::ListenQueueFull { connections }))
+}
+
+/// Requests that were due and never went: for each effect, the shard that dropped the greatest
+/// part.
+fn never_sent(report: &Report) -> Found {
+    let dropped = |shard: &ShardReport| {
+        let of_shard = share(shard.totals.dropped as f64, shard.scheduled? as f64);
+        (of_shard > DROPPED).then_some(of_shard)
+    };
+    let limit = |shard: &ShardReport| {
+        shard.dropped_by.map_or(Limit::Connections, |last| {
+            LimitEvidence::shard(report, shard).dropped(last)
+        })
+    };
+    let mut limits: Vec<Limit> = report
+        .shards
+        .iter()
+        .filter(|shard| dropped(shard).is_some())
+        .map(limit)
+        .collect();
+    limits.sort_unstable();
+    limits.dedup();
+    let of_limit = |limit_of: Limit| {
+        let shards = report
+            .shards
+            .iter()
+            .filter(|shard| limit(shard) == limit_of);
+        let worst = Worst::of(shards.filter_map(|shard| Some((shard, dropped(shard)?))))?;
+        Some(Finding::NeverSent {
+            shard: worst.shard.shard,
+            others: worst.others,
+            share: worst.reading,
+            count: worst.shard.totals.dropped,
+            limit: limit_of,
+            is_queue_bounded: report.plan.run.queue.is_some(),
+        })
+    };
+    let total = |count: fn(&ShardReport) -> Option<u64>| {
+        report.shards.iter().filter_map(count).sum::<u64>()
+    };
+    let count = total(|shard| shard.postponed);
+    let postponed = share(count as f64, total(|shard| shard.scheduled) as f64);
+    let postponed = (postponed > DROPPED).then_some(Finding::Postponed {
+        share: postponed,
+        count,
+    });
+    Ok(limits
+        .into_iter()
+        .filter_map(of_limit)
+        .chain(postponed)
+        .collect())
+}
+
+/// Waits of an open loop for a connection while all were in use, and for another limit than the
+/// timetable.
+fn waits(report: &Report) -> Found {
+    let for_connection = |shard: &ShardReport| {
+        LimitEvidence::shard(report, shard).for_connection() == Limit::Connections
+    };
+    let connections = longest_wait(report, Series::PoolWait, for_connection);
+    let limits = longest_wait(report, Series::BudgetWait, |_| true);
+    let found = |(worst, limit): (Wait<'_>, Limit)| Finding::Waited {
+        shard: worst.worst.shard.shard,
+        others: worst.worst.others,
+        one_in: worst.one_in,
+        waited_us: worst.worst.reading,
+        response_us: worst.response_us,
+        limit,
+    };
+    let connections = connections.map(|wait| (wait, Limit::Connections));
+    let limits = limits.map(|wait| {
+        let limit = LimitEvidence::shard(report, wait.worst.shard).before_connection();
+        (wait, limit)
+    });
+    Ok(connections.into_iter().chain(limits).map(found).collect())
+}
+
+/// The longest wait of a shard.
+struct Wait<'a> {
+    worst: Worst<'a>,
+    response_us: f64,
+    one_in: u32,
+}
+
+/// The shard with the longest wait that is a notable part of the response time.
+fn longest_wait<'a>(
+    report: &'a Report,
+    series: Series,
+    is_judged: impl Fn(&ShardReport) -> bool,
+) -> Option<Wait<'a>> {
+    let notable = |shard: &'a ShardReport| {
+        let (us, response_us, _) = wait(report, shard, series)?;
+        (us > WAIT_US.max(response_us * WAIT_OF_RESPONSE)).then_some((shard, us))
+    };
+    let shards = report.shards.iter().filter(|shard| is_judged(shard));
+    let worst = Worst::of(shards.filter_map(notable))?;
+    let (_, response_us, one_in) = wait(report, worst.shard, series)?;
+    Some(Wait {
+        worst,
+        response_us,
+        one_in,
+    })
+}
+
+/// A wait and the response time at the highest percentile that both have, and one in how many
+/// requests is beyond it. Where each request takes a new connection, opening it is what is measured,
+/// and no wait.
+fn wait(report: &Report, shard: &ShardReport, series: Series) -> Option<(f64, f64, u32)> {
+    let (waited, response) = (times(shard, series)?, times(shard, Series::ResponseOk)?);
+    let is_opening = series == Series::PoolWait
+        && report
+            .plan
+            .run
+            .workload
+            .contains_key(REQUESTS_PER_CONNECTION);
+    let at = |percentile: fn(&Latency) -> Option<f64>, one_in: u32| {
+        let opened: f64 = [Series::Connect, Series::Tunnel, Series::Tls]
+            .into_iter()
+            .filter(|_| is_opening)
+            .filter_map(|series| percentile(times(shard, series)?))
+            .sum();
+        Some((percentile(waited)? - opened, percentile(response)?, one_in))
+    };
+    at(|times| times.p99_us, 100).or_else(|| at(|times| times.p90_us, 10))
+}
+
+/// The requested rate, per second; of one that changes, the mean over the measured time. None of a
+/// run without one, or of a recording.
+pub(crate) fn requested_per_s(report: &Report) -> Option<f64> {
+    let plan = &report.plan.run;
+    plan.shaped_rate()
+        .filter(|_| plan.arrivals != Arrivals::Replay)?;
+    if let Some(per_s) = plan.steady_rate() {
+        return Some(per_s);
+    }
+    let planned_s = plan
+        .duration
+        .map_or(f64::INFINITY, |duration| duration.as_secs_f64());
+    let (from_s, to_s) = (
+        plan.warmup.as_secs_f64(),
+        report.totals.duration_s.min(planned_s),
+    );
+    (to_s > from_s).then(|| offered(plan, from_s, to_s) / (to_s - from_s))
+}
+
+/// What set the pace: the limit that held longest, and whether a requested rate was reached.
+fn pace(report: &Report) -> Found {
+    let totals = &report.totals;
+    let counted = report.measured().requests;
+    let untrottled = 1.0 - share(counted.throttled as f64, counted.attempts as f64);
+    let is_steady = report.plan.run.steady_rate().is_some();
+    let sent_per_s = if is_steady {
+        report.achieved_per_s()
+    } else {
+        totals.attempts_per_s
+    };
+    let asked = requested_per_s(report);
+    let missed = asked.filter(|asked| {
+        sent_per_s * untrottled < asked * REACHED
+            || totals.attempts_per_s * untrottled < asked * ANSWERED_PART
+    });
+    let is_used = report
+        .shards
+        .iter()
+        .any(|shard| is_full(&report.plan.run, shard));
+    let is_real = |limit: Limit| match limit {
+        Limit::Rate => missed.is_none(),
+        Limit::Connections => is_used,
+        _ => true,
+    };
+    let held = Limit::of(report, &report.binding)
+        .into_iter()
+        .find(|(part, limit)| *part >= NOTABLE && is_real(*limit));
+    let limited = held.map(|(share, limit)| Finding::LimitedBy { limit, share });
+    let unused = (held.is_none() && report.binding.concurrency >= NOTABLE).then(|| {
+        Finding::ConnectionsUnused {
+            peak: totals.peak_in_flight,
+            of: report.plan.run.in_flight().into(),
+        }
+    });
+    let limit = held.filter(|(_, limit)| *limit != Limit::Idle);
+    let missed = missed.map(|asked_per_s| Finding::RateMissed {
+        got_per_s: totals.attempts_per_s * untrottled,
+        asked_per_s,
+        limit: limit.map(|(_, limit)| limit),
+        share: limit.map_or(0.0, |(share, _)| share),
+    });
+    let cpus = report.environment.cores;
+    let shared = (report.environment.colocated && report.shards.len() >= cpus)
+        .then_some(Finding::CpusShared { cpus });
+    Ok([missed, limited, unused, shared]
+        .into_iter()
+        .flatten()
+        .collect())
+}
+
+/// Connections that were not kept as they should be, or whose certificates were not verified.
+fn connections(report: &Report) -> Found {
+    let plan = &report.plan.run;
+    let (opened, requests) = (report.totals.connections_opened, report.totals.attempts);
+    // Each host may have as many as there are requests in flight, and a few may be lost.
+    let usual = u64::from(plan.connections) * 2 * u64::from(plan.per_host.hosts.max(1));
+    let lost = (opened > usual && opened.saturating_mul(10) > requests)
+        .then_some(Finding::ConnectionsNotKept { opened, requests });
+    let is_unverified = plan
+        .workload
+        .get(TLS_TRUST)
+        .is_some_and(|trust| trust == UNVERIFIED);
+    let unverified = is_unverified.then_some(Finding::CertificatesUnverified {});
+    Ok(lost.into_iter().chain(unverified).collect())
+}

@@ -1,0 +1,905 @@
+//! Figures of a run as tables: names and values with their units. A value that is absent is a row
+//! that is left out.
+
+use std::cmp::Reverse;
+
+use super::failures::{CUT_OFF, explained};
+use super::times::{Clocked, figure, meaning, spectrum};
+use crate::judge::thresholds::FAILED;
+use crate::run::report::{
+    BudgetReport, BusiestReport, Environment, FailureReport, Group, GroupRow, HostBudgetReport,
+    Limit, OtherAttempt, PROXY, Report, SavedSession, ScheduleReport, ShardReport, WindowReport,
+    cause_in_words, failures,
+};
+use crate::show::doc::{Column, Doc, Table};
+use crate::show::text::{
+    bytes, counted, decimal, grouped, grouped_f64, micros, rate_in_words, seconds, shell_word,
+};
+use crawlmark_harness::stats::{FailureCause, Series};
+use crawlmark_harness::units::rounded_percent;
+
+/// A cell without a number.
+const NONE: &str = "-";
+
+/// Most causes, and names, in a table.
+const MOST: usize = 20;
+
+/// A limit that held for less than this part of the time is left out.
+const SHOWN: f64 = 0.0005;
+
+/// A name and its value; none where there is nothing to show.
+type Row = (&'static str, Option<String>);
+
+/// The rows that have a value.
+pub(super) fn known(rows: impl IntoIterator<Item = Row>) -> Vec<(&'static str, String)> {
+    rows.into_iter()
+        .filter_map(|(name, value)| Some((name, value.filter(|value| !value.is_empty())?)))
+        .collect()
+}
+
+/// Names and values as a table.
+fn facts(caption: &str, rows: impl IntoIterator<Item = Row>) -> Table {
+    Table {
+        caption: caption.to_owned(),
+        columns: vec![Column::words(""), Column::sentences("")],
+        rows: known(rows)
+            .into_iter()
+            .map(|(name, value)| vec![name.to_owned(), value])
+            .collect(),
+        ..Table::default()
+    }
+}
+
+fn or_dash(value: Option<String>) -> String {
+    value.unwrap_or_else(|| NONE.to_owned())
+}
+
+/// A number unless it is 0.
+fn some(n: u64) -> Option<String> {
+    (n > 0).then(|| grouped(n))
+}
+
+/// A part of a whole in percent; nothing is no part of nothing.
+fn part(n: u64, of: u64) -> String {
+    or_dash((of > 0).then(|| rounded_percent(n as f64 / of as f64)))
+}
+
+/// The first rows of a run: what the terminal shows.
+pub(super) fn summary(report: &Report) -> Vec<(&'static str, String)> {
+    let totals = &report.totals;
+    let clocked = Clocked::of(report);
+    let name = if matches!(clocked, Clocked::Response(_)) {
+        "response"
+    } else {
+        "service"
+    };
+    let statuses = totals
+        .attempts_by_status
+        .iter()
+        .take(MOST)
+        .map(|(status, n)| format!("{status}: {}", grouped(*n)));
+    known([
+        ("items", Some(states(report))),
+        (name, clocked.latency().map(spectrum)),
+        ("statuses", Some(statuses.collect::<Vec<_>>().join("  "))),
+        (
+            "limited by",
+            Some(limited_by(Limit::of(report, &report.binding))),
+        ),
+        (
+            "budget",
+            report.budget.as_ref().map(|budget| kept(budget.kept)),
+        ),
+        (
+            "per host",
+            report.host_budget.as_ref().map(|budget| kept(budget.kept)),
+        ),
+        ("saved", saved(report)),
+        ("parts", parts_merged(report)),
+        ("witness", witness(report)),
+    ])
+}
+
+fn kept(kept: bool) -> String {
+    if kept {
+        "never exceeded in any window".to_owned()
+    } else {
+        "EXCEEDED".to_owned()
+    }
+}
+
+fn states(report: &Report) -> String {
+    // Of a run that the time ends, what is left of the range says nothing.
+    let is_timed = report.plan.run.duration.is_some();
+    let shown = report
+        .ledger
+        .states()
+        .filter(|(key, _, n)| *key == "ok" || (*n > 0 && !(is_timed && *key == "not_attempted")))
+        .map(|(_, state, n)| format!("{} {state}", grouped(n)));
+    shown.collect::<Vec<_>>().join(", ")
+}
+
+fn witness(report: &Report) -> Option<String> {
+    Some(match report.witness.as_ref()?.agrees {
+        Some(true) => "the target's own counts match".to_owned(),
+        Some(false) => "the target's own counts DIFFER".to_owned(),
+        None => "the target's own counts cannot be compared: a process ended early".to_owned(),
+    })
+}
+
+/// The limits that held, the longest first, each with its part of the time.
+pub(crate) fn limited_by(limits: [(f64, Limit); 6]) -> String {
+    let shown = limits.into_iter().filter(|(part, _)| *part >= SHOWN);
+    shown
+        .map(|(part, limit)| format!("{} {}", limit.name(), rounded_percent(part)))
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+/// Items by state, requests by status and outcome, errors by kind, groups.
+pub(super) fn counts(report: &Report) -> Doc {
+    let totals = &report.totals;
+    let before = report.finished_before.unwrap_or(0);
+    let (all_name, all) = if report.plan.run.duration.is_some() {
+        ("tried", report.ledger.items.begun())
+    } else {
+        ("planned", report.ledger.planned.saturating_add(before))
+    };
+    let is_untried = |key: &str| all_name == "tried" && ["not_attempted", "lost"].contains(&key);
+    let states = report
+        .ledger
+        .states()
+        .filter(|(key, _, n)| *key == "ok" || *n > 0 && !is_untried(key))
+        .map(|(_, state, n)| (state, n))
+        .chain((before > 0 && all_name == "planned").then_some(("saved before", before)))
+        .chain([(all_name, all)]);
+    let state = |(name, n): (&str, u64)| vec![name.to_owned(), grouped(n), part(n, all)];
+    let of_status = |(status, n): (&u16, &u64)| {
+        vec![status.to_string(), grouped(*n), part(*n, totals.attempts)]
+    };
+    let columns = |what: &str, count: &str| {
+        vec![
+            Column::words(what),
+            Column::numbers(count),
+            Column::numbers("share"),
+        ]
+    };
+    let tables = Doc::default()
+        .table(Table {
+            caption: "Items by state".to_owned(),
+            columns: columns("state", "items"),
+            rows: states.map(state).collect(),
+            has_sum: true,
+        })
+        .table(Table {
+            caption: "Requests by status".to_owned(),
+            columns: columns("status", "requests"),
+            rows: totals.attempts_by_status.iter().map(of_status).collect(),
+            has_sum: false,
+        })
+        .table(requests(report));
+    Doc::default()
+        .beside(tables)
+        .table(errors(report))
+        .table(groups(report, "host", &report.by_host, usize::MAX))
+        .table(groups(
+            report,
+            "URL template",
+            &report.by_template,
+            usize::MAX,
+        ))
+        .table(groups(
+            report,
+            "source address",
+            &report.by_source,
+            usize::MAX,
+        ))
+}
+
+/// Every counter of requests and connections.
+fn requests(report: &Report) -> Table {
+    let counters = report.totals.requests.iter().filter_map(|(counter, n)| {
+        let shown = match counter.of_bytes() {
+            Some(_) => bytes(n),
+            None => grouped(n),
+        };
+        Some((counter.label?, n, shown))
+    });
+    let checks = report.check_connections.unwrap_or(0);
+    let others = [
+        ("opened before the start, to check hosts", checks),
+        ("peak in flight", report.totals.peak_in_flight),
+    ];
+    let rows = counters.chain(others.map(|(label, n)| (label, n, grouped(n))));
+    Table {
+        caption: "Requests".to_owned(),
+        columns: vec![Column::words("what"), Column::numbers("count")],
+        rows: rows
+            .filter(|(label, n, _)| *n > 0 || *label == "requests")
+            .map(|(label, _, shown)| vec![label.to_owned(), shown])
+            .collect(),
+        ..Table::default()
+    }
+}
+
+/// Failed requests by cause, the commonest first, each with its first and last time and an example.
+pub(super) fn errors(report: &Report) -> Table {
+    let all = report.totals.attempts;
+    let row = |(cause, n): (FailureCause, u64)| {
+        let seen = report.failures.get(&cause.key());
+        let time =
+            |of: fn(&FailureReport) -> f64| or_dash(seen.map(|seen| format!("{:.2} s", of(seen))));
+        let example = seen.map_or_else(String::new, |seen| example(cause, seen));
+        let (first, last) = (time(|seen| seen.first_s), time(|seen| seen.last_s));
+        vec![
+            cause_in_words(cause),
+            grouped(n),
+            part(n, all),
+            first,
+            last,
+            example,
+        ]
+    };
+    let without_example = |name: &str, n: u64| {
+        let dash = NONE.to_owned();
+        vec![
+            name.to_owned(),
+            grouped(n),
+            part(n, all),
+            dash.clone(),
+            dash,
+            String::new(),
+        ]
+    };
+    let causes = failures(&report.totals.requests);
+    let (listed, rest) = causes.split_at(causes.len().min(MOST));
+    let rest = rest
+        .iter()
+        .fold(0_u64, |sum, (_, n)| sum.saturating_add(*n));
+    let others = [("others", rest), (CUT_OFF, report.ledger.aborted)];
+    let others = others
+        .into_iter()
+        .filter(|(_, n)| *n > 0)
+        .map(|(name, n)| without_example(name, n));
+    Table {
+        caption: "Errors by kind".to_owned(),
+        columns: vec![
+            Column::words("error"),
+            Column::numbers("requests"),
+            Column::numbers("share"),
+            Column::numbers("first").leaving(1),
+            Column::numbers("last").leaving(2),
+            Column::details("example"),
+        ],
+        rows: listed.iter().copied().map(row).chain(others).collect(),
+        ..Table::default()
+    }
+}
+
+/// The first failure of a cause: its status, its details or the start of its body, and the remedy.
+fn example(cause: FailureCause, seen: &FailureReport) -> String {
+    let body = seen
+        .excerpt
+        .as_ref()
+        .map(|text| text.split_whitespace().collect::<Vec<_>>().join(" "));
+    let status = seen.status.map(|status| status.to_string());
+    let answer: Vec<String> = status
+        .into_iter()
+        .chain(seen.details.clone().or(body))
+        .collect();
+    let answer = (!answer.is_empty()).then(|| answer.join(", "));
+    explained(cause, answer.as_deref(), seen.excerpt.as_deref())
+}
+
+/// The `most` busiest hosts, URL templates or source addresses, the busiest first; empty for a crawl
+/// of one.
+pub(super) fn groups(report: &Report, kind: &str, rows: &[GroupRow], most: usize) -> Table {
+    let mut rows: Vec<&GroupRow> = rows.iter().collect();
+    rows.sort_by_key(|row| (row.group.number().is_none(), Reverse(row.attempts)));
+    let more = rows.len().saturating_sub(most);
+    let caption = if more == 0 {
+        format!("By {kind}")
+    } else {
+        let more = counted(more as u64, "more row");
+        format!("By {kind}, the {most} busiest ({more} in the report)")
+    };
+    // The busiest source addresses have rows of their own.
+    let named = rows
+        .iter()
+        .filter(|row| matches!(row.group, Group::Source(Some(_))))
+        .count() as u64;
+    let others = report.totals.sources_used.saturating_sub(named);
+    let others = if named > 0 && others > 0 {
+        format!("{} others", grouped(others))
+    } else {
+        "all others".to_owned()
+    };
+    let row = |row: &GroupRow| {
+        let name = row
+            .name
+            .clone()
+            .or_else(|| row.group.number().map(|number| format!("{kind} {number}")))
+            .unwrap_or_else(|| others.clone());
+        let counts = [
+            row.attempts,
+            row.ok,
+            row.not_found,
+            row.errors,
+            row.throttled,
+        ];
+        let time = |us: Option<u64>| or_dash(us.map(|us| micros(us as f64)));
+        let limit = row
+            .limited_by
+            .map(|limits| limits.foremost(&report.plan.run, row.throttled))
+            .filter(|(part, _)| *part >= FAILED)
+            .map(|(part, limit)| format!("{} {}", limit.name(), rounded_percent(part)));
+        [name]
+            .into_iter()
+            .chain(counts.map(grouped))
+            .chain([row.p50_us, row.p99_us].map(time))
+            .chain([limit.unwrap_or_default()])
+            .collect()
+    };
+    Table {
+        caption,
+        columns: vec![
+            Column::words(kind),
+            Column::numbers("requests").leaving(2),
+            Column::numbers("ok"),
+            Column::numbers("not found").leaving(1),
+            Column::numbers("errors"),
+            Column::numbers("throttled"),
+            Column::numbers("p50").leaving(3),
+            Column::numbers("p99"),
+            Column::words("limited by").leaving(4),
+        ],
+        rows: rows.into_iter().take(most).map(row).collect(),
+        ..Table::default()
+    }
+}
+
+/// Every series that holds anything, those that people ask for first.
+pub(super) fn times(report: &Report) -> Doc {
+    let first = [
+        Series::ResponseOk,
+        Series::ServiceOk,
+        Series::Item,
+        Series::Ttfb,
+    ]
+    .map(Series::name);
+    let rest = report.latency.keys().map(String::as_str);
+    let rest = rest.filter(|name| !first.contains(name));
+    let row = |name: &str| {
+        let latency = report.latency.get(name)?;
+        let shown = |key: &str, us| or_dash(figure(latency, key, us));
+        (latency.count + latency.censored > 0).then(|| {
+            vec![
+                name.replace('_', " "),
+                grouped(latency.count),
+                shown("min_us", latency.min_us),
+                shown("mean_us", latency.mean_us),
+                shown("p50_us", latency.p50_us),
+                shown("p90_us", latency.p90_us),
+                shown("p99_us", latency.p99_us),
+                shown("p999_us", latency.p999_us),
+                shown("max_us", latency.max_us),
+                grouped(latency.censored),
+                meaning(name).to_owned(),
+            ]
+        })
+    };
+    let columns = [
+        "count",
+        "min",
+        "mean",
+        "p50",
+        "p90",
+        "p99",
+        "p99.9",
+        "max",
+        "unfinished",
+    ];
+    let table = Table {
+        columns: [Column::words("series")]
+            .into_iter()
+            .chain(columns.map(Column::numbers))
+            .chain([Column::words("meaning")])
+            .collect(),
+        rows: first.into_iter().chain(rest).filter_map(row).collect(),
+        ..Table::default()
+    };
+    Doc::default().table(table).note(
+        "\"-\": too few samples (fewer than ten above the percentile). \">=\": a lower bound, because unfinished requests count at the \
+         age that they had reached; the mean leaves them out.",
+    )
+}
+
+/// What limited the run: shares of its time, budgets, schedule, throttling.
+pub(super) fn limits(report: &Report) -> Doc {
+    let shares = Limit::of(report, &report.binding)
+        .into_iter()
+        .filter(|(part, _)| *part >= SHOWN)
+        .map(|(part, limit)| vec![limit.name().to_owned(), rounded_percent(part)]);
+    let shares = Table {
+        caption: "Limited by".to_owned(),
+        columns: vec![Column::words("limit"), Column::numbers("share of the time")],
+        rows: shares.collect(),
+        ..Table::default()
+    };
+    let tables = Doc::default()
+        .table(shares)
+        .table(facts("Schedule", schedule(report)))
+        .table(facts("Throttling and retries", throttling(report)))
+        .table(facts("Crawl", crawl(report)));
+    let tables = match &report.budget {
+        Some(BudgetReport {
+            rate,
+            utilisation,
+            kept,
+            unaudited_shards,
+            worst_window,
+            busiest,
+            ..
+        }) => {
+            let used = Some(rounded_percent(*utilisation));
+            let rows = audit(
+                rate,
+                *kept,
+                *unaudited_shards,
+                worst_window.as_ref(),
+                busiest,
+            );
+            tables.table(facts("Budget", rows.into_iter().chain([("used", used)])))
+        }
+        None => tables,
+    };
+    let tables = match &report.host_budget {
+        Some(HostBudgetReport {
+            rate,
+            burst,
+            kept,
+            unaudited_shards,
+            worst_window,
+            busiest,
+            ..
+        }) => {
+            let burst = Some(grouped(*burst));
+            let rows = audit(
+                rate,
+                *kept,
+                *unaudited_shards,
+                worst_window.as_ref(),
+                busiest,
+            );
+            tables.table(facts(
+                "Budget of each host",
+                rows.into_iter().chain([("at once", burst)]),
+            ))
+        }
+        None => tables,
+    };
+    Doc::default().beside(tables)
+}
+
+/// A budget and the windows that were looked at.
+fn audit(
+    rate: &str,
+    is_kept: bool,
+    unaudited: usize,
+    worst: Option<&WindowReport>,
+    busiest: &[BusiestReport],
+) -> Vec<Row> {
+    // One in which nothing was sent says nothing.
+    let worst = worst.filter(|worst| worst.admitted > 0).map(|worst| {
+        format!(
+            "{} of {} in {} (shard {})",
+            grouped(worst.admitted),
+            grouped(worst.allowed),
+            micros(worst.width_ms * 1e3),
+            worst.shard
+        )
+    });
+    let window = |window: &BusiestReport| {
+        format!(
+            "{} of {} in {}",
+            grouped(window.admitted),
+            grouped(window.allowed),
+            micros(window.width_ms as f64 * 1e3)
+        )
+    };
+    let busiest: Vec<String> = busiest.iter().map(window).collect();
+    vec![
+        ("rate", Some(rate_in_words(rate))),
+        ("windows", Some(kept(is_kept))),
+        ("shards not checked", some(unaudited as u64)),
+        ("closest to the limit", worst),
+        ("busiest, all shards", Some(busiest.join(", "))),
+    ]
+}
+
+/// Adherence of an open loop to its timetable.
+fn schedule(report: &Report) -> Vec<Row> {
+    let Some(schedule) = &report.schedule else {
+        return Vec::new();
+    };
+    let ScheduleReport {
+        arrivals,
+        rate,
+        scheduled,
+        dropped,
+        postponed,
+        unscheduled,
+        sent_share,
+        shifted_s,
+        ..
+    } = schedule;
+    let limits: Vec<String> = schedule
+        .dropped_by
+        .iter()
+        .map(|(limit, n)| format!("{limit:?} {}", grouped(*n)).to_lowercase())
+        .collect();
+    let unconnected = report
+        .totals
+        .attempts
+        .saturating_sub(report.totals.attempts_sent);
+    vec![
+        ("arrivals", Some(arrivals.clone())),
+        ("rate", Some(rate_in_words(rate))),
+        ("requests due", Some(grouped(*scheduled))),
+        ("sent", Some(grouped(report.totals.attempts_sent))),
+        ("sent share", Some(rounded_percent(*sent_share))),
+        ("never had a connection", some(unconnected)),
+        ("never sent", some(*dropped)),
+        (
+            "of these, found the queue full",
+            some(report.found_queue_full().min(*dropped)),
+        ),
+        ("limit that they waited for", Some(limits.join(", "))),
+        ("moved past the end by throttle pauses", some(*postponed)),
+        ("due in shards that had died, about", some(*unscheduled)),
+        (
+            "delayed while the target throttled",
+            (*shifted_s > 0.0).then(|| seconds(*shifted_s)),
+        ),
+    ]
+}
+
+/// Throttling: pauses, waits that the target asked for, recoveries, retries.
+fn throttling(report: &Report) -> Vec<Row> {
+    let of = &report.throttling;
+    let is_any = report.totals.throttled > 0 || of.pauses > 0 || report.totals.retries > 0;
+    if !is_any {
+        return Vec::new();
+    }
+    let some_s = |s: f64| (s > 0.0).then(|| seconds(s));
+    vec![
+        (
+            "throttled, of requests",
+            Some(rounded_percent(of.throttled_share)),
+        ),
+        (
+            "completed no item, of requests",
+            Some(rounded_percent(of.wasted_share)),
+        ),
+        ("retries", some(report.totals.retries)),
+        (
+            "items not retried (budget exhausted, queue full)",
+            some(of.retries_denied),
+        ),
+        (
+            "items good at the first request",
+            some(report.totals.ok_at_first),
+        ),
+        ("pauses of all shards", some(of.pauses)),
+        ("paused, mean of the shards", some_s(of.paused_s)),
+        ("responses that said how long to wait", some(of.promises)),
+        ("longest wait asked for", some_s(of.longest_promise_s)),
+        ("waits respected", some(of.honoured)),
+        ("waits violated", some(of.violated)),
+        ("requests sent too early", some(of.early_attempts)),
+        ("waits cut to --max-pause", some(of.cut_pauses)),
+        ("recovery, mean", of.recovery_mean_s.map(seconds)),
+        ("recovery, longest", of.recovery_max_s.map(seconds)),
+        (
+            "rate that the target takes",
+            of.learnt_per_s.map(|rate| format!("{}/s", decimal(rate))),
+        ),
+    ]
+}
+
+/// What was crawled how: proxy, TLS, robots.txt, work moved between the shards.
+fn crawl(report: &Report) -> Vec<Row> {
+    let tls = report.tls.as_ref();
+    let sessions = tls.map(|tls| {
+        let sessions = tls.sessions.iter().take(MOST);
+        let named = sessions.map(|(name, n)| format!("{name}: {}", grouped(*n)));
+        named.collect::<Vec<_>>().join("  ")
+    });
+    let robots = report.robots.as_ref();
+    vec![
+        ("proxy", report.plan.run.workload.get(PROXY).cloned()),
+        ("TLS handshakes in full", tls.map(|tls| grouped(tls.full))),
+        (
+            "TLS handshakes resumed",
+            tls.map(|tls| grouped(tls.resumed)),
+        ),
+        ("TLS sessions", sessions),
+        (
+            "hosts with rules (robots.txt)",
+            robots.map(|robots| grouped(robots.with_rules.into())),
+        ),
+        (
+            "hosts without a robots.txt to fetch",
+            robots.and_then(|robots| some(robots.unreachable.into())),
+        ),
+        (
+            "crawl-delay",
+            robots.and_then(|robots| robots.crawl_delay_s).map(seconds),
+        ),
+        (
+            "items moved to shards that were done",
+            some(report.moved.ids),
+        ),
+        ("moves of budget between shards", some(report.moved.shares)),
+    ]
+}
+
+/// Saved items of those of the crawl, and the next step.
+fn saved(report: &Report) -> Option<String> {
+    let saved = report.saved.as_ref()?;
+    let next = if saved.is_complete() {
+        String::new()
+    } else {
+        format!(
+            "; go on with: crawlmark run --resume {}",
+            shell_word(&saved.directory)
+        )
+    };
+    Some(format!(
+        "{} of {} to {}{next}",
+        grouped(saved.saved),
+        counted(saved.items, "item"),
+        saved.directory
+    ))
+}
+
+/// A row for each session of a saved crawl; empty for one.
+pub(super) fn sessions(report: &Report) -> Table {
+    let columns = [
+        "session",
+        "from",
+        "to",
+        "items",
+        "requests for them",
+        "requests sent",
+        "on disk",
+        "p50",
+        "p99",
+    ];
+    let time = |us: Option<u64>| or_dash(us.map(|us| micros(us as f64)));
+    let row = |session: &SavedSession| {
+        vec![
+            session.session.to_string(),
+            or_dash(session.from.clone()),
+            or_dash(session.to.clone()),
+            grouped(session.items),
+            grouped(session.requests),
+            or_dash(session.sent.map(grouped)),
+            bytes(session.bytes),
+            time(session.p50_us),
+            time(session.p99_us),
+        ]
+    };
+    let several = report.saved.iter().filter(|saved| saved.sessions.len() > 1);
+    Table {
+        columns: columns.into_iter().map(Column::words).collect(),
+        rows: several.flat_map(|saved| &saved.sessions).map(row).collect(),
+        ..Table::default()
+    }
+}
+
+/// Parts that were merged, of those of the crawl.
+fn parts_merged(report: &Report) -> Option<String> {
+    let merged = report.merged.as_ref()?;
+    Some(format!(
+        "{} of {} merged, on {}",
+        merged.parts.saturating_sub(merged.missing_parts),
+        counted(merged.parts.into(), "part"),
+        counted(merged.machines.into(), "machine")
+    ))
+}
+
+/// The parts of a merged crawl, and a row for each attempt that was not merged.
+pub(super) fn parts(report: &Report) -> Doc {
+    let Some(merged) = &report.merged else {
+        return Doc::default();
+    };
+    let us = |us: Option<u64>| us.map(|us| micros(us as f64));
+    let rows: Vec<Row> = vec![
+        ("parts", Some(grouped(merged.parts.into()))),
+        ("without a result", some(merged.missing_parts.into())),
+        ("at once at most", Some(grouped(merged.slots.into()))),
+        ("slots in use", Some(rounded_percent(merged.slots_used))),
+        ("machines", Some(grouped(merged.machines.into()))),
+        ("seconds aligned to within", us(merged.aligned_within_us)),
+        ("clocks within, of UTC", us(merged.clock_error_us)),
+        (
+            "started over 1 s after --start-at",
+            merged.late_parts.and_then(|n| some(n.into())),
+        ),
+        ("last start after --start-at", us(merged.last_start_us)),
+        (
+            "requests for robots.txt before the parts began",
+            some(merged.robots_requests),
+        ),
+        (
+            "requests beside those of the merged parts",
+            some(merged.additional_requests),
+        ),
+    ];
+    let other = |other: &OtherAttempt| {
+        let bound = if other.is_counted { "" } else { ">= " };
+        let end = if other.has_ended {
+            "ended, not published"
+        } else {
+            "no end reported"
+        };
+        vec![
+            other.part.to_string(),
+            other.attempt.clone(),
+            format!("{bound}{}", grouped(other.requests)),
+            end.to_owned(),
+        ]
+    };
+    let columns = ["part", "attempt not merged", "requests", "end"];
+    Doc::default().table(facts("", rows)).table(Table {
+        columns: columns.into_iter().map(Column::words).collect(),
+        rows: merged.others.iter().map(other).collect(),
+        ..Table::default()
+    })
+}
+
+/// CPU of the shards per request, µs, over those that reported it; none when none did, and without
+/// requests.
+pub(crate) fn cpu_us_per_attempt(report: &Report) -> Option<f64> {
+    let usages = report
+        .shards
+        .iter()
+        .filter_map(|shard| Some((shard.totals.attempts, shard.usage.cpu_s()?)));
+    let (attempts, cpu_s) = usages.fold((0_u64, 0.0), |(attempts, cpu_s), (n, s)| {
+        (attempts + n, cpu_s + s)
+    });
+    (attempts > 0).then(|| cpu_s * 1e6 / attempts as f64)
+}
+
+/// A row per shard.
+pub(super) fn shards(report: &Report) -> Table {
+    let columns = [
+        "ids",
+        "items",
+        "items/s",
+        "p50",
+        "p99",
+        "CPU per request",
+        "CPU",
+        "send delay p99",
+        "send delay max",
+    ];
+    let row = |shard: &ShardReport| {
+        let time = |series: Series, of: fn(&crate::run::report::Latency) -> Option<f64>| {
+            or_dash(shard.latency.get(series.name()).and_then(of).map(micros))
+        };
+        let end = || shard.exits.join(", ");
+        vec![
+            shard.shard.to_string(),
+            format!(
+                "{}..{}",
+                grouped(shard.id_range.start),
+                grouped(shard.id_range.end)
+            ),
+            grouped(shard.ledger.completed()),
+            grouped_f64(shard.totals.items_per_s),
+            time(Series::ServiceOk, |times| times.p50_us),
+            time(Series::ServiceOk, |times| times.p99_us),
+            or_dash(shard.usage.cpu_us_per_attempt.map(micros)),
+            or_dash(shard.usage.cpu_share.map(rounded_percent)),
+            time(Series::SchedLag, |times| times.p99_us),
+            time(Series::SchedLag, |times| times.max_us),
+            shard.fault.clone().unwrap_or_else(end),
+        ]
+    };
+    Table {
+        columns: [Column::words(report.shard_word())]
+            .into_iter()
+            .chain(columns.map(Column::numbers))
+            .chain([Column::sentences("exit")])
+            .collect(),
+        rows: report.shards.iter().map(row).collect(),
+        ..Table::default()
+    }
+}
+
+/// The machine that measured, what it counted during the run, and the target's own counts.
+pub(super) fn machine(report: &Report) -> Doc {
+    let (host, supervisor) = (&report.host, &report.supervisor);
+    let host = [
+        (
+            "waiting for a CPU, of the time",
+            host.cpu_pressure.map(rounded_percent),
+        ),
+        (
+            "TCP segments retransmitted",
+            host.tcp_retransmits.map(grouped),
+        ),
+        ("TCP timeouts", host.tcp_timeouts.map(grouped)),
+        ("listen queue overflows", host.listen_overflows.map(grouped)),
+        (
+            "connections dropped by listen queues",
+            host.listen_drops.map(grouped),
+        ),
+        ("TCP sockets in use", host.sockets_in_use.map(grouped)),
+        ("sockets in TIME_WAIT (peak)", host.time_wait.map(grouped)),
+        ("local ports in TIME_WAIT", host.ports_held.map(grouped)),
+    ];
+    let ms = |ms: f64| seconds(ms / 1e3);
+    let supervisor = [
+        ("CPU", Some(seconds(supervisor.cpu_s))),
+        (
+            "share of a core",
+            Some(rounded_percent(supervisor.cpu_share)),
+        ),
+        (
+            "share of a core while the shards ran",
+            supervisor.running_cpu_share.map(rounded_percent),
+        ),
+        (
+            "CPU to start the shards",
+            supervisor.start_cpu_s.map(seconds),
+        ),
+        ("time to start", supervisor.start_ms.map(ms)),
+        ("time to first request", supervisor.first_request_ms.map(ms)),
+        ("peak memory", Some(bytes(supervisor.max_rss_bytes))),
+    ];
+    let tables = Doc::default()
+        .table(facts("Machine", environment(&report.environment)))
+        .table(facts("System-wide counters during the run", host))
+        .table(facts("Supervisor", supervisor));
+    let doc = Doc::default().beside(tables);
+    let ledger = report.witness.as_ref().map(|witness| &witness.ledger);
+    match ledger.filter(|ledger| !ledger.is_null()) {
+        Some(ledger) => doc.details(
+            "The target's own counts",
+            Doc::default().code(super::reproduce::json(ledger)),
+        ),
+        None => doc,
+    }
+}
+
+/// The machine, as far as it is known.
+pub(in crate::run) fn environment(machine: &Environment) -> Vec<Row> {
+    let target = if machine.colocated {
+        "same machine"
+    } else {
+        "another machine"
+    };
+    let ports = machine
+        .local_ports
+        .map(|[first, last]| format!("{first} to {last}"));
+    vec![
+        ("CPU", machine.cpu_model.clone()),
+        (
+            "CPUs that could be used",
+            Some(grouped(machine.cores as u64)),
+        ),
+        ("frequency governor", machine.cpu_governor.clone()),
+        ("memory", machine.memory_bytes.map(bytes)),
+        ("kernel", machine.kernel.clone()),
+        ("descriptors per process", machine.nofile.map(grouped)),
+        ("local ports", ports),
+        ("target", Some(target.to_owned())),
+        (
+            "commit of the working directory",
+            machine.git_revision.clone(),
+        ),
+    ]
+}
