@@ -426,12 +426,10 @@ fn an_example_of_a_failure_holds_no_secret_that_the_target_echoes() {
             &[0, 1, 3],
         )
     });
-    let result = fs::read_to_string(done.out().join("result.json")).unwrap();
-    assert!(
-        result.contains("key ... is not allowed") && done.stdout.contains("key ... is not allowed"),
-        "{}",
-        done.stdout
-    );
+    for file in ["result.json", "summary.md", "report.html"] {
+        let text = fs::read_to_string(done.out().join(file)).unwrap();
+        assert!(text.contains("key ... is not allowed"), "{file}: {text}");
+    }
 }
 
 #[test]
