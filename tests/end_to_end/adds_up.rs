@@ -184,7 +184,7 @@ fn a_run_that_is_told_nothing_says_what_it_does_and_where_the_result_is() {
     ] {
         assert!(stderr.contains(said), "{said}: {stderr}");
     }
-    assert!(stdout.contains("1,200 of 1,200 items (100 %)"), "{stdout}");
+    assert!(stdout.contains("1,200 ok"), "{stdout}");
     let page = place.path().join(
         stdout
             .lines()

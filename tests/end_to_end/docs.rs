@@ -536,15 +536,7 @@ fn fields_are_described_in_plain_words() {
 }
 
 #[test]
-fn every_verdict_and_every_kind_of_failure_has_its_row() {
-    let verdicts = fs::read_to_string(root().join("docs/src/reference/verdicts.md")).unwrap();
-    for verdict in Verdict::ALL {
-        assert!(
-            verdicts.contains(&format!("\n| `{}` |", verdict.name())),
-            "verdicts.md lacks {}",
-            verdict.name()
-        );
-    }
+fn every_kind_of_failure_has_its_row() {
     let failures = fs::read_to_string(root().join("docs/src/reference/failures.md")).unwrap();
     for kind in error_kinds() {
         let key = serde_json::to_value(kind).unwrap();

@@ -241,7 +241,7 @@ fn a_rate_per_host_is_named_as_the_limit_of_a_run_with_a_higher_rate() {
         .end();
     let summary = std::fs::read_to_string(ended.result().join("summary.md")).unwrap();
     assert!(
-        summary.contains("/s instead of 200/s: --per-host-rate "),
+        summary.contains("/s instead of 200/s: limited by --per-host-rate "),
         "{summary}"
     );
 }

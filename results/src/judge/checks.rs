@@ -974,7 +974,6 @@ fn never_sent(report: &Report) -> Found {
             share: worst.reading,
             count: worst.shard.totals.dropped,
             limit: limit_of,
-            is_queue_bounded: report.plan.run.queue.is_some(),
         })
     };
     let total = |count: fn(&ShardReport) -> Option<u64>| {

@@ -198,7 +198,7 @@ findings! {
     /// Closed connections held many local ports back.
     PortsInTimeWait { held: u64, ports: u64, sources: u64 }
     /// Requests were due and never sent.
-    NeverSent { shard: u32, others: usize, share: f64, count: u64, limit: Limit, is_queue_bounded: bool }
+    NeverSent { shard: u32, others: usize, share: f64, count: u64, limit: Limit }
     /// Throttle pauses moved scheduled requests past the end.
     Postponed { share: f64, count: u64 }
     /// Requests of an open loop waited for a limit before they were sent.
@@ -798,18 +798,12 @@ impl Finding {
                 share,
                 count,
                 limit,
-                is_queue_bounded,
             } => format!(
-                "{} never sent {} of the requests that were due ({}), limited by {}; response times {}",
+                "{} never sent {} of the requests that were due ({}), limited by {}; response times count each as the time it had waited",
                 who(*shard, *others),
                 rounded_percent(*share),
                 grouped(*count),
-                limit.name(),
-                if *is_queue_bounded {
-                    "leave out those that found the queue full (--queue)"
-                } else {
-                    "count each as the time it had waited"
-                }
+                limit.name()
             ),
             Self::Postponed { share, count } => format!(
                 "{} of the requests on the schedule ({}) were never sent: throttle pauses moved them past the end",

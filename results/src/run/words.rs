@@ -92,9 +92,12 @@ pub fn doc(report: &Report, plots: &[Plot]) -> Doc {
         )
         .only(Readers::STEP.and(Readers::SUMMARY))
         .facts(
-            [("target", report.plan.run.target.clone())]
-                .into_iter()
-                .chain(tables::summary(report)),
+            [
+                ("target", report.plan.run.target.clone()),
+                ("times", Clocked::of(report).meaning().to_owned()),
+            ]
+            .into_iter()
+            .chain(tables::summary(report)),
         )
         .table(tables::errors(report));
     groups(both, usize::MAX)

@@ -550,10 +550,6 @@ fn schedule(report: &Report) -> Vec<Row> {
         ("sent share", Some(rounded_percent(*sent_share))),
         ("never had a connection", some(unconnected)),
         ("never sent", some(*dropped)),
-        (
-            "of these, found the queue full",
-            some(report.found_queue_full().min(*dropped)),
-        ),
         ("limit that they waited for", Some(limits.join(", "))),
         ("moved past the end by throttle pauses", some(*postponed)),
         ("due in shards that had died, about", some(*unscheduled)),

@@ -34,6 +34,17 @@ impl<'a> Clocked<'a> {
         }
     }
 
+    /// From when the times are counted.
+    pub(super) const fn meaning(&self) -> &'static str {
+        match self {
+            Self::Response(_) => {
+                "open loop: from when each request was scheduled, corrected for coordinated omission"
+            }
+            Self::Service(_) => "closed loop: service time, not corrected for coordinated omission",
+            Self::Nothing => "no request succeeded",
+        }
+    }
+
     pub(super) const fn latency(&self) -> Option<&'a Latency> {
         match self {
             Self::Response(latency) | Self::Service(latency) => Some(latency),
