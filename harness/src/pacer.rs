@@ -84,6 +84,16 @@ impl Pacer {
         })
     }
 
+    /// Time between the requests of a budget that allows one at a time; none of any other.
+    pub(crate) fn apart(&self) -> Option<Duration> {
+        match self {
+            Self::Budgeted(pacer) if pacer.admitting.tolerance_ns == 0 => {
+                Some(Duration::from_nanos(pacer.admitting.interval_ns))
+            }
+            _ => None,
+        }
+    }
+
     /// Return what [`Pacer::poll`] would return at `now`, and since when; without a budget, since
     /// the epoch. Nothing is charged.
     #[must_use]

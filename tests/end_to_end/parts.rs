@@ -92,7 +92,7 @@ impl Parts {
         let out = done.out();
         let summary = fs::read_to_string(out.join("summary.md")).unwrap();
         assert!(
-            summary.contains("\n## Parts\n") && !summary.contains("Shard"),
+            summary.contains("\n## Parts\n") && !summary.contains("\n## Shards\n"),
             "{summary}"
         );
         let report = Report::read(&out.join("result.json"));

@@ -416,7 +416,7 @@ impl Gate {
             inner.shift();
         }
         if !inner.is_unlimited() {
-            inner.ended(attempt);
+            inner.ended(permit.id, attempt);
         }
         let again = inner.try_again(permit, attempt);
         // Lanes may have waited for this attempt to end, or may take up its item sooner than what

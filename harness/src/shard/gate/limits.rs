@@ -597,8 +597,11 @@ impl Limits {
         [&mut self.limiter, &mut self.hosts[host].limiter]
     }
 
-    /// Takes in how an attempt ended.
-    pub(super) fn ended(&mut self, attempt: &Attempt) {
+    /// Takes in how an attempt for `id` ended.
+    pub(super) fn ended(&mut self, id: u64, attempt: &Attempt) {
+        for limiter in self.limiters(id) {
+            limiter.ended(attempt);
+        }
         if let (Outcome::Ok | Outcome::NotFound, Some(sent)) = (attempt.outcome, attempt.sent) {
             self.service.record(attempt.done.since(sent));
         }

@@ -314,7 +314,7 @@ mod tests {
         let said = announcement(&run, None, 120);
         assert!(
             said.contains(
-                "  hosts       3; at each at most 2 requests in flight and 5/s (1 at once)\n"
+                "  hosts       3; at each at most 2 requests in flight and 5/s (2 at once)\n"
             ),
             "{said}"
         );
@@ -324,7 +324,7 @@ mod tests {
         );
         assert!(
             announcement(&run, None, 120)
-                .contains(" and 5/s (1 at once; crawl-delay of robots.txt)\n")
+                .contains(" and 5/s (2 at once; crawl-delay of robots.txt)\n")
         );
     }
 }
