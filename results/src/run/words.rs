@@ -109,7 +109,7 @@ pub fn doc(report: &Report, plots: &[Plot]) -> Doc {
             Doc::default().plots(plots).list("", plot::left_out(plots)),
         )
         .section("limits", "Limits", tables::limits(report))
-        .section("parts", "Parts", tables::parts(report))
+        .section("merge", "Merge", tables::parts(report))
         .only(Readers::PAGE)
         .section("counts", "Counts", tables::counts(report))
         .section("times", "Times", tables::times(report))
