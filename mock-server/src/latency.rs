@@ -28,7 +28,7 @@ use std::time::Duration;
 /// | `drift:500ms,30s,1200` | from the first to the second over so many ids, and then again: a target that tires |
 /// | `quantiles:0=5ms,0.5=20ms,0.99=100ms,1=2s` | measured quantiles, straight lines in between |
 ///
-/// Values read by [`FromStr`](std::str::FromStr) are within range. Values made by hand may be
+/// Values read by [`FromStr`] are within range. Values made by hand may be
 /// anything: [`Latency::hold`] is defined for all of them and never longer than [`MAX_HOLD`].
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Latency {

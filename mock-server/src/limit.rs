@@ -1,5 +1,5 @@
 //! Limits on the requests of one key: the algorithm that admits or refuses them, and the form of a
-//! refusal. The limiter asks a limit's [`Algorithm`] about each request, with the key's word in
+//! refusal. The limiter asks a limit's `Algorithm` about each request, with the key's word in
 //! shared memory; `server/quota.rs` writes the response.
 //!
 //! It must not read the time, and it must not keep state anywhere but in that one word: this is

@@ -88,7 +88,7 @@ pub struct ProbeReport {
     pub connections: u32,
     /// Attempts per second.
     pub achieved_per_s: f64,
-    /// Good responses per second: see [`accepted_per_s`].
+    /// Good responses per second: see `accepted_per_s`.
     pub accepted_per_s: f64,
     /// Requests that went, as a part of those that were due.
     pub sent_share: f64,
