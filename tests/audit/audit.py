@@ -271,7 +271,7 @@ def budget_with_a_burst_over_cold_connections(audit, full):
 @case
 def budget_of_a_slow_rate_keeps_requests_apart(audit, full):
     with Target(reply(0.3)) as target:
-        run = audit.run("run", target.url, "--rate", "5/s", "-n", 12, "-s", 2, "-c", 8)
+        run = audit.run("run", target.url, "--rate", "5/s", "-n", 12, "-c", 8)
     stamps = sorted(arrival.at for arrival in target.arrivals)
     gap_ms = min(later - sooner for sooner, later in zip(stamps, stamps[1:])) / 1e6
     audit.timed(run, "any two requests are 200 ms apart", gap_ms >= 199.5, f"{gap_ms:.2f} ms")
@@ -285,7 +285,7 @@ def budget_per_host(audit, full):
         with tempfile.NamedTemporaryFile("w", suffix=".txt") as urls:
             urls.write(one.url + "\n" + two.url + "\n")
             urls.flush()
-            run = audit.run("run", "--urls", urls.name, "--per-host-rate", "5/s", "-n", 24, "-s", 2, "-c", 16)
+            run = audit.run("run", "--urls", urls.name, "--per-host-rate", "5/s", "-n", 24, "-c", 16)
     for target in (one, two):
         stamps = sorted(arrival.at for arrival in target.arrivals)
         gap_ms = min(later - sooner for sooner, later in zip(stamps, stamps[1:])) / 1e6
