@@ -33,7 +33,7 @@ fn v2_a_closed_loop_hides_a_stall_from_all_but_its_lanes_and_says_so() {
         assert!(!ran.report.latency.contains_key("response"));
         assert!(
             words::doc(&ran.report, &[])
-                .terminal(120)
+                .markdown()
                 .contains("not corrected for coordinated omission")
         );
     }
