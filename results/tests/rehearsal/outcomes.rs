@@ -345,4 +345,6 @@ fn what_a_dead_shard_left_of_its_range_is_lost_only_where_the_time_would_not_hav
     };
     assert_eq!(lost(&counted), (Some(500), 0));
     assert_eq!(lost(&timed).1, 0);
+    let got = killed(&timed, 5_500).got;
+    assert!(got.ok < got.of, "lost items were tried: {got:?}");
 }

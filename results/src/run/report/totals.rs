@@ -27,8 +27,8 @@ pub struct Ledger {
 pub struct Got {
     /// Items that ended well.
     pub ok: u64,
-    /// Items that were wanted: those planned; those tried of a run that its time limits, whose
-    /// range may be larger than any time.
+    /// Items that were wanted: those planned; those tried or lost of a run that its time limits,
+    /// whose range may be larger than any time.
     pub of: u64,
     /// `ok / of`, 0 to 1; null when none was wanted.
     pub share: Option<f64>,
@@ -37,7 +37,7 @@ pub struct Got {
 impl Got {
     pub(super) fn new(ledger: &Ledger, plan: &RunPlan) -> Self {
         let of = if plan.duration.is_some() {
-            ledger.items.begun()
+            ledger.items.begun().saturating_add(ledger.lost)
         } else {
             ledger.planned
         };

@@ -170,7 +170,8 @@ fn lines_of(name: &str) -> Vec<String> {
 
 /// About as wide as the text is at most.
 fn text_width(text: &str) -> f64 {
-    text.chars().count() as f64 * CHARACTER
+    let wide = text.chars().filter(|c| "mwMW%".contains(*c)).count();
+    (text.chars().count() as f64 + wide as f64 / 2.0) * CHARACTER
 }
 
 /// Field of a panel: its edges on the sheet, and its coordinate system.
