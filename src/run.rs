@@ -561,7 +561,7 @@ fn show(
         Output::Summary | Output::SummaryWithPercentiles => {
             let mut doc = words::doc(report, &[]).only(Readers::TERMINAL);
             if output == Output::SummaryWithPercentiles {
-                doc = doc.beside(words::percentiles(report));
+                doc = doc.and(words::percentiles(report));
             }
             let place = saved.map(|saved| format!("Report: {}", saved.join(PAGE).display()));
             terminal::print_lines(

@@ -8,7 +8,8 @@
 //! | `stalls` | detection of stalls |
 //! | `thresholds` | limits of the checks, each with its reason |
 //!
-//! To add a finding: a variant with its texts in `findings`, and the check that yields it.
+//! To add a finding: a variant with its texts in `findings`, and the check that yields it in `checks`
+//! (`CONTRIBUTING.md`).
 
 mod checks;
 mod findings;
@@ -47,10 +48,11 @@ use crate::run::report::Report;
 ///   the budget would have let go.
 /// - Waits for the budget ([`BudgetLimited`](Self::BudgetLimited)) are in the response times; a few
 ///   errors ([`Errors`](Self::Errors)) are left out of them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// No check that was made found anything.
+    #[default]
     Valid,
     /// Some requests failed: the rate counts them, or the time in which the target did not work, as
     /// well.
@@ -163,7 +165,7 @@ impl Verdict {
 
 /// The verdict, and what was looked at. The findings behind it are in
 /// [`Report::findings`](crate::run::report::Report::findings).
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Validity {
     /// The gravest effect of a finding.
     pub verdict: Verdict,
@@ -173,17 +175,6 @@ pub struct Validity {
     pub checked: Vec<String>,
     /// The checks that could not be made, each with the reason.
     pub unavailable: BTreeMap<String, Missing>,
-}
-
-impl Default for Validity {
-    fn default() -> Self {
-        Self {
-            verdict: Verdict::Valid,
-            verdicts: Vec::new(),
-            checked: Vec::new(),
-            unavailable: BTreeMap::new(),
-        }
-    }
 }
 
 /// Findings of the checks of a run, most severe first, without those that others make redundant.
@@ -214,8 +205,20 @@ fn checked(report: &Report) -> (Vec<Finding>, Validity) {
     (findings, validity)
 }
 
+/// Add a finding, unless one of the others covers it; drop those that it covers. As covering is a
+/// strict order ([`FindingKind::covers`]), what is left does not depend on the order of adding.
+fn add_uncovered(findings: &mut Vec<Finding>, finding: Finding) {
+    let covers = |a: &Finding, b: &Finding| a.kind().covers().contains(&b.kind());
+    if findings.iter().any(|other| covers(other, &finding)) {
+        return;
+    }
+    findings.retain(|other| !covers(&finding, other));
+    findings.push(finding);
+    findings.sort_by_key(Finding::rank);
+}
+
 impl Validity {
-    /// Add a finding to others, unless one of them covers it.
+    /// Add a finding to others, and its effect to the verdict, whether it is covered or not.
     fn add(&mut self, findings: &mut Vec<Finding>, finding: Finding) {
         if let Some(verdict) = finding.effect() {
             self.verdict = self.verdict.max(verdict);
@@ -223,13 +226,7 @@ impl Validity {
                 self.verdicts.insert(at, verdict);
             }
         }
-        let is_covered = |by: &Finding| by.covers().contains(&finding.kind());
-        if findings.iter().any(is_covered) {
-            return;
-        }
-        findings.retain(|other| !finding.covers().contains(&other.kind()));
-        findings.push(finding);
-        findings.sort_by_key(Finding::rank);
+        add_uncovered(findings, finding);
     }
 }
 

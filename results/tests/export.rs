@@ -255,33 +255,11 @@ fn a_percentile_that_may_be_higher_is_never_shown_as_its_value() {
             .collect();
         let column = rows[0]
             .iter()
-            .position(|name| *name == "service_p90_us")
+            .position(|name| *name == "latency_service_p90_us")
             .unwrap();
         (rows[1][column].to_owned(), rows[2][column].to_owned())
     };
     assert_eq!(field(&report), (String::new(), field(&exact).1));
-}
-
-#[test]
-fn an_open_loop_is_about_its_response_times() {
-    let report = open_loop();
-    assert!(
-        export(&report, Format::Hgrm)
-            .unwrap()
-            .contains("#[Series  = response, ms")
-    );
-    let bencher = read(&export(&report, Format::Bencher).unwrap());
-    assert!(bencher["golden"]["response-p90-ns"]["value"].is_f64());
-    assert!(
-        bencher["golden"]["response-mean-ns"].is_null(),
-        "it is the latency"
-    );
-    let k6 = read(&export(&report, Format::K6Summary).unwrap());
-    assert_eq!(
-        k6["metrics"]["dropped_iterations"]["values"]["count"],
-        json!(0)
-    );
-    assert!(k6["metrics"]["crawlmark_response"]["values"]["avg"].is_f64());
 }
 
 #[test]
@@ -403,59 +381,6 @@ fn tables(markdown: &str) -> Vec<Vec<Vec<String>>> {
         }
     }
     tables
-}
-
-#[test]
-fn a_step_summary_says_first_whether_it_may_be_believed() {
-    let mut report = saved();
-    report.intervals = seconds(&report, 200);
-    let text = export(&report, Format::StepSummary).unwrap();
-    let at = |what: &str| {
-        text.find(what)
-            .unwrap_or_else(|| panic!("no {what}: {text}"))
-    };
-    assert!(
-        [
-            "**UNDECIDED: ",
-            "| good |",
-            "**Validity: valid**",
-            "### Thresholds"
-        ]
-        .map(at)
-        .is_sorted()
-    );
-    let [_, gates, rows, errors, course] = &tables(&text)[..] else {
-        panic!("five tables: {text}")
-    };
-    assert_eq!(errors[0][0], "error", "{errors:?}");
-    assert!(rows.contains(&vec![
-        "target".to_owned(),
-        "http://127.0.0.1:8080/items/{id}".to_owned()
-    ]));
-    assert_eq!(
-        gates[1][0], report.gates[1].expression,
-        "what did not pass comes first"
-    );
-    assert!(
-        gates[1][1] == "undecided" && gates[2][1] == "passed",
-        "{gates:?}"
-    );
-    assert_eq!(course[1][0], "requests/s");
-    assert_eq!(course[1][1].chars().count(), 50);
-}
-
-#[test]
-fn what_others_call_things_reads_as_they_wrote_it() {
-    let mut report = saved();
-    let words = "a|b `c` <i>d</i> *e* _f_ [g](h) ![i](j) \\ & &amp; ~~k~~ $l$ #m @n https://o.p !";
-    words.clone_into(&mut report.plan.run.target);
-    words.clone_into(&mut report.gates[0].expression);
-    let text = export(&report, Format::StepSummary).unwrap();
-    let [_, gates, rows, ..] = &tables(&text)[..] else {
-        panic!("three tables at least: {text}")
-    };
-    assert!(rows.iter().any(|row| *row == ["target", words]));
-    assert!(gates.iter().any(|gate| gate[0] == words), "{gates:?}");
 }
 
 #[test]

@@ -6,15 +6,13 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
-use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use crawlmark_harness::stats::SecondCounts;
 use crawlmark_results::run::overlay;
 use crawlmark_results::run::report::{IntervalRow, Report, ScheduleReport, Verdict};
 use crawlmark_results::run::result_dir::{self, Overlaid, PAGE};
-use crawlmark_results::show::plot::overlay::MOST_RUNS;
-use crawlmark_results::show::plot::{Ground, Plot, Rasterizer};
+use crawlmark_results::show::plot::Plot;
 use roxmltree::{Document, Node};
 
 /// A run as it was saved once, of so many seconds.
@@ -136,28 +134,6 @@ fn three_runs_say_what_they_said() {
     insta::with_settings!({ snapshot_path => "golden", prepend_module_to_snapshot => false, omit_expression => true }, {
         insta::assert_snapshot!("overlay.txt", out);
     });
-}
-
-#[test]
-fn as_many_runs_as_there_are_colours_are_told_apart() {
-    let runs: Vec<Report> = (0..MOST_RUNS)
-        .map(|n| run(&format!("run-{n}"), 3 + n as u64 * 40))
-        .collect();
-    let overlaid = overlaid(&runs);
-    for name in ["over-time", "spectrum"] {
-        let document = Document::parse(&plot(&overlaid, name).svg).unwrap();
-        let keys = document
-            .descendants()
-            .filter(|node| node.attribute("class") == Some("key"));
-        let samples = keys.filter_map(|key| key.first_element_child()?.attribute("class"));
-        let (inks, dashes): (BTreeSet<&str>, BTreeSet<&str>) = samples
-            .map(|class| class.trim_end_matches("line").split_once(' ').unwrap())
-            .unzip();
-        assert_eq!((inks.len(), dashes.len()), (MOST_RUNS, MOST_RUNS), "{name}");
-    }
-    // A picture of it, too: it is drawn by the same means.
-    let png = Rasterizer::on(Ground::Light).png(plot(&overlaid, "over-time"));
-    assert!(png.is_ok() || cfg!(not(feature = "png")));
 }
 
 #[test]

@@ -1,7 +1,6 @@
 //! Parts of saved runs: the whole is the report, and its parts add up to it.
 #![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
-mod hour;
 mod run;
 
 use std::collections::BTreeMap;
@@ -10,11 +9,9 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use crawlmark_harness::plan::Arrivals;
 use crawlmark_results::run::cut::{Ask, Cut, CutError, CutReport, Outcomes, SCHEMA, Span};
 use crawlmark_results::run::report::Latency;
 use crawlmark_results::run::result_dir::{self, LOG};
-use crawlmark_results::run::words;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::Deserializer;
 
@@ -148,46 +145,6 @@ fn the_cut_of_everything_is_the_report() {
 }
 
 #[test]
-fn what_was_cut_off_is_no_throughput() {
-    let mut saved = saved(SMALL, 4);
-    let last = saved.report.intervals.last_mut().unwrap();
-    (last.aborted, last.ok, last.not_found, last.failed) = (last.items, 0, 0, 0);
-    let second = cut(&saved, &part(5, 6, "")).counted.unwrap();
-    assert_eq!(
-        (second.counts.items, second.items_per_s),
-        (second.counts.aborted, 0.0)
-    );
-    let aborted = second.counts.aborted;
-    let whole = cut(&saved, &Ask::EVERYTHING);
-    let counted = whole.counted.unwrap();
-    assert_close(
-        Some(counted.items_per_s * whole.part.duration_s),
-        Some((counted.counts.items - aborted) as f64),
-    );
-}
-
-#[test]
-fn rates_are_counted_until_the_last_answer_whatever_the_loop() {
-    let mut saved = saved(SMALL, 4);
-    saved.report.plan.run.duration = Some(Duration::from_secs(5));
-    let until = |saved: &Saved| {
-        let everything = cut(saved, &Ask::EVERYTHING);
-        let counted = everything.counted.unwrap();
-        assert_close(
-            Some(counted.items_per_s * everything.part.duration_s),
-            Some(counted.counts.items as f64),
-        );
-        let words = format!(" over {:.2} s", everything.part.duration_s);
-        let markdown = words::doc(&saved.report, &[]).markdown();
-        assert!(markdown.contains(&words), "{words}");
-        Some(everything.part.duration_s)
-    };
-    assert_close(until(&saved), Some(6.0));
-    saved.report.plan.run.arrivals = Arrivals::Asap;
-    assert_close(until(&saved), Some(6.0));
-}
-
-#[test]
 fn parts_that_cover_the_run_add_up_to_it() {
     let saved = saved(SMALL, 2);
     let whole = sum(&[cut(&saved, &Ask::EVERYTHING)]);
@@ -255,24 +212,6 @@ fn a_warm_up_is_in_no_part_unless_it_is_asked_for() {
         ),
         (0, 2 * 3 * 400)
     );
-}
-
-#[test]
-fn a_log_is_whole_when_the_warm_up_ended_within_a_second() {
-    let saved = saved(
-        Size {
-            warmup: Duration::from_millis(1_500),
-            ..SMALL
-        },
-        3,
-    );
-    let after = cut(&saved, &Ask::EVERYTHING);
-    assert_eq!((after.part.from_s, after.notes), (2, Vec::new()));
-    assert_eq!(
-        after.latency["service"].at_least,
-        cut(&saved, &part(2, 6, "")).latency["service"].at_least
-    );
-    assert_eq!(after.latency["service_throttled"].censored, 0);
 }
 
 #[test]

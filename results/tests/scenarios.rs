@@ -9,7 +9,7 @@
 
 use std::time::Duration;
 
-use crawlmark_results::run::report::{BindingReport, BudgetReport, Report, Verdict};
+use crawlmark_results::run::report::{Audit, BindingReport, BudgetReport, Report, Verdict};
 use crawlmark_results::show::plot;
 use crawlmark_results::studies::scenarios::{
     Limit, ListName, Scenario, ScenarioReadings, ScenarioReport, Scenarios, SearchProbe,
@@ -110,15 +110,17 @@ fn runs() -> Vec<(Report, Duration)> {
         ..BindingReport::default()
     };
     courteous.budget = Some(BudgetReport {
-        rate: "1500/s".to_owned(),
-        rate_per_s: 1_500.0,
-        burst: 39,
+        audit: Audit {
+            rate: "1500/s".to_owned(),
+            rate_per_s: 1_500.0,
+            burst: 39,
+            kept: true,
+            unaudited_shards: 0,
+            worst_window: None,
+            busiest: Vec::new(),
+        },
         achieved_per_s: 1_499.6,
         utilisation: 0.9997,
-        kept: true,
-        unaudited_shards: 0,
-        worst_window: None,
-        busiest: Vec::new(),
     });
     runs
 }

@@ -202,8 +202,7 @@ fn trend(report: &Report, series: Series, latency: &Latency) -> Option<Value> {
     let mut values = Map::new();
     for (name, stat) in [("avg", Stat::Mean), ("min", Stat::Min), ("max", Stat::Max)] {
         // The greatest of those that ended is what it is, whatever became of the others.
-        if let (Measured::Exactly(us), _)
-        | (Measured::AtLeast(us) | Measured::Without(us, _), Stat::Max) =
+        if let (Measured::Exactly(us), _) | (Measured::AtLeast(us), Stat::Max) =
             (of_report(Metric::Time(series, stat), report), stat)
         {
             values.insert(name.to_owned(), json!(us / 1e3));

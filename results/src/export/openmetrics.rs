@@ -9,10 +9,9 @@
 //! time and is counted apart (`crawlmark_cut_off_total`); what lies beyond the histogram's bounds
 //! is in the bucket `+Inf` alone.
 
-mod text;
+use std::fmt::Write;
 
-use self::text::{Labels, MetricType, Text, float};
-use crate::run::report::{GateReport, Latency, Report, ShardReport, Verdict};
+use crate::run::report::{Latency, Report, Verdict};
 use crawlmark_harness::stats::Series;
 
 const NS_PER_S: f64 = 1e9;
@@ -20,26 +19,99 @@ const NS_PER_S: f64 = 1e9;
 /// The counter of attempts.
 const ATTEMPTS: &str = "attempts";
 
+/// Metric type of a family.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum MetricType {
+    /// Goes up.
+    Counter,
+    /// Goes up and down.
+    Gauge,
+    /// Values in buckets.
+    Histogram,
+}
+
+impl MetricType {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Counter => "counter",
+            Self::Gauge => "gauge",
+            Self::Histogram => "histogram",
+        }
+    }
+}
+
+/// Names and values of the labels of a sample.
+type Labels<'a> = &'a [(&'a str, &'a str)];
+
+/// An exposition in the making.
+#[derive(Default)]
+struct Text(String);
+
+impl Text {
+    /// Begin a family. Its samples follow, and no other family's until it is done. Its name ends
+    /// with its unit when it has one.
+    fn family(&mut self, name: &str, kind: MetricType, help: &str) {
+        const UNITS: [&str; 3] = ["seconds", "bytes", "ratio"];
+        let _ = writeln!(self.0, "# TYPE {name} {}", kind.name());
+        if let Some(unit) = UNITS.into_iter().find(|unit| name.ends_with(unit)) {
+            let _ = writeln!(self.0, "# UNIT {name} {unit}");
+        }
+        let _ = writeln!(self.0, "# HELP {name} {}", escaped(help));
+    }
+
+    /// Add a sample of the family that was begun last.
+    fn sample(&mut self, name: &str, labels: Labels<'_>, value: &dyn ToString) {
+        let labels: Vec<String> = labels
+            .iter()
+            .map(|(name, value)| format!("{name}=\"{}\"", escaped(value)))
+            .collect();
+        let labels = match labels.join(",") {
+            none if none.is_empty() => none,
+            some => format!("{{{some}}}"),
+        };
+        let _ = writeln!(self.0, "{name}{labels} {}", value.to_string());
+    }
+
+    /// Add a counter with these samples: the value of the label, and the count.
+    fn counter<V: ToString>(
+        &mut self,
+        name: &str,
+        help: &str,
+        label: &str,
+        samples: impl IntoIterator<Item = (V, u64)>,
+    ) {
+        self.family(name, MetricType::Counter, help);
+        for (value, count) in samples {
+            let value = value.to_string();
+            let labels = [(label, &*value)];
+            let labels: Labels<'_> = if label.is_empty() { &[] } else { &labels };
+            self.sample(&format!("{name}_total"), labels, &count);
+        }
+    }
+
+    /// Add a gauge; nothing without a value.
+    fn gauge(&mut self, name: &str, help: &str, value: Option<f64>) {
+        if let Some(value) = value.filter(|value| value.is_finite()) {
+            self.family(name, MetricType::Gauge, help);
+            self.sample(name, &[], &float(value));
+        }
+    }
+}
+
 /// The exposition.
 pub(super) fn openmetrics(report: &Report) -> String {
-    let mut text = Text::new();
+    let mut text = Text::default();
     write_run(&mut text, report);
-    write_items(&mut text, report);
-    write_attempts(&mut text, report);
-    write_shards(&mut text, &report.shards);
+    write_counts(&mut text, report);
     write_gauges(&mut text, report);
-    write_gates(&mut text, &report.gates);
+    write_gates(&mut text, report);
     write_times(&mut text, report);
-    text.end()
+    text.0 + "# EOF\n"
 }
 
 fn write_run(text: &mut Text, report: &Report) {
-    text.family(
-        "crawlmark_run_info",
-        MetricType::Gauge,
-        "",
-        "The run that these metrics describe.",
-    );
+    let help = "The run that these metrics describe.";
+    text.family("crawlmark_run_info", MetricType::Gauge, help);
     let labels = [
         ("run_id", report.run_id.as_str()),
         ("name", &report.name),
@@ -48,124 +120,72 @@ fn write_run(text: &mut Text, report: &Report) {
         ("target", &report.plan.run.target),
         ("config_hash", &report.plan.config_hash),
     ];
-    text.sample("crawlmark_run_info", &labels, "1");
-    text.family(
-        "crawlmark_validity",
-        MetricType::Gauge,
-        "",
-        "1 for the verdict on the measurement, else 0.",
-    );
+    text.sample("crawlmark_run_info", &labels, &1);
+    let help = "1 for the verdict on the measurement, else 0.";
+    text.family("crawlmark_validity", MetricType::Gauge, help);
     for verdict in Verdict::ALL {
-        let is = u8::from(verdict == report.validity.verdict).to_string();
+        let is = u8::from(verdict == report.validity.verdict);
         text.sample("crawlmark_validity", &[("verdict", verdict.name())], &is);
     }
-    text.family(
-        "crawlmark_interrupted",
-        MetricType::Gauge,
-        "",
-        "1 when the run was stopped early, else 0.",
-    );
-    text.sample(
-        "crawlmark_interrupted",
-        &[],
-        &u8::from(report.interrupted).to_string(),
-    );
+    let help = "1 when the run was stopped early, else 0.";
+    text.family("crawlmark_interrupted", MetricType::Gauge, help);
+    text.sample("crawlmark_interrupted", &[], &u8::from(report.interrupted));
 }
 
-fn write_items(text: &mut Text, report: &Report) {
-    text.family(
-        "crawlmark_items",
-        MetricType::Counter,
-        "",
-        "Planned items, each in one state.",
-    );
-    for (state, _, count) in report.ledger.states() {
-        text.sample(
-            "crawlmark_items_total",
-            &[("state", state)],
-            &count.to_string(),
-        );
-    }
-}
-
-fn write_attempts(text: &mut Text, report: &Report) {
+fn write_counts(text: &mut Text, report: &Report) {
     let totals = &report.totals;
-    text.family(
-        "crawlmark_answers",
-        MetricType::Counter,
-        "",
-        "Responses, by status.",
+    let states = report
+        .ledger
+        .states()
+        .map(|(state, _, count)| (state, count));
+    text.counter(
+        "crawlmark_items",
+        "Planned items, each in one state.",
+        "state",
+        states,
     );
-    for (status, count) in &totals.attempts_by_status {
-        text.sample(
-            "crawlmark_answers_total",
-            &[("status", &status.to_string())],
-            &count.to_string(),
-        );
-    }
-    text.family(
-        "crawlmark_errors",
-        MetricType::Counter,
-        "",
-        "Requests without a valid response, by kind.",
-    );
-    for (kind, count) in &totals.errors_by_kind {
-        text.sample(
-            "crawlmark_errors_total",
-            &[("kind", kind.name())],
-            &count.to_string(),
-        );
-    }
-    // Attempts are told by shard.
-    for (counter, count) in totals
-        .requests
+    let statuses = totals
+        .attempts_by_status
         .iter()
-        .filter(|(counter, _)| counter.name != ATTEMPTS)
-    {
-        let (name, unit) = match counter.of_bytes() {
-            Some(name) => (format!("crawlmark_{name}_bytes"), "bytes"),
-            None => (format!("crawlmark_{}", counter.name), ""),
+        .map(|(status, n)| (*status, *n));
+    text.counter(
+        "crawlmark_answers",
+        "Responses, by status.",
+        "status",
+        statuses,
+    );
+    let errors = totals
+        .errors_by_kind
+        .iter()
+        .map(|(kind, n)| (kind.name(), *n));
+    let help = "Requests without a valid response, by kind.";
+    text.counter("crawlmark_errors", help, "kind", errors);
+    // Attempts are told by shard.
+    let counters = totals.requests.iter();
+    for (counter, count) in counters.filter(|(counter, _)| counter.name != ATTEMPTS) {
+        let name = match counter.of_bytes() {
+            Some(name) => format!("crawlmark_{name}_bytes"),
+            None => format!("crawlmark_{}", counter.name),
         };
-        text.family(&name, MetricType::Counter, unit, counter.help);
-        text.sample(&format!("{name}_total"), &[], &count.to_string());
+        text.counter(&name, counter.help, "", [("", count)]);
     }
-}
-
-/// Write the figures by shard: attempts, whose sum is the run's, and CPU, which a shard that died
-/// did not report.
-fn write_shards(text: &mut Text, shards: &[ShardReport]) {
-    text.family(
-        "crawlmark_attempts",
-        MetricType::Counter,
-        "",
-        "Requests, retries included.",
-    );
-    for shard in shards {
+    let attempts = report.shards.iter();
+    let attempts = attempts.map(|shard| (shard.shard, shard.totals.attempts));
+    let help = "Requests, retries included.";
+    text.counter("crawlmark_attempts", help, "shard", attempts);
+    // A shard that died did not report its CPU.
+    let help = "CPU that the shards used.";
+    text.family("crawlmark_cpu_seconds", MetricType::Counter, help);
+    for shard in &report.shards {
         let number = shard.shard.to_string();
-        text.sample(
-            "crawlmark_attempts_total",
-            &[("shard", &number)],
-            &shard.totals.attempts.to_string(),
-        );
-    }
-    text.family(
-        "crawlmark_cpu_seconds",
-        MetricType::Counter,
-        "seconds",
-        "CPU that the shards used.",
-    );
-    for shard in shards {
-        let number = shard.shard.to_string();
-        for (mode, cpu_s) in [
+        let modes = [
             ("user", shard.usage.cpu_user_s),
             ("system", shard.usage.cpu_system_s),
-        ] {
+        ];
+        for (mode, cpu_s) in modes {
             if let Some(cpu_s) = cpu_s {
-                text.sample(
-                    "crawlmark_cpu_seconds_total",
-                    &[("shard", &number), ("mode", mode)],
-                    &float(cpu_s),
-                );
+                let labels = [("shard", &*number), ("mode", mode)];
+                text.sample("crawlmark_cpu_seconds_total", &labels, &float(cpu_s));
             }
         }
     }
@@ -174,108 +194,79 @@ fn write_shards(text: &mut Text, shards: &[ShardReport]) {
 fn write_gauges(text: &mut Text, report: &Report) {
     let totals = &report.totals;
     let budget = report.budget.as_ref();
-    let gauges = [
+    for (name, help, value) in [
         (
             "crawlmark_duration_seconds",
-            "seconds",
             "From the common start to the last response, the end of --duration or the stop.",
             Some(totals.duration_s),
         ),
         (
             "crawlmark_items_per_second",
-            "",
             "Items that ended by themselves.",
             Some(totals.items_per_s),
         ),
         (
             "crawlmark_attempts_per_second",
-            "",
             "Requests that ended by themselves.",
             Some(totals.attempts_per_s),
         ),
         (
             "crawlmark_peak_in_flight",
-            "",
             "Peak number of requests in flight.",
             Some(totals.peak_in_flight as f64),
         ),
         (
             "crawlmark_budget_used_ratio",
-            "ratio",
             "Share of the allowed requests that were sent.",
-            budget.map(|b| b.utilisation),
+            budget.map(|budget| budget.utilisation),
         ),
         (
             "crawlmark_budget_kept",
-            "",
             "1 if no window had more requests than allowed, else 0.",
-            budget.map(|b| f64::from(b.kept)),
+            budget.map(|budget| f64::from(budget.kept)),
         ),
-    ];
-    for (name, unit, help, value) in gauges {
-        if let Some(value) = value.filter(|value| value.is_finite()) {
-            text.family(name, MetricType::Gauge, unit, help);
-            text.sample(name, &[], &float(value));
-        }
+    ] {
+        text.gauge(name, help, value);
     }
 }
 
-fn write_gates(text: &mut Text, gates: &[GateReport]) {
-    if gates.is_empty() {
+fn write_gates(text: &mut Text, report: &Report) {
+    if report.gates.is_empty() {
         return;
     }
-    text.family(
-        "crawlmark_gate",
-        MetricType::Gauge,
-        "",
-        "1 for the state of the threshold, else 0.",
-    );
+    let help = "1 for the state of the threshold, else 0.";
+    text.family("crawlmark_gate", MetricType::Gauge, help);
     // Two gates that read the same would be one series twice.
-    let mut told: Vec<Labels<'_, 2>> = Vec::new();
-    for gate in gates {
-        let labels = [
-            ("expression", gate.expression.as_str()),
-            ("kind", gate.kind.as_str()),
-        ];
-        if told.contains(&labels) {
+    let mut told: Vec<(&str, &str)> = Vec::new();
+    for gate in &report.gates {
+        let (expression, kind) = (&*gate.expression, &*gate.kind);
+        if told.contains(&(expression, kind)) {
             continue;
         }
-        told.push(labels);
-        for (state, is) in [
+        told.push((expression, kind));
+        let states = [
             ("passed", Some(true)),
             ("failed", Some(false)),
             ("undecided", None),
-        ] {
-            let [expression, kind] = labels;
-            let value = u8::from(gate.ok == is).to_string();
-            text.sample(
-                "crawlmark_gate",
-                &[expression, kind, ("state", state)],
-                &value,
-            );
+        ];
+        for (state, is) in states {
+            let labels = [("expression", expression), ("kind", kind), ("state", state)];
+            text.sample("crawlmark_gate", &labels, &u8::from(gate.ok == is));
         }
     }
 }
 
 fn write_times(text: &mut Text, report: &Report) {
-    text.family(
-        "crawlmark_cut_off",
-        MetricType::Counter,
-        "",
-        "Samples of which only the least time is known, by series.",
-    );
-    for (series, latency) in &report.latency {
-        text.sample(
-            "crawlmark_cut_off_total",
-            &[("series", series)],
-            &latency.censored.to_string(),
-        );
-    }
+    let cut_off = report.latency.iter();
+    let cut_off = cut_off.map(|(series, latency)| (series, latency.censored));
+    let help = "Samples of which only the least time is known, by series.";
+    text.counter("crawlmark_cut_off", help, "series", cut_off);
     // By the names that this program knows: whatever else a saved result holds is not made the name
     // of a metric.
-    let known = |name: &str| Series::ALL.iter().any(|series| series.name() == name);
-    for (series, latency) in report.latency.iter().filter(|(series, _)| known(series)) {
-        write_histogram(text, series, latency);
+    for (series, latency) in &report.latency {
+        if Series::ALL.iter().any(|known| known.name() == series) {
+            write_histogram(text, series, latency);
+        }
     }
 }
 
@@ -302,12 +293,8 @@ fn write_histogram(text: &mut Text, series: &str, latency: &Latency) {
         return;
     };
     let name = format!("crawlmark_{series}_seconds");
-    text.family(
-        &name,
-        MetricType::Histogram,
-        "seconds",
-        "Times of this series; see `latency` in docs/src/reference/figures.md.",
-    );
+    let help = "Times of this series; see `latency` in docs/src/reference/figures.md.";
+    text.family(&name, MetricType::Histogram, help);
     let mut cells = distribution.histogram().iter_recorded().peekable();
     let bucket = format!("{name}_bucket");
     let mut count = 0;
@@ -317,10 +304,10 @@ fn write_histogram(text: &mut Text, series: &str, latency: &Latency) {
         {
             count += cell.count_since_last_iteration();
         }
-        text.sample(&bucket, &[("le", &float(bound))], &count.to_string());
+        text.sample(&bucket, &[("le", &float(bound))], &count);
     }
-    text.sample(&bucket, &[("le", "+Inf")], &latency.count.to_string());
-    text.sample(&format!("{name}_count"), &[], &latency.count.to_string());
+    text.sample(&bucket, &[("le", "+Inf")], &latency.count);
+    text.sample(&format!("{name}_count"), &[], &latency.count);
     text.sample(
         &format!("{name}_sum"),
         &[],
@@ -328,9 +315,56 @@ fn write_histogram(text: &mut Text, series: &str, latency: &Latency) {
     );
 }
 
+fn escaped(text: &str) -> String {
+    text.replace('\\', "\\\\")
+        .replace('"', "\\\"")
+        .replace('\n', "\\n")
+}
+
+/// A number in its canonical form, as Go's `%g` writes it and with `.0` when it is whole: `0.0001`,
+/// `1e-05`, `1000.0`, `1e+06`.
+fn float(value: f64) -> String {
+    match value {
+        v if v.is_nan() => "NaN".to_owned(),
+        v if v.is_infinite() => if v > 0.0 { "+Inf" } else { "-Inf" }.to_owned(),
+        v if v == 0.0 || (1e-4..1e6).contains(&v.abs()) => format!("{v:?}"),
+        v => {
+            let text = format!("{v:e}");
+            let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+            let (sign, exponent) = exponent
+                .strip_prefix('-')
+                .map_or(('+', exponent), |rest| ('-', rest));
+            format!("{digits}e{sign}{exponent:0>2}")
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_are_canonical() {
+        for (value, text) in [
+            (0.0, "0.0"),
+            (1.0, "1.0"),
+            (0.1, "0.1"),
+            (0.0001, "0.0001"),
+            (0.00001, "1e-05"),
+            (0.000_015, "1.5e-05"),
+            (-2.5, "-2.5"),
+            (123_456.0, "123456.0"),
+            (1e6, "1e+06"),
+            (1.234_567_8e7, "1.2345678e+07"),
+            (1e100, "1e+100"),
+            (f64::NAN, "NaN"),
+            (f64::INFINITY, "+Inf"),
+            (f64::NEG_INFINITY, "-Inf"),
+        ] {
+            assert_eq!(float(value), text);
+            assert!(value.is_nan() || text.parse() == Ok(value));
+        }
+    }
 
     #[test]
     fn bounds_rise_and_are_written_as_one_reads_them() {
@@ -344,5 +378,12 @@ mod tests {
         assert_eq!(written[6], "0.0001");
         assert!(written.iter().all(|bound| bound.len() <= 7), "{written:?}");
         assert_eq!(written.last().map(String::as_str), Some("1000.0"));
+    }
+
+    #[test]
+    fn a_label_cannot_break_out() {
+        let mut text = Text::default();
+        text.sample("a_seconds", &[("b", "c\"} 5\n\\")], &1);
+        assert_eq!(text.0, "a_seconds{b=\"c\\\"} 5\\n\\\\\"} 1\n");
     }
 }

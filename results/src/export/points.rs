@@ -168,6 +168,6 @@ fn fit(value: f64) -> bool {
 fn exactly(measured: &Measured) -> Option<f64> {
     match measured {
         Measured::Exactly(value) => Some(*value),
-        Measured::AtLeast(_) | Measured::Without(..) | Measured::Unknown(_) => None,
+        Measured::AtLeast(_) | Measured::Unknown(_) => None,
     }
 }

@@ -9,16 +9,16 @@ use serde::{Deserialize, Serialize};
 use super::findings::{Finding, causes};
 use super::stalls::Stalls;
 use super::thresholds::{
-    ABANDONED, ANSWERED_PART, CPU_PRESSURE, CPU_USE, CUT_OFF_CLOSED, DEAD, DROPPED, FAILED,
-    FREEZE_US, LEAST_DEAD_S, LEAST_PARTLY_DEAD_S, LITTLE_CPU, LONGER_THAN_SLOWEST, LOOP_LAG_US,
-    MEASURED, MOST_FAILED, MOST_MISSED, NOT_FOUND, NOTABLE, OPENED_AGAIN_US, PARTLY_DEAD, PAUSED,
+    ABANDONED, ANSWERED_PART, CPU_USE, CUT_OFF_CLOSED, DEAD, DROPPED, FAILED, FREEZE_US,
+    LEAST_DEAD_S, LEAST_PARTLY_DEAD_S, LITTLE_CPU, LONGER_THAN_SLOWEST, LOOP_LAG_US, MEASURED,
+    MOST_FAILED, MOST_MISSED, NOT_FOUND, NOTABLE, OPENED_AGAIN_US, PARTLY_DEAD, PAUSED,
     PORTS_HELD_BACK, REACHED, RECEIVE_DELAY_US, RETRANSMITS, RUN_DELAY, SCHED_LAG_OF_SERVICE,
     SCHED_LAG_US, SENT_AGAIN_US, SHORTEST_FOR_STEAL_S, SHORTEST_S, SPEED, STEAL, STORAGE,
     STRAY_RETRANSMITS, THROTTLED, WAIT_OF_RESPONSE, WAIT_US,
 };
 use crate::run::report::{
-    GroupRow, IntervalRow, Latency, Limit, LimitEvidence, Report, SHORTEST_FOR_PRESSURE,
-    ShardReport, TLS_TRUST, UNVERIFIED, is_full, offered, share,
+    Audit, GroupRow, IntervalRow, Latency, Limit, LimitEvidence, Report, ShardReport, TLS_TRUST,
+    UNVERIFIED, WindowReport, is_full, offered, share,
 };
 use crawlmark_harness::plan::{Arrivals, OnThrottle, Pacing, REQUESTS_PER_CONNECTION};
 use crawlmark_harness::process::ShardExit;
@@ -88,6 +88,7 @@ pub(super) const CHECKS: &[Check] = &[
     of_run("start", start),
     of_run("shard exits", ends),
     of_run("totals", sums),
+    of_run("budgets", budgets),
     of_run("stored results", storage),
     of_run("measured time", measured_time),
     of_run("failed requests", failed),
@@ -106,7 +107,6 @@ pub(super) const CHECKS: &[Check] = &[
     of_machine("receive delay", receive_delay),
     of_machine("CPU steal", steal),
     of_machine("CPU speed", speed),
-    of_machine("CPU pressure", cpu_pressure),
     of_machine("local ports", local_ports),
     of_machine("local ports in TIME_WAIT", ports_held_back),
     of_machine("file descriptors", descriptors),
@@ -135,66 +135,78 @@ fn start(report: &Report) -> Found {
     })
 }
 
-/// Shards that did not tell everything, or that failed after they had.
+/// Shards that did not report everything, or that failed after they had.
 fn ends(report: &Report) -> Found {
-    let end = |shard: &ShardReport| {
-        let last = shard.exits.last().cloned().unwrap_or_default();
-        let ledger = &shard.ledger;
-        match &shard.fault {
-            Some(fault) if *fault == ShardFault::Missing.to_string() => {
-                Some(Finding::PartMissing {
-                    part: shard.shard,
-                    items: ledger.not_attempted,
-                })
-            }
-            Some(_) => Some(Finding::ShardDied {
-                shard: shard.shard,
-                exit: last,
-                at_s: shard.has_reported().then_some(shard.totals.duration_s),
-                lost: shard.has_reported().then_some(ledger.lost),
-                // Of a run that the time ends, most of the range would not have been tried anyway.
-                not_attempted: match report.plan.run.duration {
-                    None => ledger.not_attempted,
-                    Some(_) => 0,
-                },
-                unscheduled: shard.unscheduled,
-            }),
-            None if last != ShardExit::Clean.to_string() && !last.is_empty() => {
-                Some(Finding::ShardExitFailed {
-                    shard: shard.shard,
-                    exit: last,
-                })
-            }
-            None => None,
-        }
+    let shards = report.shards.iter();
+    Ok(shards.filter_map(|shard| end(report, shard)).collect())
+}
+
+fn end(report: &Report, shard: &ShardReport) -> Option<Finding> {
+    let exit = shard.exits.last().cloned().unwrap_or_default();
+    let (number, ledger) = (shard.shard, &shard.ledger);
+    let Some(fault) = &shard.fault else {
+        let is_clean = exit.is_empty() || exit == ShardExit::Clean.to_string();
+        return (!is_clean).then_some(Finding::ShardExitFailed {
+            shard: number,
+            exit,
+        });
     };
-    Ok(report.shards.iter().filter_map(end).collect())
+    if *fault == ShardFault::Missing.to_string() {
+        return Some(Finding::PartMissing {
+            part: number,
+            items: ledger.not_attempted,
+        });
+    }
+    let has_reported = shard.has_reported();
+    Some(Finding::ShardDied {
+        shard: number,
+        exit,
+        at_s: has_reported.then_some(shard.totals.duration_s),
+        lost: has_reported.then_some(ledger.lost),
+        // Of a run that the time ends, most of the range would not have been tried anyway.
+        not_attempted: match report.plan.run.duration {
+            None => ledger.not_attempted,
+            Some(_) => 0,
+        },
+        unscheduled: shard.unscheduled,
+    })
 }
 
 /// Shards whose items, or scheduled requests, are not all in one state.
 fn sums(report: &Report) -> Found {
-    let items = |shard: &ShardReport| {
-        let ledger = &shard.ledger;
-        (!ledger.adds_up()).then(|| Finding::SumsDiffer {
-            shard: shard.shard,
-            planned: ledger.planned,
-            counted: ledger.items.dealt() + ledger.not_attempted + ledger.lost,
-        })
-    };
-    let requests = |shard: &ShardReport| {
-        let planned = shard.scheduled?;
-        let counted = shard.totals.attempts + shard.totals.dropped + shard.postponed.unwrap_or(0);
-        (planned != counted).then_some(Finding::SumsDiffer {
-            shard: shard.shard,
-            planned,
-            counted,
-        })
-    };
-    let shards = || report.shards.iter();
-    Ok(shards()
-        .filter_map(items)
-        .chain(shards().filter_map(requests))
-        .collect())
+    let mut found = Vec::new();
+    for shard in &report.shards {
+        let (ledger, totals) = (&shard.ledger, &shard.totals);
+        let items = ledger.items.dealt() + ledger.not_attempted + ledger.lost;
+        let requests = totals.attempts + totals.dropped + shard.postponed.unwrap_or(0);
+        let sums = [(Some(ledger.planned), items), (shard.scheduled, requests)];
+        for (planned, counted) in sums {
+            let planned = planned.filter(|planned| *planned != counted);
+            found.extend(planned.map(|planned| Finding::SumsDiffer {
+                shard: shard.shard,
+                planned,
+                counted,
+            }));
+        }
+    }
+    Ok(found)
+}
+
+/// Budgets that were exceeded, each with its fullest window.
+fn budgets(report: &Report) -> Found {
+    let run = report.budget.iter().map(|budget| &budget.audit);
+    let hosts = report.host_budget.iter();
+    let exceeded = run.chain(hosts).filter(|audit| !audit.kept);
+    Ok(exceeded.filter_map(Audit::fullest).map(exceeds).collect())
+}
+
+fn exceeds(window: WindowReport) -> Finding {
+    Finding::BudgetExceeded {
+        sent: window.admitted,
+        allowed: window.allowed,
+        width_ms: window.width_ms,
+        host: window.host,
+    }
 }
 
 fn storage(report: &Report) -> Found {
@@ -298,25 +310,28 @@ fn failed(report: &Report) -> Found {
 
 /// Hosts without a good response, beside others that failed no request.
 fn hosts(report: &Report) -> Found {
-    let unreachable = report
-        .robots
-        .as_ref()
-        .map_or(0, |robots| robots.unreachable);
-    let robots = (unreachable > 0).then_some(Finding::RobotsUnreachable { hosts: unreachable });
-    let is_down = |row: &&GroupRow| row.errors > 0 && row.ok + row.not_found + row.throttled == 0;
-    let (down, up): (Vec<&GroupRow>, Vec<&GroupRow>) = report.by_host.iter().partition(is_down);
-    let has_others_failed = up.iter().any(|row| row.errors > 0);
+    let robots = report.robots.as_ref();
+    let hosts = robots.map_or(0, |robots| robots.unreachable);
+    let robots = (hosts > 0).then_some(Finding::RobotsUnreachable { hosts });
+    let (down, up): (Vec<&GroupRow>, Vec<&GroupRow>) =
+        report.by_host.iter().partition(|row| is_down(row));
     // Those of a row for many hosts may not all be down.
     let names: Option<Vec<String>> = down.iter().map(|row| row.name.clone()).collect();
-    let hosts = names
-        .filter(|names| !names.is_empty() && !has_others_failed && failed_share(report) >= FAILED);
-    let down = hosts.map(|hosts| Finding::HostsDown {
+    let names = names.filter(|names| {
+        let have_others_failed = up.iter().any(|row| row.errors > 0);
+        !names.is_empty() && !have_others_failed && failed_share(report) >= FAILED
+    });
+    let down = names.map(|hosts| Finding::HostsDown {
         hosts,
         of: report.plan.run.per_host.hosts,
         requests: down.iter().map(|row| row.errors).sum(),
         causes: causes(report),
     });
     Ok(robots.into_iter().chain(down).collect())
+}
+
+const fn is_down(row: &GroupRow) -> bool {
+    row.errors > 0 && row.ok + row.not_found + row.throttled == 0
 }
 
 /// Seconds after the warm-up in which no good answer came, and none was under way, from one on in
@@ -821,25 +836,6 @@ fn speed(report: &Report) -> Found {
             after_us,
             is_disturbed: !is_own_lack(report),
         })
-    }))
-}
-
-/// Something waited for a CPU, where the kernel does not say whether it was a shard.
-fn cpu_pressure(report: &Report) -> Found {
-    let is_known = |shard: &ShardReport| shard.usage.run_delay_share.is_some();
-    if report.shards.iter().any(is_known) {
-        return Ok(Vec::new());
-    }
-    let is_short = report.totals.duration_s < SHORTEST_FOR_PRESSURE.as_secs_f64();
-    let missing = if is_short {
-        Missing::TooShort
-    } else {
-        Missing::NotGiven
-    };
-    let share = report.host.cpu_pressure.ok_or(missing)?;
-    some((share > CPU_PRESSURE).then(|| Finding::CpuPressure {
-        share,
-        is_disturbed: !is_own_lack(report),
     }))
 }
 

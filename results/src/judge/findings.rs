@@ -61,7 +61,7 @@ pub fn causes(report: &Report) -> Vec<CauseCount> {
         .collect()
 }
 
-/// `2,519 connection refused, 3 × status 500`.
+/// `2,519 × connection refused, 3 × status 500`.
 fn causes_in_words(causes: &[CauseCount]) -> String {
     let words = |cause: &CauseCount| {
         FailureCause::of_key(&cause.cause).map_or_else(|| cause.cause.clone(), cause_in_words)
@@ -111,6 +111,14 @@ macro_rules! findings {
                 }
             }
         }
+
+        #[cfg(test)]
+        impl Finding {
+            /// A finding of each kind, all of whose numbers are 0.
+            pub(super) fn samples() -> Vec<Self> {
+                vec![$(Self::$kind { $($field: Default::default()),* }),*]
+            }
+        }
     };
 }
 
@@ -131,6 +139,8 @@ findings! {
     StorageFailed { reason: String }
     /// The counts of the bundled target differ from those of the client.
     CountsDiffer { differences: Vec<String> }
+    /// More requests were sent in some time than the budget of the run or of a host allows.
+    BudgetExceeded { sent: u64, allowed: u64, width_ms: f64, host: Option<u32> }
     /// Every item that was reached is forbidden by robots.txt.
     AllSkipped { items: u64 }
     /// No request could be sent, because settings of client and target do not fit.
@@ -209,8 +219,6 @@ findings! {
     CpuSteal { shard: u32, others: usize, share: f64 }
     /// The CPU was faster or slower after the run than before it.
     CpuSpeed { shard: u32, others: usize, before_us: f64, after_us: f64, is_disturbed: bool }
-    /// Some process waited for a CPU, and the kernel does not say which.
-    CpuPressure { share: f64, is_disturbed: bool }
     /// TCP segments were retransmitted on this machine.
     Retransmits { segments: u64 }
     /// Connections met a full listen queue.
@@ -336,8 +344,7 @@ impl Finding {
             | Self::SentLate { is_disturbed, .. }
             | Self::ReadLate { is_disturbed, .. }
             | Self::LoopLate { is_disturbed, .. }
-            | Self::CpuSpeed { is_disturbed, .. }
-            | Self::CpuPressure { is_disturbed, .. } => own(is_disturbed),
+            | Self::CpuSpeed { is_disturbed, .. } => own(is_disturbed),
             Self::PartsJudged { verdict, .. } => verdict,
             Self::Waited {
                 limit: Limit::Connections,
@@ -353,6 +360,7 @@ impl Finding {
             } => Verdict::TargetLimited,
             Self::NeverSent { .. } | Self::Waited { .. } => Verdict::BudgetLimited,
             Self::NothingSent {}
+            | Self::BudgetExceeded { .. }
             | Self::ThresholdFailed { .. }
             | Self::ThresholdUndecided { .. }
             | Self::Interrupted { .. }
@@ -391,6 +399,7 @@ impl Finding {
             | Self::SumsDiffer { .. }
             | Self::StorageFailed { .. }
             | Self::CountsDiffer { .. }
+            | Self::BudgetExceeded { .. }
             | Self::AllSkipped { .. }
             | Self::Unsendable { .. }
             | Self::WithinWarmUp { .. }
@@ -410,74 +419,6 @@ impl Finding {
             | Self::LimitedBy { .. }
             | Self::CpusShared { .. } => Severity::Info,
             _ => Severity::Warning,
-        }
-    }
-
-    /// Kinds that it makes redundant.
-    #[must_use]
-    pub const fn covers(&self) -> &'static [FindingKind] {
-        use FindingKind as Kind;
-        match self {
-            Self::NothingSent {} | Self::StoppedBeforeStart {} | Self::AllSkipped { .. } => &[
-                Kind::NothingSent,
-                Kind::RateMissed,
-                Kind::LimitedBy,
-                Kind::CpusShared,
-                Kind::MostlyWarmUp,
-            ],
-            Self::WithinWarmUp { .. } => &[
-                Kind::RateMissed,
-                Kind::MostlyWarmUp,
-                Kind::ConnectionsUnused,
-                Kind::LimitedBy,
-            ],
-            Self::AllFailed { .. } | Self::Unsendable { .. } => &[
-                Kind::TargetDown,
-                Kind::Silent,
-                Kind::HostsDown,
-                Kind::NoGoodResponse,
-                Kind::Stalled,
-                Kind::RequestsFailed,
-                Kind::Throttled,
-                Kind::CpuFull,
-                Kind::CpuWait,
-                Kind::ShardPaused,
-                Kind::SentLate,
-                Kind::ReadLate,
-                Kind::LoopLate,
-                Kind::RateMissed,
-                Kind::NotFound,
-                Kind::ConnectionsNotKept,
-                Kind::ConnectionsUnused,
-                Kind::LimitedBy,
-                Kind::CpusShared,
-            ],
-            Self::TargetDown { .. } => &[
-                Kind::NoGoodResponse,
-                Kind::Stalled,
-                Kind::RequestsFailed,
-                Kind::RateMissed,
-                Kind::LimitedBy,
-            ],
-            Self::Silent { .. } => &[
-                Kind::NoGoodResponse,
-                Kind::Stalled,
-                Kind::CutOff,
-                Kind::RateMissed,
-                Kind::LimitedBy,
-            ],
-            Self::HostsDown { .. } => &[Kind::NoGoodResponse, Kind::RequestsFailed],
-            Self::NoGoodResponse { .. } => &[Kind::RequestsFailed],
-            Self::CpuFull { .. } | Self::CpuWait { .. } => &[
-                Kind::CpuWait,
-                Kind::SentLate,
-                Kind::ReadLate,
-                Kind::LoopLate,
-            ],
-            Self::ShardPaused { .. } => &[Kind::LoopLate],
-            Self::RateMissed { .. } => &[Kind::LimitedBy],
-            Self::NeverSent { .. } => &[Kind::Waited],
-            _ => &[],
         }
     }
 
@@ -532,6 +473,18 @@ impl Finding {
             Self::CountsDiffer { differences } => {
                 format!("The target's own counts differ: {}", differences.join(", "))
             }
+            Self::BudgetExceeded {
+                sent,
+                allowed,
+                width_ms,
+                host,
+            } => format!(
+                "The budget{} was exceeded: {} sent in {}, {} allowed",
+                host.map_or_else(String::new, |host| format!(" of host {host}")),
+                counted(*sent, "request"),
+                seconds(width_ms / 1e3),
+                grouped(*allowed)
+            ),
             Self::AllSkipped { items } => format!(
                 "All {} items that the run reached were skipped because of robots.txt, so no request was sent",
                 grouped(*items)
@@ -863,10 +816,6 @@ impl Finding {
                 micros(*before_us),
                 micros(*after_us)
             ),
-            Self::CpuPressure { share, .. } => format!(
-                "Some process of this machine waited for a CPU {} of the time; it may have been a shard",
-                rounded_percent(*share)
-            ),
             Self::Retransmits { segments } => format!(
                 "TCP retransmitted {} on this machine, and a response or a connection was late by as much",
                 counted(*segments, "segment")
@@ -932,6 +881,9 @@ impl Finding {
             }
             Self::PartMissing { .. } => "Run it, and merge again.".to_owned(),
             Self::SumsDiffer { .. } => "Report this as a bug.".to_owned(),
+            Self::BudgetExceeded { .. } => {
+                "Use a lower --rate and --burst, and report it if it recurs.".to_owned()
+            }
             Self::AllSkipped { .. } => {
                 "Crawl other URLs, or use --robots ignore if you are allowed to.".to_owned()
             }
@@ -978,8 +930,7 @@ impl Finding {
             | Self::ShardPaused { .. }
             | Self::SentLate { .. }
             | Self::ReadLate { .. }
-            | Self::LoopLate { .. }
-            | Self::CpuPressure { .. } => MORE_CPU.to_owned(),
+            | Self::LoopLate { .. } => MORE_CPU.to_owned(),
             Self::StorageSlow { .. } => Limit::Storage.remedy()?.to_owned(),
             Self::NeverSent { limit, .. }
             | Self::Waited { limit, .. }
@@ -1013,6 +964,84 @@ impl Finding {
     /// Place in the list of findings, the most severe first.
     pub(super) fn rank(&self) -> (Reverse<Severity>, FindingKind) {
         (Reverse(self.severity()), self.kind())
+    }
+}
+
+impl FindingKind {
+    /// Kinds that it makes redundant: lesser ones, and all that these cover.
+    #[must_use]
+    pub const fn covers(self) -> &'static [Self] {
+        match self {
+            Self::NothingSent => &[
+                Self::RateMissed,
+                Self::MostlyWarmUp,
+                Self::LimitedBy,
+                Self::CpusShared,
+            ],
+            Self::StoppedBeforeStart | Self::AllSkipped => &[
+                Self::NothingSent,
+                Self::RateMissed,
+                Self::MostlyWarmUp,
+                Self::LimitedBy,
+                Self::CpusShared,
+            ],
+            Self::WithinWarmUp => &[
+                Self::RateMissed,
+                Self::MostlyWarmUp,
+                Self::ConnectionsUnused,
+                Self::LimitedBy,
+            ],
+            Self::AllFailed | Self::Unsendable => &[
+                Self::TargetDown,
+                Self::Silent,
+                Self::HostsDown,
+                Self::NoGoodResponse,
+                Self::Stalled,
+                Self::RequestsFailed,
+                Self::CutOff,
+                Self::Throttled,
+                Self::CpuFull,
+                Self::CpuWait,
+                Self::ShardPaused,
+                Self::SentLate,
+                Self::ReadLate,
+                Self::LoopLate,
+                Self::RateMissed,
+                Self::NotFound,
+                Self::ConnectionsNotKept,
+                Self::ConnectionsUnused,
+                Self::LimitedBy,
+                Self::CpusShared,
+            ],
+            Self::TargetDown => &[
+                Self::NoGoodResponse,
+                Self::Stalled,
+                Self::RequestsFailed,
+                Self::RateMissed,
+                Self::LimitedBy,
+            ],
+            Self::Silent => &[
+                Self::NoGoodResponse,
+                Self::Stalled,
+                Self::RequestsFailed,
+                Self::CutOff,
+                Self::RateMissed,
+                Self::LimitedBy,
+            ],
+            Self::HostsDown => &[Self::NoGoodResponse, Self::RequestsFailed],
+            Self::NoGoodResponse => &[Self::RequestsFailed],
+            Self::CpuFull => &[
+                Self::CpuWait,
+                Self::SentLate,
+                Self::ReadLate,
+                Self::LoopLate,
+            ],
+            Self::CpuWait => &[Self::SentLate, Self::ReadLate, Self::LoopLate],
+            Self::ShardPaused => &[Self::LoopLate],
+            Self::NeverSent => &[Self::Waited],
+            Self::RateMissed => &[Self::LimitedBy],
+            _ => &[],
+        }
     }
 }
 

@@ -7,8 +7,8 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::run::report::{
-    BindingReport, Course, Environment, HostReport, IntervalRow, Latency, Ledger, ShardReport,
-    Totals, UsageReport, share,
+    Audit, BindingReport, Course, Environment, HostReport, IntervalRow, Latency, Ledger,
+    ShardReport, Totals, UsageReport, WindowReport, share,
 };
 use crawlmark_harness::clock::Nanos;
 use crawlmark_harness::fixtures::{closed_connections, plan, proc_with};
@@ -303,36 +303,43 @@ fn of_two_findings_the_verdict_is_the_one_to_know_first_and_the_guide_has_the_or
 }
 
 #[test]
-fn a_run_in_which_nothing_succeeded_is_headed_by_that_whatever_its_machine_did() {
-    let nothing: [fn(&mut Run); 3] = [
-        |run| run.fail(ErrorKind::ConnectRefused, 1_000),
-        |run| run.reject(500, 1_000),
-        |run| {
-            (run.ledger.ok, run.ledger.aborted) = (0, 1_000);
-            (run.counters.items.ok, run.counters.items.aborted) = (0, 1_000);
-            run.intervals = seconds(&[]);
-        },
-    ];
-    let spoilt: [fn(&mut Run); 4] = [
-        |_| {},
-        |run| run.usage().steal_share = Some(0.5),
-        |run| run.usage().speed_after_us = Some(3_000.0),
-        |run| run.usage().run_delay_share = Some(0.5),
-    ];
-    for fails in nothing {
-        for spoil in spoilt {
-            let mut run = Run::quiet();
-            fails(&mut run);
-            spoil(&mut run);
-            let judged = run.judge_after(1.0);
-            let first = judged.findings.first().map(Finding::kind);
-            assert_eq!(judged.validity.verdict, Verdict::TargetLimited);
-            let heads = [FindingKind::AllFailed, FindingKind::Silent];
-            assert!(
-                first.is_some_and(|first| heads.contains(&first)),
-                "{first:?}"
-            );
+fn covering_is_a_strict_order_from_graver_kinds_to_lesser_ones() {
+    for a in Finding::samples() {
+        for b in Finding::samples() {
+            let covers = |by: FindingKind, kind| by.covers().contains(&kind);
+            if !covers(a.kind(), b.kind()) {
+                continue;
+            }
+            // Of some kinds the numbers decide whether they are a warning.
+            let most = b.severity().max(Severity::Warning);
+            let is_graver = a.severity() > most || a.severity() == most && a.kind() < b.kind();
+            assert!(is_graver, "{:?} {:?}", a.kind(), b.kind());
+            for c in b.kind().covers() {
+                assert!(covers(a.kind(), *c), "{:?} {:?} {c:?}", a.kind(), b.kind());
+            }
         }
+    }
+}
+
+proptest! {
+    #[test]
+    fn what_is_shown_depends_on_what_was_found_and_covers_all_of_it(
+        found in prop::sample::subsequence(Finding::samples(), 1..12).prop_shuffle(),
+    ) {
+        let mut shown = Vec::new();
+        for finding in found.clone() {
+            add_uncovered(&mut shown, finding);
+        }
+        let covers = |by: &Finding, kind: FindingKind| by.kind().covers().contains(&kind);
+        for finding in &found {
+            let is_covered = shown.iter().any(|by| covers(by, finding.kind()));
+            prop_assert_eq!(shown.contains(finding), !is_covered);
+        }
+        let mut ordered = found;
+        ordered.sort_by_key(Finding::rank);
+        prop_assert_eq!(&shown[0], &ordered[0], "the gravest is shown first");
+        ordered.retain(|finding| shown.contains(finding));
+        prop_assert_eq!(shown, ordered);
     }
 }
 
@@ -573,6 +580,40 @@ proptest! {
 }
 
 #[test]
+fn g_budgets() {
+    let exceeded = |kept| {
+        let mut report = Run::quiet().judge();
+        report.host_budget = Some(Audit {
+            rate: "5/s".to_owned(),
+            rate_per_s: 5.0,
+            burst: 1,
+            kept,
+            unaudited_shards: 0,
+            worst_window: Some(WindowReport {
+                shard: Some(1),
+                host: Some(2),
+                width_ms: 20.0,
+                admitted: 3,
+                allowed: 2,
+            }),
+            busiest: Vec::new(),
+        });
+        report.judge();
+        report.findings
+    };
+    assert_eq!(exceeded(true), []);
+    assert!(matches!(
+        exceeded(false)[..],
+        [Finding::BudgetExceeded {
+            sent: 3,
+            allowed: 2,
+            host: Some(2),
+            ..
+        }]
+    ));
+}
+
+#[test]
 fn g_throttling() {
     let throttled = |run: &mut Run, attempts: u64, how: OnThrottle| {
         run.plan.throttling.on_throttle = how;
@@ -622,71 +663,6 @@ fn g_run_delay() {
     });
     passes(|run| run.usage().run_delay_share = Some(0.05));
     passes(|run| (run.usage().run_delay_share, run.usage().measured_s) = (Some(0.5), Some(0.19)));
-}
-
-/// The table of who is blamed for a lack of CPU: by the CPU that a shard used, by its wait for one,
-/// and by what came late.
-#[test]
-fn a_client_is_blamed_for_its_own_cpu_and_not_for_that_of_others() {
-    type Spoil = fn(&mut Run);
-    let late: [(&str, Spoil); 5] = [
-        ("nothing", |_| {}),
-        ("unread", |run| {
-            run.times(Series::ReceiveDelay).p99_us = Some(5_000.0);
-        }),
-        ("unsent", |run| {
-            run.times(Series::SchedLag).p99_us = Some(5_000.0);
-        }),
-        ("unlooked", |run| {
-            run.times(Series::LoopLag).p99_us = Some(30_000.0);
-        }),
-        ("stopped", |run| {
-            run.times(Series::LoopLag).max_us = Some(480_000.0);
-        }),
-    ];
-    for used in [0.02, 0.1, 0.24, 0.26, 0.6, 0.86] {
-        for waited in [0.0, 0.04, 0.06, 0.5, 0.9] {
-            for (what, spoil) in late {
-                for stamped in [true, false] {
-                    let mut run = Run::quiet();
-                    for shard in &mut run.shards {
-                        (shard.usage.cpu_share, shard.usage.run_delay_share) =
-                            (Some(used), Some(waited));
-                    }
-                    spoil(&mut run);
-                    if !stamped {
-                        run.shards.iter_mut().for_each(|shard| {
-                            drop(shard.latency.remove(Series::ReceiveDelay.name()));
-                        });
-                    }
-                    let (is_little, has_waited) = (used < 0.25, waited > 0.05);
-                    let is_late = what != "nothing" && (what != "unread" || stamped);
-                    let expected = match () {
-                        () if used > 0.85 => Verdict::ClientLimited,
-                        () if is_little && has_waited && (is_late || !stamped) => {
-                            Verdict::Disturbed
-                        }
-                        // The wait alone, where its harm is measured and there is none.
-                        () if is_little && has_waited => Verdict::Valid,
-                        () if has_waited || is_late => Verdict::ClientLimited,
-                        () => Verdict::Valid,
-                    };
-                    let judged = run.judge();
-                    assert_eq!(
-                        judged.validity.verdict, expected,
-                        "{used}, {waited}, {what}, {stamped}: {judged:?}"
-                    );
-                }
-            }
-        }
-    }
-    // Many shards on few CPUs wait for each other, although each used little.
-    let mut run = Run::quiet();
-    (run.environment.cores, run.shards) = (2, (0..16).map(shard).collect());
-    for shard in &mut run.shards {
-        (shard.usage.cpu_share, shard.usage.run_delay_share) = (Some(0.12), Some(0.8));
-    }
-    assert_eq!(run.judge().validity.verdict, Verdict::ClientLimited);
 }
 
 #[test]
@@ -832,21 +808,11 @@ fn a_check_that_was_not_made_says_why() {
     assert_eq!(short, all(Missing::TooShort, &timed));
     let blind = not_made(10.0, &|run| run.host.tcp_retransmits = None);
     assert_eq!(blind, all(Missing::NotGiven, &["TCP retransmits"]));
-    let without_pressure = |run: &mut Run| {
-        run.host.cpu_pressure = None;
-        run.shards
-            .iter_mut()
-            .for_each(|shard| shard.usage.run_delay_share = None);
-    };
-    let [pressure, wait] = ["CPU pressure", "wait for a CPU"].map(str::to_owned);
-    let of = |missing| {
-        vec![
-            (pressure.clone(), missing),
-            (wait.clone(), Missing::NotGiven),
-        ]
-    };
-    assert_eq!(not_made(9.0, &without_pressure), of(Missing::TooShort));
-    assert_eq!(not_made(10.0, &without_pressure), of(Missing::NotGiven));
+    let waits = not_made(10.0, &|run| {
+        let shards = run.shards.iter_mut();
+        shards.for_each(|shard| shard.usage.run_delay_share = None);
+    });
+    assert_eq!(waits, all(Missing::NotGiven, &["wait for a CPU"]));
 }
 
 #[test]
@@ -889,36 +855,6 @@ fn counted(before: &[(&str, &str)], after: &[(&str, &str)]) -> HostReport {
         std::fs::write(directory.path().join(name), text).unwrap();
     }
     watch.end(Nanos(10_000_000_000)).into()
-}
-
-#[test]
-fn g_cpu_pressure() {
-    let pressure = |us: u64| {
-        let total = |us: u64| format!("some avg10=0.00 avg60=0.00 avg300=0.00 total={us}\n");
-        counted(
-            &[("pressure/cpu", &total(5))],
-            &[("pressure/cpu", &total(5 + us))],
-        )
-        .cpu_pressure
-    };
-    let blind = |run: &mut Run, us| {
-        run.shards
-            .iter_mut()
-            .for_each(|shard| shard.usage.run_delay_share = None);
-        run.host.cpu_pressure = pressure(us);
-    };
-    trips(Verdict::Disturbed, FindingKind::CpuPressure, |run| {
-        blind(run, 1_010_000);
-    });
-    passes(|run| blind(run, 1_000_000));
-    // The shards' own waiting is known: the quiet run has a pressure of 90 %.
-    passes(|_| {});
-    passes(|run| run.host.cpu_pressure = None);
-    unavailable(&["wait for a CPU"], |run| blind(run, 0));
-    unavailable(&["CPU pressure", "wait for a CPU"], |run| {
-        blind(run, 0);
-        run.host.cpu_pressure = None;
-    });
 }
 
 #[test]

@@ -53,12 +53,6 @@ pub(crate) const SHORTEST_FOR_STEAL_S: f64 = 1.0;
 /// that were busy with other things, too, all but two were within 7 %, and these within 10 %.
 pub(crate) const SPEED: f64 = 0.15;
 
-/// Part of the time in which something on the machine waited for a CPU. Only where the kernel does
-/// not say how long the shards themselves waited: a target on the same machine, and the shards
-/// beside each other, make pressure that does no harm, or harm that the wait for a CPU shows
-/// better.
-pub(crate) const CPU_PRESSURE: f64 = 0.1;
-
 /// Part of the local ports that closed connections hold back: from the second half on, finding a
 /// free one takes a search that grows longer with each.
 pub(crate) const PORTS_HELD_BACK: f64 = 0.5;

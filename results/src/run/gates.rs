@@ -36,7 +36,6 @@ pub use self::metric::{Metric, Quantile, Quantity, Stat, Unit};
 pub use self::parse::{ConditionError, Fault};
 pub use self::shortage::Shortage;
 use crate::run::report::GateReport;
-use crate::show::text::counted;
 use crawlmark_harness::plan::RunPlan;
 use crawlmark_harness::stats::Series;
 
@@ -141,11 +140,6 @@ impl Objective {
         let why = match seen {
             _ if ok.is_some() => None,
             Measured::Unknown(why) => Some(why.clone()),
-            Measured::Without(_, untimed) => Some(format!(
-                "{} found the queue full (--queue) and have no time: it may be more. Use more connections (-c), a lower --rate, or no \
-                 --queue, so that their waits count",
-                counted(*untimed, "request")
-            )),
             _ => Some("too many did not finish: it may be more".to_owned()),
         };
         GateReport {

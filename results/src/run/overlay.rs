@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::report::Report;
-use super::words::{cpu_us_per_attempt, error_share, figure, moment, word};
+use super::words::{error_share, figure, moment, word};
 use crate::show::doc::{Column, Doc, Severity, Status, Table};
 use crate::show::plot::Plot;
 use crate::show::plot::overlay::{Run, common_series};
@@ -50,7 +50,7 @@ const ROWS: [Row; 14] = [
         text(grouped(it.totals.dropped)).filter(|_| it.totals.dropped > 0)
     }),
     ("CPU of the client per request", |it| {
-        value(cpu_us_per_attempt(it), micros)
+        value(it.cpu_us_per_attempt(), micros)
     }),
     ("memory of the largest shard", |it| {
         let shards = it.shards.iter();
@@ -101,7 +101,7 @@ pub fn doc(runs: &[Run<'_>], plots: &[Plot]) -> Doc {
             "Figures",
             Doc::default()
                 .table(side_by_side(runs, figures(runs)))
-                .note(legend),
+                .text(legend),
         )
         .section("differences", "Differences", differences)
         .section("plots", "Plots", Doc::default().plots(plots))

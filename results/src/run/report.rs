@@ -48,7 +48,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::bin::BinRow;
 pub(crate) use self::budget::offered;
-pub use self::budget::{BudgetReport, BusiestReport, HostBudgetReport, WindowReport};
+pub use self::budget::{Audit, BudgetReport, WindowReport};
 pub(crate) use self::causes::listed;
 pub use self::causes::{cause_in_words, failures, remedy_in_words};
 pub use self::command::CommandLine;
@@ -60,7 +60,6 @@ pub use self::gate::GateReport;
 pub(crate) use self::gate::in_unit;
 pub use self::groups::{Group, GroupRow, HostLimits};
 pub use self::host::HostReport;
-pub(crate) use self::host::SHORTEST_FOR_PRESSURE;
 pub use self::interval::IntervalRow;
 pub use self::latency::{Detail, Latency};
 pub use self::limit::Limit;
@@ -195,7 +194,7 @@ pub struct Report {
     /// Use of the budget; null without one.
     pub budget: Option<BudgetReport>,
     /// Use of the budgets of the hosts; null without them.
-    pub host_budget: Option<HostBudgetReport>,
+    pub host_budget: Option<Audit>,
     /// Adherence of an open loop to its timetable; null in a closed loop.
     pub schedule: Option<ScheduleReport>,
     /// Counts of the warm-up; null without a warm-up.
@@ -459,7 +458,7 @@ impl Report {
             ledger,
             tls: Some(merged.counters.tls.clone()).filter(|tls| *tls != TlsCounts::default()),
             budget: BudgetReport::new(plan, record, &totals),
-            host_budget: HostBudgetReport::new(plan, record),
+            host_budget: Audit::of_hosts(plan, record),
             schedule: ScheduleReport::new(plan, record, &totals),
             warmup,
             latency: Latency::all(&merged, Series::of(plan.arrivals)[0], Detail::Histogram),
@@ -514,15 +513,18 @@ impl Report {
         asked.unwrap_or(self.totals.attempts_per_s)
     }
 
-    /// Return the number of requests that were due, found the queue full and have no time. Drops
-    /// are counted for the whole run, and times after the warm-up: what was due in it and still
-    /// waits at the end is not told apart.
+    /// CPU of the shards per request, us, over those that reported it; none when none did, and
+    /// without requests.
     #[must_use]
-    pub fn found_queue_full(&self) -> u64 {
-        let censored = |series| self.latency(series).map_or(0, |latency| latency.censored);
-        let waiting = censored(Series::ResponseOk).saturating_sub(censored(Series::ServiceOk));
-        let dropped = self.plan.run.queue.map_or(0, |_| self.totals.dropped);
-        dropped.saturating_sub(waiting)
+    pub fn cpu_us_per_attempt(&self) -> Option<f64> {
+        let (mut attempts, mut cpu_s) = (0_u64, 0.0);
+        for shard in &self.shards {
+            if let Some(used_s) = shard.usage.cpu_s() {
+                attempts += shard.totals.attempts;
+                cpu_s += used_s;
+            }
+        }
+        (attempts > 0).then(|| cpu_s * 1e6 / attempts as f64)
     }
 
     /// Counts of items and attempts after the warm-up.

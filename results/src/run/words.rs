@@ -6,7 +6,7 @@
 //! |---|---|
 //! | `tables` | figures by name, and tables of everything that is counted |
 //! | `times`, `percentiles` | which times count, the full distribution |
-//! | `seconds`, `sparkline` | seconds of the run |
+//! | `sparkline` | seconds of the run |
 //! | `thresholds` | thresholds before and after a run |
 //! | `failures` | failed requests by cause |
 //! | `reproduce` | command line and plan |
@@ -16,7 +16,6 @@ mod announcement;
 mod failures;
 mod percentiles;
 mod reproduce;
-mod seconds;
 mod sparkline;
 pub(super) mod tables;
 mod thresholds;
@@ -26,7 +25,7 @@ pub use self::announcement::{OfWhole, announcement};
 pub(crate) use self::failures::error_share;
 pub use self::failures::{errors, explained};
 pub use self::percentiles::percentiles;
-pub(crate) use self::tables::{cpu_us_per_attempt, limited_by};
+pub(crate) use self::tables::limited_by;
 pub(crate) use self::thresholds::seen;
 pub use self::thresholds::{must_hold, thresholds_line};
 use self::times::Clocked;
@@ -46,62 +45,31 @@ const TERMINAL_GROUPS: usize = 10;
 /// A run as a document; `plots` are those that are saved beside it.
 #[must_use]
 pub fn doc(report: &Report, plots: &[Plot]) -> Doc {
-    let lead = Lead {
-        outcome: outcome(report),
-        figures: figures(report),
-        validity: validity(report),
-    };
-    let course = format!(
-        "{} to {}",
-        moment(&report.started_at),
-        moment(&report.finished_at)
-    );
+    let [start, end] = [&report.started_at, &report.finished_at].map(|at| moment(at));
     let tags = report.tags.iter();
-    let groups = |doc: Doc, most| {
-        doc.table(tables::groups(report, "host", &report.by_host, most))
-            .table(tables::groups(
-                report,
-                "URL template",
-                &report.by_template,
-                most,
-            ))
-            .table(tables::groups(
-                report,
-                "source address",
-                &report.by_source,
-                most,
-            ))
-            .table(tables::sessions(report))
-    };
-    let terminal = Doc::new(heading(report))
+    let table = |table| Doc::default().table(table);
+    Doc::new(heading(report))
         .about(vec![
-            course,
+            format!("{start} to {end}"),
             format!("crawlmark {}", report.crawlmark_version),
         ])
         .about(tags.map(|(key, value)| format!("{key}: {value}")).collect())
-        .lead(lead)
-        .only(Readers::TERMINAL)
+        .lead(Lead {
+            outcome: outcome(report),
+            figures: figures(report),
+            validity: validity(report),
+        })
+        .only(Readers::TEXT)
         .facts(tables::summary(report))
-        .table(tables::errors(report));
-    let both = groups(terminal, TERMINAL_GROUPS)
-        .only(Readers::ALL)
-        .section(
-            "thresholds",
-            "Thresholds",
-            Doc::default().table(thresholds::table(report)),
-        )
+        .table(tables::errors(report))
+        .only(Readers::TERMINAL)
+        .and(tables::groups(report, TERMINAL_GROUPS))
         .only(Readers::STEP.and(Readers::SUMMARY))
-        .facts(
-            [
-                ("target", report.plan.run.target.clone()),
-                ("times", Clocked::of(report).meaning().to_owned()),
-            ]
-            .into_iter()
-            .chain(tables::summary(report)),
-        )
-        .table(tables::errors(report));
-    groups(both, usize::MAX)
-        .table(seconds::course(report))
+        .and(tables::groups(report, usize::MAX))
+        .only(Readers::ALL)
+        .section("thresholds", "Thresholds", table(thresholds::table(report)))
+        .only(Readers::STEP.and(Readers::SUMMARY))
+        .table(sparkline::course(report))
         .only(Readers::FILES)
         .section(
             "plots",
@@ -117,10 +85,9 @@ pub fn doc(report: &Report, plots: &[Plot]) -> Doc {
         .section(
             "shards",
             capital(report.shard_word()) + "s",
-            Doc::default().table(tables::shards(report)),
+            table(tables::shards(report)),
         )
         .only(Readers::PAGE)
-        .section("seconds", "Second by second", seconds::table(report))
         .section("machine", "Machine", tables::machine(report))
         .only(Readers::FILES)
         .section("reproduce", "Reproduce", reproduce::parts(report))
@@ -316,7 +283,7 @@ fn figures(report: &Report) -> Vec<Figure> {
         grouped(totals.peak_in_flight)
     );
     figures.push(figure("requests", per_s(totals.attempts_per_s), requests));
-    let cpu = cpu_us_per_attempt(report).map(micros);
+    let cpu = report.cpu_us_per_attempt().map(micros);
     let of = format!("all {}s", report.shard_word());
     figures.extend(cpu.map(|cpu| figure("client CPU per request", cpu, of)));
     figures

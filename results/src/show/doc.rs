@@ -3,8 +3,7 @@
 //! A run and each study describe themselves once, as a [`Doc`]; the writers below know nothing of
 //! either. Pure functions.
 //!
-//! Narrow screens: `doc/style.css` (30rem, 72rem). `chart/svg.rs` paints each chart twice, and
-//! `chart/palette.rs` (`WIDTHS`) shows one of the two.
+//! Narrow screens: `doc/style.css` (30rem).
 
 mod html;
 mod lead;
@@ -40,6 +39,8 @@ impl Readers {
     pub const SUMMARY: Self = Self(4);
     /// Readers of the page.
     pub const PAGE: Self = Self(8);
+    /// Readers of all but the page.
+    pub const TEXT: Self = Self(7);
     /// Readers of the Markdown and the page, which are kept.
     pub const FILES: Self = Self::SUMMARY.and(Self::PAGE);
     /// Everybody.
@@ -67,30 +68,24 @@ impl Default for Readers {
 enum Part {
     /// Paragraph.
     Text(String),
-    /// Paragraph that explains what is beside it.
-    Note(String),
     /// Names and values, each of one line or several.
     Facts(Vec<(String, String)>),
-    /// List of sentences under a heading, which may be empty.
-    List(String, Vec<String>),
-    /// Table.
+    /// List of sentences.
+    List(Vec<String>),
+    /// Table. Tables that follow each other stand side by side where there is room.
     Table(Table),
-    /// Shell commands under a heading, which may be empty.
-    Commands(String, Vec<String>),
-    /// Plot that is saved beside the document: its path, and its title.
-    Plot(&'static str, &'static str),
     /// Plots that are saved beside the document: the name, the title and the caption of each.
     Plots(Vec<(&'static str, &'static str, String)>),
     /// Finding in a box.
     Status(Status),
+    /// Shell commands, a line each, to be copied.
+    Commands(String),
     /// Text of another format, such as JSON.
     Code(String),
     /// Parts under a heading, with an ID for links.
     Section(&'static str, String, Doc),
     /// Parts that stay folded below a summary until the reader opens them.
     Details(String, Doc),
-    /// Parts side by side where there is room.
-    Beside(Doc),
 }
 
 /// Table: its caption (may be empty), columns, and a cell per column in each row.
@@ -131,18 +126,15 @@ enum Kind {
 }
 
 impl Table {
-    /// Class of a table of which a page that is too narrow for it writes each cell on a line of its
-    /// own, under the first of its row: one of sentences or of many columns, or on a phone, of some
-    /// columns. A long one would make a long page and scrolls in its box.
-    fn stacks(&self) -> Option<&'static str> {
-        let has_sentences = self
-            .columns
-            .iter()
-            .any(|column| matches!(column.kind, Kind::Sentences | Kind::Details));
-        match (self.rows.len(), self.columns.len()) {
-            (0..=32, columns) if has_sentences || columns > 8 => Some("stacks"),
-            (0..=12, 5..) => Some("folds"),
-            _ => None,
+    /// Return names and values as a table.
+    pub(crate) fn of_facts<N: ToString>(facts: &[(N, String)]) -> Self {
+        let facts = facts.iter();
+        Self {
+            columns: vec![Column::words(""), Column::sentences("")],
+            rows: facts
+                .map(|(name, value)| vec![name.to_string(), value.clone()])
+                .collect(),
+            ..Self::default()
         }
     }
 }
@@ -263,17 +255,6 @@ impl Doc {
         }
     }
 
-    /// Add a paragraph that explains what is beside it; nothing if it is empty.
-    #[must_use]
-    pub fn note(self, text: impl Into<String>) -> Self {
-        let text = text.into();
-        if text.is_empty() {
-            self
-        } else {
-            self.with(Part::Note(text))
-        }
-    }
-
     /// Add names and values; nothing if there are none.
     #[must_use]
     pub fn facts<N: Into<String>>(self, facts: impl IntoIterator<Item = (N, String)>) -> Self {
@@ -288,13 +269,13 @@ impl Doc {
         }
     }
 
-    /// Add a list under a heading; nothing if it is empty.
+    /// Add a list under a heading, which may be empty; nothing if it is empty.
     #[must_use]
     pub fn list(self, heading: impl Into<String>, sentences: Vec<String>) -> Self {
         if sentences.is_empty() {
             self
         } else {
-            self.with(Part::List(heading.into(), sentences))
+            self.text(heading).with(Part::List(sentences))
         }
     }
 
@@ -314,29 +295,23 @@ impl Doc {
         }
     }
 
-    /// Add shell commands under a heading.
+    /// Add shell commands under a heading, which may be empty.
     #[must_use]
-    pub fn commands(self, heading: impl Into<String>, commands: Vec<String>) -> Self {
-        self.with(Part::Commands(heading.into(), commands))
+    pub fn commands(self, heading: impl Into<String>, commands: &[String]) -> Self {
+        self.text(heading).with(Part::Commands(commands.join("\n")))
     }
 
-    /// Add a plot that is saved as `path`, relative to the document.
+    /// Add the plot of this name, which is saved beside the document.
     #[must_use]
-    pub fn plot(self, path: &'static str, title: &'static str) -> Self {
-        self.with(Part::Plot(path, title))
+    pub fn plot(self, name: &'static str, title: &'static str) -> Self {
+        self.with(Part::Plots(vec![(name, title, String::new())]))
     }
 
     /// Add plots that are saved beside the document; nothing without any.
     #[must_use]
     pub fn plots(self, plots: &[Plot]) -> Self {
-        let listed = plots.iter().map(
-            |Plot {
-                 name,
-                 title,
-                 caption,
-                 ..
-             }| (*name, *title, caption.clone()),
-        );
+        let listed = plots.iter();
+        let listed = listed.map(|plot| (plot.name, plot.title, plot.caption.clone()));
         if plots.is_empty() {
             self
         } else {
@@ -350,22 +325,12 @@ impl Doc {
         self.with(Part::Status(status))
     }
 
-    /// Add the outcome of a study in a box: the first sentence is its title.
+    /// Add the outcome of a study in a box.
     #[must_use]
     pub fn headline(self, severity: Severity, sentences: &str) -> Self {
-        // An interval has dots, too: `-4.9 .. -4.4`.
-        let is_begun = |at: &usize| sentences[at + 2..].starts_with(char::is_uppercase);
-        let end = sentences
-            .match_indices(". ")
-            .map(|(at, _)| at)
-            .find(is_begun);
-        let (title, text) = end.map_or((sentences.trim_end_matches('.'), ""), |at| {
-            (&sentences[..at], &sentences[at + 2..])
-        });
         self.status(Status {
             id: Some("outcome"),
-            text: text.to_owned(),
-            ..Status::new(severity, capital(title))
+            ..Status::new(severity, capital(sentences.trim_end_matches('.')))
         })
     }
 
@@ -387,18 +352,17 @@ impl Doc {
         self.with(Part::Details(summary.into(), parts))
     }
 
-    /// Add parts side by side.
+    /// Add the parts of another document.
     #[must_use]
-    pub fn beside(self, parts: Self) -> Self {
-        self.with(Part::Beside(parts))
+    pub fn and(self, parts: Self) -> Self {
+        let parts = parts.parts.into_iter().map(|(_, part)| part);
+        parts.fold(self, Self::with)
     }
 
     /// Parts that this reader is shown.
     fn parts(&self, reader: Readers) -> impl Iterator<Item = &Part> {
         let is_shown = move |part: &&Part| match part {
-            Part::Section(_, _, parts) | Part::Details(_, parts) | Part::Beside(parts) => {
-                !parts.is_empty_for(reader)
-            }
+            Part::Section(_, _, parts) | Part::Details(_, parts) => !parts.is_empty_for(reader),
             _ => true,
         };
         self.parts
@@ -442,8 +406,8 @@ mod tests {
             .table(table)
             .in_files()
             .list("Notes:", vec!["# one".to_owned()])
-            .commands("Flags:", vec!["crawlmark run -c 2".to_owned()])
-            .plot("plots/x.svg", "The plot")
+            .commands("Flags:", &["crawlmark run -c 2".to_owned()])
+            .plot("x", "The plot")
     }
 
     #[test]
@@ -477,7 +441,7 @@ mod tests {
             "| 2. Two | 1,000/s | bb | a_b CPU | y |",
             "- \\# one",
             "crawlmark run -c 2",
-            "![The plot](plots/x.svg)",
+            "- [The plot](plots/x.svg)",
         ] {
             assert!(
                 markdown.lines().any(|found| found == line),
@@ -492,15 +456,6 @@ mod tests {
         let page =
             roxmltree::Document::parse(html.trim_start_matches("<!DOCTYPE html>\n")).unwrap();
         let text: String = page.descendants().filter_map(|node| node.text()).collect();
-        // A narrow page writes each cell under its row's name, so it names its column; a cell
-        // without a heading does not.
-        let named = page
-            .descendants()
-            .filter_map(|node| node.attribute("data-column"));
-        assert_eq!(
-            named.collect::<Vec<_>>(),
-            ["rung", "rate", "who|m", "limited by", "there"].repeat(2)
-        );
         for words in [
             "a `title`",
             "Of <all>",

@@ -435,10 +435,10 @@ impl StudyResult for Scenarios {
                 notes.map(|(_, note)| (*note).to_owned()).collect(),
             )
             .in_files()
-            .plot("plots/scenarios.svg", list.title)
+            .plot("scenarios", list.title)
             .commands(
                 format!("Flags of crawlmark run for each {}:", list.noun),
-                commands.collect(),
+                &commands.collect::<Vec<_>>(),
             )
             .text(format!(
                 "Machine: {}, {} cores. CPU is that of client and target, memory that of this client. {}",

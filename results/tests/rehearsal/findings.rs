@@ -5,11 +5,8 @@ use std::cell::Cell;
 
 use crawlmark_harness::plan::{AdaptiveKind, OnThrottle};
 use crawlmark_harness::units::RateShape;
-use crawlmark_results::export::{Format, export};
 use crawlmark_results::run::report::{BindingReport, Group, GroupRow, Verdict};
-use serde_json::Value;
 
-use super::outcomes::judged;
 use super::stalls::{Answer, Takes, closed, open};
 use super::*;
 
@@ -49,16 +46,6 @@ fn refuses(_: u32, sent: Nanos) -> (Outcome, Advice) {
     } else {
         (Outcome::Throttled, asks)
     }
-}
-
-/// A run of a plan against [`serial`], in a thread of its own: the target begins with it.
-fn overloaded(plan: &RunPlan) -> Report {
-    std::thread::scope(|scope| {
-        scope
-            .spawn(|| run(plan, &[], serial).report(plan))
-            .join()
-            .unwrap()
-    })
 }
 
 #[test]
@@ -199,37 +186,6 @@ fn a_finding_says_what_held_and_nothing_else() {
 }
 
 #[test]
-fn a_silence_begins_after_the_last_good_response() {
-    let plan = RunPlan {
-        rate: Some(per_s(30)),
-        ..closed(8, 8)
-    };
-    let stray = |_, sent: Nanos| match sent.0 / 1_000_000 {
-        5_100..5_200 | 6_000.. => (Outcome::Rejected, GOOD.1),
-        _ => GOOD,
-    };
-    let report = run_against(&plan, &[], fast, stray).report(&plan);
-    assert!(matches!(
-        report.findings[0],
-        Finding::TargetDown { from_s: 6.0, .. }
-    ));
-}
-
-#[test]
-fn a_run_without_a_good_response_is_valid_and_says_so() {
-    let plan = RunPlan {
-        rate: Some(per_s(30)),
-        ..closed(8, 8)
-    };
-    let missing = run_against(&plan, &[], fast, |_, _| (Outcome::NotFound, GOOD.1)).report(&plan);
-    assert_eq!(missing.validity.verdict, Verdict::Valid);
-    assert!(matches!(
-        missing.findings[0],
-        Finding::NotFound { share: 1.0, .. }
-    ));
-}
-
-#[test]
 fn hosts_that_are_down_are_named_beside_others_that_had_nothing_left_to_send() {
     let plan = RunPlan {
         rate: Some(per_s(30)),
@@ -336,65 +292,4 @@ fn a_limit_is_named_only_where_it_held_for_long_and_was_reached() {
         };
     };
     assert_eq!(judged(&adaptive), (false, Some(Limit::Adaptive)));
-}
-
-#[test]
-fn all_that_is_shown_of_a_run_counts_what_was_cut_off_alike() {
-    let plan = RunPlan {
-        grace: 100 * MS,
-        timeout: 60 * S,
-        ..closed(60, 4)
-    };
-    let mut report = judged(
-        overloaded(&plan),
-        &plan,
-        &["error_rate < 1%", "ok_rate > 99%"],
-    );
-    let (ok, aborted) = (report.ledger.ok, report.ledger.aborted);
-    assert!(
-        report.totals.attempts == ok + aborted && aborted > 50,
-        "{aborted}"
-    );
-    report.totals.attempts_by_status.insert(200, ok);
-    let measured = |metric: &str| {
-        let condition: Condition = format!("{metric} >= 0").parse().unwrap();
-        of_report(condition.metric, &report).value().unwrap()
-    };
-    let [errors, per_s] = [
-        aborted as f64 / report.totals.attempts as f64,
-        ok as f64 / report.totals.duration_s,
-    ];
-    let k6: Value = serde_json::from_str(&export(&report, Format::K6Summary).unwrap()).unwrap();
-    let k6 = |metric: &str| k6["metrics"][metric]["values"]["rate"].as_f64().unwrap();
-    let points: Value =
-        serde_json::from_str(&export(&report, Format::GithubBenchmarkBigger).unwrap()).unwrap();
-    let points = points.as_array().unwrap();
-    let point = points.iter().find(|point| {
-        point["name"]
-            .as_str()
-            .unwrap()
-            .ends_with("attempts per second")
-    });
-    let figures = [
-        ("error_rate", measured("error_rate"), errors),
-        ("1 - ok_rate", 1.0 - measured("ok_rate"), errors),
-        ("k6 http_req_failed", k6("http_req_failed"), errors),
-        ("attempts_rate", measured("attempts_rate"), per_s),
-        ("rate", measured("rate"), per_s),
-        ("k6 http_reqs", k6("http_reqs"), per_s),
-        ("k6 iterations", k6("iterations"), per_s),
-        (
-            "github-benchmark",
-            point.unwrap()["value"].as_f64().unwrap(),
-            per_s,
-        ),
-    ];
-    for (name, is, wanted) in figures {
-        assert!((is - wanted).abs() < 1e-9, "{name}: {is}, not {wanted}");
-    }
-    let junit = export(&report, Format::Junit).unwrap();
-    assert!(
-        junit.contains("tests=\"2\" failures=\"2\"") && junit.contains("value=\"errors\""),
-        "{junit}"
-    );
 }

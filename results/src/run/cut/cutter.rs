@@ -29,7 +29,9 @@ pub struct Cutter<'a> {
     report: &'a Report,
     cut: Cut,
     bounds: Bounds,
-    cells: BTreeMap<Series, CellCounts>,
+    /// Value of each cell of the run's histograms.
+    values: Vec<u64>,
+    sums: BTreeMap<Series, SeriesSum>,
     /// Values that the log holds of a series, for the shards of the cut and the seconds that the
     /// report's times cover.
     logged: BTreeMap<Series, u64>,
@@ -40,10 +42,15 @@ impl<'a> Cutter<'a> {
     /// For a part of `report`'s run.
     #[must_use]
     pub fn new(report: &'a Report, cut: Cut) -> Self {
-        let plan = &report.plan.run;
+        let bounds = Bounds::for_timeout(report.plan.run.timeout);
+        let cells = bounds.histogram();
         Self {
-            bounds: Bounds::for_timeout(plan.timeout),
-            cells: BTreeMap::new(),
+            bounds,
+            values: cells
+                .iter_all()
+                .map(|cell| cell.value_iterated_to())
+                .collect(),
+            sums: BTreeMap::new(),
             logged: BTreeMap::new(),
             run_s: end_s(report),
             report,
@@ -84,14 +91,16 @@ impl<'a> Cutter<'a> {
             *logged = logged.saturating_add(count);
         }
         if (self.cut.from_s..self.cut.to_s).contains(&second) {
-            self.cells.entry(series).or_default().add(entry);
+            let sum = self.sums.entry(series);
+            sum.or_insert_with(|| SeriesSum::new(self.bounds))
+                .add(entry, &self.values);
         }
         Ok(())
     }
 
     /// Build the report from the lines that were added.
     #[must_use]
-    pub fn finish(self) -> CutReport {
+    pub fn finish(mut self) -> CutReport {
         let report = self.report;
         let duration_s = self.duration_s();
         let [_, series] = Series::of(report.plan.run.arrivals);
@@ -99,10 +108,11 @@ impl<'a> Cutter<'a> {
             .iter()
             .copied()
             .filter(|series| self.cut.outcomes.has(*series));
-        let mut notes = Vec::new();
-        let latency = told
-            .map(|series| (series.name().to_owned(), self.latency(series, &mut notes)))
-            .collect();
+        let answers = self.answers(duration_s);
+        let (mut notes, mut latency) = (Vec::new(), BTreeMap::new());
+        for series in told.collect::<Vec<_>>() {
+            latency.insert(series.name().to_owned(), self.latency(series, &mut notes));
+        }
         let shards = report.shards.iter();
         for shard in shards.filter(|shard| self.cut.shards.contains(&shard.shard)) {
             if let Some(fault) = &shard.fault {
@@ -131,7 +141,7 @@ impl<'a> Cutter<'a> {
                 shards: u32::try_from(report.shards.len()).unwrap_or(u32::MAX),
                 verdict: report.validity.verdict,
             },
-            answers: self.answers(duration_s),
+            answers,
             latency,
             counted: self.counted(duration_s),
             outcome: self.cut.outcomes.name().to_owned(),
@@ -162,7 +172,7 @@ impl<'a> Cutter<'a> {
             ("error", Series::ServiceError),
         ];
         let answered = kinds.map(|(name, series)| {
-            let count = self.cells.get(&series).map_or(0, CellCounts::count);
+            let count = self.sums.get(&series).map_or(0, |sum| sum.times.len());
             let per_s = per(count as f64, duration_s);
             (name.to_owned(), Answered { count, per_s })
         });
@@ -171,7 +181,7 @@ impl<'a> Cutter<'a> {
 
     /// The times of a series. Those of the run that have no second in the log, as they lie beyond
     /// the histogram, did not end or are missing, may be in this part: they leave percentiles open.
-    fn latency(&self, series: Series, notes: &mut Vec<String>) -> Latency {
+    fn latency(&mut self, series: Series, notes: &mut Vec<String>) -> Latency {
         let shards = self.report.shards.iter();
         let shards = shards.filter(|shard| self.cut.shards.contains(&shard.shard));
         let told = shards.filter_map(|shard| shard.latency.get(series.name()));
@@ -187,9 +197,9 @@ impl<'a> Cutter<'a> {
                 micros(self.bounds.highest_ns() as f64 / 1e3)
             ));
         }
-        let empty = CellCounts::default();
-        let cells = self.cells.get(&series).unwrap_or(&empty);
-        Latency::of_timing(&cells.timing(self.bounds, astray), Detail::Histogram)
+        let sum = self.sums.remove(&series);
+        let sum = sum.unwrap_or_else(|| SeriesSum::new(self.bounds));
+        Latency::of_timing(&sum.timing(self.bounds, astray), Detail::Histogram)
     }
 
     fn counted(&self, duration_s: f64) -> Option<Counted> {
@@ -261,33 +271,33 @@ fn mean_binding(rows: &[&IntervalRow]) -> BindingReport {
     }
 }
 
-/// Counts by cell of histograms of the same bounds. Adding a line costs no more than the cells that
-/// it fills.
-#[derive(Debug, Clone, Default)]
-struct CellCounts {
-    times: Vec<u64>,
-    ages: Vec<u64>,
+/// Values of a series in a part of the run.
+#[derive(Debug)]
+struct SeriesSum {
+    times: Histogram<u64>,
+    ages: Histogram<u64>,
 }
 
-impl CellCounts {
-    /// Adds a line, whose cells are within the run's bounds. Counts that no run reaches stay at the
-    /// most there can be.
-    fn add(&mut self, entry: &Entry) {
-        let cells = match entry.kind {
+impl SeriesSum {
+    fn new(bounds: Bounds) -> Self {
+        Self {
+            times: bounds.histogram(),
+            ages: bounds.histogram(),
+        }
+    }
+
+    /// Add a line, whose cells are within the run's bounds, given the value of each cell. Costs no
+    /// more than the cells that the line fills; counts that no run reaches stay at the most there
+    /// can be.
+    fn add(&mut self, entry: &Entry, values: &[u64]) {
+        let sum = match entry.kind {
             Kind::Times => &mut self.times,
             Kind::Ages => &mut self.ages,
         };
         for (cell, count) in &entry.cells {
-            if cells.len() <= *cell {
-                cells.resize(cell + 1, 0);
-            }
-            cells[*cell] = cells[*cell].saturating_add(*count);
+            // Its own values are within its bounds.
+            let _ = values.get(*cell).map(|value| sum.record_n(*value, *count));
         }
-    }
-
-    /// Return the number of times.
-    fn count(&self) -> u64 {
-        sum(&self.times)
     }
 
     /// The distribution, to which may belong `astray` values of which nothing is known.
@@ -295,34 +305,29 @@ impl CellCounts {
     /// Least, greatest and mean are those of the cells, so within 0.1 %. A value that may be
     /// missing counts as if it had been cut off at no age: the percentiles that it could change are
     /// then only known to be no less.
-    fn timing(&self, bounds: Bounds, astray: u64) -> Timing {
-        let histogram = filled(bounds, &self.times);
-        let ages = (self.ages.iter().any(|count| *count > 0) || astray > 0).then(|| {
-            let mut ages = filled(bounds, &self.ages);
-            // 0 has a cell in any histogram.
-            let _ = ages.record_n(0, astray);
-            ages
-        });
-        let values = histogram.iter_recorded();
-        let sum_ns = values.map(|cell| {
-            let middle = histogram.median_equivalent(cell.value_iterated_to());
+    fn timing(mut self, bounds: Bounds, astray: u64) -> Timing {
+        let _ = self.ages.record_n(0, astray);
+        let Self { times, ages } = self;
+        let sum_ns = times.iter_recorded().map(|cell| {
+            let middle = times.median_equivalent(cell.value_iterated_to());
             u128::from(middle) * u128::from(cell.count_since_last_iteration())
         });
         let exact = Exact {
-            count: histogram.len(),
-            min_ns: if histogram.is_empty() {
+            count: times.len(),
+            min_ns: if times.is_empty() {
                 u64::MAX
             } else {
-                histogram.min()
+                times.min()
             },
-            max_ns: histogram.max(),
+            max_ns: times.max(),
             sum_ns: sum_ns.fold(0, u128::saturating_add),
             overflow: 0,
-            censored: ages.as_ref().map_or(0, Histogram::len),
-            oldest_ns: ages.as_ref().map_or(0, Histogram::max),
-            ages_ns: ages.as_ref().map_or(0, least_sum),
+            censored: ages.len(),
+            oldest_ns: ages.max(),
+            ages_ns: least_sum(&ages),
         };
-        Timing::from_parts(bounds, &histogram, ages.as_ref(), exact)
+        let ages = (!ages.is_empty()).then_some(&ages);
+        Timing::from_parts(bounds, &times, ages, exact)
     }
 }
 
@@ -335,79 +340,47 @@ fn least_sum(histogram: &Histogram<u64>) -> u128 {
     least.fold(0, u128::saturating_add)
 }
 
-fn sum(cells: &[u64]) -> u64 {
-    cells
-        .iter()
-        .fold(0, |all, count| all.saturating_add(*count))
-}
-
-/// A histogram with these counts, in the order of its cells.
-fn filled(bounds: Bounds, cells: &[u64]) -> Histogram<u64> {
-    let empty = bounds.histogram();
-    let mut filled = bounds.histogram();
-    for (cell, count) in empty.iter_all().zip(cells).filter(|(_, count)| **count > 0) {
-        // Its own values are within its bounds.
-        let _ = filled.record_n(cell.value_iterated_to(), *count);
-    }
-    filled
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crawlmark_harness::stats::{Percentile, Series};
+    use crawlmark_harness::stats::Percentile;
 
-    fn entry(kind: Kind, cells: Vec<(usize, u64)>) -> Entry {
-        let count = cells.iter().map(|(_, count)| count).sum();
-        Entry {
-            shard: 0,
-            series: Series::ServiceOk,
-            kind,
-            second: 0,
-            cells,
-            count,
+    fn sum(counts: &[(usize, u64)]) -> SeriesSum {
+        let bounds = Bounds::for_timeout(Duration::from_secs(1));
+        let values: Vec<u64> = (0..1_000).collect();
+        let mut sum = SeriesSum::new(bounds);
+        for cell in counts {
+            let entry = Entry {
+                shard: 0,
+                series: Series::ServiceOk,
+                kind: Kind::Times,
+                second: 0,
+                cells: vec![*cell],
+                count: cell.1,
+            };
+            sum.add(&entry, &values);
         }
+        sum
     }
 
     #[test]
     fn a_value_that_may_be_missing_blurs_only_the_percentiles_it_could_move() {
         let bounds = Bounds::for_timeout(Duration::from_secs(1));
-        let mut pile = CellCounts::default();
-        pile.add(&entry(Kind::Times, vec![(10, 90_000), (900, 10_000)]));
-        assert_eq!(
-            pile.timing(bounds, 0).percentile(0.899_9),
-            Percentile::Exact(10)
-        );
-        assert_eq!(
-            pile.timing(bounds, 0).percentile(0.999),
-            Percentile::Exact(900)
-        );
-        let blurred = pile.timing(bounds, 50);
+        let timing = |astray| sum(&[(10, 90_000), (900, 10_000)]).timing(bounds, astray);
+        assert_eq!(timing(0).percentile(0.899_9), Percentile::Exact(10));
+        assert_eq!(timing(0).percentile(0.999), Percentile::Exact(900));
+        let blurred = timing(50);
         assert_eq!(blurred.percentile(0.5), Percentile::Exact(10));
         assert_eq!(blurred.percentile(0.899_9), Percentile::AtLeast(10));
-        assert_eq!(
-            (blurred.exact().count, blurred.exact().censored),
-            (100_000, 50)
-        );
+        let exact = blurred.exact();
+        assert_eq!((exact.count, exact.censored), (100_000, 50));
     }
 
     #[test]
     fn counts_that_no_run_reaches_do_not_wrap() {
-        let mut pile = CellCounts::default();
-        pile.add(&entry(Kind::Times, vec![(10, u64::MAX)]));
-        pile.add(&Entry {
-            count: 2,
-            cells: vec![(10, 2)],
-            ..entry(Kind::Times, Vec::new())
-        });
-        assert_eq!(pile.count(), u64::MAX);
-        assert_eq!(
-            pile.timing(Bounds::for_timeout(Duration::from_secs(1)), 0)
-                .exact()
-                .count,
-            u64::MAX
-        );
+        let sum = sum(&[(10, u64::MAX), (10, 2)]);
+        assert_eq!(sum.times.len(), u64::MAX);
     }
 }

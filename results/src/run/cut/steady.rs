@@ -26,8 +26,6 @@
 //! The items of a second are the first series, the median time of its good answers the second,
 //! where it is known.
 
-use std::fmt::Write;
-
 use serde::{Deserialize, Serialize};
 
 use super::ask::{end_s, warm_s};
@@ -371,37 +369,22 @@ fn rounded(value: f64) -> u64 {
     value.round() as u64
 }
 
-/// `steady from 7 s to 58 s: MSER-5 on items per second left out the first 7 s; the last 2 s left out`.
+/// `steady from 7 s to 58 s: MSER left out 7 s at the start, and 2 s at the end are not whole`.
 fn sentence(steady: &SteadyState, start: u64) -> String {
-    let most = steady.series.iter().map(|settled| settled.left_out_s).max();
-    let decided: Vec<&str> = steady
-        .series
-        .iter()
-        .filter(|settled| Some(settled.left_out_s) == most)
-        .map(|settled| words(&settled.name))
-        .collect();
-    let mut text = format!("steady from {} s to {} s: MSER", steady.from_s, steady.to_s);
-    if steady.batch_s > 1 {
-        let _ = write!(text, "-{}", steady.batch_s);
-    }
-    let _ = write!(text, " on {} left out ", decided.join(" and on "));
-    match most.unwrap_or(0) {
-        0 => text.push_str("nothing"),
-        most => {
-            let _ = write!(text, "the first {most} s");
-        }
-    }
-    if start > 0 {
-        let _ = write!(text, " after the warm-up of {start} s");
-    }
-    if steady.end_left_out_s > 0 {
-        let _ = write!(
-            text,
-            "; the last {} s, in which not all shards crawled to the end, left out",
-            steady.end_left_out_s
-        );
-    }
-    text
+    let SteadyState {
+        from_s,
+        to_s,
+        batch_s,
+        end_left_out_s,
+        ..
+    } = steady;
+    let method = if *batch_s > 1 { "MSER-5" } else { "MSER" };
+    let left_out = from_s - start;
+    let warmup = if start > 0 { " after the warm-up" } else { "" };
+    format!(
+        "steady from {from_s} s to {to_s} s: {method} left out {left_out} s at the start{warmup}, and {end_left_out_s} s at the end were \
+         not crawled to their end by all shards"
+    )
 }
 
 /// Name of a series in a sentence.

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-use super::measured::{SAMPLES_LIVE, Share};
+use super::measured::SAMPLES_LIVE;
+use super::metric::Share;
 use super::{Measured, Metric, Quantile, Stat, Unit};
 use crawlmark_harness::clock::duration_ns;
 use crawlmark_harness::stats::Series;
@@ -133,7 +134,7 @@ impl Condition {
             Measured::Exactly(value) => Some(op.holds(value, limit)),
             // The true value is this or any greater one: sure only of what all of them have in
             // common.
-            Measured::AtLeast(value) | Measured::Without(value, _) => match op {
+            Measured::AtLeast(value) => match op {
                 Op::Less | Op::AtMost => (!op.holds(value, limit)).then_some(false),
                 Op::More | Op::AtLeast => op.holds(value, limit).then_some(true),
                 Op::Equal => (value > limit).then_some(false),
@@ -145,7 +146,7 @@ impl Condition {
 
     /// True if a share breaks it however good the rest were, had there been as many as it takes to
     /// judge one.
-    pub(super) fn is_broken_by_few(&self, share: &Share) -> bool {
+    pub(super) fn is_broken_by_few(&self, share: Share) -> bool {
         let rest = SAMPLES_LIVE.saturating_sub(share.whole);
         let good = match self.op {
             Op::Less | Op::AtMost => 0,
@@ -155,7 +156,6 @@ impl Condition {
         let best = Share {
             part: share.part + good,
             whole: share.whole + rest,
-            ..*share
         };
         best.value()
             .is_some_and(|best| !self.op.holds(best, self.limit))

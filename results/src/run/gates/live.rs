@@ -3,18 +3,18 @@
 //!
 //! Fed by the supervisor's observer, second by second: nothing of it runs in a shard. Counts and
 //! rates are of what ended in a second, times of what was scheduled in it, so a second comes once
-//! every request that was scheduled in it has gone and ended, and perhaps after later ones: a
-//! window is judged once, when its last second has come. As in the report, no count holds what was
-//! scheduled in the warm-up, whenever it ended.
+//! every request that was scheduled in it has gone and ended, and perhaps after later ones. It is
+//! known to be whole when a later one is there: a window is judged once, when it has all of its
+//! seconds and each of them is whole. As in the report, no count holds what was scheduled in the
+//! warm-up, whenever it ended.
 //!
 //! A window that is not judged must not let a threshold pass unnoticed: the verdict says how many
-//! there were, and leaves the threshold undecided where they may hide that it was broken.
+//! there were, and leaves the threshold undecided where they are more than [`MOST_UNJUDGED`].
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::measured::{SAMPLES_LIVE, Share, reason_of_bound, samples_of};
-use super::{Breach, Condition, Measured, Metric, Objective, Stat, Window, of_condition, of_stats};
+use super::{Breach, Condition, Measured, Metric, Objective, Window, of_condition, of_stats};
 use crate::run::report::{GateReport, Report};
 use crate::show::text::seconds;
 use crawlmark_harness::plan::RunPlan;
@@ -55,16 +55,8 @@ pub struct LiveThresholds {
     stop: Option<usize>,
 }
 
-/// Objectives to judge: those that need a second that is whole, which it is known to be when a
-/// later one is there, or the others.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Judged {
-    WholeSeconds,
-    Others,
-}
-
 impl LiveThresholds {
-    /// Watches `objectives` in a run of `plan`.
+    /// Watch `objectives` in a run of `plan`.
     #[must_use]
     pub fn new(objectives: &[Objective], plan: &RunPlan) -> Self {
         let bounds = Bounds::for_timeout(plan.timeout);
@@ -85,7 +77,7 @@ impl LiveThresholds {
         }
     }
 
-    /// Hears a second that is complete.
+    /// Take a second that is complete.
     pub fn hear(&mut self, interval: &Interval) {
         let index = interval.index;
         if self.stop.is_some() || !self.watched.iter().any(Watched::is_live) {
@@ -107,31 +99,29 @@ impl LiveThresholds {
         let is_newest = before.is_none_or(|before| before < index);
         if is_newest {
             self.newest = Some(index);
-            // Without the newest one, which may not be whole.
-            self.judge_so_far(Judged::WholeSeconds);
+            self.judge_so_far(true);
         }
         self.so_far.merge(&second);
         self.count += 1;
-        self.judge_so_far(Judged::Others);
-        for watched in &mut self.watched {
-            watched.count(index, &second);
-        }
         self.seconds.insert(index, second);
-        let windows = self
-            .watched
-            .iter()
-            .filter_map(|watched| watched.condition().window);
-        let longest = windows.map(Window::seconds).max().unwrap_or(0);
-        if let Some(before) = before.filter(|_| is_newest) {
-            self.judge_windows(before, before, Judged::WholeSeconds);
-        }
-        for judged in [Judged::WholeSeconds, Judged::Others] {
-            self.judge_windows(index, u64::MAX, judged);
+        for i in 0..self.watched.len() {
+            let length = self.watched[i].window_s();
+            // Windows that a newer second makes whole, or that a late one completes.
+            let ends = match before {
+                Some(before) if is_newest => before..before + 1,
+                Some(before) => index..before.min(index + length),
+                None => 0..0,
+            };
+            for last in ends {
+                self.judge_window(i, last, true);
+            }
         }
         while self.seconds.contains_key(&self.next) {
             self.next += 1;
         }
-        self.seconds = self.seconds.split_off(&self.next.saturating_sub(longest));
+        let longest = self.watched.iter().map(Watched::window_s).max();
+        let oldest = self.next.saturating_sub(longest.unwrap_or(0));
+        self.seconds = self.seconds.split_off(&oldest);
     }
 
     fn is_wanted(&self, series: Series) -> bool {
@@ -145,7 +135,7 @@ impl LiveThresholds {
         self.stop.is_some()
     }
 
-    /// Judges every objective and closes the report with what was found.
+    /// Judge every objective, and close the report with what was found.
     pub fn close(mut self, report: &mut Report) {
         let duration_s = report.totals.duration_s;
         // It may have wanted to when the run was over, or a signal or a failure had come first.
@@ -164,23 +154,24 @@ impl LiveThresholds {
         report.note_thresholds();
     }
 
-    /// Judges what waits for the last second to be whole, if the run lasted as long.
+    /// Judge what the last second is part of, which is whole if the run lasted as long.
     fn judge_last(&mut self, duration_s: f64) {
-        let last = self.newest.filter(|last| (last + 1) as f64 <= duration_s);
-        if let Some(last) = last.filter(|_| self.stop.is_none()) {
-            self.newest = Some(last + 1);
-            self.judge_so_far(Judged::WholeSeconds);
-            self.judge_windows(last, last, Judged::WholeSeconds);
+        if let Some(last) = self.newest.filter(|_| self.stop.is_none()) {
+            let is_whole = (last + 1) as f64 <= duration_s;
+            self.judge_so_far(is_whole);
+            for i in 0..self.watched.len() {
+                self.judge_window(i, last, is_whole);
+            }
         }
     }
 
-    /// Judges the objectives without a window.
-    fn judge_so_far(&mut self, judged: Judged) {
+    /// Judge the objectives without a window.
+    fn judge_so_far(&mut self, is_whole: bool) {
         let until_s = self.first + self.count;
         let seconds = until_s as f64 - self.warmup_s;
         for i in 0..self.watched.len() {
             let condition = self.watched[i].condition();
-            if condition.window.is_none() && self.count > 0 && self.is_due(i, judged, until_s) {
+            if condition.window.is_none() && self.count > 0 && self.is_due(i, until_s, is_whole) {
                 let measured = of_stats(condition.metric, &self.so_far, seconds);
                 self.note(
                     i,
@@ -194,61 +185,50 @@ impl LiveThresholds {
         }
     }
 
-    /// Judges the windows that hold a second, end by `latest` and have all of their seconds.
-    fn judge_windows(&mut self, second: u64, latest: u64, judged: Judged) {
-        for i in 0..self.watched.len() {
-            let condition = self.watched[i].condition();
-            let Some(window) = condition.window else {
-                continue;
-            };
-            for last in second..=latest.min(second + window.seconds() - 1) {
-                let is_whole = judged == Judged::Others || self.newest > Some(last);
-                let held = (last + 1).saturating_sub(window.seconds())..=last;
-                let parts: Vec<&ShardStats> =
-                    self.seconds.range(held).map(|(_, part)| part).collect();
-                if is_whole && parts.len() == window.len() && self.is_due(i, judged, last + 1) {
-                    let seen = self.seen(condition, window, &parts, last + 1);
-                    self.note(i, seen);
-                }
-            }
+    /// Judge the window of an objective that ends with the second `last`, if it has all of its
+    /// seconds.
+    fn judge_window(&mut self, i: usize, last: u64, is_whole: bool) {
+        let condition = self.watched[i].condition();
+        let Some(window) = condition.window else {
+            return;
+        };
+        let held = (last + 1).saturating_sub(window.seconds())..=last;
+        let parts: Vec<&ShardStats> = self.seconds.range(held).map(|(_, part)| part).collect();
+        if parts.len() == window.len() && self.is_due(i, last + 1, is_whole) {
+            let merged = merged(self.bounds, condition.metric, &parts);
+            let seen = seen(condition, &merged, last + 1);
+            self.note(i, seen);
         }
     }
 
-    /// True if an objective is judged now, by what was seen until then.
-    fn is_due(&self, i: usize, judged: Judged, until_s: u64) -> bool {
-        let is_of_whole = self.watched[i].condition().needs_whole_seconds();
-        // While the last answers come, fewer of them are no slower target.
-        let is_over = is_of_whole && self.end.is_some_and(|end| until_s > end);
-        self.watched[i].is_live() && is_of_whole == (judged == Judged::WholeSeconds) && !is_over
-    }
-
-    fn seen(
-        &self,
-        condition: Condition,
-        window: Window,
-        parts: &[&ShardStats],
-        until_s: u64,
-    ) -> Seen {
-        let merged = merged(self.bounds, condition.metric, parts);
-        let measured = of_stats(condition.metric, &merged, window.seconds() as f64);
-        let share = share_of(condition.metric, &merged);
-        Seen {
-            // Too few that break a share whatever the missing ones had been are enough.
-            measured: match share.filter(|share| condition.is_broken_by_few(share)) {
-                Some(share) if measured.value().is_none() => {
-                    share.value().map_or(measured, Measured::Exactly)
-                }
-                _ => measured,
-            },
-            until_s,
-            samples: samples_of(condition.metric, &merged),
-        }
+    /// True if an objective is judged by what was seen until then. While the last answers come,
+    /// fewer of them are no slower target.
+    fn is_due(&self, i: usize, until_s: u64, is_whole: bool) -> bool {
+        let needs_whole = self.watched[i].condition().needs_whole_seconds();
+        let is_over = self.end.is_some_and(|end| until_s > end);
+        self.watched[i].is_live() && !(needs_whole && (is_over || !is_whole))
     }
 
     fn note(&mut self, i: usize, seen: Seen) {
         if self.watched[i].note(seen) && self.watched[i].objective.breach == Breach::Stops {
             self.stop = self.stop.or(Some(i));
         }
+    }
+}
+
+/// Measure a window. Too few samples that break a share whatever the missing ones had been are
+/// enough.
+fn seen(condition: Condition, merged: &ShardStats, until_s: u64) -> Seen {
+    let metric = condition.metric;
+    let seconds = condition.window.map_or(0, Window::seconds);
+    let broken = metric
+        .share(merged)
+        .filter(|share| condition.is_broken_by_few(*share));
+    let broken = broken.and_then(|share| Some(Measured::Exactly(share.value()?)));
+    Seen {
+        measured: broken.unwrap_or_else(|| of_stats(metric, merged, seconds as f64)),
+        until_s,
+        samples: metric.samples(merged),
     }
 }
 
@@ -269,13 +249,6 @@ fn merged(bounds: Bounds, metric: Metric, seconds: &[&ShardStats]) -> ShardStats
     ShardStats::from_parts(bounds, counters, timings.into_iter().collect())
 }
 
-fn share_of(metric: Metric, stats: &ShardStats) -> Option<Share> {
-    match metric {
-        Metric::Of(quantity) => Share::of(&stats.counters, quantity),
-        Metric::Time(..) => None,
-    }
-}
-
 /// An objective that is watched, and what its windows have come to so far.
 #[derive(Debug)]
 struct Watched {
@@ -288,9 +261,6 @@ struct Watched {
     worst: Option<Seen>,
     /// Windows that held too few samples, or could not be judged otherwise.
     unjudged: Vec<Seen>,
-    /// Each second of a share that is judged in windows; true once a window that was judged holds
-    /// it.
-    shares: BTreeMap<u64, (Share, bool)>,
 }
 
 /// Value that was measured up to a second after the start.
@@ -310,12 +280,15 @@ impl Watched {
             open: None,
             worst: None,
             unjudged: Vec::new(),
-            shares: BTreeMap::new(),
         }
     }
 
     const fn condition(&self) -> Condition {
         self.objective.condition
+    }
+
+    fn window_s(&self) -> u64 {
+        self.condition().window.map_or(0, Window::seconds)
     }
 
     /// True if it is looked at while the run goes on.
@@ -324,15 +297,7 @@ impl Watched {
         condition.metric.is_live() && (condition.window.is_some() || breach == Breach::Stops)
     }
 
-    /// Counts a second of a share.
-    fn count(&mut self, index: u64, second: &ShardStats) {
-        let condition = self.condition();
-        let share = share_of(condition.metric, second).filter(|_| condition.window.is_some());
-        self.shares
-            .extend(share.map(|share| (index, (share, false))));
-    }
-
-    /// Notes what was seen. Returns whether it breaks the condition.
+    /// Note what was seen. Return whether it breaks the condition.
     fn note(&mut self, seen: Seen) -> bool {
         let condition = self.condition();
         let held = condition.judge(&seen.measured);
@@ -344,16 +309,6 @@ impl Watched {
             return false;
         };
         self.judged += 1;
-        let from = seen
-            .until_s
-            .saturating_sub(condition.window.map_or(0, Window::seconds));
-        for (_, is_judged) in self
-            .shares
-            .range_mut(from..seen.until_s)
-            .map(|(_, share)| share)
-        {
-            *is_judged = true;
-        }
         let is_worse = match &self.worst {
             None => true,
             Some(worst) if condition.judge(&worst.measured) != held => !holds,
@@ -373,27 +328,19 @@ impl Watched {
         worst.is_some_and(|worst| self.condition().judge(&worst.measured) == Some(false))
     }
 
-    /// What the windows with too few samples may hide, in words, of a run that was to send requests
-    /// until `end_s`, and whether it leaves the threshold undecided; none when there is nothing.
-    fn of_few(&self, end_s: u64) -> Option<(String, bool)> {
-        match self.condition().metric {
-            Metric::Time(series, stat) => self.times_of_few(series, stat, end_s),
-            Metric::Of(_) => self.share_of_few(),
-        }
-    }
-
-    /// Windows in which requests were due and fewer than a figure needs ended. Only every good
-    /// answer has to be there: without any that was throttled or failed, a window has nothing to
-    /// judge.
-    fn times_of_few(&self, series: Series, stat: Stat, end_s: u64) -> Option<(String, bool)> {
-        let need = stat.samples_of_part();
-        let is_of_good = matches!(series, Series::ServiceOk | Series::ResponseOk);
-        let is_due = |seen: &&Seen| seen.until_s <= end_s && (is_of_good || seen.samples > 0);
-        let few = self
-            .unjudged
-            .iter()
-            .filter(is_due)
-            .filter(|seen| seen.samples < need);
+    /// Windows in which requests were due until `end_s` and that had too few samples, in words, and
+    /// whether they leave the threshold undecided; none without any. Only every good answer has to
+    /// be there: without a request, or without any that was throttled or failed, a window has
+    /// nothing to judge.
+    fn too_few(&self, end_s: u64) -> Option<(String, bool)> {
+        let metric = self.condition().metric;
+        let need = metric.samples_of_part();
+        let of_good = [Series::ServiceOk, Series::ResponseOk];
+        let is_of_good = metric.series().is_some_and(|it| of_good.contains(&it));
+        let few = self.unjudged.iter().filter(|seen| {
+            let is_due = seen.until_s <= end_s && (is_of_good || seen.samples > 0);
+            is_due && seen.samples < need
+        });
         let few = few.count() as u64;
         let all = few + self.judged;
         let words = format!(
@@ -403,35 +350,6 @@ impl Watched {
             grouped(need)
         );
         (few > 0 && need > 1).then_some((words, few as f64 > all as f64 * MOST_UNJUDGED))
-    }
-
-    /// Seconds of a share that only windows with too few samples hold. They leave it undecided when
-    /// all of them together break it, however good as many others as it takes had been.
-    fn share_of_few(&self) -> Option<(String, bool)> {
-        let mut shares = self.shares.values().map(|(share, _)| *share);
-        let mut all = shares.next()?;
-        let mut few = Share {
-            part: 0,
-            whole: 0,
-            ..all
-        };
-        shares.for_each(|share| all = all.plus(share));
-        for (share, is_judged) in self.shares.values() {
-            if !is_judged {
-                few = few.plus(*share);
-            }
-        }
-        let (unjudged, part) = (self.unjudged.len() as u64, grouped(few.part));
-        let words = format!(
-            "{} of {} windows had fewer than {SAMPLES_LIVE} {} and contain {part} of {} {}",
-            grouped(unjudged),
-            grouped(unjudged + self.judged),
-            all.things,
-            grouped(all.part),
-            all.parts
-        );
-        let is_broken = self.condition().is_broken_by_few(&few);
-        (unjudged > 0 && (is_broken || few.part > 0)).then_some((words, is_broken))
     }
 
     /// The verdict on a run that was to send requests until `end_s`. What was once seen to be
@@ -444,17 +362,13 @@ impl Watched {
             let measured_s = (report.totals.duration_s - warmup_s).max(0.0);
             return self.close_by_seconds(end_s, measured_s);
         }
-        let mut row = self.objective.row(&of_condition(&condition, report));
-        if row.at_least && row.why.is_none() {
-            row.why = reason_of_bound(&condition, report);
-        }
-        row
+        self.objective.row(&of_condition(&condition, report))
     }
 
     /// The verdict by what was seen in the seconds of the run, `measured_s` of them after the
     /// warm-up.
     fn close_by_seconds(self, end_s: u64, measured_s: f64) -> GateReport {
-        let (is_broken, few) = (self.is_broken(), self.of_few(end_s));
+        let (is_broken, few) = (self.is_broken(), self.too_few(end_s));
         // One undecided window leaves the whole undecided, unless another one broke it.
         let seen = if is_broken {
             self.worst
@@ -467,12 +381,7 @@ impl Watched {
                 let why = format!("not enough data: {few}. Use a longer window");
                 (Measured::Unknown(why), None)
             }
-            (
-                Some(Seen {
-                    measured, until_s, ..
-                }),
-                _,
-            ) => (measured, Some(until_s)),
+            (Some(seen), _) => (seen.measured, Some(seen.until_s)),
             (None, _) => (never_judged(self.unjudged, window, measured_s), None),
         };
         let mut row = self.objective.row(&measured);
@@ -487,23 +396,17 @@ impl Watched {
 
 /// Reason why no window was judged: that of the one with the most samples, or that none was full.
 fn never_judged(unjudged: Vec<Seen>, window: Option<Window>, measured_s: f64) -> Measured {
-    let count = unjudged.len() as u64;
-    match unjudged
-        .into_iter()
-        .max_by_key(|seen| seen.samples)
-        .map(|seen| seen.measured)
-    {
-        Some(Measured::Unknown(why)) if count > 1 => Measured::Unknown(format!(
-            "{why} (in the fullest of {} windows)",
-            grouped(count)
-        )),
-        Some(why) => why,
-        None => Measured::Unknown(format!(
-            "not enough data: {}, {} s needed",
-            seconds(measured_s),
-            window.map_or(0, Window::seconds)
-        )),
-    }
+    let fullest = unjudged.into_iter().max_by_key(|seen| seen.samples);
+    fullest.map_or_else(
+        || {
+            Measured::Unknown(format!(
+                "not enough data: {}, {} s needed",
+                seconds(measured_s),
+                window.map_or(0, Window::seconds)
+            ))
+        },
+        |fullest| fullest.measured,
+    )
 }
 
 #[cfg(test)]

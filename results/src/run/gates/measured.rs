@@ -3,10 +3,11 @@
 //! A whole run is measured by its report alone, so that a saved one can be judged as well; some
 //! seconds by their merged statistics. A figure with too few samples is unknown, with the reason.
 
+use super::metric::{Figure, Share};
 use super::{Condition, Metric, Quantile, Quantity, Stat};
-use crate::run::report::{Detail, Latency, Report, Verdict};
+use crate::run::report::{Detail, Latency, Report};
 use crawlmark_harness::plan::OnThrottle;
-use crawlmark_harness::stats::{Counters, ItemCounts, Percentile, Series, ShardStats};
+use crawlmark_harness::stats::{Counters, ItemCounts, Percentile, ShardStats};
 use crawlmark_harness::units::grouped;
 
 /// Samples that must lie beyond a percentile before it is judged: ten times as many as before it is
@@ -28,29 +29,26 @@ pub enum Measured {
     Exactly(f64),
     /// Lower bound: too many attempts were cut off to know more.
     AtLeast(f64),
-    /// Lower bound, and the number of requests that have no time: they were due, found the queue
-    /// full and were never sent.
-    Without(f64, u64),
     /// Nothing, and why.
     Unknown(String),
 }
 
 impl Measured {
-    fn of(value: Option<f64>, none: &str) -> Self {
-        value.map_or_else(|| Self::Unknown(none.to_owned()), Self::Exactly)
+    fn of(value: Option<f64>) -> Self {
+        value.map_or_else(|| Self::Unknown(NONE.to_owned()), Self::Exactly)
     }
 
     /// True if the value is only known to be no less.
     #[must_use]
     pub const fn is_at_least(&self) -> bool {
-        matches!(self, Self::AtLeast(_) | Self::Without(..))
+        matches!(self, Self::AtLeast(_))
     }
 
     /// Its value, or the least that it can be.
     #[must_use]
     pub const fn value(&self) -> Option<f64> {
         match self {
-            Self::Exactly(value) | Self::AtLeast(value) | Self::Without(value, _) => Some(*value),
+            Self::Exactly(value) | Self::AtLeast(value) => Some(*value),
             Self::Unknown(_) => None,
         }
     }
@@ -59,49 +57,24 @@ impl Measured {
 /// Measure `metric` from the report of a run.
 #[must_use]
 pub fn of_report(metric: Metric, report: &Report) -> Measured {
-    let totals = &report.totals;
     let quantity = match metric {
         Metric::Time(series, stat) => {
-            let untimed = if series == Series::ResponseOk {
-                report.found_queue_full()
-            } else {
-                0
-            };
-            return match report.latency(series) {
-                Some(latency) => of_latency(latency, stat, untimed, 1),
-                None => Measured::Unknown(format!("the run has no {} times", series.name())),
-            };
+            let latency = report.latency(series);
+            return latency.map_or_else(
+                || Measured::Unknown(format!("the run has no {} times", series.name())),
+                |latency| of_latency(latency, stat, 1),
+            );
         }
         Metric::Of(quantity) => quantity,
     };
-    let count = match quantity {
-        Quantity::Rate => return rate_of(totals.items_per_s, totals.duration_s),
-        Quantity::AttemptsRate => return rate_of(totals.attempts_per_s, totals.duration_s),
-        Quantity::BudgetUtilisation => {
-            let used = report.budget.as_ref().map(|budget| budget.utilisation);
-            return Measured::of(used, "the run has no budget");
-        }
-        Quantity::CpuUsPerAttempt => return cpu_us_per_attempt(report),
-        Quantity::Valid => u64::from(report.validity.verdict == Verdict::Valid),
-        Quantity::Unfinished => report.ledger.unfinished,
-        Quantity::NotAttempted => report.ledger.not_attempted,
-        Quantity::Lost => report.ledger.lost,
-        Quantity::Dropped => totals.dropped,
-        Quantity::ConnectionsOpened => totals.connections_opened,
-        _ => return of_counters(quantity, report),
-    };
-    Measured::Exactly(count as f64)
-}
-
-fn of_counters(quantity: Quantity, report: &Report) -> Measured {
+    if let Figure::AtEnd(value) = quantity.figure() {
+        return Measured::of(value(report));
+    }
     let counted = report.measured();
-    let measured = match Share::of(&counted, quantity) {
-        Some(share) => share.measure(1),
-        None => count(&counted, quantity),
-    };
+    let measured_s = report.totals.duration_s - report.plan.run.warmup.as_secs_f64();
     // A run that only counts throttling has a metric for it, `throttled_rate`.
     let throttling_is_failure = report.plan.run.throttling.on_throttle != OnThrottle::Count;
-    match measured {
+    match of_counters(quantity, &counted, measured_s, 1) {
         Measured::Exactly(share) if quantity == Quantity::ErrorRate && throttling_is_failure => {
             Measured::Exactly(share.max(missed_share(&counted.items)))
         }
@@ -134,24 +107,6 @@ pub fn of_condition(condition: &Condition, report: &Report) -> Measured {
     }
 }
 
-/// Say why a percentile is a lower bound by [`of_condition`]; none if the report has enough samples
-/// to know it.
-pub(super) fn reason_of_bound(condition: &Condition, report: &Report) -> Option<String> {
-    let Metric::Time(series, Stat::Percentile(quantile)) = condition.metric else {
-        return None;
-    };
-    let latency = report.latency(series)?;
-    let have = latency.count + latency.censored;
-    let need = quantile.samples_for(SAMPLES_BEYOND);
-    (have < need).then(|| {
-        format!(
-            "lower bound: {SAMPLES_BEYOND} of {} samples took longer; it takes {} to evaluate a {quantile}",
-            grouped(have),
-            grouped(need)
-        )
-    })
-}
-
 /// Return the greatest value that [`SAMPLES_BEYOND`] samples exceed, µs: a lower bound of the
 /// percentile.
 fn exceeded_by_enough(latency: &Latency) -> Option<f64> {
@@ -168,177 +123,97 @@ fn exceeded_by_enough(latency: &Latency) -> Option<f64> {
 /// of a run shows is unknown.
 #[must_use]
 pub fn of_stats(metric: Metric, stats: &ShardStats, seconds: f64) -> Measured {
-    let counters = &stats.counters;
-    let quantity = match metric {
+    match metric {
         Metric::Time(series, stat) => {
             let latency = Latency::of(stats, series, Detail::Histogram);
-            // Without a queue that can be full, all that were dropped count at their age.
-            let untimed = match series {
-                Series::ResponseOk => counters.requests.dropped.saturating_sub(latency.censored),
-                _ => 0,
-            };
-            return of_latency(&latency, stat, untimed, SAMPLES_LIVE);
+            of_latency(&latency, stat, SAMPLES_LIVE)
         }
-        Metric::Of(quantity) => quantity,
-    };
-    match (quantity, Share::of(counters, quantity)) {
-        (Quantity::Rate, _) => rate_of(counters.items.completed() as f64 / seconds, seconds),
-        (Quantity::AttemptsRate, _) => rate_of(counters.completed() as f64 / seconds, seconds),
-        (_, Some(share)) => share.measure(SAMPLES_LIVE),
-        (live, None) if live.is_live() => count(counters, live),
-        _ => Measured::Unknown("known only when the run is over".to_owned()),
+        Metric::Of(quantity) => of_counters(quantity, &stats.counters, seconds, SAMPLES_LIVE),
     }
 }
 
-impl Stat {
-    /// Samples that a part of a run must have before the figure is judged.
-    pub(super) fn samples_of_part(self) -> u64 {
-        match self {
-            Self::Percentile(quantile) => quantile.samples_for(SAMPLES_BEYOND),
-            Self::Mean => SAMPLES_LIVE,
-            Self::Min | Self::Max => 1,
+/// Measure a quantity in so many seconds. A share is judged with at least `least` samples.
+fn of_counters(quantity: Quantity, all: &Counters, seconds: f64, least: u64) -> Measured {
+    match quantity.figure() {
+        Figure::PerS(count) if seconds > 0.0 => Measured::Exactly(count(all) as f64 / seconds),
+        Figure::Count(count) => Measured::Exactly(count(all) as f64),
+        Figure::Share(of) => {
+            let share = of(all);
+            let few = too_few(share.whole, least);
+            few.unwrap_or_else(|| Measured::of(share.value()))
         }
+        Figure::PerS(_) => Measured::Unknown("no time was measured".to_owned()),
+        Figure::AtEnd(_) => Measured::Unknown("known only when the run is over".to_owned()),
     }
-}
-
-fn rate_of(per_s: f64, seconds: f64) -> Measured {
-    Measured::of((seconds > 0.0).then_some(per_s), "no time was measured")
-}
-
-fn cpu_us_per_attempt(report: &Report) -> Measured {
-    let (mut cpu_s, mut attempts, mut none) = (0.0, 0, "no shard reported its CPU use");
-    for shard in &report.shards {
-        if let Some(used_s) = shard.usage.cpu_s() {
-            cpu_s += used_s;
-            attempts += shard.totals.attempts;
-            none = "nothing was attempted";
-        }
-    }
-    Measured::of((attempts > 0).then(|| cpu_s * 1e6 / attempts as f64), none)
-}
-
-fn count(counters: &Counters, quantity: Quantity) -> Measured {
-    let count = match quantity {
-        Quantity::Items => Some(counters.items.completed()),
-        Quantity::Errors => Some(counters.errors()),
-        _ => counters
-            .iter()
-            .find(|(counter, _)| counter.name == quantity.name())
-            .map(|(_, count)| count),
-    };
-    Measured::of(count.map(|count| count as f64), NONE)
-}
-
-/// A part of a number of things.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Share {
-    pub(super) part: u64,
-    /// Name of the part.
-    pub(super) parts: &'static str,
-    pub(super) whole: u64,
-    /// Name of the whole.
-    pub(super) things: &'static str,
 }
 
 impl Share {
-    /// The share that a quantity is; none of another one.
-    pub(super) fn of(counters: &Counters, quantity: Quantity) -> Option<Self> {
-        let Counters {
-            items, requests, ..
-        } = counters;
-        let (part, parts) = match quantity {
-            Quantity::ThrottledRate => (requests.throttled, "throttled requests"),
-            Quantity::ErrorRate => (counters.errors(), "errors"),
-            Quantity::RetryRate => (requests.retries, "retries"),
-            Quantity::OkRate => (items.ok, "good items"),
-            _ => return None,
-        };
-        let (whole, things) = if quantity == Quantity::OkRate {
-            (items.ended(), "items")
-        } else {
-            (requests.attempts, "requests")
-        };
-        Some(Self {
-            part,
-            parts,
-            whole,
-            things,
-        })
-    }
-
-    /// Both together.
-    pub(super) const fn plus(self, other: Self) -> Self {
-        Self {
-            part: self.part + other.part,
-            whole: self.whole + other.whole,
-            ..self
-        }
-    }
-
     /// Part over whole, of however few; none of nothing.
     pub(super) fn value(self) -> Option<f64> {
         (self.whole > 0).then(|| self.part as f64 / self.whole as f64)
     }
+}
 
-    /// The share, if it is of at least so many.
-    fn measure(self, least: u64) -> Measured {
-        too_few(self.whole, least, self.things)
-            .unwrap_or_else(|| Measured::of(self.value(), "nothing was counted"))
+impl Metric {
+    /// Samples that a part of a run must have before the metric is judged; 0 of a count.
+    pub(super) fn samples_of_part(self) -> u64 {
+        match self {
+            Self::Time(_, Stat::Percentile(quantile)) => quantile.samples_for(SAMPLES_BEYOND),
+            Self::Time(_, Stat::Mean) => SAMPLES_LIVE,
+            Self::Time(_, Stat::Min | Stat::Max) => 1,
+            Self::Of(quantity) => match quantity.figure() {
+                Figure::Share(_) => SAMPLES_LIVE,
+                _ => 0,
+            },
+        }
+    }
+
+    /// The share that it is in some seconds, merged; none of another metric.
+    pub(super) fn share(self, stats: &ShardStats) -> Option<Share> {
+        match self {
+            Self::Of(quantity) => match quantity.figure() {
+                Figure::Share(of) => Some(of(&stats.counters)),
+                _ => None,
+            },
+            Self::Time(..) => None,
+        }
+    }
+
+    /// Number of samples that some seconds, merged, have of it; 0 of a count.
+    pub(super) fn samples(self, stats: &ShardStats) -> u64 {
+        let timing = self.series().and_then(|series| stats.timing(series));
+        let timed = timing.map(|timing| timing.exact().count + timing.exact().censored);
+        let shared = self.share(stats).map(|share| share.whole);
+        timed.or(shared).unwrap_or(0)
     }
 }
 
-/// Number of samples that some seconds, merged, have of a metric that takes some to be judged; 0 of
-/// a count.
-pub(super) fn samples_of(metric: Metric, stats: &ShardStats) -> u64 {
-    match metric {
-        Metric::Time(series, _) => stats
-            .timing(series)
-            .map_or(0, |timing| timing.exact().count + timing.exact().censored),
-        Metric::Of(quantity) => Share::of(&stats.counters, quantity).map_or(0, |share| share.whole),
-    }
-}
-
-/// Say that there are too few of these; none if there are enough.
-fn too_few(have: u64, need: u64, things: &str) -> Option<Measured> {
+/// Say that there are too few samples; none if there are enough.
+fn too_few(have: u64, need: u64) -> Option<Measured> {
     (have < need).then(|| {
-        Measured::Unknown(format!(
-            "not enough data: {} {things}, {} needed",
-            grouped(have),
-            grouped(need)
-        ))
+        let (have, need) = (grouped(have), grouped(need));
+        Measured::Unknown(format!("not enough data: {have} samples, {need} needed"))
     })
 }
 
-/// Measure a figure of a distribution. `untimed` requests were due and are not in it, as they found
-/// the queue full: a figure that they may be above is a lower bound. A mean is judged with at least
-/// `least` samples.
-fn of_latency(latency: &Latency, stat: Stat, untimed: u64, least: u64) -> Measured {
-    let ended_or_cut_off = latency.count + latency.censored;
+/// Measure a figure of a distribution. A mean is judged with at least `least` samples.
+fn of_latency(latency: &Latency, stat: Stat, least: u64) -> Measured {
     let need = match stat {
         Stat::Mean => least,
-        other => other.samples_of_part(),
+        Stat::Percentile(quantile) => quantile.samples_for(SAMPLES_BEYOND),
+        Stat::Min | Stat::Max => 1,
     };
-    if let Some(unknown) = too_few(ended_or_cut_off, need, "samples") {
+    if let Some(unknown) = too_few(latency.count + latency.censored, need) {
         return unknown;
     }
-    let all = ended_or_cut_off + untimed;
-    let (measured, is_bound) = match stat {
-        Stat::Min => (Measured::of(latency.min_us, NONE), false),
+    match stat {
+        Stat::Min => Measured::of(latency.min_us),
         Stat::Max => match latency.max_us {
-            Some(us) if latency.censored > 0 => (Measured::AtLeast(us), untimed > 0),
-            us => (Measured::of(us, NONE), untimed > 0),
+            Some(us) if latency.censored > 0 => Measured::AtLeast(us),
+            us => Measured::of(us),
         },
-        Stat::Mean => (mean(latency), untimed.saturating_mul(FEW) > all),
-        Stat::Percentile(quantile) => (
-            percentile(latency, quantile),
-            untimed as f64 > all as f64 * (1.0 - quantile.part()),
-        ),
-    };
-    match measured {
-        Measured::Exactly(value) | Measured::AtLeast(value) if is_bound => {
-            Measured::Without(value, untimed)
-        }
-        measured => measured,
+        Stat::Mean => mean(latency),
+        Stat::Percentile(quantile) => percentile(latency, quantile),
     }
 }
 
@@ -356,7 +231,7 @@ fn mean(latency: &Latency) -> Measured {
     match (mean_us, mean_at_least_us) {
         (Some(mean), Some(least)) if are_few && least <= mean => Measured::Exactly(mean),
         (_, Some(least)) => Measured::AtLeast(least),
-        (mean, None) => Measured::of(mean, NONE),
+        (mean, None) => Measured::of(mean),
     }
 }
 
@@ -376,20 +251,15 @@ fn percentile(latency: &Latency, quantile: Quantile) -> Measured {
 mod tests {
     use super::*;
     use crawlmark_harness::fixtures::bounds;
-    use crawlmark_harness::stats::{RequestCounts, Timing};
+    use crawlmark_harness::stats::{RequestCounts, Series, Timing};
     use proptest::prelude::*;
 
     fn metric(name: &str) -> Metric {
         Metric::named(name).unwrap()
     }
 
-    /// Service times of 1 to `count` us, and so many that were cut off at 5 us.
-    fn times(count: u64, cut_off: u64) -> ShardStats {
-        times_and_age(count, (cut_off, 5_000))
-    }
-
-    /// As [`times`], with the age of those that were cut off, ns.
-    fn times_and_age(count: u64, (cut_off, age_ns): (u64, u64)) -> ShardStats {
+    /// Service times of 1 to `count` us, and so many that were cut off at this age, ns.
+    fn times(count: u64, cut_off: u64, age_ns: u64) -> ShardStats {
         let mut timing = Timing::new(bounds());
         (1..=count).for_each(|us| timing.record(us * 1_000));
         (0..cut_off).for_each(|_| timing.censor(age_ns));
@@ -404,166 +274,101 @@ mod tests {
 
     #[test]
     fn a_percentile_is_judged_with_a_hundred_samples_beyond_it() {
-        for name in ["service_p99", "service_p(98)"] {
-            let need = if name == "service_p99" { 10_000 } else { 5_000 };
-            assert!(
-                matches!(seen(name, &times(need - 1, 0)), Measured::Unknown(_)),
-                "{name}"
-            );
-            let Measured::Exactly(us) = seen(name, &times(need, 0)) else {
+        for (name, need) in [("service_p99", 10_000), ("service_p(98)", 5_000)] {
+            let few = seen(name, &times(need - 1, 0, 0));
+            assert!(matches!(few, Measured::Unknown(_)), "{name}");
+            let Measured::Exactly(us) = seen(name, &times(need, 0, 0)) else {
                 panic!("{name}")
             };
             assert!((us - (need - 100) as f64).abs() < 10.0, "{name}: {us}");
+            let Measured::AtLeast(us) = seen(name, &times(10_000, 500, 5_000)) else {
+                panic!("{name}")
+            };
+            assert!((9_000.0..9_990.0).contains(&us), "{name}: {us}");
         }
     }
 
     #[test]
     fn few_samples_bound_a_percentile_by_those_beyond_which_a_hundred_lie() {
         let bound = |count, cut_off| {
-            exceeded_by_enough(&Latency::of(
-                &times(count, cut_off),
-                Series::ServiceOk,
-                Detail::Histogram,
-            ))
+            let stats = times(count, cut_off, 5_000);
+            exceeded_by_enough(&Latency::of(&stats, Series::ServiceOk, Detail::Histogram))
         };
         assert_eq!(bound(100, 0), None);
         // Of 1 to 300 us, with a hundred of these beyond it; of those that were cut off at 5 us no
         // more is known.
-        assert!(
-            bound(300, 0).is_some_and(|us| (us - 200.0).abs() < 4.0),
-            "{:?}",
-            bound(300, 0)
-        );
-        assert!(
-            bound(300, 50).is_some_and(|us| us <= 251.0 && us > 190.0),
-            "{:?}",
-            bound(300, 50)
-        );
-    }
-
-    #[test]
-    fn what_was_cut_off_leaves_a_percentile_a_least_value() {
-        for name in ["service_p99", "service_p98"] {
-            let Measured::AtLeast(us) = seen(name, &times(10_000, 500)) else {
-                panic!("{name}")
-            };
-            assert!((9_000.0..9_990.0).contains(&us), "{name}: {us}");
-        }
-        assert!(matches!(
-            seen("service_p50", &times(10_000, 1)),
-            Measured::Exactly(_)
-        ));
+        assert!(bound(300, 0).is_some_and(|us| (us - 200.0).abs() < 4.0));
+        assert!(bound(300, 50).is_some_and(|us| us <= 251.0 && us > 190.0));
     }
 
     #[test]
     fn a_maximum_and_a_mean_are_least_values_when_requests_were_cut_off() {
-        assert_eq!(
-            seen("service_max", &times(200, 0)),
-            Measured::Exactly(200.0)
-        );
-        assert_eq!(
-            seen("service_max", &times(200, 1)),
-            Measured::AtLeast(200.0)
-        );
-        assert_eq!(
-            seen("service_mean", &times(200, 2)),
-            Measured::Exactly(100.5)
-        );
-        // 3 of 203 may have taken any time: at least (200 * 100.5 + 3 * 5) / 203.
-        let least = Measured::AtLeast((200.0 * 100.5 + 3.0 * 5.0) / 203.0);
-        assert_eq!(seen("service_mean", &times(200, 3)), least);
-        // One in a hundred makes the mean greater, if it is old enough; and the maximum.
-        let slow = times_and_age(200, (2, 900_000_000));
-        let least = Measured::AtLeast((200.0 * 100.5 + 2.0 * 900_000.0) / 202.0);
-        assert_eq!(seen("service_mean", &slow), least);
-        assert_eq!(seen("service_max", &slow), Measured::AtLeast(900_000.0));
-        assert_eq!(seen("service_min", &times(200, 9)), Measured::Exactly(1.0));
-    }
-
-    #[test]
-    fn requests_that_found_the_queue_full_bound_what_they_may_be_above() {
-        let figure = |name: &str, dropped| {
-            let mut timing = Timing::new(bounds());
-            (1..=20_000_u64).for_each(|us| timing.record(us * 1_000));
-            let mut counters = Counters::default();
-            counters.requests.dropped = dropped;
-            let stats =
-                ShardStats::from_parts(bounds(), counters, [(Series::ResponseOk, timing)].into());
-            let of_run = seen(name, &stats);
-            let condition: Condition = format!("{name} < 1s").parse().unwrap();
-            (of_run.is_at_least(), condition.judge(&of_run))
-        };
-        // One in a hundred of 20,202, and one more.
-        for name in ["response_p99", "response_p(98.999)", "response_mean"] {
-            assert_eq!(figure(name, 202), (false, Some(true)), "{name}");
-        }
-        for name in [
-            "response_p99",
-            "response_p(99.001)",
-            "response_mean",
-            "response_max",
+        let least = |part: f64, cut: f64| Measured::AtLeast((200.0 * 100.5 + part) / (200.0 + cut));
+        for (name, cut_off, age_ns, value) in [
+            ("service_max", 0, 0, Measured::Exactly(200.0)),
+            ("service_max", 1, 5_000, Measured::AtLeast(200.0)),
+            ("service_max", 2, 900_000_000, Measured::AtLeast(900_000.0)),
+            ("service_min", 9, 5_000, Measured::Exactly(1.0)),
+            ("service_mean", 2, 5_000, Measured::Exactly(100.5)),
+            // Three of 203 may have taken any time; two are few, unless they are old.
+            ("service_mean", 3, 5_000, least(3.0 * 5.0, 3.0)),
+            ("service_mean", 2, 900_000_000, least(2.0 * 900_000.0, 2.0)),
         ] {
-            assert_eq!(figure(name, 204), (true, None), "{name}");
+            assert_eq!(seen(name, &times(200, cut_off, age_ns)), value, "{name}");
         }
-        assert_eq!(figure("response_p50", 204), (false, Some(true)));
-        assert_eq!(figure("response_min", 50_000), (false, Some(true)));
     }
 
     #[test]
     fn nothing_says_nothing() {
-        for name in ["service_p50", "service_min", "service_max", "service_mean"] {
-            assert!(
-                matches!(seen(name, &times(0, 0)), Measured::Unknown(_)),
-                "{name}"
-            );
+        for name in [
+            "service_p50",
+            "service_min",
+            "service_max",
+            "service_mean",
+            "ok_rate",
+        ] {
+            let none = seen(name, &times(0, 0, 0));
+            assert!(matches!(none, Measured::Unknown(_)), "{name}");
         }
         // Of what was cut off, all of it, the ages bound all but the minimum.
+        let cut_off = times(0, 500, 5_000);
         assert!(matches!(
-            seen("service_min", &times(0, 500)),
+            seen("service_min", &cut_off),
             Measured::Unknown(_)
         ));
         for name in ["service_p50", "service_max", "service_mean"] {
-            let Measured::AtLeast(us) = seen(name, &times(0, 500)) else {
+            let Measured::AtLeast(us) = seen(name, &cut_off) else {
                 panic!("{name}")
             };
             assert!((us - 5.0).abs() < 0.01, "{name}: {us}");
         }
-        assert!(matches!(
-            of_stats(metric("ok_rate"), &ShardStats::new(bounds()), 1.0),
-            Measured::Unknown(_)
-        ));
     }
 
     #[test]
     fn a_part_of_a_run_has_shares_once_there_are_enough_to_have_some_of() {
         let mut stats = ShardStats::new(bounds());
-        stats.counters = Counters {
-            items: ItemCounts {
-                ok: 70,
-                failed: 9,
-                ..ItemCounts::default()
-            },
-            requests: RequestCounts {
-                attempts: 99,
-                throttled: 20,
-                retries: 10,
-                ..RequestCounts::default()
-            },
-            ..Counters::default()
+        (stats.counters.items.ok, stats.counters.items.failed) = (70, 9);
+        stats.counters.requests = RequestCounts {
+            attempts: 99,
+            throttled: 20,
+            retries: 10,
+            ..RequestCounts::default()
         };
         let seen = |stats: &ShardStats, name| of_stats(metric(name), stats, 2.0);
-        assert_eq!(
-            seen(&stats, "error_rate"),
-            Measured::Unknown("not enough data: 99 requests, 100 needed".to_owned())
-        );
+        let few = "not enough data: 99 samples, 100 needed".to_owned();
+        assert_eq!(seen(&stats, "error_rate"), Measured::Unknown(few));
         stats.counters.items.ok += 1;
         stats.counters.requests.attempts += 1;
-        assert_eq!(seen(&stats, "error_rate"), Measured::Exactly(0.09));
-        assert_eq!(seen(&stats, "throttled_rate"), Measured::Exactly(0.2));
-        assert_eq!(seen(&stats, "retry_rate"), Measured::Exactly(0.1));
-        assert_eq!(seen(&stats, "errors"), Measured::Exactly(9.0));
-        assert_eq!(seen(&stats, "rate"), Measured::Exactly(40.0));
-        assert_eq!(seen(&stats, "attempts_rate"), Measured::Exactly(50.0));
+        for (name, value) in [
+            ("error_rate", 0.09),
+            ("throttled_rate", 0.2),
+            ("retry_rate", 0.1),
+            ("errors", 9.0),
+            ("rate", 40.0),
+            ("attempts_rate", 50.0),
+        ] {
+            assert_eq!(seen(&stats, name), Measured::Exactly(value), "{name}");
+        }
     }
 
     proptest! {

@@ -5,7 +5,8 @@
 
 use std::fmt;
 
-use crawlmark_harness::stats::{Series, samples_for};
+use crate::run::report::{Report, Verdict};
+use crawlmark_harness::stats::{Counters, Series, samples_for};
 
 /// A figure that can be judged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,17 +63,29 @@ impl Unit {
     }
 }
 
-/// When the value of a metric is known.
+/// Part of a number of things.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Known {
-    /// In each second of a run, so that it may have a window and stop the run.
-    Live,
-    /// When the run is over.
-    AtEnd,
+pub(super) struct Share {
+    pub(super) part: u64,
+    pub(super) whole: u64,
+}
+
+/// Source of a figure. All but [`AtEnd`](Self::AtEnd) are known in each second of a run, so they may
+/// have a window and stop the run.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Figure {
+    /// Count per second.
+    PerS(fn(&Counters) -> u64),
+    /// Part of a whole.
+    Share(fn(&Counters) -> Share),
+    /// Number of things.
+    Count(fn(&Counters) -> u64),
+    /// Known when the run is over; none when nothing was measured.
+    AtEnd(fn(&Report) -> Option<f64>),
 }
 
 macro_rules! quantities {
-    ($($(#[$doc:meta])* $quantity:ident = $name:literal, $unit:ident, $known:ident;)*) => {
+    ($($(#[$doc:meta])* $quantity:ident = $name:literal, $unit:ident, $figure:ident($of:expr);)*) => {
         /// A figure that is none of times.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum Quantity {
@@ -83,80 +96,97 @@ macro_rules! quantities {
             /// All of them.
             pub const ALL: &[Self] = &[$(Self::$quantity),*];
 
-            const fn row(self) -> (&'static str, Unit, Known) {
+            /// The name in an expression.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
                 match self {
-                    $(Self::$quantity => ($name, Unit::$unit, Known::$known),)*
+                    $(Self::$quantity => $name,)*
+                }
+            }
+
+            const fn unit(self) -> Unit {
+                match self {
+                    $(Self::$quantity => Unit::$unit,)*
+                }
+            }
+
+            pub(super) fn figure(self) -> Figure {
+                match self {
+                    $(Self::$quantity => Figure::$figure($of),)*
                 }
             }
         }
     };
 }
 
+const fn part(part: u64, whole: u64) -> Share {
+    Share { part, whole }
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "a figure of the table")]
+const fn some(count: u64) -> Option<f64> {
+    Some(count as f64)
+}
+
 quantities! {
     /// Items that ended by themselves, per second.
-    Rate = "rate", PerS, Live;
+    Rate = "rate", PerS, PerS(|all| all.items.completed());
     /// Attempts that ended by themselves, per second.
-    AttemptsRate = "attempts_rate", PerS, Live;
+    AttemptsRate = "attempts_rate", PerS, PerS(Counters::completed);
     /// Throttled attempts over all.
-    ThrottledRate = "throttled_rate", Share, Live;
+    ThrottledRate = "throttled_rate", Share, Share(|all| part(all.requests.throttled, all.requests.attempts));
     /// Attempts that were neither good, nor not found, nor throttled, over all: those that were cut
     /// off never got an answer. Of a whole run, the share of items that failed, were abandoned or
     /// were cut off, if that is greater.
-    ErrorRate = "error_rate", Share, Live;
+    ErrorRate = "error_rate", Share, Share(|all| part(all.errors(), all.requests.attempts));
     /// Attempts beyond the first of their item over all.
-    RetryRate = "retry_rate", Share, Live;
+    RetryRate = "retry_rate", Share, Share(|all| part(all.requests.retries, all.requests.attempts));
     /// Good items over those that ended or were cut off.
-    OkRate = "ok_rate", Share, Live;
+    OkRate = "ok_rate", Share, Share(|all| part(all.items.ok, all.items.ended()));
     /// Items that ended by themselves.
-    Items = "items", Count, Live;
+    Items = "items", Count, Count(|all| all.items.completed());
     /// Good ones.
-    Ok = "ok", Count, Live;
+    Ok = "ok", Count, Count(|all| all.items.ok);
     /// Those that the target does not have.
-    NotFound = "not_found", Count, Live;
+    NotFound = "not_found", Count, Count(|all| all.items.not_found);
     /// Those that ended in a rejection, a challenge or an error.
-    Failed = "failed", Count, Live;
+    Failed = "failed", Count, Count(|all| all.items.failed);
     /// Those that were throttled until no attempt was left.
-    GaveUp = "gave_up", Count, Live;
+    GaveUp = "gave_up", Count, Count(|all| all.items.gave_up);
     /// Those that were cut off when the run was over.
-    Aborted = "aborted", Count, AtEnd;
+    Aborted = "aborted", Count, AtEnd(|report| some(report.measured().items.aborted));
     /// Those that waited for another attempt then.
-    Unfinished = "unfinished", Count, AtEnd;
+    Unfinished = "unfinished", Count, AtEnd(|report| some(report.ledger.unfinished));
     /// Those that were never tried.
-    NotAttempted = "not_attempted", Count, AtEnd;
+    NotAttempted = "not_attempted", Count, AtEnd(|report| some(report.ledger.not_attempted));
     /// Those whose shard ended before it could tell.
-    Lost = "lost", Count, AtEnd;
+    Lost = "lost", Count, AtEnd(|report| some(report.ledger.lost));
     /// Attempts.
-    Attempts = "attempts", Count, Live;
+    Attempts = "attempts", Count, Count(|all| all.requests.attempts);
     /// Attempts beyond the first of their item.
-    Retries = "retries", Count, Live;
+    Retries = "retries", Count, Count(|all| all.requests.retries);
     /// Throttled ones.
-    Throttled = "throttled", Count, Live;
+    Throttled = "throttled", Count, Count(|all| all.requests.throttled);
     /// Those that were answered with a challenge page.
-    SoftBlocked = "soft_blocked", Count, Live;
+    SoftBlocked = "soft_blocked", Count, Count(|all| all.requests.soft_blocked);
     /// Errors counted by [`Quantity::ErrorRate`].
-    Errors = "errors", Count, Live;
+    Errors = "errors", Count, Count(Counters::errors);
     /// Requests of an open loop that never went.
-    Dropped = "dropped", Count, AtEnd;
+    Dropped = "dropped", Count, AtEnd(|report| some(report.totals.dropped));
     /// Connections opened.
-    ConnectionsOpened = "connections_opened", Count, AtEnd;
+    ConnectionsOpened = "connections_opened", Count, AtEnd(|report| some(report.totals.connections_opened));
     /// Attempts over what the budget allowed.
-    BudgetUtilisation = "budget_utilisation", Share, AtEnd;
+    BudgetUtilisation = "budget_utilisation", Share, AtEnd(|report| Some(report.budget.as_ref()?.utilisation));
     /// CPU of the shards per attempt, us.
-    CpuUsPerAttempt = "cpu_us_per_attempt", Us, AtEnd;
+    CpuUsPerAttempt = "cpu_us_per_attempt", Us, AtEnd(Report::cpu_us_per_attempt);
     /// True if the verdict is `valid`.
-    Valid = "valid", Flag, AtEnd;
+    Valid = "valid", Flag, AtEnd(|report| some(u64::from(report.validity.verdict == Verdict::Valid)));
 }
 
 impl Quantity {
-    /// The name in an expression.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        self.row().0
-    }
-
     /// True if the seconds of a run have it.
     pub(super) fn is_live(self) -> bool {
-        self.row().2 == Known::Live
+        !matches!(self.figure(), Figure::AtEnd(_))
     }
 }
 
@@ -166,7 +196,7 @@ impl Metric {
     pub const fn unit(self) -> Unit {
         match self {
             Self::Time(..) => Unit::Us,
-            Self::Of(quantity) => quantity.row().1,
+            Self::Of(quantity) => quantity.unit(),
         }
     }
 
@@ -233,12 +263,14 @@ impl Quantile {
 
     const WHOLE: u32 = 1_000_000;
 
-    /// `p99` or `p(99)`; `p999` or `p(99.9)`. At least two digits, no needless ones: `p100` is not
+    /// `p99` or `p(99)`; `p999`, `p99.9` or `p(99.9)`. At least two digits, no needless ones: `p100` is not
     /// the tenth percentile.
     pub(crate) fn named(name: &str) -> Option<Self> {
         let rest = name.strip_prefix('p')?;
         let digits = match rest.strip_prefix('(') {
             Some(inside) => Self::of_percent(inside.strip_suffix(')')?)?,
+            // As summaries write it.
+            None if rest.contains('.') => Self::of_percent(rest)?,
             None if rest.len() > 2 && rest.ends_with('0') => return None,
             None => rest.to_owned(),
         };

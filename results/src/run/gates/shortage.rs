@@ -1,20 +1,14 @@
 //! Find objectives that cannot pass in a planned run for lack of samples.
 
 use std::fmt;
-use std::time::Duration;
 
-use super::measured::{SAMPLES_BEYOND, SAMPLES_LIVE};
-use super::{Condition, Metric, Objective, Quantile, Quantity, Stat, Window};
+use super::{Condition, Metric, Objective, Stat};
 use crate::run::report::offered;
 use crawlmark_harness::plan::RunPlan;
 use crawlmark_harness::stats::Series;
 use crawlmark_harness::units::grouped;
 
-/// The longest duration worth suggesting: a longer run is another run.
-const LONGEST: Duration = Duration::from_hours(24);
-
-/// An objective that needs more samples than its run can make. Displayed as a warning that says
-/// what would do.
+/// An objective that needs more samples than its run can make. Displayed as a warning.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Shortage {
     condition: Condition,
@@ -22,125 +16,46 @@ pub struct Shortage {
     needed: u64,
     /// Samples that the run makes at most.
     most: u64,
-    /// Remedies, each a phrase.
-    remedies: Vec<String>,
 }
 
 impl Objective {
     /// Return the shortage that keeps this objective from passing; none if it can pass.
     #[must_use]
     pub fn shortage(&self, plan: &RunPlan) -> Option<Shortage> {
-        let Condition { metric, window, .. } = self.condition;
-        // A whole run is judged at its end, where a share needs one attempt only.
-        let is_part = window.is_some();
-        let needed = match metric {
-            Metric::Time(_, stat @ Stat::Percentile(_)) => stat.samples_of_part(),
-            Metric::Time(_, stat @ Stat::Mean) if is_part => stat.samples_of_part(),
-            Metric::Of(
-                Quantity::ThrottledRate
-                | Quantity::ErrorRate
-                | Quantity::RetryRate
-                | Quantity::OkRate,
-            ) if is_part => SAMPLES_LIVE,
-            _ => return None,
+        let condition = self.condition;
+        let needed = match condition.metric {
+            // A whole run is judged at its end, where a mean or a share needs one sample only.
+            metric @ Metric::Time(_, Stat::Percentile(_)) => metric.samples_of_part(),
+            metric if condition.window.is_some() => metric.samples_of_part(),
+            _ => 0,
         };
-        let supply = Supply::of(metric, window, plan)?;
-        let most = supply.items.min(supply.timed);
-        (most < needed).then(|| Shortage {
-            condition: self.condition,
+        let most = most_samples(&condition, plan)?;
+        (most < needed).then_some(Shortage {
+            condition,
             needed,
             most,
-            remedies: supply.remedies((&self.condition, needed), plan),
         })
     }
 }
 
-/// Samples that a run can make of a metric.
-struct Supply {
-    /// As its items allow.
-    items: u64,
-    /// As its rate and its time allow.
-    timed: u64,
-    /// Samples per item: more than one where retries count.
-    each: u64,
-    /// Samples per second, by its rate; none without one.
-    per_s: Option<f64>,
-}
-
-impl Supply {
-    /// None for a metric whose samples are not requests.
-    fn of(metric: Metric, window: Option<Window>, plan: &RunPlan) -> Option<Self> {
-        let each = match metric.series() {
-            Some(Series::LoopLag | Series::ReceiveDelay) => return None,
-            Some(Series::ServiceOk | Series::ResponseOk | Series::Item) | None => 1,
-            Some(_) => u64::from(plan.throttling.retries) + 1,
-        };
-        let measured = plan
-            .duration
-            .map(|duration| duration.saturating_sub(plan.warmup).as_secs_f64());
-        let windowed = window.map(|window| window.seconds() as f64);
-        let timed = match (plan.rate, windowed.or(measured)) {
-            (Some(rate), Some(_)) if windowed.is_some() => {
-                Some(rate.per_second() * windowed.unwrap_or_default() + plan.burst as f64)
-            }
-            (Some(_), Some(seconds)) => {
-                let start = plan.warmup.as_secs_f64();
-                Some(offered(plan, start, start + seconds) + plan.burst as f64)
-            }
-            _ => None,
-        };
-        Some(Self {
-            items: plan.items().saturating_mul(each),
-            timed: timed.map_or(u64::MAX, whole),
-            each,
-            per_s: plan.rate.map(|rate| rate.per_second()),
-        })
-    }
-
-    /// Remedies: flags that give enough samples with a tenth to spare, as some requests may fail,
-    /// or a lower percentile that needs no more than there are.
-    fn remedies(&self, (condition, needed): (&Condition, u64), plan: &RunPlan) -> Vec<String> {
-        let mut more = Vec::new();
-        let ample = needed + needed.div_ceil(10);
-        if self.items < needed {
-            more.push(format!("-n {}", ample.div_ceil(self.each)));
+/// Samples of a condition that its run can make; none where they are no requests.
+fn most_samples(condition: &Condition, plan: &RunPlan) -> Option<u64> {
+    let each = match condition.metric.series() {
+        Some(Series::LoopLag | Series::ReceiveDelay) => return None,
+        Some(Series::ServiceOk | Series::ResponseOk | Series::Item) | None => 1,
+        Some(_) => u64::from(plan.throttling.retries) + 1,
+    };
+    let start_s = plan.warmup.as_secs_f64();
+    let windowed = condition.window.zip(plan.rate);
+    let timed = match (windowed, plan.duration) {
+        (Some((window, rate)), _) => Some(rate.per_second() * window.seconds() as f64),
+        (None, Some(duration)) if plan.rate.is_some() => {
+            Some(offered(plan, start_s, duration.as_secs_f64().max(start_s)))
         }
-        if let Some(per_s) = self.per_s.filter(|_| self.timed < needed) {
-            let seconds = ample as f64 / per_s;
-            if condition.window.is_some() {
-                let seconds = whole(seconds.ceil());
-                more.extend(Window::new(seconds).map(|_| format!("a window of [{seconds}s]")));
-            } else {
-                // Tenths of a second: rounded up to a whole one, 2.2 s would be 3 s, although 2 s
-                // are nearly enough.
-                let tenths = whole(
-                    (plan.warmup.as_secs_f64() + seconds)
-                        .mul_add(10.0, -1e-6)
-                        .ceil(),
-                );
-                let duration = Duration::from_millis(tenths.saturating_mul(100));
-                more.extend(
-                    (duration <= LONGEST).then(|| format!("-d {}s", duration.as_secs_f64())),
-                );
-            }
-        }
-        let lower = match condition.metric {
-            Metric::Time(series, Stat::Percentile(quantile)) => {
-                let most = self.items.min(self.timed);
-                let fits = |lower: &Quantile| {
-                    lower.part() < quantile.part() && lower.samples_for(SAMPLES_BEYOND) <= most
-                };
-                let lower = (50..100)
-                    .rev()
-                    .filter_map(|percent| Quantile::named(&format!("p{percent}")))
-                    .find(fits);
-                lower.map(|lower| Metric::Time(series, Stat::Percentile(lower)).to_string())
-            }
-            _ => None,
-        };
-        let more = (!more.is_empty()).then(|| more.join(" and "));
-        more.into_iter().chain(lower).collect()
-    }
+        _ => None,
+    };
+    let timed = timed.map_or(u64::MAX, |samples| whole(samples + plan.burst as f64));
+    Some(timed.min(plan.items().saturating_mul(each)))
 }
 
 #[expect(
@@ -154,32 +69,23 @@ fn whole(number: f64) -> u64 {
 
 impl fmt::Display for Shortage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            condition,
-            needed,
-            most,
-            remedies,
-        } = self;
-        let where_ = if condition.window.is_some() {
-            "a window of this run"
-        } else {
-            "this run"
+        let (place, remedy) = match self.condition.window {
+            Some(_) => ("a window of this run", "a longer window"),
+            None => ("this run", "a longer run (-n, -d)"),
         };
-        let (needed, most) = (grouped(*needed), grouped(*most));
         write!(
             f,
-            "{condition} needs {needed} samples and {where_} makes at most {most}, so it cannot pass"
-        )?;
-        match remedies.as_slice() {
-            [] => Ok(()),
-            remedies => write!(f, ". Use {}", remedies.join(", or ")),
-        }
+            "{} needs {} samples and {place} makes at most {}, so it cannot pass. Use {remedy}, or a lower percentile",
+            self.condition,
+            grouped(self.needed),
+            grouped(self.most)
+        )
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
+    use std::time::Duration;
 
     use super::*;
     use crate::run::gates::Breach;
@@ -187,18 +93,18 @@ mod tests {
     use crawlmark_harness::plan::Arrivals;
     use crawlmark_harness::units::{IdRange, Rate};
 
-    /// A closed loop of so many items, at a rate for so long if one is given, with a second of
-    /// warm-up.
-    fn shortage(text: &str, items: u64, paced: Option<(u64, u64)>) -> Option<String> {
+    /// Samples needed and made of a closed loop of so many items, at a rate for so long if one is
+    /// given, with a second of warm-up.
+    fn shortage(text: &str, items: u64, paced: Option<(u64, u64)>) -> Option<(u64, u64)> {
         let mut plan = plan();
         plan.ids = IdRange {
             start: 0,
             end: items,
         };
         (plan.rate, plan.duration, plan.warmup) = (None, None, Duration::ZERO);
-        if let Some((per_s, seconds)) = paced {
+        if let Some((permits, seconds)) = paced {
             plan.rate = Some(Rate {
-                permits: per_s,
+                permits,
                 period_ns: 1_000_000_000,
             });
             plan.arrivals = Arrivals::Constant;
@@ -210,81 +116,42 @@ mod tests {
             condition: text.parse().unwrap(),
             breach: Breach::Fails,
         };
-        objective
-            .shortage(&plan)
-            .map(|shortage| shortage.to_string())
+        let shortage = objective.shortage(&plan)?;
+        Some((shortage.needed, shortage.most))
     }
 
     #[test]
-    fn a_percentile_of_too_few_items_is_reported_with_what_would_do() {
-        assert_eq!(
-            shortage("service_p99 < 250ms", 2_000, None).as_deref(),
-            Some(
-                "service_p99 < 250ms needs 10,000 samples and this run makes at most 2,000, so it cannot pass. \
-                 Use -n 11000, or service_p95"
-            )
-        );
-        assert_eq!(shortage("service_p99 < 250ms", 10_000, None), None);
-        assert_eq!(shortage("service_p95 < 250ms", 2_000, None), None);
-        assert_eq!(shortage("service_max < 250ms", 1, None), None);
-        assert!(
-            shortage("service_p50 < 250ms", 199, None)
-                .unwrap()
-                .ends_with("Use -n 220")
-        );
-    }
-
-    #[test]
-    fn a_rate_and_a_duration_bound_the_samples_too() {
-        assert_eq!(
-            shortage("response_p99 < 250ms", 100_000_000, Some((500, 11))).as_deref(),
-            Some(
-                "response_p99 < 250ms needs 10,000 samples and this run makes at most 5,000, so it cannot pass. \
-                 Use -d 23s, or response_p98"
-            )
-        );
-        assert_eq!(
-            shortage("response_p99 < 250ms", 100_000_000, Some((500, 21))),
-            None
-        );
-        assert!(
-            shortage("response_p99 < 1s", 1 << 40, Some((5_000, 2)))
-                .unwrap()
-                .contains("Use -d 3.2s, or")
-        );
-        assert!(
-            shortage("response_p99 < 1s", 1_000, Some((500, 11)))
-                .unwrap()
-                .contains("Use -n 11000 and -d 23s, or")
-        );
-        assert!(
-            shortage("response_p99[10s] < 1s", 1 << 40, Some((500, 60)))
-                .unwrap()
-                .contains("a window of [22s], or")
-        );
-        assert!(
-            shortage("error_rate[1s] < 1%", 1 << 40, Some((50, 60)))
-                .unwrap()
-                .ends_with("Use a window of [3s]")
-        );
-        assert_eq!(
-            shortage("error_rate < 1%", 50, None),
-            None,
-            "the whole run is judged with any number"
-        );
-    }
-
-    proptest! {
-        #[test]
-        fn what_is_suggested_does(items in 1_u64..20_000, q in prop::sample::select(vec!["p50", "p90", "p99", "p999"])) {
-            let text = format!("service_{q} < 1s");
-            if let Some(said) = shortage(&text, items, None) {
-                let wanted = said.split_once("-n ").unwrap().1.split(',').next().unwrap();
-                prop_assert_eq!(shortage(&text, wanted.parse().unwrap(), None), None);
-                if let Some((_, lower)) = said.split_once("or service") {
-                    prop_assert_eq!(shortage(&format!("service{lower} < 1s"), items, None), None);
-                }
-            }
+    fn items_a_rate_and_a_duration_bound_the_samples() {
+        const MANY: u64 = 1 << 40;
+        for (text, items, paced, few) in [
+            ("service_p99 < 1s", 2_000, None, Some((10_000, 2_000))),
+            ("service_p99 < 1s", 10_000, None, None),
+            ("service_p95 < 1s", 2_000, None, None),
+            ("service_p50 < 1s", 199, None, Some((200, 199))),
+            ("service_max < 1s", 1, None, None),
+            (
+                "response_p99 < 1s",
+                MANY,
+                Some((500, 11)),
+                Some((10_000, 5_000)),
+            ),
+            ("response_p99 < 1s", MANY, Some((500, 21)), None),
+            (
+                "response_p99 < 1s",
+                1_000,
+                Some((500, 11)),
+                Some((10_000, 1_000)),
+            ),
+            (
+                "response_p99[10s] < 1s",
+                MANY,
+                Some((500, 60)),
+                Some((10_000, 5_000)),
+            ),
+            ("error_rate[1s] < 1%", MANY, Some((50, 60)), Some((100, 50))),
+            ("error_rate < 1%", 50, None, None),
+        ] {
+            assert_eq!(shortage(text, items, paced), few, "{text}");
         }
     }
 }

@@ -7,22 +7,42 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
+use super::totals::reads_as;
 use super::{Totals, share};
 use crawlmark_harness::pacer::Curve;
 use crawlmark_harness::plan::RunPlan;
 use crawlmark_harness::supervisor::{BusiestWindow, RunRecord, ShardRecord};
 use crawlmark_harness::units::Rate;
-use crawlmark_harness::wire::{BudgetUse, Scope};
+use crawlmark_harness::wire::Scope;
 
-/// Use of a budget.
+/// A budget and its audit: of the run, or of each host.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct BudgetReport {
+pub struct Audit {
     /// As asked, for people.
     pub rate: String,
     /// As asked, per second; the highest one when it changes.
     pub rate_per_s: f64,
-    /// Requests at once over all shards.
+    /// Requests at once over all shards; to one host, of a budget of the hosts.
     pub burst: u64,
+    /// True if no window of any width, in any shard that reported, held more than its burst plus its
+    /// rate times the width.
+    pub kept: bool,
+    /// Shards that ended before they could report.
+    pub unaudited_shards: usize,
+    /// The window of a shard that came closest.
+    pub worst_window: Option<WindowReport>,
+    /// The busiest windows of 10 ms, 100 ms and 1 s over all shards together, wherever they begin.
+    /// Counted in slots of 10 us: no window held more, and one that is wider by 10 us at most held
+    /// as many; what is allowed is allowed in that time.
+    pub busiest: Vec<WindowReport>,
+}
+
+/// Use of the run's budget.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct BudgetReport {
+    /// The budget and its audit.
+    #[serde(flatten)]
+    pub audit: Audit,
     /// Attempts per second, each with the time that its place in the budget takes: `N` requests
     /// that are one period apart take `N` periods. No more than was asked while the budget was
     /// kept.
@@ -30,38 +50,16 @@ pub struct BudgetReport {
     /// Attempts over what was allowed at once at the start and what the rate came to in the
     /// duration, at most 1.
     pub utilisation: f64,
-    /// True if no window of any width, in any shard that told, held more than its burst plus its
-    /// rate times the width.
-    pub kept: bool,
-    /// Shards that ended before they could tell.
-    pub unaudited_shards: usize,
-    /// The window of a shard that came closest.
-    pub worst_window: Option<WindowReport>,
-    /// The busiest windows of 10 ms, 100 ms and 1 s over all shards together, wherever they begin.
-    pub busiest: Vec<BusiestReport>,
 }
 
-/// The busiest window of a width over all shards together.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct BusiestReport {
-    /// Its width.
-    pub width_ms: u64,
-    /// The number of its host, from 0; absent of the run's budget.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub host: Option<u32>,
-    /// The most requests sent in any window of this width. Counted in slots of 10 us: no window
-    /// held more, and one that is wider by 10 us at most held as many.
-    pub admitted: u64,
-    /// Requests allowed in the time that was counted: the burst, and the rate times the width and
-    /// 10 us.
-    pub allowed: u64,
-}
+reads_as!(BudgetReport, audit: Audit);
 
 /// A window in which a budget was used hard.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct WindowReport {
-    /// Number of the shard.
-    pub shard: u32,
+    /// Number of the shard; absent of all shards together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shard: Option<u32>,
     /// The number of its host, from 0; absent of the run's budget.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<u32>,
@@ -73,100 +71,87 @@ pub struct WindowReport {
     pub allowed: u64,
 }
 
-/// Use of the budgets of the hosts, one by one.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct HostBudgetReport {
-    /// As asked, for people.
-    pub rate: String,
-    /// As asked, per second.
-    pub rate_per_s: f64,
-    /// Requests at once to one host, over all shards.
-    pub burst: u64,
-    /// True if no window of any width, at any host and in any shard that reported, held more than
-    /// its burst plus its rate times the width.
-    pub kept: bool,
-    /// Shards that ended before they could tell.
-    pub unaudited_shards: usize,
-    /// The window of a shard at a host that came closest.
-    pub worst_window: Option<WindowReport>,
-    /// The busiest windows at any host over all shards together; see [`BudgetReport::busiest`].
-    pub busiest: Vec<BusiestReport>,
+impl WindowReport {
+    /// Requests sent, as a part of those allowed.
+    pub(crate) fn used(&self) -> f64 {
+        self.admitted as f64 / self.allowed.max(1) as f64
+    }
 }
 
-/// A rate limit that is audited.
+/// The number of the host that a limit is for; none of the run.
+const fn number(scope: Scope) -> Option<u32> {
+    match scope {
+        Scope::Run => None,
+        Scope::Host(host) => Some(host),
+    }
+}
+
+/// A rate limit to audit.
 #[derive(Debug, Clone, Copy)]
 struct AuditedLimit {
     rate: Rate,
     curve: Curve,
-    /// Requests at once over all shards.
     burst: u64,
     is_within: fn(Scope) -> bool,
 }
 
-/// Result of the audit of a limit.
-struct Audit {
-    kept: bool,
-    unaudited_shards: usize,
-    worst_window: Option<WindowReport>,
-    busiest: Vec<BusiestReport>,
-}
-
 impl AuditedLimit {
-    fn audit(&self, record: &RunRecord) -> Audit {
-        let uses = || {
-            let of = |shard: &ShardRecord| (shard.plan.shard, shard.budgets.clone());
-            let all = record
-                .shards
-                .iter()
-                .map(of)
-                .flat_map(|(shard, uses)| uses.into_iter().map(move |used| (shard, used)));
-            all.filter(|(_, (scope, _))| (self.is_within)(*scope))
-        };
-        let window = |(shard, (scope, BudgetUse { worst, .. }))| WindowReport {
-            shard,
-            host: number(scope),
-            width_ms: worst.width_ns as f64 / 1e6,
-            admitted: worst.admitted,
-            allowed: worst.allowed,
-        };
-        let windows = record
-            .busiest
-            .iter()
-            .filter(|(scope, _)| (self.is_within)(**scope));
-        let mut busiest: Vec<BusiestReport> = Vec::new();
-        for (scope, window) in
-            windows.flat_map(|(scope, windows)| windows.iter().map(move |window| (*scope, window)))
-        {
-            let window = BusiestReport {
-                width_ms: u64::try_from(window.width.as_millis()).unwrap_or(u64::MAX),
+    fn audit(&self, rate: String, record: &RunRecord) -> Audit {
+        let uses = record.shards.iter().flat_map(|shard| {
+            let own = shard.budgets.iter();
+            own.map(|(scope, used)| (shard.plan.shard, *scope, *used))
+        });
+        let (mut kept, mut worst_window) = (true, None::<WindowReport>);
+        for (shard, scope, used) in uses.filter(|(_, scope, _)| (self.is_within)(*scope)) {
+            kept &= used.kept;
+            let window = WindowReport {
+                shard: Some(shard),
                 host: number(scope),
-                admitted: window.sent,
-                allowed: self.burst + self.allowed_in(window),
+                width_ms: used.worst.width_ns as f64 / 1e6,
+                admitted: used.worst.admitted,
+                allowed: used.worst.allowed,
             };
-            match busiest
-                .iter_mut()
-                .find(|known| known.width_ms == window.width_ms)
-            {
-                Some(known) if known.admitted < window.admitted => *known = window,
-                Some(_) => {}
-                None => busiest.push(window),
+            if worst_window.is_none_or(|worst| worst.used() <= window.used()) {
+                worst_window = Some(window);
             }
         }
+        let busiest = self.busiest(record);
+        let is_unaudited = |shard: &&ShardRecord| shard.fault.is_some() || !shard.past.is_empty();
         Audit {
-            kept: uses().all(|(_, (_, used))| used.kept)
+            rate,
+            rate_per_s: self.rate.per_second(),
+            burst: self.burst,
+            kept: kept
                 && busiest
                     .iter()
                     .all(|window| window.admitted <= window.allowed),
-            unaudited_shards: record
-                .shards
-                .iter()
-                .filter(|shard| shard.fault.is_some() || !shard.past.is_empty())
-                .count(),
-            worst_window: uses()
-                .map(window)
-                .max_by(|a, b| a.used().total_cmp(&b.used())),
+            unaudited_shards: record.shards.iter().filter(is_unaudited).count(),
+            worst_window,
             busiest,
         }
+    }
+
+    /// For each width, the window of all shards together with most requests.
+    fn busiest(&self, record: &RunRecord) -> Vec<WindowReport> {
+        let mut busiest: Vec<WindowReport> = Vec::new();
+        let scopes = record.busiest.iter();
+        for (scope, windows) in scopes.filter(|(scope, _)| (self.is_within)(**scope)) {
+            for window in windows {
+                let window = WindowReport {
+                    shard: None,
+                    host: number(*scope),
+                    width_ms: window.width.as_secs_f64() * 1e3,
+                    admitted: window.sent,
+                    allowed: self.burst + self.allowed_in(window),
+                };
+                match busiest.iter_mut().find(|known| is_as_wide(known, &window)) {
+                    Some(known) if known.admitted < window.admitted => *known = window,
+                    Some(_) => {}
+                    None => busiest.push(window),
+                }
+            }
+        }
+        busiest
     }
 
     /// Requests that the rate allows in the whole window.
@@ -184,81 +169,19 @@ impl AuditedLimit {
     }
 }
 
-/// The number of the host that a limit is for; none of the run.
-const fn number(scope: Scope) -> Option<u32> {
-    match scope {
-        Scope::Run => None,
-        Scope::Host(host) => Some(host),
+fn is_as_wide(a: &WindowReport, b: &WindowReport) -> bool {
+    a.width_ms.total_cmp(&b.width_ms).is_eq()
+}
+
+impl Audit {
+    /// The window that held most of what was allowed in it; none when none is known.
+    pub(crate) fn fullest(&self) -> Option<WindowReport> {
+        let all = self.worst_window.iter().chain(&self.busiest).copied();
+        all.max_by(|a, b| a.used().total_cmp(&b.used()))
     }
-}
 
-impl WindowReport {
-    fn used(&self) -> f64 {
-        self.admitted as f64 / self.allowed as f64
-    }
-}
-
-impl BudgetReport {
-    pub(super) fn new(plan: &RunPlan, record: &RunRecord, totals: &Totals) -> Option<Self> {
-        let warm: u64 = record
-            .shards
-            .iter()
-            .map(|shard| shard.warmup.requests.attempts)
-            .sum();
-        let rate = plan.rate.filter(|_| plan.has_budget())?;
-        let curve = Curve::of(plan.shape, plan.duration);
-        let limit = AuditedLimit {
-            rate,
-            curve,
-            burst: plan.burst,
-            is_within: |scope| scope == Scope::Run,
-        };
-        let Audit {
-            kept,
-            unaudited_shards,
-            worst_window,
-            busiest,
-        } = limit.audit(record);
-        Some(Self {
-            rate: plan.shaped_rate()?.to_string(),
-            rate_per_s: rate.per_second(),
-            burst: limit.burst,
-            achieved_per_s: achieved_per_s((plan, rate), warm, totals, kept),
-            utilisation: utilisation(plan, totals),
-            kept,
-            unaudited_shards,
-            worst_window,
-            busiest,
-        })
-    }
-}
-
-/// [`BudgetReport::achieved_per_s`] of a budget that was kept or was not, in a run that made so
-/// many attempts in its warm-up.
-fn achieved_per_s((plan, rate): (&RunPlan, Rate), warm: u64, totals: &Totals, kept: bool) -> f64 {
-    let measured_s = (totals.duration_s - plan.warmup.as_secs_f64()).max(0.0);
-    let at_once_s = plan.at_once_at_start() as f64 / rate.per_second();
-    let achieved_per_s = share(
-        totals.attempts.saturating_sub(warm) as f64,
-        measured_s + at_once_s,
-    );
-    // What a late shard makes up for after the warm-up was offered before.
-    if kept {
-        achieved_per_s.min(rate.per_second())
-    } else {
-        achieved_per_s
-    }
-}
-
-/// [`BudgetReport::utilisation`].
-fn utilisation(plan: &RunPlan, totals: &Totals) -> f64 {
-    let allowed = plan.at_once_at_start() as f64 + offered(plan, 0.0, totals.duration_s);
-    // What falls due at the very end cannot be used any more.
-    share(totals.attempts as f64, (allowed.ceil() - 1.0).max(1.0)).min(1.0)
-}
-
-impl HostBudgetReport {
-    pub(super) fn new(plan: &RunPlan, record: &RunRecord) -> Option<Self> {
+    /// Audit the budgets of the hosts; none without them.
+    pub(super) fn of_hosts(plan: &RunPlan, record: &RunRecord) -> Option<Self> {
         let (rate, burst) = plan.per_host.rate.zip(plan.per_host.at_once(plan.shards))?;
         let limit = AuditedLimit {
             rate,
@@ -266,21 +189,39 @@ impl HostBudgetReport {
             burst,
             is_within: |scope| scope != Scope::Run,
         };
-        let Audit {
-            kept,
-            unaudited_shards,
-            worst_window,
-            busiest,
-        } = limit.audit(record);
-        let (text, rate_per_s) = (rate.to_string(), rate.per_second());
+        Some(limit.audit(rate.to_string(), record))
+    }
+}
+
+impl BudgetReport {
+    pub(super) fn new(plan: &RunPlan, record: &RunRecord, totals: &Totals) -> Option<Self> {
+        let rate = plan.rate.filter(|_| plan.has_budget())?;
+        let limit = AuditedLimit {
+            rate,
+            curve: Curve::of(plan.shape, plan.duration),
+            burst: plan.burst,
+            is_within: |scope| scope == Scope::Run,
+        };
+        let audit = limit.audit(plan.shaped_rate()?.to_string(), record);
+        let shards = record.shards.iter();
+        let warm: u64 = shards.map(|shard| shard.warmup.requests.attempts).sum();
+        let measured_s = (totals.duration_s - plan.warmup.as_secs_f64()).max(0.0);
+        let at_once = plan.at_once_at_start() as f64;
+        let achieved_per_s = share(
+            totals.attempts.saturating_sub(warm) as f64,
+            measured_s + at_once / rate.per_second(),
+        );
+        let allowed = at_once + offered(plan, 0.0, totals.duration_s);
         Some(Self {
-            rate: text,
-            rate_per_s,
-            burst,
-            kept,
-            unaudited_shards,
-            worst_window,
-            busiest,
+            // What a late shard makes up for after the warm-up was offered before.
+            achieved_per_s: if audit.kept {
+                achieved_per_s.min(rate.per_second())
+            } else {
+                achieved_per_s
+            },
+            // What falls due at the very end cannot be used any more.
+            utilisation: share(totals.attempts as f64, (allowed.ceil() - 1.0).max(1.0)).min(1.0),
+            audit,
         })
     }
 }

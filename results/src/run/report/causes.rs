@@ -35,22 +35,12 @@ const PAGES: [(&str, &str); 8] = [
     ("403.7 - forbidden: client certificate", PASS_CERTIFICATE),
 ];
 
-/// Return the name of a rejected status, as people read it everywhere.
-fn status_in_words(status: u16) -> String {
-    format!("status {status}")
-}
-
-/// Return the name of a kind of error, as people read it everywhere.
-pub(crate) fn error_in_words(kind: ErrorKind) -> String {
-    row(kind).0.to_owned()
-}
-
 /// Return the name of a cause, as people read it everywhere.
 #[must_use]
 pub fn cause_in_words(cause: FailureCause) -> String {
     match cause {
-        FailureCause::Status(status) => status_in_words(status),
-        FailureCause::Error(kind) => error_in_words(kind),
+        FailureCause::Status(status) => format!("status {status}"),
+        FailureCause::Error(kind) => row(kind).0.to_owned(),
         FailureCause::Challenge => "challenged".to_owned(),
     }
 }
@@ -76,27 +66,15 @@ pub fn failures(requests: &RequestCounts) -> Vec<(FailureCause, u64)> {
     causes
 }
 
-/// Return a number of requests with their cause: `3 × status 500`, whose numbers the sign keeps
-/// apart, or `2,519 connection refused`.
-fn counted(cause: &str, n: u64) -> String {
-    let times = if cause.starts_with("status ") {
-        "\u{d7} "
-    } else {
-        ""
-    };
-    format!("{} {times}{cause}", grouped(n))
-}
-
-/// List the commonest causes: `2,519 connection refused, 3 × status 500`. The rest are `others`.
-/// Empty without any.
+/// List the commonest causes: `2,519 × connection refused, 3 × status 500`; the sign keeps the number
+/// of a status apart. The rest are `others`. Empty without any.
 pub(crate) fn listed(causes: impl IntoIterator<Item = (String, u64)>) -> String {
     let mut causes = causes.into_iter();
     let mut parts: Vec<String> = causes
         .by_ref()
         .take(MOST)
-        .map(|(cause, n)| counted(&cause, n))
+        .map(|(cause, n)| format!("{} \u{d7} {cause}", grouped(n)))
         .collect();
-    // Those of a foreign result may exceed all numbers.
     let rest = causes.fold(0_u64, |sum, (_, n)| sum.saturating_add(n));
     parts.extend((rest > 0).then(|| format!("{} others", grouped(rest))));
     parts.join(", ")

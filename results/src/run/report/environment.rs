@@ -1,7 +1,8 @@
 //! The machine a run was measured on. A reading that the machine does not give is absent, never 0.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::process::Command;
 
 use nix::sys::resource::{Resource, getrlimit};
 use serde::{Deserialize, Serialize};
@@ -57,9 +58,7 @@ impl Environment {
                 .map(|(soft, _)| soft),
             local_ports: local_ports(),
             colocated: placement == Placement::Colocated,
-            git_revision: std::env::current_dir()
-                .ok()
-                .and_then(|directory| git_revision(&directory)),
+            git_revision: git_revision(),
         }
     }
 }
@@ -84,134 +83,9 @@ fn local_ports() -> Option<[u16; 2]> {
     Some([ports.next()?.ok()?, ports.next()?.ok()?])
 }
 
-/// The commit that `HEAD` of the repository around `directory` names, read without running git.
-fn git_revision(directory: &Path) -> Option<String> {
-    let git = directory.ancestors().find_map(git_directory)?;
-    // A worktree has its own HEAD and shares the branches of the repository that it belongs to.
-    let shared = line(git.join("commondir")).map_or_else(|| git.clone(), |common| git.join(common));
-    let head = line(git.join("HEAD"))?;
-    let revision = match head.strip_prefix("ref: ") {
-        None => Some(head),
-        Some(reference) => [&git, &shared]
-            .into_iter()
-            .find_map(|place| line(place.join(reference)))
-            .or_else(|| {
-                packed(
-                    &fs::read_to_string(shared.join("packed-refs")).ok()?,
-                    reference,
-                )
-            }),
-    };
-    revision.filter(|revision| revision.bytes().all(|b| b.is_ascii_hexdigit()))
-}
-
-/// The repository's own directory: `.git`, or where a worktree's or submodule's file of that name
-/// points.
-fn git_directory(directory: &Path) -> Option<PathBuf> {
-    let git = directory.join(".git");
-    if git.is_dir() {
-        return Some(git);
-    }
-    Some(directory.join(line(&git)?.strip_prefix("gitdir: ")?))
-}
-
-fn packed(refs: &str, reference: &str) -> Option<String> {
-    let mut lines = refs.lines().filter_map(|line| line.split_once(' '));
-    lines
-        .find(|(_, name)| *name == reference)
-        .map(|(revision, _)| revision.to_owned())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const REVISION: &str = "0123456789abcdef0123456789abcdef01234567";
-
-    fn write(root: &Path, files: &[(&str, &str)]) {
-        for (name, text) in files {
-            let path = root.join(name);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        }
-    }
-
-    #[test]
-    fn the_revision_is_found_in_every_kind_of_checkout() {
-        let packed = format!(
-            "# pack-refs with: peeled fully-peeled sorted \n{REVISION} refs/heads/fix/x\n^{REVISION}\n"
-        );
-        let loose = format!("{REVISION}\n");
-        let branch = "ref: refs/heads/fix/x\n";
-        let layouts: [(&str, &[(&str, &str)]); 7] = [
-            (
-                "loose",
-                &[(".git/HEAD", branch), (".git/refs/heads/fix/x", &loose)],
-            ),
-            (
-                "packed",
-                &[(".git/HEAD", branch), (".git/packed-refs", &packed)],
-            ),
-            ("detached", &[(".git/HEAD", &loose)]),
-            (
-                "worktree, loose",
-                &[
-                    (".git", "gitdir: main/.git/worktrees/x\n"),
-                    ("main/.git/worktrees/x/HEAD", branch),
-                    ("main/.git/worktrees/x/commondir", "../..\n"),
-                    ("main/.git/refs/heads/fix/x", &loose),
-                ],
-            ),
-            (
-                "worktree, packed",
-                &[
-                    (".git", "gitdir: main/.git/worktrees/x\n"),
-                    ("main/.git/worktrees/x/HEAD", branch),
-                    ("main/.git/worktrees/x/commondir", "../..\n"),
-                    ("main/.git/packed-refs", &packed),
-                ],
-            ),
-            (
-                "worktree, detached",
-                &[
-                    (".git", "gitdir: main/.git/worktrees/x\n"),
-                    ("main/.git/worktrees/x/HEAD", &loose),
-                ],
-            ),
-            (
-                "submodule",
-                &[
-                    (".git", "gitdir: main/.git/modules/x\n"),
-                    ("main/.git/modules/x/HEAD", &loose),
-                ],
-            ),
-        ];
-        for (layout, files) in layouts {
-            let root = tempfile::tempdir().unwrap();
-            write(root.path(), files);
-            let below = root.path().join("src/deep");
-            fs::create_dir_all(&below).unwrap();
-            for directory in [root.path(), &below] {
-                assert_eq!(
-                    git_revision(directory).as_deref(),
-                    Some(REVISION),
-                    "{layout}"
-                );
-            }
-        }
-    }
-
-    #[test]
-    fn a_branch_without_a_commit_has_no_revision() {
-        for files in [
-            &[(".git/HEAD", "ref: refs/heads/main\n")][..],
-            &[(".git/HEAD", "junk\n")],
-            &[(".git", "gitdir: nowhere\n")],
-            &[(".git", "junk\n")],
-        ] {
-            let root = tempfile::tempdir().unwrap();
-            write(root.path(), files);
-            assert_eq!(git_revision(root.path()), None, "{files:?}");
-        }
-    }
+/// The commit of the working directory, as git has it.
+fn git_revision() -> Option<String> {
+    let git = Command::new("git").args(["rev-parse", "HEAD"]).output();
+    let output = git.ok().filter(|output| output.status.success())?;
+    Some(String::from_utf8(output.stdout).ok()?.trim().to_owned())
 }

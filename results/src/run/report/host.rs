@@ -11,7 +11,7 @@ use crawlmark_harness::machine::{HostRecord, NetworkCounts};
 
 /// The kernel brings its count of pressure up to date every two seconds, so that either reading may
 /// be as old: in a run shorter than this, too much of what was counted lies before it.
-pub(crate) const SHORTEST_FOR_PRESSURE: Duration = Duration::from_secs(10);
+const SHORTEST_FOR_PRESSURE: Duration = Duration::from_secs(10);
 
 /// Counters of the machine during the run, in this network namespace where it has several. Null
 /// where it does not say.

@@ -4,9 +4,6 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Share of idle slot time that is worth mentioning.
-const NOTABLE_IDLE: f64 = 0.05;
-
 /// Parts of a merged report.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MergedReport {
@@ -72,13 +69,6 @@ pub struct OtherAttempt {
 }
 
 impl MergedReport {
-    /// Return the part of the time in which the slots were in use, 0 to 1, if they were idle for a
-    /// notable part.
-    #[must_use]
-    pub fn partly_used(&self) -> Option<f64> {
-        Some(self.slots_used).filter(|used| *used < 1.0 - NOTABLE_IDLE)
-    }
-
     /// True if each part was crawled once: nothing is missing, and no other attempt sent requests.
     #[must_use]
     pub const fn is_clean(&self) -> bool {

@@ -18,7 +18,7 @@ pub(super) fn parts(report: &Report) -> Doc {
             withheld,
             sources,
         }) => doc
-            .commands("", vec![shell(arguments)])
+            .commands("", &[shell(arguments)])
             .list(
                 "Left out (secret or unknown), add by hand:",
                 withheld.clone(),

@@ -1,4 +1,8 @@
-//! A series of seconds as a line of characters, from zero to its greatest value.
+//! The seconds of a run as lines of characters, each from zero to its greatest value.
+
+use crate::run::report::{IntervalRow, Report};
+use crate::show::doc::{Column, Table};
+use crate::show::text::{grouped_f64, micros};
 
 /// Characters at most: what a narrow page shows without a scroll bar.
 const WIDTH: u64 = 60;
@@ -7,18 +11,15 @@ const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█
 
 /// A line, and the value of its greatest character.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Sparkline {
-    pub(super) drawn: String,
-    pub(super) greatest: f64,
+struct Sparkline {
+    drawn: String,
+    greatest: f64,
 }
 
 /// The line of values by second, of a run of so many. Where there are more seconds than characters,
 /// each stands for the mean of as many of them; seconds without a value are a dot. None of fewer
 /// than two seconds, and of nothing but zeros.
-pub(super) fn sparkline(
-    values: impl Iterator<Item = (u64, f64)>,
-    seconds: u64,
-) -> Option<Sparkline> {
+fn sparkline(values: impl Iterator<Item = (u64, f64)>, seconds: u64) -> Option<Sparkline> {
     let end = Some(seconds).filter(|end| *end > 1)?;
     let per_character = end.div_ceil(WIDTH);
     let mut sums = vec![(0.0, 0_u32); usize::try_from(end.div_ceil(per_character)).ok()?];
@@ -53,6 +54,45 @@ pub(super) fn sparkline(
 )]
 fn level(part: f64) -> char {
     LEVELS[(part * 8.0).clamp(0.0, 7.0) as usize]
+}
+
+/// A line of characters for each of the main figures; nothing of a run without two seconds.
+pub(super) fn course(report: &Report) -> Table {
+    let end = report
+        .intervals
+        .iter()
+        .map(|row| row.start_s + 1)
+        .max()
+        .unwrap_or(0);
+    let row = |name: &str, of: fn(&IntervalRow) -> Option<f64>, unit: fn(f64) -> String| {
+        let line = sparkline(
+            report
+                .intervals
+                .iter()
+                .filter_map(|row| Some((row.start_s, of(row)?))),
+            end,
+        )?;
+        Some(vec![name.to_owned(), line.drawn, unit(line.greatest)])
+    };
+    let p90 = match report.schedule {
+        Some(_) => row("response p90", |row| row.response_p90_us, micros),
+        None => row("service p90", |row| row.p90_us, micros),
+    };
+    let rows = [
+        row("requests/s", |row| Some(row.attempts as f64), grouped_f64),
+        p90,
+        row("throttled/s", |row| Some(row.throttled as f64), grouped_f64),
+        row("failed/s", |row| Some(row.failed as f64), grouped_f64),
+    ];
+    Table {
+        columns: vec![
+            Column::words("over time"),
+            Column::sparkline("from 0 to the peak"),
+            Column::numbers("peak"),
+        ],
+        rows: rows.into_iter().flatten().collect(),
+        ..Table::default()
+    }
 }
 
 #[cfg(test)]

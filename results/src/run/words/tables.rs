@@ -7,9 +7,8 @@ use super::failures::{CUT_OFF, explained};
 use super::times::{Clocked, figure, meaning, spectrum};
 use crate::judge::thresholds::FAILED;
 use crate::run::report::{
-    BudgetReport, BusiestReport, Environment, FailureReport, Group, GroupRow, HostBudgetReport,
-    Limit, OtherAttempt, PROXY, Report, SavedSession, ScheduleReport, ShardReport, WindowReport,
-    cause_in_words, failures,
+    Audit, Environment, FailureReport, Group, GroupRow, Limit, OtherAttempt, PROXY, Report,
+    SavedSession, ScheduleReport, ShardReport, WindowReport, cause_in_words, failures,
 };
 use crate::show::doc::{Column, Doc, Table};
 use crate::show::text::{
@@ -41,12 +40,7 @@ pub(super) fn known(rows: impl IntoIterator<Item = Row>) -> Vec<(&'static str, S
 fn facts(caption: &str, rows: impl IntoIterator<Item = Row>) -> Table {
     Table {
         caption: caption.to_owned(),
-        columns: vec![Column::words(""), Column::sentences("")],
-        rows: known(rows)
-            .into_iter()
-            .map(|(name, value)| vec![name.to_owned(), value])
-            .collect(),
-        ..Table::default()
+        ..Table::of_facts(&known(rows))
     }
 }
 
@@ -68,11 +62,6 @@ fn part(n: u64, of: u64) -> String {
 pub(super) fn summary(report: &Report) -> Vec<(&'static str, String)> {
     let totals = &report.totals;
     let clocked = Clocked::of(report);
-    let name = if matches!(clocked, Clocked::Response(_)) {
-        "response"
-    } else {
-        "service"
-    };
     let statuses = totals
         .attempts_by_status
         .iter()
@@ -80,7 +69,8 @@ pub(super) fn summary(report: &Report) -> Vec<(&'static str, String)> {
         .map(|(status, n)| format!("{status}: {}", grouped(*n)));
     known([
         ("items", Some(states(report))),
-        (name, clocked.latency().map(spectrum)),
+        (clocked.name(), clocked.latency().map(spectrum)),
+        ("times", Some(clocked.meaning().to_owned())),
         ("statuses", Some(statuses.collect::<Vec<_>>().join("  "))),
         (
             "limited by",
@@ -104,7 +94,7 @@ fn kept(kept: bool) -> String {
     if kept {
         "never exceeded in any window".to_owned()
     } else {
-        "EXCEEDED".to_owned()
+        "exceeded".to_owned()
     }
 }
 
@@ -164,7 +154,7 @@ pub(super) fn counts(report: &Report) -> Doc {
             Column::numbers("share"),
         ]
     };
-    let tables = Doc::default()
+    Doc::default()
         .table(Table {
             caption: "Items by state".to_owned(),
             columns: columns("state", "items"),
@@ -177,23 +167,9 @@ pub(super) fn counts(report: &Report) -> Doc {
             rows: totals.attempts_by_status.iter().map(of_status).collect(),
             has_sum: false,
         })
-        .table(requests(report));
-    Doc::default()
-        .beside(tables)
+        .table(requests(report))
         .table(errors(report))
-        .table(groups(report, "host", &report.by_host, usize::MAX))
-        .table(groups(
-            report,
-            "URL template",
-            &report.by_template,
-            usize::MAX,
-        ))
-        .table(groups(
-            report,
-            "source address",
-            &report.by_source,
-            usize::MAX,
-        ))
+        .and(groups(report, usize::MAX))
 }
 
 /// Every counter of requests and connections.
@@ -291,9 +267,17 @@ fn example(cause: FailureCause, seen: &FailureReport) -> String {
     explained(cause, answer.as_deref(), seen.excerpt.as_deref())
 }
 
-/// The `most` busiest hosts, URL templates or source addresses, the busiest first; empty for a crawl
-/// of one.
-pub(super) fn groups(report: &Report, kind: &str, rows: &[GroupRow], most: usize) -> Table {
+/// The `most` busiest hosts, URL templates and source addresses, and the sessions of a saved crawl.
+pub(super) fn groups(report: &Report, most: usize) -> Doc {
+    Doc::default()
+        .table(group(report, "host", &report.by_host, most))
+        .table(group(report, "URL template", &report.by_template, most))
+        .table(group(report, "source address", &report.by_source, most))
+        .table(sessions(report))
+}
+
+/// The `most` busiest of a kind, the busiest first; empty for a crawl of one.
+fn group(report: &Report, kind: &str, rows: &[GroupRow], most: usize) -> Table {
     let mut rows: Vec<&GroupRow> = rows.iter().collect();
     rows.sort_by_key(|row| (row.group.number().is_none(), Reverse(row.attempts)));
     let more = rows.len().saturating_sub(most);
@@ -408,7 +392,7 @@ pub(super) fn times(report: &Report) -> Doc {
         rows: first.into_iter().chain(rest).filter_map(row).collect(),
         ..Table::default()
     };
-    Doc::default().table(table).note(
+    Doc::default().table(table).text(
         "\"-\": too few samples (fewer than ten above the percentile). \">=\": a lower bound, because unfinished requests count at the \
          age that they had reached; the mean leaves them out.",
     )
@@ -426,93 +410,40 @@ pub(super) fn limits(report: &Report) -> Doc {
         rows: shares.collect(),
         ..Table::default()
     };
-    let tables = Doc::default()
+    let used = report.budget.as_ref().map(|budget| budget.utilisation);
+    let used = ("used", used.map(rounded_percent));
+    let budget = report.budget.iter().flat_map(|budget| audit(budget));
+    let hosts = report.host_budget.iter().flat_map(audit);
+    Doc::default()
         .table(shares)
         .table(facts("Schedule", schedule(report)))
         .table(facts("Throttling and retries", throttling(report)))
-        .table(facts("Crawl", crawl(report)));
-    let tables = match &report.budget {
-        Some(BudgetReport {
-            rate,
-            utilisation,
-            kept,
-            unaudited_shards,
-            worst_window,
-            busiest,
-            ..
-        }) => {
-            let used = Some(rounded_percent(*utilisation));
-            let rows = audit(
-                rate,
-                *kept,
-                *unaudited_shards,
-                worst_window.as_ref(),
-                busiest,
-            );
-            tables.table(facts("Budget", rows.into_iter().chain([("used", used)])))
-        }
-        None => tables,
-    };
-    let tables = match &report.host_budget {
-        Some(HostBudgetReport {
-            rate,
-            burst,
-            kept,
-            unaudited_shards,
-            worst_window,
-            busiest,
-            ..
-        }) => {
-            let burst = Some(grouped(*burst));
-            let rows = audit(
-                rate,
-                *kept,
-                *unaudited_shards,
-                worst_window.as_ref(),
-                busiest,
-            );
-            tables.table(facts(
-                "Budget of each host",
-                rows.into_iter().chain([("at once", burst)]),
-            ))
-        }
-        None => tables,
-    };
-    Doc::default().beside(tables)
+        .table(facts("Crawl", crawl(report)))
+        .table(facts("Budget", budget.chain([used])))
+        .table(facts("Budget of each host", hosts))
 }
 
 /// A budget and the windows that were looked at.
-fn audit(
-    rate: &str,
-    is_kept: bool,
-    unaudited: usize,
-    worst: Option<&WindowReport>,
-    busiest: &[BusiestReport],
-) -> Vec<Row> {
-    // One in which nothing was sent says nothing.
-    let worst = worst.filter(|worst| worst.admitted > 0).map(|worst| {
-        format!(
-            "{} of {} in {} (shard {})",
-            grouped(worst.admitted),
-            grouped(worst.allowed),
-            micros(worst.width_ms * 1e3),
-            worst.shard
-        )
-    });
-    let window = |window: &BusiestReport| {
+fn audit(audit: &Audit) -> Vec<Row> {
+    let window = |window: &WindowReport| {
         format!(
             "{} of {} in {}",
             grouped(window.admitted),
             grouped(window.allowed),
-            micros(window.width_ms as f64 * 1e3)
+            micros(window.width_ms * 1e3)
         )
     };
-    let busiest: Vec<String> = busiest.iter().map(window).collect();
+    let worst = audit.worst_window.filter(|worst| worst.admitted > 0);
+    let busiest: Vec<String> = audit.busiest.iter().map(window).collect();
     vec![
-        ("rate", Some(rate_in_words(rate))),
-        ("windows", Some(kept(is_kept))),
-        ("shards not checked", some(unaudited as u64)),
-        ("closest to the limit", worst),
+        ("rate", Some(rate_in_words(&audit.rate))),
+        ("at once", Some(grouped(audit.burst))),
+        ("windows", Some(kept(audit.kept))),
+        ("shards not checked", some(audit.unaudited_shards as u64)),
+        (
+            "closest to the limit, of a shard",
+            worst.as_ref().map(window),
+        ),
         ("busiest, all shards", Some(busiest.join(", "))),
     ]
 }
@@ -582,10 +513,6 @@ fn throttling(report: &Report) -> Vec<Row> {
             "items not retried (budget exhausted, queue full)",
             some(of.retries_denied),
         ),
-        (
-            "items good at the first request",
-            some(report.totals.ok_at_first),
-        ),
         ("pauses of all shards", some(of.pauses)),
         ("paused, mean of the shards", some_s(of.paused_s)),
         ("responses that said how long to wait", some(of.promises)),
@@ -593,7 +520,6 @@ fn throttling(report: &Report) -> Vec<Row> {
         ("waits respected", some(of.honoured)),
         ("waits violated", some(of.violated)),
         ("requests sent too early", some(of.early_attempts)),
-        ("waits cut to --max-pause", some(of.cut_pauses)),
         ("recovery, mean", of.recovery_mean_s.map(seconds)),
         ("recovery, longest", of.recovery_max_s.map(seconds)),
         (
@@ -632,11 +558,6 @@ fn crawl(report: &Report) -> Vec<Row> {
             "crawl-delay",
             robots.and_then(|robots| robots.crawl_delay_s).map(seconds),
         ),
-        (
-            "items moved to shards that were done",
-            some(report.moved.ids),
-        ),
-        ("moves of budget between shards", some(report.moved.shares)),
     ]
 }
 
@@ -660,7 +581,7 @@ fn saved(report: &Report) -> Option<String> {
 }
 
 /// A row for each session of a saved crawl; empty for one.
-pub(super) fn sessions(report: &Report) -> Table {
+fn sessions(report: &Report) -> Table {
     let columns = [
         "session",
         "from",
@@ -755,19 +676,6 @@ pub(super) fn parts(report: &Report) -> Doc {
     })
 }
 
-/// CPU of the shards per request, µs, over those that reported it; none when none did, and without
-/// requests.
-pub(crate) fn cpu_us_per_attempt(report: &Report) -> Option<f64> {
-    let usages = report
-        .shards
-        .iter()
-        .filter_map(|shard| Some((shard.totals.attempts, shard.usage.cpu_s()?)));
-    let (attempts, cpu_s) = usages.fold((0_u64, 0.0), |(attempts, cpu_s), (n, s)| {
-        (attempts + n, cpu_s + s)
-    });
-    (attempts > 0).then(|| cpu_s * 1e6 / attempts as f64)
-}
-
 /// A row per shard.
 pub(super) fn shards(report: &Report) -> Table {
     let columns = [
@@ -817,7 +725,7 @@ pub(super) fn shards(report: &Report) -> Table {
 
 /// The machine that measured, what it counted during the run, and the target's own counts.
 pub(super) fn machine(report: &Report) -> Doc {
-    let (host, supervisor) = (&report.host, &report.supervisor);
+    let host = &report.host;
     let host = [
         (
             "waiting for a CPU, of the time",
@@ -827,40 +735,17 @@ pub(super) fn machine(report: &Report) -> Doc {
             "TCP segments retransmitted",
             host.tcp_retransmits.map(grouped),
         ),
-        ("TCP timeouts", host.tcp_timeouts.map(grouped)),
         ("listen queue overflows", host.listen_overflows.map(grouped)),
         (
             "connections dropped by listen queues",
             host.listen_drops.map(grouped),
         ),
-        ("TCP sockets in use", host.sockets_in_use.map(grouped)),
         ("sockets in TIME_WAIT (peak)", host.time_wait.map(grouped)),
         ("local ports in TIME_WAIT", host.ports_held.map(grouped)),
     ];
-    let ms = |ms: f64| seconds(ms / 1e3);
-    let supervisor = [
-        ("CPU", Some(seconds(supervisor.cpu_s))),
-        (
-            "share of a core",
-            Some(rounded_percent(supervisor.cpu_share)),
-        ),
-        (
-            "share of a core while the shards ran",
-            supervisor.running_cpu_share.map(rounded_percent),
-        ),
-        (
-            "CPU to start the shards",
-            supervisor.start_cpu_s.map(seconds),
-        ),
-        ("time to start", supervisor.start_ms.map(ms)),
-        ("time to first request", supervisor.first_request_ms.map(ms)),
-        ("peak memory", Some(bytes(supervisor.max_rss_bytes))),
-    ];
-    let tables = Doc::default()
+    let doc = Doc::default()
         .table(facts("Machine", environment(&report.environment)))
-        .table(facts("System-wide counters during the run", host))
-        .table(facts("Supervisor", supervisor));
-    let doc = Doc::default().beside(tables);
+        .table(facts("System-wide counters during the run", host));
     let ledger = report.witness.as_ref().map(|witness| &witness.ledger);
     match ledger.filter(|ledger| !ledger.is_null()) {
         Some(ledger) => doc.details(

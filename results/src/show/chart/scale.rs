@@ -3,7 +3,6 @@
 use std::ops;
 
 use crawlmark_harness::units::grouped;
-use plotters::coord::ranged1d::{DefaultFormatting, KeyPointHint, Ranged};
 
 use super::{Format, Range};
 
@@ -116,27 +115,6 @@ impl Scale {
     }
 }
 
-impl Ranged for Scale {
-    type FormatOption = DefaultFormatting;
-    type ValueType = f64;
-
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "a sheet has a few thousand units"
-    )]
-    fn map(&self, value: &f64, (from, to): (i32, i32)) -> i32 {
-        (f64::from(from) + self.place(*value) * f64::from(to - from)).round() as i32
-    }
-
-    fn key_points<Hint: KeyPointHint>(&self, _: Hint) -> Vec<f64> {
-        self.ticks(MOST_TICKS)
-    }
-
-    fn range(&self) -> ops::Range<f64> {
-        self.ends()
-    }
-}
-
 impl Format {
     /// Return the label of a value; empty where an axis of whole steps has no word for what lies
     /// between them.
@@ -159,7 +137,7 @@ fn greatest(values: impl IntoIterator<Item = f64>) -> f64 {
 }
 
 /// The least of 1, 2 and 5 times a power of ten that is no less.
-fn round_above(value: f64) -> f64 {
+pub(in crate::show) fn round_above(value: f64) -> f64 {
     let decade = 10f64.powf(value.log10().floor());
     let factor = [1.0, 2.0, 5.0, 10.0]
         .into_iter()
@@ -271,7 +249,7 @@ mod tests {
         #[test]
         fn ticks_rise_are_few_and_lie_on_the_axis(a in 1e-3..1e9f64, factor in 1.0..1e6f64) {
             for scale in [Scale::from_zero([a]), Scale::log(&[a, a * factor])] {
-                let ops::Range { start: low, end: high } = scale.range();
+                let ops::Range { start: low, end: high } = scale.ends();
                 let ticks = scale.ticks(MOST_TICKS);
                 prop_assert!(ticks.is_sorted() && (2..=9).contains(&ticks.len()), "{scale:?}: {ticks:?}");
                 prop_assert!(ticks.iter().all(|t| *t >= low * 0.999 && *t <= high * 1.001), "{scale:?}: {ticks:?}");

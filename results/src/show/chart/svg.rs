@@ -1,13 +1,10 @@
 //! The painter: a chart as SVG, for files and for pages.
 //!
-//! `plotters` maps values to places, in tenths of a CSS pixel. Each panel is an `svg` element of its
+//! Places are whole tenths of a CSS pixel. Each panel is an `svg` element of its
 //! own, of which the script of a page shows a part when a reader zooms; `data-key` joins a key with
 //! its marks.
 
 use std::fmt::Write;
-
-use plotters::coord::CoordTranslate;
-use plotters::coord::cartesian::Cartesian2d;
 
 use super::palette::{Ink, style_sheet};
 use super::scale::{MOST_TICKS, Scale};
@@ -50,10 +47,10 @@ const APART: f64 = 8.0;
 /// Between two panels.
 const GAP: f64 = 12.0;
 
-/// Units of `plotters` in a CSS pixel.
+/// Units of a place in a CSS pixel.
 const FINE: f64 = 10.0;
 
-/// A place in a field, in units of `plotters`.
+/// A place in a field, in tenths of a CSS pixel.
 type Place = (i32, i32);
 
 impl Chart {
@@ -174,7 +171,7 @@ fn text_width(text: &str) -> f64 {
     (text.chars().count() as f64 + wide as f64 / 2.0) * CHARACTER
 }
 
-/// Field of a panel: its edges on the sheet, and its coordinate system.
+/// Field of a panel: its edges on the sheet, and its scales.
 struct Field {
     left: f64,
     top: f64,
@@ -182,14 +179,12 @@ struct Field {
     height: f64,
     x: Scale,
     y: Scale,
-    system: Cartesian2d<Scale, Scale>,
 }
 
 impl Field {
     fn of(panel: &Panel, left: f64, top: f64) -> Self {
         let (x, y) = panel.scales();
         let (width, height) = (right(panel, x, left) - left, panel.height);
-        let system = Cartesian2d::new(x, y, (0..fine(width), fine(height)..0));
         Self {
             left,
             top,
@@ -197,12 +192,13 @@ impl Field {
             height,
             x,
             y,
-            system,
         }
     }
 
-    fn at(&self, place: (f64, f64)) -> Place {
-        self.system.translate(&place)
+    fn at(&self, (x, y): (f64, f64)) -> Place {
+        let across = px(fine(self.width)) * self.x.place(x);
+        let down = px(fine(self.height)) * (1.0 - self.y.place(y));
+        (fine(across), fine(down))
     }
 
     /// Place of a value of the horizontal axis on the sheet.

@@ -1,7 +1,7 @@
 //! Page: one file that needs nothing beside it, with the plots in it.
 
 use super::markup::{self, Html};
-use super::{Column, Doc, Figure, Kind, Lead, Part, Readers, Status, Table};
+use super::{Doc, Figure, Kind, Lead, Part, Readers, Status, Table};
 use crate::show::chart::Plot;
 
 impl Doc {
@@ -12,9 +12,10 @@ impl Doc {
         markup::document(&self.title, |html| {
             html.element("header", |html| {
                 html.say("h1", &self.title);
-                self.about
-                    .iter()
-                    .for_each(|facts| html.facts("quiet", facts));
+                for facts in &self.about {
+                    let facts = facts.join(" \u{b7} ");
+                    html.with("p", &[("class", "quiet")], |html| html.text(&facts));
+                }
             });
             let sections = self.parts(Readers::PAGE).filter_map(|part| match part {
                 Part::Section(id, heading, _) => Some((*id, &**heading)),
@@ -29,8 +30,18 @@ impl Doc {
     }
 
     fn write(&self, html: &mut Html, plots: &[Plot]) {
-        self.parts(Readers::PAGE)
-            .for_each(|part| write_part(html, part, plots));
+        let parts: Vec<&Part> = self.parts(Readers::PAGE).collect();
+        let is_table = |part: &Part| matches!(part, Part::Table(_));
+        for group in parts.chunk_by(|a, b| is_table(a) && is_table(b)) {
+            match group {
+                [part] => write_part(html, part, plots),
+                tables => html.with("div", &[("class", "tables")], |html| {
+                    for part in tables {
+                        write_part(html, part, plots);
+                    }
+                }),
+            }
+        }
     }
 }
 
@@ -62,67 +73,21 @@ fn write_lead(
 
 fn write_part(html: &mut Html, part: &Part, plots: &[Plot]) {
     match part {
-        Part::Text(text) => html.element("p", |html| html.lines(text)),
-        Part::Note(text) => html.say_as("p", "note", text),
-        Part::Facts(facts) => {
-            let columns = vec![Column::words(""), Column::sentences("")];
-            let rows = facts
-                .iter()
-                .map(|(name, value)| vec![name.clone(), value.clone()])
-                .collect();
-            write_table(
-                html,
-                &Table {
-                    columns,
-                    rows,
-                    ..Table::default()
-                },
-            );
-        }
-        Part::List(heading, sentences) => {
-            html.say_unless_empty("p", heading);
-            write_list(html, sentences);
-        }
+        Part::Text(text) => html.element("p", |html| html.sentences(text)),
+        Part::Facts(facts) => write_table(html, &Table::of_facts(facts)),
+        Part::List(sentences) => write_list(html, sentences),
         Part::Table(table) => write_table(html, table),
-        Part::Commands(heading, commands) => {
-            html.say_unless_empty("p", heading);
-            html.copyable("commands", &(commands.join("\n") + "\n"));
-        }
-        Part::Plot(path, _) => {
-            let name = path
-                .strip_prefix("plots/")
-                .and_then(|path| path.strip_suffix(".svg"));
-            html.plots(
-                plots
-                    .iter()
-                    .filter(|plot| Some(plot.name) == name && !plot.is_empty),
-            );
-        }
         Part::Plots(listed) => {
-            html.plots(
-                plots
-                    .iter()
-                    .filter(|plot| listed.iter().any(|(name, ..)| *name == plot.name)),
-            );
+            let is_listed = |plot: &&Plot| listed.iter().any(|(name, ..)| *name == plot.name);
+            html.plots(plots.iter().filter(is_listed).filter(|plot| !plot.is_empty));
         }
         Part::Status(status) => write_status(html, status),
+        Part::Commands(commands) => html.copyable("commands", &format!("{commands}\n")),
         Part::Code(text) => html.with("pre", &[("tabindex", "0")], |html| html.say("code", text)),
         Part::Section(id, heading, parts) => {
             html.section(id, heading, |html| parts.write(html, plots));
         }
         Part::Details(summary, parts) => html.details(summary, |html| parts.write(html, plots)),
-        Part::Beside(parts) => {
-            let is_of_boxes = parts
-                .parts
-                .iter()
-                .all(|(_, part)| matches!(part, Part::Status(_)));
-            let class = if is_of_boxes {
-                "tables beside"
-            } else {
-                "tables"
-            };
-            html.with("div", &[("class", class)], |html| parts.write(html, plots));
-        }
     }
 }
 
@@ -180,11 +145,8 @@ fn write_table(html: &mut Html, table: &Table) {
         return;
     }
     // Readers without a pointer scroll it by keys, so it takes the focus.
-    let class = table
-        .stacks()
-        .map_or_else(|| "scroll".to_owned(), |stacks| format!("scroll {stacks}"));
     let region = [
-        ("class", &*class),
+        ("class", "scroll"),
         ("role", "region"),
         ("tabindex", "0"),
         ("aria-label", &*table.caption),
@@ -226,29 +188,20 @@ fn write_headings(html: &mut Html, table: &Table) {
 
 fn write_row(html: &mut Html, table: &Table, row: &[String]) {
     for (n, (column, cell)) in table.columns.iter().zip(row).enumerate() {
-        let class = if cell == "-" {
-            format!("{} unknown", column.class())
-        } else {
-            column.class().to_owned()
-        };
-        let mut attributes = vec![("class", &*class)];
-        // A narrow page writes the heading before the cell.
-        if table.stacks().is_some() && !column.heading.is_empty() {
-            attributes.push(("data-column", &column.heading));
-        }
-        if n == 0 {
-            attributes.push(("scope", "row"));
-            html.with("th", &attributes, |html| html.lines(cell));
-        } else if column.kind == Kind::Sparkline {
-            html.with("td", &attributes, |html| html.say("code", cell));
-        } else {
-            html.with("td", &attributes, |html| html.lines(cell));
+        let class = ("class", column.class());
+        match (n, column.kind) {
+            (0, _) => html.with("th", &[class, ("scope", "row")], |html| {
+                html.sentences(cell);
+            }),
+            (_, Kind::Sparkline) => html.with("td", &[class], |html| html.say("code", cell)),
+            _ => html.with("td", &[class], |html| html.sentences(cell)),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::Column;
     use super::*;
 
     #[test]

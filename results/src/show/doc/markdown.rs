@@ -70,9 +70,7 @@ impl Doc {
 impl Layout {
     fn write(self, out: &mut String, doc: &Doc) {
         for part in doc.parts(self.reader) {
-            if !matches!(part, Part::Beside(_)) {
-                out.push('\n');
-            }
+            out.push('\n');
             self.write_part(out, part);
         }
     }
@@ -117,51 +115,30 @@ impl Layout {
 
     fn write_part(self, out: &mut String, part: &Part) {
         match part {
-            Part::Text(text) | Part::Note(text) => {
+            Part::Text(text) => {
                 let _ = writeln!(out, "{}", self.text(text));
             }
-            Part::Facts(facts) => {
-                let _ = writeln!(out, "| | |\n|---|---|");
-                for (name, value) in facts {
-                    let _ = writeln!(out, "| {} | {} |", self.text(name), self.text(value));
-                }
-            }
-            Part::List(heading, sentences) => {
-                self.write_heading(out, heading);
-                self.write_list(out, sentences);
-            }
+            Part::Facts(facts) => self.write_table(out, &Table::of_facts(facts)),
+            Part::List(sentences) => self.write_list(out, sentences),
             Part::Table(table) => self.write_table(out, table),
-            Part::Commands(heading, commands) => {
-                self.write_heading(out, heading);
-                write_fenced(out, "sh", &commands.join("\n"));
-            }
-            Part::Plot(path, title) => {
-                let _ = writeln!(out, "![{}]({path})", self.text(title));
-            }
             Part::Plots(plots) => {
                 for (name, title, caption) in plots {
-                    let _ = writeln!(
-                        out,
-                        "- [{}](plots/{name}.svg): {}",
-                        self.text(title),
-                        self.text(caption)
-                    );
+                    let (title, caption) = (self.text(title), self.text(caption));
+                    let apart = if caption.is_empty() { "" } else { ": " };
+                    let _ = writeln!(out, "- [{title}](plots/{name}.svg){apart}{caption}");
                 }
             }
             Part::Status(status) => self.write_status(out, status),
+            Part::Commands(commands) => write_fenced(out, "sh", commands),
             Part::Code(text) => write_fenced(out, "", text),
             Part::Section(_, heading, parts) => {
-                let _ = writeln!(out, "{} {}", "#".repeat(self.level + 1), self.text(heading));
-                Self {
-                    level: self.level + 1,
-                    ..self
-                }
-                .write(out, parts);
+                let level = self.level + 1;
+                let _ = writeln!(out, "{} {}", "#".repeat(level), self.text(heading));
+                Self { level, ..self }.write(out, parts);
             }
             Part::Details(summary, parts) => {
                 write_details(out, summary, |out| self.write(out, parts));
             }
-            Part::Beside(parts) => self.write(out, parts),
         }
     }
 

@@ -6,17 +6,10 @@
 //! and is escaped.
 
 use crate::show::chart::{Plot, style_sheet};
-use crate::show::text::is_unbroken;
 use crate::show::{visible, xml};
 
 /// Style sheet of the pages; the colours are the plots'.
 const STYLE: &str = include_str!("style.css");
-
-/// Style of a table that is too wide for its page: each cell on a line of its own.
-const STACKS: &str = include_str!("stacks.css");
-
-/// Classes of tables, and the widths of a page up to which they are in that style.
-const STACKED: [(&str, &str); 2] = [(".stacks", "72rem"), (".folds", "30rem")];
 
 /// Script that reads the charts of a page, sorts its tables and copies its commands.
 const PAGE: &str = include_str!("page.js");
@@ -48,53 +41,25 @@ impl Html {
         self.out.push_str(&xml::escaped(text));
     }
 
-    /// Text of several lines, which is not broken within the name of a flag.
-    pub(in crate::show) fn lines(&mut self, text: &str) {
-        self.broken(text, |_, _| false);
-    }
-
-    /// Sentences, which are not broken between a number and its unit either.
+    /// Sentences on several lines. What stands between two backticks is code; a single one is text.
     pub(in crate::show) fn sentences(&mut self, text: &str) {
-        self.broken(text, is_unbroken);
-    }
-
-    fn broken(&mut self, text: &str, is_unbroken: fn(&str, &str) -> bool) {
         for (n, line) in text.lines().enumerate() {
             if n > 0 {
                 self.out.push_str("<br/>");
             }
             let parts: Vec<&str> = line.split('`').collect();
-            // What stands between two backticks is code; a single one is text.
             if parts.len().is_multiple_of(2) {
-                self.words(line, is_unbroken);
+                self.text(line);
                 continue;
             }
             for (place, part) in parts.into_iter().enumerate() {
                 if place % 2 == 1 {
                     self.with("code", &[], |html| html.text(part));
                 } else {
-                    self.words(part, is_unbroken);
+                    self.text(part);
                 }
             }
         }
-    }
-
-    fn words(&mut self, line: &str, is_unbroken: fn(&str, &str) -> bool) {
-        let words: Vec<&str> = line.split_inclusive(' ').collect();
-        for group in words.chunk_by(|word, next| is_unbroken(word.trim_end(), next.trim_end())) {
-            let text = group.concat();
-            if (group.len() > 1 || text.contains("--")) && text.len() < 40 {
-                self.kept_together(text.trim_end());
-                self.text(&text[text.trim_end().len()..]);
-            } else {
-                self.text(&text);
-            }
-        }
-    }
-
-    /// Text that stays on one line.
-    pub(in crate::show) fn kept_together(&mut self, text: &str) {
-        self.with("span", &[("class", "flag")], |html| html.text(text));
     }
 
     /// An element.
@@ -134,11 +99,6 @@ impl Html {
         if !text.is_empty() {
             self.element(tag, |html| html.sentences(text));
         }
-    }
-
-    /// Write an element with this class that holds this text and nothing else.
-    pub(in crate::show) fn say_as(&mut self, tag: &'static str, class: &'static str, text: &str) {
-        self.with(tag, &[("class", class)], |html| html.text(text));
     }
 
     /// An element that never holds anything.
@@ -184,23 +144,6 @@ impl Html {
     pub(in crate::show) fn plots<'a>(&mut self, plots: impl Iterator<Item = &'a Plot>) {
         self.with("div", &[("class", "plots")], |html| {
             plots.for_each(|plot| html.plot(plot));
-        });
-    }
-
-    /// Facts in one line, the short ones unbroken.
-    pub(in crate::show) fn facts(&mut self, class: &'static str, facts: &[String]) {
-        self.with("p", &[("class", class)], |html| {
-            for (n, fact) in facts.iter().enumerate() {
-                if n > 0 {
-                    html.text(" \u{b7} ");
-                }
-                // A long one, such as a URL, would be wider than a phone.
-                if fact.len() < 40 {
-                    html.kept_together(fact);
-                } else {
-                    html.text(fact);
-                }
-            }
         });
     }
 
@@ -257,11 +200,7 @@ impl Html {
     /// A command, or another text that is to be used as it is, with a button that copies it.
     pub(in crate::show) fn copyable(&mut self, id: &'static str, text: &str) {
         self.with("pre", &[("class", "wraps"), ("id", id)], |html| {
-            html.element("code", |html| {
-                for line in text.split_inclusive('\n') {
-                    html.words(line, |_, _| false);
-                }
-            });
+            html.say("code", text);
         });
         let attributes = [
             ("type", "button"),
@@ -305,13 +244,7 @@ pub(in crate::show) fn document(title: &str, body: impl FnOnce(&mut Html)) -> St
             html.void("meta", &[("name", "generator"), ("content", "crawlmark")]);
             html.say("title", title);
             // Neither holds a text of a report, nor a character that would have to be escaped.
-            let stacked = |(class, width)| {
-                format!(
-                    "@media screen and (max-width:{width}){{{}}}\n",
-                    STACKS.replace(".stacks", class)
-                )
-            };
-            let style = style_sheet() + STYLE + &STACKED.map(stacked).concat();
+            let style = style_sheet() + STYLE;
             html.element("style", |html| html.out.push_str(&style));
         });
         html.element("body", |html| {
@@ -357,17 +290,7 @@ mod tests {
             written(|html| html.void("br", &[("title", hostile)])),
             format!("<br title=\"{text}\"/>\n")
         );
-        assert_eq!(written(|html| html.lines("a\nb< c")), "a<br/>b&lt; c");
-        let flag = "<span class=\"flag\">(--&lt;)</span>";
-        assert_eq!(
-            written(|html| html.lines("a (--<) -b")),
-            format!("a {flag} -b")
-        );
-        let unbroken =
-            "in <span class=\"flag\">1.5 ms,</span> 2 of <span class=\"flag\">(-d 8s)</span>";
-        assert_eq!(
-            written(|html| html.sentences("in 1.5 ms, 2 of (-d 8s)")),
-            unbroken
-        );
+        let lines = "a<br/>b&lt; <code>c</code>";
+        assert_eq!(written(|html| html.sentences("a\nb< `c`")), lines);
     }
 }

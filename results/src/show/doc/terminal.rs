@@ -68,7 +68,7 @@ impl Doc {
 fn write(out: &mut String, doc: &Doc, columns: usize) {
     let start = out.len();
     for part in doc.parts(Readers::TERMINAL) {
-        let stands_apart = !matches!(part, Part::Text(_) | Part::Note(_) | Part::Facts(_));
+        let stands_apart = !matches!(part, Part::Text(_) | Part::Facts(_));
         if stands_apart && out.len() > start && !out.ends_with("\n\n") {
             out.push('\n');
         }
@@ -135,38 +135,31 @@ fn lead_lines(
 
 fn write_part(out: &mut String, part: &Part, columns: usize) {
     match part {
-        Part::Text(text) | Part::Note(text) => write_indented(out, text, (0, columns)),
+        Part::Text(text) => write_indented(out, text, (0, columns)),
         Part::Facts(facts) => facts
             .iter()
             .for_each(|(name, value)| write_row(out, name, value, columns)),
-        Part::List(heading, sentences) => {
-            write_heading(out, heading, columns);
-            for sentence in sentences {
-                write_hanging(out, &format!("- {sentence}"), (2, columns));
-            }
-        }
+        Part::List(sentences) => write_list(out, sentences, columns),
         Part::Table(table) => write_table(out, table, columns),
-        Part::Commands(heading, commands) => {
-            write_heading(out, heading, columns);
-            // A command that is broken is no command.
-            for command in commands {
-                write_indented(out, command, (2, usize::MAX));
-            }
-        }
+        // A command that is broken is no command.
+        Part::Commands(commands) => write_indented(out, commands, (2, usize::MAX)),
         Part::Status(Status {
             title, text, list, ..
         }) => {
             write_indented(out, format!("{title}. {text}").trim_end(), (0, columns));
-            for sentence in list {
-                write_hanging(out, &format!("- {sentence}"), (2, columns));
-            }
+            write_list(out, list, columns);
         }
         Part::Section(_, heading, parts) => {
-            write_heading(out, heading, columns);
+            write_indented(out, heading, (0, columns));
             write(out, parts, columns);
         }
-        Part::Beside(parts) => write(out, parts, columns),
-        Part::Plot(..) | Part::Plots(_) | Part::Code(_) | Part::Details(..) => {}
+        Part::Plots(_) | Part::Code(_) | Part::Details(..) => {}
+    }
+}
+
+fn write_list(out: &mut String, sentences: &[String], columns: usize) {
+    for sentence in sentences {
+        write_hanging(out, &format!("- {sentence}"), (2, columns));
     }
 }
 
@@ -191,12 +184,6 @@ fn write_hanging(out: &mut String, text: &str, (indent, columns): (usize, usize)
         for part in parts {
             let _ = writeln!(out, "{:below$}{part}", "");
         }
-    }
-}
-
-fn write_heading(out: &mut String, heading: &str, columns: usize) {
-    if !heading.is_empty() {
-        write_indented(out, heading, (0, columns));
     }
 }
 

@@ -1,6 +1,6 @@
 //! Charts of bars: causes of errors, and the audit of the budget.
 
-use crate::run::report::{BudgetReport, Report};
+use crate::run::report::{Audit, Report, WindowReport};
 use crate::run::words;
 use crate::show::chart::scale::trimmed;
 use crate::show::chart::{Axis, Bar, Chart, Format, Mark, Panel, Range, Role, Shape, figures};
@@ -81,30 +81,29 @@ pub(super) fn budget(report: &Report) -> Option<Chart> {
     })
 }
 
-fn windows(budget: &BudgetReport, word: &str) -> Vec<Bar> {
-    let mut bars = Vec::new();
-    for window in &budget.busiest {
-        let name = format!("all {word}s, {}", width(window.width_ms as f64));
-        bars.push(window_bar(name, window.admitted, window.allowed));
-    }
-    if let Some(window) = &budget.worst_window {
-        let name = format!("{word} {}, {}", window.shard, width(window.width_ms));
-        bars.push(window_bar(name, window.admitted, window.allowed));
-    }
-    bars
+fn windows(audit: &Audit, word: &str) -> Vec<Bar> {
+    let all = audit.busiest.iter().chain(&audit.worst_window);
+    all.map(|window| window_bar(window, word)).collect()
 }
 
-fn window_bar(name: String, admitted: u64, allowed: u64) -> Bar {
-    let value = admitted as f64 / allowed.max(1) as f64;
+fn window_bar(window: &WindowReport, word: &str) -> Bar {
+    let of = window
+        .shard
+        .map_or_else(|| format!("all {word}s"), |shard| format!("{word} {shard}"));
+    let value = window.used();
     Bar {
-        name,
+        name: format!("{of}, {}", width(window.width_ms)),
         role: if value > 1.0 {
             Role::Failed
         } else {
             Role::Good
         },
         value,
-        text: format!("{} of {}", grouped(admitted), grouped(allowed)),
+        text: format!(
+            "{} of {}",
+            grouped(window.admitted),
+            grouped(window.allowed)
+        ),
     }
 }
 

@@ -3,6 +3,7 @@
 
 use super::seconds::{Gather, LEAST_S, Seconds, TimeAxis};
 use crate::run::report::{CELLS_PER_DECADE, Course, Report, ShardReport, Spread};
+use crate::show::chart::scale::round_above;
 use crate::show::chart::{Axis, Block, Chart, Format, Mark, Panel, Range, Role, Shape, figures};
 use crawlmark_harness::stats;
 use crawlmark_harness::units::{grouped, micros, rounded_percent};
@@ -21,9 +22,6 @@ const MOST_COLUMNS: usize = 136;
 
 /// A shard that made less than this part of the median's requests stands out.
 const LAGS_BELOW: f64 = 0.9;
-
-/// Widths of a level of rates, times a power of ten: their multiples are round.
-const WIDTHS: [f64; 9] = [1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 8.0];
 
 /// A value over a part of the time.
 struct Cell {
@@ -150,7 +148,7 @@ const MEASURES: [Measure; 3] = [
         unit: "requests per second",
         gather: Gather::Rate,
         column: |course| counts_of(&course.attempts, 1.0),
-        least: |top| [1.0, 2.0, 3.0, 4.0, 5.0].map(|n| n * width(top)),
+        least: |top| [1.0, 2.0, 3.0, 4.0, 5.0].map(|n| n * round_above(top / 6.0)),
         format: Format::Number,
     },
     Measure {
@@ -298,14 +296,4 @@ fn caption(report: &Report) -> String {
         ("fewest requests", fewest),
         ("longest send delay", latest),
     ])
-}
-
-/// Return the width of a level of rates, of which six reach `top`.
-fn width(top: f64) -> f64 {
-    let decade = 10_f64.powf((top / 6.0).log10().floor());
-    let widths = WIDTHS.into_iter().map(|width| width * decade);
-    widths
-        .into_iter()
-        .find(|width| *width * 6.0 >= top)
-        .unwrap_or(10.0 * decade)
 }

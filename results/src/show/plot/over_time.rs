@@ -9,9 +9,8 @@ use crate::run::words::figure;
 use crate::show::chart::{
     Axis, Chart, Dash, Format, Mark, Panel, Range, Role, Shape, Step, figures,
 };
-use crate::show::text::{decimal, rate_in_words};
 use crawlmark_harness::stats::Series as LatencySeries;
-use crawlmark_harness::units::{grouped, micros, rounded_percent};
+use crawlmark_harness::units::{grouped, micros};
 
 /// The most lines and bands of a kind of event that are drawn: more would hide the others.
 const MOST_EVENTS: usize = 100;
@@ -24,8 +23,6 @@ const LAST_S: f64 = 0.01;
 pub(super) struct OverTime {
     pub(super) name: &'static str,
     title: &'static str,
-    /// Figures of the whole run.
-    caption: fn(&Report) -> String,
     fields: &'static [Field],
 }
 
@@ -64,7 +61,6 @@ pub(super) static CHARTS: [OverTime; 5] = [
     OverTime {
         name: "throughput",
         title: "Throughput",
-        caption: throughput,
         fields: &[Field {
             unit: "requests per second",
             range: Range::FromZero,
@@ -92,7 +88,6 @@ pub(super) static CHARTS: [OverTime; 5] = [
     OverTime {
         name: "latency",
         title: "Latency over time",
-        caption: latency,
         fields: &[Field {
             unit: "time of responses (log scale)",
             range: Range::Log,
@@ -124,7 +119,6 @@ pub(super) static CHARTS: [OverTime; 5] = [
     OverTime {
         name: "in-flight",
         title: "Requests in flight, and their limit",
-        caption: in_flight,
         fields: &[
             Field {
                 unit: "requests in flight",
@@ -179,7 +173,6 @@ pub(super) static CHARTS: [OverTime; 5] = [
     OverTime {
         name: "errors",
         title: "Errors and retries",
-        caption: errors,
         fields: &[Field {
             unit: "per second",
             range: Range::FromZero,
@@ -210,7 +203,6 @@ pub(super) static CHARTS: [OverTime; 5] = [
     OverTime {
         name: "connections",
         title: "Connections opened",
-        caption: connections,
         fields: &[Field {
             unit: "connections opened per second",
             range: Range::FromZero,
@@ -260,30 +252,6 @@ fn share(row: &IntervalRow, part: f64) -> Option<f64> {
     (all > 0.0).then(|| part / all)
 }
 
-fn throughput(report: &Report) -> String {
-    let counted = report.measured();
-    let all = counted.requests.attempts.max(1) as f64;
-    let part = |n: u64| (n > 0).then(|| rounded_percent(n as f64 / all));
-    let rate = report.plan.run.shaped_rate();
-    figures([
-        (
-            "average",
-            Some(decimal(report.totals.attempts_per_s) + "/s"),
-        ),
-        (
-            "requested",
-            rate.map(|rate| rate_in_words(&rate.to_string())),
-        ),
-        ("throttled", part(counted.requests.throttled)),
-        ("failed", part(counted.requests.failed(&counted.items))),
-        ("cut off", part(counted.items.aborted)),
-    ])
-}
-
-fn latency(report: &Report) -> String {
-    percentiles(report, report.main_series())
-}
-
 /// Figures of a series: its percentiles and its slowest response.
 pub(super) fn percentiles(report: &Report, series: LatencySeries) -> String {
     let Some(latency) = report.latency(series) else {
@@ -304,64 +272,6 @@ pub(super) fn percentiles(report: &Report, series: LatencySeries) -> String {
     ])
 }
 
-fn in_flight(report: &Report) -> String {
-    let b = &report.binding;
-    let part = |part: f64| (part > 0.0).then(|| rounded_percent(part));
-    let limit = grouped(u64::from(report.plan.run.in_flight()));
-    figures([
-        (
-            "peak",
-            Some(format!(
-                "{} of {limit}",
-                grouped(report.totals.peak_in_flight)
-            )),
-        ),
-        ("limited by rate", part(b.rate)),
-        ("connections", part(b.concurrency)),
-        ("throttling", part(b.pause)),
-        ("target's quota", part(b.target)),
-        ("storing results", part(b.storage)),
-        ("idle", part(b.idle)),
-    ])
-}
-
-fn errors(report: &Report) -> String {
-    let (totals, ledger) = (&report.totals, &report.ledger);
-    let some = |n: u64| (n > 0).then(|| grouped(n));
-    let failed = totals.failed(ledger);
-    let share = rounded_percent(failed as f64 / totals.attempts.max(1) as f64);
-    figures([
-        (
-            "failed",
-            Some(format!(
-                "{} of {} requests ({share})",
-                grouped(failed),
-                grouped(totals.attempts)
-            )),
-        ),
-        ("throttled", some(totals.throttled)),
-        ("retries", some(totals.retries)),
-        ("items failed", some(ledger.failed)),
-        ("abandoned", some(ledger.gave_up)),
-        ("cut off", some(ledger.aborted)),
-    ])
-}
-
-fn connections(report: &Report) -> String {
-    let connect = report.latency(LatencySeries::Connect);
-    figures([
-        ("opened", Some(grouped(report.totals.connections_opened))),
-        (
-            "at most at once",
-            Some(grouped(u64::from(report.plan.run.connections))),
-        ),
-        (
-            "median time to connect",
-            connect.and_then(|latency| latency.p50_us).map(micros),
-        ),
-    ])
-}
-
 impl OverTime {
     /// The row of this name.
     pub(super) fn named(name: &str) -> Option<&'static Self> {
@@ -377,12 +287,14 @@ impl OverTime {
             seconds: &seconds,
             tenths: tenths.as_ref(),
         };
-        let fields = self.fields.iter();
-        let panels: Vec<Panel> = fields.filter_map(|field| drawn.panel(field)).collect();
+        let (mut panels, mut highest) = (Vec::new(), Vec::new());
+        for field in self.fields {
+            panels.extend(drawn.panel(field, &mut highest));
+        }
         (!panels.is_empty()).then(|| Chart {
             name: self.name,
             title: self.title,
-            caption: (self.caption)(report),
+            caption: format!("Highest: {}", highest.join(" · ")),
             panels: Panel::below_each_other(panels),
         })
     }
@@ -396,11 +308,20 @@ struct Drawn<'a> {
 }
 
 impl Drawn<'_> {
-    fn panel(&self, field: &Field) -> Option<Panel> {
+    /// Draw a field, and add the highest value of each of its series to `highest`; none without a
+    /// series above 0.
+    fn panel(&self, field: &Field, highest: &mut Vec<String>) -> Option<Panel> {
         let (mut areas, mut lines, mut width_s) = (Vec::new(), Vec::new(), self.seconds.step_s());
         let mut tops: Vec<f64> = Vec::new();
         for (name, role, gather, shape, value) in field.series {
             let (mut steps, is_fine) = self.steps(field, *gather, *value);
+            let top = steps
+                .iter()
+                .filter_map(|step| step.value)
+                .fold(0.0, f64::max);
+            if top > 0.0 {
+                highest.push(format!("{name} {}", field.format.label(top)));
+            }
             if is_fine {
                 width_s = self.tenths.and_then(Seconds::step_s);
             }

@@ -37,7 +37,7 @@ pub fn wrapped(line: &str, columns: usize) -> Vec<&str> {
 
 /// True for a number before its unit, and for a short flag before its value: no line ends between
 /// them.
-pub(crate) fn is_unbroken(word: &str, next: &str) -> bool {
+fn is_unbroken(word: &str, next: &str) -> bool {
     const UNITS: [&str; 9] = ["µs", "ms", "s", "min", "h", "%", "KiB", "MiB", "GiB"];
     let is_flag = matches!(
         word.trim_start_matches('(').as_bytes(),

@@ -131,10 +131,10 @@ impl StudyResult for Capacity {
             .headline(severity(self.outcome), &capacity_headline(self))
             .facts(facts(self))
             .table(table(self))
-            .note(LEGEND)
+            .text(LEGEND)
             .list("Caveats", self.caveats.iter().map(text).collect())
             .in_files()
-            .plot("plots/capacity.svg", "Latency against rate")
+            .plot("capacity", "Latency against rate")
             .text(format!(
                 "{}, {} cores{together}. {}",
                 cpu.unwrap_or("an unknown CPU"),

@@ -329,7 +329,7 @@ impl StudyResult for Contest {
         .table(metrics(self))
         .facts(notes(self))
         .in_files()
-        .plot("plots/pairs.svg", "Ratios of the pairs")
+        .plot("pairs", "Ratios of the pairs")
         .text(format!(
             "{} rounds, each in processes of its own; medians of {}. {}",
             grouped(self.rounds.len() as u64),

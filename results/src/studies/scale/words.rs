@@ -276,7 +276,7 @@ impl StudyResult for Scaling {
             .fold(doc, |doc, curve| doc.table(table(self, curve)));
         doc.facts(notes(self))
             .in_files()
-            .plot("plots/scaling.svg", "Throughput by size")
+            .plot("scaling", "Throughput by size")
             .text(format!(
                 "{} rounds, each in processes of its own; medians over the repeats. {}",
                 grouped(self.rounds.len() as u64),

@@ -57,7 +57,7 @@ impl StudyResult for History {
             .facts(facts.chain(notes.into_iter().flatten()))
             .table(changes(self))
             .in_files()
-            .plot("plots/history.svg", "Metrics over time")
+            .plot("history", "Metrics over time")
     }
 
     fn conclusion(&self) -> Conclusion {
