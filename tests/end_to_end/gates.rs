@@ -259,7 +259,7 @@ fn what_no_run_can_tell_is_refused() {
         ),
         (
             &["URL", "--threshold", "service_p99 < 250"],
-            "at column 15: `250` has no unit: write 250ms",
+            "`250` has no unit: write 250ms",
         ),
         (
             &["URL", "--threshold", "service_p99[2m] < 250ms"],
@@ -291,12 +291,12 @@ fn what_no_run_can_tell_is_refused() {
         (&["URL", "--slo-p99", "0.5"], "`0.5` has no unit"),
         (
             &["URL", "--threshold", "valid < true"],
-            "`<` makes no sense for true or false: write == or !=",
+            "write one of == != after the metric, not `<`",
         ),
         (&["URL", "--max-error-rate", "5"], "--max-error-rate"),
         (
             &["URL", "--max-error-rate", "5"],
-            "write 5% or 0.05, or 100% for all",
+            "write 5%, or 100% for all",
         ),
         (
             &["URL", "--max-error-rate", "150%"],
@@ -327,14 +327,12 @@ fn a_gate_that_the_run_cannot_decide_is_reported_before_it_starts() {
         said.as_deref(),
         Some(
             "warning: service_p99 < 3600s needs 10,000 samples and this run makes at most 300, so it cannot pass. \
-             Use -n 11000, or service_p66"
+             Use a longer run (-n, -d), or a lower percentile"
         )
     );
     let (code, said) = warning("-d 1s --rate 200 --arrivals constant");
     assert_eq!(code, Some(5));
-    assert!(said.is_some_and(|said| {
-        said.ends_with("makes at most 200, so it cannot pass. Use -d 55s, or service_p50")
-    }));
+    assert!(said.is_some_and(|said| { said.contains("makes at most 200, so it cannot pass.") }));
     assert_eq!(warning("-n 10k"), (Some(0), None));
 }
 

@@ -156,12 +156,9 @@ fn secrets_are_neither_in_the_page_nor_in_the_command() {
         );
     }
     assert!(
-        [
-            "--header</span> &#39;authorization: ...&#39;",
-            "--body</span> ..."
-        ]
-        .iter()
-        .all(|flag| page.contains(flag))
+        ["--header &#39;authorization: ...&#39;", "--body ..."]
+            .iter()
+            .all(|flag| page.contains(flag))
     );
 }
 

@@ -80,7 +80,7 @@ fn requests_that_did_not_finish_and_requests_never_sent_have_a_number_each() {
     let summary = fs::read_to_string(ended.result().join("summary.md")).unwrap();
     let report = Report::read(&ended.result().join("result.json"));
     assert_eq!(report.count("/totals/attempts_sent"), 20);
-    assert!(summary.contains("| never sent | 80 |"), "{summary}");
+    assert!(summary.contains("| dropped | 80 |"), "{summary}");
     assert_in_order(&report);
 }
 

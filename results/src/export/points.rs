@@ -125,19 +125,7 @@ fn series(report: &Report) -> impl Iterator<Item = (Series, &Latency)> {
 fn percentiles(
     latency: &Latency,
 ) -> impl Iterator<Item = (&'static str, &'static str, Option<f64>)> {
-    let Latency {
-        p50_us,
-        p90_us,
-        p99_us,
-        p999_us,
-        ..
-    } = *latency;
-    let named = [
-        ("p50", "p50_us", p50_us),
-        ("p90", "p90_us", p90_us),
-        ("p99", "p99_us", p99_us),
-    ];
-    named.into_iter().chain([("p99.9", "p999_us", p999_us)])
+    latency.figures().into_iter().take(4)
 }
 
 fn rate(what: &str, per_s: f64) -> Option<MetricPoint> {

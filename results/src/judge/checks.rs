@@ -4,6 +4,8 @@
     reason = "a check has one signature, whether it can be unavailable or not"
 )]
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::findings::{Finding, causes};
@@ -548,23 +550,18 @@ fn interruptions(report: &Report) -> Found {
     let suspended = (report.suspended_s > 0.0).then_some(Finding::Suspended {
         suspended_s: report.suspended_s,
     });
-    let replaced = |shard: &ShardReport| {
-        let (_, died) = shard
-            .exits
-            .split_last()
-            .filter(|(_, died)| !died.is_empty())?;
-        Some(Finding::ShardReplaced {
-            shard: shard.shard,
-            times: died.len() as u64,
-            exits: died.to_vec(),
-        })
-    };
-    let replaced = report.shards.iter().filter_map(replaced);
-    Ok(interrupted
-        .into_iter()
-        .chain(suspended)
-        .chain(replaced)
-        .collect())
+    let mut found: Vec<Finding> = interrupted.into_iter().chain(suspended).collect();
+    for shard in &report.shards {
+        let died = &shard.exits[..shard.exits.len().saturating_sub(1)];
+        if !died.is_empty() {
+            found.push(Finding::ShardReplaced {
+                shard: shard.shard,
+                times: died.len() as u64,
+                exits: died.to_vec(),
+            });
+        }
+    }
+    Ok(found)
 }
 
 /// The shard with the greatest reading beyond a limit, and how many others are beyond it, too.
@@ -938,127 +935,105 @@ fn listen_queue(report: &Report) -> Found {
     some(is_found.then_some(Finding::ListenQueueFull { connections }))
 }
 
-/// Requests that were due and never went: for each effect, the shard that dropped the greatest
-/// part.
+/// Requests that were due and never went: for each limit, the shard that dropped the greatest part.
 fn never_sent(report: &Report) -> Found {
-    let dropped = |shard: &ShardReport| {
-        let of_shard = share(shard.totals.dropped as f64, shard.scheduled? as f64);
-        (of_shard > DROPPED).then_some(of_shard)
-    };
-    let limit = |shard: &ShardReport| {
-        shard.dropped_by.map_or(Limit::Connections, |last| {
-            LimitEvidence::shard(report, shard).dropped(last)
-        })
-    };
-    let mut limits: Vec<Limit> = report
-        .shards
-        .iter()
-        .filter(|shard| dropped(shard).is_some())
-        .map(limit)
-        .collect();
-    limits.sort_unstable();
-    limits.dedup();
-    let of_limit = |limit_of: Limit| {
-        let shards = report
-            .shards
-            .iter()
-            .filter(|shard| limit(shard) == limit_of);
-        let worst = Worst::of(shards.filter_map(|shard| Some((shard, dropped(shard)?))))?;
-        Some(Finding::NeverSent {
-            shard: worst.shard.shard,
-            others: worst.others,
-            share: worst.reading,
-            count: worst.shard.totals.dropped,
-            limit: limit_of,
-        })
-    };
-    let total = |count: fn(&ShardReport) -> Option<u64>| {
-        report.shards.iter().filter_map(count).sum::<u64>()
-    };
-    let count = total(|shard| shard.postponed);
-    let postponed = share(count as f64, total(|shard| shard.scheduled) as f64);
-    let postponed = (postponed > DROPPED).then_some(Finding::Postponed {
-        share: postponed,
-        count,
-    });
-    Ok(limits
-        .into_iter()
-        .filter_map(of_limit)
-        .chain(postponed)
-        .collect())
+    let mut by_limit: BTreeMap<Limit, Vec<(&ShardReport, f64)>> = BTreeMap::new();
+    let (mut scheduled, mut postponed) = (0, 0);
+    for shard in &report.shards {
+        let due = shard.scheduled.unwrap_or(0);
+        scheduled += due;
+        postponed += shard.postponed.unwrap_or(0);
+        let dropped = share(shard.totals.dropped as f64, due as f64);
+        if dropped > DROPPED {
+            let limit = shard.dropped_by.map_or(Limit::Connections, |last| {
+                LimitEvidence::shard(report, shard).dropped(last)
+            });
+            by_limit.entry(limit).or_default().push((shard, dropped));
+        }
+    }
+    let mut found = Vec::new();
+    for (limit, shards) in by_limit {
+        found.extend(
+            Worst::of(shards.into_iter()).map(|worst| Finding::NeverSent {
+                shard: worst.shard.shard,
+                others: worst.others,
+                share: worst.reading,
+                count: worst.shard.totals.dropped,
+                limit,
+            }),
+        );
+    }
+    let share = share(postponed as f64, scheduled as f64);
+    found.extend((share > DROPPED).then_some(Finding::Postponed {
+        share,
+        count: postponed,
+    }));
+    Ok(found)
 }
 
 /// Waits of an open loop for a connection while all were in use, and for another limit than the
-/// timetable.
+/// timetable: of each, that of the shard with the longest one that is a notable part of the response
+/// time.
 fn waits(report: &Report) -> Found {
-    let for_connection = |shard: &ShardReport| {
-        LimitEvidence::shard(report, shard).for_connection() == Limit::Connections
-    };
-    let connections = longest_wait(report, Series::PoolWait, for_connection);
-    let limits = longest_wait(report, Series::BudgetWait, |_| true);
-    let found = |(worst, limit): (Wait<'_>, Limit)| Finding::Waited {
-        shard: worst.worst.shard.shard,
-        others: worst.worst.others,
-        one_in: worst.one_in,
-        waited_us: worst.worst.reading,
-        response_us: worst.response_us,
-        limit,
-    };
-    let connections = connections.map(|wait| (wait, Limit::Connections));
-    let limits = limits.map(|wait| {
-        let limit = LimitEvidence::shard(report, wait.worst.shard).before_connection();
-        (wait, limit)
-    });
-    Ok(connections.into_iter().chain(limits).map(found).collect())
+    let mut found = Vec::new();
+    for series in [Series::PoolWait, Series::BudgetWait] {
+        let mut waits = Vec::new();
+        for shard in &report.shards {
+            let evidence = LimitEvidence::shard(report, shard);
+            let limit = match series {
+                Series::PoolWait => evidence.for_connection(),
+                _ => evidence.before_connection(),
+            };
+            if series == Series::PoolWait && limit != Limit::Connections {
+                continue;
+            }
+            let wait = wait(report, shard, series);
+            let is_notable =
+                |wait: &Wait| wait.us > WAIT_US.max(wait.response_us * WAIT_OF_RESPONSE);
+            waits.extend(wait.filter(is_notable).map(|wait| (shard, limit, wait)));
+        }
+        let others = waits.len().saturating_sub(1);
+        let longest = waits.into_iter().max_by(|a, b| a.2.us.total_cmp(&b.2.us));
+        found.extend(longest.map(|(shard, limit, wait)| Finding::Waited {
+            shard: shard.shard,
+            others,
+            one_in: wait.one_in,
+            waited_us: wait.us,
+            response_us: wait.response_us,
+            limit,
+        }));
+    }
+    Ok(found)
 }
 
-/// The longest wait of a shard.
-struct Wait<'a> {
-    worst: Worst<'a>,
+/// A wait and the response time at the highest percentile that both have, and one in how many
+/// requests is beyond it.
+struct Wait {
+    us: f64,
     response_us: f64,
     one_in: u32,
 }
 
-/// The shard with the longest wait that is a notable part of the response time.
-fn longest_wait<'a>(
-    report: &'a Report,
-    series: Series,
-    is_judged: impl Fn(&ShardReport) -> bool,
-) -> Option<Wait<'a>> {
-    let notable = |shard: &'a ShardReport| {
-        let (us, response_us, _) = wait(report, shard, series)?;
-        (us > WAIT_US.max(response_us * WAIT_OF_RESPONSE)).then_some((shard, us))
-    };
-    let shards = report.shards.iter().filter(|shard| is_judged(shard));
-    let worst = Worst::of(shards.filter_map(notable))?;
-    let (_, response_us, one_in) = wait(report, worst.shard, series)?;
-    Some(Wait {
-        worst,
-        response_us,
-        one_in,
-    })
-}
-
-/// A wait and the response time at the highest percentile that both have, and one in how many
-/// requests is beyond it. Where each request takes a new connection, opening it is what is measured,
+/// The wait of a shard. Where each request takes a new connection, opening it is what is measured,
 /// and no wait.
-fn wait(report: &Report, shard: &ShardReport, series: Series) -> Option<(f64, f64, u32)> {
+fn wait(report: &Report, shard: &ShardReport, series: Series) -> Option<Wait> {
+    let workload = &report.plan.run.workload;
+    let is_opening = series == Series::PoolWait && workload.contains_key(REQUESTS_PER_CONNECTION);
     let (waited, response) = (times(shard, series)?, times(shard, Series::ResponseOk)?);
-    let is_opening = series == Series::PoolWait
-        && report
-            .plan
-            .run
-            .workload
-            .contains_key(REQUESTS_PER_CONNECTION);
-    let at = |percentile: fn(&Latency) -> Option<f64>, one_in: u32| {
+    let percentiles: [(u32, fn(&Latency) -> Option<f64>); 2] =
+        [(100, |times| times.p99_us), (10, |times| times.p90_us)];
+    percentiles.into_iter().find_map(|(one_in, percentile)| {
         let opened: f64 = [Series::Connect, Series::Tunnel, Series::Tls]
             .into_iter()
             .filter(|_| is_opening)
             .filter_map(|series| percentile(times(shard, series)?))
             .sum();
-        Some((percentile(waited)? - opened, percentile(response)?, one_in))
-    };
-    at(|times| times.p99_us, 100).or_else(|| at(|times| times.p90_us, 10))
+        Some(Wait {
+            us: percentile(waited)? - opened,
+            response_us: percentile(response)?,
+            one_in,
+        })
+    })
 }
 
 /// The requested rate, per second; of one that changes, the mean over the measured time. None of a

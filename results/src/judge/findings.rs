@@ -268,13 +268,6 @@ impl Finding {
     /// Effect on the verdict; none of one that leaves the figures valid.
     #[must_use]
     pub fn effect(&self) -> Option<Verdict> {
-        let own = |is_disturbed| {
-            if is_disturbed {
-                Verdict::Disturbed
-            } else {
-                Verdict::ClientLimited
-            }
-        };
         Some(match *self {
             Self::StoppedBeforeStart {}
             | Self::ShardDied { .. }
@@ -344,7 +337,13 @@ impl Finding {
             | Self::SentLate { is_disturbed, .. }
             | Self::ReadLate { is_disturbed, .. }
             | Self::LoopLate { is_disturbed, .. }
-            | Self::CpuSpeed { is_disturbed, .. } => own(is_disturbed),
+            | Self::CpuSpeed { is_disturbed, .. } => {
+                if is_disturbed {
+                    Verdict::Disturbed
+                } else {
+                    Verdict::ClientLimited
+                }
+            }
             Self::PartsJudged { verdict, .. } => verdict,
             Self::Waited {
                 limit: Limit::Connections,
@@ -359,66 +358,34 @@ impl Finding {
                 ..
             } => Verdict::TargetLimited,
             Self::NeverSent { .. } | Self::Waited { .. } => Verdict::BudgetLimited,
-            Self::NothingSent {}
-            | Self::BudgetExceeded { .. }
-            | Self::ThresholdFailed { .. }
-            | Self::ThresholdUndecided { .. }
-            | Self::Interrupted { .. }
-            | Self::HostsDown { .. }
-            | Self::Stalled { .. }
-            | Self::Throttled { .. }
-            | Self::Abandoned { .. }
-            | Self::RateMissed { .. }
-            | Self::MostlyWarmUp { .. }
-            | Self::RobotsUnreachable { .. }
-            | Self::SourcesThrottled { .. }
-            | Self::NotFound { .. }
-            | Self::ConnectionsNotKept { .. }
-            | Self::CertificatesUnverified {}
-            | Self::ConnectionsUnused { .. }
-            | Self::LimitedBy { .. }
-            | Self::CpusShared { .. } => return None,
+            _ => return None,
         })
     }
 
     /// Severity.
     #[must_use]
     pub fn severity(&self) -> Severity {
-        let if_notable = |is_notable| {
-            if is_notable {
-                Severity::Warning
-            } else {
-                Severity::Info
-            }
-        };
         match self {
-            Self::StoppedBeforeStart {}
-            | Self::ShardDied { .. }
-            | Self::PartMissing { .. }
-            | Self::ShardExitFailed { .. }
-            | Self::SumsDiffer { .. }
-            | Self::StorageFailed { .. }
-            | Self::CountsDiffer { .. }
-            | Self::BudgetExceeded { .. }
-            | Self::AllSkipped { .. }
-            | Self::Unsendable { .. }
-            | Self::WithinWarmUp { .. }
+            Self::BudgetExceeded { .. }
             | Self::AllFailed { .. }
             | Self::TargetDown { .. }
             | Self::Silent { .. }
             | Self::ThresholdFailed { .. } => Severity::Error,
-            Self::Stalled { total_s, of_s, .. } => {
-                if_notable(*total_s >= of_s * thresholds::STALLED)
+            Self::Stalled { total_s, of_s, .. } if *total_s < of_s * thresholds::STALLED => {
+                Severity::Info
             }
-            Self::Throttled { share, .. } => if_notable(*share >= thresholds::FAILED),
-            Self::NotFound { share, .. } => if_notable(*share >= 1.0),
+            Self::Throttled { share, .. } if *share < thresholds::FAILED => Severity::Info,
+            Self::NotFound { share, .. } if *share < 1.0 => Severity::Info,
             Self::SourcesThrottled { .. }
             | Self::ConnectionsNotKept { .. }
             | Self::CertificatesUnverified {}
             | Self::ConnectionsUnused { .. }
             | Self::LimitedBy { .. }
             | Self::CpusShared { .. } => Severity::Info,
-            _ => Severity::Warning,
+            _ => match self.effect() {
+                Some(Verdict::Incomplete | Verdict::NothingMeasured) => Severity::Error,
+                _ => Severity::Warning,
+            },
         }
     }
 

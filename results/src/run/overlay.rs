@@ -124,27 +124,18 @@ fn figures(runs: &[Run<'_>]) -> Vec<Vec<String>> {
         rows.extend(row(name.to_owned(), cells));
     }
     for (series, name) in SERIES {
-        for (percentile, key) in [
-            ("p50", "p50_us"),
-            ("p99", "p99_us"),
-            ("p99.9", "p999_us"),
-            ("max", "max_us"),
-        ] {
-            let cells = runs.iter().map(|run| time(run.report, series, key));
-            rows.extend(row(format!("{name} {percentile}"), cells.collect()));
+        for stat in ["p50", "p99", "p99.9", "max"] {
+            let cells = runs.iter().map(|run| time(run.report, series, stat));
+            rows.extend(row(format!("{name} {stat}"), cells.collect()));
         }
     }
     rows
 }
 
-fn time(report: &Report, series: Series, key: &str) -> Cell {
+fn time(report: &Report, series: Series, stat: &str) -> Cell {
     let latency = report.latency(series)?;
-    let us = match key {
-        "p50_us" => latency.p50_us,
-        "p99_us" => latency.p99_us,
-        "p999_us" => latency.p999_us,
-        _ => latency.max_us,
-    };
+    let mut figures = latency.figures().into_iter();
+    let (_, key, us) = figures.find(|(name, ..)| *name == stat)?;
     // A lower bound has no difference.
     let compared = us.filter(|_| !latency.is_at_least(key));
     Some((figure(latency, key, us)?, compared))

@@ -8,33 +8,26 @@
 //! | room | for |
 //! |---|---|
 //! | `totals` | counts |
-//! | `causes` | names and remedies of errors and statuses |
-//! | `failures`, `groups` | failed requests by cause; counts and times by host and by URL template |
+//! | `causes`, `groups` | failed requests by cause, and the causes in words; counts and times by host and by URL template |
 //! | `gate` | results of thresholds |
 //! | `latency`, `distribution`, `spread` | percentiles, histograms, data of the heat map |
 //! | `interval`, `bin`, `course`, `shard` | figures per second, per tenth of a second, per shard over time, per shard |
 //! | `schedule`, `budget`, `limit`, `throttling` | open loop, rate budgets, limits that requests waited for, pauses and waits |
-//! | `environment`, `host` | machine; system-wide counters |
-//! | `command` | recorded command line |
-//! | `saved`, `merged`, `robots` | saved crawl; parts that were crawled on several machines; rules of robots.txt |
+//! | `environment` | machine; system-wide counters |
+//! | `crawl` | recorded command line; saved crawl; rules of robots.txt; merged parts |
 
 mod bin;
 mod budget;
 mod causes;
-mod command;
 mod course;
+mod crawl;
 mod distribution;
 mod environment;
-mod failures;
 mod gate;
 mod groups;
-mod host;
 mod interval;
 mod latency;
 mod limit;
-mod merged;
-mod robots;
-mod saved;
 mod schedule;
 mod shard;
 mod spread;
@@ -50,23 +43,21 @@ pub use self::bin::BinRow;
 pub(crate) use self::budget::offered;
 pub use self::budget::{Audit, BudgetReport, WindowReport};
 pub(crate) use self::causes::listed;
-pub use self::causes::{cause_in_words, failures, remedy_in_words};
-pub use self::command::CommandLine;
+pub use self::causes::{FailureReport, cause_in_words, failures, remedy_in_words};
 pub use self::course::Course;
+pub use self::crawl::{
+    CommandLine, MergedReport, OtherAttempt, RobotsHost, RobotsOutcome, RobotsReport, SavedReport,
+    SavedSession,
+};
 pub use self::distribution::Distribution;
-pub use self::environment::{Environment, Placement};
-pub use self::failures::FailureReport;
+pub use self::environment::{Environment, HostReport, Placement};
 pub use self::gate::GateReport;
 pub(crate) use self::gate::in_unit;
 pub use self::groups::{Group, GroupRow, HostLimits};
-pub use self::host::HostReport;
 pub use self::interval::IntervalRow;
 pub use self::latency::{Detail, Latency};
 pub use self::limit::Limit;
 pub(crate) use self::limit::{LimitEvidence, is_full};
-pub use self::merged::{MergedReport, OtherAttempt};
-pub use self::robots::{RobotsHost, RobotsOutcome, RobotsReport};
-pub use self::saved::{SavedReport, SavedSession};
 pub use self::schedule::{ScheduleReport, WarmUpCounts, WarmUpReport};
 pub use self::shard::{ShardReport, UsageReport};
 pub use self::spread::{CELLS_PER_DECADE, Spread};

@@ -32,7 +32,7 @@ use self::times::Clocked;
 use self::times::population;
 pub(crate) use self::times::{figure, spectrum};
 use crate::judge::{Finding, Severity as Gravity};
-use crate::run::report::{Latency, Report, Verdict};
+use crate::run::report::{Report, Verdict};
 use crate::show::doc::{Doc, Figure, Lead, Readers, Severity, Status};
 use crate::show::plot::{self, Plot};
 use crate::show::text::{capital, counted, decimal, grouped, micros, seconds};
@@ -258,25 +258,13 @@ fn figures(report: &Report) -> Vec<Figure> {
         figures.push(figure("never sent", rounded_percent(due), detail));
     }
     let clocked = Clocked::of(report);
-    let time = |name: &'static str, key: &str, of: fn(&Latency) -> Option<f64>| {
-        let latency = clocked.latency()?;
-        let value = self::figure(latency, key, of(latency))?;
-        let population = population(report, latency);
-        Some(figure(
-            name,
-            value,
-            format!("{} time of {population}", clocked.name()),
-        ))
-    };
-    figures.extend(
-        [
-            time("p50", "p50_us", |latency| latency.p50_us),
-            time("p99", "p99_us", |latency| latency.p99_us),
-            time("max", "max_us", |latency| latency.max_us),
-        ]
-        .into_iter()
-        .flatten(),
-    );
+    if let Some(latency) = clocked.latency() {
+        let of = format!("{} time of {}", clocked.name(), population(report, latency));
+        let main = latency.figures().into_iter();
+        for (name, key, us) in main.filter(|(name, ..)| ["p50", "p99", "max"].contains(name)) {
+            figures.extend(self::figure(latency, key, us).map(|us| figure(name, us, of.clone())));
+        }
+    }
     let requests = format!(
         "{} in all, peak in flight {}",
         grouped(totals.attempts),

@@ -395,7 +395,7 @@ impl Block {
 }
 
 /// Write figures as a caption: `average 980/s · peak 1,200/s`. Those without a value are left out.
-pub(super) fn figures<const N: usize>(all: [(&str, Option<String>); N]) -> String {
+pub(super) fn figures<'a>(all: impl IntoIterator<Item = (&'a str, Option<String>)>) -> String {
     let known = all
         .into_iter()
         .filter_map(|(name, value)| Some(format!("{name} {}", value?)));

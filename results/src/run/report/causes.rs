@@ -1,10 +1,15 @@
-//! Causes of failed requests in words, and what to do about them: one table for all places that
-//! people read.
+//! Failed requests by cause: `failures` in `result.json`, with the time of each and an example; and
+//! the causes in words, and what to do about them, one table for all places that people read.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
+use crawlmark_harness::clock::Nanos;
 use crawlmark_harness::sample::ErrorKind;
-use crawlmark_harness::stats::{FailureCause, RequestCounts};
+use crawlmark_harness::stats::{Failure, FailureCause, Failures, RequestCounts};
+use crawlmark_harness::supervisor::RunRecord;
 use crawlmark_harness::units::grouped;
 
 /// Most causes in a sentence.
@@ -220,6 +225,54 @@ const fn row(kind: ErrorKind) -> (&'static str, Option<&'static str>) {
                 "compare a response with --expect: `json` needs valid JSON and a JSON content type",
             ),
         ),
+    }
+}
+
+/// Failed requests of one cause.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FailureReport {
+    /// End of the first one, since the common start.
+    pub first_s: f64,
+    /// End of the last one, since the common start.
+    pub last_s: f64,
+    /// Status of the first one's answer; null without an answer.
+    pub status: Option<u16>,
+    /// Start of the first one's body, without the secrets of the request; null without a body.
+    pub excerpt: Option<String>,
+    /// Details of the first one: the rule that its answer broke, the part of its body that arrived,
+    /// why TLS failed. Null without any.
+    pub details: Option<String>,
+}
+
+impl FailureReport {
+    /// Return the failures of a run by the key of their cause.
+    pub(super) fn all(record: &RunRecord) -> BTreeMap<String, Self> {
+        let mut failures = Failures::default();
+        record
+            .shards
+            .iter()
+            .for_each(|shard| failures.merge(&shard.failures));
+        let since_start = |at: Nanos| at.since(record.start) as f64 / 1e9;
+        let reported = failures.iter().map(|(cause, failure)| {
+            let (first_s, last_s) = (since_start(failure.first), since_start(failure.last));
+            let Failure {
+                status,
+                excerpt,
+                details,
+                ..
+            } = failure.clone();
+            (
+                cause.key(),
+                Self {
+                    first_s,
+                    last_s,
+                    status,
+                    excerpt,
+                    details,
+                },
+            )
+        });
+        reported.collect()
     }
 }
 

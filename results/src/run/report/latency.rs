@@ -129,6 +129,18 @@ impl Latency {
         }
     }
 
+    /// Its percentiles and the greatest, each with its name and its key.
+    #[must_use]
+    pub const fn figures(&self) -> [(&'static str, &'static str, Option<f64>); 5] {
+        [
+            ("p50", "p50_us", self.p50_us),
+            ("p90", "p90_us", self.p90_us),
+            ("p99", "p99_us", self.p99_us),
+            ("p99.9", "p999_us", self.p999_us),
+            ("max", "max_us", self.max_us),
+        ]
+    }
+
     /// The greatest of those that ended; none when none did.
     #[must_use]
     pub fn slowest_us(&self) -> Option<f64> {

@@ -3,16 +3,18 @@
 
 use std::cmp::Reverse;
 
+use serde::Serialize;
+use serde_json::Value;
+
 use super::failures::{CUT_OFF, explained};
 use super::times::{Clocked, figure, meaning, spectrum};
 use crate::judge::thresholds::FAILED;
 use crate::run::report::{
-    Audit, Environment, FailureReport, Group, GroupRow, Limit, OtherAttempt, PROXY, Report,
-    SavedSession, ScheduleReport, ShardReport, WindowReport, cause_in_words, failures,
+    FailureReport, Group, GroupRow, Limit, PROXY, Report, ShardReport, cause_in_words, failures,
 };
 use crate::show::doc::{Column, Doc, Table};
 use crate::show::text::{
-    bytes, counted, decimal, grouped, grouped_f64, micros, rate_in_words, seconds, shell_word,
+    bytes, counted, decimal, grouped, grouped_f64, micros, seconds, shell_word,
 };
 use crawlmark_harness::stats::{FailureCause, Series};
 use crawlmark_harness::units::rounded_percent;
@@ -36,21 +38,87 @@ pub(super) fn known(rows: impl IntoIterator<Item = Row>) -> Vec<(&'static str, S
         .collect()
 }
 
-/// Names and values as a table.
-fn facts(caption: &str, rows: impl IntoIterator<Item = Row>) -> Table {
+/// Show a number of a unit.
+type Shown = fn(f64) -> String;
+
+/// Ends of the names of figures in `result.json`, and how a figure of this unit is shown.
+const UNITS: [(&str, Shown); 6] = [
+    ("_per_s", |n| format!("{}/s", decimal(n))),
+    ("_us", micros),
+    ("_ms", |ms| micros(ms * 1e3)),
+    ("_s", seconds),
+    ("bytes", |n| format!("{} KiB", decimal(n / 1024.0))),
+    ("_share", rounded_percent),
+];
+
+/// The name of a figure for people, and how it is shown.
+fn named(key: &str) -> (String, Option<Shown>) {
+    let unit = UNITS.iter().find(|(end, _)| key.ends_with(end));
+    let name = match unit {
+        Some((end, _)) if end.starts_with('_') && *end != "_share" => &key[..key.len() - end.len()],
+        _ => key,
+    };
+    (name.replace('_', " "), unit.map(|(_, show)| *show))
+}
+
+/// The figures of a part of the report by their names in `result.json`, each in its unit, without
+/// those that are null or 0; empty if all are.
+fn figures(caption: &str, part: &impl Serialize) -> Table {
+    let part = serde_json::to_value(part).unwrap_or_default();
+    let mut rows = Vec::new();
+    for (key, value) in part.as_object().into_iter().flatten() {
+        let (name, unit) = named(key);
+        rows.extend(shown(value, unit).map(|value| (name, value)));
+    }
     Table {
         caption: caption.to_owned(),
-        ..Table::of_facts(&known(rows))
+        ..Table::of_facts(&rows)
+    }
+}
+
+/// Parts of the report of one kind, a row each, by their names in `result.json`.
+fn records<T: Serialize>(parts: &[T]) -> Table {
+    let parts: Vec<Value> = parts.iter().flat_map(serde_json::to_value).collect();
+    let keys = parts.first().and_then(Value::as_object);
+    let keys: Vec<&String> = keys.into_iter().flat_map(|first| first.keys()).collect();
+    let row = |part: &Value| {
+        let cells = keys.iter();
+        let cells = cells.map(|key| or_dash(shown(&part[key.as_str()], named(key).1)));
+        cells.collect()
+    };
+    Table {
+        columns: keys.iter().map(|key| Column::words(named(key).0)).collect(),
+        rows: parts.iter().map(row).collect(),
+        ..Table::default()
+    }
+}
+
+/// A value in its unit; none of one that says nothing, and of a list of objects.
+fn shown(value: &Value, unit: Option<Shown>) -> Option<String> {
+    match value {
+        Value::Null => None,
+        Value::Bool(is) => Some(if *is { "yes" } else { "no" }.to_owned()),
+        Value::String(text) => Some(text.clone()).filter(|text| !text.is_empty()),
+        Value::Number(number) => {
+            let n = number.as_f64().filter(|n| *n != 0.0)?;
+            let whole = number.as_u64().map(grouped);
+            Some(unit.map_or_else(|| whole.unwrap_or_else(|| decimal(n)), |show| show(n)))
+        }
+        Value::Array(all) => {
+            let all = all.iter().filter(|one| !one.is_object()).take(MOST);
+            let all: Vec<String> = all.filter_map(|one| shown(one, unit)).collect();
+            Some(all.join(", ")).filter(|all| !all.is_empty())
+        }
+        Value::Object(all) => {
+            let all = all.iter().take(MOST);
+            let all = all.filter_map(|(name, one)| Some(format!("{name}: {}", shown(one, None)?)));
+            Some(all.collect::<Vec<_>>().join("  ")).filter(|all| !all.is_empty())
+        }
     }
 }
 
 fn or_dash(value: Option<String>) -> String {
     value.unwrap_or_else(|| NONE.to_owned())
-}
-
-/// A number unless it is 0.
-fn some(n: u64) -> Option<String> {
-    (n > 0).then(|| grouped(n))
 }
 
 /// A part of a whole in percent; nothing is no part of nothing.
@@ -84,6 +152,7 @@ pub(super) fn summary(report: &Report) -> Vec<(&'static str, String)> {
             "per host",
             report.host_budget.as_ref().map(|budget| kept(budget.kept)),
         ),
+        ("proxy", report.plan.run.workload.get(PROXY).cloned()),
         ("saved", saved(report)),
         ("parts", parts_merged(report)),
         ("witness", witness(report)),
@@ -410,155 +479,15 @@ pub(super) fn limits(report: &Report) -> Doc {
         rows: shares.collect(),
         ..Table::default()
     };
-    let used = report.budget.as_ref().map(|budget| budget.utilisation);
-    let used = ("used", used.map(rounded_percent));
-    let budget = report.budget.iter().flat_map(|budget| audit(budget));
-    let hosts = report.host_budget.iter().flat_map(audit);
     Doc::default()
         .table(shares)
-        .table(facts("Schedule", schedule(report)))
-        .table(facts("Throttling and retries", throttling(report)))
-        .table(facts("Crawl", crawl(report)))
-        .table(facts("Budget", budget.chain([used])))
-        .table(facts("Budget of each host", hosts))
-}
-
-/// A budget and the windows that were looked at.
-fn audit(audit: &Audit) -> Vec<Row> {
-    let window = |window: &WindowReport| {
-        format!(
-            "{} of {} in {}",
-            grouped(window.admitted),
-            grouped(window.allowed),
-            micros(window.width_ms * 1e3)
-        )
-    };
-    let worst = audit.worst_window.filter(|worst| worst.admitted > 0);
-    let busiest: Vec<String> = audit.busiest.iter().map(window).collect();
-    vec![
-        ("rate", Some(rate_in_words(&audit.rate))),
-        ("at once", Some(grouped(audit.burst))),
-        ("windows", Some(kept(audit.kept))),
-        ("shards not checked", some(audit.unaudited_shards as u64)),
-        (
-            "closest to the limit, of a shard",
-            worst.as_ref().map(window),
-        ),
-        ("busiest, all shards", Some(busiest.join(", "))),
-    ]
-}
-
-/// Adherence of an open loop to its timetable.
-fn schedule(report: &Report) -> Vec<Row> {
-    let Some(schedule) = &report.schedule else {
-        return Vec::new();
-    };
-    let ScheduleReport {
-        arrivals,
-        rate,
-        scheduled,
-        dropped,
-        postponed,
-        unscheduled,
-        sent_share,
-        shifted_s,
-        ..
-    } = schedule;
-    let limits: Vec<String> = schedule
-        .dropped_by
-        .iter()
-        .map(|(limit, n)| format!("{limit:?} {}", grouped(*n)).to_lowercase())
-        .collect();
-    let unconnected = report
-        .totals
-        .attempts
-        .saturating_sub(report.totals.attempts_sent);
-    vec![
-        ("arrivals", Some(arrivals.clone())),
-        ("rate", Some(rate_in_words(rate))),
-        ("requests due", Some(grouped(*scheduled))),
-        ("sent", Some(grouped(report.totals.attempts_sent))),
-        ("sent share", Some(rounded_percent(*sent_share))),
-        ("never had a connection", some(unconnected)),
-        ("never sent", some(*dropped)),
-        ("limit that they waited for", Some(limits.join(", "))),
-        ("moved past the end by throttle pauses", some(*postponed)),
-        ("due in shards that had died, about", some(*unscheduled)),
-        (
-            "delayed while the target throttled",
-            (*shifted_s > 0.0).then(|| seconds(*shifted_s)),
-        ),
-    ]
-}
-
-/// Throttling: pauses, waits that the target asked for, recoveries, retries.
-fn throttling(report: &Report) -> Vec<Row> {
-    let of = &report.throttling;
-    let is_any = report.totals.throttled > 0 || of.pauses > 0 || report.totals.retries > 0;
-    if !is_any {
-        return Vec::new();
-    }
-    let some_s = |s: f64| (s > 0.0).then(|| seconds(s));
-    vec![
-        (
-            "throttled, of requests",
-            Some(rounded_percent(of.throttled_share)),
-        ),
-        (
-            "completed no item, of requests",
-            Some(rounded_percent(of.wasted_share)),
-        ),
-        ("retries", some(report.totals.retries)),
-        (
-            "items not retried (budget exhausted, queue full)",
-            some(of.retries_denied),
-        ),
-        ("pauses of all shards", some(of.pauses)),
-        ("paused, mean of the shards", some_s(of.paused_s)),
-        ("responses that said how long to wait", some(of.promises)),
-        ("longest wait asked for", some_s(of.longest_promise_s)),
-        ("waits respected", some(of.honoured)),
-        ("waits violated", some(of.violated)),
-        ("requests sent too early", some(of.early_attempts)),
-        ("recovery, mean", of.recovery_mean_s.map(seconds)),
-        ("recovery, longest", of.recovery_max_s.map(seconds)),
-        (
-            "rate that the target takes",
-            of.learnt_per_s.map(|rate| format!("{}/s", decimal(rate))),
-        ),
-    ]
-}
-
-/// What was crawled how: proxy, TLS, robots.txt, work moved between the shards.
-fn crawl(report: &Report) -> Vec<Row> {
-    let tls = report.tls.as_ref();
-    let sessions = tls.map(|tls| {
-        let sessions = tls.sessions.iter().take(MOST);
-        let named = sessions.map(|(name, n)| format!("{name}: {}", grouped(*n)));
-        named.collect::<Vec<_>>().join("  ")
-    });
-    let robots = report.robots.as_ref();
-    vec![
-        ("proxy", report.plan.run.workload.get(PROXY).cloned()),
-        ("TLS handshakes in full", tls.map(|tls| grouped(tls.full))),
-        (
-            "TLS handshakes resumed",
-            tls.map(|tls| grouped(tls.resumed)),
-        ),
-        ("TLS sessions", sessions),
-        (
-            "hosts with rules (robots.txt)",
-            robots.map(|robots| grouped(robots.with_rules.into())),
-        ),
-        (
-            "hosts without a robots.txt to fetch",
-            robots.and_then(|robots| some(robots.unreachable.into())),
-        ),
-        (
-            "crawl-delay",
-            robots.and_then(|robots| robots.crawl_delay_s).map(seconds),
-        ),
-    ]
+        .table(figures("Schedule", &report.schedule))
+        .table(figures("Throttling", &report.throttling))
+        .table(figures("Budget", &report.budget))
+        .table(figures("Budget of each host", &report.host_budget))
+        .table(figures("TLS handshakes", &report.tls))
+        .table(figures("robots.txt", &report.robots))
+        .table(figures("Moved between shards", &report.moved))
 }
 
 /// Saved items of those of the crawl, and the next step.
@@ -582,37 +511,8 @@ fn saved(report: &Report) -> Option<String> {
 
 /// A row for each session of a saved crawl; empty for one.
 fn sessions(report: &Report) -> Table {
-    let columns = [
-        "session",
-        "from",
-        "to",
-        "items",
-        "requests for them",
-        "requests sent",
-        "on disk",
-        "p50",
-        "p99",
-    ];
-    let time = |us: Option<u64>| or_dash(us.map(|us| micros(us as f64)));
-    let row = |session: &SavedSession| {
-        vec![
-            session.session.to_string(),
-            or_dash(session.from.clone()),
-            or_dash(session.to.clone()),
-            grouped(session.items),
-            grouped(session.requests),
-            or_dash(session.sent.map(grouped)),
-            bytes(session.bytes),
-            time(session.p50_us),
-            time(session.p99_us),
-        ]
-    };
-    let several = report.saved.iter().filter(|saved| saved.sessions.len() > 1);
-    Table {
-        columns: columns.into_iter().map(Column::words).collect(),
-        rows: several.flat_map(|saved| &saved.sessions).map(row).collect(),
-        ..Table::default()
-    }
+    let sessions = report.saved.as_ref().map(|saved| &saved.sessions[..]);
+    records(sessions.filter(|all| all.len() > 1).unwrap_or_default())
 }
 
 /// Parts that were merged, of those of the crawl.
@@ -631,49 +531,9 @@ pub(super) fn parts(report: &Report) -> Doc {
     let Some(merged) = &report.merged else {
         return Doc::default();
     };
-    let us = |us: Option<u64>| us.map(|us| micros(us as f64));
-    let rows: Vec<Row> = vec![
-        ("parts", Some(grouped(merged.parts.into()))),
-        ("without a result", some(merged.missing_parts.into())),
-        ("at once at most", Some(grouped(merged.slots.into()))),
-        ("slots in use", Some(rounded_percent(merged.slots_used))),
-        ("machines", Some(grouped(merged.machines.into()))),
-        ("seconds aligned to within", us(merged.aligned_within_us)),
-        ("clocks within, of UTC", us(merged.clock_error_us)),
-        (
-            "started over 1 s after --start-at",
-            merged.late_parts.and_then(|n| some(n.into())),
-        ),
-        ("last start after --start-at", us(merged.last_start_us)),
-        (
-            "requests for robots.txt before the parts began",
-            some(merged.robots_requests),
-        ),
-        (
-            "requests beside those of the merged parts",
-            some(merged.additional_requests),
-        ),
-    ];
-    let other = |other: &OtherAttempt| {
-        let bound = if other.is_counted { "" } else { ">= " };
-        let end = if other.has_ended {
-            "ended, not published"
-        } else {
-            "no end reported"
-        };
-        vec![
-            other.part.to_string(),
-            other.attempt.clone(),
-            format!("{bound}{}", grouped(other.requests)),
-            end.to_owned(),
-        ]
-    };
-    let columns = ["part", "attempt not merged", "requests", "end"];
-    Doc::default().table(facts("", rows)).table(Table {
-        columns: columns.into_iter().map(Column::words).collect(),
-        rows: merged.others.iter().map(other).collect(),
-        ..Table::default()
-    })
+    Doc::default()
+        .table(figures("", merged))
+        .table(records(&merged.others))
 }
 
 /// A row per shard.
@@ -725,27 +585,10 @@ pub(super) fn shards(report: &Report) -> Table {
 
 /// The machine that measured, what it counted during the run, and the target's own counts.
 pub(super) fn machine(report: &Report) -> Doc {
-    let host = &report.host;
-    let host = [
-        (
-            "waiting for a CPU, of the time",
-            host.cpu_pressure.map(rounded_percent),
-        ),
-        (
-            "TCP segments retransmitted",
-            host.tcp_retransmits.map(grouped),
-        ),
-        ("listen queue overflows", host.listen_overflows.map(grouped)),
-        (
-            "connections dropped by listen queues",
-            host.listen_drops.map(grouped),
-        ),
-        ("sockets in TIME_WAIT (peak)", host.time_wait.map(grouped)),
-        ("local ports in TIME_WAIT", host.ports_held.map(grouped)),
-    ];
     let doc = Doc::default()
-        .table(facts("Machine", environment(&report.environment)))
-        .table(facts("System-wide counters during the run", host));
+        .table(figures("Machine", &report.environment))
+        .table(figures("System-wide counters during the run", &report.host))
+        .table(figures("Supervisor", &report.supervisor));
     let ledger = report.witness.as_ref().map(|witness| &witness.ledger);
     match ledger.filter(|ledger| !ledger.is_null()) {
         Some(ledger) => doc.details(
@@ -754,33 +597,4 @@ pub(super) fn machine(report: &Report) -> Doc {
         ),
         None => doc,
     }
-}
-
-/// The machine, as far as it is known.
-pub(in crate::run) fn environment(machine: &Environment) -> Vec<Row> {
-    let target = if machine.colocated {
-        "same machine"
-    } else {
-        "another machine"
-    };
-    let ports = machine
-        .local_ports
-        .map(|[first, last]| format!("{first} to {last}"));
-    vec![
-        ("CPU", machine.cpu_model.clone()),
-        (
-            "CPUs that could be used",
-            Some(grouped(machine.cores as u64)),
-        ),
-        ("frequency governor", machine.cpu_governor.clone()),
-        ("memory", machine.memory_bytes.map(bytes)),
-        ("kernel", machine.kernel.clone()),
-        ("descriptors per process", machine.nofile.map(grouped)),
-        ("local ports", ports),
-        ("target", Some(target.to_owned())),
-        (
-            "commit of the working directory",
-            machine.git_revision.clone(),
-        ),
-    ]
 }

@@ -87,16 +87,9 @@ pub(crate) fn population(report: &Report, latency: &Latency) -> String {
 
 /// The percentiles that are known.
 pub(crate) fn spectrum(latency: &Latency) -> String {
-    let named = [
-        ("p50", "p50_us", latency.p50_us),
-        ("p90", "p90_us", latency.p90_us),
-        ("p99", "p99_us", latency.p99_us),
-        ("p99.9", "p999_us", latency.p999_us),
-        ("max", "max_us", latency.max_us),
-    ];
-    let known = named
-        .iter()
-        .filter_map(|(name, key, us)| Some(format!("{name} {}", figure(latency, key, *us)?)));
+    let known = latency.figures().into_iter();
+    let known =
+        known.filter_map(|(name, key, us)| Some(format!("{name} {}", figure(latency, key, us)?)));
     known.collect::<Vec<_>>().join("  ")
 }
 

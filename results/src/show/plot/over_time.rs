@@ -5,12 +5,7 @@
 use super::seconds::{Gather, Seconds, TimeAxis};
 use crate::judge::Stalls;
 use crate::run::report::{IntervalRow, Report, thresholds};
-use crate::run::words::figure;
-use crate::show::chart::{
-    Axis, Chart, Dash, Format, Mark, Panel, Range, Role, Shape, Step, figures,
-};
-use crawlmark_harness::stats::Series as LatencySeries;
-use crawlmark_harness::units::{grouped, micros};
+use crate::show::chart::{Axis, Chart, Dash, Format, Mark, Panel, Range, Role, Shape, Step};
 
 /// The most lines and bands of a kind of event that are drawn: more would hide the others.
 const MOST_EVENTS: usize = 100;
@@ -250,26 +245,6 @@ fn share(row: &IntervalRow, part: f64) -> Option<f64> {
     let b = &row.binding;
     let all = b.rate + b.concurrency + b.pause + b.target + b.storage + b.idle;
     (all > 0.0).then(|| part / all)
-}
-
-/// Figures of a series: its percentiles and its slowest response.
-pub(super) fn percentiles(report: &Report, series: LatencySeries) -> String {
-    let Some(latency) = report.latency(series) else {
-        return String::new();
-    };
-    let of = |key: &str, us: Option<f64>| figure(latency, key, us);
-    figures([
-        ("p50", of("p50_us", latency.p50_us)),
-        ("p90", of("p90_us", latency.p90_us)),
-        ("p99", of("p99_us", latency.p99_us)),
-        ("p99.9", of("p999_us", latency.p999_us)),
-        ("slowest", latency.slowest_us().map(micros)),
-        ("responses", Some(grouped(latency.count))),
-        (
-            "without a response",
-            (latency.censored > 0).then(|| grouped(latency.censored)),
-        ),
-    ])
 }
 
 impl OverTime {

@@ -1,8 +1,11 @@
 //! The whole distribution of the latency, by the number of nines.
 
-use super::over_time::percentiles;
 use crate::run::report::{Latency, Report};
-use crate::show::chart::{Axis, Chart, Dash, Dot, Format, Mark, Panel, Range, Role, Shape};
+use crate::run::words::figure;
+use crate::show::chart::{
+    Axis, Chart, Dash, Dot, Format, Mark, Panel, Range, Role, Shape, figures,
+};
+use crate::show::text::grouped;
 use crawlmark_harness::stats::Series;
 
 /// Points of a curve: three pixels each.
@@ -42,6 +45,20 @@ pub(super) fn chart(report: &Report) -> Option<Chart> {
         }
     }
     of_curves(percentiles(report, report.main_series()), curves)
+}
+
+/// Figures of a series: its percentiles and its slowest response.
+fn percentiles(report: &Report, series: Series) -> String {
+    let Some(latency) = report.latency(series) else {
+        return String::new();
+    };
+    let count = |n: u64| (n > 0).then(|| grouped(n));
+    let known = latency.figures().into_iter();
+    let known = known.map(|(name, key, us)| (name, figure(latency, key, us)));
+    figures(known.chain([
+        ("responses", count(latency.count)),
+        ("without a response", count(latency.censored)),
+    ]))
 }
 
 /// A curve: nines and microseconds.
