@@ -51,14 +51,24 @@ const UNITS: [(&str, Shown); 6] = [
     ("_share", rounded_percent),
 ];
 
+/// Figures whose names say too little beside others.
+const NAMES: [(&str, &str); 4] = [
+    ("promises", "responses that said how long to wait"),
+    ("longest_promise_s", "longest wait asked for"),
+    ("honoured", "waits respected"),
+    ("violated", "waits violated"),
+];
+
 /// The name of a figure for people, and how it is shown.
 fn named(key: &str) -> (String, Option<Shown>) {
     let unit = UNITS.iter().find(|(end, _)| key.ends_with(end));
     let name = match unit {
-        Some((end, _)) if end.starts_with('_') && *end != "_share" => &key[..key.len() - end.len()],
+        Some((end, _)) if ["_us", "_ms", "_s"].contains(end) => &key[..key.len() - end.len()],
         _ => key,
     };
-    (name.replace('_', " "), unit.map(|(_, show)| *show))
+    let known = NAMES.iter().find(|(known, _)| *known == key);
+    let name = known.map_or_else(|| name.replace('_', " "), |(_, name)| (*name).to_owned());
+    (name, unit.map(|(_, show)| *show))
 }
 
 /// The figures of a part of the report by their names in `result.json`, each in its unit, without
