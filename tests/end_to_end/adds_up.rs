@@ -178,8 +178,8 @@ fn a_run_that_is_told_nothing_says_what_it_does_and_where_the_result_is() {
     // The effective totals come before anything is sent, and the summary is all that a pipe gets.
     for said in [
         &target.url(),
-        "1,200 in all",
-        "3 in all",
+        "1,200 (0 to 1,199)",
+        "connections 3\n",
         "none: as fast as it goes",
     ] {
         assert!(stderr.contains(said), "{said}: {stderr}");

@@ -1014,14 +1014,16 @@ struct Wait {
     one_in: u32,
 }
 
+/// A percentile, and one in how many values is beyond it.
+type OneIn = (u32, fn(&Latency) -> Option<f64>);
+
 /// The wait of a shard. Where each request takes a new connection, opening it is what is measured,
 /// and no wait.
 fn wait(report: &Report, shard: &ShardReport, series: Series) -> Option<Wait> {
     let workload = &report.plan.run.workload;
     let is_opening = series == Series::PoolWait && workload.contains_key(REQUESTS_PER_CONNECTION);
     let (waited, response) = (times(shard, series)?, times(shard, Series::ResponseOk)?);
-    let percentiles: [(u32, fn(&Latency) -> Option<f64>); 2] =
-        [(100, |times| times.p99_us), (10, |times| times.p90_us)];
+    let percentiles: [OneIn; 2] = [(100, |times| times.p99_us), (10, |times| times.p90_us)];
     percentiles.into_iter().find_map(|(one_in, percentile)| {
         let opened: f64 = [Series::Connect, Series::Tunnel, Series::Tls]
             .into_iter()

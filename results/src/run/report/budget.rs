@@ -57,8 +57,7 @@ reads_as!(BudgetReport, audit: Audit);
 /// A window in which a budget was used hard.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct WindowReport {
-    /// Number of the shard; absent of all shards together.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Number of the shard; null of all shards together.
     pub shard: Option<u32>,
     /// The number of its host, from 0; absent of the run's budget.
     #[serde(skip_serializing_if = "Option::is_none")]

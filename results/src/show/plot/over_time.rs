@@ -6,6 +6,7 @@ use super::seconds::{Gather, Seconds, TimeAxis};
 use crate::judge::Stalls;
 use crate::run::report::{IntervalRow, Report, thresholds};
 use crate::show::chart::{Axis, Chart, Dash, Format, Mark, Panel, Range, Role, Shape, Step};
+use crawlmark_harness::units::{micros, rounded_percent};
 
 /// The most lines and bands of a kind of event that are drawn: more would hide the others.
 const MOST_EVENTS: usize = 100;
@@ -295,7 +296,12 @@ impl Drawn<'_> {
                 .filter_map(|step| step.value)
                 .fold(0.0, f64::max);
             if top > 0.0 {
-                highest.push(format!("{name} {}", field.format.label(top)));
+                let top = match field.format {
+                    Format::Micros => micros(top),
+                    Format::Percent => rounded_percent(top),
+                    format => format.label(top),
+                };
+                highest.push(format!("{name} {top}"));
             }
             if is_fine {
                 width_s = self.tenths.and_then(Seconds::step_s);
