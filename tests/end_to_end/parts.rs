@@ -718,7 +718,7 @@ fn a_part_that_waits_says_so_and_survives_a_directory_that_fails_and_a_clock_tha
     let said = part.end().code(&[0]).stderr;
     for text in [
         "Part 0/2 has slot 0/1 after ",
-        "20 in this part",
+        "20 (0 to 19)",
         "0/1, with an equal share of the plan's 200/s and 4 connections",
     ] {
         assert!(said.contains(text), "{text}: {said}");

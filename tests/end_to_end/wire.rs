@@ -142,14 +142,14 @@ fn refused_without_burst(rate_per_s: u64) -> usize {
         let report = crawl_once(&format!("http://{address}/{{id}} {flags}"));
         assert_eq!(report.count("/host_budget/burst"), 1);
         assert_eq!(*report.at("/host_budget/worst_window/host"), json!(0));
-        let widths: Vec<u64> = report
+        let widths: Vec<f64> = report
             .at("/host_budget/busiest")
             .as_array()
             .unwrap()
             .iter()
-            .filter_map(|w| w["width_ms"].as_u64())
+            .filter_map(|w| w["width_ms"].as_f64())
             .collect();
-        assert_eq!(widths, [10, 100, 1_000]);
+        assert_eq!(widths, [10.0, 100.0, 1_000.0]);
     });
     refused.into_inner().unwrap()
 }
