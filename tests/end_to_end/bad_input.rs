@@ -1,45 +1,18 @@
-//! Bad input is refused before anything is opened, sent or written: exit 2, and the message names
-//! what was wrong.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a test whose program cannot be started is over"
-)]
+//! Bad input is refused before anything is opened, sent or written: exit code 2, and the message
+//! names what was wrong. A row for each rule between flags; how a single value is read is tested
+//! where it is parsed.
 
 use std::fs;
 use std::io::ErrorKind;
 use std::net::TcpListener;
 use std::path::Path;
+use std::process::Command;
 
-use assert_cmd::Command;
-
-use crate::process::{DEADLINE, working_in};
-use crate::run::{Run, program};
+use crate::command::{call, call_line};
+use crate::run::{Run, ended, program};
 use crate::target::Target;
 
-/// What a call came to.
-pub(crate) struct Said {
-    pub(crate) code: Option<i32>,
-    pub(crate) stdout: String,
-    pub(crate) stderr: String,
-}
-
-/// Calls the program with `args` in `directory`.
-pub(crate) fn call(directory: &Path, args: &[&str]) -> Said {
-    let output = Command::new(program())
-        .args(args)
-        .current_dir(directory)
-        .timeout(DEADLINE)
-        .output()
-        .unwrap();
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    Said {
-        code: output.status.code(),
-        stdout: text(output.stdout),
-        stderr: text(output.stderr),
-    }
-}
-
-/// A port that counts who comes. Nobody should.
+/// A port to which nobody should connect.
 struct Door(TcpListener);
 
 impl Door {
@@ -53,476 +26,374 @@ impl Door {
         format!("http://{}/{{id}}", self.0.local_addr().unwrap())
     }
 
-    fn is_untouched(&self) -> bool {
-        matches!(self.0.accept(), Err(error) if error.kind() == ErrorKind::WouldBlock)
+    fn assert_untouched(&self) {
+        assert!(
+            matches!(self.0.accept(), Err(error) if error.kind() == ErrorKind::WouldBlock),
+            "a connection came"
+        );
     }
 }
 
-/// Everything below a directory.
+/// The names in a directory, sorted.
 fn contents(directory: &Path) -> Vec<String> {
-    fs::read_dir(directory)
-        .unwrap()
+    let entries = fs::read_dir(directory).unwrap();
+    let mut names: Vec<String> = entries
         .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
-        .collect()
+        .collect();
+    names.sort();
+    names
 }
 
-/// Calls `run` with each case's arguments, `URL` standing for a target that listens, and expects to
-/// be refused with a message that holds the case's word.
+/// Check that each command line is refused with a message that has the words beside it. URL stands
+/// for a target that listens; there are a file `binary`, a list `plain.txt` of URLs and a directory
+/// `empty`.
 #[track_caller]
-pub(crate) fn assert_refused(cases: &[(&[&str], &str)]) {
+pub(crate) fn assert_refused(command: &str, cases: &[(&str, &str)]) {
     let door = Door::open();
-    let url = door.url();
-    for (args, named) in cases {
-        let place = tempfile::tempdir().unwrap();
-        let args: Vec<&str> = ["run"]
-            .into_iter()
-            .chain(
-                args.iter()
-                    .map(|&arg| if arg == "URL" { &url } else { arg }),
-            )
-            .collect();
-        let said = call(place.path(), &args);
-        assert_eq!(said.code, Some(2), "{args:?} said {}", said.stderr);
-        assert!(
-            said.stderr.contains(named),
-            "{args:?} does not name {named}: {}",
-            said.stderr
-        );
-        assert_eq!(said.stdout, "", "{args:?}");
-        assert_eq!(contents(place.path()), Vec::<String>::new(), "{args:?}");
-    }
-    assert!(door.is_untouched());
-}
-
-/// Expects lines of flags, whose spaces separate words, to be refused.
-fn assert_lines_refused(cases: &[(&str, &str)]) {
-    for (line, named) in cases {
-        assert_refused(&[(&line.split(' ').collect::<Vec<_>>(), named)]);
-    }
-}
-
-#[test]
-fn what_makes_no_sense_is_refused_by_its_name() {
-    assert_lines_refused(&[
-        ("URL --no-such-flag", "--no-such-flag"),
-        ("URL --conections 5", "did you mean '--connections'?"),
-        ("URL -u user:password", "did you mean '--auth'?"),
-        ("URL -t many", "--shards"),
-        (
-            "URL --tag a=1 --tag b=1 --tag a=2",
-            "--tag a is given twice",
-        ),
-        (
-            "URL -H Host:evil -H host:two",
-            "--header Host is given twice",
-        ),
-        (
-            "--resume /dev/null",
-            "/dev/null is not a directory. Name the directory",
-        ),
-        (
-            "--plan / --node 1/2 --into x",
-            "it is a directory, not a regular file",
-        ),
-        ("URL --ids 9..3", "--ids"),
-        ("URL --ids 5..5", "--ids"),
-        (
-            "URL --ids 0..=18446744073709551615",
-            "write 0..=18446744073709551614",
-        ),
-        (
-            "URL -n 0",
-            "'--items <N>': `0` is too low: write at least 1",
-        ),
-        ("URL -n -1", "'-1' for '--items <N>': `-1` is not a count"),
-        ("URL -c 1.5", "'--connections <N>': `1.5` is not a count"),
-        ("URL -c 1 -s 2", "--connections"),
-        ("URL -s 0", "--shards 0 is out of range: 1 to"),
-        ("URL -s 1025 -c 2000", "--shards"),
-        ("URL -d 0", "--duration 0s is out of range: at least 1ms"),
-        (
-            "URL -d -1s",
-            "'-1s' for '--duration <TIME>': `-1s` is not a duration",
-        ),
-        ("URL --rate 0", "write at least 1"),
-        ("URL --rate 5/day", "/s, /min or /h"),
-        ("URL --rate 0.5", "write 30/min"),
-        ("URL --rate 2g", "leave the rate out"),
-        ("URL --backoff 20s,1s", "for example 1s,20s"),
-        (
-            "URL --body @/nowhere/body",
-            "--body @FILE: the file cannot be read: No such file",
-        ),
-        ("URL --body @/dev/zero", "longer than 64 MiB"),
-        (
-            "URL --burst 5",
-            "--burst 5 is for a rate budget: add --rate",
-        ),
-        ("URL --burst 1 --rate 5 -s 2", "--burst"),
-        ("URL --timeout 2h", "--timeout"),
-        ("URL --connect-timeout 0", "--connect-timeout"),
-        ("URL --shard-deadline 10ms", "--shard-deadline"),
-        ("URL -H no-colon", "--header"),
-        ("URL -H content-length:5", "--header"),
-        ("URL -H connection:close", "--header"),
-        ("URL -m CONNECT", "--method"),
-        (
-            "URL --per-host-connections 1 -s 2",
-            "--per-host-connections",
-        ),
-        ("URL --per-host-rate 0", "--per-host-rate"),
-        ("URL --urls -", "--urls"),
-        ("--urls -", "--urls -: holds no URL"),
-        (
-            "--urls /nowhere/urls.txt",
-            "--urls /nowhere/urls.txt: cannot be read",
-        ),
-        ("--urls - --target-latency 1ms", "--target-latency"),
-        ("--requests-file - --target-limit 1/s", "--target-limit"),
-        ("URL --target-processes 1", "--target-processes"),
-        ("--target-handshake slow", "--target-handshake"),
-        (
-            "--target-fault drop:0.6 --target-fault reset:0.6",
-            "--target-fault: `1.2` is not a valid sum",
-        ),
-        ("URL --expect status:200,429", "--expect"),
-        ("URL --expect len:-5", "`len:-5` is not a valid length"),
-        ("URL --expect regex:(a", "unclosed group"),
-        (
-            "URL --expect json --expect len:1 --expect len:2",
-            "`len:1` and `len:2`",
-        ),
-        ("URL --name .hidden", "--name"),
-        ("URL --tag no-value", "--tag"),
-        ("URL URL", "--urls FILE"),
-    ]);
-}
-
-#[test]
-fn what_is_no_target_is_refused() {
-    assert_refused(&[(&["not a url"], "`not a url` is not a URL")]);
-    assert_lines_refused(&[
-        ("--adaptive aimd", "--adaptive=aimd"),
-        ("localhost:9/x", "did you mean http://localhost:9/x?"),
-        ("http://::1:9/", "in brackets"),
-        ("http://127.0.0.1/{ID}", "write {id} where the ID goes"),
-        ("ftp://127.0.0.1/{id}", "ftp://127.0.0.1/"),
-        ("http://127.0.0.1:99999/{id}", "http://127.0.0.1:99999/"),
-        ("http://{id}/", "{id}"),
-        ("http://192.0.2.1/", "192.0.2.1"),
-        ("http://[2001:db8::1]/", "--rate"),
-    ]);
-}
-
-#[test]
-fn a_password_in_a_url_is_refused_and_never_repeated() {
-    let place = tempfile::tempdir().unwrap();
-    for url in [
-        "http://me:hunter2@127.0.0.1:9/{id}",
-        "https://me:hunter2@127.0.0.1/",
-        "me:hunter2@127.0.0.1/",
-    ] {
-        let said = call(place.path(), &["run", url]);
-        assert_eq!((said.code, said.stdout.as_str()), (Some(2), ""));
-        assert!(said.stderr.contains("authorization"), "{}", said.stderr);
-        assert!(
-            !said.stderr.contains("hunter2"),
-            "{url} is repeated: {}",
-            said.stderr
-        );
-    }
-    let said = call(
-        place.path(),
-        &[
-            "run",
-            "http://127.0.0.1:9/",
-            "-H",
-            "author ization: hunter2",
-        ],
-    );
-    assert_eq!(said.code, Some(2));
-    assert!(!said.stderr.contains("hunter2"), "{}", said.stderr);
-}
-
-#[test]
-fn a_result_is_never_overwritten() {
-    let door = Door::open();
-    for make in [
-        (|out: &Path| {
-            fs::create_dir(out).unwrap();
-            fs::write(out.join("precious"), "1").unwrap();
-        }) as fn(&Path),
-        |out| fs::write(out, "precious").unwrap(),
-    ] {
-        let place = tempfile::tempdir().unwrap();
-        make(&place.path().join("taken"));
-        let said = call(
-            place.path(),
-            &["run", &door.url(), "-n", "1", "--out", "taken"],
-        );
-        assert_eq!(said.code, Some(2), "{}", said.stderr);
-        assert!(said.stderr.contains("--out taken"), "{}", said.stderr);
-        assert_eq!(contents(place.path()), ["taken"]);
-    }
-    assert!(door.is_untouched());
-}
-
-#[test]
-fn an_empty_directory_may_become_the_result() {
-    let target = Target::start("--processes 1");
     let place = tempfile::tempdir().unwrap();
     fs::create_dir(place.path().join("empty")).unwrap();
-    let said = call(
-        place.path(),
-        &["run", &target.url(), "-n", "3", "--quiet", "--out", "empty"],
-    );
-    assert_eq!(said.code, Some(0), "{}", said.stderr);
-    assert!(place.path().join("empty/result.json").exists());
-    assert_eq!(contents(place.path()), ["empty"]);
-}
-
-#[test]
-fn a_place_that_cannot_be_written_to_is_known_before_the_run() {
-    let door = Door::open();
-    let place = tempfile::tempdir().unwrap();
-    fs::write(place.path().join("file"), "").unwrap();
-    // Nobody can make a directory in either, not even root.
-    for out in ["/proc/no-such-place/result", "file/result"] {
-        let said = call(place.path(), &["run", &door.url(), "-n", "1", "--out", out]);
-        assert_eq!(said.code, Some(1), "{out}: {}", said.stderr);
-        assert!(said.stderr.contains(out), "{}", said.stderr);
-        assert!(
-            !said.stderr.contains("already exists"),
-            "{out} does not: {}",
+    fs::write(place.path().join("binary"), b"\xff\xfe\0").unwrap();
+    fs::write(place.path().join("plain.txt"), "http://127.0.0.1:9/1\n").unwrap();
+    let before = contents(place.path());
+    for (line, named) in cases {
+        let line = format!("{command} {line}").replace("URL", &door.url());
+        let said = call_line(place.path(), &line);
+        assert_eq!(
+            (said.code, said.stdout.as_str()),
+            (Some(2), ""),
+            "{line}: {}",
             said.stderr
         );
-        assert_eq!(contents(place.path()), ["file"]);
+        assert!(said.stderr.contains(named), "{line}: {}", said.stderr);
+        assert_eq!(contents(place.path()), before, "{line}");
     }
-    assert!(door.is_untouched());
+    door.assert_untouched();
 }
 
 #[test]
-fn a_name_that_does_not_resolve_could_not_be_started() {
-    let place = tempfile::tempdir().unwrap();
-    // RFC 6761 reserves `invalid` for this.
-    let said = call(
-        place.path(),
+fn flags_of_a_run_that_make_no_sense_are_refused() {
+    assert_refused(
+        "run",
         &[
-            "run",
-            "http://no-such-host.invalid/",
-            "--rate",
-            "1/s",
-            "-n",
-            "1",
+            ("URL --no-such-flag", "--no-such-flag"),
+            ("URL --conections 5", "did you mean '--connections'?"),
+            ("URL -u user:password", "did you mean '--auth'?"),
+            ("URL --tag a=1 --tag a=2", "--tag a is given twice"),
+            (
+                "URL -H Host:evil -H host:two",
+                "--header Host is given twice",
+            ),
+            ("--resume /dev/null", "/dev/null is not a directory"),
+            ("--plan / --node 1/2 --into x", "it is a directory"),
+            ("URL --ids 5..5", "--ids"),
+            ("URL -n -1", "`-1` is not a count"),
+            ("URL -c 1 -s 2", "--connections"),
+            ("URL -s 1025 -c 2000", "--shards"),
+            ("URL -d 0", "--duration 0s is out of range"),
+            ("URL --rate 0.5", "write 30/min"),
+            ("URL --body @/nowhere/body", "cannot be read: No such file"),
+            ("URL --body @/dev/zero", "longer than 64 MiB"),
+            ("URL --burst 5", "add --rate"),
+            ("URL --burst 1 --rate 5 -s 2", "--burst"),
+            ("URL --shard-deadline 10ms", "--shard-deadline"),
+            ("URL -H content-length:5", "--header"),
+            ("URL -m CONNECT", "--method"),
+            (
+                "URL --per-host-connections 1 -s 2",
+                "--per-host-connections",
+            ),
+            ("URL --urls -", "--urls"),
+            ("--urls -", "--urls -: holds no URL"),
+            ("--urls binary", "line 1 is not UTF-8 text"),
+            ("--urls - --target-latency 1ms", "--target-latency"),
+            ("URL --target-processes 1", "--target-processes"),
+            ("--config empty", "Is a directory"),
+            ("--target-fault drop:0.6 --target-fault reset:0.6", "`1.2`"),
+            ("URL --expect status:200,429", "--expect"),
+            ("URL --expect json --expect len:1 --expect len:2", "`len:1`"),
+            ("URL --name .hidden", "--name"),
+            ("URL URL", "--urls FILE"),
+            ("'not a url'", "`not a url` is not a URL"),
+            ("localhost:9/x", "did you mean http://localhost:9/x?"),
+            ("http://{id}/", "{id}"),
+            ("http://192.0.2.1/", "192.0.2.1"),
+            ("'http://[2001:db8::1]/'", "--rate"),
+            ("--robots honor", "the bundled target has no robots.txt"),
+            // Connections and addresses.
+            ("URL --local-ips 127.0.0.1,127.0.0.1", "was listed before"),
+            (
+                "URL --local-ips 192.0.2.7",
+                "not an address of this machine",
+            ),
+            ("URL --local-ips ::1", "has no IPv4 address"),
+            (
+                "URL --max-requests-per-connection 5 --disable-keepalive",
+                "--disable-keepalive",
+            ),
+            (
+                "URL --idle-timeout 0",
+                "--idle-timeout must be longer than 0",
+            ),
+            ("URL --dns-ttl 5s", "there is no name to look up"),
+            ("--unix-socket s", "--unix-socket is for a URL"),
+            (
+                "URL --unix-socket s --local-ips 127.0.0.1",
+                "cannot be used with",
+            ),
+            // HTTP/2.
+            ("URL --streams 10 --http 1.1", "--streams 10 needs HTTP/2"),
+            ("URL --streams 10 --http auto", "for https:// URLs only"),
+            ("URL --streams 100000 -c 100 --http 2", "--streams 100000"),
+            ("URL --streams 2 --http 2 --disable-keepalive", "no effect"),
+            ("URL --http 2 -H 'Upgrade: x'", "not allowed in HTTP/2"),
+            (
+                "URL --http 2 --proxy http://127.0.0.1:9",
+                "--http 2 cannot go",
+            ),
+            // Bodies and credentials.
+            ("URL --body-file binary --body x", "cannot be used with"),
+            ("URL --json-body {", "--json-body is not one JSON value"),
+            ("URL -a user", "--auth is USER:PASSWORD"),
+            ("URL -a u:p -H 'Authorization: x'", "keep one of them"),
+            ("URL --bearer-env CRAWLMARK_NO_SUCH", "export it"),
+            ("--id-format hex", "--id-format is for a URL"),
+            // Time tables.
+            (
+                "URL --arrivals constant",
+                "--arrivals constant needs a --rate",
+            ),
+            (
+                "URL --arrivals poisson --rate 9 --burst 3",
+                "--burst is for budgets",
+            ),
+            ("URL -d 1s -w 1s", "leaves nothing of --duration 1s"),
+            (
+                "URL --arrivals waves -s 2",
+                "--arrivals waves needs one shard",
+            ),
+            ("URL --rate '10 per 1s' --burst 5", "--burst does not work"),
+            (
+                "URL --arrivals replay",
+                "--arrivals replay needs a --requests-file",
+            ),
+            ("URL --speed 2", "--speed is for --arrivals replay"),
+            (
+                "URL --requests-file binary",
+                "begins with none of the formats",
+            ),
+            (
+                "--requests-file plain.txt --urls plain.txt",
+                "cannot be used with",
+            ),
+            // Thresholds.
+            (
+                "URL --threshold 'servce_p99 < 1s'",
+                "did you mean `service_p99`?",
+            ),
+            ("URL --threshold 'service_p99 < 250'", "write 250ms"),
+            ("URL --stop-if 'item_p99 < 250ms'", "use --threshold"),
+            ("URL --threshold 'response_p99 < 1s'", "--arrivals constant"),
+            ("URL --threshold 'budget_utilisation > 90%'", "--rate"),
+            (
+                "URL -d 5s --threshold 'rate[10s] > 5'",
+                "never fills the window",
+            ),
+            ("URL --slo-p99 50", "`50` has no unit: write 50ms"),
+            ("URL --max-error-rate 5", "write 5%"),
+            // Outputs.
+            ("URL --export xls", "`xls` is not a valid format"),
+            ("URL --export csv=nowhere/a.csv", "nowhere does not exist"),
+            ("URL --export csv=a --export hgrm=a", "--export hgrm"),
+            ("URL --export csv=- --json", "standard output"),
+            ("URL --latency --json", "--latency"),
+            // Throttling.
+            ("URL --retries 5", "--retries"),
+            ("URL --retry-budget 101%", "--retry-budget"),
+            ("URL --on-throttle polite", "--on-throttle"),
+            ("--adaptive aimd", "--adaptive=aimd"),
         ],
     );
-    assert_eq!(said.code, Some(1), "{}", said.stderr);
-    assert!(
-        said.stderr.contains("no-such-host.invalid"),
-        "{}",
-        said.stderr
+}
+
+#[test]
+fn flags_of_proxies_that_make_no_sense_are_refused() {
+    let dead = "-x http://127.0.0.1:9";
+    let session = "-x http://u-{session}:p@127.0.0.1:9";
+    for (line, named) in [
+        ("URL -x 127.0.0.1:3128", "begins with http://, socks5://"),
+        ("URL -x https://127.0.0.1:9", "https:// proxies"),
+        ("URL -x http://127.0.0.1", "no port from 1 to 65535"),
+        ("URL -x http://u:p/q@127.0.0.1:9", "Write %2F"),
+        ("URL DEAD -x none", "--proxy none excludes other proxies"),
+        (
+            "URL DEAD --session per-request",
+            "--session needs {session}",
+        ),
+        ("URL --session per-request", "--session is for a proxy"),
+        ("URL SESSION --session hourly", "sticky=N"),
+        (
+            "URL SESSION DEAD --session sticky=1",
+            "use 2 sessions or more",
+        ),
+        (
+            "URL -x socks5h://127.0.0.1:9 --connect-to :::1",
+            "use socks5://",
+        ),
+        (
+            "URL DEAD -H 'Proxy-Authorization: x'",
+            "would go to the target",
+        ),
+        ("URL DEAD --local-ips fd00::1", "and 127.0.0.1 has no other"),
+        ("-x http://192.0.2.1:9", "listens on this machine alone"),
+        ("http://a.test/ DEAD", "which may be public: say how fast"),
+    ] {
+        let line = line.replace("DEAD", dead).replace("SESSION", session);
+        assert_refused("run", &[(&line, named)]);
+    }
+}
+
+#[test]
+fn other_commands_refuse_what_makes_no_sense() {
+    assert_refused(
+        "",
+        &[
+            ("", "Usage: crawlmark [OPTIONS] <COMMAND>"),
+            ("rnu", "did you mean 'run'?"),
+            ("http://127.0.0.1:9/", "crawlmark run http://127.0.0.1:9/"),
+            ("report binary", "it is not UTF-8 text"),
+            ("completions tcsh", "bash, elvish, fish, powershell, zsh"),
+            (
+                "plan http://h/ --nodes 2 --start-at yesterday",
+                "`yesterday`",
+            ),
+            ("watch empty", "empty/plan.json: No such file"),
+            ("merge empty", "Name the directory that"),
+            // The target.
+            ("serve --listen 8081", "write 127.0.0.1:8081"),
+            ("serve --processes 100000", "out of range: 1 to 1024"),
+            (
+                "serve --fault error:0.6 --fault drop:0.6",
+                "sum of the shares",
+            ),
+            ("serve --proxy-auth :x", "--proxy-auth"),
+            ("serve --proxy-auth-file /nowhere/x", "--proxy-auth-file"),
+            ("serve --proxy-auth a:b --proxy-auth-file x", "--proxy-auth"),
+            ("serve --proxy --proxy-exits 127.1.2.3/16", "--proxy-exits"),
+            ("serve --proxy-allow-private", "--proxy-allow-private"),
+            ("serve --tls-cert x.pem", "--tls"),
+            // Studies.
+            ("ab", "there is nothing to compare"),
+            ("ab --base --nonsense", "--base and the flags after --"),
+            ("ab --cand '--out here'", "--out is for single runs"),
+            ("ab --base \"'open\"", "a quotation mark that is not closed"),
+            ("ab --base-target true", "needs a URL with {port} in it"),
+            ("ab --cand-bin /etc/passwd", "is not an executable file"),
+            ("ab --base '--rate 2' --cand '--rate 3'", "different loads"),
+            ("ab -- --config x.toml", "--config is for single runs"),
+            ("scale --shards 1,2,1", "--shards has 1 twice"),
+            (
+                "scale --shards 2",
+                "one size has nothing to be compared with",
+            ),
+            (
+                "scale --shards 1,8 --connections 4",
+                "too few for --shards 8",
+            ),
+            ("scale --latency-bound -- URL", "--latency-bound only works"),
+            ("scale -- --rate 100", "--rate caps throughput"),
+            ("scale -- --adaptive", "--adaptive chooses the number"),
+            ("scale -- -s 2", "`scale` varies --shards"),
+            ("scale -d 1s -- -d 2s", "-d is given twice"),
+            ("scale http://192.0.2.1/{id}", "nor in a private network"),
+            ("capacity -- --rate 5", "--rate is set by the search"),
+            ("capacity http://192.0.2.1/", "--max-rate 100/s"),
+            ("capacity --probe 10ms", "--probe must be 1s or longer"),
+            ("capacity -- --ids 0..100", "100 items are too few"),
+            ("ladder --rungs 9", "`9` is not a valid rung: write 1 to 8"),
+            ("ladder -- -c 7", "rung 1 and the flags after --"),
+            ("ladder -- http://127.0.0.1:1/", "remove the URL"),
+            ("patterns -- --json", "--json is for single runs"),
+            ("patterns -- -n 5", "each pattern lasts a fixed time (-d)"),
+            ("selftest --rows R9", "`R9` is not a valid row"),
+        ],
     );
-    assert_eq!(contents(place.path()), Vec::<String>::new());
+}
+
+#[test]
+fn a_result_directory_is_checked_before_the_run_and_never_overwritten() {
+    let door = Door::open();
+    let place = tempfile::tempdir().unwrap();
+    fs::create_dir(place.path().join("full")).unwrap();
+    fs::write(place.path().join("full/precious"), "1").unwrap();
+    fs::write(place.path().join("file"), "precious").unwrap();
+    // Nobody can make a directory in the last two, not even root.
+    for (out, code) in [
+        ("full", 2),
+        ("file", 2),
+        ("file/result", 1),
+        ("/proc/no-such-place/result", 1),
+    ] {
+        let said = call(place.path(), &["run", &door.url(), "-n", "1", "--out", out]);
+        assert_eq!(said.code, Some(code), "{out}: {}", said.stderr);
+        assert!(said.stderr.contains(out), "{}", said.stderr);
+        assert_eq!(contents(place.path()), ["file", "full"]);
+    }
+    door.assert_untouched();
+    fs::create_dir(place.path().join("empty")).unwrap();
+    let said = call_line(place.path(), "run -n 3 --quiet --out empty");
+    assert_eq!(said.code, Some(0), "{}", said.stderr);
+    assert!(place.path().join("empty/result.json").exists());
 }
 
 #[test]
 fn strictness_fails_what_is_not_valid_and_nothing_else() {
-    // Whether the machine is quick enough for a valid measurement is not for this test to say.
-    let ended = Run::start("-n 200 --shards 2 -c 2 --strict".split(' ')).end();
+    // The machine may not be quick enough for a valid measurement.
+    let ended = ended("-n 200 --shards 2 -c 2 --strict");
     let code = ended.code().unwrap();
     let verdict = ended.report(code).text("/validity/verdict").to_owned();
     assert_eq!(code, if verdict == "valid" { 0 } else { 4 }, "{verdict}");
 }
 
 #[test]
-fn help_and_version_succeed() {
+fn help_and_version_succeed_and_fail_if_they_cannot_be_shown() {
     let place = tempfile::tempdir().unwrap();
-    for (args, says) in [
-        (&["--help"][..], "Exit codes"),
-        (&["--version"], env!("CARGO_PKG_VERSION")),
-        (&["run", "--help"], "--connections"),
-        (&["serve", "--help"], "malformed-chunk:SHARE"),
-        (&["run", "--help"], "--target-fault"),
-        (&["help"], "serve"),
+    for (line, says) in [
+        ("--help", "Exit codes"),
+        ("--version", env!("CARGO_PKG_VERSION")),
+        ("run --help", "--connections"),
+        ("serve --help", "malformed-chunk:SHARE"),
+        ("help", "serve"),
     ] {
-        let said = call(place.path(), args);
-        assert_eq!((said.code, said.stderr.as_str()), (Some(0), ""), "{args:?}");
-        assert!(said.stdout.contains(says), "{args:?}: {}", said.stdout);
+        let said = call_line(place.path(), line);
+        assert_eq!((said.code, said.stderr.as_str()), (Some(0), ""), "{line}");
+        assert!(said.stdout.contains(says), "{line}: {}", said.stdout);
         let full = fs::File::options().write(true).open("/dev/full").unwrap();
-        let lost = std::process::Command::new(program())
-            .args(args)
-            .stdout(full)
-            .status()
-            .unwrap();
-        assert_eq!(lost.code(), Some(1), "{args:?}: nothing was shown");
-    }
-    for (args, says) in [
-        (&[][..], "Usage: crawlmark [OPTIONS] <COMMAND>"),
-        (&["fly"], "unrecognized subcommand 'fly'"),
-        (&["rnu"], "did you mean 'run'?"),
-        (
-            &["http://127.0.0.1:9/"],
-            "crawlmark run http://127.0.0.1:9/",
-        ),
-    ] {
-        let said = call(place.path(), args);
-        assert_eq!((said.code, said.stdout.as_str()), (Some(2), ""), "{args:?}");
-        assert!(said.stderr.contains(says), "{args:?}: {}", said.stderr);
+        let mut command = Command::new(program());
+        let lost = command.args(line.split(' ')).stdout(full).status().unwrap();
+        assert_eq!(lost.code(), Some(1), "{line}: nothing was shown");
     }
     assert_eq!(contents(place.path()), Vec::<String>::new());
 }
 
 #[test]
-fn a_target_refuses_what_makes_no_sense() {
-    let place = tempfile::tempdir().unwrap();
-    for (line, named) in [
+fn a_target_does_not_share_an_address_nor_serve_without_its_certificate() {
+    let (target, place) = (Target::start("--processes 2"), tempfile::tempdir().unwrap());
+    for (flags, named) in [
+        (format!("--listen {}", target.address()), target.address()),
         (
-            "--listen nowhere",
-            "`nowhere` is not ADDRESS:PORT: write 127.0.0.1:8080",
-        ),
-        ("--listen 8081", "write 127.0.0.1:8081"),
-        (
-            "--processes 100000",
-            "--processes 100000 is out of range: 1 to 1024",
-        ),
-        (
-            "--limit 5/m",
-            "`5/m` is not a valid limit: write N/s, N/min",
-        ),
-        ("--latency slow", "--latency"),
-        (
-            "--fault error:2",
-            "`error:2` is not a valid fault: write error:SHARE",
-        ),
-        (
-            "--fault error:0.6 --fault drop:0.6",
-            "is not a valid sum of the shares",
+            "--tls --tls-cert /nowhere/a.pem".to_owned(),
+            "/nowhere/a.pem",
         ),
     ] {
-        let args: Vec<&str> = ["serve"].into_iter().chain(line.split(' ')).collect();
-        let said = call(place.path(), &args);
-        assert_eq!((said.code, said.stdout.as_str()), (Some(2), ""), "{line}");
-        assert!(said.stderr.contains(named), "{line}: {}", said.stderr);
+        let said = call_line(place.path(), &format!("serve --processes 2 {flags}"));
+        assert_eq!((said.code, said.stdout.as_str()), (Some(1), ""));
+        assert!(said.stderr.contains(named), "{}", said.stderr);
     }
 }
 
 #[test]
-fn a_list_with_a_bad_line_is_refused_with_the_line_and_without_secrets() {
-    let door = Door::open();
-    let place = tempfile::tempdir().unwrap();
-    for (bad, says) in [
-        (
-            "ftp://h/",
-            "line 3: the URL `ftp://h/` begins with neither http:// nor https://",
-        ),
-        (
-            "http://user:secret@h/",
-            "line 3: the URL holds a user name or password",
-        ),
-        (
-            "http://h/{id}/{id}",
-            "line 3: the URL `http://h/{id}/{id}` has {id} more than once: keep one of them",
-        ),
-        ("http://192.0.2.1/", "--rate"),
-    ] {
-        fs::write(
-            place.path().join("urls"),
-            format!("# a list\n{}\n{bad}\n", door.url()),
-        )
-        .unwrap();
-        let said = call(place.path(), &["run", "--urls", "urls"]);
-        assert_eq!(
-            (said.code, said.stdout.as_str()),
-            (Some(2), ""),
-            "{bad} said {}",
-            said.stderr
-        );
-        assert!(
-            said.stderr.contains(says) && !said.stderr.contains("secret"),
-            "{bad}: {}",
-            said.stderr
-        );
-        assert_eq!(contents(place.path()), ["urls"], "{bad}");
-    }
-    assert!(door.is_untouched());
-}
-
-#[test]
-fn a_file_of_another_kind_is_refused_with_a_remedy() {
-    let place = tempfile::tempdir().unwrap();
-    fs::create_dir(place.path().join("empty")).unwrap();
-    fs::write(place.path().join("notes"), "# Notes\n").unwrap();
-    fs::write(place.path().join("binary"), b"\xff\xfe\0").unwrap();
-    for (line, says) in [
-        (
-            "report notes",
-            "it cannot be parsed at line 1. Name a directory that it saved",
-        ),
-        ("report binary", "it is not UTF-8 text. Name a directory"),
-        ("run --urls nowhere", "Name a file with one URL per line"),
-        (
-            "run --urls binary",
-            "--urls binary: line 1 is not UTF-8 text",
-        ),
-        (
-            "run --requests-file binary",
-            "begins with none of the formats",
-        ),
-        (
-            "run --config binary",
-            "binary: cannot be read: stream did not contain valid UTF-8",
-        ),
-        (
-            "run --config empty",
-            "empty: cannot be read: Is a directory",
-        ),
-        (
-            "plan http://h/ --nodes 2 --start-at yesterday",
-            "`yesterday` is not a time in UTC",
-        ),
-        (
-            "completions tcsh",
-            "[possible values: bash, elvish, fish, powershell, zsh]",
-        ),
-    ] {
-        let said = call(place.path(), &line.split(' ').collect::<Vec<_>>());
-        assert_eq!(
-            (said.code, said.stdout.as_str()),
-            (Some(2), ""),
-            "{line} said {}",
-            said.stderr
-        );
-        assert!(said.stderr.contains(says), "{line}: {}", said.stderr);
-    }
-}
-
-#[test]
-fn a_target_does_not_share_an_address() {
-    let target = Target::start("--processes 2");
-    let place = tempfile::tempdir().unwrap();
-    let said = call(
-        place.path(),
-        &["serve", "--listen", target.address(), "--processes", "2"],
-    );
-    assert_eq!(
-        (said.code, said.stdout.as_str()),
-        (Some(1), ""),
-        "{}",
-        said.stderr
-    );
-    assert!(said.stderr.contains(target.address()), "{}", said.stderr);
-    assert_eq!(
-        working_in(&place.path().canonicalize().unwrap()),
-        Vec::<i32>::new()
-    );
-}
-
-#[test]
-fn a_reader_who_has_had_enough_is_no_failure() {
-    let target = Target::start("--processes 1");
-    let ended =
-        Run::start_unread(format!("{} --ids 0..100 --shards 2 -c 2", target.url()).split(' '))
-            .end();
+fn a_closed_standard_output_is_no_failure() {
+    let ended = Run::start_unread("-n 100 --shards 2 -c 2".split(' ')).end();
     ended.report(0).assert_states(&[("ok", 100)]);
     assert_eq!(ended.stderr(), "");
 }

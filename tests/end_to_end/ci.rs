@@ -1,9 +1,5 @@
 //! The workflows under `results/ci`: they are YAML, what they tell crawlmark is what this build
 //! understands, and what they make of its exit codes is seen by running their shell.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a test whose workflow cannot be read is over"
-)]
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,6 +14,7 @@ use saphyr::{LoadableYamlNode, Yaml};
 use tempfile::TempDir;
 
 use crate::ab::is_too_disturbed;
+use crate::command::json as read_json;
 use crate::process::{wait_for, working_in};
 use crate::run::program;
 
@@ -26,6 +23,8 @@ const GITLAB: &str = include_str!("../../results/ci/gitlab-ci.yml");
 
 const ACTION: &str = include_str!("../../action.yml");
 const WITH_ACTION: &str = include_str!("../../results/ci/github-action.yml");
+
+const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
 /// The job in both that compares.
 const COMPARE: &str = "compare";
@@ -41,19 +40,14 @@ esac
 exit "$STUB_CODE"
 "#;
 
-/// A piece of shell in a workflow.
-struct ShellStep {
-    job: String,
-    text: String,
-}
-
-/// A workflow, as far as it matters here.
+/// A workflow: its variables and its pieces of shell, by job or name of the step.
 struct Workflow {
     variables: BTreeMap<String, String>,
-    bodies: Vec<ShellStep>,
+    scripts: Vec<(String, String)>,
 }
 
-fn load(text: &'static str) -> Yaml<'static> {
+fn load(text: &str) -> Yaml<'static> {
+    let text = Box::leak(text.to_owned().into_boxed_str());
     let mut documents = Yaml::load_from_str(text).unwrap();
     assert_eq!(documents.len(), 1);
     documents.remove(0)
@@ -61,17 +55,13 @@ fn load(text: &'static str) -> Yaml<'static> {
 
 /// The entries of a mapping.
 fn entries<'a>(yaml: &'a Yaml<'static>) -> impl Iterator<Item = (String, &'a Yaml<'static>)> {
-    yaml.as_mapping()
-        .unwrap()
-        .iter()
-        .map(|(key, value)| (scalar(key), value))
+    let entries = yaml.as_mapping().unwrap().iter();
+    entries.map(|(key, value)| (scalar(key), value))
 }
 
 fn scalar(yaml: &Yaml<'_>) -> String {
-    yaml.as_str()
-        .map(str::to_owned)
-        .or_else(|| yaml.as_integer().map(|number| number.to_string()))
-        .unwrap()
+    let number = || yaml.as_integer().map(|number| number.to_string());
+    yaml.as_str().map(str::to_owned).or_else(number).unwrap()
 }
 
 fn scalars(yaml: &Yaml<'static>) -> BTreeMap<String, String> {
@@ -80,111 +70,80 @@ fn scalars(yaml: &Yaml<'static>) -> BTreeMap<String, String> {
         .collect()
 }
 
-fn github() -> Workflow {
-    let workflow = load(GITHUB);
-    let bodies = entries(&workflow["jobs"]).flat_map(|(job, what)| {
-        let steps = what["steps"].as_sequence().unwrap().iter();
-        let runs = steps
-            .filter_map(|step| step.as_mapping_get("run").map(scalar))
-            .collect::<Vec<_>>();
-        runs.into_iter().map(move |text| ShellStep {
-            job: job.clone(),
-            text,
-        })
-    });
-    Workflow {
-        bodies: bodies.collect(),
-        variables: scalars(&workflow["env"]),
-    }
-}
-
-fn gitlab() -> Workflow {
-    let workflow = load(GITLAB);
-    let bodies = entries(&workflow).flat_map(|(job, what)| {
-        let scripts = ["before_script", "script"]
-            .into_iter()
-            .filter_map(|key| what.as_mapping_get(key));
-        let runs: Vec<String> = scripts
-            .flat_map(|script| {
-                script
-                    .as_sequence()
-                    .unwrap()
-                    .iter()
-                    .map(scalar)
-                    .collect::<Vec<_>>()
-            })
-            .collect();
-        runs.into_iter().map(move |text| ShellStep {
-            job: job.clone(),
-            text,
-        })
-    });
-    let variables = scalars(&workflow[".benchmark"]["variables"]);
-    // GitLab expands what a `$` names, and makes one of two.
-    let variables = variables
-        .into_iter()
-        .map(|(name, value)| (name, value.replace("$$", "$")))
-        .collect();
-    Workflow {
-        bodies: bodies.collect(),
-        variables,
-    }
-}
-
-/// The action, with the defaults of its inputs as its steps get them.
-fn action() -> Workflow {
-    let action = load(ACTION);
-    let inputs: BTreeMap<String, String> = entries(&action["inputs"])
-        .map(|(name, input)| (name, scalar(&input["default"])))
-        .collect();
-    let (mut bodies, mut variables) = (Vec::new(), BTreeMap::new());
-    for step in action["runs"]["steps"].as_sequence().unwrap() {
-        let Some(run) = step.as_mapping_get("run").map(scalar) else {
-            continue;
-        };
-        bodies.push(ShellStep {
-            job: scalar(&step["name"]),
-            text: run,
-        });
-        for (name, value) in step.as_mapping_get("env").map(scalars).unwrap_or_default() {
-            let input = value
-                .strip_prefix("${{ inputs.")
-                .and_then(|value| value.strip_suffix(" }}"));
-            let value = input.map_or_else(String::new, |input| inputs[input].clone());
-            variables.insert(name, value);
-        }
-    }
-    Workflow { variables, bodies }
+/// The script of a step.
+fn script(step: &Yaml<'static>) -> Option<String> {
+    step.as_mapping_get("run").map(scalar)
 }
 
 impl Workflow {
-    /// The step of this name.
-    fn step(&self, name: &str) -> &str {
-        &self
-            .bodies
-            .iter()
-            .find(|body| body.job == name)
-            .unwrap()
-            .text
+    fn github() -> Self {
+        let workflow = load(GITHUB);
+        let mut scripts = Vec::new();
+        for (job, what) in entries(&workflow["jobs"]) {
+            let steps = what["steps"].as_sequence().unwrap();
+            scripts.extend(
+                steps
+                    .iter()
+                    .filter_map(script)
+                    .map(|text| (job.clone(), text)),
+            );
+        }
+        Self {
+            variables: scalars(&workflow["env"]),
+            scripts,
+        }
     }
 
-    /// The shell of the job's step that runs `crawlmark`.
-    fn calling(&self, job: &str) -> &str {
-        let mut found = self
-            .bodies
-            .iter()
-            .filter(|body| body.job == job && calls(&body.text) > 0);
-        let body = found.next().unwrap();
-        assert!(found.next().is_none());
-        &body.text
+    fn gitlab() -> Self {
+        let workflow = load(GITLAB);
+        let mut scripts = Vec::new();
+        for (job, what) in entries(&workflow) {
+            for key in ["before_script", "script"] {
+                let lines = what.as_mapping_get(key).and_then(Yaml::as_sequence);
+                let lines = lines.into_iter().flatten();
+                scripts.extend(lines.map(|text| (job.clone(), scalar(text))));
+            }
+        }
+        let mut variables = scalars(&workflow[".benchmark"]["variables"]);
+        // GitLab expands what a `$` names, and makes one of two.
+        for value in variables.values_mut() {
+            *value = value.replace("$$", "$");
+        }
+        Self { variables, scripts }
+    }
+
+    /// The action, with the defaults of its inputs as its steps get them.
+    fn action() -> Self {
+        let action = load(ACTION);
+        let (mut scripts, mut variables) = (Vec::new(), BTreeMap::new());
+        for step in action["runs"]["steps"].as_sequence().unwrap() {
+            let Some(run) = script(step) else { continue };
+            scripts.push((scalar(&step["name"]), run));
+            for (name, value) in step.as_mapping_get("env").map(scalars).unwrap_or_default() {
+                let input = value.strip_prefix("${{ inputs.");
+                let input = input.and_then(|value| value.strip_suffix(" }}"));
+                let value = input.map(|input| scalar(&action["inputs"][input]["default"]));
+                variables.insert(name, value.unwrap_or_default());
+            }
+        }
+        Self { variables, scripts }
+    }
+
+    /// The script of this job or step that has these words.
+    #[track_caller]
+    fn script(&self, name: &str, words: &str) -> &str {
+        let is_it = |(job, text): &&(String, String)| job == name && text.contains(words);
+        let mut found = self.scripts.iter().filter(is_it);
+        let (_, text) = found.next().unwrap();
+        assert!(found.next().is_none(), "{name}");
+        text
     }
 }
 
-/// How often a piece of shell calls crawlmark.
+/// The number of calls of crawlmark in a piece of shell.
 fn calls(text: &str) -> usize {
-    text.lines()
-        .filter(|line| line.trim_start().starts_with("crawlmark "))
-        .count()
+    let lines = text.lines().map(str::trim_start);
+    lines.filter(|line| line.starts_with("crawlmark ")).count()
 }
 
 /// Where a piece of shell runs: programs of its own that come first, and a directory.
@@ -216,19 +175,15 @@ impl Runner {
         runner
     }
 
-    /// One where crawlmark is this build's, and the two commits' services hold each answer for so
+    /// One where crawlmark is this build's, and the two commits' services hold each response for so
     /// long.
     fn with_services(latencies: [&str; 2]) -> Self {
         let runner = Self::new();
         std::os::unix::fs::symlink(program(), runner.path("bin/crawlmark")).unwrap();
         for (side, latency) in ["base", "candidate"].into_iter().zip(latencies) {
-            let serve = format!(
-                "exec crawlmark serve --processes 1 --latency {latency} --listen \"127.0.0.1:$1\""
-            );
-            runner.script(
-                &format!("work/{side}/service"),
-                &format!("#!/bin/sh\n{serve}\n"),
-            );
+            let serve = format!("exec crawlmark serve --processes 1 --latency {latency}");
+            let script = format!("#!/bin/sh\n{serve} --listen \"127.0.0.1:$1\"\n");
+            runner.script(&format!("work/{side}/service"), &script);
         }
         runner
     }
@@ -245,12 +200,7 @@ impl Runner {
 
     /// Runs a piece of shell as both hosts do, with the workflow's variables and what the host
     /// sets. Nothing may be left.
-    fn run(
-        &self,
-        text: &str,
-        variables: &BTreeMap<String, String>,
-        more: &[(&str, &str)],
-    ) -> Ended {
+    fn run(&self, workflow: &Workflow, text: &str, more: &[(&str, &str)]) -> Ended {
         let work = self.path("work");
         let path = format!(
             "{}:{}",
@@ -260,7 +210,7 @@ impl Runner {
         let output = Command::new("bash")
             .args(["--noprofile", "--norc", "-eo", "pipefail", "-c", text])
             .current_dir(&work)
-            .envs(variables)
+            .envs(&workflow.variables)
             .env("PATH", path)
             .env("CALLS", self.path("calls"))
             .env("STUB_CODE", "0")
@@ -289,7 +239,11 @@ impl Runner {
         }
     }
 
-    /// What the stub was told.
+    fn read(&self, inner: &str) -> String {
+        fs::read_to_string(self.path(inner)).unwrap()
+    }
+
+    /// The arguments of each call of the stub.
     fn told(&self) -> Vec<Vec<String>> {
         let words = |path: PathBuf| {
             let text = fs::read_to_string(path).unwrap();
@@ -302,30 +256,28 @@ impl Runner {
     }
 }
 
+/// Rounds that are short.
+const LOAD: (&str, &str) = ("LOAD", "-n 256 -c 16 -s 1");
+
 #[test]
-fn what_crawlmark_is_told_is_what_this_build_understands() {
-    for workflow in [github(), gitlab()] {
+fn this_build_understands_what_the_workflows_tell_crawlmark() {
+    for workflow in [Workflow::github(), Workflow::gitlab()] {
         let mut commands = Vec::new();
-        for body in workflow.bodies.iter().filter(|body| calls(&body.text) > 0) {
+        for (job, text) in workflow.scripts.iter().filter(|(_, text)| calls(text) > 0) {
             let runner = Runner::with_stubs();
             fs::create_dir(runner.path("work/result")).unwrap();
             fs::write(runner.path("work/result/result.json"), "{}").unwrap();
             // What ends at once is ended in vain, which is to be no failure.
-            let ended = runner.run(&body.text, &workflow.variables, &[("START", "true")]);
-            assert_eq!(ended.code, Some(0), "{}: {}", body.job, ended.said);
+            let ended = runner.run(&workflow, text, &[("START", "true")]);
+            assert_eq!(ended.code, Some(0), "{job}: {}", ended.said);
             let told = runner.told();
-            assert_eq!(told.len(), calls(&body.text), "{}", body.text);
+            assert_eq!(told.len(), calls(text), "{text}");
             for words in told {
                 commands.push(words[0].clone());
-                let typed =
-                    Cli::try_parse_from(std::iter::once("crawlmark".to_owned()).chain(words));
-                if let Typed::Ab(ab) = typed.unwrap().command {
-                    Cli::try_parse_from(
-                        ["crawlmark", "run"]
-                            .into_iter()
-                            .chain(ab.run.iter().map(String::as_str)),
-                    )
-                    .unwrap();
+                let words = std::iter::once("crawlmark".to_owned()).chain(words);
+                if let Typed::Ab(ab) = Cli::try_parse_from(words).unwrap().command {
+                    let run = ["crawlmark".to_owned(), "run".to_owned()].into_iter();
+                    Cli::try_parse_from(run.chain(ab.run)).unwrap();
                 }
             }
         }
@@ -335,237 +287,175 @@ fn what_crawlmark_is_told_is_what_this_build_understands() {
 }
 
 #[test]
-fn a_regression_fails_an_inconclusive_comparison_warns_and_whatever_else_is_an_error() {
-    let (github, gitlab) = (github(), gitlab());
-    assert_eq!(
-        load(GITLAB)[COMPARE]["allow_failure"]["exit_codes"].as_integer(),
-        Some(5)
-    );
-    for (code, on_github, annotation, on_gitlab) in [
+fn a_regression_fails_an_inconclusive_comparison_warns_and_other_codes_are_errors() {
+    let (github, gitlab) = (Workflow::github(), Workflow::gitlab());
+    let [on_github, on_gitlab] =
+        [&github, &gitlab].map(|workflow| workflow.script(COMPARE, "crawlmark ab"));
+    let allowed = &load(GITLAB)[COMPARE]["allow_failure"]["exit_codes"];
+    assert_eq!(allowed.as_integer(), Some(5));
+    for (code, ends, kind, title) in [
         (0, 0, "", ""),
-        (
-            1,
-            1,
-            "::error title=No comparison::crawlmark ended with exit code 1:",
-            "No comparison",
-        ),
-        (
-            2,
-            2,
-            "::error title=No comparison::crawlmark ended with exit code 2:",
-            "No comparison",
-        ),
-        (3, 3, "::error title=Regression::", "Regression"),
-        (5, 0, "::warning title=Inconclusive::", "Inconclusive"),
-        (130, 130, "::error title=No comparison::", "No comparison"),
+        (1, 1, "error", "No comparison"),
+        (2, 2, "error", "No comparison"),
+        (3, 3, "error", "Regression"),
+        (5, 0, "warning", "Inconclusive"),
+        (130, 130, "error", "No comparison"),
     ] {
         let stub_code = code.to_string();
         let more = [("STUB_CODE", stub_code.as_str())];
-        let runner = Runner::with_stubs();
-        let ended = runner.run(github.calling(COMPARE), &github.variables, &more);
-        assert_eq!(ended.code, Some(on_github), "{}", ended.said);
+        let ended = Runner::with_stubs().run(&github, on_github, &more);
+        assert_eq!(ended.code, Some(ends), "{}", ended.said);
+        let annotation = format!("::{kind} title={title}::");
+        let said = &ended.said;
         assert!(
-            ended.said.starts_with(annotation) && ended.said.is_empty() == annotation.is_empty(),
-            "{}",
-            ended.said
+            if code == 0 {
+                said.is_empty()
+            } else {
+                said.starts_with(&annotation)
+            },
+            "{said}"
         );
         assert_eq!(ended.summary, if code == 1 { "" } else { "# stub\n" });
-        let ended = Runner::with_stubs().run(gitlab.calling(COMPARE), &gitlab.variables, &more);
+        let ended = Runner::with_stubs().run(&gitlab, on_gitlab, &more);
         assert_eq!(ended.code, Some(code));
-        assert!(
-            ended.said.starts_with(on_gitlab) && ended.said.is_empty() == on_gitlab.is_empty(),
-            "{}",
-            ended.said
-        );
+        assert!(ended.said.starts_with(title), "{}", ended.said);
+        assert_eq!(ended.said.is_empty(), code == 0, "{}", ended.said);
     }
-}
-
-/// What a stand-in of a service needs, and rounds that are short.
-const STAND_IN: [(&str, &str); 2] = [
-    ("START", "exec ./service {port}"),
-    ("LOAD", "-n 256 -c 16 -s 1"),
-];
-
-#[test]
-fn a_commit_that_answers_half_as_fast_fails_its_job() {
-    let github = github();
-    let runner = Runner::with_services(["5ms", "10ms"]);
-    let ended = runner.run(github.calling(COMPARE), &github.variables, &STAND_IN);
-    let contest = fs::read_to_string(runner.path("work/comparison/comparison.json")).unwrap();
-    if is_too_disturbed(&serde_json::from_str(&contest).unwrap()) {
-        return;
-    }
-    assert_eq!(ended.code, Some(3), "{}", ended.said);
-    assert!(
-        ended.said.contains("::error title=Regression::"),
-        "{}",
-        ended.said
-    );
-    assert!(
-        ended.summary.starts_with("# service: regression\n"),
-        "{}",
-        ended.summary
-    );
-    for file in ["comparison.json", "junit.xml", "plots/pairs.svg"] {
-        assert!(runner.path("work/comparison").join(file).exists(), "{file}");
-    }
-}
-
-#[test]
-fn a_comparison_that_ends_before_it_knows_warns() {
-    let few = [&STAND_IN[..], &[("PAIRS", "2")]].concat();
-    for (workflow, code, says) in [
-        (github(), 0, "::warning title=Inconclusive::"),
-        (gitlab(), 5, "Inconclusive: "),
-    ] {
-        let runner = Runner::with_services(["1ms", "1ms"]);
-        let ended = runner.run(workflow.calling(COMPARE), &workflow.variables, &few);
-        assert_eq!(ended.code, Some(code), "{}", ended.said);
-        assert!(ended.said.contains(says), "{}", ended.said);
-    }
-}
-
-#[test]
-fn a_commit_that_does_not_start_is_no_comparison() {
-    let github = github();
-    let runner = Runner::with_services(["1ms", "1ms"]);
-    fs::remove_file(runner.path("work/candidate/service")).unwrap();
-    let ended = runner.run(github.calling(COMPARE), &github.variables, &STAND_IN);
-    assert_eq!(ended.code, Some(1), "{}", ended.said);
-    assert!(
-        ended.said.contains("::error title=No comparison::") && ended.said.contains("./service"),
-        "{}",
-        ended.said
-    );
-    assert_eq!(ended.summary, "");
 }
 
 #[test]
 fn a_push_adds_to_the_history() {
-    for workflow in [github(), gitlab()] {
+    for workflow in [Workflow::github(), Workflow::gitlab()] {
         let runner = Runner::with_services(["1ms", "1ms"]);
-        runner.script(
-            "bin/curl",
-            "#!/bin/bash\nuntil (: < /dev/tcp/127.0.0.1/$PORT) 2>&-; do sleep 0.05; done\n",
-        );
+        let curl = "until (: < /dev/tcp/127.0.0.1/$PORT) 2>&-; do sleep 0.05; done";
+        runner.script("bin/curl", &format!("#!/bin/bash\n{curl}\n"));
         let port = TcpListener::bind("127.0.0.1:0")
             .unwrap()
             .local_addr()
-            .unwrap()
-            .port()
-            .to_string();
+            .unwrap();
+        let port = port.port().to_string();
+        let load = ("LOAD", "-n 256 -c 16 -s 1 --expect whole");
         let more = [
             ("START", "exec ./base/service {port}"),
-            ("LOAD", "-n 256 -c 16 -s 1 --expect whole"),
+            load,
             ("PORT", &port),
         ];
         let mut said = String::new();
-        for body in workflow
-            .bodies
-            .iter()
-            .filter(|body| body.job == "measure" && calls(&body.text) > 0)
-        {
-            let ended = runner.run(&body.text, &workflow.variables, &more);
+        let scripts = workflow.scripts.iter().filter(|(job, _)| job == "measure");
+        for (_, text) in scripts.filter(|(_, text)| calls(text) > 0) {
+            let ended = runner.run(&workflow, text, &more);
             assert_eq!(ended.code, Some(0), "{}", ended.said);
             said = ended.said + &ended.summary;
         }
         assert!(said.contains("1 result with the name `service`"), "{said}");
-        for file in [
-            "history/0123abc/result.json",
+        let benchmark = [
             "benchmark-bigger.json",
             "benchmark-smaller.json",
             "bencher.json",
-        ] {
-            let text = fs::read_to_string(runner.path("work").join(file)).unwrap();
-            assert!(
-                serde_json::from_str::<serde_json::Value>(&text).is_ok(),
-                "{file}: {text}"
-            );
+        ];
+        for file in benchmark.into_iter().chain(["history/0123abc/result.json"]) {
+            read_json(&runner.path("work").join(file));
         }
     }
 }
 
 #[test]
-fn nothing_that_was_built_runs_beside_a_secret_and_every_job_ends() {
-    let workflow = load(GITHUB);
-    assert_eq!(
-        scalars(&workflow["permissions"]),
-        BTreeMap::from([("contents".to_owned(), "read".to_owned())])
-    );
-    for (job, what) in entries(&workflow["jobs"]) {
-        assert!(what["timeout-minutes"].as_integer().is_some(), "{job}");
-        let may_write = what.as_mapping_get("permissions").is_some();
-        let steps = what["steps"].as_sequence().unwrap();
-        for step in steps {
-            if let Some(uses) = step.as_mapping_get("uses") {
-                let uses = scalar(uses);
-                if uses.starts_with("actions/checkout@") {
-                    assert_eq!(
-                        step["with"]["persist-credentials"].as_bool(),
-                        Some(false),
-                        "{job}"
-                    );
-                }
-            }
-            if let Some(run) = step.as_mapping_get("run").map(scalar) {
-                // What a branch is called, or a title, is text to the shell and nothing that it
-                // runs.
-                assert!(!run.contains("${{") && !run.contains("set -x"), "{run}");
-                assert!(
-                    !may_write || !run.contains("START") && !run.contains("BUILD"),
-                    "{run}"
-                );
-            }
-            assert!(may_write || step.as_mapping_get("env").is_none(), "{job}");
+fn workflows_name_commits_end_each_job_and_keep_their_rights_from_what_they_build() {
+    let mut seen = 0;
+    let own = [".github/workflows/ci.yml", ".github/workflows/release.yml"]
+        .map(|path| fs::read_to_string(Path::new(ROOT).join(path)).unwrap());
+    let all = own.iter().map(String::as_str).chain([GITHUB, WITH_ACTION]);
+    for text in all.clone().chain([ACTION]) {
+        let is_foreign = |line: &&str| line.contains("uses: ") && !line.contains("crawlmark/");
+        for line in text.lines().filter(is_foreign) {
+            let (_, commit) = line.split_once('@').unwrap();
+            let (commit, version) = commit.split_once(" # v").unwrap_or_default();
+            let is_hash = commit.len() == 40 && commit.bytes().all(|b| b.is_ascii_hexdigit());
+            assert!(is_hash && version.split('.').count() == 3, "{line}");
+            seen += 1;
+        }
+        for script in text.split(".ci/").skip(1) {
+            let is_name = |c: &char| c.is_ascii_alphanumeric() || *c == '.';
+            let script: String = script.chars().take_while(is_name).collect();
+            assert!(
+                Path::new(ROOT).join(".ci").join(&script).is_file(),
+                "{script}"
+            );
         }
     }
-    let workflow = load(GITLAB);
-    let jobs: Vec<_> = entries(&workflow).collect();
-    for (job, what) in &jobs {
-        let time = what.as_mapping_get("timeout").is_some();
-        assert!(
-            time || what["extends"].as_str() == Some(".benchmark"),
-            "{job}"
-        );
+    assert!(seen > 15, "{seen}");
+    for text in all {
+        let workflow = load(text);
+        let read_only = BTreeMap::from([("contents".to_owned(), "read".to_owned())]);
+        assert_eq!(scalars(&workflow["permissions"]), read_only);
+        for (job, what) in entries(&workflow["jobs"]) {
+            assert!(what["timeout-minutes"].as_integer().is_some(), "{job}");
+            let may_write = what.as_mapping_get("permissions").is_some();
+            for step in what["steps"].as_sequence().unwrap() {
+                let uses = step.as_mapping_get("uses").map(scalar).unwrap_or_default();
+                if uses.starts_with("actions/checkout@") {
+                    assert_eq!(step["with"]["persist-credentials"].as_bool(), Some(false));
+                }
+                // The name of a branch, or a title, is text to the shell and nothing that it runs.
+                let run = script(step).unwrap_or_default();
+                assert!(!run.contains("${{") && !run.contains("set -x"), "{run}");
+                let builds = ["START", "BUILD", "cargo"]
+                    .iter()
+                    .any(|word| run.contains(word));
+                assert!(!may_write || !builds, "{run}");
+                assert!(may_write || step.as_mapping_get("env").is_none(), "{job}");
+            }
+        }
     }
-    assert_eq!(
-        jobs.iter().map(|(job, _)| job.as_str()).collect::<Vec<_>>(),
-        [".benchmark", COMPARE, "comment", "measure", "publish"]
-    );
+    for (job, what) in entries(&load(GITLAB)) {
+        let extends = what.as_mapping_get("extends").and_then(Yaml::as_str);
+        let has_time = what.as_mapping_get("timeout").is_some();
+        assert!(has_time || extends == Some(".benchmark"), "{job}");
+    }
+    // Only the step that comments has a token.
+    let action = load(ACTION);
+    for step in action["runs"]["steps"].as_sequence().unwrap() {
+        let Some(run) = script(step) else { continue };
+        assert!(!run.contains("${{"), "{run}");
+        let env = step.as_mapping_get("env").map(scalars).unwrap_or_default();
+        let has_token = env.values().any(|value| value.contains("token"));
+        assert_eq!(has_token, scalar(&step["name"]) == "Comment");
+    }
+    // The recipe sets inputs that the action has.
+    let inputs: Vec<String> = entries(&action["inputs"]).map(|(name, _)| name).collect();
+    for (_, what) in entries(&load(WITH_ACTION)["jobs"]) {
+        for step in what["steps"].as_sequence().unwrap() {
+            if scalar(&step["uses"]).starts_with("crawlmark/") {
+                let mut set = entries(&step["with"]).map(|(name, _)| name);
+                assert!(set.all(|name| inputs.contains(&name)), "{inputs:?}");
+            }
+        }
+    }
 }
 
 #[test]
 fn a_token_reaches_curl_and_no_log() {
     let runner = Runner::with_stubs();
-    runner.script(
-        "bin/curl",
-        "#!/bin/sh\nprintf '%s\\n' \"$@\" > ../calls/arguments\ncat > ../calls/config\n",
-    );
-    let gitlab = gitlab();
-    let body = gitlab
-        .bodies
-        .iter()
-        .find(|body| body.job == "comment")
-        .unwrap();
-    let more = [
-        ("BENCHMARK_TOKEN", "glpat-secret"),
-        ("CI_API_V4_URL", "http://gitlab.test/api/v4"),
-    ];
-    let ended = runner.run(&body.text, &gitlab.variables, &more);
-    assert_eq!(
-        (ended.code, ended.said.as_str()),
-        (Some(0), "There is no comparison to comment on.\n")
-    );
+    let curl = "printf '%s\\n' \"$@\" > ../calls/arguments\ncat > ../calls/config";
+    runner.script("bin/curl", &format!("#!/bin/sh\n{curl}\n"));
+    let gitlab = Workflow::gitlab();
+    let text = gitlab.script("comment", "");
+    let url = ("CI_API_V4_URL", "http://gitlab.test/api/v4");
+    let more = [("BENCHMARK_TOKEN", "glpat-secret"), url];
+    let comment = |says: &str| {
+        let ended = runner.run(&gitlab, text, &more);
+        assert_eq!((ended.code, ended.said.as_str()), (Some(0), says));
+    };
+    comment("There is no comparison to comment on.\n");
     fs::create_dir(runner.path("work/comparison")).unwrap();
     fs::write(runner.path("work/comparison/summary.md"), "# stub\n").unwrap();
-    let ended = runner.run(&body.text, &gitlab.variables, &more);
-    assert_eq!((ended.code, ended.said.as_str()), (Some(0), ""));
-    let read = |name: &str| fs::read_to_string(runner.path("calls").join(name)).unwrap();
-    assert_eq!(read("config"), "header = \"PRIVATE-TOKEN: glpat-secret\"\n");
-    assert!(
-        !read("arguments").contains("secret")
-            && read("arguments").contains("body@comparison/summary.md")
+    comment("");
+    assert_eq!(
+        runner.read("calls/config"),
+        "header = \"PRIVATE-TOKEN: glpat-secret\"\n"
     );
+    let arguments = runner.read("calls/arguments");
+    assert!(!arguments.contains("secret") && arguments.contains("body@comparison/summary.md"));
 }
 
 /// Stands for cargo: installs this build's program if it is asked for a commit that the repository
@@ -584,176 +474,92 @@ mkdir -p "$4/bin" && ln -s "$PROGRAM" "$4/bin/crawlmark"
 
 #[test]
 fn what_is_installed_exists_and_is_kept() {
-    let root = env!("CARGO_MANIFEST_DIR");
     let git = |arguments: &[&str]| {
-        Command::new("git")
-            .args(["-C", root])
+        let output = Command::new("git")
+            .args(["-C", ROOT])
             .args(arguments)
-            .output()
+            .output();
+        output.is_ok_and(|output| output.status.success() && output.stdout != b"true\n")
     };
-    let has_history =
-        git(&["rev-parse", "--is-shallow-repository"]).is_ok_and(|said| said.stdout == b"false\n");
+    let has_history = git(&["rev-parse", "--is-shallow-repository"]);
     if !has_history {
         eprintln!("the commit of the recipes is not looked up: there is no history here");
     }
-    let repository = if has_history { root } else { "" };
-    let program = program().to_str().unwrap();
+    let repository = ("REPOSITORY", if has_history { ROOT } else { "" });
+    let more = [
+        repository,
+        ("PROGRAM", program().to_str().unwrap()),
+        ("SOURCE", ROOT),
+    ];
     let mut installed = 0;
-    for workflow in [github(), gitlab(), action()] {
-        for body in workflow
-            .bodies
-            .iter()
-            .filter(|body| body.text.contains("cargo install"))
-        {
+    for workflow in [Workflow::github(), Workflow::gitlab(), Workflow::action()] {
+        let installs = |(_, text): &&(String, String)| text.contains("cargo install");
+        for (name, text) in workflow.scripts.iter().filter(installs) {
             let runner = Runner::new();
             runner.script("bin/cargo", CARGO);
-            let more = [
-                ("REPOSITORY", repository),
-                ("PROGRAM", program),
-                ("SOURCE", root),
-            ];
+            let text = format!("{text}\nexport PATH=~/.crawlmark/bin:$PATH\ncrawlmark -V");
             // The second time it is in the cache.
             for _ in 0..2 {
-                let ended = runner.run(
-                    &format!(
-                        "{}\nexport PATH=~/.crawlmark/bin:$PATH\ncrawlmark -V",
-                        body.text
-                    ),
-                    &workflow.variables,
-                    &more,
-                );
-                assert_eq!(ended.code, Some(0), "{}: {}", body.job, ended.said);
+                let ended = runner.run(&workflow, &text, &more);
+                assert_eq!(ended.code, Some(0), "{name}: {}", ended.said);
                 assert!(ended.said.starts_with("crawlmark "), "{}", ended.said);
             }
-            assert_eq!(
-                fs::read_to_string(runner.path("calls/cargo")).unwrap(),
-                "x\n"
-            );
+            assert_eq!(runner.read("calls/cargo"), "x\n");
             installed += 1;
         }
     }
     assert_eq!(installed, 4);
-    let commits = |text: &str| -> Vec<String> {
-        let is_own = |line: &&str| !line.contains("uses: ") || line.contains("uses: crawlmark/");
-        let words = text
-            .lines()
-            .filter(is_own)
-            .flat_map(|line| line.split(|c: char| !c.is_ascii_hexdigit()));
-        words
-            .filter(|word| word.len() == 40)
-            .map(str::to_owned)
-            .collect()
-    };
-    let mut all = [commits(GITHUB), commits(GITLAB), commits(WITH_ACTION)].concat();
-    all.dedup();
-    assert_eq!(all.len(), 1, "the recipes install one commit: {all:?}");
-    let has_action = git(&["cat-file", "-e", &format!("{}:action.yml", all[0])])
-        .unwrap()
-        .status
-        .success();
-    assert!(
-        has_action || !has_history,
-        "{} has no action: name a commit that is kept, in all of results/ci",
-        all[0]
-    );
-}
-
-#[test]
-fn what_is_cached_is_what_the_sources_of_the_action_make() {
-    let (action, runner) = (action(), Runner::new());
-    let source = runner.path("source");
-    fs::create_dir(&source).unwrap();
-    let key = |text: &str| {
-        fs::write(source.join("main.rs"), text).unwrap();
-        fs::write(runner.path("output"), "").unwrap();
-        let more = [
-            ("SOURCE", source.to_str().unwrap()),
-            ("ImageOS", "ubuntu24"),
-        ];
-        let ended = runner.run(action.step("Identify crawlmark"), &action.variables, &more);
-        assert_eq!(ended.code, Some(0), "{}", ended.said);
-        fs::read_to_string(runner.path("output")).unwrap()
-    };
-    let first = key("one");
-    assert!(
-        first.starts_with("key=ubuntu24-") && first.trim_end().len() == "key=ubuntu24-".len() + 40,
-        "{first}"
-    );
-    assert_eq!(key("one"), first);
-    assert_ne!(key("other"), first);
-}
-
-#[test]
-fn actions_of_others_are_commits_with_the_version_beside_them() {
-    let ours = [".github/workflows/ci.yml", ".github/workflows/release.yml"]
-        .map(|path| fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap());
-    let mut seen = 0;
-    for text in ours
+    let mut commits = Vec::new();
+    for line in [GITHUB, GITLAB, WITH_ACTION]
         .iter()
-        .map(String::as_str)
-        .chain([GITHUB, WITH_ACTION, ACTION])
+        .flat_map(|text| text.lines())
     {
-        for line in text
-            .lines()
-            .filter(|line| line.contains("uses: ") && !line.contains("uses: crawlmark/"))
-        {
-            let (commit, version) = line
-                .split_once('@')
-                .and_then(|(_, rest)| rest.split_once(" # v"))
-                .unwrap_or_default();
-            let is_commit =
-                commit.len() == 40 && commit.bytes().all(|byte| byte.is_ascii_hexdigit());
-            assert!(is_commit && version.split('.').count() == 3, "{line}");
-            seen += 1;
+        if !line.contains("uses: ") || line.contains("uses: crawlmark/") {
+            let words = line.split(|c: char| !c.is_ascii_hexdigit());
+            commits.extend(words.filter(|word| word.len() == 40));
         }
     }
-    assert!(seen > 15, "{seen}");
+    commits.dedup();
+    let [commit] = commits[..] else {
+        panic!("the recipes install one commit: {commits:?}")
+    };
+    let has_action = git(&["cat-file", "-e", &format!("{commit}:action.yml")]);
+    assert!(
+        has_action || !has_history,
+        "{commit} has no action: name one that is kept"
+    );
 }
 
 #[test]
-fn the_action_compares_two_commits_of_a_repository() {
-    let action = action();
+fn the_action_compares_two_commits_and_reports_each_verdict() {
+    let action = Workflow::action();
+    let [build, compare, comment] =
+        ["Build both commits", "Compare", "Comment"].map(|name| action.script(name, ""));
     let runner = Runner::with_services(["5ms", "10ms"]);
-    let line =
-        "exec crawlmark serve --processes 1 --latency $(cat latency) --listen 127.0.0.1:{port}";
-    let history = "rm -rf base candidate && git init -q . && git config user.name a && git config user.email a@b && for latency in 5ms 10ms; do \
-        echo $latency > latency; git add latency; git commit -qm $latency; done";
-    let set_up = runner.run(history, &BTreeMap::new(), &[]);
-    assert_eq!(set_up.code, Some(0), "{}", set_up.said);
+    let history = "rm -rf base candidate && git init -q . && git config user.name a && \
+                   git config user.email a@b && for latency in 5ms 10ms; do \
+                   echo $latency > latency; git add latency; git commit -qm $latency; done";
+    assert_eq!(runner.run(&action, history, &[]).code, Some(0));
+    let serve = "exec crawlmark serve --processes 1 --latency $(cat latency)";
+    let start = format!("{serve} --listen 127.0.0.1:{{port}}");
     let more = [
-        ("START", line),
+        ("START", start.as_str()),
         ("BUILD", "cp latency built"),
-        ("LOAD", "-n 256 -c 16 -s 1"),
+        LOAD,
     ];
-    let built = runner.run(action.step("Build both commits"), &action.variables, &more);
-    assert_eq!(built.code, Some(0), "{}", built.said);
-    let ended = runner.run(action.step("Compare"), &action.variables, &more);
-    let contest = fs::read_to_string(runner.path("work/comparison/comparison.json")).unwrap();
-    if is_too_disturbed(&serde_json::from_str(&contest).unwrap()) {
-        return;
-    }
-    assert_eq!(ended.code, Some(3), "{}", ended.said);
-    assert_eq!(
-        fs::read_to_string(runner.path("output")).unwrap(),
-        "verdict=regression\ndirectory=comparison\n"
-    );
-    runner.script("bin/gh", "#!/bin/sh\nprintf '%s ' \"$@\" > ../calls/gh\n");
-    let ended = runner.run(
-        action.step("Comment"),
-        &action.variables,
-        &[("NUMBER", "7")],
-    );
+    let ended = runner.run(&action, build, &more);
     assert_eq!(ended.code, Some(0), "{}", ended.said);
-    let told = fs::read_to_string(runner.path("calls/gh")).unwrap();
-    assert_eq!(
-        told,
-        "pr comment 7 --edit-last --create-if-none --body-file comparison/summary.md "
-    );
-}
-
-#[test]
-fn the_action_reports_each_verdict_and_refuses_to_start_nothing() {
-    let action = action();
+    let ended = runner.run(&action, compare, &more);
+    let contest = read_json(&runner.path("work/comparison/comparison.json"));
+    if !is_too_disturbed(&contest) {
+        assert_eq!(ended.code, Some(3), "{}", ended.said);
+        assert!(runner.read("output").starts_with("verdict=regression\n"));
+    }
+    runner.script("bin/gh", "#!/bin/sh\nprintf '%s ' \"$@\" > ../calls/gh\n");
+    let ended = runner.run(&action, comment, &[("NUMBER", "7")]);
+    assert_eq!(ended.code, Some(0), "{}", ended.said);
+    let told = "pr comment 7 --edit-last --create-if-none --body-file comparison/summary.md ";
+    assert_eq!(runner.read("calls/gh"), told);
     for (code, strict, ends, verdict) in [
         ("0", "false", 0, "pass"),
         ("3", "false", 3, "regression"),
@@ -762,58 +568,37 @@ fn the_action_reports_each_verdict_and_refuses_to_start_nothing() {
         ("1", "false", 1, "error"),
     ] {
         let runner = Runner::with_stubs();
-        let ended = runner.run(
-            action.step("Compare"),
-            &action.variables,
-            &[("STUB_CODE", code), ("STRICT", strict)],
-        );
+        let more = [("STUB_CODE", code), ("STRICT", strict)];
+        let ended = runner.run(&action, compare, &more);
         assert_eq!(ended.code, Some(ends), "{code}: {}", ended.said);
-        let output = fs::read_to_string(runner.path("output")).unwrap();
         assert!(
-            output.starts_with(&format!("verdict={verdict}\n")),
-            "{output}"
+            runner
+                .read("output")
+                .starts_with(&format!("verdict={verdict}\n"))
         );
     }
-    let ended = Runner::with_stubs().run(action.step("Build both commits"), &action.variables, &[]);
-    assert!(
-        ended.code == Some(2) && ended.said.contains("The input start is missing"),
-        "{}",
-        ended.said
-    );
-    let ended = Runner::with_stubs().run(action.step("Comment"), &action.variables, &[]);
+    let ended = Runner::with_stubs().run(&action, build, &[]);
+    assert_eq!(ended.code, Some(2), "nothing to start: {}", ended.said);
+    // The key of the cache follows the sources.
+    let key = |text: &str| {
+        let source = runner.path("source");
+        fs::create_dir_all(&source).unwrap();
+        fs::write(source.join("main.rs"), text).unwrap();
+        fs::write(runner.path("output"), "").unwrap();
+        let more = [
+            ("SOURCE", source.to_str().unwrap()),
+            ("ImageOS", "ubuntu24"),
+        ];
+        let ended = runner.run(&action, action.script("Identify crawlmark", ""), &more);
+        assert_eq!(ended.code, Some(0), "{}", ended.said);
+        runner.read("output")
+    };
+    let first = key("one");
     assert_eq!(
-        (ended.code, ended.said.as_str()),
-        (Some(0), "There is no comparison to comment on.\n")
+        first.trim_end().len(),
+        "key=ubuntu24-".len() + 40,
+        "{first}"
     );
-}
-
-#[test]
-fn the_recipe_of_the_action_sets_inputs_that_it_has() {
-    let (action, recipe) = (load(ACTION), load(WITH_ACTION));
-    let inputs: Vec<String> = entries(&action["inputs"]).map(|(name, _)| name).collect();
-    let (mut set, mut jobs) = (Vec::new(), 0);
-    for (job, what) in entries(&recipe["jobs"]) {
-        jobs += 1;
-        assert!(what["timeout-minutes"].as_integer().is_some(), "{job}");
-        for step in what["steps"].as_sequence().unwrap() {
-            if scalar(&step["uses"]).starts_with("crawlmark/") {
-                set.extend(entries(&step["with"]).map(|(name, _)| name));
-            }
-        }
-    }
-    assert!(
-        jobs == 2 && set.iter().all(|name| inputs.contains(name)),
-        "{set:?} {inputs:?}"
-    );
-    // No text of a pull request is part of a script, and only the step that comments has a token.
-    for step in action["runs"]["steps"].as_sequence().unwrap() {
-        let Some(run) = step.as_mapping_get("run").map(scalar) else {
-            continue;
-        };
-        assert!(!run.contains("${{"), "{run}");
-        let has_token = step
-            .as_mapping_get("env")
-            .is_some_and(|env| scalars(env).values().any(|value| value.contains("token")));
-        assert_eq!(has_token, scalar(&step["name"]) == "Comment");
-    }
+    assert_eq!(key("one"), first);
+    assert_ne!(key("other"), first);
 }

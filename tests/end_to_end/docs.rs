@@ -4,11 +4,6 @@
 //!
 //! `UPDATE_DOCS=1 cargo test -p crawlmark --test end_to_end docs::` writes the generated pages of
 //! the reference again.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a test whose document cannot be read is over"
-)]
-#![expect(clippy::print_stderr, reason = "a block that is skipped says so")]
 
 mod commands;
 mod fields;

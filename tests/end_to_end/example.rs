@@ -1,9 +1,5 @@
 //! `examples/memcached`, a workload that is not HTTP: the engine and the results serve it as they
 //! serve a crawl; and `examples/read_result`, which reads what they save.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a test whose program cannot be started is over"
-)]
 
 use std::fs;
 use std::path::PathBuf;

@@ -1,6 +1,5 @@
 //! The live view on a terminal of its own, as an emulator shows it: drawn in place, and gone from
 //! the cursor's line whatever ends the run.
-#![expect(clippy::unwrap_used, reason = "a test without a terminal is over")]
 
 use std::fs::{self, File};
 use std::num::NonZero;
@@ -14,6 +13,7 @@ use nix::pty::{Winsize, openpty};
 use tempfile::TempDir;
 use vt100::{Parser, Screen};
 
+use crate::command::run;
 use crate::process::{DEADLINE, end_with_children, wait_for};
 use crate::run::program;
 use crate::target::Target;
@@ -208,89 +208,41 @@ fn a_run_is_drawn_in_place_until_the_keyboard_stops_it() {
 }
 
 #[test]
-fn a_terminal_shows_colours_and_blocks_where_it_has_them() {
+fn a_terminal_has_the_colours_and_blocks_that_it_can_show() {
     let target = Target::start("--processes 1");
-    let args = format!("{} -n 100 --shards 1 -c 8", target.url());
     let dim = b"\x1b[2m".as_slice();
-    for (term, locale, no_color, color) in [
-        ("xterm", "C.UTF-8", None, "auto"),
-        ("xterm", "C.UTF-8", None, "never"),
-        ("xterm", "C.UTF-8", Some("1"), "auto"),
-        ("xterm", "C.UTF-8", Some("1"), "always"),
-        ("linux", "C.UTF-8", Some("1"), "auto"),
-        ("xterm", "C", Some("1"), "auto"),
+    for (term, locale, no_color, color, is_coloured) in [
+        ("xterm", "C.UTF-8", "", "auto", true),
+        ("xterm", "C.UTF-8", "", "never", false),
+        ("xterm", "C.UTF-8", "1", "always", true),
+        ("linux", "C.UTF-8", "1", "auto", false),
+        ("xterm", "C", "1", "auto", false),
     ] {
         let mut environment = vec![("TERM", term), ("LC_ALL", locale)];
-        environment.extend(no_color.map(|value| ("NO_COLOR", value)));
-        let is_coloured = color == "always" || color == "auto" && no_color.is_none();
-        let is_ascii = (term, locale) != ("xterm", "C.UTF-8");
-        let mut terminal = Terminal::start(&format!("{args} --color {color}"), &environment);
+        environment.extend((!no_color.is_empty()).then_some(("NO_COLOR", no_color)));
+        let args = format!("{} -n 100 --shards 1 -c 8 --color {color}", target.url());
+        let mut terminal = Terminal::start(&args, &environment);
         assert_eq!(terminal.end().code(), Some(0), "{:#?}", terminal.lines());
         terminal.assert_clean_line();
+        assert_eq!(starting_with(&terminal.lines(), "total ").len(), 1);
+        let mut parts = terminal.written.windows(dim.len());
         assert_eq!(
-            starting_with(&terminal.lines(), "total ").len(),
-            1,
-            "{environment:?}"
-        );
-        assert_eq!(
-            terminal.written.windows(dim.len()).any(|part| part == dim),
+            parts.any(|part| part == dim),
             is_coloured,
             "{environment:?}"
         );
-        assert!(!is_ascii || terminal.written.is_ascii(), "{environment:?}");
+        let has_blocks = (term, locale) == ("xterm", "C.UTF-8");
+        assert!(has_blocks || terminal.written.is_ascii(), "{environment:?}");
     }
-}
-
-#[test]
-fn what_is_no_terminal_has_colours_only_when_they_are_wanted_always() {
-    for (color, no_color, is_coloured) in [
-        ("auto", "", false),
-        ("never", "", false),
-        ("always", "", true),
-        ("always", "1", true),
-    ] {
-        let place = tempfile::tempdir().unwrap();
-        let mut run = Command::new(program());
-        run.args([
-            "run",
-            "-n",
-            "10",
-            "-s",
-            "1",
-            "--target-processes",
-            "1",
-            "--out",
-            "out",
-            "--color",
-            color,
-        ]);
-        run.env_remove("CLICOLOR_FORCE")
-            .env_remove("NO_COLOR")
-            .current_dir(place.path());
-        if !no_color.is_empty() {
-            run.env("NO_COLOR", no_color);
-        }
-        let done = run.output().unwrap();
-        assert_eq!(done.status.code(), Some(0));
-        assert!(!done.stdout.is_empty());
-        assert_eq!(
-            done.stdout.contains(&0x1b),
-            is_coloured,
-            "--color {color}, NO_COLOR={no_color}"
-        );
-        // What is saved has none.
-        assert!(
-            !fs::read(place.path().join("out/summary.md"))
-                .unwrap()
-                .contains(&0x1b)
-        );
+    // A pipe has none unless they are wanted, and what is saved has none.
+    for (color, is_coloured) in [("auto", false), ("always", true)] {
+        let done = run(&format!("run -n 10 -s 1 --out out --color {color}"));
+        assert_eq!(done.stdout.contains('\x1b'), is_coloured, "{color}");
+        let saved = fs::read_to_string(done.out().join("summary.md")).unwrap();
+        assert!(!saved.contains('\x1b'));
     }
-}
-
-#[test]
-fn a_terminal_that_cannot_move_its_cursor_gets_lines() {
-    let target = Target::start("--processes 1");
-    let args = format!("{} --ids 0..100m --shards 1 -c 2", target.url());
+    // One that cannot move its cursor gets lines.
+    let args = format!("{} --shards 1 -c 2", target.url());
     let mut terminal = Terminal::start(&args, &[("TERM", "dumb"), ("LC_ALL", "C.UTF-8")]);
     terminal.wait_for(2, " in flight ");
     terminal.press(b'C' - b'@');

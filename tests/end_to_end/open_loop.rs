@@ -1,11 +1,10 @@
 //! Open loops from outside: requests come when the timetable says, what they waited is told, and
 //! everything that was scheduled is accounted for, with the target's counts as the second witness.
 
-use std::fs;
+use serde_json::json;
 
-use crate::bad_input::assert_refused;
 use crate::process::have_the_machine_alone;
-use crate::run::{ONE_ATTEMPT, Run};
+use crate::run::{ONE_ATTEMPT, ended};
 use crate::target::{Target, confirmed};
 
 #[test]
@@ -64,69 +63,6 @@ fn a_bounded_queue_drops_what_it_has_no_room_for_and_each_item_is_done() {
 }
 
 #[test]
-fn c2_the_shards_ids_are_disjoint_and_together_the_range() {
-    // Reading the report checks what the shards held; the target saw each ID once and no other.
-    for shards in [1, 3, 7] {
-        let target = Target::start("--processes 2");
-        let (report, _) = confirmed(
-            &target,
-            &format!("--ids 5..2_005 --rate 4000 --arrivals poisson -s {shards} -c 70"),
-        );
-        let books = target.books();
-        assert_eq!(
-            (
-                books["unique_ids"].as_u64(),
-                books["duplicate_ids"].as_u64()
-            ),
-            (Some(2_000), Some(0))
-        );
-        assert_eq!(report.items("ok"), 2_000);
-    }
-}
-
-#[test]
-fn a_timetable_is_the_same_for_any_number_of_shards() {
-    for arrivals in ["constant", "poisson"] {
-        let scheduled = [1, 2, 5].map(|shards| {
-            let target = Target::start("--processes 1");
-            let flags =
-                format!("--rate 300 -d 1s --arrivals {arrivals} -s {shards} -c 50 --seed 7");
-            confirmed(&target, &flags).0.count("/schedule/scheduled")
-        });
-        assert_eq!(scheduled, [scheduled[0]; 3], "{arrivals}");
-    }
-}
-
-#[test]
-fn a_stall_shows_in_the_response_times_and_is_explained() {
-    have_the_machine_alone();
-    // One connection: each stall is the service time of one request, and the wait of 200. Whenever
-    // the run starts, it sees a third of its time stalled, and at least one stall as a whole.
-    let target = Target::start("--processes 1 --stall 1500ms,500ms");
-    let line = format!(
-        "{} --rate 400 -d 3s --arrivals constant -s 1 -c 1",
-        target.url()
-    );
-    let ended = Run::start(line.split(' ')).end();
-    let report = ended.report(0);
-    assert_eq!(report.count("/schedule/scheduled"), 1_200);
-    let (response, service) = (
-        report.number("/latency/response/p90_us"),
-        report.number("/latency/service/p90_us"),
-    );
-    assert!(response >= 200_000.0, "{response}");
-    assert!(service < response / 2.0, "{service} of {response}");
-    let summary = fs::read_to_string(ended.result().join("summary.md")).unwrap();
-    assert!(
-        summary.contains("corrected for coordinated omission"),
-        "{summary}"
-    );
-    let findings = report.at("/findings").as_array().unwrap();
-    let is_for_connections = |finding: &serde_json::Value| finding["limit"] == "connections";
-    assert!(findings.iter().any(is_for_connections), "{summary}");
-}
-
-#[test]
 fn a_warm_up_is_counted_and_not_timed() {
     for arrivals in ["asap", "constant"] {
         let target = Target::start("--processes 1");
@@ -152,70 +88,31 @@ fn a_warm_up_is_counted_and_not_timed() {
 }
 
 #[test]
-fn a_pause_that_the_target_asks_for_puts_the_timetable_off() {
-    // Forty at once and ten per second: a client that is told to wait does, and comes back to its
-    // timetable.
-    let target = Target::start("--processes 1 --limit 10/s:burst=40");
-    let (report, _) = confirmed(
-        &target,
-        "--rate 60 -d 3s --arrivals constant -s 2 -c 20 --max-pause 10s",
-    );
+fn a_stall_shows_in_the_response_times_and_is_explained() {
+    have_the_machine_alone();
+    // One connection: each stall is the service time of one request, and the wait of 200. Whenever
+    // the run starts, it sees a third of its time stalled, and at least one stall as a whole.
+    let target = Target::start("--processes 1 --stall 1500ms,500ms");
+    let line = "--rate 400 -d 3s --arrivals constant -s 1 -c 1";
+    let ended = ended(&format!("{} {line}", target.url()));
+    let report = ended.report(0);
+    report.holds(&json!({"/schedule/scheduled": 1_200}));
+    let [response, service] =
+        ["response", "service"].map(|series| report.number(&format!("/latency/{series}/p90_us")));
     assert!(
-        (0.0..=3.0).contains(&report.number("/schedule/shifted_s")),
-        "{}",
-        report.at("/schedule")
+        response >= 200_000.0 && service < response / 2.0,
+        "{service} of {response}"
     );
-    let postponed = report.count("/schedule/postponed");
-    assert_eq!(
-        (
-            report.count("/totals/dropped"),
-            report.count("/schedule/scheduled")
-        ),
-        (0, 180)
-    );
-    assert_eq!(
-        postponed,
-        180 - report.count("/totals/attempts"),
-        "{}",
-        report.at("/schedule")
-    );
+    let summary = ended.file("summary.md");
     assert!(
-        postponed > 0 && report.text("/validity/verdict") != "valid",
-        "{}",
-        report.at("/validity")
+        summary.contains("corrected for coordinated omission"),
+        "{summary}"
     );
-}
-
-#[test]
-fn arrivals_that_make_no_sense_are_refused() {
-    assert_refused(&[
-        (
-            &["URL", "--arrivals", "constant"],
-            "--arrivals constant needs a --rate",
-        ),
-        (
-            &["URL", "--arrivals", "sometimes", "--rate", "1"],
-            "asap, waves, constant, poisson, replay",
-        ),
-        (
-            &[
-                "URL",
-                "--arrivals",
-                "poisson",
-                "--rate",
-                "9",
-                "--burst",
-                "3",
-            ],
-            "--burst is for budgets",
-        ),
-        (
-            &["URL", "-d", "1s", "-w", "1s"],
-            "--warmup 1s leaves nothing of --duration 1s",
-        ),
-        (
-            &["URL", "--grace", "2h"],
-            "--grace 2h is out of range: at most 1h",
-        ),
-    ]);
+    let findings = report.at("/findings").as_array().unwrap();
+    assert!(
+        findings
+            .iter()
+            .any(|finding| finding["limit"] == "connections"),
+        "{findings:?}"
+    );
 }

@@ -1,5 +1,4 @@
 //! Looks at processes from outside, through `/proc`, and waits for events.
-#![expect(clippy::panic, reason = "a test that waited in vain is over")]
 
 use std::cell::RefCell;
 use std::fs;
@@ -37,11 +36,14 @@ pub(crate) fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T 
 struct Users {
     sharing: usize,
     is_taken: bool,
+    /// Tests that wait to have it alone.
+    waiting: usize,
 }
 
 static USERS: Mutex<Users> = Mutex::new(Users {
     sharing: 0,
     is_taken: false,
+    waiting: 0,
 });
 static LEFT: Condvar = Condvar::new();
 
@@ -74,7 +76,14 @@ impl Drop for Turn {
 pub(crate) fn share_the_machine() {
     TURN.with_borrow_mut(|turn| {
         turn.get_or_insert_with(|| {
-            let users = users();
+            // Those that wait to have it alone go first, or they would keep their threads from
+            // other tests for minutes. A test that starts programs in two threads must not wait
+            // for them for ever.
+            let (users, _) = LEFT
+                .wait_timeout_while(users(), PATIENCE, |users| {
+                    users.is_taken || users.waiting > 0
+                })
+                .unwrap_or_else(PoisonError::into_inner);
             LEFT.wait_while(users, |users| users.is_taken)
                 .unwrap_or_else(PoisonError::into_inner)
                 .sharing += 1;
@@ -83,17 +92,23 @@ pub(crate) fn share_the_machine() {
     });
 }
 
+/// The longest wait for a test that waits to have the machine alone.
+const PATIENCE: Duration = Duration::from_mins(1);
+
 /// Waits until no other test runs a process, and has none start one until this test ends: for what
 /// is judged to the last request or the last 100 us, which other work on the machine takes from it.
-/// Others do not wait for such a test to begin.
 pub(crate) fn have_the_machine_alone() {
     TURN.with_borrow_mut(|turn| {
         *turn = None;
-        let users = users();
+        let mut users = users();
+        users.waiting += 1;
         let is_used = |users: &mut Users| users.is_taken || users.sharing > 0;
-        LEFT.wait_while(users, is_used)
-            .unwrap_or_else(PoisonError::into_inner)
-            .is_taken = true;
+        let mut users = LEFT
+            .wait_while(users, is_used)
+            .unwrap_or_else(PoisonError::into_inner);
+        users.waiting -= 1;
+        users.is_taken = true;
+        drop(users);
         *turn = Some(Turn::Alone);
     });
 }
@@ -136,6 +151,16 @@ pub(crate) fn children(pid: i32) -> Vec<(i32, String)> {
         .split_whitespace()
         .filter_map(|pid| name(pid.parse().ok()?))
         .collect()
+}
+
+/// The number of sockets that a process has open.
+pub(crate) fn sockets(pid: i32) -> usize {
+    let fds = fs::read_dir(format!("/proc/{pid}/fd"))
+        .into_iter()
+        .flatten();
+    fds.filter_map(|fd| fs::read_link(fd.ok()?.path()).ok())
+        .filter(|link| link.to_string_lossy().starts_with("socket:"))
+        .count()
 }
 
 /// The processes that work in `directory`: those that were started there and what they forked,

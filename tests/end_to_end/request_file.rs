@@ -1,71 +1,42 @@
-//! Requests from a file: each is sent as its line says, in order, by weight or at its recorded
-//! time; and waves and windows of requests. The servers are the test's own and see every byte, or
-//! the bundled target, whose counts are the witness.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a test that cannot write its files is over"
-)]
+//! Requests from a file: each is sent as its line says, in order or at its recorded time; and waves
+//! and windows of requests. The servers are the test's own and see every byte, or the bundled
+//! target, whose counts are the witness.
 
-use std::path::PathBuf;
+use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::time::Duration;
 
 use crawlmark_harness::clock::{Clock, Nanos};
 use serde_json::json;
-use tempfile::TempDir;
 
 use crate::bad_input::assert_refused;
 use crate::process::have_the_machine_alone;
 use crate::report::Report;
-use crate::run::{Run, crawl};
+use crate::run::crawl;
 use crate::scripted::{OK, Peer, with_server};
 use crate::target::Target;
 
-/// A file of requests.
-struct Requests {
-    path: PathBuf,
-    _place: TempDir,
+/// Crawl with a file of requests.
+fn crawl_file(text: &str, line: &str) -> Report {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), text).unwrap();
+    crawl(&format!("--requests-file {} {line}", file.path().display()))
 }
 
-impl Requests {
-    fn write(text: &str) -> Self {
-        let place = tempfile::tempdir().unwrap();
-        let path = place.path().join("requests");
-        std::fs::write(&path, text).unwrap();
-        Self {
-            path,
-            _place: place,
-        }
-    }
-
-    fn crawl(&self, line: &str) -> Report {
-        crawl(&format!("--requests-file {} {line}", self.path.display()))
-    }
-}
-
-/// Answer the requests that `run` sends, and return their heads and bodies with the times of their
-/// arrival.
+/// Answer the requests that `run` sends, and return them with the times of their arrival.
 fn received(run: impl FnOnce(&str)) -> Vec<(Nanos, String)> {
     let (clock, requests) = (Clock::start(), Mutex::new(Vec::new()));
     let serve = |mut peer: Peer| {
-        while let Some(head) = peer.head() {
-            let at = clock.now();
-            let length = head
-                .lines()
-                .find_map(|line| line.strip_prefix("content-length: ")?.parse().ok());
-            let Some(body) = peer.bytes(length.unwrap_or(0)) else {
-                return;
-            };
-            requests
-                .lock()
-                .unwrap()
-                .push((at, head.clone() + &String::from_utf8(body).unwrap()));
+        while let Some(request) = peer.request_with_body() {
             // What answers HEAD has no body, whatever its length.
-            peer.send(if head.starts_with("HEAD ") {
-                OK.split_inclusive("\r\n\r\n").next().unwrap()
+            let head = OK.split_inclusive("\r\n\r\n").next().unwrap();
+            let answer = if request.starts_with("HEAD ") {
+                head
             } else {
                 OK
-            });
+            };
+            requests.lock().unwrap().push((clock.now(), request));
+            peer.send(answer);
         }
     };
     with_server(serve, |address| run(&address.to_string()));
@@ -79,115 +50,80 @@ fn each_request_is_sent_as_its_line_says_and_no_secret_is_kept() {
         r#"{"url":"/b?x=1","header":{"Authorization":["Bearer hid.den-1"],"X-A":"own"},"body":"e30="}"#,
         r#"{"method":"PUT","url":"/c/{id}","body_text":"{\"n\":{id}}"}"#,
         r#"{"url":"/d"}"#,
-    ];
-    let file = Requests::write(&lines.join("\n"));
-    let mut saved = String::new();
+    ]
+    .join("\n");
     let all = received(|host| {
-        let report = file.crawl(&format!(
-            "http://{host} --ids 0..8 -s 1 -c 1 -H x-a:all --id-format width=3"
-        ));
+        let flags = "--ids 0..8 -s 1 -c 1 -H x-a:all --id-format width=3";
+        let report = crawl_file(&lines, &format!("http://{host} {flags}"));
         report.assert_states(&[("ok", 8)]);
-        assert_eq!(report.text("/plan/workload/method"), "HEAD, POST, PUT");
-        assert_eq!(
-            *report.at("/command/withheld"),
-            json!(["--header 'x-a: ...'"])
+        report.holds(&json!({
+            "/plan/workload/method": "HEAD, POST, PUT",
+            "/command/withheld": ["--header 'x-a: ...'"],
+        }));
+        let saved = report.json().to_string();
+        assert!(
+            !saved.contains("hid.den") && !saved.contains("e30="),
+            "{saved}"
         );
-        saved = report.json().to_string();
     });
-    assert!(
-        !saved.contains("hid.den") && !saved.contains("e30="),
-        "{saved}"
-    );
-    let says = |at: usize, begin: &str, parts: &[&str], body: &str| {
-        let request = &all[at].1;
+    let own = [
+        "x-a: own\r\n",
+        "x-a: ",
+        "authorization: Bearer hid.den-1\r\n",
+    ];
+    for (at, (_, request)) in all.iter().enumerate() {
+        let put = format!("PUT /c/{at:03} ");
+        let body = format!("{{\"n\":{at:03}}}");
+        let (begin, parts, body) = match at % 4 {
+            0 => ("HEAD /a ", &["x-a: all\r\n"][..], ""),
+            1 => ("POST /b?x=1 ", &own[..], "{}"),
+            2 => (&*put, &["content-length: 9\r\n"][..], &*body),
+            _ => ("GET /d ", &["x-a: all\r\n"][..], ""),
+        };
         assert!(
             request.starts_with(begin) && request.ends_with(&format!("\r\n\r\n{body}")),
             "{request}"
         );
         assert!(
             parts.iter().all(|part| request.matches(part).count() == 1),
-            "{parts:?}: {request}"
+            "{request}"
         );
-    };
-    for round in [0, 4] {
-        says(round, "HEAD /a HTTP/1.1\r\n", &["x-a: all\r\n"], "");
-        let own = [
-            "x-a: own\r\n",
-            "x-a: ",
-            "authorization: Bearer hid.den-1\r\n",
-            "content-length: 2\r\n",
-        ];
-        says(round + 1, "POST /b?x=1 HTTP/1.1\r\n", &own, "{}");
-        let id = format!("{:03}", round + 2);
-        says(
-            round + 2,
-            &format!("PUT /c/{id} HTTP/1.1\r\n"),
-            &["content-length: 9\r\n"],
-            &format!("{{\"n\":{id}}}"),
-        );
-        says(round + 3, "GET /d HTTP/1.1\r\n", &["x-a: all\r\n"], "");
     }
-    // As HTTP/2 has them.
+    // As HTTP/2 has them, and drawn by weight.
     let target = Target::start("--processes 1");
-    let report = file.crawl(&format!(
-        "{} -n 8 -s 1 -c 1 --http 2 --streams 2 --expect status:200-499",
-        target.origin()
-    ));
-    report.assert_states(&[("ok", 8)]);
-    assert_eq!(target.stop()["requests"], json!(8));
-}
-
-#[test]
-fn lines_are_drawn_by_weight_the_same_for_any_number_of_shards() {
-    let target = Target::start("--processes 1");
-    let file =
-        Requests::write("{\"url\":\"/items/1\",\"weight\":3}\n{\"url\":\"/items/{id}/x\"}\n");
+    let flags = "-n 8 -s 1 -c 1 --http 2 --streams 2 --expect status:200-499";
+    crawl_file(&lines, &format!("{} {flags}", target.origin())).assert_states(&[("ok", 8)]);
+    let weighted = "{\"url\":\"/items/1\",\"weight\":3}\n{\"url\":\"/items/{id}/x\"}\n";
     let counts = [1, 3].map(|shards| {
-        let report = file.crawl(&format!(
-            "{} -n 400 -s {shards} -c 6 --expect whole",
-            target.origin()
-        ));
-        let rows = report.at("/by_template").as_array().unwrap().clone();
-        rows.iter()
-            .map(|row| (row["name"].to_string(), row["attempts"].as_u64().unwrap()))
-            .collect::<Vec<_>>()
+        let line = format!("{} -n 400 -s {shards} -c 6 --expect whole", target.origin());
+        crawl_file(weighted, &line).count("/by_template/0/attempts")
     });
-    assert_eq!(counts[0], counts[1]);
     // 300 expected, with a standard deviation of 9.
     assert!(
-        counts[0].len() == 2 && counts[0][0].1.abs_diff(300) < 45,
+        counts[0] == counts[1] && counts[0].abs_diff(300) < 45,
         "{counts:?}"
     );
-    assert_eq!(target.stop()["requests"], json!(800));
-}
-
-/// Times of a recording, ms, irregular and out of order, and its JSON lines.
-fn recording() -> (Vec<u64>, String) {
-    let times: Vec<u64> = (0..1_100).map(|n: u64| n * 2 + (n * 37 % 11) * 9).collect();
-    let line =
-        |(n, ms): (usize, &u64)| format!("{{\"url\":\"/{n}\",\"at\":{}}}\n", *ms as f64 / 1_000.0);
-    let text = times.iter().enumerate().map(line).collect();
-    (times, text)
+    assert_eq!(target.stop()["requests"], json!(808));
 }
 
 #[test]
 fn a_recording_is_replayed_at_its_times() {
     have_the_machine_alone();
-    let (times, text) = recording();
-    let file = Requests::write(&text);
+    // Irregular and out of order.
+    let times: Vec<u64> = (0..1_100).map(|n: u64| n * 2 + (n * 37 % 11) * 9).collect();
+    let line =
+        |(n, ms): (usize, &u64)| format!("{{\"url\":\"/{n}\",\"at\":{}}}\n", *ms as f64 / 1e3);
+    let text: String = times.iter().enumerate().map(line).collect();
     let earliest = times.iter().min().unwrap();
     for speed in [1_u32, 2] {
         // A request arrives between its time and the end of its response, so none is off by more
-        // than the greatest response time. On a quiet machine the 99th percentile is below a
-        // millisecond.
+        // than the greatest response time.
         let mut longest_ms = 0.0;
         let all = received(|host| {
-            let report = file.crawl(&format!(
-                "http://{host} --arrivals replay --speed {speed} -s 2 -c 60 --pacing sleep"
-            ));
+            let flags = format!("--arrivals replay --speed {speed} -s 2 -c 60 --pacing sleep");
+            let report = crawl_file(&text, &format!("http://{host} {flags}"));
             report.assert_states(&[("ok", 1_100)]);
-            assert_eq!(report.count("/schedule/scheduled"), 1_100);
-            assert_eq!(report.text("/schedule/arrivals"), "replay");
+            report.holds(&json!({"/schedule/scheduled": 1_100, "/schedule/arrivals": "replay"}));
             longest_ms = report.number("/latency/response/max_us") / 1e3;
         });
         let number = |head: &str| {
@@ -197,32 +133,26 @@ fn a_recording_is_replayed_at_its_times() {
                 .parse::<usize>()
                 .unwrap()
         };
-        let mut seen: Vec<usize> = all.iter().map(|(_, head)| number(head)).collect();
-        seen.sort_unstable();
-        assert!(seen.iter().copied().eq(0..1_100), "each once: {seen:?}");
+        let seen: BTreeSet<_> = all.iter().map(|(_, head)| number(head)).collect();
+        assert!(
+            all.len() == 1_100 && seen.into_iter().eq(0..1_100),
+            "each once"
+        );
         let sent = |at: usize| Duration::from_millis(times[at] - earliest) / speed;
         // The target's clock has a start of its own: the median delay is left out.
         let first = all.iter().map(|(at, _)| *at).min().unwrap();
-        let mut off: Vec<f64> = all
-            .iter()
-            .map(|(at, head)| at.since(first) as f64 / 1e6 - sent(number(head)).as_secs_f64() * 1e3)
-            .collect();
+        let off = all.iter().map(|(at, head)| {
+            at.since(first) as f64 / 1e6 - sent(number(head)).as_secs_f64() * 1e3
+        });
+        let mut off: Vec<f64> = off.collect();
         off.sort_by(f64::total_cmp);
         let median = off[550];
-        // An order or a speed of its own would be off by hundreds of milliseconds, on any machine.
-        assert!(
-            off.iter()
-                .filter(|off| (*off - median).abs() > 100.0)
-                .count()
-                < 110,
-            "{off:?}"
-        );
         let mut off: Vec<f64> = off.into_iter().map(|off| (off - median).abs()).collect();
         off.sort_by(f64::total_cmp);
+        // An order or a speed of its own would be off by hundreds of milliseconds, on any machine.
         assert!(
-            off[1_099] <= longest_ms,
-            "{} ms off, with responses after {longest_ms} ms at most",
-            off[1_099]
+            off[990] < 100.0 && off[1_099] <= longest_ms,
+            "{off:?}, {longest_ms} ms"
         );
         println!(
             "the p99 of the differences is {} ms at speed {speed}",
@@ -250,15 +180,8 @@ fn waves_wait_for_all_of_their_requests() {
             }
             // The fault under test, not a wait for anything: one in three is slow, and the next
             // wave waits for it.
-            if head
-                .split([' ', '/'])
-                .nth(2)
-                .unwrap()
-                .parse::<u32>()
-                .unwrap()
-                % 3
-                == 0
-            {
+            let id: u32 = head.split([' ', '/']).nth(2).unwrap().parse().unwrap();
+            if id.is_multiple_of(3) {
                 std::thread::sleep(Duration::from_millis(30));
             }
             let mut open = open.lock().unwrap();
@@ -267,19 +190,13 @@ fn waves_wait_for_all_of_their_requests() {
             peer.send(OK);
         }
     };
-    with_server(serve, |address| {
-        let report = crawl(&format!(
+    let report = with_server(serve, |address| {
+        crawl(&format!(
             "http://{address}/{{id}} -n 12 -c 3 --arrivals waves"
-        ));
-        report.assert_states(&[("ok", 12)]);
-        assert_eq!(
-            (
-                report.count("/totals/peak_in_flight"),
-                report.count("/plan/shards")
-            ),
-            (3, 1)
-        );
+        ))
     });
+    report.assert_states(&[("ok", 12)]);
+    report.holds(&json!({"/totals/peak_in_flight": 3, "/plan/shards": 1}));
     let over = over.into_inner().unwrap();
     // A request of a wave may have ended before the last one of it arrives, but the slow one has
     // not.
@@ -291,17 +208,12 @@ fn waves_wait_for_all_of_their_requests() {
 
 #[test]
 fn a_window_lets_its_requests_through_at_its_start() {
-    let target = Target::start("--processes 1");
     for shards in [1, 2] {
-        let line = format!("{} -n 35 -s {shards} -c 10 --rate", target.url());
-        let report = Run::start(line.split(' ').chain(["10 per 300ms"]))
-            .end()
-            .report(0);
+        let target = Target::start("--processes 1");
+        let line = format!("{} -n 35 -s {shards} -c 10", target.url());
+        let report = crawl(&format!("{line} --rate '10 per 300ms'"));
         report.assert_states(&[("ok", 35)]);
-        assert_eq!(
-            (report.text("/budget/rate"), report.at("/budget/kept")),
-            ("10 per 300ms", &json!(true))
-        );
+        report.holds(&json!({"/budget/rate": "10 per 300ms", "/budget/kept": true}));
         // Four windows: the last five go at 900 ms.
         let took = report.number("/totals/duration_s");
         assert!(took > 0.9, "{took}");
@@ -310,91 +222,45 @@ fn a_window_lets_its_requests_through_at_its_start() {
 
 #[test]
 fn what_cannot_be_sent_is_refused() {
-    let (_, text) = recording();
-    let (timed, untimed) = (
-        Requests::write(&text),
-        Requests::write("GET http://127.0.0.1:1/\nx-a: secret\n"),
+    let place = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = place.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        format!("--requests-file {}", path.display())
+    };
+    let timed = file(
+        "timed",
+        "{\"url\":\"/\",\"at\":1}\n{\"url\":\"/\",\"at\":2}\n",
     );
-    let weighted = Requests::write("{\"url\":\"/\",\"at\":1,\"weight\":2}\n");
-    let of_http_1 = Requests::write("{\"url\":\"/\",\"header\":{\"TE\":\"secret\"}}\n");
-    let [timed, untimed, weighted, of_http_1] =
-        [&timed, &untimed, &weighted, &of_http_1].map(|file| file.path.to_str().unwrap());
-    let replay = ["URL", "--requests-file", timed, "--arrivals", "replay"];
-    let with = |more: &[&'static str]| [&replay[..], more].concat();
-    assert_refused(&[
+    let untimed = file("untimed", "GET http://127.0.0.1:1/\nx-a: secret\n");
+    let weighted = file("weighted", "{\"url\":\"/\",\"at\":1,\"weight\":2}\n");
+    let of_http_1 = file("te", "{\"url\":\"/\",\"header\":{\"TE\":\"secret\"}}\n");
+    let replay = format!("http://127.0.0.1:1 {timed} --arrivals replay");
+    for (line, named) in [
         (
-            &["--requests-file", "/nowhere"],
-            "--requests-file /nowhere cannot be read: No such file",
-        ),
-        (
-            &["--requests-file", timed],
+            timed.clone(),
             "line 1 has a path without a host: add the URL",
         ),
+        (format!("URL {untimed}"), "needs a URL without a path"),
+        (format!("{untimed} --arrivals replay"), "line 1 has no time"),
         (
-            &["URL", "--requests-file", untimed],
-            "needs a URL without a path",
+            format!("http://127.0.0.1:1 {weighted} --arrivals replay"),
+            "has weights",
         ),
         (
-            &["--requests-file", untimed, "--arrivals", "replay"],
-            "line 1 has no time, which --arrivals replay needs",
+            format!("http://127.0.0.1:1 {of_http_1} --http 2"),
+            "header te of a request",
         ),
         (
-            &["--requests-file", untimed, "--urls", untimed],
-            "cannot be used with",
+            format!("{replay} --rate 5"),
+            "--rate does not work with --arrivals replay",
         ),
+        (format!("{replay} --retries 1"), "--retries does not work"),
         (
-            &["URL", "--arrivals", "replay"],
-            "--arrivals replay needs a --requests-file",
-        ),
-        (&["URL", "--speed", "2"], "--speed is for --arrivals replay"),
-        (&["URL", "--speed", "0"], "not a factor from 0.001 to 1000"),
-        (
-            &[
-                "http://127.0.0.1:1",
-                "--requests-file",
-                weighted,
-                "--arrivals",
-                "replay",
-            ],
-            "has weights, which --arrivals replay",
-        ),
-        (
-            &[
-                "http://127.0.0.1:1",
-                "--requests-file",
-                of_http_1,
-                "--http",
-                "2",
-            ],
-            "header te of a request in the file is not allowed in HTTP/2",
-        ),
-        (
-            &with(&["--rate", "5"]),
-            "--rate does not work with --arrivals replay: the recording sets the time",
-        ),
-        (
-            &with(&["--retries", "1"]),
-            "--retries does not work with --arrivals replay",
-        ),
-        (
-            &with(&["--follow", "1"]),
-            "--follow does not work with --arrivals replay",
-        ),
-        (
-            &with(&["--ids", "0..5"]),
+            format!("{replay} --ids 0..5"),
             "--ids does not work with --arrivals replay",
         ),
-        (
-            &["URL", "--arrivals", "waves", "-s", "2"],
-            "--arrivals waves needs one shard",
-        ),
-        (
-            &["URL", "--rate", "10 per 0s"],
-            "is not a number of requests per window",
-        ),
-        (
-            &["URL", "--rate", "10 per 1s", "--burst", "5"],
-            "--burst does not work with a --rate in windows",
-        ),
-    ]);
+    ] {
+        assert_refused("run", &[(&line, named)]);
+    }
 }

@@ -1,10 +1,6 @@
 //! Requests as they are in real life: bodies, credentials, formats and orders of IDs, compressed
-//! responses, cookies; and where and how fast connections are opened. The servers are the test's
-//! own and see every byte; the bundled target's counts are the witness of what was asked for.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a test that cannot write its files is over"
-)]
+//! responses, cookies, redirects. The servers are the test's own and see every byte; the bundled
+//! target's counts are the witness of what was asked for.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write};
@@ -14,48 +10,38 @@ use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use serde_json::json;
 
-use crate::bad_input::{assert_refused, call};
-use crate::report::Report;
-use crate::run::{ONE_ATTEMPT, Run, crawl};
+use crate::command::words;
+use crate::report::{Report, holds};
+use crate::run::{Run, crawl, crawl_once, ended};
 use crate::scripted::{OK, Peer, with_server};
-use crate::target::Target;
+use crate::target::{Target, confirmed};
 
 /// Crawl a server that answers every request with [`OK`], and return the requests in their order,
 /// with their bodies.
-fn requests_of(words: &[&str], variables: &[&str]) -> (Report, Vec<String>) {
+fn requests_of(flags: &str, variables: &[&str]) -> (Report, Vec<String>) {
     let requests = Mutex::new(Vec::new());
     let serve = |mut peer: Peer| {
-        while let Some(head) = peer.head() {
-            let length = head
-                .lines()
-                .find_map(|line| line.strip_prefix("content-length: ")?.parse().ok());
-            let Some(body) = peer.bytes(length.unwrap_or(0)) else {
-                return;
-            };
-            requests
-                .lock()
-                .unwrap()
-                .push(head + &String::from_utf8(body).unwrap());
+        while let Some(request) = peer.request_with_body() {
+            requests.lock().unwrap().push(request);
             peer.send(OK);
         }
     };
     let report = with_server(serve, |address| {
-        let url = format!("http://{address}/a/{{id}}");
         let mut launcher = Command::new("env");
         launcher.args(variables);
-        Run::start_by(launcher, [&[&*url], words].concat())
-            .end()
-            .report(0)
+        let line = format!("http://{address}/a/{{id}} {flags}");
+        Run::start_by(launcher, words(&line)).end().report(0)
     });
     (report, requests.into_inner().unwrap())
 }
 
-/// The IDs in the paths of requests.
-fn ids(requests: &[String]) -> Vec<u64> {
-    let id = |request: &String| request.split([' ', '/']).nth(3).unwrap().parse().unwrap();
-    requests.iter().map(id).collect()
+/// The ID in the path of a request.
+fn id(request: &str) -> u64 {
+    request.split([' ', '/']).nth(3).unwrap().parse().unwrap()
 }
 
 #[test]
@@ -63,164 +49,91 @@ fn bodies_and_credentials_are_sent_and_not_recorded() {
     let place = tempfile::tempdir().unwrap();
     let file = place.path().join("body");
     std::fs::write(&file, "from a file").unwrap();
-    let file = file.to_str().unwrap();
-    let at_file = format!("@{file}.json");
-    std::fs::write(format!("{file}.json"), "[1, 2]").unwrap();
+    std::fs::write(place.path().join("body.json"), "[1, 2]").unwrap();
+    let file = file.display();
     // `user:hidden`, as RFC 7617 encodes it.
     let basic = "authorization: Basic dXNlcjpoaWRkZW4=";
-    for (words, lines, body, withheld) in [
+    let json = ["--json-body ..."];
+    for (flags, lines, body, withheld) in [
         (
-            &["--body-file", file][..],
-            &["POST /a/0 ", "content-length: 11"][..],
+            format!("--body-file {file}"),
+            ["POST /a/0 ", "content-length: 11"],
             "from a file",
-            json!([]),
+            &[][..],
         ),
         (
-            &["--json-body", "{\"a\": 1}"],
-            &["POST /a/0 ", "content-type: application/json"],
-            "{\"a\": 1}",
-            json!(["--json-body ..."]),
+            "--json-body '{\"item\": {id}}'".to_owned(),
+            ["POST /a/0 ", "content-type: application/json"],
+            "{\"item\": 0}",
+            &json,
         ),
         (
-            &["--json-body", "{\"item\": {id}, \"name\": \"{id}\"}"],
-            &["POST /a/0 ", "content-length: 24"],
-            "{\"item\": 0, \"name\": \"0\"}",
-            json!(["--json-body ..."]),
-        ),
-        (
-            &[
-                "--json-body",
-                &at_file,
-                "-m",
-                "PUT",
-                "-H",
-                "content-type: application/x+json",
-            ],
-            &["PUT /a/0 ", "content-type: application/x+json"],
+            format!("--json-body @{file}.json -m PUT -H 'content-type: application/x+json'"),
+            ["PUT /a/0 ", "content-type: application/x+json"],
             "[1, 2]",
-            json!(["--header 'content-type: ...'", "--json-body ..."]),
+            &["--header 'content-type: ...'", json[0]],
         ),
         (
-            &["-a", "user:hidden"],
-            &["GET /a/0 ", basic],
+            "-a user:hidden".to_owned(),
+            ["GET /a/0 ", basic],
             "",
-            json!(["--auth ..."]),
+            &["--auth ..."],
         ),
         (
-            &["--bearer-env", "API_TOKEN"],
-            &["GET /a/0 ", "authorization: Bearer hid.den-1"],
+            "--bearer-env API_TOKEN".to_owned(),
+            ["GET /a/0 ", "authorization: Bearer hid.den-1"],
             "",
-            json!([]),
+            &[],
         ),
     ] {
-        let (report, requests) =
-            requests_of(&[words, &["-n", "1"]].concat(), &["API_TOKEN=hid.den-1"]);
-        let [request] = &requests[..] else {
-            unreachable!("{requests:?}")
-        };
-        let (head, sent) = request.split_once("\r\n\r\n").unwrap();
+        let (report, requests) = requests_of(&format!("{flags} -n 1"), &["API_TOKEN=hid.den-1"]);
+        assert_eq!(requests.len(), 1);
+        let (head, sent) = requests[0].split_once("\r\n\r\n").unwrap();
         assert!(
             lines.iter().all(|line| head.contains(line)),
             "{lines:?}: {head}"
         );
-        assert_eq!(
-            (sent, head.matches("content-type: ").count() < 2),
-            (body, true),
+        assert!(
+            sent == body && head.matches("content-type: ").count() < 2,
             "{head}"
         );
-        assert_eq!(report.at("/command/withheld"), &withheld);
-        assert!(
-            !report.json().to_string().contains("hidden")
-                && !report.json().to_string().contains("hid.den")
-        );
-        let command = report.at("/command/arguments").to_string();
-        assert!(
-            !command.contains("bearer") || command.contains("\"--bearer-env\",\"API_TOKEN\""),
-            "{command}"
-        );
+        report.holds(&json!({"/command/withheld": withheld}));
+        let text = report.json().to_string();
+        assert!(!text.contains("hidden") && !text.contains("hid.den"));
+        assert!(!flags.contains("bearer") || text.contains("\"--bearer-env\",\"API_TOKEN\""));
     }
-    let missing = format!("{file}.none");
-    assert_refused(&[
-        (
-            &["URL", "--body-file", &missing],
-            "cannot be read: No such file or directory (os error 2). Check the path",
-        ),
-        (
-            &["URL", "--body-file", file, "--body", "x"],
-            "cannot be used with",
-        ),
-        (
-            &["URL", "-H", "x hidden"],
-            "--header has no colon (its text is not shown): write `name: value`",
-        ),
-        (&["URL", "--tag", "x"], "`x` is not NAME=VALUE"),
-        (
-            &["URL", "--json-body", "{"],
-            "--json-body is not one JSON value",
-        ),
-        (
-            &["URL", "--json-body", "@/nowhere"],
-            "--json-body @FILE: the file cannot be read",
-        ),
-        (&["URL", "-a", "user"], "--auth is USER:PASSWORD"),
-        (
-            &["URL", "-a", "u:p", "--bearer-env", "HOME"],
-            "cannot be used with",
-        ),
-        (
-            &["URL", "-a", "u:p", "-H", "Authorization: x"],
-            "as well as --auth or --bearer-env: keep one of them",
-        ),
-        (
-            &["URL", "--bearer-env", "CRAWLMARK_NO_SUCH_VARIABLE"],
-            "is empty or not set: export it",
-        ),
-    ]);
 }
 
 #[test]
 fn shuffled_ids_are_crawled_once_each_by_any_number_of_shards() {
     let target = Target::start("--processes 1");
-    let report = crawl(&format!(
-        "{} --ids 1k..6k --shards 2 -c 8 --shuffle --expect items:1",
-        target.url()
-    ));
+    let line = "--ids 1k..6k --shards 2 -c 8 --shuffle --expect items:1";
+    let (report, books) = confirmed(&target, line);
     report.assert_states(&[("ok", 5_000)]);
-    assert_eq!(report.text("/plan/workload/shuffle"), "1000..6000");
-    let books = target.stop();
-    assert_eq!(
-        (
-            &books["requests"],
-            &books["unique_ids"],
-            &books["duplicate_ids"]
-        ),
-        (&json!(5_000), &json!(5_000), &json!(0))
+    report.holds(&json!({"/plan/workload/shuffle": "1000..6000"}));
+    holds(
+        &books,
+        &json!({"/requests": 5_000, "/unique_ids": 5_000, "/duplicate_ids": 0}),
     );
-    let crawled = |words: &str| {
-        let words: Vec<_> = words.split(' ').collect();
-        ids(&requests_of(&[&words[..], &["--shuffle"]].concat(), &[]).1)
+    let crawled = |flags: &str| -> Vec<u64> {
+        let (_, requests) = requests_of(&format!("--ids 100..400 --shuffle {flags}"), &[]);
+        requests.iter().map(|request| id(request)).collect()
     };
-    let one = crawled("--ids 100..400 -s 1 -c 1");
-    let set: BTreeSet<u64> = one.iter().copied().collect();
-    assert_eq!(
-        (one.len(), set.first(), set.len(), set.last()),
-        (300, Some(&100), 300, Some(&399))
+    let one = crawled("-s 1 -c 1");
+    let sorted: BTreeSet<u64> = one.iter().copied().collect();
+    assert!(
+        one.len() == 300 && sorted.into_iter().eq(100..400),
+        "{one:?}"
     );
     let ascending = one.windows(2).filter(|pair| pair[0] < pair[1]).count();
     assert!(
         (100..200).contains(&ascending),
         "{ascending} of 299 in order: {one:?}"
     );
-    assert_eq!(
-        crawled("--ids 100..400 -s 1 -c 1"),
-        one,
-        "the same seed is the same order"
-    );
-    assert_ne!(crawled("--ids 100..400 -s 1 -c 1 --seed 2"), one);
+    assert_eq!(crawled("-s 1 -c 1"), one, "the same seed is the same order");
+    assert_ne!(crawled("-s 1 -c 1 --seed 2"), one);
     // The first of them, in the order of one shard, from two.
-    let some: BTreeSet<u64> = crawled("--ids 100..400 -n 40 -s 2 -c 2")
-        .into_iter()
-        .collect();
+    let some = BTreeSet::from_iter(crawled("-n 40 -s 2 -c 2"));
     assert_eq!(some, one[..40].iter().copied().collect());
 }
 
@@ -231,35 +144,20 @@ fn ids_are_written_in_their_format() {
         ("hex", ["/a/22", "/a/23", "/a/24"]),
         ("base36,width=3", ["/a/00y", "/a/00z", "/a/010"]),
     ] {
-        let words = [
-            "--id-format",
-            format,
-            "--ids",
-            "34..37",
-            "-c",
-            "1",
-            "-s",
-            "1",
-        ];
-        let (report, requests) = requests_of(&words, &[]);
-        let asked: Vec<_> = requests
+        let line = format!("--id-format {format} --ids 34..37 -c 1 -s 1");
+        let (_, requests) = requests_of(&line, &[]);
+        let asked = requests
             .iter()
-            .map(|request| request.split(' ').nth(1).unwrap())
-            .collect();
-        assert_eq!(asked, paths);
-        assert_eq!(report.text("/plan/workload/id_format"), format);
+            .map(|request| request.split(' ').nth(1).unwrap());
+        assert!(asked.eq(paths), "{requests:?}");
     }
-    assert_refused(&[
-        (&["URL", "--id-format", "octal"], "write width=N"),
-        (&["--id-format", "hex"], "--id-format is for a URL"),
-    ]);
 }
 
 /// Compressed by brotli: `{"ok":true}`.
 const BROTLI: &[u8] = b"\x0b\x05\x80{\x22ok\x22:true}\x03";
 
 fn gzip(content: &[u8]) -> Vec<u8> {
-    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
     encoder.write_all(content).unwrap();
     encoder.finish().unwrap()
 }
@@ -281,46 +179,34 @@ fn compressed_responses_are_decoded_before_they_are_checked() {
     let heads = Mutex::new(Vec::new());
     let serve = |mut peer: Peer| {
         while let Some(head) = peer.head() {
-            let (coding, body) =
-                &bodies[usize::try_from(ids(std::slice::from_ref(&head))[0]).unwrap() % 8];
+            let (coding, body) = &bodies[usize::try_from(id(&head)).unwrap()];
             heads.lock().unwrap().push(head);
-            let length = body.len();
-            let head = format!(
-                "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-encoding: {coding}\r\ncontent-length: {length}\r\n\r\n"
-            );
-            peer.send(&head);
+            peer.send(&format!(
+                "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-encoding: {coding}\r\n\
+                 content-length: {}\r\n\r\n",
+                body.len()
+            ));
             peer.send_bytes(body);
         }
     };
     let run = |flags: &str| {
         with_server(serve, |address| {
-            crawl(&format!(
-                "http://{address}/a/{{id}} -n 16 -c 1 --shards 1 --expect json {ONE_ATTEMPT} {flags}"
-            ))
+            let url = format!("http://{address}/a/{{id}}");
+            crawl_once(&format!("{url} -n 8 -c 1 --shards 1 --expect json {flags}"))
         })
     };
     let report = run("--compressed");
-    report.assert_states(&[("ok", 8), ("failed", 8)]);
-    let errors = [("bad_encoding", 4), ("body_too_long", 2), ("wrong_body", 2)]
-        .map(|(kind, n)| (kind.to_owned(), n));
-    assert_eq!(report.errors(), errors.into());
-    let too_long = report.text("/failures/body_too_long/details");
-    assert!(
-        too_long.ends_with("bytes of compressed content decompress to more than 16 MiB"),
-        "{too_long}"
-    );
-    // A bad connection would not have been kept.
-    assert_eq!(report.count("/totals/connections_opened"), 1);
-    assert_eq!(report.text("/failures/wrong_body/excerpt"), "no JSON");
+    report.assert_states(&[("ok", 4), ("failed", 4)]);
+    report.holds(&json!({
+        "/totals/errors_by_kind": {"bad_encoding": 2, "body_too_long": 1, "wrong_body": 1},
+        "/failures/wrong_body/excerpt": "no JSON",
+        // A bad connection would not have been kept.
+        "/totals/connections_opened": 1,
+    }));
     let asked = std::mem::take(&mut *heads.lock().unwrap());
-    assert!(
-        asked
-            .iter()
-            .all(|head| head.contains("\r\naccept-encoding: gzip, br, zstd\r\n")),
-        "{asked:?}"
-    );
-    let plain = run("");
-    plain.assert_states(&[("ok", 4), ("failed", 12)]);
+    let accepts = "\r\naccept-encoding: gzip, br, zstd\r\n";
+    assert!(asked.iter().all(|head| head.contains(accepts)), "{asked:?}");
+    run("").assert_states(&[("ok", 2), ("failed", 6)]);
     assert!(!heads.lock().unwrap()[0].contains("accept-encoding"));
 }
 
@@ -336,89 +222,61 @@ fn cookies_stay_with_their_slot_or_session() {
     let (count, wrong) = (AtomicU64::new(0), Mutex::new(Vec::new()));
     let serve = |mut peer: Peer| {
         while let Some(head) = peer.head() {
-            let session = header(&head, "proxy-authorization")
-                .unwrap_or("none")
-                .replace("Basic ", "");
-            match header(&head, "cookie") {
-                None => {
-                    count.fetch_add(1, Ordering::SeqCst);
-                    let cookies =
-                        format!("set-cookie: s={session}; Path=/a\r\nset-cookie: other=1; Path=/b");
-                    peer.send(
-                        &OK.replace("content-length", &format!("{cookies}\r\ncontent-length")),
-                    );
-                }
-                Some(cookie) => {
-                    if cookie != format!("s={session}") {
-                        wrong.lock().unwrap().push(head);
-                    }
-                    peer.send(OK);
-                }
+            let session = header(&head, "proxy-authorization").unwrap_or("none");
+            let session = session.replace("Basic ", "");
+            let cookies =
+                format!("set-cookie: s={session}; Path=/a\r\nset-cookie: other=1; Path=/b");
+            let sets = OK.replace("content-length", &format!("{cookies}\r\ncontent-length"));
+            let cookie = header(&head, "cookie").map(str::to_owned);
+            peer.send(if cookie.is_none() { &sets } else { OK });
+            match cookie {
+                None => _ = count.fetch_add(1, Ordering::SeqCst),
+                Some(cookie) if cookie == format!("s={session}") => {}
+                Some(_) => wrong.lock().unwrap().push(head),
             }
         }
     };
     with_server(serve, |address| {
-        let without_cookie = |flags: &str| {
+        let plain = format!("http://{address}/a/{{id}}");
+        let proxied = format!("http://a.test/a/{{id}} -x http://u-{{session}}:p@{address}");
+        // The number of requests without a cookie.
+        for (url, flags, most) in [
+            (&plain, "-c 1 --cookies", 1),
+            (&plain, "-c 1 --cookies --disable-keepalive", 1),
+            (&plain, "-c 4", 60),
+            // One request at a time, so that each session has its cookie when it comes round again.
+            (
+                &proxied,
+                "-c 1 --cookies --session sticky=3 --disable-keepalive",
+                3,
+            ),
+            (&proxied, "-c 1 --cookies --session per-request", 60),
+            (
+                &proxied,
+                "-c 1 --cookies --max-requests-per-connection 6",
+                10,
+            ),
+        ] {
             count.store(0, Ordering::SeqCst);
-            let report = crawl(&format!(
-                "{flags} -n 60 --shards 1 --rate 5k --retries 0 --robots ignore"
-            ));
+            let line = "-n 60 --shards 1 --rate 5k --retries 0 --robots ignore";
+            let report = crawl(&format!("{url} {flags} {line}"));
             report.assert_states(&[("ok", 60)]);
             assert!(
                 !report.json().to_string().contains("s=none"),
                 "cookies may be secrets"
             );
-            count.load(Ordering::SeqCst)
-        };
-        let url = format!("http://{address}/a/{{id}}");
-        assert_eq!(without_cookie(&format!("{url} -c 1 --cookies")), 1);
-        assert_eq!(
-            without_cookie(&format!("{url} -c 1 --cookies --disable-keepalive")),
-            1
-        );
-        assert!((1..=4).contains(&without_cookie(&format!(
-            "{url} -c 4 --cookies --max-requests-per-connection 3"
-        ))));
-        assert_eq!(without_cookie(&format!("{url} -c 4")), 60);
-        let proxied =
-            format!("http://a.test/a/{{id}} --cookies -x http://u-{{session}}:p@{address}");
-        // One request at a time, so that each session has its cookie when it comes round again.
-        assert_eq!(
-            without_cookie(&format!(
-                "{proxied} -c 1 --session sticky=3 --disable-keepalive"
-            )),
-            3
-        );
-        assert_eq!(
-            without_cookie(&format!("{proxied} -c 1 --session per-request")),
-            60
-        );
-        assert_eq!(
-            without_cookie(&format!("{proxied} -c 1 --max-requests-per-connection 6")),
-            10
-        );
-        without_cookie(&format!(
-            "{proxied} -c 8 --session sticky=3 --disable-keepalive"
-        ));
+            assert_eq!(count.load(Ordering::SeqCst), most, "{flags}");
+        }
     });
     assert_eq!(wrong.into_inner().unwrap(), Vec::<String>::new());
 }
 
 #[test]
-fn connections_rest_and_are_opened_as_the_flags_say() {
-    let target = Target::start("--processes 1");
-    for (flags, opened) in [("--idle-timeout 1us", 30), ("--idle-timeout 1h", 1)] {
-        let report = crawl(&format!("{} -n 30 -c 1 --shards 1 {flags}", target.url()));
-        report.assert_states(&[("ok", 30)]);
-        assert_eq!(
-            report.count("/totals/connections_opened"),
-            opened,
-            "{flags}"
-        );
-    }
+fn connections_are_opened_no_faster_than_the_flags_say() {
     for shards in [1, 2] {
+        let target = Target::start("--processes 1");
         let flags = format!("-n 40 -c 10 --shards {shards} --disable-keepalive --connect-rate 50");
-        let report = crawl(&format!("{} {flags}", target.url()));
+        let (report, _) = confirmed(&target, &flags);
         report.assert_states(&[("ok", 40)]);
         // The last of 40 connections at 50/s; shards take over work of others, each at its share.
         let took = report.number("/totals/duration_s");
@@ -427,11 +285,6 @@ fn connections_rest_and_are_opened_as_the_flags_say() {
             "{took} s with {shards} shards"
         );
     }
-    assert_eq!(target.stop()["requests"], json!(140));
-    assert_refused(&[(
-        &["URL", "--idle-timeout", "0"],
-        "--idle-timeout must be longer than 0",
-    )]);
 }
 
 /// Connects to a server often enough for it to end when dropped.
@@ -464,16 +317,15 @@ fn a_unix_socket_is_crawled_in_the_place_of_the_host() {
         }
         heads
     };
+    let line = format!("http://api.test/a/{{id}} --unix-socket {socket} -n 20 -c 1 --shards 1");
     let heads = std::thread::scope(|scope| {
         let server = scope.spawn(serve);
         // Also when the run fails: the scope waits for its thread.
         let _knock = Knock(&path);
-        let report = crawl(&format!(
-            "http://api.test/a/{{id}} --unix-socket {socket} -n 20 -c 1 --shards 1"
-        ));
+        let report = crawl(&line);
         report.assert_states(&[("ok", 20)]);
-        assert_eq!(report.count("/totals/connections_opened"), 1);
-        assert_eq!(report.text("/plan/workload/unix_socket"), socket);
+        report
+            .holds(&json!({"/totals/connections_opened": 1, "/plan/workload/unix_socket": socket}));
         server.join().unwrap()
     });
     assert_eq!(heads.len(), 20);
@@ -484,30 +336,8 @@ fn a_unix_socket_is_crawled_in_the_place_of_the_host() {
         "{heads:?}"
     );
     // Nobody listens any more.
-    let place = tempfile::tempdir().unwrap();
-    let said = call(
-        place.path(),
-        &[
-            "run",
-            "http://api.test/",
-            "--unix-socket",
-            socket,
-            "-n",
-            "1",
-        ],
-    );
-    assert!(
-        said.code == Some(1) && said.stderr.contains("check --unix-socket"),
-        "{}",
-        said.stderr
-    );
-    assert_refused(&[
-        (&["--unix-socket", socket], "--unix-socket is for a URL"),
-        (
-            &["URL", "--unix-socket", socket, "--local-ips", "127.0.0.1"],
-            "cannot be used with",
-        ),
-    ]);
+    let ended = ended(&line);
+    assert!(ended.code() == Some(1) && ended.stderr().contains("check --unix-socket"));
 }
 
 #[test]
@@ -515,137 +345,93 @@ fn redirects_are_followed_within_the_plan_and_charged() {
     let target = Target::start("--processes 1");
     let (origin, seen) = (target.origin(), Mutex::new(Vec::new()));
     let serve = |mut peer: Peer| {
-        while let Some(head) = peer.head() {
-            let path = head.split(' ').nth(1).unwrap().to_owned();
-            let length =
-                header(&head, "content-length").map_or(0, |length| length.parse().unwrap());
-            let body = peer.bytes(length).unwrap();
-            seen.lock().unwrap().push((head.clone(), body));
+        while let Some(request) = peer.request_with_body() {
+            let path = request.split(' ').nth(1).unwrap();
             let id: u64 = path.rsplit(['/', '=']).next().unwrap().parse().unwrap();
             let (status, location) = match path.split('/').nth(1).unwrap() {
                 "chain" if id > 0 => (302, format!("/chain/{}", id - 1)),
                 "relative" => (301, format!("../done/x?y={id}")),
                 "away" => (307, format!("http://other.test:81/{id}")),
                 "items" => (308, format!("{origin}/items/{id}")),
-                "login" if header(&head, "cookie").is_none() => {
+                "login" if header(&request, "cookie").is_none() => {
                     (302, format!("{id}\r\nset-cookie: user=1"))
                 }
                 "post" => (303, format!("../../done/{id}")),
                 _ => (200, String::new()),
             };
+            seen.lock().unwrap().push(request);
             peer.send(&format!(
                 "HTTP/1.1 {status} X\r\nlocation: {location}\r\ncontent-length: 0\r\n\r\n"
             ));
         }
     };
     with_server(serve, |address| {
-        let url = |path: &str| format!("http://{address}/{path}/{{id}} -s 1 -c 2");
-        let counts = |report: &Report| {
-            ["attempts", "redirects", "retries"]
-                .map(|name| report.count(&format!("/totals/{name}")))
+        let run = |path: &str, flags: &str| {
+            crawl(&format!("http://{address}/{path}/{{id}} -s 1 {flags}"))
+        };
+        let counts = |attempts, redirects, retries| {
+            json!({
+                "/totals/attempts": attempts, "/totals/redirects": redirects,
+                "/totals/retries": retries,
+            })
         };
         // Items 0 to 3 take as many redirects, item 4 one too many.
-        let chain = crawl(&format!("{} --ids 0..5 --follow 3", url("chain")));
+        let chain = run("chain", "--ids 0..5 --follow 3");
         chain.assert_states(&[("ok", 4), ("failed", 1)]);
-        assert_eq!(counts(&chain), [14, 9, 9]);
-        assert_eq!(
-            chain.errors(),
-            [("too_many_redirects".to_owned(), 1)].into()
-        );
-        assert_eq!(
-            chain.statuses(),
-            [("200".to_owned(), 4), ("302".to_owned(), 10)].into()
-        );
-        assert_eq!(chain.count("/latency/service/count"), 4);
-        let relative = crawl(&format!(
-            "{} -n 30 --follow 1 --shuffle --retry-budget 0%",
-            url("relative")
-        ));
+        chain.holds(&counts(14, 9, 9));
+        chain.holds(&json!({
+            "/totals/errors_by_kind": {"too_many_redirects": 1}, "/latency/service/count": 4,
+            "/totals/attempts_by_status": {"200": 4, "302": 10},
+        }));
+        let relative = run("relative", "-n 30 --follow 1 --shuffle --retry-budget 0%");
         relative.assert_states(&[("ok", 30)]);
-        assert_eq!(counts(&relative), [60, 30, 30]);
-        let away = crawl(&format!("{} -n 4 --follow 9", url("away")));
+        relative.holds(&counts(60, 30, 30));
+        let away = run("away", "-n 4 --follow 9");
         away.assert_states(&[("failed", 4)]);
-        assert_eq!(
-            (away.errors(), counts(&away)),
-            ([("redirect_refused".to_owned(), 4)].into(), [4, 0, 0])
-        );
-        let details = away.text("/failures/redirect_refused/details");
-        assert_eq!(
-            details,
-            "to http://other.test:81, which is no host of the URLs"
-        );
-        let as_sent = crawl(&format!("{} -n 4", url("away")));
-        as_sent.assert_states(&[("failed", 4)]);
-        assert_eq!(as_sent.statuses(), [("307".to_owned(), 4)].into());
-        let good = crawl(&format!(
-            "{} -n 4 --follow 9 --expect status:307",
-            url("away")
-        ));
-        good.assert_states(&[("ok", 4)]);
+        away.holds(&counts(4, 0, 0));
+        away.holds(&json!({
+            "/totals/errors_by_kind": {"redirect_refused": 4},
+            "/failures/redirect_refused/details":
+                "to http://other.test:81, which is no host of the URLs",
+        }));
+        run("away", "-n 4").assert_states(&[("failed", 4)]);
+        run("away", "-n 4 --follow 9 --expect status:307").assert_states(&[("ok", 4)]);
         seen.lock().unwrap().clear();
-        let post = crawl(&format!(
-            "{} -n 1 --follow 1 --body abc -H x-a:1",
-            url("post/a")
-        ));
-        post.assert_states(&[("ok", 1)]);
+        run("post/a", "-n 1 --follow 1 --body abc -H x-a:1").assert_states(&[("ok", 1)]);
         // A login: the redirect sets the cookie that the next request needs, whichever connection
         // that goes on.
-        let login = crawl(&format!(
-            "{} -n 200 -c 16 --rate 2k --follow 1 --cookies",
-            url("login").replace("-c 2", "")
-        ));
+        let login = run("login", "-n 200 -c 16 --rate 2k --follow 1 --cookies");
         login.assert_states(&[("ok", 200)]);
         assert!((1..=200).contains(&login.count("/totals/redirects")));
         // Another host of the plan, which checks what it is asked for; and its limit of 40 requests
         // a second.
-        let place = tempfile::tempdir().unwrap();
-        let urls = place.path().join("urls");
-        std::fs::write(
-            &urls,
-            format!("http://{address}/items/{{id}}\n{}", target.url()),
-        )
-        .unwrap();
-        let both = format!(
-            "--urls {} -n 40 -s 2 -c 4 --rate 40 --follow 1 -a user:hidden",
-            urls.display()
-        );
-        let both = crawl(&both);
+        let mut urls = tempfile::NamedTempFile::new().unwrap();
+        write!(urls, "http://{address}/items/{{id}}\n{}", target.url()).unwrap();
+        let flags = "-n 40 -s 2 -c 4 --rate 40 --follow 1 -a user:hidden";
+        let both = crawl(&format!("--urls {} {flags}", urls.path().display()));
         both.assert_states(&[("ok", 40)]);
-        assert_eq!(counts(&both), [60, 20, 20]);
+        both.holds(&counts(60, 20, 20));
         assert!(
             both.number("/totals/duration_s") > 1.3,
             "60 requests at 40/s"
         );
-        let refused = format!("{} --follow 2 --per-host-rate 5", url("x"));
-        let place = tempfile::tempdir().unwrap();
-        let words: Vec<&str> = refused.split(' ').collect();
-        assert_eq!(
-            call(place.path(), &[&["run"], &words[..], &["-n", "1"]].concat()).code,
-            Some(0),
-            "one host keeps its limits"
-        );
     });
     let seen = seen.into_inner().unwrap();
-    let [(post, body), (get, nothing)] = &seen[..2] else {
-        unreachable!("{seen:?}")
-    };
+    let (post, get) = (&seen[0], &seen[1]);
     assert!(
-        post.starts_with("POST /post/a/0 ") && body == b"abc",
+        post.starts_with("POST /post/a/0 ") && post.ends_with("\r\n\r\nabc"),
         "{post}"
     );
     assert!(
-        get.starts_with("GET /done/0 ") && nothing.is_empty() && get.contains("\r\nx-a: 1\r\n"),
+        get.starts_with("GET /done/0 ") && get.ends_with("\r\n\r\n"),
         "{get}"
     );
-    assert!(!get.contains("content-"), "{get}");
     assert!(
-        seen.iter()
-            .all(|(head, _)| !head.starts_with("GET /items")
-                || head.contains("authorization: Basic"))
+        get.contains("\r\nx-a: 1\r\n") && !get.contains("content-"),
+        "{get}"
     );
-    let books = target.stop();
-    assert_eq!(
-        (&books["requests"], &books["unique_ids"]),
-        (&json!(40), &json!(40))
-    );
+    let keeps =
+        |head: &String| !head.starts_with("GET /items") || head.contains("authorization: Basic");
+    assert!(seen.iter().all(keeps));
+    holds(&target.stop(), &json!({"/requests": 40, "/unique_ids": 40}));
 }

@@ -1,50 +1,64 @@
 //! `--robots`: what robots.txt forbids is not requested, counted, and recorded; its crawl-delay is
 //! kept.
-#![expect(clippy::unwrap_used, reason = "a test without its files is over")]
 
 use std::collections::BTreeMap;
-use std::io::Write;
-use std::process::Command;
+use std::io::Write as _;
 use std::sync::Mutex;
 
 use crawlmark_harness::clock::Clock;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde_json::{Value, json};
+use tempfile::NamedTempFile;
 
-use crate::bad_input::call;
-use crate::run::{Run, crawl, program};
+use crate::command::call_line;
+use crate::report::Report;
+use crate::run::{crawl, ended};
 use crate::scripted::{OK, Peer, with_server};
 
 /// Rules that forbid items 1, 10 to 19 but for 15, and those that end with 7.
-const RULES: &str = "User-agent: *\nDisallow: /\n\nUser-agent: CrawlMark\nDisallow: /items/1\nAllow: /items/15\nAllow: /items/2\n\
-                     Disallow: /*7$\n";
+const RULES: &str = "User-agent: *\nDisallow: /\n\nUser-agent: CrawlMark\nDisallow: /items/1\n\
+                     Allow: /items/15\nAllow: /items/2\nDisallow: /*7$\n";
 
 /// Paths that were requested, with their counts.
-type Requested = Mutex<BTreeMap<String, u32>>;
+#[derive(Default)]
+struct Requested(Mutex<BTreeMap<String, u32>>);
 
-/// Serve `robots` as robots.txt, and every other path.
-fn serving<'a>(
-    robots: &'a (impl AsRef<[u8]> + Sync + ?Sized),
-    requested: &'a Requested,
-) -> impl Fn(Peer) + Sync + 'a {
-    move |mut peer| {
+impl Requested {
+    /// Serve `robots` as robots.txt, and every other path.
+    fn serve(&self, robots: &[u8], mut peer: Peer) {
         while let Some(path) = peer.request() {
             peer.send_bytes(if path == "/robots.txt" {
-                robots.as_ref()
+                robots
             } else {
                 OK.as_bytes()
             });
-            *requested.lock().unwrap().entry(path).or_default() += 1;
+            *self.0.lock().unwrap().entry(path).or_default() += 1;
         }
+    }
+
+    /// The paths of items, with that of robots.txt left out.
+    fn items(self) -> Vec<String> {
+        let mut requested = self.0.into_inner().unwrap();
+        requested.remove("/robots.txt");
+        requested.into_keys().collect()
     }
 }
 
 fn good(body: &str) -> String {
-    format!(
-        "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: {}\r\n\r\n{body}",
-        body.len()
-    )
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length:";
+    format!("{head} {}\r\n\r\n{body}", body.len())
+}
+
+/// Crawl a server with these rules, and return the report and the paths that were requested.
+#[track_caller]
+fn crawl_with(rules: &str, line: &str) -> (Report, Vec<String>) {
+    let (requested, rules) = (Requested::default(), good(rules));
+    let report = with_server(
+        |peer| requested.serve(rules.as_bytes(), peer),
+        |address| crawl(&format!("http://{address}/items/{{id}} {line}")),
+    );
+    (report, requested.items())
 }
 
 fn is_forbidden(id: u64) -> bool {
@@ -54,57 +68,36 @@ fn is_forbidden(id: u64) -> bool {
 
 #[test]
 fn what_robots_txt_forbids_is_skipped_counted_and_recorded() {
-    let (requested, folder) = (Requested::default(), tempfile::tempdir().unwrap());
-    let items = folder.path().join("items");
-    let (robots, place) = (good(RULES), items.to_str().unwrap());
-    with_server(serving(&robots, &requested), |address| {
-        let line = format!(
-            "http://{address}/items/{{id}} --ids 0..60 --shards 2 -c 4 --robots honor --shuffle --save {place} --save-bodies all"
-        );
-        let report = crawl(&line);
-        let forbidden = (0..60).filter(|id| is_forbidden(*id)).count() as u64;
-        report.assert_states(&[("ok", 60 - forbidden), ("skipped", forbidden)]);
-        assert_eq!(
-            (
-                report.count("/totals/attempts"),
-                report.count("/robots/requests")
-            ),
-            (60 - forbidden, 1)
-        );
-        assert_eq!(report.at("/robots/hosts/0/outcome"), &json!("rules"));
-        assert!(report.is_whole());
-    });
-    let requested = requested.into_inner().unwrap();
-    assert_eq!(requested["/robots.txt"], 1);
-    for id in 0..60 {
-        assert_eq!(
-            requested.contains_key(&format!("/items/{id}")),
-            !is_forbidden(id),
-            "{id}"
-        );
-    }
-    let verified = call(folder.path(), &["verify", "items"]);
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().join("items");
+    let flags = "--ids 0..60 --shards 2 -c 4 --robots honor --shuffle --save-bodies all --save";
+    let (report, requested) = crawl_with(RULES, &format!("{flags} {}", place.display()));
+    let (forbidden, allowed): (Vec<u64>, Vec<u64>) = (0..60).partition(|id| is_forbidden(*id));
+    let [skipped, ok] = [&forbidden, &allowed].map(|ids| ids.len() as u64);
+    report.assert_states(&[("ok", ok), ("skipped", skipped)]);
+    report.holds(&json!({
+        "/totals/attempts": ok, "/robots/requests": 1, "/robots/hosts/0/outcome": "rules",
+    }));
+    let mut expected: Vec<String> = allowed.iter().map(|id| format!("/items/{id}")).collect();
+    expected.sort();
+    assert_eq!(requested, expected);
+    let verified = call_line(folder.path(), "verify items");
     assert_eq!(verified.code, Some(0), "{}", verified.stdout);
-    let lines = Command::new(program())
-        .args(["export", place, "--to", "jsonl", "--out", "-"])
-        .output()
-        .unwrap()
-        .stdout;
-    let records: Vec<Value> = String::from_utf8(lines)
-        .unwrap()
+    let lines = call_line(folder.path(), "export items --to jsonl --out -").stdout;
+    let records: Vec<Value> = lines
         .lines()
         .map(|line| serde_json::from_str(line).unwrap())
         .collect();
     assert_eq!(records.len(), 60);
     for record in records {
-        let outcome = if is_forbidden(record["id"].as_u64().unwrap()) {
-            "skipped"
-        } else {
-            "ok"
-        };
-        assert_eq!(record["outcome"], outcome, "{record}");
+        let is_forbidden = is_forbidden(record["id"].as_u64().unwrap());
+        assert_eq!(
+            record["outcome"],
+            if is_forbidden { "skipped" } else { "ok" },
+            "{record}"
+        );
     }
-    let again = call(folder.path(), &["run", "--resume", place]);
+    let again = call_line(folder.path(), "run --resume items");
     assert!(
         again.stderr.contains("nothing is left to crawl"),
         "{}",
@@ -113,191 +106,125 @@ fn what_robots_txt_forbids_is_skipped_counted_and_recorded() {
 }
 
 #[test]
-fn a_compressed_robots_txt_is_obeyed_and_one_in_another_coding_unreachable() {
+fn a_host_is_crawled_without_a_robots_txt_and_not_with_a_broken_one() {
+    let empty =
+        |status: &str| format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\n\r\n").into_bytes();
     let mut gzip = GzEncoder::new(Vec::new(), Compression::default());
-    gzip.write_all(b"User-agent: *\nDisallow: /items/1\n")
-        .unwrap();
+    gzip.write_all(b"User-agent: *\nDisallow: /1\n").unwrap();
     let gzip = gzip.finish().unwrap();
-    for (coding, code) in [("gzip", 0), ("x-unknown", 1)] {
-        let head = format!(
-            "HTTP/1.1 200 OK\r\ncontent-encoding: {coding}\r\ncontent-length: {}\r\n\r\n",
-            gzip.len()
-        );
-        let (robots, requested) = ([head.as_bytes(), &gzip].concat(), Requested::default());
-        with_server(serving(&robots, &requested), |address| {
-            let line =
-                format!("http://{address}/items/{{id}} -n 3 -s 1 -c 1 --robots honor --retries 0");
-            assert_eq!(
-                Run::start(line.split(' ')).end().code(),
-                Some(code),
-                "{coding}"
-            );
-        });
-        let requested = requested.into_inner().unwrap();
-        let items: Vec<_> = requested
-            .keys()
-            .filter(|path| path.starts_with("/items/"))
-            .collect();
-        assert_eq!(
-            items,
-            if code == 0 {
-                vec!["/items/0", "/items/2"]
-            } else {
-                vec![]
-            }
-        );
-    }
-}
-
-#[test]
-fn without_a_robots_txt_all_is_crawled_and_with_a_broken_one_nothing() {
-    let empty = |status: &str| format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\n\r\n");
+    let coded = |coding: &str| {
+        let head = "HTTP/1.1 200 OK\r\ncontent-encoding:";
+        let head = format!("{head} {coding}\r\ncontent-length: {}\r\n\r\n", gzip.len());
+        [head.as_bytes(), &gzip].concat()
+    };
     let elsewhere = "301 Moved\r\nlocation: http://127.0.0.1:1/robots.txt";
-    for (robots, why) in [
-        (empty("404 Not Found"), None),
-        (empty("403 Forbidden"), None),
-        (empty("500 Oops"), Some("status 500")),
-        (empty("429 Too Many Requests"), Some("status 429")),
-        (empty(elsewhere), Some("status 301")),
+    // The number of items that are crawled, or the reason why none is.
+    for (robots, crawled) in [
+        (empty("404 Not Found"), Ok(3)),
+        (empty("403 Forbidden"), Ok(3)),
+        (coded("gzip"), Ok(2)),
+        (coded("x-unknown"), Err("status 200")),
+        (empty("500 Oops"), Err("status 500")),
+        (empty("429 Too Many Requests"), Err("status 429")),
+        (empty(elsewhere), Err("status 301")),
     ] {
         let (requested, folder) = (Requested::default(), tempfile::tempdir().unwrap());
-        with_server(serving(&robots, &requested), |address| {
-            let flags = "-n 20 --shards 2 -c 4 --robots honor --retries 1 --backoff 1ms --save";
-            let items = folder.path().join("items");
-            let line = format!("http://{address}/{{id}} {flags} {}", items.display());
-            let ended = Run::start(line.split(' ')).end();
-            let Some(why) = why else {
-                let report = ended.report(0);
-                report.assert_states(&[("ok", 20)]);
-                assert_eq!(report.text("/robots/hosts/0/outcome"), "none");
-                return;
-            };
-            assert_eq!(ended.code(), Some(1), "{}", ended.stderr());
-            assert!(ended.stderr().contains(why), "{}", ended.stderr());
-            // Nothing of it is final.
-            let verified = call(folder.path(), &["verify", "items", "--json"]);
-            assert!(
-                verified.stdout.contains("\"recorded\": 0"),
-                "{}",
-                verified.stdout
-            );
-        });
-        let requested = requested.into_inner().unwrap();
-        let items = requested
-            .keys()
-            .filter(|path| *path != "/robots.txt")
-            .count();
-        assert_eq!(items, if why.is_none() { 20 } else { 0 });
+        with_server(
+            |peer| requested.serve(&robots, peer),
+            |address| {
+                let save = folder.path().join("items");
+                let flags = "-n 3 --shards 2 -c 2 --robots honor --retries 1 --backoff 1ms --save";
+                let ended = ended(&format!(
+                    "http://{address}/{{id}} {flags} {}",
+                    save.display()
+                ));
+                let Err(why) = crawled else {
+                    assert_eq!(ended.code(), Some(0), "{}", ended.stderr());
+                    return;
+                };
+                assert!(
+                    ended.code() == Some(1) && ended.stderr().contains(why),
+                    "{}",
+                    ended.stderr()
+                );
+                // Nothing of it is final.
+                let verified = call_line(folder.path(), "verify items --json").stdout;
+                assert!(verified.contains("\"recorded\": 0"), "{verified}");
+            },
+        );
+        assert_eq!(requested.items().len(), crawled.unwrap_or(0));
     }
 }
 
 #[test]
-fn each_host_has_its_rules_also_long_ones_behind_a_redirect() {
+fn each_host_has_its_rules_and_of_one_without_an_answer_nothing_is_crawled() {
     // As long as a robots.txt of a site may be, with the rules at its end.
-    let long = good(
-        &(format!("# {}\n", "x".repeat(98)).repeat(2_000)
-            + "User-agent: *\nDisallow: /b\nCrawl-delay: 0.002\n"),
-    );
-    let (here, there, folder) = (
-        Requested::default(),
-        Requested::default(),
-        tempfile::tempdir().unwrap(),
-    );
+    let rules = "User-agent: *\nDisallow: /b\nCrawl-delay: 0.002\n";
+    let long = good(&(format!("# {}\n", "x".repeat(98)).repeat(2_000) + rules));
+    let [here, there, broken] = [(); 3].map(|()| Requested::default());
     let redirecting = |mut peer: Peer| {
         while let Some(path) = peer.request() {
-            let answer = match &*path {
+            peer.send(match &*path {
                 "/robots.txt" => {
-                    "HTTP/1.1 301 Moved\r\nlocation: /rules.txt\r\ncontent-length: 0\r\n\r\n"
+                    "HTTP/1.1 301 X\r\nlocation: /rules.txt\r\ncontent-length: 0\r\n\r\n"
                 }
                 "/rules.txt" => &long,
                 _ => OK,
-            };
-            peer.send(answer);
-            *here.lock().unwrap().entry(path).or_default() += 1;
+            });
+            *here.0.lock().unwrap().entry(path).or_default() += 1;
         }
     };
     let other = good("User-agent: *\nDisallow: /a\nCrawl-delay: 0.001\n");
+    let oops = b"HTTP/1.1 500 Oops\r\ncontent-length: 0\r\n\r\n";
     with_server(redirecting, |one| {
-        with_server(serving(&other, &there), |two| {
-            let urls = folder.path().join("urls");
-            let lines = [one, two]
-                .map(|host| format!("http://{host}/a\nhttp://{host}/b\n"))
-                .concat();
-            std::fs::write(&urls, lines).unwrap();
-            let flags = "-n 4 --shards 2 -c 2 --robots honor --per-host-rate 50/s";
-            let report = crawl(&format!("--urls {} {flags}", urls.display()));
-            report.assert_states(&[("ok", 2), ("skipped", 2)]);
-            // The limit that was asked for is the stricter one.
-            assert_eq!(report.at("/robots/crawl_delay_s"), &json!(0.002));
-            assert_eq!(
-                report.at("/plan/per_host/rate"),
-                &json!({"permits": 50, "period_ns": 1_000_000_000})
-            );
-        });
+        with_server(
+            |peer| there.serve(other.as_bytes(), peer),
+            |two| {
+                with_server(
+                    |peer| broken.serve(oops, peer),
+                    |three| {
+                        let mut urls = NamedTempFile::new().unwrap();
+                        for host in [one, two, three] {
+                            write!(urls, "http://{host}/a\nhttp://{host}/b\n").unwrap();
+                        }
+                        let flags =
+                            "-n 6 --shards 2 -c 6 --robots honor --per-host-rate 50/s --retries 0";
+                        let line = format!("--urls {} {flags}", urls.path().display());
+                        let report = crawl(&line);
+                        report.assert_states(&[("ok", 2), ("skipped", 4)]);
+                        report.holds(&json!({
+                            "/robots/crawl_delay_s": 0.002, "/robots/unreachable": 1,
+                            // The limit that was asked for is the stricter one.
+                            "/plan/per_host/rate": {"permits": 50, "period_ns": 1_000_000_000},
+                        }));
+                        // Saved, what was not asked for would be final.
+                        let place = tempfile::tempdir().unwrap();
+                        let ended =
+                            ended(&format!("{line} --save {}/items", place.path().display()));
+                        assert_eq!(ended.code(), Some(1), "{}", ended.stderr());
+                    },
+                );
+            },
+        );
     });
-    let paths = |requested: Requested| {
-        requested
-            .into_inner()
-            .unwrap()
-            .into_keys()
-            .collect::<Vec<_>>()
-    };
-    assert_eq!(paths(here), ["/a", "/robots.txt", "/rules.txt"]);
-    assert_eq!(paths(there), ["/b", "/robots.txt"]);
-}
-
-#[test]
-fn of_a_host_without_an_answer_nothing_is_crawled_and_nothing_is_saved_as_skipped() {
-    let (here, there, folder) = (
-        Requested::default(),
-        Requested::default(),
-        tempfile::tempdir().unwrap(),
-    );
-    let (rules, broken) = (
-        good("User-agent: *\nAllow: /\n"),
-        "HTTP/1.1 500 Oops\r\ncontent-length: 0\r\n\r\n",
-    );
-    with_server(serving(&rules, &here), |one| {
-        with_server(serving(broken, &there), |two| {
-            let urls = folder.path().join("urls");
-            std::fs::write(
-                &urls,
-                [one, two].map(|host| format!("http://{host}/a\n")).concat(),
-            )
-            .unwrap();
-            let line = format!(
-                "--urls {} -n 2 -c 2 --robots honor --retries 0",
-                urls.display()
-            );
-            let report = crawl(&line);
-            report.assert_states(&[("ok", 1), ("skipped", 1)]);
-            assert_eq!(report.count("/robots/unreachable"), 1);
-            let saving = format!("{line} --save {}", folder.path().join("items").display());
-            let ended = Run::start(saving.split(' ')).end();
-            assert_eq!(ended.code(), Some(1), "{}", ended.stderr());
-        });
-    });
-    assert_eq!(here.into_inner().unwrap()["/a"], 1);
-    assert!(!there.into_inner().unwrap().contains_key("/a"));
+    assert_eq!(here.items(), ["/a", "/rules.txt"]);
+    assert_eq!(there.items(), ["/b"]);
+    assert_eq!(broken.items(), Vec::<String>::new());
 }
 
 #[test]
 fn the_request_for_robots_txt_is_one_of_the_rate() {
-    let (robots, arrivals, clock) = (
-        good("User-agent: *\nAllow: /\n"),
-        Mutex::new(Vec::new()),
-        Clock::start(),
-    );
+    let rules = good("User-agent: *\nAllow: /\n");
+    let (arrivals, clock) = (Mutex::new(Vec::new()), Clock::start());
     let serve = |mut peer: Peer| {
         while let Some(path) = peer.request() {
             arrivals.lock().unwrap().push(clock.now());
-            peer.send(if path == "/robots.txt" { &robots } else { OK });
+            peer.send(if path == "/robots.txt" { &rules } else { OK });
         }
     };
     with_server(serve, |address| {
-        crawl(&format!(
-            "http://{address}/{{id}} -n 1 --shards 1 -c 1 --rate 1/s --burst 1 --robots honor"
-        ));
+        let line = "-n 1 --shards 1 -c 1 --rate 1/s --burst 1 --robots honor";
+        crawl(&format!("http://{address}/{{id}} {line}"));
     });
     let arrivals = arrivals.into_inner().unwrap();
     assert_eq!(arrivals.len(), 2);
@@ -307,68 +234,34 @@ fn the_request_for_robots_txt_is_one_of_the_rate() {
 }
 
 #[test]
-fn a_run_that_robots_txt_forbids_altogether_measures_nothing() {
-    let (robots, requested) = (good("User-agent: *\nDisallow: /\n"), Requested::default());
-    with_server(serving(&robots, &requested), |address| {
-        let line = format!("http://{address}/{{id}} -n 20 --shards 1 -c 4 --robots honor --strict");
-        let report = Run::start(line.split(' ')).end().report(4);
-        report.assert_states(&[("skipped", 20)]);
-        assert_eq!(report.text("/validity/verdict"), "nothing_measured");
-    });
-}
-
-#[test]
 fn a_crawl_delay_is_the_rate_of_the_host() {
-    let (robots, requested) = (
-        good("User-agent: *\nCrawl-delay: 0.05\n"),
-        Requested::default(),
-    );
-    with_server(serving(&robots, &requested), |address| {
-        let report = crawl(&format!(
-            "http://{address}/{{id}} -n 20 --shards 2 -c 4 --robots honor"
-        ));
-        report.assert_states(&[("ok", 20)]);
-        assert_eq!(report.at("/robots/crawl_delay_s"), &json!(0.05));
-        assert_eq!(
-            report.at("/plan/per_host/rate"),
-            &json!({"permits": 1, "period_ns": 50_000_000})
-        );
-        assert_eq!(
-            report.at("/plan/workload/per_host_rate_from"),
-            &json!("crawl-delay of robots.txt")
-        );
-        // 19 pauses of 50 ms, however fast the machine is; a burst may go at once.
-        assert!(
-            report.number("/totals/duration_s") > 0.8,
-            "{}",
-            report.number("/totals/duration_s")
-        );
-        let line = format!(
-            "http://{address}/{{id}} -d 1s -R 60 --arrivals constant --shards 1 -c 4 --robots honor"
-        );
-        let ended = Run::start(line.split(' ')).end();
-        let report = ended.report(0);
-        let never_sent = report.finding("never_sent");
-        assert_eq!(never_sent["limit"], "crawl_delay", "{never_sent}");
+    let rules = "User-agent: *\nCrawl-delay: 0.05\n";
+    let (report, _) = crawl_with(rules, "-n 20 --shards 2 -c 4 --robots honor");
+    report.assert_states(&[("ok", 20)]);
+    report.holds(&json!({
+        "/robots/crawl_delay_s": 0.05,
+        "/plan/per_host/rate": {"permits": 1, "period_ns": 50_000_000},
+        "/plan/workload/per_host_rate_from": "crawl-delay of robots.txt",
+    }));
+    // 19 pauses of 50 ms, however fast the machine is; a burst may go at once.
+    let took = report.number("/totals/duration_s");
+    assert!(took > 0.8, "{took}");
+    let line = "-d 1s -R 60 --arrivals constant --shards 1 -c 4 --robots honor";
+    let (report, _) = crawl_with(rules, line);
+    assert_eq!(report.finding("never_sent")["limit"], "crawl_delay");
+    // A run that is forbidden altogether measures nothing; a host on this machine is not asked
+    // unless it is to be.
+    let rules = "User-agent: *\nDisallow: /\n";
+    let (report, _) = crawl_with(rules, "-n 20 -c 4");
+    report.assert_states(&[("ok", 20)]);
+    assert_eq!(report.json().get("robots"), None);
+    let forbidden = good(rules);
+    let serve = |peer| Requested::default().serve(forbidden.as_bytes(), peer);
+    let line = "-n 20 --shards 1 -c 4 --robots honor --strict";
+    let ended = with_server(serve, |address| {
+        ended(&format!("http://{address}/{{id}} {line}"))
     });
-}
-
-#[test]
-fn a_host_on_this_machine_is_not_asked_unless_it_is_to_be() {
-    let (robots, requested) = (good("User-agent: *\nDisallow: /\n"), Requested::default());
-    with_server(serving(&robots, &requested), |address| {
-        let report = crawl(&format!("http://{address}/{{id}} -n 20 -c 4"));
-        report.assert_states(&[("ok", 20)]);
-        assert_eq!(report.json().get("robots"), None);
-    });
-    assert!(!requested.into_inner().unwrap().contains_key("/robots.txt"));
-    let refused = call(std::path::Path::new("."), &["run", "--robots", "honor"]);
-    assert_eq!(refused.code, Some(2));
-    assert!(
-        refused
-            .stderr
-            .contains("the bundled target has no robots.txt"),
-        "{}",
-        refused.stderr
-    );
+    let report = ended.report(4);
+    report.assert_states(&[("skipped", 20)]);
+    report.holds(&json!({"/validity/verdict": "nothing_measured"}));
 }

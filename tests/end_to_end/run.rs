@@ -1,21 +1,15 @@
 //! `crawlmark run` as a child of the test, in an empty directory of its own.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a test whose program cannot be started is over"
-)]
 
 use std::ffi::OsStr;
-use std::fs::{self, File};
+use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Command, Stdio};
 
 use nix::sys::signal::Signal;
-use tempfile::TempDir;
 
-use crate::process::{
-    children, end_with_children, share_the_machine, signal, wait_for, working_in,
-};
+use crate::command::{Done, Started, words};
+use crate::process::{children, share_the_machine, signal, sockets, wait_for, working_in};
 use crate::report::Report;
 
 /// The program, for a test that may start it now.
@@ -28,105 +22,56 @@ pub(crate) fn program() -> &'static Path {
 /// wait.
 pub(crate) const ONE_ATTEMPT: &str = "--retries 0 --on-throttle count";
 
-/// Where a run does what it does.
-struct Place {
-    root: TempDir,
-}
-
-impl Place {
-    fn new() -> Self {
-        let root = tempfile::tempdir().unwrap();
-        fs::create_dir(root.path().join("work")).unwrap();
-        fs::create_dir(root.path().join("results")).unwrap();
-        Self { root }
-    }
-
-    /// The working directory, free of links, as `/proc` shows it.
-    fn work(&self) -> PathBuf {
-        self.root.path().join("work").canonicalize().unwrap()
-    }
-
-    /// The directory that the result directory is made in.
-    fn results(&self) -> PathBuf {
-        self.root.path().join("results")
-    }
-
-    fn stdout(&self) -> PathBuf {
-        self.root.path().join("stdout")
-    }
-
-    fn stderr(&self) -> PathBuf {
-        self.root.path().join("stderr")
-    }
-}
-
 /// A run that may still be going on. Dropped, it is ended.
-pub(crate) struct Run {
-    child: Child,
-    place: Place,
-}
+pub(crate) struct Run(Started);
 
 /// A run that is over.
-pub(crate) struct Ended {
-    status: ExitStatus,
-    place: Place,
-}
+pub(crate) struct Ended(Done);
 
 impl Run {
-    /// Starts `crawlmark run` with `args`, the report as JSON on standard output.
+    /// Start `crawlmark run` with `args`, the report as JSON on standard output.
     pub(crate) fn start(args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Self {
-        let place = Place::new();
-        let stdout = Stdio::from(File::create(place.stdout()).unwrap());
-        Self::start_in(place, Command::new(program()), args, stdout)
+        Self::launch(Command::new(program()), args, None)
     }
 
-    /// The same, started by `launcher`, whose last argument is to be the program's name.
+    /// Start it by `launcher`, to which the program's name is added.
     pub(crate) fn start_by(
         mut launcher: Command,
         args: impl IntoIterator<Item = impl AsRef<OsStr>>,
     ) -> Self {
-        let place = Place::new();
-        let stdout = Stdio::from(File::create(place.stdout()).unwrap());
         launcher.arg(program());
-        Self::start_in(place, launcher, args, stdout)
+        Self::launch(launcher, args, None)
     }
 
-    /// The same with nobody to read its standard output: the pipe is closed before anything can be
+    /// Start it with nobody to read its standard output: the pipe is closed before anything can be
     /// written.
     pub(crate) fn start_unread(args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Self {
-        let mut run = Self::start_in(Place::new(), Command::new(program()), args, Stdio::piped());
-        drop(run.child.stdout.take());
+        let mut run = Self::launch(Command::new(program()), args, Some(Stdio::piped()));
+        drop(run.0.child.stdout.take());
         run
     }
 
-    fn start_in(
-        place: Place,
-        mut program: Command,
+    fn launch(
+        mut command: Command,
         args: impl IntoIterator<Item = impl AsRef<OsStr>>,
-        stdout: Stdio,
+        stdout: Option<Stdio>,
     ) -> Self {
-        let child = program
-            .arg("run")
-            .args(args)
-            .args(["--json", "--quiet", "--out"])
-            .arg(place.results().join("result"))
-            .current_dir(place.work())
-            .stdin(Stdio::null())
-            .stdout(stdout)
-            .stderr(File::create(place.stderr()).unwrap())
-            .spawn()
-            .unwrap();
-        Self { child, place }
+        let place = tempfile::tempdir().unwrap();
+        fs::create_dir(place.path().join("results")).unwrap();
+        command.arg("run").args(args);
+        command.args(["--json", "--quiet", "--out"]);
+        command.arg(place.path().join("results/result"));
+        Self(Started::launch(command, place, stdout))
     }
 
-    /// Sends it a signal.
+    /// Send it a signal.
     pub(crate) fn signal(&self, number: Signal) {
         signal(self.pid(), number);
     }
 
     /// Its supervisor.
     pub(crate) fn pid(&self) -> i32 {
-        i32::try_from(self.child.id()).unwrap()
+        self.0.pid()
     }
 
     /// The process of a shard, once it is there.
@@ -140,64 +85,75 @@ impl Run {
         })
     }
 
+    /// The process of a shard, once it has so many connections.
+    pub(crate) fn connected_shard(&self, number: u32, connections: usize) -> i32 {
+        let pid = self.shard(number);
+        wait_for("connections", || {
+            (sockets(pid) >= connections).then_some(pid)
+        })
+    }
+
     /// Its processes, the supervisor included.
     pub(crate) fn processes(&self) -> Vec<i32> {
-        working_in(&self.place.work())
+        working_in(&self.0.work())
     }
 
-    /// Waits for its end.
-    pub(crate) fn end(mut self) -> Ended {
-        let status = wait_for("the end of the run", || self.child.try_wait().unwrap());
-        let place = std::mem::replace(&mut self.place, Place::new());
-        Ended { status, place }
-    }
-}
-
-impl Drop for Run {
-    fn drop(&mut self) {
-        end_with_children(&mut self.child);
+    /// Wait for its end.
+    pub(crate) fn end(self) -> Ended {
+        Ended(self.0.wait())
     }
 }
 
 impl Ended {
     /// The exit code, as a shell would show it.
     pub(crate) fn code(&self) -> Option<i32> {
-        self.status.code()
+        self.0.code
     }
 
     /// The signal that ended it.
     pub(crate) fn killed_by(&self) -> Option<i32> {
-        self.status.signal()
+        self.0.status.signal()
     }
 
-    /// What it printed.
-    pub(crate) fn stdout(&self) -> String {
-        fs::read_to_string(self.place.stdout()).unwrap()
+    pub(crate) fn stdout(&self) -> &str {
+        &self.0.stdout
     }
 
-    /// What it complained about.
-    pub(crate) fn stderr(&self) -> String {
-        fs::read_to_string(self.place.stderr()).unwrap()
+    pub(crate) fn stderr(&self) -> &str {
+        &self.0.stderr
+    }
+
+    fn results(&self) -> PathBuf {
+        self.0.place.path().join("results")
     }
 
     /// The result directory.
     pub(crate) fn result(&self) -> PathBuf {
-        self.place.results().join("result")
+        self.results().join("result")
     }
 
-    /// What it left where the result directory is made.
+    /// The text of a file of the result.
+    #[track_caller]
+    pub(crate) fn file(&self, name: &str) -> String {
+        fs::read_to_string(self.result().join(name)).unwrap()
+    }
+
+    /// The names in the directory that the result directory is made in.
     pub(crate) fn left(&self) -> Vec<String> {
-        let entries = fs::read_dir(self.place.results()).unwrap();
+        let entries = fs::read_dir(self.results()).unwrap();
         entries
             .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
             .collect()
     }
 
-    /// Waits until no process of it is left. Where it ended by itself, there is nothing to wait
-    /// for.
+    fn work(&self) -> PathBuf {
+        self.0.work().canonicalize().unwrap()
+    }
+
+    /// Wait until no process of it is left. After a run that ended by itself there is none.
     pub(crate) fn wait_for_its_processes(&self) {
         wait_for("the end of its processes", || {
-            working_in(&self.place.work()).is_empty().then_some(())
+            working_in(&self.work()).is_empty().then_some(())
         });
     }
 
@@ -223,13 +179,13 @@ impl Ended {
             self.stderr()
         );
         assert_eq!(
-            working_in(&self.place.work()),
+            working_in(&self.work()),
             Vec::<i32>::new(),
             "a process is left"
         );
         assert_eq!(self.left(), ["result"]);
         assert_eq!(
-            fs::read_dir(self.place.work()).unwrap().count(),
+            fs::read_dir(self.work()).unwrap().count(),
             0,
             "it wrote into its working directory"
         );
@@ -237,10 +193,20 @@ impl Ended {
     }
 }
 
-/// Runs to the end, and returns the report of a run that must exit with 0.
+/// Start a run with the arguments in `line`.
+pub(crate) fn start(line: &str) -> Run {
+    Run::start(words(line))
+}
+
+/// Run to the end.
+pub(crate) fn ended(line: &str) -> Ended {
+    start(line).end()
+}
+
+/// Run to the end, and return the report of a run that must exit with 0.
 #[track_caller]
 pub(crate) fn crawl(line: &str) -> Report {
-    Run::start(line.split_whitespace()).end().report(0)
+    ended(line).report(0)
 }
 
 /// The same with [one attempt](ONE_ATTEMPT) for each item.

@@ -1,5 +1,4 @@
 //! `result.json` is what its JSON Schema says, in every kind of run; and the schema can say no.
-#![expect(clippy::unwrap_used, reason = "a test without its schema is over")]
 
 use std::path::Path;
 use std::sync::LazyLock;
@@ -8,8 +7,9 @@ use jsonschema::Validator;
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
-use crate::report::Report;
-use crate::run::{Run, crawl};
+use crate::command::json as read_json;
+use crate::report::{Report, holds};
+use crate::run::{crawl, ended, start};
 use crate::target::Target;
 
 static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
@@ -18,8 +18,16 @@ static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
 
 static VALIDATOR: LazyLock<Validator> = LazyLock::new(|| closed(&SCHEMA));
 
+/// The schema of a saved file, which is closed.
+pub(crate) fn of(name: &str) -> Validator {
+    let file = format!("results/schema/{name}-1.schema.json");
+    closed(&read_json(
+        &Path::new(env!("CARGO_MANIFEST_DIR")).join(file),
+    ))
+}
+
 /// The schema with no other fields than those that it describes.
-pub(crate) fn closed(schema: &Value) -> Validator {
+fn closed(schema: &Value) -> Validator {
     fn close(schema: &mut Value) {
         match schema {
             Value::Object(entries) => {
@@ -91,97 +99,61 @@ fn holds_data(place: &str) -> bool {
 }
 
 #[test]
-fn the_schema_is_a_schema() {
+fn runs_and_the_example_fit_the_schema() {
     assert!(jsonschema::draft202012::meta::is_valid(&SCHEMA));
-    assert_eq!(
-        SCHEMA["properties"]["schema"]["const"],
-        json!(crawlmark_results::run::report::SCHEMA)
-    );
-}
-
-#[test]
-fn a_plain_run_fits_the_schema_and_its_json_is_the_saved_file() {
+    let version = json!(crawlmark_results::run::report::SCHEMA);
+    holds(&SCHEMA, &json!({"/properties/schema/const": version}));
     let target = Target::start("");
-    let line = format!(
-        "{} --ids 0..500 --shards 2 -c 8 --name some-name --tag a=b --tag c=d=e",
-        target.url()
-    );
-    let ended = Run::start(line.split(' ')).end();
+    let flags = "--ids 0..500 --shards 2 -c 8 --name some-name --tag a=b --tag c=d=e";
+    let ended = ended(&format!("{} {flags}", target.url()));
     let report = ended.report(0);
     assert_eq!(
-        ended.stdout(),
-        std::fs::read_to_string(ended.result().join("result.json")).unwrap()
+        (ended.stdout(), ended.stderr()),
+        (&*ended.file("result.json"), "")
     );
-    assert_eq!(ended.stderr(), "");
-    assert_eq!(*report.at("/tags"), json!({"a": "b", "c": "d=e"}));
-    assert_eq!(report.text("/name"), "some-name");
-    assert_eq!(report.text("/plan/target"), target.url());
-    assert_eq!(
-        (report.at("/budget"), report.at("/witness")),
-        (&Value::Null, &Value::Null)
-    );
-}
-
-#[test]
-fn the_example_is_a_result_of_this_version() {
-    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("results/example/result.json");
+    report.holds(&json!({
+        "/tags": {"a": "b", "c": "d=e"}, "/name": "some-name", "/plan/target": target.url(),
+        "/budget": null, "/witness": null,
+    }));
+    // A field that a reader does not know yet is no fault.
+    let mut json = report.json().clone();
+    for place in ["", "/plan", "/latency/service", "/shards/0"] {
+        json.pointer_mut(place).unwrap()["from_the_future"] = json!([1, "two"]);
+    }
+    assert!(jsonschema::draft202012::is_valid(&SCHEMA, &json));
     // Reading checks the schema, the sums, and that the program itself takes it.
-    let report = Report::read(&example);
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("results/example/result.json");
+    let is_new = Report::read(&example).at("/totals/ok_per_s").is_number();
     assert!(
-        report.at("/totals/ok_per_s").is_number(),
+        is_new,
         "make it again by the command in docs/src/reference/files.md"
     );
-}
-
-#[test]
-fn a_run_of_the_bundled_target_fits_the_schema() {
-    let report = crawl("-n 300 --rate 100k/s --shards 2 -c 4 --target-processes 2 --duration 60");
-    assert_eq!(
-        *report.at("/witness/agrees"),
-        json!(true),
-        "{}",
-        report.at("/witness/differences")
-    );
-    assert_eq!(report.text("/budget/rate"), "100000/s");
-    assert_eq!(report.count("/plan/duration_us"), 60_000_000);
-}
-
-#[test]
-fn a_run_that_never_started_an_item_fits_the_schema() {
+    // A run without a good response.
     let target = Target::start("--latency 600s --processes 1");
-    let run = Run::start(
-        format!(
-            "{} --ids 0..9 --rate 1/h --burst 2 --shards 2 -c 2",
-            target.url()
-        )
-        .split(' '),
-    );
+    let run = start(&format!(
+        "{} --ids 0..9 --rate 1/h --burst 2 --shards 2 -c 2",
+        target.url()
+    ));
     target.wait_for_requests(1);
     run.signal(Signal::SIGTERM);
-    let report = run.end().report(143);
-    assert_eq!(report.items("ok"), 0);
-    assert_eq!(*report.at("/latency/service/p50_us"), Value::Null);
+    run.end()
+        .report(143)
+        .holds(&json!({"/ledger/ok": 0, "/latency/service/p50_us": null}));
 }
 
 #[test]
 fn a_missing_field_or_a_wrong_type_anywhere_is_no_result() {
     let target = Target::start("--fault error:0.3,drop:0.1");
-    let line = format!(
-        "{} --ids 0..1k --rate 100k/s --shards 2 -c 4 --threshold items==1k",
-        target.url()
-    );
-    let report = crawl(&line);
+    let flags = "--ids 0..1k --rate 100k/s --shards 2 -c 4 --threshold items==1k";
+    let report = crawl(&format!("{} {flags}", target.url()));
     let mut all = Vec::new();
     places(report.json(), "", &mut all);
+    let is_refused = |json: &Value| !complaints(json).is_empty();
     let mut fields = 0;
-    for place in &all {
-        let Some((parent, key)) = place.rsplit_once('/') else {
-            continue;
-        };
-        // Absent from results of earlier versions; where no host was checked; from a second in
-        // which every attempt was answered; and from seconds of an older version or a long run.
-        let is_of_second = parent.starts_with("/intervals/")
-            && ["answers", "bins", "errors_by_kind", "max_us"].contains(&key);
+    for place in all.iter().filter(|place| !place.is_empty()) {
+        let (parent, key) = place.rsplit_once('/').unwrap();
+        // Absent where no host was checked, and from a second in which every attempt was answered.
+        let of_second = ["answers", "bins", "errors_by_kind", "max_us"];
         let is_optional = [
             "/failures",
             "/by_host",
@@ -190,9 +162,8 @@ fn a_missing_field_or_a_wrong_type_anywhere_is_no_result() {
         ]
         .contains(&place.as_str())
             || ["longest_slack_us", "receive_delay", "storage"].contains(&key)
-            || is_of_second;
-        let is_field = report.at(parent).is_object() && !holds_data(parent) && !is_optional;
-        if is_field {
+            || parent.starts_with("/intervals/") && of_second.contains(&key);
+        if report.at(parent).is_object() && !holds_data(parent) && !is_optional {
             let mut without = report.json().clone();
             without
                 .pointer_mut(parent)
@@ -200,66 +171,25 @@ fn a_missing_field_or_a_wrong_type_anywhere_is_no_result() {
                 .as_object_mut()
                 .unwrap()
                 .remove(key);
-            assert_ne!(
-                complaints(&without),
-                Vec::<String>::new(),
-                "{place} is required by nobody"
-            );
+            assert!(is_refused(&without), "{place} is required by nobody");
             fields += 1;
         }
         // The numbers of a finding depend on its kind.
-        let is_open = place.starts_with("/witness/ledger/") || place.starts_with("/findings/");
-        if !is_open {
-            let mut with_wrong_type = report.json().clone();
-            // No field takes this: not a number, not a text, and no object that has what its reader
-            // needs.
-            *with_wrong_type.pointer_mut(place).unwrap() = json!([{"a": 0.5}]);
-            assert_ne!(
-                complaints(&with_wrong_type),
-                Vec::<String>::new(),
-                "{place} may be anything"
-            );
+        if place.starts_with("/witness/ledger/") || place.starts_with("/findings/") {
+            continue;
         }
-        if report.at(place).is_u64() && !is_open {
-            let mut with_fraction = report.json().clone();
-            *with_fraction.pointer_mut(place).unwrap() = json!(-1);
-            assert_ne!(
-                complaints(&with_fraction),
-                Vec::<String>::new(),
-                "{place} may be negative"
-            );
+        // No field takes this: not a number, not a text, and no object that has what its reader
+        // needs.
+        let negative = report.at(place).is_u64().then(|| json!(-1));
+        for wrong in negative.into_iter().chain([json!([{"a": 0.5}])]) {
+            let mut with_wrong_type = report.json().clone();
+            *with_wrong_type.pointer_mut(place).unwrap() = wrong.clone();
+            assert!(is_refused(&with_wrong_type), "{place} may be {wrong}");
         }
     }
     // The walk has seen the whole report, with what is null in most runs.
     assert!(fields > 200, "{fields}");
-    assert!(
-        all.iter()
-            .any(|place| place == "/budget/worst_window/width_ms")
-    );
-    assert!(all.iter().any(|place| place == "/gates/0/until_s"));
-}
-
-#[test]
-fn a_field_that_is_not_known_yet_is_no_fault() {
-    let target = Target::start("");
-    let mut json = crawl(&format!("{} --ids 0..10 --shards 1 -c 1", target.url()))
-        .json()
-        .clone();
-    for place in [
-        "",
-        "/plan",
-        "/totals",
-        "/latency/service",
-        "/shards/0",
-        "/shards/0/latency/service",
-    ] {
-        json.pointer_mut(place).unwrap()["from_the_future"] = json!([1, "two"]);
+    for seen in ["/budget/worst_window/width_ms", "/gates/0/until_s"] {
+        assert!(all.iter().any(|place| place == seen), "{seen}");
     }
-    let open = jsonschema::draft202012::new(&SCHEMA).unwrap();
-    let complaints = |json: &Value| open.iter_errors(json).count();
-    assert_eq!(complaints(&json), 0);
-    json["totals"]["attempts"] = json!(10.5);
-    assert_eq!(complaints(&json), 1);
-    json["schema"] = json!("crawlmark.result/2");
-    assert_eq!(complaints(&json), 2);
 }

@@ -1,5 +1,4 @@
 //! A server that does as the test says, byte by byte: what no decent server would do.
-#![expect(clippy::unwrap_used, reason = "a test without its server is over")]
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -36,6 +35,16 @@ impl Peer {
             }
         }
         Some(head)
+    }
+
+    /// Reads a request, its head and its body. None when the client has left.
+    pub(crate) fn request_with_body(&mut self) -> Option<String> {
+        let head = self.head()?;
+        let length = head
+            .lines()
+            .find_map(|line| line.strip_prefix("content-length: ")?.parse().ok());
+        let body = self.bytes(length.unwrap_or(0))?;
+        Some(head + &String::from_utf8(body).unwrap())
     }
 
     /// Reads a line of a protocol that is not HTTP, with its end. None when the client has left.

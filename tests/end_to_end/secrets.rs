@@ -1,16 +1,13 @@
-//! A secret that is typed in a URL, a header, a body or a target's command stands in nothing that
-//! is saved, shown or said.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a test whose program cannot be started is over"
-)]
+//! A secret that is typed in a URL, a header, a body, credentials or a target's command stands in
+//! nothing that is saved, shown or said.
 
 use std::fs;
 use std::path::Path;
 
-use base64::Engine;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 
-use crate::command::{Done, Started};
+use crate::command::{Done, Started, start};
 use crate::process::{wait_for, working_in};
 use crate::run::program;
 use crate::scripted::{Peer, with_server};
@@ -18,27 +15,28 @@ use crate::target::Target;
 
 pub(crate) const SECRET: &str = "hush7f3a";
 
-/// Files below `place` that hold the secret.
-fn tellers(place: &Path) -> Vec<String> {
+/// The files below `place` that hold a text.
+pub(crate) fn holding(place: &Path, text: &str) -> Vec<String> {
     let mut found = Vec::new();
     for entry in fs::read_dir(place).unwrap().flatten() {
         let path = entry.path();
         if path.is_dir() {
-            found.extend(tellers(&path));
-        } else if String::from_utf8_lossy(&fs::read(&path).unwrap()).contains(SECRET) {
+            found.extend(holding(&path, text));
+        } else if String::from_utf8_lossy(&fs::read(&path).unwrap()).contains(text) {
             found.push(path.display().to_string());
         }
     }
     found
 }
 
-/// Runs a command that ends with one of these codes and tells no secret, by its output or by any
-/// file.
+/// Wait for a command that ends with one of these codes, and check that neither its output nor any
+/// file holds the secret.
 #[track_caller]
 pub(crate) fn tells_nothing(started: Started, codes: &[i32]) -> Done {
     let done = started.end().code(codes);
+    let found = holding(done.place.path(), SECRET);
     assert_eq!(
-        tellers(done.place.path()),
+        found,
         Vec::<String>::new(),
         "{}{}",
         done.stdout,
@@ -47,104 +45,69 @@ pub(crate) fn tells_nothing(started: Started, codes: &[i32]) -> Done {
     done
 }
 
+/// The same for the arguments in `line`, with the text of `file` of the result.
+#[track_caller]
+fn saved_by(line: &str, codes: &[i32], file: &str) -> String {
+    let done = tells_nothing(start(line), codes);
+    fs::read_to_string(done.out().join(file)).unwrap()
+}
+
 #[test]
 fn no_command_saves_or_shows_what_was_typed_in_secret() {
     let target = Target::start("--processes 1 --latency 1ms");
     let url = format!("{}?api_key={SECRET}", target.url());
-    let header = format!("authorization: Bearer {SECRET}");
-    let crawl = ["-H", &header, "--body", SECRET, "-m", "GET", "-c", "2"];
-    let command =
-        |first: &[&str], rest: &[&str]| Started::new(&[first, &["--out", "out"], rest].concat());
-
-    let run = tells_nothing(
-        command(
-            &["run", &url],
-            &[&crawl[..], &["-n", "20", "-s", "1"]].concat(),
-        ),
+    let own = format!("-H 'authorization: Bearer {SECRET}' --body {SECRET} -m GET -c 2");
+    let done = tells_nothing(
+        start(&format!("run {url} --out out {own} -n 20 -s 1")),
         &[0],
     );
-    assert!(
-        fs::read_to_string(run.out().join("result.json"))
-            .unwrap()
-            .contains("api_key=..."),
-        "it is named all the same"
-    );
-    let out = run.out();
-    tells_nothing(Started::new(&["report", out.to_str().unwrap()]), &[0]);
-
-    let [base, candidate] =
-        ["1", "2"].map(|more| format!("-H 'x-more: {SECRET}{more}' --connect-timeout {more}s"));
-    let served = format!(
+    let result = fs::read_to_string(done.out().join("result.json")).unwrap();
+    assert!(result.contains("api_key=..."), "it is named all the same");
+    tells_nothing(start(&format!("report {}", done.out().display())), &[0]);
+    // Two sides with a URL and a target of their own, which are told apart all the same.
+    let serve = format!(
         "exec {} serve --processes 1 --listen 127.0.0.1:{{port}} --proxy --proxy-auth user:{SECRET}",
         program().display()
     );
-    let own = format!("http://127.0.0.1:{{port}}/items/{{id}}?api_key={SECRET}");
-    let sides = [
-        "--base",
-        &base,
-        "--cand",
-        &candidate,
-        "--base-target",
-        &served,
-        "--cand-target",
-        &served,
-    ];
-    let crawled = [&["--", &own][..], &crawl, &["-n", "20", "-s", "1"]].concat();
-    let compared = tells_nothing(
-        command(&["ab", "--pairs", "2"], &[&sides[..], &crawled].concat()),
+    let side = |more: &str| {
+        let url = format!("http://127.0.0.1:{{port}}/{{id}}?page=1&sig={SECRET}{more}");
+        format!("-H \"x-more: {SECRET}{more}\" {url}")
+    };
+    let started = start(&format!(
+        "ab --out out --pairs 2 --base '{}' --cand '{}' --base-target '{serve}' \
+         --cand-target '{serve}' -- {own} -n 20 -s 1",
+        side("1"),
+        side("2")
+    ));
+    let work = started.work();
+    // Processes of rounds have names without arguments.
+    wait_for("a shard of a round", || {
+        let name = |pid: i32| fs::read_to_string(format!("/proc/{pid}/comm")).ok();
+        let mut names = working_in(&work).into_iter().filter_map(name);
+        names.find(|name| name.starts_with("crawlmark-s"))
+    });
+    let compared = tells_nothing(started, &[5]);
+    let contest = fs::read_to_string(compared.out().join("comparison.json")).unwrap();
+    for part in ["--proxy-auth ...", "x-more: ...", "sig=..."] {
+        assert!(contest.contains(part), "{part}: {contest}");
+    }
+    tells_nothing(
+        start(&format!("compare {}", compared.out().display())),
         &[5],
     );
-    let summary = fs::read_to_string(compared.out().join("comparison.json")).unwrap();
-    assert!(
-        summary.contains("--proxy-auth ...") && summary.contains("x-more: ..."),
-        "{summary}"
-    );
+    let rounds = "--no-ceiling -s 1,2 -d 500ms --repeats 1 --";
+    let rest = own.trim_end_matches("-c 2");
     tells_nothing(
-        Started::new(&["compare", compared.out().to_str().unwrap()]),
-        &[5],
-    );
-
-    let rounds = [
-        "--no-ceiling",
-        "-s",
-        "1,2",
-        "-d",
-        "500ms",
-        "--repeats",
-        "1",
-        "--",
-    ];
-    tells_nothing(
-        command(&["scale", &url], &[&rounds[..], &crawl[..6]].concat()),
+        start(&format!("scale {url} --out out {rounds} {rest}")),
         &[0, 5],
     );
-    let probes = [
-        "--probe",
-        "1s",
-        "--warmup",
-        "0s",
-        "--rest",
-        "0s",
-        "--from",
-        "20",
-        "--max-rate",
-        "40",
-        "--",
-    ];
+    let probes = "--probe 1s --warmup 0s --rest 0s --from 20 --max-rate 40 --";
     tells_nothing(
-        command(&["capacity", &url], &[&probes[..], &crawl[..6]].concat()),
+        start(&format!("capacity {url} --out out {probes} {rest}")),
         &[0, 5],
     );
     tells_nothing(
-        Started::new(
-            &[
-                &[
-                    "ladder", "--out", "out", "--rungs", "1", "-d", "500ms", "--",
-                ],
-                &crawl[..6],
-            ]
-            .concat(),
-        ),
+        start(&format!("ladder --out out --rungs 1 -d 500ms -- {rest}")),
         &[0],
     );
 }
@@ -158,249 +121,45 @@ pub(crate) fn lines_of_shards(started: &Started) -> Vec<String> {
             fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap_or_default()
         };
         let all = working_in(&work);
-        let shards = all
-            .iter()
-            .filter(|pid| read(pid, "comm").starts_with("crawlmark-s"))
-            .count();
-        (shards == 2).then(|| {
-            all.iter()
-                .map(|pid| read(pid, "cmdline"))
-                .collect::<Vec<_>>()
-        })
+        let is_shard = |pid: &&i32| read(pid, "comm").starts_with("crawlmark-s");
+        let are_there = all.iter().filter(is_shard).count() == 2;
+        are_there.then(|| all.iter().map(|pid| read(pid, "cmdline")).collect())
     })
 }
 
 #[test]
-fn credentials_of_a_proxy_are_in_no_file_output_or_process_list() {
-    let (proxy, target) = (
-        Target::start(&format!("--processes 1 --proxy-auth user:{SECRET}")),
-        Target::start("--latency 1ms"),
-    );
-    let address = proxy.address();
-    let [with_label, wrong] = ["user", "other"]
-        .map(|user| format!("http://{user}-session-{{session}}:{SECRET}@{address}"));
-    let url = target.url();
-    let crawl = [
-        "run",
-        &url,
-        "-s",
-        "2",
-        "-c",
-        "2",
-        "--retries",
-        "0",
-        "--out",
-        "out",
-    ];
-    let started = Started::new(
-        &[
-            &crawl[..],
-            &["-d", "2s", "--rate", "100", "-x", &with_label],
-        ]
-        .concat(),
-    );
-    let lines = lines_of_shards(&started);
-    assert!(
-        lines
-            .iter()
-            .all(|line| line.contains(address) && !line.contains(SECRET)),
-        "{lines:?}"
-    );
-    let done = tells_nothing(started, &[0]);
-    let result = fs::read_to_string(done.out().join("result.json")).unwrap();
-    assert!(
-        result.contains(&format!("http://...@{address}")) && done.stderr.contains("proxy"),
-        "{}",
-        done.stderr
-    );
-    for refused in [
-        wrong,
-        format!("socks5://user:{SECRET}@{address}"),
-        format!("http://user:{SECRET}@{address}x"),
-    ] {
-        tells_nothing(
-            Started::new(&[&crawl[..], &["-n", "4", "-x", &refused]].concat()),
-            &[1, 2],
-        );
-    }
-    // A server that gets the request of the proxy and repeats it.
-    let echo = |mut peer: Peer| {
-        while let Some(head) = peer.head() {
-            peer.send(&format!(
-                "HTTP/1.1 403 No\r\ncontent-length: {}\r\n\r\n{head}",
-                head.len()
-            ));
-        }
-    };
-    let encoded = base64::engine::general_purpose::STANDARD.encode(format!("user:{SECRET}"));
-    let told = with_server(echo, |address| {
-        let proxy = format!("http://user:{SECRET}@{address}");
-        tells_nothing(
-            Started::new(&[&crawl[..], &["-n", "4", "-x", &proxy]].concat()),
-            &[1],
-        )
-    });
-    let result = fs::read_to_string(told.out().join("result.json")).unwrap();
-    assert!(
-        result.contains("proxy-authorization") && !result.contains(&encoded[..8]),
-        "{result}"
-    );
-}
-
-#[test]
-fn credentials_of_the_target_are_in_no_file_output_or_process_list() {
+fn credentials_are_in_no_file_output_or_process_list() {
+    let proxy = Target::start(&format!("--processes 1 --proxy-auth user:{SECRET}"));
     let target = Target::start("--processes 1 --latency 1ms");
-    let url = target.url();
-    let (auth, glued, json) = (
-        format!("user:{SECRET}"),
-        format!("-auser:{SECRET}"),
-        format!("\"{SECRET}\""),
-    );
-    let crawl = [
-        "run",
-        &url,
-        "-s",
-        "2",
-        "-c",
-        "2",
-        "--retries",
-        "0",
-        "--out",
-        "out",
-        "-m",
-        "GET",
-        "--json-body",
-        &json,
-    ];
-    let started = Started::new(
-        &[
-            &crawl[..13],
-            &["{}", "-d", "2s", "--rate", "100", "-a", &auth],
-        ]
-        .concat(),
-    );
-    let work = started.work();
-    let lines = wait_for("both shards", || {
-        let read = |pid: &i32, file: &str| {
-            fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap_or_default()
-        };
-        let all = working_in(&work);
-        let shards = all
-            .iter()
-            .filter(|pid| read(pid, "comm").starts_with("crawlmark-s"))
-            .count();
-        (shards == 2).then(|| {
-            all.iter()
-                .map(|pid| read(pid, "cmdline"))
-                .collect::<Vec<_>>()
-        })
-    });
-    assert!(
-        lines
-            .iter()
-            .all(|line| line.contains(&url) && !line.contains(SECRET)),
-        "{lines:?}"
-    );
-    tells_nothing(started, &[0]);
-    tells_nothing(
-        Started::new(&[&crawl[..], &["-n", "4", &glued]].concat()),
-        &[0],
-    );
-    let (base, candidate) = (
-        format!("-a user:{SECRET}"),
-        format!("--auth=other:{SECRET}"),
-    );
-    let sides = [
-        "ab", "--out", "out", "--pairs", "2", "--base", &base, "--cand", &candidate, "--", &url,
-        "-n", "20",
-    ];
-    let compared = tells_nothing(Started::new(&sides), &[5]);
-    let saved = fs::read_to_string(compared.out().join("comparison.json")).unwrap();
-    assert!(
-        saved.contains("-a ...") && saved.contains("--auth=..."),
-        "{saved}"
-    );
-    // A server that repeats the request.
-    let echo = |mut peer: Peer| {
-        while let Some(head) = peer.head() {
-            peer.send(&format!(
-                "HTTP/1.1 403 No\r\ncontent-length: {}\r\n\r\n{head}",
-                head.len()
-            ));
-        }
-    };
-    let encoded = base64::engine::general_purpose::STANDARD.encode(&auth);
-    let told = with_server(echo, |address| {
-        let url = format!("http://{address}/");
-        tells_nothing(
-            Started::new(&["run", &url, "-n", "4", "-a", &auth, "--out", "out"]),
-            &[1],
-        )
-    });
-    let result = fs::read_to_string(told.out().join("result.json")).unwrap();
-    assert!(
-        result.contains("authorization") && !result.contains(&encoded[..8]),
-        "{result}"
-    );
-    for refused in [
-        &["-a", SECRET][..],
-        &["--json-body", &json[1..]],
-        &["-a", &auth, "-H", "authorization: x"],
-    ] {
-        tells_nothing(
-            Started::new(&[&["run", &url, "-n", "4"], refused].concat()),
-            &[2],
-        );
+    let (address, url) = (proxy.address(), target.url());
+    let via = format!("-x http://user-session-{{session}}:{SECRET}@{address}");
+    let crawl = format!("run {url} -s 2 -c 2 --retries 0 --out out");
+    for (credentials, shown) in [(&via, address), (&format!("-a user:{SECRET}"), &*url)] {
+        let started = start(&format!("{crawl} -d 2s --rate 100 {credentials}"));
+        let lines = lines_of_shards(&started);
+        let is_good = |line: &String| line.contains(shown) && !line.contains(SECRET);
+        assert!(lines.iter().all(is_good), "{lines:?}");
+        tells_nothing(started, &[0]);
     }
-}
-
-#[test]
-fn a_comparison_of_two_urls_with_secrets_saves_shows_and_names_none() {
-    let target = Target::start("--processes 1");
-    let side = |more: &str| {
-        format!(
-            "'{}?page=1&token={SECRET}{more}&sig={SECRET}'",
-            target.url()
-        )
-    };
-    let [base, candidate] = ["a", "b"].map(side);
-    let sides = [
-        "--base", &base, "--cand", &candidate, "--", "-n", "200", "-s", "1", "-c", "2",
-    ];
-    let started = Started::new(
-        &[
-            &["ab", "--out", "out", "--pairs", "2", "--aa=1"],
-            &sides[..],
-        ]
-        .concat(),
-    );
-    let work = started.work();
-    let names = wait_for("a shard of a round", || {
-        let name = |pid: i32| fs::read_to_string(format!("/proc/{pid}/comm")).ok();
-        let names: Vec<String> = working_in(&work).into_iter().filter_map(name).collect();
-        names
-            .iter()
-            .any(|name| name.starts_with("crawlmark-s"))
-            .then_some(names)
-    });
+    for (flags, codes) in [
+        (format!("-x http://other:{SECRET}@{address}"), [1, 1]),
+        (format!("-x socks5://user:{SECRET}@{address}"), [1, 1]),
+        (format!("-x http://user:{SECRET}@{address}x"), [2, 2]),
+        (
+            format!("-auser:{SECRET} -m GET --json-body '\"{SECRET}\"'"),
+            [0, 0],
+        ),
+        (format!("-a {SECRET}"), [2, 2]),
+        (format!("-a user:{SECRET} -H 'authorization: x'"), [2, 2]),
+    ] {
+        tells_nothing(start(&format!("{crawl} -n 4 {flags}")), &codes);
+    }
+    let sides = format!("--base '-a user:{SECRET}' --cand '--auth=other:{SECRET}'");
+    let line = format!("ab --out out --pairs 2 {sides} -- {url} -n 20");
+    let contest = saved_by(&line, &[5], "comparison.json");
     assert!(
-        names.iter().all(|name| name.starts_with("crawlmark")),
-        "{names:?}"
-    );
-    let compared = tells_nothing(started, &[5]);
-    // They are told apart all the same.
-    let contest = fs::read_to_string(compared.out().join("comparison.json")).unwrap();
-    assert!(contest.contains("page=1&token=...&sig=..."), "{contest}");
-    let rounds = fs::read_dir(compared.out().join("rounds")).unwrap().count();
-    assert!(rounds >= 4, "{rounds} rounds");
-    tells_nothing(
-        Started::new(&[
-            "compare",
-            compared.out().to_str().unwrap(),
-            "--out",
-            "again",
-        ]),
-        &[5],
+        contest.contains("-a ...") && contest.contains("--auth=..."),
+        "{contest}"
     );
 }
 
@@ -408,119 +167,80 @@ fn a_comparison_of_two_urls_with_secrets_saves_shows_and_names_none() {
 fn an_example_of_a_failure_holds_no_secret_that_the_target_echoes() {
     let serve = |mut peer: Peer| {
         while let Some(head) = peer.head() {
-            let body = format!(
-                "{{\"error\":\"key {SECRET} is not allowed\",\"request\":\"{}\"}}",
-                head.replace('\r', "")
-            );
-            peer.send(&format!(
-                "HTTP/1.1 403 Forbidden\r\ncontent-length: {}\r\n\r\n{body}",
+            let body =
+                format!("{{\"error\":\"key {SECRET} is not allowed\",\"request\":\"{head}\"}}");
+            let head = format!(
+                "HTTP/1.1 403 Forbidden\r\ncontent-length: {}\r\n\r\n",
                 body.len()
-            ));
+            );
+            peer.send(&(head + &body));
         }
     };
-    let done = with_server(serve, |address| {
-        let url = format!("http://{address}/{{id}}?api_key={SECRET}");
-        let header = format!("authorization: Bearer {SECRET}");
-        tells_nothing(
-            Started::new(&["run", &url, "-H", &header, "-n", "9", "--out", "out"]),
-            &[0, 1, 3],
-        )
+    let encoded = STANDARD.encode(format!("user:{SECRET}"));
+    with_server(serve, |address| {
+        for (flags, name) in [
+            (format!("-H 'x-own: Bearer {SECRET}'"), "x-own"),
+            (format!("-a user:{SECRET}"), "authorization"),
+            (
+                format!("-x http://user:{SECRET}@{address}"),
+                "proxy-authorization",
+            ),
+        ] {
+            let line =
+                format!("run http://{address}/{{id}}?api_key={SECRET} -n 4 --out out {flags}");
+            let done = tells_nothing(start(&line), &[1]);
+            assert_eq!(
+                holding(done.place.path(), &encoded[..8]),
+                Vec::<String>::new()
+            );
+            for file in ["result.json", "summary.md", "report.html"] {
+                let text = fs::read_to_string(done.out().join(file)).unwrap();
+                assert!(
+                    text.contains("key ... is not allowed"),
+                    "{name}, {file}: {text}"
+                );
+            }
+        }
     });
-    for file in ["result.json", "summary.md", "report.html"] {
-        let text = fs::read_to_string(done.out().join(file)).unwrap();
-        assert!(text.contains("key ... is not allowed"), "{file}: {text}");
-    }
 }
 
 #[test]
 fn no_message_repeats_a_secret() {
-    let with_password = format!("http://user:{SECRET}@127.0.0.1:9/{{id}}");
-    let with_key = format!("http://127.0.0.1:9/{{id}}?token={SECRET}");
-    let twice = format!("http://127.0.0.1:9/{{id}}/{{id}}?token={SECRET}");
-    let with_space = format!("http://127.0.0.1:9/{{id}}?token=ab c{SECRET}");
-    let with_quote = format!("http://127.0.0.1:9/{{id}}?token=ab'c {SECRET}");
-    let with_semicolon = format!("http://127.0.0.1:9/{{id}}?page=1;token={SECRET} {SECRET}");
-    let no_scheme = format!("127.0.0.1:9/{{id}}?token=ab {SECRET}");
-    let with_slash = format!("user:pa/{SECRET}@127.0.0.1:9/{{id}}");
-    let [line_feed, no_colon] = [format!("Bearer\n{SECRET}"), format!("x-a\n{SECRET}: 1")];
-    let count = format!("http://127.0.0.1:9/?token=a {SECRET}");
-    let [body, body_word] = [format!("@/tmp/{SECRET}"), format!("--body=@{SECRET}")];
-    let target = format!("echo 'http://user:{SECRET}@h/?token={SECRET}'; API_KEY={SECRET} exit 3");
+    let key = format!("http://127.0.0.1:9/{{id}}?token={SECRET}");
+    let password = format!("http://user:{SECRET}@127.0.0.1:9/{{id}}");
+    let space = format!("http://127.0.0.1:9/{{id}}?token=ab c{SECRET}");
+    let target = format!("echo http://user:{SECRET}@h/?token={SECRET}; API_KEY={SECRET} exit 3");
     let port = format!("http://127.0.0.1:{{port}}/{{id}}?token={SECRET}");
-    for (args, codes) in [
-        (&["run", &with_password][..], &[2][..]),
-        (&["run", &with_key], &[1]),
-        (&["run", &with_space], &[1]),
-        (&["run", &with_quote], &[1]),
-        (&["run", &with_semicolon], &[1]),
-        (&["run", &no_scheme], &[2]),
-        (&["run", &with_slash], &[2]),
-        (&["run", &with_key, "-H", &line_feed], &[2]),
-        (&["run", &with_key, "-H", &no_colon], &[2]),
-        (&["run", &with_key, "-n", &count], &[2]),
-        (&["run", &with_key, "--body", &body], &[2]),
-        (&["ab", "--base", &body_word, "--", "-n", "5"], &[2]),
-        (&["scale", "--", &body_word], &[2]),
-        (&["scale", &with_space], &[1]),
+    for (line, codes) in [
+        (format!("run {password}"), [2, 2]),
+        (format!("run {key}"), [1, 1]),
+        (format!("run '{space}'"), [1, 1]),
+        (format!("run \"{}\"", space.replace("ab", "ab'c")), [1, 1]),
         (
-            &[
-                "ab",
-                "--base",
-                &format!("\"{with_space}\""),
-                "--",
-                "-n",
-                "5",
-            ],
-            &[1, 2],
+            format!("run '127.0.0.1:9/{{id}}?token=ab {SECRET}'"),
+            [2, 2],
         ),
-        (&["run", &twice], &[2]),
-        (&["run", "http://127.0.0.1:9/", &with_password], &[2]),
+        (format!("run user:pa/{SECRET}@127.0.0.1:9/{{id}}"), [2, 2]),
+        (format!("run {key} -H 'Bearer\n{SECRET}'"), [2, 2]),
+        (format!("run {key} -n '{space}'"), [2, 2]),
+        (format!("run {key} --body @/tmp/{SECRET}"), [2, 2]),
+        (format!("run {}", key.replace("{id}", "{id}/{id}")), [2, 2]),
+        (format!("run http://127.0.0.1:9/ {password}"), [2, 2]),
+        (format!("ab --base --body=@{SECRET} -- -n 5"), [2, 2]),
+        (format!("ab --base \"'{password}\" -- -n 5"), [2, 2]),
+        (format!("ab --base '\"{space}\"' -- -n 5"), [1, 2]),
+        (format!("ab --cand '--nonsense {key}' -- -n 5"), [2, 2]),
         (
-            &["ab", "--base", &with_password, "--", "-n", "5", "-s", "1"],
-            &[2],
+            format!("ab --base-target '{target}' --cand-target '{target}' -- {port} -n 5"),
+            [1, 1],
         ),
-        (
-            &[
-                "ab",
-                "--base",
-                &format!("'{with_password}"),
-                "--",
-                "-n",
-                "5",
-            ],
-            &[2],
-        ),
-        (
-            &[
-                "ab",
-                "--cand",
-                &format!("--nonsense {with_key}"),
-                "--",
-                "-n",
-                "5",
-            ],
-            &[2],
-        ),
-        (
-            &[
-                "ab",
-                "--base-target",
-                &target,
-                "--cand-target",
-                &target,
-                "--",
-                &port,
-                "-n",
-                "5",
-            ],
-            &[1],
-        ),
-        (&["scale", &with_password], &[2]),
-        (&["capacity", &with_password], &[2]),
-        (&["capacity", &with_key], &[1]),
-        (&["ladder", "--", &with_password], &[2]),
+        (format!("scale -- --body=@{SECRET}"), [2, 2]),
+        (format!("scale '{space}'"), [1, 1]),
+        (format!("capacity {password}"), [2, 2]),
+        (format!("capacity {key}"), [1, 1]),
+        (format!("ladder -- {password}"), [2, 2]),
     ] {
-        let done = tells_nothing(Started::new(args), codes);
-        assert!(done.stderr.contains("error: "), "{args:?}: {}", done.stderr);
+        let done = tells_nothing(start(&line), &codes);
+        assert!(done.stderr.contains("error: "), "{line}: {}", done.stderr);
     }
 }

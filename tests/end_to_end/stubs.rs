@@ -2,8 +2,6 @@
 //! connections, with the counts as the second witness. That their answers are WireMock's is what
 //! `wiremock` tests.
 
-#![expect(clippy::unwrap_used, reason = "a test without its files is over")]
-
 mod admin;
 mod answers;
 mod refusals;

@@ -2,7 +2,6 @@
 //! from several shards.
 //!
 //! The targets are servers of the test's own, with clocks of their own.
-#![expect(clippy::unwrap_used, reason = "a test without its server is over")]
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -14,14 +13,11 @@ use std::time::Duration;
 use crawlmark_harness::clock::{Clock, Nanos};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::signal::Signal;
 use nix::sys::socket::{Backlog, listen};
 use serde_json::json;
 
-use crate::process::signal;
-use crate::run::{Run, crawl_once};
+use crate::run::crawl_once;
 use crate::scripted::{Closing, OK, Peer, with_server};
-use crate::target::Target;
 
 /// Runs `test` beside a server that lets no more than one connection in before 500 ms have passed
 /// since the first one came: to the others it seems not to be there, so that they come again after
@@ -164,40 +160,6 @@ fn a_host_that_allows_no_burst_refuses_nothing_of_its_own_rate() {
         .take_while(|n| *n > 0)
         .collect();
     assert!(refused.len() < 4, "{refused:?} of 24 refused");
-}
-
-#[test]
-fn what_a_dead_shard_was_to_send_in_an_open_loop_is_told_and_not_claimed() {
-    let target = Target::start("--processes 1");
-    let line = format!(
-        "{} --ids 0..1m --rate 100 --arrivals constant -d 4s --shards 2 -c 16",
-        target.url()
-    );
-    let run = Run::start(line.split(' '));
-    target.wait_for_requests(50);
-    signal(run.shard(1), Signal::SIGKILL);
-    let report = run.end().report(4);
-    let (scheduled, unscheduled) = (
-        report.count("/schedule/scheduled"),
-        report.count("/schedule/unscheduled"),
-    );
-    assert_eq!(
-        (scheduled, report.count("/schedule/untold_shards")),
-        (200, 1),
-        "the survivor keeps to its own part"
-    );
-    let all = report.count("/totals/attempts") + report.count("/totals/dropped") + unscheduled;
-    // What it sent after it was last heard is unknown.
-    assert!(
-        unscheduled > 0 && (300..=401).contains(&all),
-        "{all}: {}",
-        report.at("/schedule")
-    );
-    let share = report.number("/schedule/sent_share");
-    let sent = report.count("/totals/attempts_sent");
-    assert!((share - sent as f64 / all as f64).abs() < 1e-9, "{share}");
-    assert_eq!(report.text("/validity/verdict"), "incomplete");
-    assert_eq!(report.finding("shard_died")["unscheduled"], unscheduled);
 }
 
 #[test]

@@ -10,11 +10,6 @@
 //! the headers listed in [`TRANSPORT`], the reason phrase where there is a usual one (Jetty has its
 //! own), and the body and type of a 404 that no stub asked for: WireMock explains there what came
 //! close.
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test whose server cannot be started is over"
-)]
 
 use std::fs::{self, File};
 use std::io::{Read, Write};

@@ -1,8 +1,4 @@
 //! Markdown as far as the documents use it: fenced blocks, headings, links.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a test whose document cannot be read is over"
-)]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
