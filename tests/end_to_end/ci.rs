@@ -362,8 +362,10 @@ fn a_push_adds_to_the_history() {
 #[test]
 fn workflows_name_commits_end_each_job_and_keep_their_rights_from_what_they_build() {
     let mut seen = 0;
-    let own = [".github/workflows/ci.yml", ".github/workflows/release.yml"]
-        .map(|path| fs::read_to_string(Path::new(ROOT).join(path)).unwrap());
+    let own = ["ci", "nightly", "release"].map(|name| {
+        let file = format!(".github/workflows/{name}.yml");
+        fs::read_to_string(Path::new(ROOT).join(file)).unwrap()
+    });
     let all = own.iter().map(String::as_str).chain([GITHUB, WITH_ACTION]);
     for text in all.clone().chain([ACTION]) {
         let is_foreign = |line: &&str| line.contains("uses: ") && !line.contains("crawlmark/");

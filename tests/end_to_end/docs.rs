@@ -161,21 +161,6 @@ fn the_summary_lists_every_page_of_the_book() {
     assert!(missing.is_empty(), "docs/src/SUMMARY.md lacks {missing:?}");
 }
 
-#[test]
-fn the_readme_fits_on_two_hundred_lines() {
-    for (file, most) in [
-        ("README.md", 200),
-        ("results/README.md", 60),
-        ("mock-server/README.md", 60),
-    ] {
-        let lines = fs::read_to_string(root().join(file))
-            .unwrap()
-            .lines()
-            .count();
-        assert!(lines <= most, "{file} has {lines} lines, more than {most}");
-    }
-}
-
 /// Check that a command line is one that this build understands, flags of its rounds included.
 fn understood(words: &[String]) -> Result<(), String> {
     let cli = match Cli::of(words) {
@@ -247,24 +232,6 @@ fn command_lines_are_understood() {
         "{} of {ours} command lines:\n{}",
         wrong.len(),
         wrong.join("\n")
-    );
-}
-
-#[test]
-fn a_misspelt_command_line_is_found() {
-    for line in [
-        "crawlmark rnu",
-        "crawlmark run --rat 5",
-        "crawlmark ab --base '--rat 5' -- -c 8",
-        "cargo run --release -- scale -- --rat 5",
-    ] {
-        let commands = shell::commands(line);
-        let words = shell::of_crawlmark(&commands[0]).unwrap().unwrap();
-        assert!(understood(&words).is_err(), "{line}");
-    }
-    assert_eq!(
-        shell::of_crawlmark("crawlmrk run"),
-        Err("crawlmrk".to_owned())
     );
 }
 
@@ -478,6 +445,8 @@ fn the_reference_is_that_of_the_program_and_the_schemas() {
         ("json.md", fields::pages(&root().join("results/schema"))),
     ] {
         for (path, text) in &pages {
+            let is_silent = text.contains("|  |") || text.contains("|  *(may");
+            assert!(!is_silent, "{path}: a field has no description");
             assert_generated(path, text);
         }
         assert_listed(list, &pages);
@@ -517,17 +486,6 @@ fn findings_page() -> String {
 #[test]
 fn the_page_on_findings_is_that_of_the_program() {
     assert_generated("findings.md", &findings_page());
-}
-
-#[test]
-fn fields_are_described_in_plain_words() {
-    let wrong = fields::riddles(&root().join("results/schema"));
-    assert!(
-        wrong.is_empty(),
-        "{} descriptions:\n{}",
-        wrong.len(),
-        wrong.join("\n")
-    );
 }
 
 #[test]

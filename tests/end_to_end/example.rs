@@ -3,71 +3,49 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::process::Command;
 
-use assert_cmd::Command;
+use serde_json::json;
+use tempfile::TempDir;
 
-use crate::process::DEADLINE;
+use crate::command::{Said, said, words};
 use crate::report::Report;
 use crate::run::program;
 use crate::scripted::{Peer, with_server};
 
-/// Serves a memcached of which every third key is not set.
-fn memcached(mut peer: Peer) {
-    while let Some(line) = peer.line() {
-        let id: u64 = line
-            .strip_prefix("get ")
-            .unwrap()
-            .trim_end()
-            .parse()
-            .unwrap();
-        peer.send(&if id.is_multiple_of(3) {
-            "END\r\n".to_owned()
-        } else {
-            format!("VALUE {id} 0 2\r\nok\r\nEND\r\n")
-        });
-    }
-}
-
-/// Path of an example, which is built with the tests.
-fn example(name: &str) -> PathBuf {
+/// An example, which is built with the tests.
+fn example(name: &str) -> Command {
     let example = program().with_file_name("examples").join(name);
+    let is_built = example.is_file();
     assert!(
-        example.is_file(),
-        "there is no {}: run `cargo build --examples`",
+        is_built,
+        "no {}: run `cargo build --examples`",
         example.display()
     );
-    example
+    Command::new(example)
 }
 
-/// Runs the example against `serve`: its exit code, what it printed, and the directory that it
+/// Run the example against `serve`, and return its output with the report and the directory that it
 /// saved.
-fn run(
-    serve: impl Fn(Peer) + Sync,
-    args: &[&str],
-) -> (Option<i32>, String, PathBuf, tempfile::TempDir) {
-    let example = example("memcached");
+fn memcached(serve: impl Fn(Peer) + Sync, flags: &str) -> (Said, Report, PathBuf, TempDir) {
     let place = tempfile::tempdir().unwrap();
     let output = with_server(serve, |address| {
-        let mut command = Command::new(example);
+        let mut command = example("memcached");
         command
             .arg(address.to_string())
-            .args(args)
+            .args(words(flags))
             .current_dir(place.path());
-        command.timeout(DEADLINE).output().unwrap()
+        said(command)
     });
     let saved: Vec<_> = fs::read_dir(place.path().join("results/runs"))
         .unwrap()
+        .flatten()
         .collect();
-    assert_eq!(
-        saved.len(),
-        1,
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    let saved = saved.into_iter().next().unwrap().unwrap().path();
+    assert_eq!(saved.len(), 1, "{}", output.stderr);
+    let saved = saved[0].path();
     (
-        output.status.code(),
-        String::from_utf8(output.stdout).unwrap(),
+        output,
+        Report::read(&saved.join("result.json")),
         saved,
         place,
     )
@@ -75,85 +53,61 @@ fn run(
 
 #[test]
 fn a_workload_that_is_not_http_has_report_page_and_thresholds() {
-    let thresholds = [
-        "--threshold",
-        "attempts == 3k",
-        "--threshold",
-        "not_found < 1000",
-    ];
-    let (code, printed, saved, _place) =
-        run(memcached, &[&["--ids", "0..3k"][..], &thresholds].concat());
-    assert_eq!(code, Some(3), "{printed}");
-    let report = Report::read(&saved.join("result.json"));
+    // Every third key is not set.
+    let serve = |mut peer: Peer| {
+        while let Some(line) = peer.line() {
+            let id: u64 = line
+                .strip_prefix("get ")
+                .unwrap()
+                .trim_end()
+                .parse()
+                .unwrap();
+            let value = format!("VALUE {id} 0 2\r\nok\r\n");
+            peer.send(if id.is_multiple_of(3) { "" } else { &value });
+            peer.send("END\r\n");
+        }
+    };
+    let flags = "--ids 0..3k --threshold 'attempts == 3k' --threshold 'not_found < 1000'";
+    let (output, report, saved, _place) = memcached(serve, flags);
+    assert_eq!(output.code, Some(3), "{}", output.stdout);
     report.assert_states(&[("ok", 2_000), ("not_found", 1_000)]);
     // `VALUE 1 0 2`, `ok` and `END`, each with its line end; the digits of all keys; `END` alone
     // for the others.
     let digits = |id: u64| id.to_string().len() as u64;
-    let answers = (0..3_000)
-        .map(|id| if id % 3 == 0 { 5 } else { 21 + digits(id) })
-        .sum::<u64>();
-    assert_eq!(report.count("/totals/bytes_received"), answers);
-    assert_eq!(
-        report.count("/totals/bytes_sent"),
-        (0..3_000).map(|id| 6 + digits(id)).sum::<u64>()
-    );
-    assert_eq!(report.count("/latency/service/count"), 3_000);
-    let gates = report.at("/gates").as_array().unwrap().iter();
-    assert_eq!(
-        gates.map(|gate| gate["ok"].clone()).collect::<Vec<_>>(),
-        [true, false]
-    );
+    let answers = (0..3_000).map(|id| if id % 3 == 0 { 5 } else { 21 + digits(id) });
+    report.holds(&json!({
+        "/totals/bytes_received": answers.sum::<u64>(),
+        "/totals/bytes_sent": (0..3_000).map(|id| 6 + digits(id)).sum::<u64>(),
+        "/latency/service/count": 3_000, "/gates/0/ok": true, "/gates/1/ok": false,
+    }));
     let page = fs::read_to_string(saved.join("report.html")).unwrap();
     for shown in ["memcached://127.0.0.1:", "not_found &lt; 1000", "<svg"] {
         assert!(page.contains(shown), "{shown}");
     }
-    assert!(saved.join("plots/latency.svg").is_file() && printed.contains("report.html"));
-}
-
-#[test]
-fn its_failures_are_counted_by_kind_and_make_the_run_invalid() {
-    let (code, printed, saved, _place) = run(
-        |mut peer| {
-            peer.line();
-        },
-        &["--ids", "0..40"],
-    );
-    let report = Report::read(&saved.join("result.json"));
+    assert!(saved.join("plots/latency.svg").is_file() && output.stdout.contains("report.html"));
+    // Its failures are counted by kind, without a first byte.
+    let (output, report, ..) = memcached(|mut peer| drop(peer.line()), "--ids 0..40");
     report.assert_states(&[("failed", 40)]);
-    assert_eq!(report.errors().keys().collect::<Vec<_>>(), ["closed"]);
-    // A busy machine may have a verdict that weighs more; the reason is there all the same.
-    assert_ne!(report.text("/validity/verdict"), "valid");
-    assert!(!report.finding("all_failed").is_null(), "{printed}");
-    assert_eq!((code, report.count("/totals/bytes_received")), (Some(0), 0));
-    assert_eq!(
-        report.count("/latency/ttfb/count"),
-        0,
-        "no first byte without a byte"
-    );
+    assert!(report.errors().keys().eq(["closed"]));
+    assert!(!report.finding("all_failed").is_null(), "{}", output.stdout);
+    report.holds(&json!({"/totals/bytes_received": 0, "/latency/ttfb/count": 0}));
 }
 
 #[test]
 fn a_saved_result_is_read_by_the_library() {
-    let result = concat!(env!("CARGO_MANIFEST_DIR"), "/results/example");
-    let output = Command::new(example("read_result"))
-        .arg(result)
-        .output()
-        .unwrap();
-    let said = String::from_utf8(output.stdout).unwrap();
+    let mut read = example("read_result");
+    read.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/results/example"));
+    let output = said(read);
     assert!(
-        output.status.success() && said.starts_with("example: "),
-        "{said}"
+        output.code == Some(0) && output.stdout.starts_with("example: "),
+        "{}",
+        output.stdout
     );
-    assert!(
-        said.contains(" items/s, ") && said.contains("  p99 ") && said.contains(" ms\n"),
-        "{said}"
-    );
-    let output = Command::new(example("read_result"))
-        .arg("/no/such/result")
-        .output()
-        .unwrap();
-    assert!(
-        !output.status.success()
-            && String::from_utf8_lossy(&output.stderr).contains("/no/such/result")
-    );
+    for part in [" items/s, ", "  p99 ", " ms\n"] {
+        assert!(output.stdout.contains(part), "{}", output.stdout);
+    }
+    let mut read = example("read_result");
+    read.arg("/no/such/result");
+    let output = said(read);
+    assert!(output.code != Some(0) && output.stderr.contains("/no/such/result"));
 }

@@ -165,79 +165,44 @@ fn the_formula_has_the_sums_of_both_archives() {
     }
 }
 
-fn workflow(name: &str) -> (String, Yaml<'static>) {
-    let text = fs::read_to_string(Path::new(ROOT).join(".github/workflows").join(name)).unwrap();
-    let yaml = Yaml::load_from_str(Box::leak(text.clone().into_boxed_str()))
-        .unwrap()
-        .remove(0);
-    (text, yaml)
-}
-
-/// Every step of a workflow, with its job.
-fn steps<'a>(
-    workflow: &'a Yaml<'static>,
-) -> impl Iterator<Item = (&'a Yaml<'static>, &'a Yaml<'static>)> {
-    let jobs = workflow["jobs"]
-        .as_mapping()
-        .unwrap()
-        .iter()
-        .map(|(_, job)| job);
-    jobs.flat_map(|job| {
-        job["steps"]
-            .as_sequence()
-            .unwrap()
-            .iter()
-            .map(move |step| (job, step))
-    })
-}
-
-/// The script of a step, by its name.
-fn step<'a>(workflow: &'a Yaml<'static>, name: &str) -> &'a str {
-    let is_it = |(_, step): &(_, &Yaml<'static>)| {
-        step.as_mapping_get("name").and_then(Yaml::as_str) == Some(name)
-    };
-    steps(workflow).find(is_it).unwrap().1["run"]
-        .as_str()
-        .unwrap()
+/// Run a step of the workflow, by its name, with this tag and this change log: true if it succeeds,
+/// and the notes that it writes.
+fn run_step(name: &str, tag: &str, changelog: &str) -> (bool, String) {
+    let text = fs::read_to_string(Path::new(ROOT).join(".github/workflows/release.yml")).unwrap();
+    let workflow = Yaml::load_from_str(&text).unwrap().remove(0);
+    let jobs = workflow["jobs"].as_mapping().unwrap().values();
+    let mut steps = jobs.flat_map(|job| job["steps"].as_sequence().unwrap());
+    let is_it = |step: &&Yaml| step.as_mapping_get("name").and_then(Yaml::as_str) == Some(name);
+    let script = steps.find(is_it).unwrap()["run"].as_str().unwrap();
+    let place = tempfile::tempdir().unwrap();
+    fs::write(place.path().join("CHANGELOG.md"), changelog).unwrap();
+    let manifest = Path::new(ROOT).join("Cargo.toml");
+    fs::copy(manifest, place.path().join("Cargo.toml")).unwrap();
+    let mut shell = Command::new("bash");
+    shell
+        .args(["-eo", "pipefail", "-c", script])
+        .current_dir(place.path());
+    let output = shell.env("GITHUB_REF_NAME", tag).output().unwrap();
+    let notes = fs::read_to_string(place.path().join("notes.md")).unwrap_or_default();
+    (output.status.success(), notes)
 }
 
 #[test]
 fn the_notes_of_a_release_are_its_section_of_the_changelog() {
-    let (_, workflow) = workflow("release.yml");
-    let notes = step(&workflow, "Take the notes from the changelog");
-    let place = tempfile::tempdir().unwrap();
-    let changelog = "# Changelog\n\n## [Unreleased]\n\n- next\n\n## [1.2.0] - 2026-12-01\n\n### Added\n\n- this\n\n## [1.2] - 2026-11-01\n\n- before\n";
-    fs::write(place.path().join("CHANGELOG.md"), changelog).unwrap();
-    for (tag, expected) in [
-        ("v1.2.0", Some("\n### Added\n\n- this\n\n")),
-        ("v1.2", Some("\n- before\n")),
-        ("v9.9.9", None),
+    let changelog = "# Changelog\n\n## [Unreleased]\n\n- next\n\n## [1.2.0] - 2026-12-01\n\n- this\n\n\
+                     ## [1.2] - 2026-11-01\n\n- before\n";
+    for (tag, has_section, notes) in [
+        ("v1.2.0", true, "\n- this\n\n"),
+        ("v1.2", true, "\n- before\n"),
+        ("v9.9.9", false, ""),
     ] {
-        let mut shell = Command::new("bash");
-        shell
-            .args(["-eo", "pipefail", "-c", notes])
-            .env("GITHUB_REF_NAME", tag)
-            .current_dir(place.path());
-        assert_eq!(
-            shell.output().unwrap().status.success(),
-            expected.is_some(),
-            "{tag}"
-        );
-        let written = fs::read_to_string(place.path().join("notes.md")).unwrap();
-        assert_eq!(written, expected.unwrap_or_default(), "{tag}");
+        let written = run_step("Take the notes from the changelog", tag, changelog);
+        assert_eq!(written, (has_section, notes.to_owned()), "{tag}");
     }
 }
 
 #[test]
 fn a_release_is_refused_unless_tag_version_and_changelog_agree() {
-    let (_, workflow) = workflow("release.yml");
-    let check = step(&workflow, "Check the tag");
-    let place = tempfile::tempdir().unwrap();
-    fs::copy(
-        Path::new(ROOT).join("Cargo.toml"),
-        place.path().join("Cargo.toml"),
-    )
-    .unwrap();
     let tag = format!("v{VERSION}");
     for (tag, section, passes) in [
         (tag.as_str(), format!("## {VERSION} - 2026-12-01\n"), true),
@@ -245,20 +210,8 @@ fn a_release_is_refused_unless_tag_version_and_changelog_agree() {
         (&tag, "## Unreleased\n".to_owned(), false),
         ("v9.9.9", format!("## {VERSION}\n"), false),
     ] {
-        fs::write(
-            place.path().join("CHANGELOG.md"),
-            format!("# Changelog\n\n{section}"),
-        )
-        .unwrap();
-        let mut shell = Command::new("bash");
-        shell
-            .args(["-eo", "pipefail", "-c", check])
-            .env("GITHUB_REF_NAME", tag)
-            .current_dir(place.path());
-        assert_eq!(
-            shell.output().unwrap().status.success(),
-            passes,
-            "{tag} {section}"
-        );
+        let changelog = format!("# Changelog\n\n{section}");
+        let (passed, _) = run_step("Check the tag", tag, &changelog);
+        assert_eq!(passed, passes, "{tag} {section}");
     }
 }

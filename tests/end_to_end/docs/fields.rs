@@ -9,12 +9,6 @@ use serde_json::{Map, Value};
 /// Opening of each page.
 const GENERATED: &str = "<!-- Generated from the schema: UPDATE_DOCS=1 cargo test -p crawlmark --test end_to_end docs:: -->\n\n";
 
-/// Openings of descriptions that say nothing yet, as in the sources.
-const RIDDLES: &[&str] = &[
-    "Why", "Whether", "How", "What", "Which", "Who", "Whose", "It", "This", "These", "That",
-    "So many", "The same",
-];
-
 fn schemas(directory: &Path) -> Vec<(String, Value)> {
     let mut files: Vec<_> = fs::read_dir(directory)
         .unwrap()
@@ -51,42 +45,6 @@ pub(super) fn pages(directory: &Path) -> Vec<(String, String)> {
 /// `result-1` is of `result`.
 fn file_of(name: &str) -> &str {
     name.rsplit_once('-').map_or(name, |(file, _)| file)
-}
-
-/// Descriptions that open with a word that says nothing, and fields without one.
-pub(super) fn riddles(directory: &Path) -> Vec<String> {
-    let mut found = Vec::new();
-    for (name, schema) in schemas(directory) {
-        walk(&schema, &name, &mut found);
-        let page = page(&name, &schema);
-        let silent = page.lines().filter(|line| {
-            line.starts_with("| `") && (line.ends_with("|  |") || line.contains("|  *(may"))
-        });
-        found.extend(silent.map(|line| format!("{name}: {line}: has no description")));
-    }
-    found
-}
-
-fn walk(value: &Value, at: &str, found: &mut Vec<String>) {
-    if let Some(text) = value.get("description").and_then(Value::as_str) {
-        let opens = |word: &&str| {
-            text.strip_prefix(*word)
-                .is_some_and(|rest| rest.starts_with(' ') || rest == ".")
-        };
-        found.extend(
-            RIDDLES
-                .iter()
-                .find(|word| opens(word))
-                .map(|_| format!("{at}: {text}")),
-        );
-    }
-    match value {
-        Value::Object(entries) => entries
-            .iter()
-            .for_each(|(key, inner)| walk(inner, &format!("{at}/{key}"), found)),
-        Value::Array(entries) => entries.iter().for_each(|inner| walk(inner, at, found)),
-        _ => {}
-    }
 }
 
 fn page(name: &str, schema: &Value) -> String {
