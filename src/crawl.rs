@@ -284,8 +284,8 @@ impl<D: Dial> Crawl<D> {
                 format!("to {other}, which is no host of the URLs"),
             ),
             Ok((host, path)) if !self.is_allowed(host, &path) => refuse(
-                ErrorKind::RedirectRefused,
-                "to a path that robots.txt forbids".to_owned(),
+                ErrorKind::RobotsForbidden,
+                format!("to {}", redact::url(&path)),
             ),
             Ok(_) if chain.count >= self.spec.options.follow => refuse(
                 ErrorKind::TooManyRedirects,

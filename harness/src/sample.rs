@@ -256,11 +256,12 @@ pub enum ErrorKind {
     ProxyTargetUnreachable,
     /// The proxy cannot be connected to.
     ProxyUnreachable,
-    /// The target redirected to a host that is not in the plan, or to a path that robots.txt
-    /// forbids.
+    /// The target redirected to a host that is not in the plan.
     RedirectRefused,
     /// The connection was reset.
     Reset,
+    /// The target redirected to a path that robots.txt forbids.
+    RobotsForbidden,
     /// The answer did not come, or did not end, in time.
     Timeout,
     /// The target ended the TLS handshake, or the connection, with an alert.
@@ -312,6 +313,7 @@ impl ErrorKind {
                 | Self::ProxyAuth
                 | Self::ProxyNotSpoken
                 | Self::RedirectRefused
+                | Self::RobotsForbidden
                 | Self::TlsBadCertificate
                 | Self::TlsExpired
                 | Self::TlsIncompatible
@@ -362,6 +364,7 @@ impl ErrorKind {
             Self::BadEncoding => "bad_encoding",
             Self::BodyTooLong => "body_too_long",
             Self::RedirectRefused => "redirect_refused",
+            Self::RobotsForbidden => "robots_forbidden",
             Self::TooManyRedirects => "too_many_redirects",
             Self::Reset => "reset",
             Self::Closed => "closed",

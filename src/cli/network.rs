@@ -130,7 +130,7 @@ pub struct TlsArgs {
     /// Trust the authorities in FILE (PEM) instead of those of the system
     #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
     pub cacert: Option<PathBuf>,
-    /// Accept any certificate; the report says so
+    /// Accept any certificate whose key the target holds; the report says so
     #[arg(short = 'k', long)]
     pub insecure: bool,
     /// Send the certificate chain in FILE (PEM) to targets that require one

@@ -639,7 +639,7 @@ redirects and in retries, without the retry budget. Method and body change as in
 browsers: 303 leads to a GET, and so do 301 and 302 of a POST. A retry repeats
 the last request of the item, not its first. The item is judged by the last
 response. A redirect to a host that is not in the URLs fails (redirect_refused):
-add one of its URLs to --urls. So does one to a path that robots.txt forbids.
+add one of its URLs to --urls. One to a path that robots.txt forbids fails as robots_forbidden, for good.
 Credentials (--auth, --bearer-env, and --header with a name such as cookie or
 x-api-key) are not sent to another host. More redirects fail
 (too_many_redirects). With 0, a redirect is a response like any other.

@@ -5,7 +5,7 @@
 //! It must not read a clock, draw a number or wait: instants are given, waiting, jitter and caps
 //! are the harness's.
 //!
-//! A field that is malformed, negative or absurd counts as absent. Where readable fields of one
+//! A field that is malformed, negative or absurd is ignored. Where readable fields of one
 //! rank contradict each other, the longest wait holds.
 //!
 //! | room | for |

@@ -291,7 +291,11 @@ fn verifier(
 ) -> Result<Arc<dyn ServerCertVerifier>, SettingsError> {
     let mut roots = RootCertStore::empty();
     let (given, path) = match trust {
-        Trust::Anyone => return Ok(Arc::new(Unverified)),
+        Trust::Anyone => {
+            return Ok(Arc::new(Unverified(
+                provider.signature_verification_algorithms,
+            )));
+        }
         Trust::System => {
             // Some systems list authorities that cannot be parsed; the others are used.
             let found = rustls_native_certs::load_native_certs();

@@ -13,7 +13,7 @@ use std::time::{Duration, SystemTime};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use crawlmark_harness::sample::Outcome;
+use crawlmark_harness::sample::{ErrorKind, Outcome};
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use sha2::{Digest as _, Sha256};
 
@@ -52,7 +52,7 @@ pub enum ItemState {
     Good,
     /// The target has no such item.
     NotFound,
-    /// robots.txt forbids it.
+    /// robots.txt forbids it, or the path that it was redirected to.
     Skipped,
     /// Its last attempt failed.
     Failed,
@@ -65,6 +65,7 @@ impl ItemState {
     #[must_use]
     pub fn of(outcome: &str) -> Self {
         match outcome {
+            _ if outcome == ErrorKind::RobotsForbidden.name() => Self::Skipped,
             "ok" => Self::Good,
             "not_found" => Self::NotFound,
             "skipped" => Self::Skipped,

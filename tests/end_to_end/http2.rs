@@ -250,7 +250,8 @@ fn streams_that_a_target_does_not_allow_wait_and_auto_falls_back() {
         "{url} -n 300 --shards 1 -c 2 --streams 10 --http 2"
     ));
     report.assert_states(&[("ok", 300)]);
-    report.holds(&json!({"/totals/resent": 0}));
+    // Those that wait for a stream are not in flight.
+    report.holds(&json!({"/totals/resent": 0, "/totals/peak_in_flight": 6}));
     assert_eq!(protocols(&report), [("HTTP/2".to_owned(), 2)]);
 }
 

@@ -80,6 +80,8 @@ struct Books {
     templates: Groups,
     sources: Groups,
     intervals: Intervals,
+    /// Requests under way, without those that wait for a connection or a stream.
+    on_the_wire: u32,
     peak_in_flight: u32,
     /// [`NEVER`] before the first.
     first_sent: Nanos,
@@ -108,6 +110,7 @@ impl<W: Workload> Engine<W> {
             sources: Groups::new(workload.sources()),
             intervals: Intervals::new((start, start.plus(plan.warmup)), bounds, per_interval)
                 .with_bins(plan.duration),
+            on_the_wire: 0,
             peak_in_flight: 0,
             first_sent: NEVER,
             last_done: start,
@@ -246,15 +249,22 @@ impl<W: Workload> Engine<W> {
 
     /// Performs an attempt; none when the gate withdrew it before its request was sent.
     async fn perform(&self, lane: usize, id: u64) -> Option<Attempt> {
+        let is_sent = Cell::new(false);
         let clear_to_send = async || {
             self.book_connection(lane);
-            self.gate.clear_to_send(lane, id).await
+            let sent = self.gate.clear_to_send(lane, id).await;
+            if !is_sent.replace(true) {
+                let books = &mut *self.books.borrow_mut();
+                books.on_the_wire += 1;
+                books.peak_in_flight = books.peak_in_flight.max(books.on_the_wire);
+            }
+            sent
         };
         let mut attempt = pin!(
             self.workload
                 .perform(id, &self.flights[lane], clear_to_send)
         );
-        poll_fn(|cx| {
+        let ended = poll_fn(|cx| {
             let polled = attempt.as_mut().poll(cx);
             if self.gate.is_withdrawn(lane) {
                 Poll::Ready(None)
@@ -262,7 +272,9 @@ impl<W: Workload> Engine<W> {
                 polled.map(Some)
             }
         })
-        .await
+        .await;
+        self.books.borrow_mut().on_the_wire -= u32::from(is_sent.get());
+        ended
     }
 
     fn begin(&self, lane: usize, permit: &Permit) {
@@ -274,7 +286,6 @@ impl<W: Workload> Engine<W> {
             permit: *permit,
             has_opened: false,
         }));
-        books.peak_in_flight = books.peak_in_flight.max(books.intervals.in_flight());
     }
 
     /// Count the connections that the attempt under way has closed for unsolicited bytes, how often

@@ -536,7 +536,7 @@ proptest! {
 fn a_redirect_that_is_not_followed_has_a_reason() {
     for (form, outcome) in [
         (Form::Elsewhere, Outcome::Error(ErrorKind::RedirectRefused)),
-        (Form::Forbidden, Outcome::Error(ErrorKind::RedirectRefused)),
+        (Form::Forbidden, Outcome::Error(ErrorKind::RobotsForbidden)),
         (Form::Unreadable, Outcome::Rejected),
         (Form::Missing, Outcome::Rejected),
     ] {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::verify_server_name;
+use rustls::crypto::{WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{CertificateError as Flaw, DigitallySignedStruct, Error, SignatureScheme};
@@ -78,11 +79,36 @@ impl ServerCertVerifier for Verifier {
     }
 }
 
-/// Verifier of `--insecure`, which accepts any certificate and any signature by it: that the peer
-/// holds the key of a certificate that nobody vouches for proves nothing, and to verify it would
-/// need algorithms that ring does not have (P-521, RSA of 1024 bits).
+/// Verifier of `--insecure`, which accepts any certificate whose key the peer holds, as curl does.
+/// Where ring cannot read the certificate or its key (X.509 v1, P-521, RSA of 1024 bits), it accepts
+/// any signature.
 #[derive(Debug)]
-pub(super) struct Unverified;
+pub(super) struct Unverified(pub(super) WebPkiSupportedAlgorithms);
+
+/// Longest `SubjectPublicKeyInfo` of an RSA key that is too short for ring: one of 2048 bits has 292
+/// bytes at least.
+const SHORT_RSA_BYTES: usize = 290;
+
+/// Accept a signature that is valid, or cannot be verified.
+fn known_or_valid(
+    verified: Result<HandshakeSignatureValid, Error>,
+    certificate: &CertificateDer<'_>,
+    scheme: SignatureScheme,
+) -> Result<HandshakeSignatureValid, Error> {
+    use SignatureScheme as Scheme;
+    let is_rsa = !matches!(
+        scheme,
+        Scheme::ECDSA_NISTP256_SHA256 | Scheme::ECDSA_NISTP384_SHA384 | Scheme::ED25519
+    );
+    let is_short = || {
+        let parsed = ParsedCertificate::try_from(certificate);
+        is_rsa && parsed.is_ok_and(|it| it.subject_public_key_info().len() < SHORT_RSA_BYTES)
+    };
+    match verified {
+        Err(Error::InvalidCertificate(Flaw::BadSignature)) if !is_short() => verified,
+        _ => Ok(HandshakeSignatureValid::assertion()),
+    }
+}
 
 impl ServerCertVerifier for Unverified {
     fn verify_server_cert(
@@ -98,39 +124,33 @@ impl ServerCertVerifier for Unverified {
 
     fn verify_tls12_signature(
         &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &DigitallySignedStruct,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        Ok(HandshakeSignatureValid::assertion())
+        let verified = verify_tls12_signature(message, certificate, signed, &self.0);
+        known_or_valid(verified, certificate, signed.scheme)
     }
 
     fn verify_tls13_signature(
         &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &DigitallySignedStruct,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        Ok(HandshakeSignatureValid::assertion())
+        let verified = verify_tls13_signature(message, certificate, signed, &self.0);
+        known_or_valid(verified, certificate, signed.scheme)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         use SignatureScheme as Scheme;
-        vec![
-            Scheme::ECDSA_NISTP256_SHA256,
-            Scheme::ECDSA_NISTP384_SHA384,
+        let unknown = [
             Scheme::ECDSA_NISTP521_SHA512,
-            Scheme::ED25519,
             Scheme::ED448,
-            Scheme::RSA_PSS_SHA256,
-            Scheme::RSA_PSS_SHA384,
-            Scheme::RSA_PSS_SHA512,
-            Scheme::RSA_PKCS1_SHA256,
-            Scheme::RSA_PKCS1_SHA384,
-            Scheme::RSA_PKCS1_SHA512,
             Scheme::RSA_PKCS1_SHA1,
             Scheme::ECDSA_SHA1_Legacy,
-        ]
+        ];
+        [self.0.supported_schemes(), unknown.to_vec()].concat()
     }
 }
 
@@ -141,8 +161,14 @@ mod tests {
     use rcgen::{
         BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair, date_time_ymd,
     };
-    use rustls::RootCertStore;
     use rustls::crypto::ring::default_provider;
+    use rustls::pki_types::PrivateKeyDer;
+    use rustls::sign::{CertifiedKey, SingleCertAndKey};
+    use rustls::version::{TLS12, TLS13};
+    use rustls::{
+        ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection,
+        SupportedProtocolVersion,
+    };
 
     use super::*;
 
@@ -227,6 +253,56 @@ mod tests {
                     }
                 }
             }
+        }
+    }
+
+    /// Shake hands with a server that shows `shown` and signs with `signer`.
+    fn shake_hands(
+        shown: &CertificateDer<'static>,
+        signer: &KeyPair,
+        version: &'static SupportedProtocolVersion,
+    ) -> Result<(), Error> {
+        let provider = Arc::new(default_provider());
+        let key = PrivateKeyDer::try_from(signer.serialize_der()).unwrap();
+        let key = provider.key_provider.load_private_key(key).unwrap();
+        let shown = CertifiedKey::new(vec![shown.clone()], key);
+        let server = ServerConfig::builder_with_provider(Arc::clone(&provider))
+            .with_protocol_versions(&[version])
+            .unwrap()
+            .with_no_client_auth()
+            .with_cert_resolver(Arc::new(SingleCertAndKey::from(shown)));
+        let verifier = Unverified(provider.signature_verification_algorithms);
+        let client = ClientConfig::builder_with_provider(provider)
+            .with_protocol_versions(&[version])
+            .unwrap()
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(verifier))
+            .with_no_client_auth();
+        let name = ServerName::try_from(NAME).unwrap();
+        let mut client = ClientConnection::new(Arc::new(client), name).unwrap();
+        let mut server = ServerConnection::new(Arc::new(server)).unwrap();
+        while client.is_handshaking() {
+            let mut passed = Vec::new();
+            client.write_tls(&mut passed).unwrap();
+            server.read_tls(&mut &*passed).unwrap();
+            server.process_new_packets()?;
+            let mut passed = Vec::new();
+            server.write_tls(&mut passed).unwrap();
+            client.read_tls(&mut &*passed).unwrap();
+            client.process_new_packets()?;
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn an_insecure_peer_has_to_hold_the_key_of_its_certificate() {
+        let (own, other) = (KeyPair::generate().unwrap(), KeyPair::generate().unwrap());
+        let params = CertificateParams::new(vec!["expired.example".to_owned()]).unwrap();
+        let shown = params.self_signed(&own).unwrap().der().clone();
+        for version in [&TLS12, &TLS13] {
+            assert_eq!(shake_hands(&shown, &own, version), Ok(()));
+            let flaw = Error::InvalidCertificate(Flaw::BadSignature);
+            assert_eq!(shake_hands(&shown, &other, version), Err(flaw));
         }
     }
 }

@@ -169,11 +169,13 @@ const fn row(kind: ErrorKind) -> (&'static str, Option<&'static str>) {
         ),
         Kind::RedirectRefused => (
             "redirect refused",
-            Some(
-                "to crawl another host too, add one of its URLs to --urls; a path that robots.txt forbids is not requested",
-            ),
+            Some("to crawl another host too, add one of its URLs to --urls"),
         ),
         Kind::Reset => ("reset", None),
+        Kind::RobotsForbidden => (
+            "redirected to a path that robots.txt forbids",
+            Some("leave these items out: such a path is not requested"),
+        ),
         Kind::Timeout => ("timed out", None),
         Kind::TlsAlert => (
             "TLS alert from the target",
