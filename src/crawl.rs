@@ -489,7 +489,6 @@ impl<D: Dial> Workload for Crawl<D> {
                     request = self.requests.request(id, chain);
                 }
             }
-            let session = carrier.session();
             let is_first = self.carriers.note_source(&carrier, flight);
             let sent = self
                 .carriers
@@ -559,10 +558,6 @@ impl<D: Dial> Workload for Crawl<D> {
             };
             (attempt.sent, attempt.first_byte) = (Some(sent), traffic.first_byte);
             (attempt.bytes_sent, attempt.bytes_received) = (traffic.sent, traffic.received);
-            if let Some(session) = session {
-                self.carriers
-                    .use_session(&session, attempt.status, attempt.outcome, flight);
-            }
             if is_first {
                 flight.first_from_source(attempt.outcome);
             }

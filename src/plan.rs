@@ -267,7 +267,7 @@ mod tests {
         "--disable-keepalive",
         "--http 2 --streams 7",
         "--connect-to a:80:b:81",
-        "--proxy http://127.0.0.1:3128 --session per-request --retire-session uses=7",
+        "--proxy http://127.0.0.1:3128 --session per-request",
         "--cert file --key file",
         "--tag key=value --tag other=value",
         "--threshold rate>7 --stop-if error_rate[5s]<7% --slo-p99 7s",

@@ -68,8 +68,6 @@ pub struct Asides {
     pub unsolicited: u64,
     /// Requests that were sent once more, because the target had not begun them.
     pub resent: u64,
-    /// Sessions of a proxy that are used no more.
-    pub sessions_retired: u64,
     /// Names that were looked up again.
     pub lookups: u64,
     /// Lookups of them that found no address to use.

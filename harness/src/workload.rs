@@ -228,11 +228,6 @@ impl Flight {
         self.aside(|asides| asides.resent += 1);
     }
 
-    /// Note that a session of a proxy is used no more.
-    pub fn session_retired(&self) {
-        self.aside(|asides| asides.sessions_retired += 1);
-    }
-
     /// Note that a name was looked up again.
     pub fn looked_up(&self) {
         self.aside(|asides| asides.lookups += 1);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use crawlmark_harness::units::{Rate, parse_duration};
 
-use crate::crawl::proxy::{RetireAfter, Session};
+use crate::crawl::proxy::Session;
 use crate::crawl::tls::{Resume, Settings, Trust, Version};
 use crate::crawl::{HttpVersion, ReceiveStamps};
 
@@ -89,21 +89,6 @@ allows it.
   crawlmark run 'https://api.example.com/items/{id}' --rate 50 \\
       -x 'http://user-session-{session}:pass@gateway.example:8000'";
 
-const RETIRE: &str = "  uses=500         after 500 requests
-  errors=3         after 3 requests without a response, or with a
-                   rejected one
-  status=403,429   after a response with one of these statuses
-  block            after a response that throttles, or a challenge page
-
-May be repeated: a session is replaced when any rule applies. Each shard counts
-by itself. The session's connections are closed when their requests have ended,
-and the next ones use a new label, with new cookies. sessions_retired in the
-result is the number of sessions replaced.
-
-  crawlmark run 'http://127.0.0.1:8080/{id}' --session sticky=100 \\
-      -x 'http://user-session-{session}:pass@127.0.0.1:3128' \\
-      --retire-session uses=500 --retire-session status=403,429";
-
 /// Proxies, as typed.
 #[derive(Debug, Clone, Args)]
 pub struct ProxyArgs {
@@ -119,9 +104,6 @@ pub struct ProxyArgs {
     /// session stays with its proxy.
     #[arg(long, value_name = "SESSION")]
     pub session: Option<Session>,
-    /// Replace a session after uses=N, errors=N, status=LIST or block
-    #[arg(long, value_name = "RULE", long_help = RETIRE)]
-    pub retire_session: Vec<RetireAfter>,
 }
 
 /// TLS of the client, for https:// URLs.

@@ -197,11 +197,7 @@ const GROUPS: [Group; 12] = [
     Group {
         heading: "Proxy",
         may_differ: true,
-        flags: &[
-            redacted(PROXY).sets(&["proxy_from"]),
-            typed("session"),
-            typed("retire_session"),
-        ],
+        flags: &[redacted(PROXY).sets(&["proxy_from"]), typed("session")],
     },
     Group {
         heading: "TLS, for https:// URLs",

@@ -13,7 +13,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use crawlmark_harness::clock::{Clock, Nanos};
-use crawlmark_harness::sample::{ErrorKind, Opening, Outcome};
+use crawlmark_harness::sample::{ErrorKind, Opening};
 use crawlmark_harness::workload::Flight;
 
 use super::connection::Connection;
@@ -26,7 +26,7 @@ use super::lease::{Lease, Place, Places, Signal};
 use super::local_ips::Family;
 use super::peers::{HostAddresses, LookedUp};
 use super::pool::Pool;
-use super::proxy::{Hop, RetireAfter, Session, SessionUse, Sessions};
+use super::proxy::{Hop, Session};
 use super::source_addresses::{ConnectionSlot, ConnectionSlots, SourceAddresses};
 use super::spec::CrawlSpec;
 use super::stream::Stream;
@@ -48,14 +48,6 @@ impl<S: Stream> Carrier<S> {
         match self {
             Self::Connection(connection) => connection.unusable(cx, flight),
             Self::Stream(stream) => stream.unusable(cx),
-        }
-    }
-
-    /// Return its session, if that may be retired.
-    pub(super) fn session(&self) -> Option<Rc<SessionUse>> {
-        match self {
-            Self::Connection(connection) => connection.session(),
-            Self::Stream(stream) => stream.session(),
         }
     }
 
@@ -128,7 +120,6 @@ pub(super) struct Carriers<D: Dial> {
     turn: Cell<u64>,
     /// Position of the shard's connections among those of the run.
     slots: ConnectionSlots,
-    sessions: Sessions,
     jars: Rc<Jars>,
     /// Time before which no other connection may be opened, where their rate is limited.
     next_open: Cell<Nanos>,
@@ -153,7 +144,6 @@ impl<D: Dial> Carriers<D> {
             peers: RefCell::default(),
             turn: Cell::new(0),
             slots: ConnectionSlots::default(),
-            sessions: Sessions::default(),
             jars: Rc::default(),
             next_open: Cell::default(),
             spec,
@@ -261,9 +251,9 @@ impl<D: Dial> Carriers<D> {
             .proxies
             .as_ref()
             .is_some_and(|proxies| matches!(proxies.session, Session::Sticky(_)));
-        let owner = match hop.and_then(|hop| hop.session.as_ref()) {
+        let owner = match hop.and_then(|hop| hop.session) {
             None => Owner::Slot,
-            Some(session) if shares => Owner::Session(session.number()),
+            Some(session) if shares => Owner::Session(session),
             Some(_) => Owner::Connection,
         };
         (self.spec.options.cookies == Cookies::Kept).then(|| self.jars.lend(host, owner))
@@ -282,10 +272,6 @@ impl<D: Dial> Carriers<D> {
             .as_ref()
             .map_or(host, |hop| self.spec.targets.hosts().len() + hop.proxy);
         let order = self.addresses(peer, flight);
-        let session = hop
-            .as_ref()
-            .and_then(|hop| hop.session.clone())
-            .filter(|_| self.retires_sessions());
         let slot = self
             .source_addresses
             .as_ref()
@@ -324,15 +310,11 @@ impl<D: Dial> Carriers<D> {
                         place,
                         _slot: slot,
                         source,
-                        session,
                     },
                 ));
             }
             Err(kind) => kind,
         };
-        if let Some(session) = session {
-            self.use_session(&session, None, Outcome::Error(kind), flight);
-        }
         if let (ErrorKind::ProxyTargetUnreachable, Some(unreachable)) =
             (kind, hop.and_then(|hop| hop.address))
         {
@@ -443,41 +425,10 @@ impl<D: Dial> Carriers<D> {
             .serves(host)
             .then(|| self.addresses(host, flight).first().copied())
             .flatten();
-        let (shard, shards) = (
-            u64::from(self.slots.shard),
-            u64::from(self.slots.shards.max(1)),
-        );
-        let session =
-            |session, rules: &[RetireAfter]| self.sessions.at(session, rules, turn, shard, shards);
-        let hop = proxies.hop(host, &targets.hosts()[host], session, address)?;
+        let hop = proxies.hop(host, &targets.hosts()[host], turn, address)?;
+        let shards = u64::from(self.slots.shards.max(1));
         self.turn.set(turn.wrapping_add(shards));
         Some(hop)
-    }
-
-    /// True if sessions are retired.
-    fn retires_sessions(&self) -> bool {
-        self.spec
-            .proxies
-            .as_ref()
-            .is_some_and(|proxies| !proxies.retire.is_empty())
-    }
-
-    /// Count an attempt with a session, which it may retire.
-    pub(super) fn use_session(
-        &self,
-        session: &SessionUse,
-        status: Option<u16>,
-        outcome: Outcome,
-        flight: &Flight,
-    ) {
-        let rules = self
-            .spec
-            .proxies
-            .as_ref()
-            .map_or(&[][..], |proxies| &proxies.retire);
-        if session.ended(rules, status, outcome) {
-            flight.session_retired();
-        }
     }
 
     /// Return the ends of a connection to one of `order` from the source address of a slot; fails

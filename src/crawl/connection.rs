@@ -35,7 +35,7 @@ use super::head::{HeadFacts, HoldHeader};
 use super::header_fields::HeaderFields;
 use super::host::Scheme;
 use super::lease::Lease;
-use super::proxy::{Absolute, Hop, SessionUse, Way};
+use super::proxy::{Absolute, Hop, Way};
 use super::redirects;
 use super::reuse::{After, Left};
 use super::spec::CrawlSpec;
@@ -181,18 +181,9 @@ impl<S: Stream> Connection<S> {
     /// next exchange then does not look again, unless [`recheck`](Self::recheck) is called. Makes
     /// no system call unless the runtime has seen an event.
     pub(super) fn unusable(&mut self, cx: &mut Context<'_>, flight: &Flight) -> Option<Unusable> {
-        let is_retired = self
-            .lease
-            .is_retired()
-            .then_some(Unusable::Ended(ErrorKind::Closed));
-        let unusable = is_retired.or_else(|| self.poll_unusable(cx, flight));
+        let unusable = self.poll_unusable(cx, flight);
         self.is_seen_open = unusable.is_none();
         unusable
-    }
-
-    /// Return its session, if that may be retired.
-    pub(super) fn session(&self) -> Option<Rc<SessionUse>> {
-        self.lease.session.clone()
     }
 
     /// As [`Lease::source`].

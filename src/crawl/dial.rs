@@ -24,7 +24,7 @@ use tokio::net::{TcpSocket, TcpStream, UnixStream};
 use tokio::task::JoinSet;
 
 use super::failure::Failure;
-use super::proxy::{self, Hop, Way};
+use super::proxy::{Hop, Way};
 use super::receive_stamps::ReceiveStamps;
 use super::stream::{Stream, Wire};
 use super::tls::Tls;
@@ -133,7 +133,7 @@ impl Tcp {
         if let Way::Tunnel(handshake) = &hop.way {
             let began = self.clock.now();
             flight.tunnelling(began);
-            let opened = proxy::open(&mut stream, handshake).await;
+            let opened = handshake.open(&mut stream).await;
             opened.map_err(|Failure { kind, details }| {
                 Failure::new(kind, &format!("{}: {details}", hop.name))
             })?;

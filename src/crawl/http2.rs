@@ -73,10 +73,7 @@ impl Shared {
     }
 
     fn is_closing(&self) -> bool {
-        self.is_closing.get()
-            || self.meter.is_over()
-            || self.left.get().is_none()
-            || self.lease.borrow().is_retired()
+        self.is_closing.get() || self.meter.is_over() || self.left.get().is_none()
     }
 }
 

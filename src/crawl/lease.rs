@@ -12,7 +12,6 @@ use std::task::{Poll, Waker};
 
 use crawlmark_harness::sample::ErrorKind;
 
-use super::proxy::SessionUse;
 use super::source_addresses::{ConnectionSlot, CountedSource};
 
 /// Possessions of a connection while it is open.
@@ -24,8 +23,6 @@ pub(super) struct Lease {
     pub(super) _slot: Option<ConnectionSlot>,
     /// Its source address, where those were given.
     pub(super) source: Option<CountedSource>,
-    /// Its session, where sessions are retired.
-    pub(super) session: Option<Rc<SessionUse>>,
 }
 
 impl Lease {
@@ -35,13 +32,6 @@ impl Lease {
         self.source
             .as_ref()
             .map(|source| (source.number, source.is_new.take()))
-    }
-
-    /// True if its session is retired.
-    pub(super) fn is_retired(&self) -> bool {
-        self.session
-            .as_ref()
-            .is_some_and(|session| session.is_retired())
     }
 }
 

@@ -142,7 +142,7 @@ impl Writer {
         if self.host_value == HostValue::OfTarget {
             output.extend_from_slice(self.targets.hosts()[target.host].header().as_bytes());
         }
-        output.extend_from_slice(absolute.map_or(&[], |absolute| &absolute.header));
+        output.extend_from_slice(absolute.map_or(&[], |absolute| &absolute.header.0));
         output.extend_from_slice(if after == After::Close {
             &self.last_end
         } else {
@@ -168,7 +168,7 @@ impl Writer {
             start_field(output, &HOST);
             output.extend_from_slice(self.targets.hosts()[host].header().as_bytes());
         }
-        output.extend_from_slice(absolute.map_or(&[], |absolute| &absolute.header));
+        output.extend_from_slice(absolute.map_or(&[], |absolute| &absolute.header.0));
         for (name, value) in shape.headers.iter().filter(|(name, _)| is_sent(name)) {
             start_field(output, name);
             if shape.has_id_in_headers {
@@ -198,6 +198,7 @@ fn start_field(output: &mut Vec<u8>, name: &HeaderName) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::proxy::Secret;
     use super::super::shape::ShapeError;
     use super::super::template::Template;
     use super::*;
@@ -338,7 +339,7 @@ mod tests {
         let absolute = Absolute {
             proxy: String::new(),
             origin: b"http://h:81".to_vec(),
-            header,
+            header: Secret(header),
         };
         let mut output = Vec::new();
         writer.write(7, None, After::Keep, &mut output, Some(&absolute));

@@ -108,57 +108,16 @@ pub struct Settings {
 /// Reason why settings cannot be used. Never quotes the content of a file.
 #[derive(Debug, thiserror::Error)]
 pub enum SettingsError {
-    /// A file cannot be read.
-    #[error("{flag} {path}: cannot be read: {error}", path = path.display())]
-    Read {
+    /// A file cannot be used.
+    #[error("{flag} {path}: {why}", path = path.display())]
+    File {
         /// Flag that names the file.
         flag: &'static str,
         /// The file.
         path: PathBuf,
-        /// Error of the system.
-        error: std::io::Error,
+        /// Its flaw.
+        why: String,
     },
-    /// A file holds no certificate or key.
-    #[error("{flag} {path}: holds no {what} in PEM, which begins with -----BEGIN {what_pem}-----", path = path.display())]
-    Empty {
-        /// Flag that names the file.
-        flag: &'static str,
-        /// The file.
-        path: PathBuf,
-        /// Expected content.
-        what: &'static str,
-        /// Label of it in PEM.
-        what_pem: &'static str,
-    },
-    /// A file is not valid PEM.
-    #[error("{flag} {path}: is not valid PEM: {why}. Export it again, as PEM", path = path.display())]
-    Garbled {
-        /// Flag that names the file.
-        flag: &'static str,
-        /// The file.
-        path: PathBuf,
-        /// Flaw of the file.
-        why: &'static str,
-    },
-    /// The private key has a passphrase.
-    #[error("--key {path}: cannot be used: it is encrypted with a passphrase. Decrypt it: openssl pkey -in {path} -out FILE", path = .0.display())]
-    Encrypted(PathBuf),
-    /// A certificate cannot be parsed.
-    #[error("{flag} {path}: certificate number {number} cannot be parsed: export it again, as PEM", path = path.display())]
-    Certificate {
-        /// Flag that names the file.
-        flag: &'static str,
-        /// The file.
-        path: PathBuf,
-        /// Position in the file, from 1.
-        number: usize,
-    },
-    /// The private key is of another certificate.
-    #[error("--key {key} is not the private key of --cert {cert}: pass the two that belong together", key = .1.display(), cert = .0.display())]
-    Mismatch(PathBuf, PathBuf),
-    /// The certificate and the key cannot be used.
-    #[error("--cert {cert} and --key {key} cannot be used: {error}", key = .1.display(), cert = .0.display(), error = .2)]
-    Identity(PathBuf, PathBuf, rustls::Error),
     /// The system has no authorities.
     #[error(
         "no certificate authority was found on this system{0}: pass --cacert FILE, or --insecure"
@@ -173,6 +132,30 @@ pub enum SettingsError {
     /// The cryptography library refuses.
     #[error("TLS cannot be set up: {0}")]
     Setup(rustls::Error),
+}
+
+impl SettingsError {
+    fn file(flag: &'static str, path: &Path, why: impl Into<String>) -> Self {
+        Self::File {
+            flag,
+            path: path.to_owned(),
+            why: why.into(),
+        }
+    }
+
+    /// Convert an error of a PEM file without quoting the file: a line that the library cannot read
+    /// may belong to a key. `label` is that of the expected section.
+    fn pem(flag: &'static str, path: &Path, error: pem::Error, label: &str) -> Self {
+        let why = match error {
+            pem::Error::Io(error) => format!("cannot be read: {error}"),
+            pem::Error::NoItemsFound => format!(
+                "holds no {} in PEM, which begins with -----BEGIN {label}-----",
+                label.to_ascii_lowercase()
+            ),
+            _ => "is not valid PEM: export it again, as PEM".to_owned(),
+        };
+        Self::file(flag, path, why)
+    }
 }
 
 /// TLS of a crawl; a clone shares everything.
@@ -247,11 +230,15 @@ fn config(settings: &Settings) -> Result<ClientConfig, SettingsError> {
         None => builder.with_no_client_auth(),
         Some((cert, key)) => builder
             .with_client_auth_cert(certificates("--cert", cert)?, private_key(key)?)
-            .map_err(|error| match error {
-                rustls::Error::InconsistentKeys(_) => {
-                    SettingsError::Mismatch(cert.clone(), key.clone())
-                }
-                error => SettingsError::Identity(cert.clone(), key.clone(), error),
+            .map_err(|error| {
+                let cert = cert.display();
+                let why = match error {
+                    rustls::Error::InconsistentKeys(_) => format!(
+                        "is not the private key of --cert {cert}: pass the two that belong together"
+                    ),
+                    error => format!("cannot be used with --cert {cert}: {error}"),
+                };
+                SettingsError::file("--key", key, why)
             })?,
     };
     let offered: &[&[u8]] = match settings.http {
@@ -315,18 +302,19 @@ fn verifier(
             let path = Path::new("of the bundled target");
             let read = CertificateDer::pem_slice_iter(text.as_bytes()).collect::<Result<_, _>>();
             (
-                read.map_err(|error| unusable(CACERT, path, error, CERTIFICATE))?,
+                read.map_err(|error| SettingsError::pem(CACERT, path, error, CERTIFICATE))?,
                 path,
             )
         }
     };
     for (at, certificate) in given.iter().enumerate() {
-        let unparsable = |_| SettingsError::Certificate {
-            flag: CACERT,
-            path: path.to_owned(),
-            number: at + 1,
-        };
-        roots.add(certificate.clone()).map_err(unparsable)?;
+        roots.add(certificate.clone()).map_err(|_| {
+            let why = format!(
+                "certificate number {} cannot be parsed: export it again, as PEM",
+                at + 1
+            );
+            SettingsError::file(CACERT, path, why)
+        })?;
     }
     let authorities =
         WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build();
@@ -337,57 +325,37 @@ fn verifier(
 
 const CACERT: &str = "--cacert";
 
-/// A certificate, by its name in messages and its label in PEM.
-const CERTIFICATE: (&str, &str) = ("certificate", "CERTIFICATE");
+/// Label of a certificate in PEM.
+const CERTIFICATE: &str = "CERTIFICATE";
 
 fn certificates(
     flag: &'static str,
     path: &Path,
 ) -> Result<Vec<CertificateDer<'static>>, SettingsError> {
-    let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
-    match read {
-        Ok(all) if all.is_empty() => {
-            Err(unusable(flag, path, pem::Error::NoItemsFound, CERTIFICATE))
-        }
-        read => read.map_err(|error| unusable(flag, path, error, CERTIFICATE)),
-    }
+    CertificateDer::pem_file_iter(path)
+        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+        .and_then(|all| {
+            if all.is_empty() {
+                Err(pem::Error::NoItemsFound)
+            } else {
+                Ok(all)
+            }
+        })
+        .map_err(|error| SettingsError::pem(flag, path, error, CERTIFICATE))
 }
 
 fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, SettingsError> {
-    // In the label of PKCS #8, and in a header of the older formats (`Proc-Type: 4,ENCRYPTED`).
-    let is_encrypted =
-        || std::fs::read(path).is_ok_and(|file| file.windows(9).any(|part| part == b"ENCRYPTED"));
-    PrivateKeyDer::from_pem_file(path).map_err(|error| match error {
-        error if !matches!(error, pem::Error::Io(_)) && is_encrypted() => {
-            SettingsError::Encrypted(path.to_owned())
+    PrivateKeyDer::from_pem_file(path).map_err(|error| {
+        // In the label of PKCS #8, and in a header of the older formats (`Proc-Type: 4,ENCRYPTED`).
+        let is_encrypted = std::fs::read(path)
+            .is_ok_and(|file| file.windows(9).any(|part| part == b"ENCRYPTED"));
+        if is_encrypted {
+            let why = format!(
+                "cannot be used: it is encrypted with a passphrase. Decrypt it: openssl pkey -in {} -out FILE",
+                path.display()
+            );
+            return SettingsError::file("--key", path, why);
         }
-        error => unusable("--key", path, error, ("private key", "PRIVATE KEY")),
+        SettingsError::pem("--key", path, error, "PRIVATE KEY")
     })
-}
-
-/// Convert an error of a PEM file without quoting the file: a line that the library cannot read may
-/// belong to a key.
-fn unusable(
-    flag: &'static str,
-    path: &Path,
-    error: pem::Error,
-    expected: (&'static str, &'static str),
-) -> SettingsError {
-    let (path, (what, what_pem)) = (path.to_owned(), expected);
-    let why = match error {
-        pem::Error::Io(error) => return SettingsError::Read { flag, path, error },
-        pem::Error::NoItemsFound => {
-            return SettingsError::Empty {
-                flag,
-                path,
-                what,
-                what_pem,
-            };
-        }
-        pem::Error::MissingSectionEnd { .. } => "a section has no end",
-        pem::Error::IllegalSectionStart { .. } => "a section has no proper beginning",
-        pem::Error::Base64Decode(_) => "a section is not base64",
-        _ => "it cannot be parsed",
-    };
-    SettingsError::Garbled { flag, path, why }
 }

@@ -68,8 +68,6 @@ counters! {
         connections_by_protocol: BTreeMap<String, u64>,
         /// Requests sent once more because the target had not begun them; each is one attempt.
         resent: u64 as "sent again, not begun",
-        /// Sessions of a proxy that were used no more, by --retire-session.
-        sessions_retired: u64 as "proxy sessions retired",
         /// Names looked up again during the run, by --dns-ttl.
         lookups: u64 as "names looked up again",
         /// Lookups during the run that found no address to use; the old ones were kept.
@@ -333,7 +331,6 @@ impl Counters {
     pub(crate) const fn add_asides(&mut self, asides: Asides) {
         self.requests.unsolicited += asides.unsolicited;
         self.requests.resent += asides.resent;
-        self.requests.sessions_retired += asides.sessions_retired;
         self.requests.lookups += asides.lookups;
         self.requests.lookups_failed += asides.lookups_failed;
         self.requests.sources_used += asides.sources_used;

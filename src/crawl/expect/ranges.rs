@@ -20,7 +20,7 @@ impl Statuses {
     /// The status that asks for patience, and for nothing else.
     pub(super) const TOO_MANY_REQUESTS: u16 = 429;
 
-    pub(in crate::crawl) fn read(text: &str) -> Option<Self> {
+    pub(super) fn read(text: &str) -> Option<Self> {
         let status = |text: &str| {
             number(text)?
                 .try_into()

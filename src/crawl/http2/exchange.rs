@@ -25,7 +25,6 @@ use crate::crawl::exchange::{Broken, Deadline, ExchangeFailure, Traffic, Unusabl
 use crate::crawl::expect::Expected;
 use crate::crawl::head::HeadFacts;
 use crate::crawl::header_fields::lent;
-use crate::crawl::proxy::SessionUse;
 use crate::crawl::redirects;
 use crate::crawl::reuse::After;
 
@@ -75,11 +74,6 @@ impl StreamSlot {
             self.shared.retire();
             Unusable::Ended(ErrorKind::Closed)
         })
-    }
-
-    /// Return the session of its connection, if that may be retired.
-    pub(in crate::crawl) fn session(&self) -> Option<Rc<SessionUse>> {
-        self.shared.lease.borrow().session.clone()
     }
 
     /// As [`Lease::source`](crate::crawl::lease::Lease::source).

@@ -5,6 +5,10 @@ use std::fmt;
 use std::num::NonZeroU32;
 use std::str::FromStr;
 
+use crawlmark_harness::units::IdRange;
+
+use crate::crawl::ids::Shuffle;
+
 /// Connections that share a session (`--session`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Session {
@@ -152,30 +156,16 @@ fn label_form(form: &str) -> Option<SessionTemplatePart> {
 /// neighbours do not look alike.
 fn push_label(text: &mut String, length: u32, alphabet: &[u8], seed: u64, session: u64) {
     let base = alphabet.len() as u64;
-    let all = base.pow(length);
-    // The labels are numbered; a step without a common factor with their number reaches all of
-    // them, and one by about the golden ratio takes neighbours far apart (Knuth, The Art of
-    // Computer Programming, volume 3, 6.4).
-    let mut step = all / 1000 * 618 + 7;
-    while gcd(step, all) != 1 {
-        step += 1;
-    }
-    let start = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) % all;
-    let product = u128::from(session % all) * u128::from(step) + u128::from(start);
-    let mut number = u64::try_from(product % u128::from(all)).unwrap_or(0);
+    let all = IdRange {
+        start: 0,
+        end: base.pow(length),
+    };
+    let mut number = Shuffle::new(all, seed).id(session % all.end);
     for _ in 0..length {
         let digit = usize::try_from(number % base).unwrap_or(0);
         text.push(char::from(alphabet[digit]));
         number /= base;
     }
-}
-
-/// Return the greatest common divisor.
-pub(super) const fn gcd(mut a: u64, mut b: u64) -> u64 {
-    while b > 0 {
-        (a, b) = (b, a % b);
-    }
-    a
 }
 
 #[cfg(test)]

@@ -1,324 +1,276 @@
 //! Handshakes by which a proxy connects to the target: CONNECT (RFC 9110, 9.3.6) and SOCKS5 (RFC
 //! 1928, RFC 1929).
 //!
-//! The bytes to send are prepared when the way of a connection is chosen; [`open`] sends them over
-//! any stream. It must not read what the target sends. Written here rather than taken from
-//! hyper-util, whose tunnels do not tell refusals apart and read through hyper's own traits.
+//! The bytes to send are prepared when the way of a connection is chosen. It must not read what the
+//! target sends. Written here rather than taken from hyper-util, whose tunnels do not tell refusals
+//! apart and read through hyper's own traits.
 
-use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use crawlmark_harness::sample::ErrorKind;
+use httparse::{EMPTY_HEADER, Response, Status};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-use super::super::codec::{Cut, Decoder, Malformed, Repetition, RequestKind, Sink};
-use super::super::failure::Failure;
-use super::super::header_fields::HeaderFields;
-use super::super::host::Host;
+use super::Secret;
 use super::url::Credentials;
+use crate::crawl::failure::{Failure, failure_of};
+use crate::crawl::host::Host;
+
+/// Longest answer to CONNECT that is read, bytes.
+const MOST_BYTES: usize = 64 << 10;
+
+/// Most fields of an answer to CONNECT.
+const MOST_FIELDS: usize = 128;
 
 /// Bytes to send to a proxy.
+#[derive(Debug)]
 pub(in crate::crawl) enum Handshake {
-    Connect(Vec<u8>),
+    Connect(Secret),
     Socks {
-        credentials: Option<Credentials>,
+        /// User name and password; none if the proxy is not to ask for them.
+        login: Option<Secret>,
         request: Vec<u8>,
     },
-}
-
-/// Without credentials.
-impl fmt::Debug for Handshake {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Connect(_) => "Connect",
-            Self::Socks { .. } => "Socks",
-        })
-    }
 }
 
 /// Return the `Proxy-Authorization` of these credentials (RFC 7617), after the end of another line;
 /// empty without any.
 pub(super) fn authorization(credentials: Option<&Credentials>) -> Vec<u8> {
     credentials.map_or_else(Vec::new, |Credentials { user, password }| {
-        format!(
-            "\r\nproxy-authorization: Basic {}",
-            STANDARD.encode(format!("{user}:{password}"))
-        )
-        .into_bytes()
+        let encoded = STANDARD.encode(format!("{user}:{password}"));
+        format!("\r\nproxy-authorization: Basic {encoded}").into_bytes()
     })
-}
-
-/// Return the request to an HTTP proxy for a tunnel to `host`.
-pub(super) fn connect(host: &Host, credentials: Option<&Credentials>) -> Handshake {
-    let name = if host.name().contains(':') {
-        format!("[{}]", host.name())
-    } else {
-        host.name().to_owned()
-    };
-    let head = format!(
-        "CONNECT {name}:{port} HTTP/1.1\r\nhost: {name}:{port}",
-        port = host.port()
-    );
-    Handshake::Connect([head.as_bytes(), &authorization(credentials), b"\r\n\r\n"].concat())
-}
-
-/// Return the request to a SOCKS5 proxy for a tunnel to `address`, or to the name of `host`, which
-/// has at most 255 bytes.
-pub(super) fn socks(
-    host: &Host,
-    address: Option<SocketAddr>,
-    credentials: Option<Credentials>,
-) -> Handshake {
-    let literal = host
-        .name()
-        .parse()
-        .ok()
-        .map(|ip: IpAddr| SocketAddr::new(ip, host.port()));
-    let address = address.or(literal);
-    let mut request = vec![5, 1, 0];
-    match address.map(|address| address.ip()) {
-        Some(IpAddr::V4(ip)) => request.extend([&[1][..], &ip.octets()].concat()),
-        Some(IpAddr::V6(ip)) => request.extend([&[4][..], &ip.octets()].concat()),
-        None => request.extend([&[3][..], &with_length(host.name())].concat()),
-    }
-    request.extend(
-        address
-            .map_or(host.port(), |address| address.port())
-            .to_be_bytes(),
-    );
-    Handshake::Socks {
-        credentials,
-        request,
-    }
 }
 
 /// A text of at most 255 bytes after its length.
 fn with_length(text: &str) -> Vec<u8> {
-    [
-        &[u8::try_from(text.len()).unwrap_or(u8::MAX)],
-        text.as_bytes(),
-    ]
-    .concat()
+    let length = u8::try_from(text.len()).unwrap_or(u8::MAX);
+    [&[length], text.as_bytes()].concat()
 }
 
-/// Have the proxy at the other end of `stream` connect to the target. The next bytes read are the
-/// target's.
-///
-/// # Errors
-/// When it does not; the details hold no credentials.
-pub(in crate::crawl) async fn open<S>(stream: &mut S, handshake: &Handshake) -> Result<(), Failure>
+impl Handshake {
+    /// Return the request to an HTTP proxy for a tunnel to `host`.
+    pub(super) fn connect(host: &Host, credentials: Option<&Credentials>) -> Self {
+        let (name, port) = (host.name(), host.port());
+        let name = if name.contains(':') {
+            format!("[{name}]")
+        } else {
+            name.to_owned()
+        };
+        let head = format!("CONNECT {name}:{port} HTTP/1.1\r\nhost: {name}:{port}");
+        let request = [head.as_bytes(), &authorization(credentials), b"\r\n\r\n"];
+        Self::Connect(Secret(request.concat()))
+    }
+
+    /// Return the request to a SOCKS5 proxy for a tunnel to `address`, or to the name of `host`,
+    /// which has at most 255 bytes.
+    pub(super) fn socks(
+        host: &Host,
+        address: Option<SocketAddr>,
+        credentials: Option<&Credentials>,
+    ) -> Self {
+        let ip = address.map(|address| address.ip());
+        let place = match ip.or_else(|| host.name().parse().ok()) {
+            Some(IpAddr::V4(ip)) => [&[1][..], &ip.octets()].concat(),
+            Some(IpAddr::V6(ip)) => [&[4][..], &ip.octets()].concat(),
+            None => [&[3][..], &with_length(host.name())].concat(),
+        };
+        let port = address.map_or(host.port(), |address| address.port());
+        Self::Socks {
+            login: credentials.map(|Credentials { user, password }| {
+                Secret([vec![1], with_length(user), with_length(password)].concat())
+            }),
+            request: [&[5, 1, 0][..], &place, &port.to_be_bytes()].concat(),
+        }
+    }
+
+    /// Have the proxy at the other end of `stream` connect to the target. The next bytes read are
+    /// the target's.
+    ///
+    /// # Errors
+    /// When it does not; the details hold no credentials.
+    pub(in crate::crawl) async fn open<S>(&self, stream: &mut S) -> Result<(), Failure>
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        let opened = match self {
+            Self::Connect(request) => connect(stream, request).await,
+            Self::Socks { login, request } => socks(stream, login.as_ref(), request).await,
+        };
+        opened.map_err(|error| match failure_of(&error) {
+            Some(failure) => failure.clone(),
+            None if error.kind() == io::ErrorKind::UnexpectedEof => {
+                Failure::new(ErrorKind::ProxyClosed, "it closed the connection")
+            }
+            None => Failure::new(
+                ErrorKind::ProxyClosed,
+                &format!("the connection to it ended: {error}"),
+            ),
+        })
+    }
+}
+
+async fn send(stream: &mut (impl AsyncWrite + Unpin), bytes: &[u8]) -> io::Result<()> {
+    stream.write_all(bytes).await?;
+    stream.flush().await
+}
+
+/// The end of a handshake with a proxy that does not do as its protocol says.
+fn not_spoken(details: &str) -> io::Error {
+    Failure::new(ErrorKind::ProxyNotSpoken, details).into()
+}
+
+/// Send CONNECT and read the answer.
+async fn connect<S>(stream: &mut S, request: &Secret) -> io::Result<()>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    match handshake {
-        Handshake::Connect(request) => {
-            send(stream, request).await?;
-            connected(stream).await
-        }
-        Handshake::Socks {
-            credentials,
-            request,
-        } => {
-            let method = if credentials.is_some() { 2 } else { 0 };
-            send(stream, &[5, 1, method]).await?;
-            match (read::<2, S>(stream).await?, credentials) {
-                ([5, chosen], _) if chosen != method => Err(refused_method(chosen, method)),
-                ([5, _], None) => Ok(()),
-                ([5, _], Some(Credentials { user, password })) => {
-                    send(
-                        stream,
-                        &[&[1][..], &with_length(user), &with_length(password)].concat(),
-                    )
-                    .await?;
-                    match read::<2, S>(stream).await? {
-                        [_, 0] => Ok(()),
-                        [_, status] => {
-                            let details =
-                                format!("it refused user name and password (status {status})");
-                            Err(Failure::new(ErrorKind::ProxyAuth, &details))
-                        }
-                    }
+    send(stream, &request.0).await?;
+    let mut input = Vec::new();
+    let (status, challenge) = loop {
+        let head = answer(&input)
+            .map_err(|error| not_spoken(&format!("its answer to CONNECT: {error}")))?;
+        match head {
+            Some(head) => {
+                input.drain(..head.length);
+                if head.status >= 200 {
+                    break (head.status, head.challenge);
                 }
-                ([version, _], _) => Err(other_version(version)),
-            }?;
-            send(stream, request).await?;
-            answered(stream).await
+            }
+            None if input.len() > MOST_BYTES => {
+                return Err(not_spoken("its answer to CONNECT is too long"));
+            }
+            None if stream.read_buf(&mut input).await? == 0 => {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            None => {}
         }
-    }
-}
-
-/// Read the answer to CONNECT.
-async fn connected(stream: &mut (impl AsyncRead + Unpin)) -> Result<(), Failure> {
-    // As after HEAD, no content follows that has to be read.
-    let (mut decoder, mut answer, mut input) = (
-        Decoder::new(RequestKind::Head),
-        Answer::default(),
-        Vec::new(),
-    );
-    let malformed = |rule: Malformed| {
-        Failure::new(
-            ErrorKind::ProxyNotSpoken,
-            &format!("its answer to CONNECT: {rule}"),
-        )
     };
-    while !decoder.is_done() {
-        if stream
-            .read_buf(&mut input)
-            .await
-            .map_err(|error| closed(&error))?
-            == 0
-        {
-            return Err(match decoder.end(&input, &mut answer) {
-                Err(Cut::Malformed(rule)) => malformed(rule),
-                _ => closed(&io::ErrorKind::UnexpectedEof.into()),
-            });
-        }
-        let used = decoder.decode(&input, &mut answer).map_err(malformed)?;
-        input.drain(..used);
-    }
-    let details = format!(
-        "it answered CONNECT with status {}{}",
-        answer.status, answer.challenge
-    );
-    match answer.status {
+    let kind = match status {
         // The target of a tunnel does not send first.
-        200..300 if input.is_empty() => Ok(()),
-        200..300 => Err(Failure::new(
-            ErrorKind::ProxyNotSpoken,
-            "it sent more than its answer to CONNECT",
-        )),
+        200..300 if input.is_empty() => return Ok(()),
+        200..300 => return Err(not_spoken("it sent more than its answer to CONNECT")),
         // Some proxies answer 401, which is for origin servers (RFC 9110, 15.5.2).
-        401 | 407 => Err(Failure::new(ErrorKind::ProxyAuth, &details)),
-        502..505 => Err(Failure::new(ErrorKind::ProxyTargetUnreachable, &details)),
-        _ => Err(Failure::new(ErrorKind::ProxyRefused, &details)),
-    }
+        401 | 407 => ErrorKind::ProxyAuth,
+        502..505 => ErrorKind::ProxyTargetUnreachable,
+        _ => ErrorKind::ProxyRefused,
+    };
+    let asks = challenge.map_or_else(String::new, |scheme| {
+        format!(" and asks for {scheme} credentials")
+    });
+    let details = format!("it answered CONNECT with status {status}{asks}");
+    Err(Failure::new(kind, &details).into())
 }
 
-/// Answer to CONNECT.
-#[derive(Default)]
+/// Head of an answer to CONNECT.
 struct Answer {
+    length: usize,
     status: u16,
     /// Scheme of credentials that the proxy asks for.
-    challenge: String,
+    challenge: Option<String>,
 }
 
-impl Sink for Answer {
-    fn head(&mut self, status: u16, fields: HeaderFields<'_>) -> Repetition {
-        self.status = status;
-        let challenge = fields
-            .all("proxy-authenticate")
-            .next()
-            .map(String::from_utf8_lossy);
-        let scheme = challenge
-            .as_ref()
-            .and_then(|challenge| challenge.split(' ').next());
-        self.challenge = scheme.map_or_else(String::new, |scheme| {
-            format!(" and asks for {scheme} credentials")
-        });
-        Repetition::Refused
+/// Read the head that `input` begins with; none if it is not complete.
+fn answer(input: &[u8]) -> Result<Option<Answer>, httparse::Error> {
+    let mut fields = [EMPTY_HEADER; MOST_FIELDS];
+    let mut head = Response::new(&mut fields);
+    let Status::Complete(length) = head.parse(input)? else {
+        return Ok(None);
+    };
+    let asks = head
+        .headers
+        .iter()
+        .find(|field| field.name.eq_ignore_ascii_case("proxy-authenticate"));
+    let scheme = asks.and_then(|field| field.value.split(|byte| *byte == b' ').next());
+    Ok(Some(Answer {
+        length,
+        status: head.code.unwrap_or(0),
+        challenge: scheme.map(|scheme| String::from_utf8_lossy(scheme).into_owned()),
+    }))
+}
+
+/// Replies of SOCKS5 from 1 on (RFC 1928, 6).
+const REPLIES: [(ErrorKind, &str); 8] = [
+    (ErrorKind::ProxyTargetUnreachable, "general failure"),
+    (ErrorKind::ProxyRefused, "not allowed by its rules"),
+    (ErrorKind::ProxyTargetUnreachable, "network unreachable"),
+    (ErrorKind::ProxyTargetUnreachable, "host unreachable"),
+    (
+        ErrorKind::ProxyTargetUnreachable,
+        "connection refused by the target",
+    ),
+    (ErrorKind::ProxyTargetUnreachable, "TTL expired"),
+    (ErrorKind::ProxyRefused, "command not supported"),
+    (ErrorKind::ProxyRefused, "address type not supported"),
+];
+
+async fn read<const N: usize>(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<[u8; N]> {
+    let mut bytes = [0; N];
+    stream.read_exact(&mut bytes).await?;
+    Ok(bytes)
+}
+
+/// Log in to a SOCKS5 proxy, send the request and read its answer.
+async fn socks<S>(stream: &mut S, login: Option<&Secret>, request: &[u8]) -> io::Result<()>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let refused = |details: &str| io::Error::from(Failure::new(ErrorKind::ProxyAuth, details));
+    let method = if login.is_some() { 2 } else { 0 };
+    send(stream, &[5, 1, method]).await?;
+    match read(stream).await? {
+        [5, chosen] if chosen == method => {}
+        [5, u8::MAX] if login.is_some() => {
+            return Err(refused("it accepts no user name and password: remove them"));
+        }
+        [5, u8::MAX] => return Err(refused("it asks for user name and password")),
+        [5, other] => {
+            return Err(not_spoken(&format!(
+                "it chose method {other}, which was not offered"
+            )));
+        }
+        [version, _] => return Err(other_version(version)),
     }
-
-    fn repeated_head(&mut self) {}
-
-    fn content(&mut self, _: &[u8]) {}
-}
-
-/// Read the answer to a request of SOCKS5.
-async fn answered(stream: &mut (impl AsyncRead + Unpin)) -> Result<(), Failure> {
+    if let Some(login) = login {
+        send(stream, &login.0).await?;
+        let [_, status] = read(stream).await?;
+        if status != 0 {
+            return Err(refused(&format!(
+                "it refused user name and password (status {status})"
+            )));
+        }
+    }
+    send(stream, request).await?;
     let [version, reply] = read(stream).await?;
     if version != 5 {
         return Err(other_version(version));
     }
-    if let Some((kind, what)) = refusal(reply) {
-        return Err(Failure::new(kind, &format!("{what} (SOCKS reply {reply})")));
+    if reply != 0 {
+        let known = REPLIES.get(usize::from(reply) - 1);
+        let (kind, what) = known.unwrap_or(&(ErrorKind::ProxyNotSpoken, "unknown reply"));
+        return Err(Failure::new(*kind, &format!("{what} (SOCKS reply {reply})")).into());
     }
     let length = match read(stream).await? {
         [_, 1] => 4,
         [_, 4] => 16,
-        [_, 3] => usize::from(read::<1, _>(stream).await?[0]),
+        [_, 3] => usize::from(stream.read_u8().await?),
         [_, kind] => {
-            return Err(Failure::new(
-                ErrorKind::ProxyNotSpoken,
-                &format!("address type {kind} in its SOCKS reply"),
-            ));
+            return Err(not_spoken(&format!(
+                "address type {kind} in its SOCKS reply"
+            )));
         }
     };
     // The address from which the proxy connects, and its port.
-    stream
-        .read_exact(&mut vec![0; length + 2])
-        .await
-        .map(drop)
-        .map_err(|error| closed(&error))
+    stream.read_exact(&mut vec![0; length + 2]).await.map(drop)
 }
 
-/// Classify a reply of SOCKS5 (RFC 1928, 6); none for success.
-const fn refusal(reply: u8) -> Option<(ErrorKind, &'static str)> {
-    use ErrorKind::{ProxyNotSpoken, ProxyRefused, ProxyTargetUnreachable};
-    Some(match reply {
-        0 => return None,
-        1 => (ProxyTargetUnreachable, "general failure"),
-        2 => (ProxyRefused, "not allowed by its rules"),
-        3 => (ProxyTargetUnreachable, "network unreachable"),
-        4 => (ProxyTargetUnreachable, "host unreachable"),
-        5 => (ProxyTargetUnreachable, "connection refused by the target"),
-        6 => (ProxyTargetUnreachable, "TTL expired"),
-        7 => (ProxyRefused, "command not supported"),
-        8 => (ProxyRefused, "address type not supported"),
-        _ => (ProxyNotSpoken, "unknown reply"),
-    })
-}
-
-fn refused_method(chosen: u8, method: u8) -> Failure {
-    match (chosen, method) {
-        (u8::MAX, 0) => Failure::new(ErrorKind::ProxyAuth, "it asks for user name and password"),
-        (u8::MAX, _) => Failure::new(
-            ErrorKind::ProxyAuth,
-            "it accepts no user name and password: remove them",
-        ),
-        _ => Failure::new(
-            ErrorKind::ProxyNotSpoken,
-            &format!("it chose method {chosen}, which was not offered"),
-        ),
-    }
-}
-
-fn other_version(version: u8) -> Failure {
-    Failure::new(
-        ErrorKind::ProxyNotSpoken,
-        &format!("its answer is not of SOCKS 5: it begins with byte {version}"),
-    )
-}
-
-async fn send(stream: &mut (impl AsyncWrite + Unpin), bytes: &[u8]) -> Result<(), Failure> {
-    stream
-        .write_all(bytes)
-        .await
-        .map_err(|error| closed(&error))?;
-    stream.flush().await.map_err(|error| closed(&error))
-}
-
-async fn read<const N: usize, S: AsyncRead + Unpin>(stream: &mut S) -> Result<[u8; N], Failure> {
-    let mut bytes = [0; N];
-    stream
-        .read_exact(&mut bytes)
-        .await
-        .map_err(|error| closed(&error))?;
-    Ok(bytes)
-}
-
-fn closed(error: &io::Error) -> Failure {
-    match error.kind() {
-        io::ErrorKind::UnexpectedEof => {
-            Failure::new(ErrorKind::ProxyClosed, "it closed the connection")
-        }
-        _ => Failure::new(
-            ErrorKind::ProxyClosed,
-            &format!("the connection to it ended: {error}"),
-        ),
-    }
+fn other_version(version: u8) -> io::Error {
+    not_spoken(&format!(
+        "its answer is not of SOCKS 5: it begins with byte {version}"
+    ))
 }
 
 #[cfg(test)]
@@ -328,8 +280,8 @@ mod tests {
     use tokio::runtime::{Builder, LocalOptions};
     use tokio::task::spawn_local;
 
-    use super::super::super::{Targets, Template};
     use super::*;
+    use crate::crawl::{Targets, Template};
 
     fn host(url: &str) -> Host {
         Targets::one(&url.parse::<Template>().unwrap())
@@ -370,7 +322,7 @@ mod tests {
                 let _ = to_client.write_all(&bytes).await;
                 let _ = to_client.shutdown().await;
             });
-            let done = open(&mut near, handshake).await;
+            let done = handshake.open(&mut near).await;
             drop(near);
             proxy.await.unwrap();
             (done, sent.await.unwrap())
@@ -403,7 +355,7 @@ mod tests {
         use ErrorKind::{
             ProxyAuth, ProxyClosed, ProxyNotSpoken, ProxyRefused, ProxyTargetUnreachable,
         };
-        let handshake = connect(&host("https://[::1]:8443/"), Some(&credentials()));
+        let handshake = Handshake::connect(&host("https://[::1]:8443/"), Some(&credentials()));
         let (_, sent) = exchange(&handshake, b"HTTP/1.1 200 OK\r\n\r\n", 4096);
         let request = "CONNECT [::1]:8443 HTTP/1.1\r\nhost: [::1]:8443\r\nproxy-authorization: Basic dXNlcjpwYXNz\r\n\r\n";
         assert_eq!(String::from_utf8(sent).unwrap(), request);
@@ -433,8 +385,14 @@ mod tests {
             ),
             ("", Err((ProxyClosed, "closed"))),
             ("HTTP/1.1 200 OK\r\n", Err((ProxyClosed, "closed"))),
-            ("SSH-2.0-x\r\n", Err((ProxyNotSpoken, "cannot be read"))),
-            ("\u{5}\u{0}\r\n", Err((ProxyNotSpoken, "cannot be read"))),
+            (
+                "SSH-2.0-x\r\n",
+                Err((ProxyNotSpoken, "its answer to CONNECT")),
+            ),
+            (
+                "\u{5}\u{0}\r\n",
+                Err((ProxyNotSpoken, "its answer to CONNECT")),
+            ),
         ] {
             assert_leads_to(&handshake, answer.as_bytes(), expected);
         }
@@ -450,7 +408,7 @@ mod tests {
         let address: SocketAddr = "192.0.2.7:81".parse().unwrap();
         let a_name = host("https://a.example/");
         let [open_to_all, closed] =
-            [None, Some(credentials())].map(|credentials| socks(&a_name, None, credentials));
+            [None, Some(&credentials())].map(|login| Handshake::socks(&a_name, None, login));
         let done = [5, 0, 0, 1, 127, 0, 0, 1, 1, 0];
         for (handshake, bytes, expected) in [
             (&open_to_all, [&[5, 0][..], &done].concat(), Ok(())),
@@ -537,12 +495,15 @@ mod tests {
         assert_eq!(sent(&closed, &bytes), name);
         let bytes = [&[5, 0][..], &done].concat();
         assert_eq!(
-            sent(&socks(&a_name, Some(address), None), &bytes),
+            sent(&Handshake::socks(&a_name, Some(address), None), &bytes),
             [5, 1, 0, 5, 1, 0, 1, 192, 0, 2, 7, 0, 81]
         );
         let literal = [&[5, 1, 0, 5, 1, 0, 4][..], &[0; 15], &[1, 0, 80]].concat();
         assert_eq!(
-            sent(&socks(&host("http://[::1]/"), None, None), &bytes),
+            sent(
+                &Handshake::socks(&host("http://[::1]/"), None, None),
+                &bytes
+            ),
             literal
         );
     }
@@ -555,7 +516,11 @@ mod tests {
             let start = [&b""[..], b"HTTP/1.1 2", &[5, 0], &[5, 0, 5, 0, 0], &[5, 2, 1, 0]][start];
             let bytes = [start, &bytes].concat();
             let target = host("https://a.example/");
-            for handshake in [connect(&target, None), socks(&target, None, None), socks(&target, None, Some(credentials()))] {
+            for handshake in [
+                Handshake::connect(&target, None),
+                Handshake::socks(&target, None, None),
+                Handshake::socks(&target, None, Some(&credentials())),
+            ] {
                 let (whole, _) = exchange(&handshake, &bytes, 4096);
                 let (split, _) = exchange(&handshake, &bytes, step);
                 // What follows an answer to CONNECT shows only if it came with it.

@@ -7,6 +7,9 @@
 use std::fmt;
 use std::str::FromStr;
 
+use http::uri::Authority;
+use percent_encoding::percent_decode_str;
+
 use super::session::SessionTemplate;
 
 /// Greatest weight of a proxy.
@@ -59,32 +62,18 @@ pub(in crate::crawl) struct Credentials {
 /// Reason why a text is no URL of a proxy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ProxyUrlError {
-    /// No scheme.
+    /// No scheme, or another one.
     #[error(
-        "the URL of a proxy begins with http://, socks5:// or socks5h://, as in http://127.0.0.1:3128"
+        "the URL of a proxy begins with http://, socks5:// or socks5h://, as in http://127.0.0.1:3128; TLS to the proxy (https://) is not \
+         supported"
     )]
-    NoScheme,
-    /// TLS to the proxy.
-    #[error(
-        "https:// proxies are not supported: use http://, which opens a tunnel (CONNECT) to https:// targets"
-    )]
-    Https,
-    /// Another scheme.
-    #[error("no proxy of this scheme is supported: use http://, socks5:// or socks5h://")]
     Scheme,
-    /// No host.
-    #[error("the URL of the proxy has no host: write it as in http://127.0.0.1:3128")]
-    Host,
-    /// No port.
+    /// No host, no port, or something after it.
     #[error(
-        "the URL of the proxy has no port from 1 to 65535: add it, as in http://127.0.0.1:3128"
+        "the URL of a proxy ends with its host and a port from 1 to 65535, as in http://127.0.0.1:3128: only ,weight=N may follow, with N \
+         from 1 to {MOST_WEIGHT}"
     )]
-    Port,
-    /// Something after the port.
-    #[error(
-        "the URL of the proxy goes on after its port: only ,weight=N may follow, with N from 1 to {MOST_WEIGHT}"
-    )]
-    Rest,
+    Place,
     /// A placeholder that cannot be read.
     #[error(
         "a {{session...}} in the URL of the proxy cannot be read: write {{session}}, {{session:LENGTH}} or {{session:LENGTH:ALPHABET}}, with a \
@@ -161,52 +150,36 @@ impl FromStr for ProxyUrl {
     type Err = ProxyUrlError;
 
     fn from_str(text: &str) -> Result<Self, ProxyUrlError> {
-        let (scheme, rest) = text.split_once("://").ok_or(ProxyUrlError::NoScheme)?;
-        let named = |protocol: &Protocol| protocol.scheme().eq_ignore_ascii_case(scheme);
-        let wrong = if scheme.eq_ignore_ascii_case("https") {
-            ProxyUrlError::Https
-        } else {
-            ProxyUrlError::Scheme
-        };
-        let protocol = Protocol::ALL.into_iter().find(named).ok_or(wrong)?;
+        let (scheme, rest) = text.split_once("://").ok_or(ProxyUrlError::Scheme)?;
+        let protocol = Protocol::ALL
+            .into_iter()
+            .find(|protocol| protocol.scheme().eq_ignore_ascii_case(scheme))
+            .ok_or(ProxyUrlError::Scheme)?;
         let (credentials, rest) = match rest.rsplit_once('@') {
             None => (None, rest),
             Some((credentials, rest)) => (Some(patterns(credentials, protocol)?), rest),
         };
-        let (place, weight) = match rest.split_once(",weight=") {
-            None => (rest, 1),
-            Some((place, weight)) => {
-                let weight = weight
-                    .parse()
-                    .ok()
-                    .filter(|weight| (1..=MOST_WEIGHT).contains(weight));
-                (place, weight.ok_or(ProxyUrlError::Rest)?)
-            }
-        };
-        let place = place.strip_suffix('/').unwrap_or(place);
-        if place.contains(['/', ',', '?', '#']) {
-            return Err(ProxyUrlError::Rest);
+        let (place, weight) = rest.split_once(",weight=").unwrap_or((rest, "1"));
+        let weight = weight
+            .parse()
+            .ok()
+            .filter(|weight| (1..=MOST_WEIGHT).contains(weight));
+        let place: Authority = place
+            .strip_suffix('/')
+            .unwrap_or(place)
+            .parse()
+            .map_err(|_| ProxyUrlError::Place)?;
+        let host = place.host().trim_matches(['[', ']']);
+        if host.is_empty() || host.contains(',') {
+            return Err(ProxyUrlError::Place);
         }
-        let (host, port) = match place
-            .strip_prefix('[')
-            .map(|address| address.split_once(']'))
-        {
-            Some(address) => address.ok_or(ProxyUrlError::Host)?,
-            None => place.split_at(place.find(':').unwrap_or(place.len())),
-        };
-        if host.is_empty() || !host.bytes().all(|byte| byte.is_ascii_graphic()) {
-            return Err(ProxyUrlError::Host);
-        }
-        let port = port
-            .strip_prefix(':')
-            .and_then(|port| port.parse().ok())
-            .filter(|port| *port > 0);
+        let port = place.port_u16().filter(|port| *port > 0);
         Ok(Self {
             protocol,
             host: host.to_owned(),
-            port: port.ok_or(ProxyUrlError::Port)?,
+            port: port.ok_or(ProxyUrlError::Place)?,
             credentials,
-            weight,
+            weight: weight.ok_or(ProxyUrlError::Place)?,
         })
     }
 }
@@ -225,10 +198,11 @@ fn patterns(text: &str, protocol: Protocol) -> Result<[SessionTemplate; 2], Prox
     let (user, password) = text
         .find(is_end)
         .map_or((text, ""), |at| (&text[..at], &text[at + 1..]));
-    let decoded = |text: &str| decode(text).ok_or(ProxyUrlError::Credentials);
-    let (user, password) = (decoded(user)?, decoded(password)?);
-    let [user, password] = [&user, &password]
-        .map(|text| SessionTemplate::parse(text).ok_or(ProxyUrlError::Placeholder));
+    let [user, password] = [user, password].map(|text| {
+        let text = percent_decode_str(text).decode_utf8();
+        let text = text.map_err(|_| ProxyUrlError::Credentials)?;
+        SessionTemplate::parse(&text).ok_or(ProxyUrlError::Placeholder)
+    });
     let patterns = [user?, password?];
     let [user, password] = [0, 1].map(|at: usize| patterns[at].expand(0, 0));
     let is_bad = |text: &str| text.len() > MOST_BYTES || text.contains(char::is_control);
@@ -241,20 +215,6 @@ fn patterns(text: &str, protocol: Protocol) -> Result<[SessionTemplate; 2], Prox
         return Err(ProxyUrlError::Credentials);
     }
     Ok(patterns)
-}
-
-/// Decode `%XX`; none if that gives no text.
-fn decode(text: &str) -> Option<String> {
-    let mut bytes = text.bytes();
-    let mut decoded = Vec::new();
-    while let Some(byte) = bytes.next() {
-        let digit = |byte: Option<u8>| char::from(byte?).to_digit(16);
-        decoded.push(match byte {
-            b'%' => u8::try_from(digit(bytes.next())? * 16 + digit(bytes.next())?).ok()?,
-            byte => byte,
-        });
-    }
-    String::from_utf8(decoded).ok()
 }
 
 /// As it may be shown and saved: without credentials.
@@ -352,35 +312,40 @@ mod tests {
     fn other_texts_are_refused_by_their_flaw() {
         use ProxyUrlError as Flaw;
         let long = format!("http://{}@h:1", "x".repeat(256));
-        for (text, flaw) in [
-            ("", Flaw::NoScheme),
-            ("127.0.0.1:3128", Flaw::NoScheme),
-            ("https://h:1", Flaw::Https),
-            ("socks4://h:1", Flaw::Scheme),
-            ("http://:3128", Flaw::Host),
-            ("http://a b:3128", Flaw::Host),
-            ("http://[::1:3128", Flaw::Host),
-            ("http://h", Flaw::Port),
-            ("http://h:", Flaw::Port),
-            ("http://h:0", Flaw::Port),
-            ("http://h:65536", Flaw::Port),
-            ("http://::1:3128", Flaw::Host),
-            ("http://user:pass", Flaw::Port),
-            ("http://h:1/path", Flaw::Rest),
-            ("http://h:1,weight=0", Flaw::Rest),
-            ("http://h:1,weight=1001", Flaw::Rest),
-            ("http://h:1,2", Flaw::Rest),
-            ("http://{session:x}@h:1", Flaw::Placeholder),
-            ("http://:p@h:1", Flaw::Credentials),
-            ("http://a%3ab:p@h:1", Flaw::Credentials),
-            ("http://u:a%0db@h:1", Flaw::Credentials),
-            ("http://u:%zz@h:1", Flaw::Credentials),
-            ("http://u:%f@h:1", Flaw::Credentials),
-            ("http://u:1/2@h:1", Flaw::Credentials),
-            ("socks5://u@h:1", Flaw::Credentials),
-            (&long, Flaw::Credentials),
+        for (flaw, texts) in [
+            (Flaw::Scheme, &["", "127.0.0.1:3128", "https://h:1"][..]),
+            (
+                Flaw::Place,
+                &[
+                    "http://:3128",
+                    "http://a b:3128",
+                    "http://[::1:3128",
+                    "http://h",
+                    "http://h:0",
+                    "http://h:65536",
+                    "http://::1:3128",
+                    "http://user:pass",
+                    "http://h:1/path",
+                    "http://h:1,weight=0",
+                    "http://h:1,2",
+                ],
+            ),
+            (Flaw::Placeholder, &["http://{session:x}@h:1"]),
+            (
+                Flaw::Credentials,
+                &[
+                    "http://:p@h:1",
+                    "http://a%3ab:p@h:1",
+                    "http://u:a%0db@h:1",
+                    "http://u:1/2@h:1",
+                    "socks5://u@h:1",
+                    &long,
+                ],
+            ),
         ] {
-            assert_eq!(text.parse::<ProxyUrl>().unwrap_err(), flaw, "{text}");
+            for text in texts {
+                assert_eq!(text.parse::<ProxyUrl>().unwrap_err(), flaw, "{text}");
+            }
         }
     }
 

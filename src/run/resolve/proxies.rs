@@ -82,7 +82,6 @@ impl Found {
             lists: self.lists,
             of_host: self.of_host,
             session: args.proxy.session.unwrap_or_default(),
-            retire: args.proxy.retire_session.clone(),
             seed: args.seed,
         })
     }
@@ -101,10 +100,9 @@ fn of_flag(urls: &[String], hosts: usize) -> Result<Found, Error> {
     });
     let urls = urls.collect::<Result<Vec<_>, _>>()?;
     let weights: Vec<u32> = urls.iter().map(|(url, _)| url.weight()).collect();
-    let turns = turns(&weights).map_err(|error| Error::usage(format!("--proxy: {error}")))?;
     Ok(Found {
         urls,
-        lists: vec![turns],
+        lists: vec![turns(&weights)],
         of_host: vec![Some(0); hosts],
     })
 }

@@ -39,7 +39,6 @@ pub(super) fn workload(
         let mut all = proxies.all.iter();
         all.any(|proxy| proxy.url.has_session())
     });
-    let retire = sessions.map(|proxies| joined(&proxies.retire, " "));
     let tls = spec.tls.as_ref().map(|_| &args.tls);
     let of_tls = |is_set: bool, value: String| tls.filter(|_| is_set).map(|_| value);
     let trust = match &args.tls.cacert {
@@ -99,7 +98,6 @@ pub(super) fn workload(
             "session",
             sessions.map(|proxies| proxies.session.to_string()),
         ),
-        ("retire_session", retire.and_then(non_empty)),
         (
             "id_format",
             args.request.id_format.as_ref().map(ToString::to_string),

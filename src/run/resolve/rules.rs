@@ -228,11 +228,10 @@ fn check_http2(args: &RunArgs, targets: &Targets) -> Result<(), Error> {
 
 /// Check flags of a run without a proxy.
 pub(super) fn check_direct(args: &RunArgs) -> Result<(), Error> {
-    let unused = first([
-        ("--session", args.proxy.session.is_some()),
-        ("--retire-session", !args.proxy.retire_session.is_empty()),
-    ]);
-    refuse_for(unused.map(|flag| format!("{flag} is for a proxy: add --proxy, or remove it")))
+    refuse([(
+        args.proxy.session.is_some(),
+        "--session is for a proxy: add --proxy, or remove it",
+    )])
 }
 
 /// Check flags against the proxies of the run.
@@ -259,14 +258,6 @@ pub(super) fn check_proxies(
         (
             args.proxy.session.is_some() && !has_session,
             "--session needs {session} in the user name or password of --proxy",
-        ),
-        (
-            !proxies.retire.is_empty() && !has_session,
-            "--retire-session needs {session} in the user name or password of --proxy",
-        ),
-        (
-            is_per_request && !proxies.retire.is_empty(),
-            "--session per-request uses each session once: remove --retire-session",
         ),
         (
             is_per_request
