@@ -72,7 +72,6 @@ use std::rc::Rc;
 use crawlmark_harness::clock::{Clock, Nanos};
 use crawlmark_harness::sample::{Advice, Attempt, ErrorKind, Fate, Outcome, Repeat, Sample};
 use crawlmark_harness::workload::{Flight, Workload};
-use http::Method;
 
 use self::carrier::{Carrier, Carriers, Past};
 pub use self::compressed::Content;
@@ -96,6 +95,7 @@ pub use self::peers::Lookups;
 pub use self::receive_stamps::ReceiveStamps;
 use self::receive_stamps::Sampler;
 use self::redirects::{Chain, RedirectRefusal, Redirects};
+use self::request::Request;
 pub use self::reuse::Reuse;
 use self::saving::Collector;
 pub use self::shape::{RequestShape, ShapeError};
@@ -105,7 +105,7 @@ pub use self::stream::{Stream, Wire};
 use self::targets::RequestTarget;
 pub use self::targets::{IdUse, Line, Targets};
 pub(crate) use self::template::PLACE;
-pub use self::template::{Flaw, Template, TemplateError};
+pub use self::template::{Template, TemplateError};
 pub use self::version::{HttpSettings, HttpVersion};
 use crate::dataset::manifest::Saved;
 use crate::dataset::writer::Writer;
@@ -201,16 +201,18 @@ impl<D: Dial> Crawl<D> {
 
     /// Return the URL of an ID, without secrets; none if there is one template for all.
     fn listed_url(&self, id: u64) -> Option<String> {
-        let (host, path) = self.spec.targets.only().is_none().then(|| self.path(id))?;
-        Some(self.url(host, &path))
+        let request = self
+            .spec
+            .targets
+            .only()
+            .is_none()
+            .then(|| self.request(id, None))?;
+        Some(self.url(request.host(), &request.path()))
     }
 
-    /// Return the host and the path of an ID.
-    fn path(&self, id: u64) -> (usize, String) {
-        let target = self.spec.targets.of(id);
-        let mut path = Vec::new();
-        target.write_path(target.shape.unwrap_or(&self.spec.request), id, &mut path);
-        (target.host, String::from_utf8_lossy(&path).into_owned())
+    /// Return the request for an ID, or that of its chain of redirects.
+    fn request<'a>(&'a self, id: u64, chain: Option<&'a Chain>) -> Request<'a> {
+        Request::new(&self.spec.targets, &self.spec.request, id, chain)
     }
 
     /// Return the URL of a path, without secrets.
@@ -268,9 +270,8 @@ impl<D: Dial> Crawl<D> {
             return;
         };
         let first = || {
-            let id = self.id(id);
-            let (host, path) = self.path(id);
-            Chain::new(host, path, self.method(id).clone())
+            let request = self.request(self.id(id), None);
+            Chain::new(request.host(), request.path(), request.method().clone())
         };
         let chain = chain.cloned().unwrap_or_else(first);
         let refuse = |kind, details: String| {
@@ -310,24 +311,14 @@ impl<D: Dial> Crawl<D> {
         rules.is_none_or(|rules| rules.is_allowed(path))
     }
 
-    /// Return the method of the request for ID `id`.
-    fn method(&self, id: u64) -> &Method {
-        self.spec
-            .targets
-            .shape_of(id)
-            .unwrap_or(&self.spec.request)
-            .method()
-    }
-
     /// Note if another attempt for ID `id` may help, and where its item was redirected to.
     fn judge(&self, id: u64, chain: Option<&Chain>, attempt: &mut Attempt) {
         if let (Some(collector), Some(chain)) = (&self.collector, chain) {
             collector.redirected_to(self.url(chain.host, &chain.path));
         }
-        let method = chain.map_or_else(|| self.method(id), |chain| &chain.method);
         // A good or not-found answer ends its item.
         if !matches!(attempt.outcome, Outcome::Ok | Outcome::NotFound)
-            && throttling::may_retry(method, attempt)
+            && throttling::may_retry(self.request(id, chain).method(), attempt)
         {
             let is_kept =
                 self.spec.options.keeps_throttled && attempt.outcome == Outcome::Throttled;
@@ -362,8 +353,8 @@ impl<D: Dial> Workload for Crawl<D> {
         if self.spec.options.robots.is_none() {
             return true;
         }
-        let (host, path) = self.path(self.id(id));
-        self.is_allowed(host, &path)
+        let request = self.request(self.id(id), None);
+        self.is_allowed(request.host(), &request.path())
     }
 
     fn skipped(&self, id: u64) {

@@ -7,24 +7,20 @@
 //! the framing of the message.
 //!
 //! Every response that it accepts, hyper's client accepts, too, if it is told to unfold lines and
-//! to accept as many fields: `corpus` lists responses and their readings, `oracle` compares the two
+//! to accept as many fields: `tests/corpus` lists responses and their readings, `tests/oracle` compares the two
 //! decoders on them.
 //!
 //! | room | for |
 //! |---|---|
 //! | `head`, `repeat` | framing from a head; recognition of a repeated head |
 //! | `chunked` | chunked content |
-//! | `laws` | properties for any bytes, for fuzzing and tests |
-//! | `corpus`, `oracle`, `tests` | known responses, comparison with hyper's client, tests |
+//! | `tests` | laws for any bytes, for fuzzing too; known responses; comparison with hyper's client |
 
 mod chunked;
-#[cfg(test)]
-mod corpus;
 mod head;
 #[cfg(any(test, fuzzing))]
+#[path = "codec/tests/laws.rs"]
 pub mod laws;
-#[cfg(test)]
-mod oracle;
 mod repeat;
 #[cfg(test)]
 mod tests;

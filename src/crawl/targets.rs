@@ -4,18 +4,17 @@
 //! path and 16 bytes. The hot path reads it and allocates nothing.
 
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 
 use crawlmark_harness::plan::split_point;
 use crawlmark_harness::stats::MOST_GROUPS;
 use http::Method;
-use http::header::{HeaderValue, InvalidHeaderValue};
+use http::header::HeaderValue;
 
 use super::host::{Host, Scheme};
 use super::ids::{IdFormat, mixed};
 use super::redact;
 use super::shape::RequestShape;
-use super::template::{Flaw, PLACE, Template, TemplateError};
+use super::template::{PLACE, Template, TemplateError};
 
 /// A place for the ID that there is not.
 const NO_PLACE: u32 = u32::MAX;
@@ -136,6 +135,14 @@ impl RequestTarget<'_> {
     }
 }
 
+/// Numbers of what the lines so far have in common.
+#[derive(Debug, Default)]
+struct Known {
+    hosts: HashMap<(Scheme, String, u16), u32>,
+    patterns: HashMap<(u32, Option<Method>, String), u8>,
+    shapes: HashMap<RequestShape, u32>,
+}
+
 impl Targets {
     /// The lines in their order. Hosts are told apart by scheme, name and port; they are numbered
     /// as they come.
@@ -145,8 +152,6 @@ impl Targets {
     pub fn collect<L: Into<Line>, E: From<TemplateError>>(
         lines: impl IntoIterator<Item = Result<L, E>>,
     ) -> Result<Self, E> {
-        let mut numbers: HashMap<(Scheme, String, u16), u32> = HashMap::new();
-        let mut patterns: HashMap<(u32, Option<Method>, String), u8> = HashMap::new();
         let mut targets = Self {
             hosts: Vec::new(),
             paths: String::new(),
@@ -159,88 +164,9 @@ impl Targets {
             first: String::new(),
             asks_ids: IdUse::No,
         };
-        let mut shapes: HashMap<RequestShape, u32> = HashMap::new();
+        let mut known = Known::default();
         for line in lines {
-            let Line {
-                template,
-                shape,
-                method,
-            } = line?.into();
-            let number = u32::try_from(targets.hosts.len()).unwrap_or(u32::MAX);
-            let host = match numbers.entry((
-                template.scheme(),
-                template.host().to_owned(),
-                template.port(),
-            )) {
-                Entry::Occupied(known) => *known.get(),
-                Entry::Vacant(new) => {
-                    let url = |error: InvalidHeaderValue| {
-                        TemplateError::Url(template.to_string(), Flaw::Other(error.to_string()))
-                    };
-                    let header = HeaderValue::from_str(template.authority()).map_err(url)?;
-                    let (scheme, name, port) = (
-                        template.scheme(),
-                        template.host().to_owned(),
-                        template.port(),
-                    );
-                    targets.hosts.push(Host {
-                        scheme,
-                        name,
-                        port,
-                        header,
-                        origin: template.origin().to_owned(),
-                    });
-                    *new.insert(number)
-                }
-            };
-            if targets.lines.is_empty() {
-                targets.first = template.to_string();
-            }
-            let (before, after) = template.path();
-            let path = [
-                before,
-                after.map_or("", |_| PLACE),
-                after.unwrap_or_default(),
-            ]
-            .concat();
-            let key = (host, method, pattern(&path));
-            let number = patterns.get(&key).copied().unwrap_or_else(|| {
-                let next = u8::try_from(patterns.len()).unwrap_or(u8::MAX);
-                if patterns.len() < MOST_GROUPS {
-                    targets.templates.push(key.clone());
-                    patterns.insert(key, next);
-                }
-                next
-            });
-            targets.line_templates.push(number);
-            targets.line_shapes.push(shape.map_or(NO_SHAPE, |shape| {
-                let next = u32::try_from(targets.shapes.len()).unwrap_or(NO_SHAPE);
-                *shapes.entry(shape).or_insert_with_key(|shape| {
-                    targets.shapes.push(shape.clone());
-                    next
-                })
-            }));
-            let place = after.map_or(NO_PLACE, |_| {
-                u32::try_from(before.len()).unwrap_or(NO_PLACE)
-            });
-            targets.paths.push_str(before);
-            if let Some(after) = after {
-                targets.asks_ids = IdUse::Yes;
-                targets.paths.push_str(after);
-            }
-            if targets
-                .line_shapes
-                .last()
-                .and_then(|number| targets.shapes.get(*number as usize))
-                .is_some_and(RequestShape::has_id)
-            {
-                targets.asks_ids = IdUse::Yes;
-            }
-            targets.lines.push(UrlLine {
-                end: targets.paths.len(),
-                place,
-                host,
-            });
+            targets.push(line?.into(), &mut known)?;
         }
         targets.paths.shrink_to_fit();
         targets.lines.shrink_to_fit();
@@ -250,6 +176,77 @@ impl Targets {
         }
         targets.line_shapes.shrink_to_fit();
         Ok(targets)
+    }
+
+    fn push(&mut self, line: Line, known: &mut Known) -> Result<(), TemplateError> {
+        let Line {
+            template,
+            shape,
+            method,
+        } = line;
+        if self.lines.is_empty() {
+            self.first = template.to_string();
+        }
+        let host = self.host_number(&template, known)?;
+        let (before, after) = template.path();
+        let path = match after {
+            Some(after) => [before, PLACE, after].concat(),
+            None => before.to_owned(),
+        };
+        let key = (host, method, pattern(&path));
+        let number = known.patterns.get(&key).copied().unwrap_or_else(|| {
+            let next = u8::try_from(known.patterns.len()).unwrap_or(u8::MAX);
+            if known.patterns.len() < MOST_GROUPS {
+                self.templates.push(key.clone());
+                known.patterns.insert(key, next);
+            }
+            next
+        });
+        self.line_templates.push(number);
+        if after.is_some() || shape.as_ref().is_some_and(RequestShape::has_id) {
+            self.asks_ids = IdUse::Yes;
+        }
+        self.line_shapes.push(shape.map_or(NO_SHAPE, |shape| {
+            let next = u32::try_from(self.shapes.len()).unwrap_or(NO_SHAPE);
+            *known.shapes.entry(shape).or_insert_with_key(|shape| {
+                self.shapes.push(shape.clone());
+                next
+            })
+        }));
+        self.paths.extend([before, after.unwrap_or_default()]);
+        self.lines.push(UrlLine {
+            end: self.paths.len(),
+            place: after.map_or(NO_PLACE, |_| {
+                u32::try_from(before.len()).unwrap_or(NO_PLACE)
+            }),
+            host,
+        });
+        Ok(())
+    }
+
+    /// Return the number of the host of a URL, which may be a new one.
+    fn host_number(
+        &mut self,
+        template: &Template,
+        known: &mut Known,
+    ) -> Result<u32, TemplateError> {
+        let (scheme, name, port) = (template.scheme(), template.host(), template.port());
+        let key = (scheme, name.to_owned(), port);
+        if let Some(number) = known.hosts.get(&key) {
+            return Ok(*number);
+        }
+        let header = HeaderValue::from_str(template.authority())
+            .map_err(|error| TemplateError::Url(template.to_string(), error.to_string()))?;
+        let number = u32::try_from(self.hosts.len()).unwrap_or(u32::MAX);
+        self.hosts.push(Host {
+            scheme,
+            name: name.to_owned(),
+            port,
+            header,
+            origin: template.origin().to_owned(),
+        });
+        known.hosts.insert(key, number);
+        Ok(number)
     }
 
     /// Have each item ask a line that is drawn by these weights, one per line, from `seed`.
@@ -288,15 +285,6 @@ impl Targets {
     #[must_use]
     pub fn shapes(&self) -> &[RequestShape] {
         &self.shapes
-    }
-
-    /// Return the method, headers and body of item `id`; none for those of the flags.
-    pub(super) fn shape_of(&self, id: u64) -> Option<&RequestShape> {
-        if self.shapes.is_empty() {
-            None
-        } else {
-            self.of(id).shape
-        }
     }
 
     /// The one line of a crawl of `template`.
@@ -422,24 +410,22 @@ fn pattern(path: &str) -> String {
     let (path, query) = path
         .split_once('?')
         .map_or((path, None), |(path, query)| (path, Some(query)));
-    let is_id = |part: &str| {
-        let has_digit = part.contains(|c: char| c.is_ascii_digit());
-        let is_hex = part.chars().all(|c| c.is_ascii_hexdigit() || c == '-');
-        has_digit && is_hex && (part.len() >= LONG_ID || part.chars().all(|c| c.is_ascii_digit()))
-    };
     let parts: Vec<&str> = path
         .split('/')
         .map(|part| if is_id(part) { PLACE } else { part })
         .collect();
-    let names = query.map(|query| {
-        query
-            .split('&')
-            .map(|pair| pair.split('=').next().unwrap_or_default())
-    });
-    let names = names.map_or_else(String::new, |names| {
+    let names = query.map_or_else(String::new, |query| {
+        let names = query.split('&').filter_map(|pair| pair.split('=').next());
         format!("?{}", names.collect::<Vec<_>>().join("&"))
     });
     parts.join("/") + &names
+}
+
+/// True if a part of a path is a number, or long and in hexadecimal digits and hyphens.
+fn is_id(part: &str) -> bool {
+    let is_hex = part.chars().all(|c| c.is_ascii_hexdigit() || c == '-');
+    let is_number = part.chars().all(|c| c.is_ascii_digit());
+    is_hex && part.contains(|c: char| c.is_ascii_digit()) && (part.len() >= LONG_ID || is_number)
 }
 
 impl std::fmt::Display for Targets {

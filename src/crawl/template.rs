@@ -39,9 +39,9 @@ pub struct Template {
 /// Reason why a text is no template. Never repeats credentials or secrets: its texts are redacted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TemplateError {
-    /// Not a URL.
-    #[error("the URL `{0}` cannot be read: {1}")]
-    Url(String, Flaw),
+    /// A URL that cannot be requested, and why.
+    #[error("the URL `{0}` cannot be used: {1}")]
+    Url(String, String),
     /// Another scheme than http and https.
     #[error(
         "the URL `{0}` begins with neither http:// nor https://, and nothing else can be crawled"
@@ -58,44 +58,23 @@ pub enum TemplateError {
         "the URL holds a user name or password: pass credentials with -H 'authorization: ...' instead"
     )]
     Credentials,
-    /// Braces that are no place for the ID.
-    #[error(
-        "the URL `{0}` has a brace that is not part of {{id}}: write {{id}} where the ID goes, and %7B and %7D for braces \
-         that are to be sent"
-    )]
-    Braces(String),
-    /// More than one place for the ID.
-    #[error("the URL `{0}` has {{id}} more than once: keep one of them")]
-    Places(String),
-    /// The place for the ID is not in the path or query.
-    #[error(
-        "the URL `{0}` has {{id}} outside its path and query: write it after the host, as in http://host/items/{{id}}"
-    )]
-    Authority(String),
-    /// A fragment, which no request carries.
-    #[error("the URL `{0}` has a #fragment, which is never sent: remove it, or write %23")]
-    Fragment(String),
 }
 
-/// The part of a URL that cannot be read.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Flaw {
-    /// Nothing before the path.
-    #[error("it has no host")]
-    NoHost,
-    /// Not a port.
-    #[error("`{0}` is not a port, which is a number from 1 to 65535")]
-    Port(String),
-    /// Colons without brackets.
-    #[error("an IPv6 address is written in brackets, as in http://[::1]:8080/")]
-    Brackets,
-    /// Neither a name nor an address.
-    #[error("its host is not valid ({0})")]
-    Host(ParseError),
-    /// Message of the parser, where nothing else is known.
-    #[error("{0}")]
-    Other(String),
-}
+/// Flaw of a URL with braces that are no place for the ID.
+const BRACES: &str = "it has a brace that is not part of {id}: write {id} where the ID goes, and %7B and %7D for braces that are to be sent";
+
+/// Flaw of a URL with several places for the ID.
+const PLACES: &str = "it has {id} more than once: keep one of them";
+
+/// Flaw of a URL whose place for the ID is in its host.
+const OUTSIDE: &str =
+    "it has {id} outside its path and query: write it after the host, as in http://host/items/{id}";
+
+/// Flaw of a URL with a fragment.
+const FRAGMENT: &str = "it has a #fragment, which is never sent: remove it, or write %23";
+
+/// Flaw of a URL with an IPv6 address that looks like a name and a port.
+const BRACKETS: &str = "an IPv6 address is written in brackets, as in http://[::1]:8080/";
 
 impl Template {
     /// The host's name in ASCII, or its address without brackets, which may have a zone:
@@ -153,19 +132,17 @@ impl FromStr for Template {
         if typed.contains('@') {
             return Err(TemplateError::Credentials);
         }
-        if typed.contains(PLACE) {
-            return Err(TemplateError::Authority(redact::url(text)));
+        let flawed = |flaw: &str| TemplateError::Url(redact::url(text), flaw.to_owned());
+        for (is_flawed, flaw) in [
+            (typed.contains(PLACE), OUTSIDE),
+            (path.contains('#'), FRAGMENT),
+            (rest.replace(PLACE, "").contains(['{', '}']), BRACES),
+            (path.matches(PLACE).count() > 1, PLACES),
+        ] {
+            if is_flawed {
+                return Err(flawed(flaw));
+            }
         }
-        if path.contains('#') {
-            return Err(TemplateError::Fragment(redact::url(text)));
-        }
-        if rest.replace(PLACE, "").contains(['{', '}']) {
-            return Err(TemplateError::Braces(redact::url(text)));
-        }
-        if path.matches(PLACE).count() > 1 {
-            return Err(TemplateError::Places(redact::url(text)));
-        }
-        let flawed = |flaw| TemplateError::Url(redact::url(text), flaw);
         // An IPv6 address in brackets has colons of its own.
         let (host, port_text) = match typed
             .rsplit_once(':')
@@ -174,13 +151,13 @@ impl FromStr for Template {
             Some((host, port)) => (host, Some(port)),
             None => (typed, None),
         };
-        let (host, zone) = host_and_zone(host).map_err(flawed)?;
+        let (host, zone) = host_and_zone(host).map_err(|flaw| flawed(&flaw))?;
         let port = match port_text {
-            Some(text) => text
-                .parse()
-                .ok()
-                .filter(|port| *port > 0)
-                .ok_or_else(|| flawed(Flaw::Port(text.to_owned())))?,
+            Some(text) => text.parse().ok().filter(|port| *port > 0).ok_or_else(|| {
+                flawed(&format!(
+                    "`{text}` is not a port, which is a number from 1 to 65535"
+                ))
+            })?,
             None => scheme.port(),
         };
         let authority = port_text.map_or_else(|| host.clone(), |_| format!("{host}:{port}"));
@@ -188,7 +165,7 @@ impl FromStr for Template {
         // What HTTP/2 has to split again, and no longer than that can be.
         format!("http://{authority}{}", path.replacen(PLACE, "0", 1))
             .parse::<Uri>()
-            .map_err(|error| flawed(Flaw::Other(error.to_string())))?;
+            .map_err(|error| flawed(&error.to_string()))?;
         let (before, after) = path
             .split_once(PLACE)
             .map_or((&*path, None), |(before, after)| (before, Some(after)));
@@ -211,12 +188,12 @@ impl FromStr for Template {
 
 /// Return the host as it is sent, and the zone of an IPv6 address, which the URL standard does not
 /// have. It is written `%25eth0` (RFC 6874, 2), or `%eth0` as other programs write it.
-fn host_and_zone(typed: &str) -> Result<(String, Option<&str>), Flaw> {
+fn host_and_zone(typed: &str) -> Result<(String, Option<&str>), String> {
     if typed.is_empty() {
-        return Err(Flaw::NoHost);
+        return Err("it has no host".to_owned());
     }
     if !typed.starts_with('[') && typed.contains(':') {
-        return Err(Flaw::Brackets);
+        return Err(BRACKETS.to_owned());
     }
     let zoned = typed
         .strip_suffix(']')
@@ -235,11 +212,11 @@ fn host_and_zone(typed: &str) -> Result<(String, Option<&str>), Flaw> {
     };
     if zone.is_some_and(|zone| zone.is_empty() || !zone.bytes().all(|byte| byte.is_ascii_graphic()))
     {
-        return Err(Flaw::Host(ParseError::InvalidIpv6Address));
+        return Err("the zone of its host is not valid".to_owned());
     }
     let host = url::Host::parse(&host).map_err(|error| match error {
-        ParseError::InvalidIpv6Address if !typed.ends_with(']') => Flaw::Brackets,
-        error => Flaw::Host(error),
+        ParseError::InvalidIpv6Address if !typed.ends_with(']') => BRACKETS.to_owned(),
+        error => format!("its host is not valid ({error})"),
     })?;
     Ok((host.to_string(), zone))
 }
@@ -255,47 +232,30 @@ fn encoded(path: &str) -> String {
     )
 }
 
+/// Explain a text that does not begin with a scheme of ours.
 fn scheme_error(text: &str) -> TemplateError {
     // What stands before an `@` may be a password.
-    let rest = text
-        .split_once(':')
-        .map_or(text, |(_, rest)| rest)
-        .trim_start_matches('/');
-    let may_hold_password = [text, rest]
-        .into_iter()
-        .any(|text| text.split('/').next().unwrap_or_default().contains('@'));
-    if may_hold_password {
+    if text.contains('@') {
         return TemplateError::Credentials;
     }
-    match text.split_once("://") {
-        Some((scheme, _))
-            if scheme.bytes().all(|b| b.is_ascii_alphanumeric())
-                && !["http", "https"].contains(&&*scheme.to_ascii_lowercase()) =>
-        {
-            TemplateError::Scheme(redact::url(text))
-        }
-        _ => {
-            let slips = ["https:", "https/", "http:", "http/", "/"];
-            let slip = slips
-                .into_iter()
-                .find_map(|slip| text.strip_prefix(slip))
-                .unwrap_or(text);
-            let scheme = if text.starts_with("https") && slip != text {
-                Scheme::Https
-            } else {
-                Scheme::Http
-            };
-            let meant = format!("{}{}", scheme.prefix(), slip.trim_start_matches('/'));
-            // A single word is more often the value of a flag that does not take one.
-            let is_word = !slip.contains(['.', ':', '/']) && slip != "localhost";
-            match meant.parse::<Template>() {
-                Ok(_) if !is_word => {
-                    TemplateError::NoScheme(redact::url(text), redact::url(&meant))
-                }
-                _ => TemplateError::NoUrl(redact::url(text)),
-            }
-        }
+    let (https, http) = (text.strip_prefix("https"), text.strip_prefix("http"));
+    let slip = https.or(http).filter(|rest| rest.starts_with([':', '/']));
+    if slip.is_none() && text.contains("://") {
+        return TemplateError::Scheme(redact::url(text));
     }
+    let scheme = if slip.is_some() && https.is_some() {
+        Scheme::Https
+    } else {
+        Scheme::Http
+    };
+    let rest = slip.unwrap_or(text).trim_start_matches([':', '/']);
+    let meant = format!("{}{rest}", scheme.prefix());
+    // A single word is more often the value of a flag that does not take one.
+    let is_word = !rest.contains(['.', ':', '/']) && rest != "localhost";
+    if is_word || meant.parse::<Template>().is_err() {
+        return TemplateError::NoUrl(redact::url(text));
+    }
+    TemplateError::NoScheme(redact::url(text), redact::url(&meant))
 }
 
 /// As it may be shown and saved: see [`redact::url`].
@@ -373,18 +333,14 @@ mod tests {
         use TemplateError as E;
         let error = |text: &str| text.parse::<Template>().unwrap_err();
         assert!(matches!(error("sftp://h/{id}"), E::Scheme(_)));
-        assert!(matches!(error("ftp://h/{id}"), E::Scheme(_)));
         for (text, meant) in [
             ("localhost:8080/x", "http://localhost:8080/x"),
             ("localhost", "http://localhost"),
-            ("h:80/{id}", "http://h:80/{id}"),
             ("127.0.0.1/{id}", "http://127.0.0.1/{id}"),
             ("//h.x/y", "http://h.x/y"),
             ("http:/h.x/y", "http://h.x/y"),
-            ("http:h.x", "http://h.x"),
             ("http//h/y", "http://h/y"),
             ("https:/h.x/y", "https://h.x/y"),
-            ("https//h/y", "https://h/y"),
             ("[::1]:80", "http://[::1]:80"),
         ] {
             assert_eq!(error(text), E::NoScheme(text.to_owned(), meant.to_owned()));
@@ -392,58 +348,37 @@ mod tests {
         for text in ["", "aimd", "20ms", "not a url", "h:x/y", "http:", "a/{x}"] {
             assert_eq!(error(text), E::NoUrl(text.to_owned()));
         }
-        assert!(matches!(error("http://h/{id}/{id}"), E::Places(_)));
-        assert!(matches!(error("http://{id}.h/"), E::Authority(_)));
-        assert!(matches!(error("http://h/{id}#x"), E::Fragment(_)));
-        for text in [
-            "{ID}",
-            "{}",
-            "{id",
-            "id}",
-            "{{id}}",
-            "{ id }",
-            "{id}/{n}",
-            "?q={\"a\":{id}}",
-        ] {
-            let text = format!("http://h/{text}");
-            assert_eq!(error(&text), E::Braces(text.clone()));
-        }
-        let port = |text: &str| Flaw::Port(text.to_owned());
-        for (text, cause) in [
-            ("http://", Flaw::NoHost),
-            ("http:///x", Flaw::NoHost),
-            ("http://:80/x", Flaw::NoHost),
-            ("http://h:x/", port("x")),
-            ("http://h:/", port("")),
-            ("http://h:0/", port("0")),
-            ("http://h:99999/", port("99999")),
-            ("http://[::1]:x/", port("x")),
-            ("http://h:-1/", port("-1")),
-            ("http://::1/", Flaw::Brackets),
-            ("http://::1:80/", Flaw::Brackets),
-            ("http://[::1/", Flaw::Brackets),
-            ("http://::1]/", Flaw::Brackets),
-            ("http://h x/", Flaw::Host(ParseError::IdnaError)),
-            ("http://h\\x/", Flaw::Host(ParseError::IdnaError)),
-            (
-                "http://1.2.3.256/",
-                Flaw::Host(ParseError::InvalidIpv4Address),
-            ),
-            ("http://[::x]/", Flaw::Host(ParseError::InvalidIpv6Address)),
-            ("http://[::1%]/", Flaw::Host(ParseError::InvalidIpv6Address)),
-        ] {
-            assert_eq!(error(text), E::Url(text.to_owned(), cause));
-        }
         let long = format!("http://h/{}", "x".repeat(70_000));
-        assert!(matches!(error(&long), E::Url(_, Flaw::Other(_))));
+        for text in [
+            "http://h/{id}/{id}",
+            "http://{id}.h/",
+            "http://h/{id}#x",
+            "http://h/{ID}",
+            "http://h/id}",
+            "http://h/?q={\"a\":{id}}",
+            "http://",
+            "http://:80/x",
+            "http://h:x/",
+            "http://h:/",
+            "http://h:0/",
+            "http://[::1]:99999/",
+            "http://::1:80/",
+            "http://[::1/",
+            "http://h x/",
+            "http://1.2.3.256/",
+            "http://[::x]/",
+            "http://[::1%]/",
+            &long,
+        ] {
+            assert!(matches!(error(text), E::Url(..)), "{text:.40}");
+        }
         for text in [
             "http://u:secret@h/",
-            "https://u:secret@h/",
             "u:secret@h/x",
             "http:/u:secret@h",
             "ftp:///u:secret@h",
         ] {
-            assert!(!error(text).to_string().contains("secret"), "{text}");
+            assert_eq!(error(text), E::Credentials);
         }
     }
 

@@ -31,6 +31,19 @@ pub(in crate::crawl) struct Checker {
     saver: Option<Saver>,
 }
 
+/// Way in which bodies are checked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Means {
+    /// Not at all.
+    Nothing,
+    /// Against the item of this seed, part by part.
+    Item(u64),
+    /// By their length, once they have ended.
+    Length,
+    /// By their bytes, once they have ended.
+    Bytes,
+}
+
 /// Different content types that a shard tells apart; those of later responses are left out of their
 /// records.
 const MOST_CONTENT_TYPES: usize = 1_000;
@@ -63,25 +76,6 @@ pub(in crate::crawl) struct KeptBody {
     pub(in crate::crawl) length: u64,
 }
 
-/// Way in which bodies are checked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Means {
-    /// Not at all.
-    None,
-    /// Against the item of this seed, part by part.
-    Comparison(u64),
-    /// By what they were once they have ended: their length and start, and perhaps all of their
-    /// bytes.
-    Examination(Keep),
-}
-
-/// Part of a body that is kept until its end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Keep {
-    Length,
-    Bytes,
-}
-
 /// Result of checking a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::crawl) struct CheckResult {
@@ -112,8 +106,14 @@ pub(in crate::crawl) enum BodyCheck {
 /// The expectation for one item, while its body is read.
 #[derive(Debug)]
 pub(in crate::crawl) struct Expected<'a> {
-    lender: &'a Checker,
-    body: ExpectedBody<'a>,
+    checker: &'a Checker,
+    id: u64,
+    /// The item that the body is compared with; otherwise the body, as far as it is to be read.
+    bytes: Vec<u8>,
+    /// Length of the body so far.
+    length: usize,
+    /// False once the body differs from the item.
+    is_item: bool,
     is_bad: bool,
     /// Start of the body of an answer that is known to be bad.
     begin: Vec<u8>,
@@ -130,48 +130,18 @@ struct Compressed {
     bytes: Vec<u8>,
 }
 
-/// The body that is expected.
-#[derive(Debug)]
-enum ExpectedBody<'a> {
-    /// Anything.
-    Whole,
-    /// Exactly the bytes of an item.
-    Bytes(Comparison<'a>),
-    /// All of a list.
-    All(Examination<'a>),
-}
-
-/// A body being compared as it comes.
-#[derive(Debug)]
-struct Comparison<'a> {
-    lender: &'a Checker,
-    bytes: Vec<u8>,
-    compared: usize,
-    same: bool,
-}
-
-/// A body being kept as it comes.
-#[derive(Debug)]
-struct Examination<'a> {
-    lender: &'a Checker,
-    id: u64,
-    /// All of it, as long as that is read and no longer than may be; its start otherwise.
-    bytes: Vec<u8>,
-    length: u64,
-}
-
 impl Checker {
     pub(in crate::crawl) fn new(expectations: Expectations) -> Self {
         let means = match expectations.as_slice() {
-            [] => Means::None,
-            [Expect::Items(seed)] => Means::Comparison(*seed),
+            [] => Means::Nothing,
+            [Expect::Items(seed)] => Means::Item(*seed),
             list if list
                 .iter()
                 .all(|expect| matches!(expect, Expect::Status(_) | Expect::Length(_))) =>
             {
-                Means::Examination(Keep::Length)
+                Means::Length
             }
-            _ => Means::Examination(Keep::Bytes),
+            _ => Means::Bytes,
         };
         Self {
             expectations,
@@ -214,54 +184,45 @@ impl Checker {
             .checked_sub(1)
             .and_then(|at| types.get(at));
         let used = use_it(Some((&last, content_type.map_or(&[], Vec::as_slice))));
-        self.take_back(last.body);
+        if let Some(KeptBody { bytes, .. }) = last.body {
+            self.take_back(bytes);
+        }
         used
     }
 
-    fn take_back(&self, body: Option<KeptBody>) {
-        if let Some(KeptBody { bytes, .. }) = body
-            && (1..=KEPT_BYTES).contains(&bytes.capacity())
-        {
+    /// Keep the memory of a body for another one.
+    fn take_back(&self, bytes: Vec<u8>) {
+        if (1..=KEPT_BYTES).contains(&bytes.capacity()) {
             self.spare.borrow_mut().push(bytes);
         }
     }
 
     /// The expectation for item `id`.
     pub(in crate::crawl) fn for_item(&self, id: u64) -> Expected<'_> {
-        let body = match self.means {
-            Means::None => ExpectedBody::Whole,
-            Means::Comparison(seed) => {
-                let mut bytes = self.lend();
-                items::write_body(seed, id, &mut bytes);
-                ExpectedBody::Bytes(Comparison {
-                    lender: self,
-                    bytes,
-                    compared: 0,
-                    same: true,
-                })
-            }
-            Means::Examination(_) => ExpectedBody::All(Examination {
-                lender: self,
-                id,
-                bytes: self.lend(),
-                length: 0,
-            }),
-        };
+        let mut bytes = Vec::new();
+        if self.means != Means::Nothing {
+            bytes = self.lend();
+        }
+        if let Means::Item(seed) = self.means {
+            items::write_body(seed, id, &mut bytes);
+        }
         let saves_bodies = self
             .saver
             .as_ref()
             .is_some_and(|saver| saver.bodies != Bodies::None);
-        let saved = saves_bodies.then(|| KeptBody {
-            bytes: self.lend(),
-            length: 0,
-        });
         Expected {
-            lender: self,
-            body,
+            checker: self,
+            id,
+            bytes,
+            length: 0,
+            is_item: true,
             is_bad: false,
             begin: Vec::new(),
             compressed: None,
-            saved,
+            saved: saves_bodies.then(|| KeptBody {
+                bytes: self.lend(),
+                length: 0,
+            }),
         }
     }
 
@@ -290,22 +251,24 @@ impl Checker {
 impl Expected<'_> {
     /// Note the status of the answer, before its body: the start of a bad answer's body is kept.
     pub(in crate::crawl) fn begin(&mut self, status: u16) {
-        self.is_bad = !self.lender.is_expected(status);
+        self.is_bad = !self.checker.is_expected(status);
         if self.is_bad
             && self
-                .lender
+                .checker
                 .saver
                 .as_ref()
                 .is_some_and(|saver| saver.bodies == Bodies::Good)
         {
-            self.lender.take_back(self.saved.take());
+            if let Some(KeptBody { bytes, .. }) = self.saved.take() {
+                self.checker.take_back(bytes);
+            }
         }
     }
 
     /// Return the number of the content type of a response that is saved; 0 if it has none, or is
     /// not saved.
     pub(in crate::crawl) fn content_type(&self, fields: HeaderFields<'_>) -> u16 {
-        let Some(saver) = &self.lender.saver else {
+        let Some(saver) = &self.checker.saver else {
             return 0;
         };
         let Some(value) = fields.all("content-type").next() else {
@@ -325,7 +288,7 @@ impl Expected<'_> {
     pub(in crate::crawl) fn decode(&mut self, coding: Coding) {
         self.compressed = (coding != Coding::Identity).then(|| Compressed {
             coding,
-            bytes: self.lender.lend(),
+            bytes: self.checker.lend(),
         });
     }
 
@@ -356,31 +319,32 @@ impl Expected<'_> {
             1..=compressed::MOST_BYTES => coding.decode(&bytes, |part| self.take_decoded(part)),
             _ => Err(Unreadable::TooLong { compressed: length }),
         };
-        if bytes.capacity() <= KEPT_BYTES {
-            self.lender.spare.borrow_mut().push(bytes);
-        }
+        self.checker.take_back(bytes);
         decoded
     }
 
     fn take_decoded(&mut self, part: &[u8]) {
-        if let (Some(saved), Some(saver)) = (&mut self.saved, &self.lender.saver) {
-            let room = saver.max_body.saturating_sub(saved.bytes.len());
-            saved.bytes.extend_from_slice(&part[..part.len().min(room)]);
+        if let (Some(saved), Some(saver)) = (&mut self.saved, &self.checker.saver) {
+            append(&mut saved.bytes, part, saver.max_body);
             saved.length += part.len() as u64;
         }
-        match &mut self.body {
-            ExpectedBody::Whole => {}
-            ExpectedBody::Bytes(comparison) => {
-                let end = comparison.compared + part.len();
-                comparison.same &= comparison.bytes.get(comparison.compared..end) == Some(part);
-                comparison.compared = end;
-                self.is_bad |= !comparison.same;
+        let start = self.length;
+        self.length += part.len();
+        match self.checker.means {
+            Means::Nothing => {}
+            Means::Item(_) => {
+                self.is_item &= self.bytes.get(start..self.length) == Some(part);
+                self.is_bad |= !self.is_item;
             }
-            ExpectedBody::All(examination) => examination.take(part),
+            Means::Length => append(&mut self.bytes, part, KEPT),
+            Means::Bytes if self.is_readable() => self.bytes.extend_from_slice(part),
+            Means::Bytes => {
+                self.bytes.truncate(KEPT);
+                self.bytes.shrink_to_fit();
+            }
         }
         if self.is_bad {
-            let room = KEPT.saturating_sub(self.begin.len());
-            self.begin.extend_from_slice(&part[..part.len().min(room)]);
+            append(&mut self.begin, part, KEPT);
         }
     }
 
@@ -390,31 +354,23 @@ impl Expected<'_> {
             .compressed
             .take()
             .and_then(|body| self.take_compressed(body).err());
-        let is_good = self.lender.is_expected(head.status);
-        let is_met = match &self.body {
-            ExpectedBody::Whole => true,
-            ExpectedBody::Bytes(comparison) => {
-                comparison.same && comparison.compared == comparison.bytes.len()
-            }
-            ExpectedBody::All(examination) => examination.is_body_met(head),
+        let is_good = self.checker.is_expected(head.status);
+        let is_met = match self.checker.means {
+            Means::Nothing => true,
+            Means::Item(_) => self.is_item && self.length == self.bytes.len(),
+            Means::Length | Means::Bytes => self.is_body_met(head),
         };
         if self.begin.is_empty() && !is_met {
-            let came = match &self.body {
-                ExpectedBody::Whole => &[],
-                // As far as it came, it was as expected.
-                ExpectedBody::Bytes(comparison) => {
-                    &comparison.bytes[..comparison.compared.min(comparison.bytes.len())]
-                }
-                ExpectedBody::All(examination) => examination.bytes.as_slice(),
-            };
-            self.begin.extend_from_slice(&came[..came.len().min(KEPT)]);
+            // An item was as expected as far as it came.
+            let came = &self.bytes[..self.length.min(self.bytes.len())];
+            append(&mut self.begin, came, KEPT);
         }
-        let mut last_bad = self.lender.last_bad.borrow_mut();
+        let mut last_bad = self.checker.last_bad.borrow_mut();
         // Both are empty as a rule: after a good answer that followed a good one.
         if !(self.begin.is_empty() && last_bad.is_empty()) {
             *last_bad = std::mem::take(&mut self.begin);
         }
-        if let Some(saver) = &self.lender.saver {
+        if let Some(saver) = &self.checker.saver {
             let last = SavedResponse {
                 content_type: head.content_type,
                 body: self.saved.take(),
@@ -434,48 +390,36 @@ impl Expected<'_> {
             },
         }
     }
-}
-
-impl Examination<'_> {
-    fn take(&mut self, part: &[u8]) {
-        self.length += part.len() as u64;
-        if self.lender.means == Means::Examination(Keep::Length) {
-            let room = KEPT.saturating_sub(self.bytes.len());
-            self.bytes.extend_from_slice(&part[..part.len().min(room)]);
-        } else if self.length <= Expectations::MAX_READ {
-            self.bytes.extend_from_slice(part);
-        } else if self.bytes.len() > KEPT {
-            self.bytes.truncate(KEPT);
-            self.bytes.shrink_to_fit();
-        }
-    }
 
     fn is_body_met(&self, head: &HeadFacts) -> bool {
-        self.lender
-            .expectations
-            .as_slice()
-            .iter()
-            .all(|expect| match expect {
-                Expect::Whole | Expect::Status(_) => true,
-                Expect::Items(seed) => self.is_item(*seed),
-                Expect::Json => head.is_json && self.kept().is_some_and(is_json),
-                Expect::Matching(pattern) => self.kept().is_some_and(|body| pattern.is_in(body)),
-                Expect::Length(lengths) => lengths.contains(self.length),
-            })
+        let is_met = |expect: &Expect| match expect {
+            Expect::Whole | Expect::Status(_) => true,
+            Expect::Items(seed) => self.is_item(*seed),
+            Expect::Json => head.is_json && self.is_readable() && is_json(&self.bytes),
+            Expect::Matching(pattern) => self.is_readable() && pattern.is_in(&self.bytes),
+            Expect::Length(lengths) => lengths.contains(self.length as u64),
+        };
+        self.checker.expectations.as_slice().iter().all(is_met)
     }
 
-    /// The whole body, unless it was too long to be kept.
-    fn kept(&self) -> Option<&[u8]> {
-        (self.length <= Expectations::MAX_READ).then_some(self.bytes.as_slice())
+    /// True if all of the body was kept.
+    const fn is_readable(&self) -> bool {
+        self.length as u64 <= Expectations::MAX_READ
     }
 
     fn is_item(&self, seed: u64) -> bool {
-        let mut item = self.lender.lend();
+        let mut item = self.checker.lend();
         items::write_body(seed, self.id, &mut item);
-        let is_same = self.kept() == Some(item.as_slice());
-        self.lender.spare.borrow_mut().push(item);
+        let is_same = self.bytes == item;
+        self.checker.take_back(item);
         is_same
     }
+}
+
+/// Append to `bytes` what of a part fits in so many.
+fn append(bytes: &mut Vec<u8>, part: &[u8], most: usize) {
+    let room = most.saturating_sub(bytes.len());
+    bytes.extend_from_slice(&part[..part.len().min(room)]);
 }
 
 /// True if a body is one JSON value, in UTF-8 and without a byte order mark.
@@ -484,23 +428,9 @@ fn is_json(body: &[u8]) -> bool {
     std::str::from_utf8(body).is_ok_and(|text| serde_json::from_str::<IgnoredAny>(text).is_ok())
 }
 
-impl Drop for Comparison<'_> {
+impl Drop for Expected<'_> {
     fn drop(&mut self) {
-        self.lender
-            .spare
-            .borrow_mut()
-            .push(std::mem::take(&mut self.bytes));
-    }
-}
-
-impl Drop for Examination<'_> {
-    fn drop(&mut self) {
-        if (1..=KEPT_BYTES).contains(&self.bytes.capacity()) {
-            self.lender
-                .spare
-                .borrow_mut()
-                .push(std::mem::take(&mut self.bytes));
-        }
+        self.checker.take_back(std::mem::take(&mut self.bytes));
     }
 }
 

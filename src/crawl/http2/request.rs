@@ -3,14 +3,18 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::header::{CONTENT_LENGTH, HeaderName};
+use http::header::{CONTENT_LENGTH, HOST, HeaderValue};
 use http::uri::{Authority, Parts, PathAndQuery};
-use http::{HeaderMap, Request, Uri, Version};
+use http::{HeaderMap, Uri, Version};
 
 use crate::crawl::host::Scheme;
 use crate::crawl::redirects::Chain;
+use crate::crawl::request::Request;
 use crate::crawl::shape::RequestShape;
 use crate::crawl::targets::Targets;
+
+/// Room for a path: more than most have.
+const PATH_BYTES: usize = 64;
 
 /// Makes requests of one shape.
 #[derive(Debug)]
@@ -27,26 +31,26 @@ pub(in crate::crawl) struct Requests {
 
 impl Requests {
     pub(in crate::crawl) fn new(shape: &RequestShape, targets: &Arc<Targets>) -> Self {
-        let (headers, host) = shape.fields(0, |_| true);
-        let origins = targets.hosts().iter().map(|of_url| {
+        let mut requests = Self {
+            targets: Arc::clone(targets),
+            shape: shape.clone(),
+            headers: HeaderMap::new(),
+            host: None,
+            origins: Vec::new(),
+        };
+        for of_url in targets.hosts() {
             let scheme = match of_url.scheme() {
                 Scheme::Http => http::uri::Scheme::HTTP,
                 Scheme::Https => http::uri::Scheme::HTTPS,
             };
-            Some((
-                scheme,
-                Authority::try_from(of_url.header().as_bytes()).ok()?,
-            ))
-        });
-        let origins = origins.collect();
-        let host = host.and_then(|host| Authority::try_from(host.as_bytes()).ok());
-        Self {
-            targets: Arc::clone(targets),
-            shape: shape.clone(),
-            headers,
-            host,
-            origins,
+            let authority = Authority::try_from(of_url.header().as_bytes()).ok();
+            requests.origins.push(authority.map(|of| (scheme, of)));
         }
+        if targets.lines() > 0 {
+            let shared = Request::new(targets, &requests.shape, 0, None);
+            (requests.headers, requests.host) = fields(&shared);
+        }
+        requests
     }
 
     /// Return the request for item `id`, or that of its chain of redirects, and its body; none if
@@ -55,49 +59,47 @@ impl Requests {
         &self,
         id: u64,
         chain: Option<&Chain>,
-    ) -> Option<(Request<()>, Bytes)> {
-        let target = self.targets.of(id);
-        let shape = target.shape.unwrap_or(&self.shape);
-        let is_sent = |name: &HeaderName| chain.is_none_or(|chain| chain.sends(name));
-        let mut path = Vec::with_capacity(
-            target.before.len() + target.after.map_or(0, |after| after.len() + 20),
-        );
-        match chain {
-            Some(chain) => path.extend_from_slice(chain.path.as_bytes()),
-            None => target.write_path(shape, id, &mut path),
+    ) -> Option<(http::Request<()>, Bytes)> {
+        let request = Request::new(&self.targets, &self.shape, id, chain);
+        let mut path = Vec::with_capacity(PATH_BYTES);
+        request.write_path(&mut path);
+        let (scheme, of_url) = self.origins.get(request.host())?.clone()?;
+        let (mut headers, host) = if request.is_shared() {
+            (self.headers.clone(), self.host.clone())
+        } else {
+            fields(&request)
+        };
+        let body = request.body();
+        if request.sends(&CONTENT_LENGTH)
+            && let Some(length) = request.shape.length_of(&body)
+        {
+            headers.insert(CONTENT_LENGTH, length);
         }
-        let (scheme, of_url) = self
-            .origins
-            .get(chain.map_or(target.host, |chain| chain.host))?
-            .clone()?;
-        let (headers, host) =
-            if chain.is_some() || target.shape.is_some() || shape.has_id_in_headers() {
-                let (headers, host) = shape.fields(id, is_sent);
-                (
-                    headers,
-                    host.map(|host| Authority::try_from(host.as_bytes()))
-                        .transpose()
-                        .ok()?,
-                )
-            } else {
-                (self.headers.clone(), self.host.clone())
-            };
         let mut parts = Parts::default();
         (parts.scheme, parts.authority) = (Some(scheme), host.or(Some(of_url)));
         parts.path_and_query = Some(PathAndQuery::from_maybe_shared(Bytes::from(path)).ok()?);
-        let mut request = Request::new(());
-        let body = if is_sent(&CONTENT_LENGTH) {
-            shape.body(id)
-        } else {
-            Bytes::new()
-        };
-        *request.method_mut() = chain.map_or(shape.method(), |chain| &chain.method).clone();
-        *request.uri_mut() = Uri::from_parts(parts).ok()?;
-        *request.version_mut() = Version::HTTP_2;
-        *request.headers_mut() = headers;
-        if let Some(length) = shape.length_of(&body).filter(|_| is_sent(&CONTENT_LENGTH)) {
-            request.headers_mut().insert(CONTENT_LENGTH, length);
-        }
-        Some((request, body))
+        let mut message = http::Request::new(());
+        *message.method_mut() = request.method().clone();
+        *message.uri_mut() = Uri::from_parts(parts).ok()?;
+        *message.version_mut() = Version::HTTP_2;
+        *message.headers_mut() = headers;
+        Some((message, body))
     }
+}
+
+/// Return the headers of a request, and apart from them the value of a `Host` that was typed.
+fn fields(request: &Request<'_>) -> (HeaderMap, Option<Authority>) {
+    let mut headers = HeaderMap::new();
+    for (name, value) in &request.shape.headers {
+        if request.sends(name) {
+            let mut text = Vec::new();
+            request.write_value(value.as_bytes(), &mut text);
+            // Letters and digits are valid in every value.
+            let replaced = HeaderValue::from_maybe_shared(Bytes::from(text));
+            headers.append(name.clone(), replaced.unwrap_or_else(|_| value.clone()));
+        }
+    }
+    let host = headers.remove(HOST);
+    let host = host.and_then(|host| Authority::try_from(host.as_bytes()).ok());
+    (headers, host)
 }

@@ -1,5 +1,5 @@
 //! `RateLimit` and `RateLimit-Policy` of draft-ietf-httpapi-ratelimit-headers, which are structured
-//! fields (RFC 9651). `fields` calls it for answers that have them.
+//! fields (RFC 9651). Read for answers that have them.
 //!
 //! Each line is read on its own, so that one that is malformed does not spoil the others; a list
 //! that was cut into lines within a member is malformed then. It must not know what a status makes
@@ -10,9 +10,8 @@ use std::time::Duration;
 use crawlmark_harness::sample::Quota;
 use sfv::{BareItem, Dictionary, Item, List, ListEntry, Parser};
 
-use super::fields::QuotaFields;
-use super::quota::strictest;
 use super::value::is_plausible;
+use super::{QuotaFields, stricter};
 use crate::crawl::header_fields::HeaderFields;
 
 pub(super) const FIELD: &str = "ratelimit";
@@ -38,15 +37,8 @@ pub(super) struct RateLimit {
 struct Policy {
     name: String,
     limit: Option<u64>,
-    counts: Counts,
-}
-
-/// Unit in which a quota is counted.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Counts {
-    Requests,
-    /// Bytes, requests at the same time, or a unit of a later draft.
-    Otherwise,
+    /// False of one that counts bytes, requests at the same time, or a unit of a later draft.
+    counts_requests: bool,
 }
 
 impl RateLimit {
@@ -67,7 +59,7 @@ impl RateLimit {
                     read.take(member, &policies);
                 }
             } else if let Ok(members) = Parser::new(line).parse::<Dictionary>() {
-                read.draft_07.take(&told(&members));
+                read.draft_07.take(&dictionary(&members));
             }
         }
         read
@@ -90,13 +82,13 @@ impl RateLimit {
         if remaining == 0 {
             self.used_up = self.used_up.max(Some(resets_in.unwrap_or_default()));
         }
-        if policy.is_none_or(|policy| policy.counts == Counts::Requests) {
+        if policy.is_none_or(|policy| policy.counts_requests) {
             let quota = Quota {
                 remaining,
                 limit: policy.and_then(|policy| policy.limit),
                 resets_in,
             };
-            self.quota = strictest(self.quota.into_iter().chain([quota]));
+            self.quota = self.quota.into_iter().chain([quota]).reduce(stricter);
         }
     }
 }
@@ -105,15 +97,15 @@ fn policy(member: ListEntry) -> Option<Policy> {
     let ListEntry::Item(item) = member else {
         return None;
     };
-    let counts = match item.params.get("qu") {
-        None => Counts::Requests,
-        Some(BareItem::String(unit)) if unit.as_str() == "requests" => Counts::Requests,
-        Some(_) => Counts::Otherwise,
+    let counts_requests = match item.params.get("qu") {
+        None => true,
+        Some(BareItem::String(unit)) => unit.as_str() == "requests",
+        Some(_) => false,
     };
     Some(Policy {
         name: name(&item)?.to_owned(),
         limit: parameter(&item, "q"),
-        counts,
+        counts_requests,
     })
 }
 
@@ -138,10 +130,10 @@ fn span(item: &BareItem) -> Option<Duration> {
     number(item).map(Duration::from_secs).filter(is_plausible)
 }
 
-fn told(members: &Dictionary) -> QuotaFields {
-    let value = |key: &str| match members.get(key) {
-        Some(ListEntry::Item(item)) => Some(&item.bare_item),
-        _ => None,
+fn dictionary(members: &Dictionary) -> QuotaFields {
+    let value = |key: &str| match members.get(key)? {
+        ListEntry::Item(item) => Some(&item.bare_item),
+        ListEntry::InnerList(_) => None,
     };
     QuotaFields {
         remaining: value("remaining").and_then(number),

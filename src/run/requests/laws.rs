@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::header::CONTENT_LENGTH;
 
 use super::{RequestFile, RequestsError, build, lines, parse};
 use crate::crawl::{RequestShape, Template};
@@ -71,9 +72,8 @@ fn check_read(file: &RequestFile) {
         let Some(shape) = &line.shape else { continue };
         let body = shape.body(7);
         let length = shape
-            .fields(7, |_| true)
-            .0
-            .get("content-length")
+            .values(&CONTENT_LENGTH)
+            .next()
             .map(|length| length.to_str().map(str::to_owned));
         assert!(
             length.is_none_or(|length| length.is_ok_and(|length| length == body.len().to_string())),

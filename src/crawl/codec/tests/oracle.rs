@@ -13,10 +13,10 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 use tokio::task::spawn_local;
 
-use super::corpus::CORPUS;
-use super::laws::{ResponseEnd, decode};
-use super::tests::near_responses;
-use super::*;
+use super::corpus::corpus;
+use super::near_responses;
+use crate::crawl::codec::laws::{ResponseEnd, decode};
+use crate::crawl::codec::{MOST_FIELDS, RequestKind};
 
 /// A response that was read to its end: its status and content.
 type OracleResponse = Option<(u16, Vec<u8>)>;
@@ -138,7 +138,7 @@ fn by_this(request: RequestKind, bytes: &[u8]) -> OracleResponse {
 #[test]
 fn responses_are_read_as_hyper_reads_them_but_for_those_listed() {
     let (runtime, mut listed) = (runtime(), Vec::new());
-    for case in CORPUS {
+    for case in &corpus() {
         let (this, hyper) = (
             by_this(case.request, case.bytes.as_bytes()),
             by_hyper(&runtime, case.request, case.bytes.as_bytes()),

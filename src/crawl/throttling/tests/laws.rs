@@ -6,9 +6,9 @@
 use std::time::Duration;
 
 use http::HeaderMap;
-use http::header::{DATE, HeaderName, HeaderValue};
+use http::header::{DATE, HeaderName, HeaderValue, RETRY_AFTER};
 
-use super::{Signals, Source, tells_of_quota};
+use super::{Signals, tells_of_quota};
 use crate::crawl::header_fields::lent;
 
 /// The longest wait that may be believed: a leap year, beyond which no quota is counted.
@@ -133,12 +133,9 @@ fn line(text: &[u8]) -> Option<HeaderLine> {
 /// A wait is never nothing, nor longer than anybody may mean, and only a refusal asks for one.
 fn check_wait(answer: &TimedAnswer, signals: &Signals) {
     if let Some(wait) = signals.wait {
-        assert!(
-            !wait.promised.is_zero() && wait.promised <= LONGEST,
-            "{wait:?} in {answer:?}"
-        );
+        assert!(!wait.is_zero() && wait <= LONGEST, "{wait:?} in {answer:?}");
     }
-    let asks = signals.throttle.is_some() || signals.wait.is_some();
+    let asks = signals.is_throttled || signals.wait.is_some();
     assert!(answer.status >= 400 || !asks, "{signals:?} in {answer:?}");
 }
 
@@ -221,26 +218,22 @@ fn check_contradiction(answer: &TimedAnswer, at: usize, after: &Signals) {
         .map(|(_, line)| line);
     let before = answer.read_of(others);
     let case = || format!("{line:?} turns {before:?} into {after:?}, in {answer:?}");
-    assert!(
-        before.throttle.is_none() || after.throttle.is_some(),
-        "{}",
-        case()
-    );
+    assert!(!before.is_throttled || after.is_throttled, "{}", case());
     assert!(pace(after) <= pace(&before), "{}", case());
-    let Some(wait) = before.wait else { return };
-    // A time to come back holds, whatever else is said. Any other counts only as long as nothing is
-    // left, and one that is trusted more may be shorter: that is what precedence is.
+    // A time to come back precedes what a quota or GitHub says.
+    if answer
+        .lines
+        .iter()
+        .any(|(name, _)| name == RETRY_AFTER || name == GITHUB)
+    {
+        return;
+    }
+    // A reset counts only as long as nothing is left.
     let is_about_what_is_left = read(200, &HeaderMap::from_iter([line.clone()]), answer.received)
         .quota
         .is_some_and(|quota| quota.remaining > 0);
-    if wait.source != Source::RetryAfter && is_about_what_is_left {
-        return;
-    }
-    let now = after
-        .wait
-        .filter(|now| now.source != wait.source || now.promised >= wait.promised);
     assert!(
-        now.is_some_and(|now| rank(now.source) <= rank(wait.source)),
+        is_about_what_is_left || after.wait >= before.wait,
         "{}",
         case()
     );
@@ -249,16 +242,5 @@ fn check_contradiction(answer: &TimedAnswer, at: usize, after: &Signals) {
 fn pace(signals: &Signals) -> f64 {
     signals
         .quota
-        .and_then(|quota| quota.pace_per_s())
-        .unwrap_or(f64::INFINITY)
-}
-
-/// The lower, the more a source is trusted.
-const fn rank(source: Source) -> u8 {
-    match source {
-        Source::RetryAfter => 0,
-        Source::RateLimit => 1,
-        Source::XRateLimit => 2,
-        Source::GitHubMinimum => 3,
-    }
+        .map_or(f64::INFINITY, |quota| super::pace(&quota))
 }
