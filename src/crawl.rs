@@ -8,24 +8,12 @@
 //!
 //! | room | for |
 //! |---|---|
-//! | `spec`, `version` | settings of a crawl; versions of HTTP |
-//! | `targets`, `template`, `host` | URLs, hosts, and IDs in them |
-//! | `shape`, `request` | parts of a request; its bytes |
-//! | `ids` | order and text of IDs: `--shuffle`, `--id-format` |
-//! | `carrier`, `pool`, `lease`, `reuse` | connections and streams: lending, idle ones, their possessions and limits |
-//! | `dial`, `stream`, `connection`, `exchange` | opening, bytes, HTTP/1.1; times and failures of an exchange |
+//! | target: `spec`, `targets`, `template`, `host`, `ids`, `shape` | settings, URLs, hosts, IDs in them, and what requests share |
+//! | connect: `carrier`, `pool`, `dial`, `stream`, [`tls`], [`proxy`], `peers`, `local_ips`, `connect_to` | opening and lending connections |
+//! | http1: `connection`, [`codec`], `receive_stamps` | exchanges of HTTP/1.1; decoding of responses |
 //! | [`http2`] | connections of HTTP/2 and their streams |
-//! | `receive_stamps` | receive time stamps of the kernel: `--receive-stamps` |
-//! | [`proxy`] | proxies, their sessions and handshakes |
-//! | `connect_to`, `peers`, `local_ips`, `source_addresses` | `--connect-to`, `--dns-ttl`, `--local-ips`, and the addresses of each connection |
-//! | [`tls`] | https: certificates, handshakes, kinds of failures |
-//! | `failure` | failures of a connection with a kind of their own |
-//! | [`codec`], `head`, `header_fields` | decoding of a response, and its `malformed` errors |
-//! | `redirects` | where a redirected item goes: `--follow` |
-//! | `answer`, `expect`, [`throttling`] | outcome of a response: `--expect`, challenges, 429 and quotas |
-//! | `compressed`, `cookies` | content codings (`--compressed`); jars of cookies (`--cookies`) |
-//! | `saving` | records of finished items: `--save` |
-//! | `excerpt`, [`redact`] | examples of failed responses; secrets in what is saved or shown |
+//! | response: `exchange`, `head`, `header_fields`, `expect`, `answer`, [`throttling`], `compressed`, `cookies`, `date` | what came, and what it means |
+//! | crawl: `request`, `redirects`, `saving`, `excerpt`, [`redact`] | the request of an item; records; examples of failures without secrets |
 
 mod answer;
 mod carrier;
@@ -39,13 +27,11 @@ mod dial;
 mod excerpt;
 mod exchange;
 mod expect;
-mod failure;
 mod head;
 mod header_fields;
 mod host;
 pub mod http2;
 mod ids;
-mod lease;
 mod local_ips;
 mod peers;
 mod pool;
@@ -54,17 +40,14 @@ mod receive_stamps;
 pub mod redact;
 mod redirects;
 mod request;
-mod reuse;
 mod saving;
 mod shape;
-mod source_addresses;
 mod spec;
 mod stream;
 pub(crate) mod targets;
 mod template;
 pub mod throttling;
 pub mod tls;
-mod version;
 
 use std::future::pending;
 use std::rc::Rc;
@@ -88,25 +71,25 @@ pub use self::expect::{BodyRegex, Expect, ExpectError, Expectations, Lengths, St
 pub use self::head::HoldHeader;
 pub use self::header_fields::HeaderFields;
 pub use self::host::{Host, Scheme};
+pub use self::host::{HttpSettings, HttpVersion};
 use self::http2::Requests;
 pub use self::ids::{IdFormat, Shuffle};
+pub use self::local_ips::ConnectionSlots;
 pub use self::local_ips::{Family, LocalIps, LocalIpsError};
 pub use self::peers::Lookups;
+pub use self::pool::Reuse;
 pub use self::receive_stamps::ReceiveStamps;
 use self::receive_stamps::Sampler;
 use self::redirects::{Chain, RedirectRefusal, Redirects};
 use self::request::Request;
-pub use self::reuse::Reuse;
 use self::saving::Collector;
 pub use self::shape::{RequestShape, ShapeError};
-pub use self::source_addresses::ConnectionSlots;
 pub use self::spec::{CrawlOptions, CrawlSpec};
 pub use self::stream::{Stream, Wire};
 use self::targets::RequestTarget;
 pub use self::targets::{IdUse, Line, Targets};
 pub(crate) use self::template::PLACE;
 pub use self::template::{Template, TemplateError};
-pub use self::version::{HttpSettings, HttpVersion};
 use crate::dataset::manifest::Saved;
 use crate::dataset::writer::Writer;
 

@@ -20,17 +20,17 @@ use super::connection::Connection;
 use super::cookies::{Cookies, Jars, LentJar, Owner};
 use super::dial::{Dial, End, Route};
 use super::exchange::Unusable;
-use super::failure::failure_of;
+use super::exchange::failure_of;
+use super::host::{HTTP_1, HTTP_2, HttpVersion};
 use super::http2::{self, Greeted, StreamSlot};
-use super::lease::{Lease, Place, Places, Signal};
 use super::local_ips::Family;
+use super::local_ips::{ConnectionSlot, ConnectionSlots, SourceAddresses};
 use super::peers::{HostAddresses, LookedUp};
 use super::pool::Pool;
+use super::pool::{Lease, Place, Places, Signal};
 use super::proxy::{Hop, Session};
-use super::source_addresses::{ConnectionSlot, ConnectionSlots, SourceAddresses};
 use super::spec::CrawlSpec;
 use super::stream::Stream;
-use super::version::{HTTP_1, HTTP_2, HttpVersion};
 
 /// Carrier of one request at a time. Boxed, for each goes in and out of the pool with every
 /// request.

@@ -12,7 +12,7 @@
 //!
 //! | room | for |
 //! |---|---|
-//! | `head`, `repeat` | framing from a head; recognition of a repeated head |
+//! | `head` | framing from a head; recognition of a repeated head |
 //! | `chunked` | chunked content |
 //! | `tests` | laws for any bytes, for fuzzing too; known responses; comparison with hyper's client |
 
@@ -21,7 +21,6 @@ mod head;
 #[cfg(any(test, fuzzing))]
 #[path = "codec/tests/laws.rs"]
 pub mod laws;
-mod repeat;
 #[cfg(test)]
 mod tests;
 
@@ -32,8 +31,7 @@ use std::ops::Range;
 use httparse::{ParserConfig, Response, Status};
 
 use self::chunked::Chunked;
-use self::head::{Facts, Framing};
-use self::repeat::LastHead;
+use self::head::{Facts, Framing, LastHead};
 use super::header_fields::HeaderFields;
 
 /// Most bytes of the final head and of what precedes it (interim answers, blank lines): hyper's
@@ -139,25 +137,14 @@ pub enum Cut {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Received {
     bytes: u64,
-    declared: Declared,
-}
-
-/// Declared length of content.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Declared {
-    Bytes(u64),
-    Chunked,
-    UntilClose,
+    declared: Option<u64>,
 }
 
 impl fmt::Display for Received {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.declared {
-            Declared::Bytes(declared) => write!(f, "{} of {declared} bytes", self.bytes),
-            Declared::Chunked => {
-                write!(f, "{} bytes in chunks, without the last chunk", self.bytes)
-            }
-            Declared::UntilClose => write!(f, "{} bytes of an undeclared length", self.bytes),
+            Some(declared) => write!(f, "{} of {declared} bytes", self.bytes),
+            None => write!(f, "{} bytes of an undeclared length", self.bytes),
         }
     }
 }
@@ -246,9 +233,9 @@ impl Decoder {
     pub fn received(&self) -> Option<Received> {
         let (bytes, declared) = match &self.phase {
             Phase::Head | Phase::Done => return None,
-            Phase::Length { left, declared } => (declared - left, Declared::Bytes(*declared)),
-            Phase::Chunked(chunked) => (chunked.content(), Declared::Chunked),
-            Phase::UntilClose(bytes) => (*bytes, Declared::UntilClose),
+            Phase::Length { left, declared } => (declared - left, Some(*declared)),
+            Phase::Chunked(chunked) => (chunked.content(), None),
+            Phase::UntilClose(bytes) => (*bytes, None),
         };
         Some(Received { bytes, declared })
     }

@@ -80,47 +80,52 @@ impl fmt::Display for Unreadable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const MIB: u64 = MOST_BYTES >> 20;
         match self {
-            Self::TooLong { compressed } if *compressed > MOST_BYTES => {
-                write!(f, "more than {MIB} MiB of compressed content")
+            Self::TooLong { compressed } => write!(
+                f,
+                "{compressed} bytes of compressed content are more than {MIB} MiB, or decompress to more"
+            ),
+            Self::Damaged(Coding::Identity | Coding::Unknown) => {
+                write!(f, "the content has another coding than {ACCEPTED}")
             }
-            Self::TooLong { compressed } => {
-                write!(
-                    f,
-                    "{compressed} bytes of compressed content decompress to more than {MIB} MiB"
-                )
-            }
-            Self::Damaged(Coding::Gzip) => f.write_str("the content is not complete gzip"),
-            Self::Damaged(Coding::Brotli) => f.write_str("the content is not complete br"),
-            Self::Damaged(Coding::Zstd) => f.write_str("the content is not complete zstd"),
-            Self::Damaged(_) => write!(f, "the content has another coding than {ACCEPTED}"),
+            Self::Damaged(coding) => write!(f, "the content is not complete {}", coding.name()),
         }
     }
 }
 
+/// Names of codings in `Content-Encoding`, the registered one of each first.
+const NAMES: [(&str, Coding); 7] = [
+    ("gzip", Coding::Gzip),
+    ("x-gzip", Coding::Gzip),
+    ("br", Coding::Brotli),
+    ("zstd", Coding::Zstd),
+    ("identity", Coding::Identity),
+    // Not registered, but sent; curl reads it in this way.
+    ("none", Coding::Identity),
+    ("", Coding::Identity),
+];
+
 impl Coding {
+    fn named(text: &[u8]) -> Self {
+        let found = NAMES
+            .iter()
+            .find(|(name, _)| text.trim_ascii().eq_ignore_ascii_case(name.as_bytes()));
+        found.map_or(Self::Unknown, |(_, coding)| *coding)
+    }
+
+    fn name(self) -> &'static str {
+        let found = NAMES.iter().find(|(_, coding)| *coding == self);
+        found.map_or("", |(name, _)| name)
+    }
+
     /// Read the coding of a response from its head.
     pub(super) fn of(fields: HeaderFields<'_>) -> Self {
-        const NAMES: [(&[u8], Coding); 7] = [
-            (b"gzip", Coding::Gzip),
-            (b"x-gzip", Coding::Gzip),
-            (b"br", Coding::Brotli),
-            (b"zstd", Coding::Zstd),
-            (b"identity", Coding::Identity),
-            // Not registered, but sent; curl reads it in this way.
-            (b"none", Coding::Identity),
-            (b"", Coding::Identity),
-        ];
-        let named = |text: &[u8]| {
-            let found = NAMES
-                .iter()
-                .find(|(name, _)| text.trim_ascii().eq_ignore_ascii_case(name));
-            found.map_or(Self::Unknown, |(_, coding)| *coding)
-        };
         // Several fields are one list (RFC 9110, 5.3).
         let list = fields
             .all("content-encoding")
             .flat_map(|value| value.split(|byte| *byte == b','));
-        let mut codings = list.map(named).filter(|coding| *coding != Self::Identity);
+        let mut codings = list
+            .map(Self::named)
+            .filter(|coding| *coding != Self::Identity);
         match (codings.next(), codings.next()) {
             (None, _) => Self::Identity,
             (Some(coding), None) => coding,
@@ -260,7 +265,7 @@ pub(super) mod tests {
                 }
             );
             assert!(
-                taken <= MOST_BYTES && refused.to_string().contains("more than 16 MiB"),
+                taken <= MOST_BYTES && refused.to_string().contains("16 MiB"),
                 "{refused}"
             );
         }

@@ -5,6 +5,9 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::LazyLock;
+
+use regex::Regex;
 
 use super::host::Host;
 
@@ -52,43 +55,36 @@ impl FromStr for ConnectTo {
                 "`{text}` is not HOST:PORT:ADDRESS:PORT, as in www.example.com:443:127.0.0.1:8443; a part may be empty"
             )
         };
-        let mut rest = text;
-        let mut cut = || {
-            let (first, after) = match rest.strip_prefix('[') {
-                Some(address) => address.split_once(']')?,
-                None => rest.split_at(rest.find(':').unwrap_or(rest.len())),
-            };
-            rest = after.strip_prefix(':').unwrap_or(after);
-            Some((first, after.is_empty()))
-        };
-        let mut next = || cut().ok_or_else(bad);
-        let [host, port, to_host, to_port] = [next()?, next()?, next()?, next()?];
-        if [host.1, port.1, to_host.1].contains(&true) || !to_port.1 {
-            return Err(bad());
-        }
+        let parts = PARTS.captures(text).ok_or_else(bad)?;
         // As hosts of URLs are named; an address has no brackets here.
-        let ascii = |text: &str| {
-            url::Host::parse(text).map_or_else(|_| text.to_owned(), |host| host.to_string())
+        let name = |part: &str| {
+            let name = parts[part].trim_matches(['[', ']']);
+            let ascii =
+                url::Host::parse(name).map_or_else(|_| name.to_owned(), |it| it.to_string());
+            (!name.is_empty()).then_some(ascii)
         };
-        let name = |text: &str| Some(text).filter(|text| !text.is_empty()).map(ascii);
-        let number = |text: &str| match text {
-            "" => Ok(None),
-            digits => digits
-                .parse()
-                .ok()
-                .filter(|port| *port > 0)
-                .map(Some)
-                .ok_or_else(bad),
+        let port = |part: &str| match parts[part].parse() {
+            Ok(0) => Err(bad()),
+            Err(_) if !parts[part].is_empty() => Err(bad()),
+            port => Ok(port.ok()),
         };
         Ok(Self {
-            host: name(host.0),
-            port: number(port.0)?,
-            to_host: name(to_host.0),
-            to_port: number(to_port.0)?,
+            host: name("host"),
+            port: port("port")?,
+            to_host: name("to"),
+            to_port: port("to_port")?,
             text: text.to_owned(),
         })
     }
 }
+
+/// The parts of a rule.
+#[expect(clippy::expect_used, reason = "a pattern that is known to be valid")]
+static PARTS: LazyLock<Regex> = LazyLock::new(|| {
+    let part = r"(\[[^\]]*\]|[^:\[\]]*)";
+    let pattern = format!("^(?<host>{part}):(?<port>[^:]*):(?<to>{part}):(?<to_port>[^:]*)$");
+    Regex::new(&pattern).expect("a valid pattern")
+});
 
 impl fmt::Display for ConnectTo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -11,6 +11,8 @@ use std::fmt;
 use std::rc::Rc;
 use std::time::{Duration, SystemTime};
 
+use httparse::{EMPTY_HEADER, Request};
+
 use super::date;
 use super::header_fields::HeaderFields;
 use super::host::Scheme;
@@ -30,6 +32,9 @@ const MOST: usize = 50;
 
 /// Longest cookie that is kept, name and value; RFC 6265, 6.1, asks for 4096 bytes.
 const MOST_BYTES: usize = 4096;
+
+/// Most header fields of a request of which the host is found.
+const MOST_FIELDS: usize = 64;
 
 /// A cookie.
 #[derive(Clone, PartialEq, Eq)]
@@ -83,11 +88,11 @@ impl Jar {
 
     /// Insert the `Cookie` header of a request after its request line, if a cookie is for its path.
     pub(super) fn add_to(&self, request: &mut Vec<u8>, scheme: Scheme, now: SystemTime) {
-        let path = path_of(request);
+        let (path, _) = place_of(request);
         let mut fitting: Vec<&Cookie> = (self.0.iter())
             .filter(|cookie| {
                 cookie.is_current(now)
-                    && cookie.is_for(path)
+                    && cookie.is_for(path.as_bytes())
                     && (!cookie.is_secure || scheme == Scheme::Https)
             })
             .collect();
@@ -120,10 +125,11 @@ impl Cookie {
         {
             return None;
         }
+        let (path, host) = place_of(request);
         let mut cookie = Self {
             name: name.to_vec(),
             value: value?.to_vec(),
-            path: default_path(path_of(request)).to_vec(),
+            path: default_path(path.as_bytes()).to_vec(),
             is_secure: false,
             expires: None,
         };
@@ -142,7 +148,7 @@ impl Cookie {
                 _ => {}
             }
         }
-        if !domain.is_empty() && !is_within(host_of(request), domain) {
+        if !domain.is_empty() && !is_within(host.as_bytes(), domain) {
             return None;
         }
         if let Some(seconds) = max_age {
@@ -198,22 +204,30 @@ fn instant(seconds: i64) -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_secs(u64::try_from(seconds).unwrap_or(0))
 }
 
-/// Return the host of the request's Host field, without its port.
-fn host_of(request: &[u8]) -> &[u8] {
-    let lines = request.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
-    let is_host = |line: &[u8]| {
-        line.first_chunk()
-            .is_some_and(|name: &[u8; 5]| name.eq_ignore_ascii_case(b"host:"))
+/// Return the path of a request, without its query, and the host of its `Host` field, without its
+/// port.
+fn place_of(request: &[u8]) -> (&str, &str) {
+    let mut fields = [EMPTY_HEADER; MOST_FIELDS];
+    let mut head = Request::new(&mut fields);
+    // One with more fields has been read up to there.
+    let _ = head.parse(request);
+    let target = head.path.unwrap_or_default();
+    let path = match target.split_once("://") {
+        // The absolute form, for a proxy that forwards it.
+        Some((_, rest)) if !target.starts_with('/') => rest.find('/').map_or("/", |at| &rest[at..]),
+        _ => target,
     };
-    let host = lines
-        .skip(1)
-        .find(|line| is_host(line))
-        .map_or(&b""[..], |line| line[5..].trim_ascii_start());
-    let port = host
+    let host = head
+        .headers
         .iter()
-        .rposition(|byte| *byte == b':')
-        .filter(|at| host[*at..].iter().skip(1).all(u8::is_ascii_digit));
-    port.map_or(host, |at| &host[..at])
+        .find(|field| field.name.eq_ignore_ascii_case("host"))
+        .and_then(|field| std::str::from_utf8(field.value).ok())
+        .unwrap_or_default();
+    let (path, host) = (path.split('?').next().unwrap_or_default(), host);
+    match host.rsplit_once(':') {
+        Some((name, port)) if !port.ends_with(']') => (path, name),
+        _ => (path, host),
+    }
 }
 
 /// True if `host` is `domain` or a name below it (RFC 6265, 5.1.3). An address has nothing below
@@ -227,25 +241,6 @@ fn is_within(host: &[u8], domain: &[u8]) -> bool {
         .is_none_or(|byte| byte.is_ascii_digit() || *byte == b']');
     host[above..].eq_ignore_ascii_case(domain)
         && (above == 0 || host[above - 1] == b'.' && !is_address)
-}
-
-/// The path of the request line, without query.
-fn path_of(request: &[u8]) -> &[u8] {
-    let target = request
-        .split(|byte| *byte == b' ')
-        .nth(1)
-        .unwrap_or_default();
-    // The absolute form, for a proxy that forwards it.
-    let scheme = target
-        .windows(3)
-        .position(|three| three == b"://")
-        .filter(|_| !target.starts_with(b"/"));
-    let rest = scheme.map_or(target, |at| &target[at + 3..]);
-    let path = rest
-        .iter()
-        .position(|byte| *byte == b'/')
-        .map_or(&b"/"[..], |at| &rest[at..]);
-    path.split(|byte| *byte == b'?').next().unwrap_or_default()
 }
 
 /// The directory of a request path (RFC 6265, 5.1.4).
@@ -379,10 +374,10 @@ mod tests {
     #[test]
     fn cookies_are_sent_where_and_as_long_as_they_are_for() {
         let mut jar = Jar::default();
-        assert!(!store(&mut jar, "GET /a/b HTTP/1.1", &[]));
+        assert!(!store(&mut jar, "GET /a/b HTTP/1.1\r\n\r\n", &[]));
         assert!(store(
             &mut jar,
-            "GET /a/b?x=/c/ HTTP/1.1",
+            "GET /a/b?x=/c/ HTTP/1.1\r\n\r\n",
             &[
                 "one=1; HttpOnly",
                 "two=\"2\"; Path=/; Secure",
@@ -408,7 +403,7 @@ mod tests {
         // The same name and path is the same cookie.
         store(
             &mut jar,
-            "GET /a/d HTTP/1.1",
+            "GET /a/d HTTP/1.1\r\n\r\n",
             &["one=new", "four=x; Max-Age=-1"],
         );
         assert_eq!(sent(&jar, "/a/b", Scheme::Http, later(10)), "one=new");
@@ -449,7 +444,11 @@ mod tests {
             (Owner::Session(7), "a=1"),
         ] {
             let lent = jars.lend(1, owner);
-            store(&mut lent.jar().borrow_mut(), "GET / HTTP/1.1", &["a=1"]);
+            store(
+                &mut lent.jar().borrow_mut(),
+                "GET / HTTP/1.1\r\n\r\n",
+                &["a=1"],
+            );
             let beside = jars.lend(1, owner);
             assert_eq!(
                 sent(&beside.jar().borrow(), "/", Scheme::Http, NOW) == "a=1",
@@ -476,7 +475,7 @@ mod tests {
         ) {
             let mut jar = Jar::default();
             for field in &fields {
-                store(&mut jar, &format!("GET {path} HTTP/1.1"), &[field]);
+                store(&mut jar, &format!("GET {path} HTTP/1.1\r\n\r\n"), &[field]);
             }
             prop_assert!(jar.0.len() <= MOST);
             prop_assert!(!sent(&jar, &path, Scheme::Https, later(0)).contains(char::is_control));

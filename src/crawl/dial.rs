@@ -23,7 +23,7 @@ use rustls::{ClientConnection, HandshakeKind, ProtocolVersion};
 use tokio::net::{TcpSocket, TcpStream, UnixStream};
 use tokio::task::JoinSet;
 
-use super::failure::Failure;
+use super::exchange::Failure;
 use super::proxy::{Hop, Way};
 use super::receive_stamps::ReceiveStamps;
 use super::stream::{Stream, Wire};

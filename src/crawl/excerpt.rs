@@ -5,8 +5,10 @@
 //! secrets by name, and cannot know the target's own.
 
 use std::cmp::Reverse;
+use std::sync::LazyLock;
 
 use crawlmark_harness::stats::MAX_EXCERPT;
+use regex::Regex;
 
 use super::redact;
 use super::shape::{RequestShape, SHORTEST_WORD};
@@ -32,16 +34,15 @@ pub(super) fn excerpt(
     let kept = &body[..body.len().min(KEPT)];
     let mut text = String::from_utf8_lossy(kept).into_owned();
     let shown = redact::url(path);
-    let of_path = words(path).filter(|word| !shown.contains(word));
-    // Of a body of many megabytes, nearly every word is in no excerpt.
-    let is_echoed = |word: &&str| text.contains(&word[..word.floor_char_boundary(LEAST)]);
-    let mut withheld: Vec<String> = of_path.filter(is_echoed).map(str::to_owned).collect();
-    for sent in request
-        .texts()
-        .into_iter()
-        .chain(own.into_iter().flat_map(RequestShape::texts))
-    {
-        withheld.extend(words(&sent).filter(is_echoed).map(str::to_owned));
+    let mut withheld: Vec<String> = words(path)
+        .filter(|word| !shown.contains(word))
+        .map(str::to_owned)
+        .collect();
+    let own = own.into_iter().flat_map(RequestShape::texts);
+    for sent in request.texts().into_iter().chain(own) {
+        // Of a body of many megabytes, nearly every word is in no excerpt.
+        let echoed = words(&sent).filter(|word| text.contains(start(word, LEAST)));
+        withheld.extend(echoed.map(str::to_owned));
     }
     for secret in request.short_secrets() {
         text = without_word(&text, secret);
@@ -51,70 +52,61 @@ pub(super) fn excerpt(
     for word in &withheld {
         text = text.replace(word.as_str(), WITHHELD);
     }
-    let starts = |word: &String| {
+    let cut = withheld.iter().filter_map(|word| {
         (LEAST..word.len())
             .rev()
-            .find(|n| word.get(..*n).is_some_and(|start| text.ends_with(start)))
-    };
-    if let Some(length) = withheld.iter().filter_map(starts).max() {
-        text.truncate(text.len() - length);
+            .find(|length| text.ends_with(start(word, *length)))
+    });
+    if let Some(length) = cut.max() {
+        text.truncate(text.floor_char_boundary(text.len() - length));
         text.push_str(WITHHELD);
     }
-    let text = redact::text(without_basic(&text).trim());
+    let text = BASIC.replace_all(&text, format!("$1 {WITHHELD}"));
+    let text = redact::text(text.trim());
     (!text.is_empty()).then_some(text)
 }
 
-/// Remove what follows `Basic`: credentials of a proxy, which are encoded, and differ for each
-/// session.
-fn without_basic(text: &str) -> String {
-    const BASIC: &str = "basic";
-    let is_base64 = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '/' | '=');
-    // Schemes may be in capitals or not (RFC 9110, section 11.1).
-    let (lower, mut kept, mut at) = (text.to_ascii_lowercase(), String::new(), 0);
-    for (start, _) in lower.match_indices(BASIC) {
-        let after = &text[start + BASIC.len()..];
-        let encoded = after.trim_start();
-        let rest = encoded.trim_start_matches(is_base64);
-        if start >= at && encoded.len() < after.len() && rest.len() < encoded.len() {
-            kept.extend([&text[at..start + BASIC.len()], " ", WITHHELD]);
-            at = text.len() - rest.len();
-        }
-    }
-    kept + &text[at..]
+/// The first so many bytes of a text, or fewer where a character would be cut.
+fn start(text: &str, bytes: usize) -> &str {
+    &text[..text.floor_char_boundary(bytes)]
 }
+
+/// Credentials of a proxy, which are encoded, and differ for each session. Schemes may be in
+/// capitals or not (RFC 9110, section 11.1).
+#[expect(clippy::expect_used, reason = "a pattern that is known to be valid")]
+static BASIC: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new("(?i)(basic)\\s+[a-z0-9+/=]+").expect("a valid pattern"));
 
 /// Remove a secret that is too short to be looked for within words, where it is one.
 fn without_word(text: &str, secret: &str) -> String {
     let (mut kept, mut at) = (String::new(), 0);
     for (start, _) in text.match_indices(secret) {
-        let (before, after) = (
-            text[..start].chars().next_back(),
-            text[start + secret.len()..].chars().next(),
-        );
-        if ![before, after]
-            .into_iter()
-            .flatten()
-            .any(char::is_alphanumeric)
-        {
+        let end = start + secret.len();
+        let is_part = text[..start].ends_with(char::is_alphanumeric)
+            || text[end..].starts_with(char::is_alphanumeric);
+        if !is_part {
             kept.extend([&text[at..start], WITHHELD]);
-            at = start + secret.len();
+            at = end;
         }
     }
     kept + &text[at..]
 }
 
+/// Characters that separate words.
+const ENDS: &[char] = &[
+    ' ', '\t', '\r', '\n', '"', '\'', '&', '=', '?', '/', ';', ',',
+];
+
+/// Characters that separate the parts of a word.
+const BRACKETS: &[char] = &[':', '{', '}', '[', ']', '(', ')', '<', '>'];
+
 /// Split a text into words, and return those that are long enough to be secrets.
 fn words(text: &str) -> impl Iterator<Item = &str> {
-    let ends =
-        |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '&' | '=' | '?' | '/' | ';' | ',');
-    let is_bracket = |c: char| matches!(c, ':' | '{' | '}' | '[' | ']' | '(' | ')' | '<' | '>');
-    let fine = move |c: char| ends(c) || is_bracket(c);
     // Whole words, too: the parts of `ab/cd1/ef2` are too short to be secrets by themselves.
-    let all = text
-        .split_whitespace()
-        .chain(text.split(ends))
-        .chain(text.split(fine));
-    all.filter(|word| word.len() >= SHORTEST_WORD)
+    text.split_whitespace()
+        .chain(text.split(ENDS))
+        .chain(text.split(ENDS).flat_map(|word| word.split(BRACKETS)))
+        .filter(|word| word.len() >= SHORTEST_WORD)
 }
 
 #[cfg(test)]

@@ -1,6 +1,10 @@
 //! An exchange of a request and its response, of either version of HTTP: its times, its traffic, its
 //! deadline and its failures.
+//!
+//! A [`Failure`] of TLS, a proxy or dialing has a kind of its own. It passes as an [`io::Error`]
+//! through layers that know nothing of it; [`failure_of`] recovers its kind.
 
+use std::io;
 use std::pin::Pin;
 use std::task::{Context, Waker};
 use std::time::Duration;
@@ -141,5 +145,57 @@ impl Deadline {
         self.alarm.as_mut().reset(clock.instant(self.at));
         self.alarm_at = self.at;
         self.waker = None;
+    }
+}
+
+/// Most characters of details: the target chooses the names of its certificate.
+const MOST_DETAILS: usize = 200;
+
+/// A failure with a kind of its own.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{details}")]
+pub(super) struct Failure {
+    pub(super) kind: ErrorKind,
+    pub(super) details: String,
+}
+
+impl Failure {
+    /// Create a failure. Control characters in its details are replaced, and the rest is cut to a
+    /// bounded length.
+    pub(super) fn new(kind: ErrorKind, details: &str) -> Self {
+        let shown = details
+            .chars()
+            .map(|c| if c.is_control() { '?' } else { c })
+            .take(MOST_DETAILS);
+        Self {
+            kind,
+            details: shown.collect(),
+        }
+    }
+}
+
+impl From<Failure> for io::Error {
+    fn from(failure: Failure) -> Self {
+        Self::new(io::ErrorKind::InvalidData, failure)
+    }
+}
+
+/// Return the [`Failure`] that an error is.
+pub(super) fn failure_of(error: &io::Error) -> Option<&Failure> {
+    error.get_ref()?.downcast_ref()
+}
+
+#[cfg(test)]
+mod failure_tests {
+    use super::*;
+
+    #[test]
+    fn details_are_bounded_and_printable() {
+        let failure = Failure::new(
+            ErrorKind::TlsWrongName,
+            &("\u{1b}[2J".to_owned() + &"x".repeat(10_000)),
+        );
+        assert_eq!(failure.details.chars().count(), MOST_DETAILS);
+        assert!(!failure.details.contains('\u{1b}'), "{}", failure.details);
     }
 }

@@ -4,15 +4,13 @@
 //! It must not know the outcome of a response that does not meet them: `answer` decides that.
 
 mod checker;
-mod pattern;
-mod ranges;
 
 use std::fmt;
 use std::str::FromStr;
 
+use regex::bytes::Regex;
+
 pub(super) use self::checker::{BodyCheck, CheckResult, Checker, Expected, SavedResponse, Status};
-pub use self::pattern::BodyRegex;
-pub use self::ranges::{Lengths, Statuses};
 
 /// One thing that a good answer must be. A body that breaks off is never good, whatever is
 /// expected.
@@ -57,42 +55,19 @@ pub struct Expectations(Vec<Expect>);
 
 /// Reason why a text is no expectation.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ExpectError {
-    /// Unknown kind of expectation.
-    #[error(
-        "`{0}` is not a valid expectation: write `whole`, `items:SEED`, `json`, `status:200-299`, `regex:PATTERN` or `len:1-1000`"
-    )]
-    Unknown(String),
-    /// Invalid seed.
-    #[error(
-        "`{0}` names no seed: write `items:SEED` for a target started with `serve --seed SEED`"
-    )]
-    Seed(String),
-    /// Invalid statuses.
-    #[error(
-        "`{0}` lists no statuses: write numbers from 200 to 999, as in `status:200-299` or `status:200,404`"
-    )]
-    Statuses(String),
-    /// 429 was asked for.
-    #[error("`{0}` lists 429, which always counts as throttled: leave it out")]
-    TooManyRequests(String),
-    /// Invalid length.
-    #[error("`{0}` is not a valid length: write bytes, as in `len:115`, `len:1-1000` or `len:1-`")]
-    Lengths(String),
-    /// Invalid regular expression.
-    #[error("`{text}` is not a regular expression: {why}")]
-    Pattern {
-        /// Pattern as given.
-        text: String,
-        /// Reason why it is invalid.
-        why: String,
-    },
-    /// Two that no answer, or only a part of the second's, can be.
-    #[error("`{0}` and `{1}` exclude each other: keep one of them")]
-    Both(String, String),
-    /// Invalid list of expectations: not a JSON array of texts.
-    #[error("`{0}` is not a list of expectations: write a JSON array of texts")]
-    List(String),
+#[error("`{text}` {why}")]
+pub struct ExpectError {
+    text: String,
+    why: String,
+}
+
+impl ExpectError {
+    fn new(text: &str, why: impl Into<String>) -> Self {
+        Self {
+            text: text.to_owned(),
+            why: why.into(),
+        }
+    }
 }
 
 impl Expectations {
@@ -112,7 +87,8 @@ impl Expectations {
                 continue;
             }
             if let Some(rival) = kept.iter().find(|other| other.excludes(&expect)) {
-                return Err(ExpectError::Both(rival.to_string(), expect.to_string()));
+                let why = format!("and `{expect}` exclude each other: keep one of them");
+                return Err(ExpectError::new(&rival.to_string(), why));
             }
             kept.push(expect);
         }
@@ -155,29 +131,45 @@ impl FromStr for Expect {
     type Err = ExpectError;
 
     fn from_str(text: &str) -> Result<Self, ExpectError> {
-        let said = || text.to_owned();
-        match text.split_once(':') {
-            None if text == "whole" => Ok(Self::Whole),
-            None if text == "json" => Ok(Self::Json),
-            Some(("items", seed)) => Ok(Self::Items(
-                seed.parse().map_err(|_| ExpectError::Seed(said()))?,
-            )),
-            Some(("status", list)) => {
-                let statuses = Statuses::read(list).ok_or_else(|| ExpectError::Statuses(said()))?;
-                if statuses.names(Statuses::TOO_MANY_REQUESTS) {
-                    return Err(ExpectError::TooManyRequests(said()));
+        let (kind, value) = text
+            .split_once(':')
+            .map_or((text, None), |(kind, value)| (kind, Some(value)));
+        let (read, why) = match (kind, value) {
+            ("whole", None) => return Ok(Self::Whole),
+            ("json", None) => return Ok(Self::Json),
+            ("items", Some(seed)) => (
+                seed.parse().ok().map(Self::Items),
+                "names no seed: write `items:SEED` for a target started with `serve --seed SEED`",
+            ),
+            ("status", Some(list)) => {
+                let statuses = Statuses::read(list);
+                if statuses
+                    .as_ref()
+                    .is_some_and(|statuses| statuses.names(Statuses::TOO_MANY_REQUESTS))
+                {
+                    let why = "lists 429, which always counts as throttled: leave it out";
+                    return Err(ExpectError::new(text, why));
                 }
-                Ok(Self::Status(statuses))
+                (
+                    statuses.map(Self::Status),
+                    "lists no statuses: write numbers from 200 to 999, as in `status:200-299` or `status:200,404`",
+                )
             }
-            Some(("regex", pattern)) => match BodyRegex::read(pattern) {
-                Ok(pattern) => Ok(Self::Matching(pattern)),
-                Err(why) => Err(ExpectError::Pattern { text: said(), why }),
-            },
-            Some(("len", range)) => Lengths::read(range)
-                .map(Self::Length)
-                .ok_or_else(|| ExpectError::Lengths(said())),
-            _ => Err(ExpectError::Unknown(said())),
-        }
+            ("regex", Some(pattern)) => {
+                return BodyRegex::read(pattern).map(Self::Matching).map_err(|why| {
+                    ExpectError::new(text, format!("is not a regular expression: {why}"))
+                });
+            }
+            ("len", Some(range)) => (
+                Lengths::read(range).map(Self::Length),
+                "is not a valid length: write bytes, as in `len:115`, `len:1-1000` or `len:1-`",
+            ),
+            _ => (
+                None,
+                "is not a valid expectation: write `whole`, `items:SEED`, `json`, `status:200-299`, `regex:PATTERN` or `len:1-1000`",
+            ),
+        };
+        read.ok_or_else(|| ExpectError::new(text, why))
     }
 }
 
@@ -201,8 +193,12 @@ impl FromStr for Expectations {
         if !text.starts_with('[') {
             return Self::new([text.parse()?]);
         }
-        let list: Vec<String> =
-            serde_json::from_str(text).map_err(|_| ExpectError::List(text.to_owned()))?;
+        let list: Vec<String> = serde_json::from_str(text).map_err(|_| {
+            ExpectError::new(
+                text,
+                "is not a list of expectations: write a JSON array of texts",
+            )
+        })?;
         Self::new(
             list.iter()
                 .map(|member| member.parse())
@@ -221,6 +217,143 @@ impl fmt::Display for Expectations {
                 .map(Expect::to_string)
                 .collect::<serde_json::Value>()
                 .fmt(f),
+        }
+    }
+}
+
+/// A regular expression over bytes, in the syntax of the crate `regex`. Two are the same when they
+/// are written the same.
+#[derive(Debug, Clone)]
+pub struct BodyRegex(Regex);
+
+impl BodyRegex {
+    /// Reads a pattern, or says in one line what is wrong with it.
+    fn read(text: &str) -> Result<Self, String> {
+        if text.is_empty() {
+            // It would be found everywhere.
+            return Err(
+                "it is empty: write what is to be found, as in `regex:\"id\":\\d+`".to_owned(),
+            );
+        }
+        Regex::new(text).map(Self).map_err(|error| {
+            let said = error.to_string();
+            // The lines before the last repeat the pattern and point at the place.
+            let last = said.lines().last().unwrap_or_default();
+            last.strip_prefix("error: ").unwrap_or(last).to_owned()
+        })
+    }
+
+    /// True if it is found anywhere in `body`.
+    fn is_in(&self, body: &[u8]) -> bool {
+        self.0.is_match(body)
+    }
+}
+
+impl PartialEq for BodyRegex {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.as_str() == other.0.as_str()
+    }
+}
+
+impl Eq for BodyRegex {}
+
+impl fmt::Display for BodyRegex {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0.as_str())
+    }
+}
+
+/// Statuses, as in `200-299` or `200,404`: never an empty list, and all from 200 to 999. Those
+/// below are never an answer's last.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Statuses(Vec<(u16, u16)>);
+
+/// Lengths from one to another in bytes, both included, as in `115`, `1-1000` or `1-`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lengths {
+    shortest: u64,
+    longest: u64,
+}
+
+impl Statuses {
+    /// The status that asks for patience, and for nothing else.
+    const TOO_MANY_REQUESTS: u16 = 429;
+
+    fn read(text: &str) -> Option<Self> {
+        text.split(',').map(range).collect::<Option<_>>().map(Self)
+    }
+
+    /// True if `status` is one of them.
+    #[must_use]
+    pub fn contains(&self, status: u16) -> bool {
+        self.0
+            .iter()
+            .any(|(first, last)| (*first..=*last).contains(&status))
+    }
+
+    /// True if `status` is listed by itself, and not only within a range.
+    fn names(&self, status: u16) -> bool {
+        self.0.contains(&(status, status))
+    }
+}
+
+impl Lengths {
+    fn read(text: &str) -> Option<Self> {
+        let (shortest, longest) = match text.split_once('-') {
+            None => (number(text)?, number(text)?),
+            Some(("", _)) => return None,
+            Some((shortest, "")) => (number(shortest)?, u64::MAX),
+            Some((shortest, longest)) => (number(shortest)?, number(longest)?),
+        };
+        (shortest <= longest).then_some(Self { shortest, longest })
+    }
+
+    /// True if `length` is one of them.
+    #[must_use]
+    pub const fn contains(self, length: u64) -> bool {
+        self.shortest <= length && length <= self.longest
+    }
+}
+
+fn range(text: &str) -> Option<(u16, u16)> {
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    Some((status(first)?, status(last)?)).filter(|(first, last)| first <= last)
+}
+
+fn status(text: &str) -> Option<u16> {
+    let status = u16::try_from(number(text)?).ok();
+    status.filter(|status| (200..=999).contains(status))
+}
+
+/// Digits and nothing else: no sign.
+fn number(text: &str) -> Option<u64> {
+    text.bytes()
+        .all(|byte| byte.is_ascii_digit())
+        .then_some(text)?
+        .parse()
+        .ok()
+}
+
+impl fmt::Display for Statuses {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, (first, last)) in self.0.iter().enumerate() {
+            let separator = if index == 0 { "" } else { "," };
+            if first == last {
+                write!(f, "{separator}{first}")?;
+            } else {
+                write!(f, "{separator}{first}-{last}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Lengths {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.shortest, self.longest) {
+            (shortest, longest) if shortest == longest => write!(f, "{shortest}"),
+            (shortest, u64::MAX) => write!(f, "{shortest}-"),
+            (shortest, longest) => write!(f, "{shortest}-{longest}"),
         }
     }
 }
@@ -250,41 +383,31 @@ mod tests {
             assert_eq!(text.parse::<Expect>().unwrap().to_string(), text);
             assert_eq!(text.parse::<Expectations>().unwrap().to_string(), text);
         }
-        for (text, why) in [
-            ("", "is not a valid expectation"),
-            ("items", "is not a valid expectation"),
-            ("JSON", "is not a valid expectation"),
-            ("json:", "is not a valid expectation"),
-            ("whole:", "is not a valid expectation"),
-            (" json", "is not a valid expectation"),
-            ("items:", "names no seed"),
-            ("items:x", "names no seed"),
-            ("status:", "lists no statuses"),
-            ("status:20", "lists no statuses"),
-            ("status:199", "lists no statuses"),
-            ("status:1000", "lists no statuses"),
-            ("status:299-200", "lists no statuses"),
-            ("status:200,", "lists no statuses"),
-            ("status:200-", "lists no statuses"),
-            ("status:2xx", "lists no statuses"),
-            ("status:200,429", "lists 429"),
-            ("status:429-429", "lists 429"),
-            ("regex:", "write what is to be found"),
-            ("regex:(", "unclosed group"),
-            ("regex:[z-a]", "range"),
-            ("len:", "is not a valid length"),
-            ("len:-", "is not a valid length"),
-            ("len:-5", "is not a valid length"),
-            ("len:x", "is not a valid length"),
-            ("len:9-1", "is not a valid length"),
-            ("len:+1", "is not a valid length"),
-            ("len:18446744073709551616", "is not a valid length"),
+        for text in [
+            "",
+            "items",
+            "JSON",
+            "json:",
+            " json",
+            "items:x",
+            "status:",
+            "status:199",
+            "status:1000",
+            "status:299-200",
+            "status:200,",
+            "status:2xx",
+            "status:200,429",
+            "status:429-429",
+            "regex:",
+            "regex:(",
+            "len:",
+            "len:-5",
+            "len:9-1",
+            "len:+1",
+            "len:18446744073709551616",
         ] {
             let error = text.parse::<Expect>().unwrap_err().to_string();
-            assert!(
-                error.contains(why) && !error.contains('\n'),
-                "{text}: {error}"
-            );
+            assert!(!error.contains('\n'), "{error}");
             assert!(error.starts_with(&format!("`{text}` ")), "{text}: {error}");
         }
     }
@@ -321,8 +444,7 @@ mod tests {
             ("status:200", "status:404"),
             ("len:1-", "len:2-"),
         ] {
-            let error = all(&["json", one, other]).unwrap_err();
-            assert_eq!(error, ExpectError::Both(one.to_owned(), other.to_owned()));
+            assert_eq!(all(&["json", one, other]).unwrap_err().text, one);
         }
         for text in [
             "[",
@@ -359,6 +481,58 @@ mod tests {
             if let Ok(all) = Expectations::new(read) {
                 prop_assert_eq!(all.to_string().parse::<Expectations>().unwrap(), all);
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod pattern_tests {
+    use super::*;
+
+    #[test]
+    fn bytes_that_are_no_text_are_searched_as_well() {
+        let found = |pattern: &str, body: &[u8]| BodyRegex::read(pattern).unwrap().is_in(body);
+        assert!(found("\"id\":\\d+", b"\xff\xfe{\"id\":42}\xff"));
+        assert!(!found("\"id\":\\d+", b"{\"id\":\"x\"}"));
+        assert!(found("^$", b""));
+        assert!(found("(?-u)\\xff", b"a\xff"));
+        assert!(found("(?i)STRASSE", b"strasse"));
+        assert!(!found("a.b", b"a\nb"));
+    }
+
+    #[test]
+    fn a_pattern_too_large_to_use_is_refused() {
+        let error = BodyRegex::read("\\w{1000}{1000}").unwrap_err();
+        assert!(error.contains("exceeds size limit"), "{error}");
+    }
+}
+
+#[cfg(test)]
+mod ranges_tests {
+    use super::*;
+
+    #[test]
+    fn both_ends_are_included() {
+        let statuses = Statuses::read("200-204,404").unwrap();
+        let good: Vec<u16> = (0..=u16::MAX)
+            .filter(|status| statuses.contains(*status))
+            .collect();
+        assert_eq!(good, [200, 201, 202, 203, 204, 404]);
+        for (text, inside, outside) in [
+            ("5", [5, 5], [4, 6]),
+            ("0", [0, 0], [1, u64::MAX]),
+            ("5-9", [5, 9], [4, 10]),
+            ("1-", [1, u64::MAX], [0, 0]),
+        ] {
+            let lengths = Lengths::read(text).unwrap();
+            assert!(
+                inside.iter().all(|length| lengths.contains(*length)),
+                "{text}"
+            );
+            assert!(
+                !outside.iter().any(|length| lengths.contains(*length)),
+                "{text}"
+            );
         }
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! Read once, when the head arrives; used by outcomes and expectations. It must not judge them.
 
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::UNIX_EPOCH;
 
 use crawlmark_harness::clock::wall_time;
 
@@ -63,15 +63,13 @@ impl HeadFacts {
                 mitigated = mitigated.or(Some(value));
             }
         }
-        let received = || {
-            wall_time()
-                .duration_since(UNIX_EPOCH)
-                .unwrap_or(Duration::ZERO)
-        };
         let may_throttle = !(200..300).contains(&status) || throttling::tells_of_quota(fields);
         Self {
             status,
-            signals: may_throttle.then(|| throttling::read(status, fields, received())),
+            signals: may_throttle.then(|| {
+                let received = wall_time().duration_since(UNIX_EPOCH);
+                throttling::read(status, fields, received.unwrap_or_default())
+            }),
             is_challenge: mitigated.is_some_and(|value| value.eq_ignore_ascii_case(b"challenge")),
             is_markup: content_type.is_some_and(is_markup),
             is_json: content_type.is_some_and(is_json),
@@ -99,13 +97,10 @@ fn is_json(content_type: &[u8]) -> bool {
         .next()
         .unwrap_or_default()
         .trim_ascii();
-    let ends_in_json = || {
-        essence
-            .last_chunk()
-            .is_some_and(|end: &[u8; 5]| end.eq_ignore_ascii_case(b"+json"))
-    };
-    let is_one_of = |names: [&[u8]; 2]| names.iter().any(|name| essence.eq_ignore_ascii_case(name));
-    is_one_of([b"application/json", b"text/json"]) || ends_in_json()
+    let end = essence.last_chunk().map_or(&[][..], |end: &[u8; 5]| end);
+    end.eq_ignore_ascii_case(b"+json")
+        || essence.eq_ignore_ascii_case(b"application/json")
+        || essence.eq_ignore_ascii_case(b"text/json")
 }
 
 /// Parse microseconds; return ns.

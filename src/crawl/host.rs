@@ -1,6 +1,10 @@
-//! Hosts of a crawl, and the schemes of their URLs.
+//! Hosts of a crawl, the schemes of their URLs, and the versions of HTTP: which one is spoken on a
+//! connection.
 
+use crawlmark_harness::sample::ErrorKind;
 use http::header::HeaderValue;
+
+use super::exchange::Failure;
 
 /// Scheme of a URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -76,5 +80,102 @@ impl Host {
     /// Its `Host` header.
     pub(super) const fn header(&self) -> &HeaderValue {
         &self.header
+    }
+}
+
+/// Name of HTTP/1.1 in reports.
+pub(super) const HTTP_1: &str = "HTTP/1.1";
+
+/// Name of HTTP/2 in reports.
+pub(super) const HTTP_2: &str = "HTTP/2";
+
+/// Name of HTTP/1.1 in TLS handshakes (ALPN, RFC 7301).
+pub(super) const ALPN_1: &[u8] = b"http/1.1";
+
+/// Name of HTTP/2 in TLS handshakes (RFC 9113, 3.1).
+pub(super) const ALPN_2: &[u8] = b"h2";
+
+/// Versions of HTTP that may be spoken.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum HttpVersion {
+    /// HTTP/1.1.
+    #[default]
+    Http1,
+    /// HTTP/2: agreed on in the TLS handshake, or known to be spoken without TLS.
+    Http2,
+    /// The version that the target chooses in the TLS handshake; HTTP/1.1 without TLS.
+    Auto,
+}
+
+/// Use of HTTP by a crawl.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HttpSettings {
+    /// Versions that may be spoken.
+    pub version: HttpVersion,
+    /// Most streams of a connection of HTTP/2; 1 without HTTP/2.
+    pub streams: u32,
+}
+
+impl Default for HttpSettings {
+    fn default() -> Self {
+        Self {
+            version: HttpVersion::default(),
+            streams: 1,
+        }
+    }
+}
+
+/// Spellings of the versions.
+const VERSIONS: [(&str, HttpVersion); 3] = [
+    ("auto", HttpVersion::Auto),
+    ("1.1", HttpVersion::Http1),
+    ("2", HttpVersion::Http2),
+];
+
+impl std::str::FromStr for HttpVersion {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let found = VERSIONS.iter().find(|(name, _)| *name == text);
+        found
+            .map(|(_, version)| *version)
+            .ok_or_else(|| format!("`{text}` is none of auto, 1.1 and 2"))
+    }
+}
+
+impl std::fmt::Display for HttpVersion {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(
+            VERSIONS
+                .iter()
+                .find(|(_, version)| version == self)
+                .map_or("", |(name, _)| name),
+        )
+    }
+}
+
+impl HttpVersion {
+    /// True if HTTP/2 may be spoken to a host of this scheme.
+    #[must_use]
+    pub fn may_be_2(self, scheme: Scheme) -> bool {
+        self == Self::Http2 || self == Self::Auto && scheme == Scheme::Https
+    }
+
+    /// Return true if HTTP/2 is spoken on a connection to a host of this scheme whose TLS handshake
+    /// chose `alpn`.
+    ///
+    /// # Errors
+    /// When it has to be, and the target does not.
+    pub(super) fn is_2(self, scheme: Scheme, alpn: Option<&[u8]>) -> Result<bool, Failure> {
+        match (self, scheme, alpn) {
+            (Self::Http2, Scheme::Https, Some(ALPN_2))
+            | (Self::Http2, Scheme::Http, _)
+            | (Self::Auto, _, Some(ALPN_2)) => Ok(true),
+            (Self::Http2, Scheme::Https, _) => Err(Failure::new(
+                ErrorKind::Http2NotOffered,
+                "the target did not choose h2 in the TLS handshake",
+            )),
+            (Self::Http1 | Self::Auto, ..) => Ok(false),
+        }
     }
 }

@@ -32,8 +32,8 @@ pub(super) use self::request::Requests;
 use super::codec::MOST_HEAD_BYTES;
 use super::compressed::Content;
 use super::head::HoldHeader;
-use super::lease::Lease;
-use super::reuse::Left;
+use super::pool::Lease;
+use super::pool::Left;
 use super::spec::CrawlSpec;
 use super::stream::Stream;
 

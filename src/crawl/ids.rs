@@ -46,52 +46,46 @@ impl Shuffle {
 
     /// Return the ID in the place of `id`. One outside the range stays as it is.
     #[must_use]
-    pub const fn id(&self, id: u64) -> u64 {
-        if id < self.range.start || id >= self.range.end {
-            return id;
-        }
-        let mut number = id - self.range.start;
-        loop {
-            number = self.permuted(number);
-            if number < self.range.len() {
-                return self.range.start + number;
-            }
-        }
+    pub fn id(&self, id: u64) -> u64 {
+        self.walk(id, Self::permuted)
     }
 
     /// Return the number whose place `id` has: the inverse of [`Shuffle::id`].
-    pub(crate) const fn item(&self, id: u64) -> u64 {
-        if id < self.range.start || id >= self.range.end {
+    pub(crate) fn item(&self, id: u64) -> u64 {
+        self.walk(id, Self::unpermuted)
+    }
+
+    /// Take steps from `id` until one ends within the range.
+    fn walk(&self, id: u64, step: impl Fn(&Self, u64) -> u64) -> u64 {
+        let Some(mut number) = id
+            .checked_sub(self.range.start)
+            .filter(|number| *number < self.range.len())
+        else {
             return id;
-        }
-        let mut number = id - self.range.start;
+        };
         loop {
-            number = self.unpermuted(number);
+            number = step(self, number);
             if number < self.range.len() {
                 return self.range.start + number;
             }
         }
     }
 
-    const fn unpermuted(&self, number: u64) -> u64 {
+    fn unpermuted(&self, number: u64) -> u64 {
         let mask = (1 << self.half) - 1;
-        let (mut left, mut right) = (number >> self.half, number & mask);
-        let mut round = ROUNDS;
-        while round > 0 {
-            round -= 1;
-            (left, right) = (right ^ (mixed(left ^ self.keys[round]) & mask), left);
-        }
+        let start = (number >> self.half, number & mask);
+        let (left, right) = self.keys.iter().rev().fold(start, |(left, right), key| {
+            (right ^ (mixed(left ^ key) & mask), left)
+        });
         left << self.half | right
     }
 
-    const fn permuted(&self, number: u64) -> u64 {
+    fn permuted(&self, number: u64) -> u64 {
         let mask = (1 << self.half) - 1;
-        let (mut left, mut right) = (number >> self.half, number & mask);
-        let mut round = 0;
-        while round < ROUNDS {
-            (left, right) = (right, left ^ (mixed(right ^ self.keys[round]) & mask));
-            round += 1;
-        }
+        let start = (number >> self.half, number & mask);
+        let (left, right) = self.keys.iter().fold(start, |(left, right), key| {
+            (right, left ^ (mixed(right ^ key) & mask))
+        });
         left << self.half | right
     }
 }

@@ -1,10 +1,17 @@
-//! Source addresses of `--local-ips`, parsed: `127.0.1.1-127.0.1.250`, `127.1.0.0/16`, `fd00::/80`.
+//! Source addresses of `--local-ips`, parsed: `127.0.1.1-127.0.1.250`, `127.1.0.0/16`, `fd00::/80`; and
+//! that of each connection of a shard.
 //!
 //! It must not ask the system about them, and it does not store them one by one: a /80 has 2^48.
 
+use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::rc::Rc;
 use std::str::FromStr;
+
+use ipnet::IpNet;
+
+use super::pool::Reuse;
 
 /// Addresses in the order in which they were typed, for each family its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -86,13 +93,13 @@ impl Addresses {
         Some(span.first + (k - span.before))
     }
 
-    fn add(&mut self, first: u128, last: u128) -> Result<(), Problem> {
+    fn add(&mut self, first: u128, last: u128) -> Result<(), &'static str> {
         if self
             .0
             .iter()
             .any(|span| first <= span.last && span.first <= last)
         {
-            return Err(Problem::Twice);
+            return Err(TWICE);
         }
         self.0.push(AddressSpan {
             first,
@@ -217,31 +224,29 @@ impl FromStr for LocalIps {
 }
 
 /// The first and the last address of one item of a list.
-fn span(item: &str) -> Result<(Family, u128, u128), Problem> {
-    let (first, last) = if let Some((network, length)) = item.split_once('/') {
-        prefix(address(network)?, length)?
-    } else if let Some((first, last)) = item.split_once('-') {
-        (address(first)?, address(last)?)
+fn span(item: &str) -> Result<(Family, u128, u128), &'static str> {
+    let (first, last) = if item.contains('/') {
+        prefix(item.parse().map_err(|_| NO_ADDRESS)?)?
     } else {
-        let one = address(item)?;
-        (one, one)
+        let (first, last) = item.split_once('-').unwrap_or((item, item));
+        (address(first)?, address(last)?)
     };
     let family = Family::of(first);
     if family != Family::of(last) || bits(first) > bits(last) {
-        return Err(Problem::Range);
+        return Err(RANGE);
     }
     // 0.0.0.0/0 and the like have such an address at one of their ends.
     if [first, last]
         .iter()
         .any(|end| end.is_unspecified() || end.is_multicast() || *end == Ipv4Addr::BROADCAST)
     {
-        return Err(Problem::NoSource);
+        return Err(NO_SOURCE);
     }
     Ok((family, bits(first), bits(last)))
 }
 
-fn address(text: &str) -> Result<IpAddr, Problem> {
-    text.trim().parse().map_err(|_| Problem::NoAddress)
+fn address(text: &str) -> Result<IpAddr, &'static str> {
+    text.trim().parse().map_err(|_| NO_ADDRESS)
 }
 
 const fn bits(address: IpAddr) -> u128 {
@@ -254,26 +259,16 @@ const fn bits(address: IpAddr) -> u128 {
 /// The hosts of a prefix. Its first address is the network's own (IPv4), or that of its routers
 /// (RFC 4291, 2.6.1), and the last one of IPv4 is for broadcasts: they are left out where there are
 /// more than two.
-fn prefix(network: IpAddr, length: &str) -> Result<(IpAddr, IpAddr), Problem> {
-    let family = Family::of(network);
-    let width: u32 = if family == Family::V4 { 32 } else { 128 };
-    let length: u32 = length.parse().map_err(|_| Problem::NoAddress)?;
-    let behind = width.checked_sub(length).ok_or(Problem::NoAddress)?;
-    let span = 1_u128
-        .checked_shl(behind)
-        .map_or(u128::MAX, |size| size - 1);
-    if bits(network) & span != 0 {
-        return Err(Problem::HostBits);
+fn prefix(network: IpNet) -> Result<(IpAddr, IpAddr), &'static str> {
+    if network.trunc() != network {
+        return Err(HOST_BITS);
     }
-    let (skipped_first, skipped_last) = match (behind > 1, family) {
-        (false, _) => (0, 0),
-        (true, Family::V4) => (1, 1),
-        (true, Family::V6) => (1, 0),
-    };
-    let first = bits(network);
+    let (first, last) = (network.network(), network.broadcast());
+    let (family, skipped) = (Family::of(first), u128::from(bits(last) - bits(first) > 1));
+    let skipped_last = if family == Family::V4 { skipped } else { 0 };
     Ok((
-        family.address(first + skipped_first),
-        family.address(first + span - skipped_last),
+        family.address(bits(first) + skipped),
+        family.address(bits(last) - skipped_last),
     ))
 }
 
@@ -282,30 +277,163 @@ fn prefix(network: IpAddr, length: &str) -> Result<(IpAddr, IpAddr), Problem> {
 #[error("`{item}` {problem}")]
 pub struct LocalIpsError {
     item: String,
-    problem: Problem,
+    problem: &'static str,
 }
 
-/// Reason why an item of the list is invalid.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-enum Problem {
-    #[error(
-        "is not a valid address: write addresses, ranges as in 127.0.1.1-127.0.1.250 and prefixes as in 127.1.0.0/16 or fd00::/80, with commas"
-    )]
-    NoAddress,
-    #[error(
-        "is not a valid range: write the lower address first, and two addresses of one family, as in 127.0.1.1-127.0.1.250"
-    )]
-    Range,
-    #[error("has bits set after its prefix: write the network's own address, as in 127.1.0.0/16")]
-    HostBits,
-    #[error(
-        "holds an address that nothing can be sent from: leave out 0.0.0.0, ::, broadcast and multicast addresses"
-    )]
-    NoSource,
-    #[error(
-        "holds an address that was listed before: list each once, or it would be used more often than others"
-    )]
-    Twice,
+const NO_ADDRESS: &str = "is not a valid address: write addresses, ranges as in 127.0.1.1-127.0.1.250 and prefixes as in 127.1.0.0/16 or fd00::/80, with commas";
+const RANGE: &str = "is not a valid range: write the lower address first, and two addresses of one family, as in 127.0.1.1-127.0.1.250";
+const HOST_BITS: &str =
+    "has bits set after its prefix: write the network's own address, as in 127.1.0.0/16";
+const NO_SOURCE: &str = "holds an address that nothing can be sent from: leave out 0.0.0.0, ::, broadcast and multicast addresses";
+const TWICE: &str = "holds an address that was listed before: list each once, or it would be used more often than others";
+
+/// Position of a shard's connections among those of the run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ConnectionSlots {
+    /// The number of its first connection among those of all shards.
+    pub first: u64,
+    /// The number of the shard.
+    pub shard: u32,
+    /// Number of shards.
+    pub shards: u32,
+}
+
+impl Default for ConnectionSlots {
+    /// The only shard.
+    fn default() -> Self {
+        Self {
+            first: 0,
+            shard: 0,
+            shards: 1,
+        }
+    }
+}
+
+/// Gives each connection its address.
+#[derive(Debug)]
+pub(super) struct SourceAddresses {
+    ips: LocalIps,
+    order: AddressOrder,
+}
+
+/// In which order addresses are given.
+#[derive(Debug)]
+enum AddressOrder {
+    /// Connection `first + k` of the run goes from its address each time that it is opened, to each
+    /// host.
+    Kept {
+        first: u64,
+        of_host: Vec<Rc<RefCell<FreeSlots>>>,
+    },
+    /// Each connection goes from the next address; shards take turns.
+    Rotating { next: Cell<u64>, stride: u64 },
+}
+
+/// The numbers of connections to one host that are not open.
+#[derive(Debug, Default)]
+struct FreeSlots {
+    /// Given back: the last one first, so that a connection that broke is opened again from where
+    /// it was.
+    free: Vec<u64>,
+    /// The first that was never taken.
+    next: u64,
+}
+
+impl SourceAddresses {
+    /// For connections to so many hosts. Where connections are closed on purpose, each new one goes
+    /// from the next address.
+    pub(super) fn new(ips: LocalIps, reuse: Reuse, slots: ConnectionSlots, hosts: usize) -> Self {
+        let order = match reuse {
+            Reuse::Unbounded => AddressOrder::Kept {
+                first: slots.first,
+                of_host: (0..hosts).map(|_| Rc::default()).collect(),
+            },
+            Reuse::Requests(_) => AddressOrder::Rotating {
+                next: Cell::new(u64::from(slots.shard)),
+                stride: u64::from(slots.shards.max(1)),
+            },
+        };
+        Self { ips, order }
+    }
+
+    /// The place of a connection to `host` that is to be opened.
+    pub(super) fn take(&self, host: usize) -> ConnectionSlot {
+        match &self.order {
+            AddressOrder::Kept { first, of_host } => {
+                let free_slots = &of_host[host];
+                let mut all = free_slots.borrow_mut();
+                let (number, is_new) = all.free.pop().map_or_else(
+                    || {
+                        all.next += 1;
+                        (all.next - 1, true)
+                    },
+                    |number| (number, false),
+                );
+                ConnectionSlot {
+                    place: first + number,
+                    number,
+                    is_new,
+                    of: Some(Rc::clone(free_slots)),
+                }
+            }
+            AddressOrder::Rotating { next, stride } => {
+                let place = next.get();
+                next.set(place.wrapping_add(*stride));
+                ConnectionSlot {
+                    place,
+                    number: 0,
+                    is_new: true,
+                    of: None,
+                }
+            }
+        }
+    }
+
+    /// The address of a place, for a target of that family. None when there is no address of it.
+    pub(super) fn address(&self, slot: &ConnectionSlot, family: Family) -> Option<IpAddr> {
+        self.ips.nth(family, slot.place)
+    }
+
+    /// Return the source of a connection to an address of that family.
+    pub(super) fn counted(&self, slot: &ConnectionSlot, family: Family) -> CountedSource {
+        let is_new = slot.is_new && self.ips.is_first_round(family, slot.place);
+        CountedSource {
+            number: self.ips.number(family, slot.place),
+            is_new: Cell::new(is_new),
+        }
+    }
+
+    /// Return the number of source addresses that are counted.
+    pub(super) fn numbers(&self) -> u32 {
+        self.ips.numbers()
+    }
+}
+
+/// Source address of a connection, as it is counted.
+#[derive(Debug, Default)]
+pub(super) struct CountedSource {
+    /// Its number.
+    pub(super) number: u32,
+    /// True until its first request is sent.
+    pub(super) is_new: Cell<bool>,
+}
+
+/// The place of one connection among all of the run's; given back when it is dropped.
+#[derive(Debug)]
+pub(super) struct ConnectionSlot {
+    place: u64,
+    number: u64,
+    /// True if it was never open before.
+    is_new: bool,
+    of: Option<Rc<RefCell<FreeSlots>>>,
+}
+
+impl Drop for ConnectionSlot {
+    fn drop(&mut self) {
+        if let Some(free_slots) = &self.of {
+            free_slots.borrow_mut().free.push(self.number);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -383,20 +511,20 @@ mod tests {
     #[test]
     fn what_is_no_list_says_what_is_wrong() {
         for (text, problem) in [
-            ("", Problem::NoAddress),
-            ("127.0.0.1,", Problem::NoAddress),
-            ("localhost", Problem::NoAddress),
-            ("127.0.0.1/33", Problem::NoAddress),
-            ("::/129", Problem::NoAddress),
-            ("127.0.0.0/-1", Problem::NoAddress),
-            ("127.0.0.9-127.0.0.1", Problem::Range),
-            ("127.0.0.9-::1", Problem::Range),
-            ("127.1.2.0/16", Problem::HostBits),
-            ("0.0.0.0", Problem::NoSource),
-            ("::", Problem::NoSource),
-            ("224.0.0.1-224.0.0.9", Problem::NoSource),
-            ("127.0.0.1-127.0.0.9,127.0.0.5", Problem::Twice),
-            ("127.1.0.0/16,127.0.0.0/8", Problem::Twice),
+            ("", NO_ADDRESS),
+            ("127.0.0.1,", NO_ADDRESS),
+            ("localhost", NO_ADDRESS),
+            ("127.0.0.1/33", NO_ADDRESS),
+            ("::/129", NO_ADDRESS),
+            ("127.0.0.0/-1", NO_ADDRESS),
+            ("127.0.0.9-127.0.0.1", RANGE),
+            ("127.0.0.9-::1", RANGE),
+            ("127.1.2.0/16", HOST_BITS),
+            ("0.0.0.0", NO_SOURCE),
+            ("::", NO_SOURCE),
+            ("224.0.0.1-224.0.0.9", NO_SOURCE),
+            ("127.0.0.1-127.0.0.9,127.0.0.5", TWICE),
+            ("127.1.0.0/16,127.0.0.0/8", TWICE),
         ] {
             assert_eq!(
                 text.parse::<LocalIps>().unwrap_err().problem,
@@ -404,14 +532,6 @@ mod tests {
                 "{text}"
             );
         }
-        let error = "127.0.0.1,nowhere"
-            .parse::<LocalIps>()
-            .unwrap_err()
-            .to_string();
-        assert!(
-            error.starts_with("`nowhere` is not a valid address: write"),
-            "{error}"
-        );
     }
 
     #[test]
@@ -445,6 +565,82 @@ mod tests {
                     prop_assert!(addresses.into_iter().all(|address| Family::of(address) == family));
                 }
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod source_addresses_tests {
+    use std::num::NonZeroU64;
+
+    use super::*;
+
+    fn addresses(reuse: Reuse, slots: ConnectionSlots) -> SourceAddresses {
+        SourceAddresses::new(
+            "127.0.0.1-127.0.0.5,fd00::/80".parse().unwrap(),
+            reuse,
+            slots,
+            2,
+        )
+    }
+
+    fn last(addresses: &SourceAddresses, slot: &ConnectionSlot) -> u32 {
+        match addresses.address(slot, Family::V4) {
+            Some(IpAddr::V4(address)) => u32::from(address.octets()[3]),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_connection_keeps_its_address_when_it_is_opened_again() {
+        let addresses = addresses(
+            Reuse::Unbounded,
+            ConnectionSlots {
+                first: 3,
+                shard: 1,
+                shards: 2,
+            },
+        );
+        let mut open: Vec<ConnectionSlot> = (0..4).map(|_| addresses.take(0)).collect();
+        assert_eq!(
+            open.iter()
+                .map(|slot| last(&addresses, slot))
+                .collect::<Vec<_>>(),
+            [4, 5, 1, 2]
+        );
+        assert_eq!(
+            addresses.address(&open[0], Family::V6).unwrap().to_string(),
+            "fd00::4"
+        );
+        // Another host has connections of its own.
+        assert_eq!(last(&addresses, &addresses.take(1)), 4);
+        drop(open.remove(1));
+        let again = addresses.take(0);
+        assert_eq!(last(&addresses, &again), 5);
+        assert_eq!(last(&addresses, &addresses.take(0)), 3);
+    }
+
+    #[test]
+    fn connections_that_are_closed_on_purpose_take_turns_over_all_shards() {
+        let reuse = Reuse::Requests(NonZeroU64::MIN);
+        let mut given = Vec::new();
+        for shard in 0..3 {
+            let addresses = addresses(
+                reuse,
+                ConnectionSlots {
+                    first: u64::from(shard) * 7,
+                    shard,
+                    shards: 3,
+                },
+            );
+            given.extend((0..10).map(|_| last(&addresses, &addresses.take(0))));
+        }
+        for address in 1..=5 {
+            assert_eq!(
+                given.iter().filter(|given| **given == address).count(),
+                6,
+                "{given:?}"
+            );
         }
     }
 }

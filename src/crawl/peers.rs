@@ -4,7 +4,6 @@
 //! Called when a connection is opened, never for a request. It must not connect, and it blocks
 //! nothing: lookups have threads of their own.
 
-use std::cmp::Reverse;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, OnceLock};
@@ -51,6 +50,12 @@ struct Address {
     rests_until: Nanos,
 }
 
+impl Address {
+    const fn family(&self) -> Family {
+        Family::of(self.at.ip())
+    }
+}
+
 /// End of a lookup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LookedUp {
@@ -88,19 +93,15 @@ impl HostAddresses {
             return Vec::new();
         };
         let family = self.family.unwrap_or(Family::of(first.at.ip()));
-        let is_of_family = |address: &&Address| Family::of(address.at.ip()) == family;
         let mut order: Vec<&Address> = self.addresses.iter().collect();
-        order.sort_by_key(|address| (address.rests_until > now, Reverse(is_of_family(address))));
+        order.sort_by_key(|address| (address.rests_until > now, address.family() != family));
         let equals = order
             .iter()
-            .take_while(|address| address.rests_until <= now && is_of_family(address))
+            .take_while(|address| address.rests_until <= now && address.family() == family)
             .count();
         order[..equals].rotate_left(self.turn.checked_rem(equals).unwrap_or(0));
-        let family = Family::of(order[0].at.ip());
-        if let Some(other) = order
-            .iter()
-            .position(|address| Family::of(address.at.ip()) != family)
-        {
+        let family = order[0].family();
+        if let Some(other) = order.iter().position(|address| address.family() != family) {
             order[1..=other].rotate_right(1);
         }
         self.turn = self.turn.wrapping_add(1);
@@ -134,16 +135,17 @@ impl HostAddresses {
     ) -> Option<LookedUp> {
         let (name, port) = lookups.names.get(number)?.as_ref()?;
         if let Some(result) = self.lookup.take_if(|lookup| lookup.get().is_some()) {
-            let may_use = |at: &SocketAddr| {
-                (lookups.may_use)(at.ip()) && ips.is_none_or(|ips| ips.has(Family::of(at.ip())))
-            };
             let found = result.get().into_iter().flatten().flatten();
-            let known = |at: &SocketAddr| self.addresses.iter().find(|address| address.at == *at);
-            let addresses: Vec<Address> = found
-                .filter(|at| may_use(at))
-                .map(|at| Address {
-                    at: *at,
-                    rests_until: known(at).map_or(Nanos::default(), |known| known.rests_until),
+            let usable = found.filter(|at| {
+                (lookups.may_use)(at.ip()) && ips.is_none_or(|ips| ips.has(Family::of(at.ip())))
+            });
+            let addresses: Vec<Address> = usable
+                .map(|at| {
+                    let known = self.addresses.iter().find(|address| address.at == *at);
+                    Address {
+                        at: *at,
+                        rests_until: known.map_or(Nanos::default(), |known| known.rests_until),
+                    }
                 })
                 .collect();
             if addresses.is_empty() {

@@ -3,16 +3,14 @@
 //! Built once by `run`, before the fork, and shared by all shards. It must not open a socket;
 //! credentials must not appear in any text or debug output.
 
-mod session;
 mod tunnel;
 mod url;
 
 use std::fmt;
 use std::net::SocketAddr;
 
-pub use self::session::Session;
 use self::tunnel::Handshake;
-pub use self::url::{Protocol, ProxyUrl, ProxyUrlError};
+pub use self::url::{Protocol, ProxyUrl, ProxyUrlError, Session};
 use super::host::{Host, Scheme};
 
 /// A proxy with its addresses.

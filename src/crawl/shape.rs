@@ -38,32 +38,10 @@ pub struct RequestShape {
     withheld: Vec<String>,
 }
 
-/// Reason why a request cannot be made.
+/// Reason why a request cannot be made, which begins with the flag.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ShapeError {
-    /// Not a method.
-    #[error("--method {0} is not an HTTP method: write letters, as in GET")]
-    Method(String),
-    /// A method that HTTP/1.1 clients may not use for items.
-    #[error(
-        "--method {0} cannot be used for a crawl: use GET, HEAD, POST, PUT, PATCH, DELETE or OPTIONS"
-    )]
-    Unsupported(String),
-    /// Not `name: value`.
-    #[error(
-        "--header `{0}` cannot be sent (its value is not shown): write it on one line, as `name: value`"
-    )]
-    Header(String),
-    /// No colon, so that its name cannot be told from its value.
-    #[error("--header has no colon (its text is not shown): write `name: value`")]
-    NoColon,
-    /// More than one `Host`.
-    #[error("--header Host is given twice: keep one of them")]
-    TwoHosts,
-    /// A header that frames the message.
-    #[error("--header {0} is set by crawlmark itself: remove it")]
-    Framing(HeaderName),
-}
+#[error("{0}")]
+pub struct ShapeError(String);
 
 /// Meaning of `{id}` in a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -157,7 +135,9 @@ impl RequestShape {
             .map(|text| header(text))
             .collect::<Result<_, _>>()?;
         if typed.iter().filter(|(name, _)| *name == HOST).count() > 1 {
-            return Err(ShapeError::TwoHosts);
+            return Err(ShapeError(
+                "--header Host is given twice: keep one of them".to_owned(),
+            ));
         }
         for (name, _) in &typed {
             map.remove(name);
@@ -295,12 +275,14 @@ impl RequestShape {
 }
 
 fn method(text: &str) -> Result<Method, ShapeError> {
-    let method =
-        Method::from_bytes(text.as_bytes()).map_err(|_| ShapeError::Method(text.to_owned()))?;
-    if method == Method::CONNECT {
-        Err(ShapeError::Unsupported(method.to_string()))
-    } else {
-        Ok(method)
+    match Method::from_bytes(text.as_bytes()) {
+        Ok(Method::CONNECT) => Err(ShapeError(format!(
+            "--method {text} cannot be used for a crawl: use GET, HEAD, POST, PUT, PATCH, DELETE or OPTIONS"
+        ))),
+        Ok(method) => Ok(method),
+        Err(_) => Err(ShapeError(format!(
+            "--method {text} is not an HTTP method: write letters, as in GET"
+        ))),
     }
 }
 
@@ -312,15 +294,25 @@ fn places(body: &[u8]) -> impl Iterator<Item = usize> + '_ {
         .map(|(at, _)| at)
 }
 
+/// Parse a header as typed. Its value may be a secret, and without a colon all of it.
 fn header(text: &str) -> Result<(HeaderName, HeaderValue), ShapeError> {
-    let bad = || ShapeError::Header(redact::header(text));
-    let (name, value) = text.split_once(':').ok_or(ShapeError::NoColon)?;
-    let name = HeaderName::from_bytes(name.trim().as_bytes()).map_err(|_| bad())?;
-    if [CONTENT_LENGTH, TRANSFER_ENCODING, CONNECTION].contains(&name) {
-        return Err(ShapeError::Framing(name));
+    let Some((name, value)) = text.split_once(':') else {
+        return Err(ShapeError(
+            "--header has no colon (its text is not shown): write `name: value`".to_owned(),
+        ));
+    };
+    let name = HeaderName::from_bytes(name.trim().as_bytes()).ok();
+    let value = HeaderValue::from_str(value.trim()).ok();
+    match name.zip(value) {
+        Some((name, _)) if [CONTENT_LENGTH, TRANSFER_ENCODING, CONNECTION].contains(&name) => {
+            Err(ShapeError(format!(
+                "--header {name} is set by crawlmark itself: remove it"
+            )))
+        }
+        Some(header) => Ok(header),
+        None => Err(ShapeError(format!(
+            "--header `{}` cannot be sent (its value is not shown): write it on one line, as `name: value`",
+            redact::header(text)
+        ))),
     }
-    Ok((
-        name,
-        HeaderValue::from_str(value.trim()).map_err(|_| bad())?,
-    ))
 }

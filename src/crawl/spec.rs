@@ -14,16 +14,16 @@ use super::compressed::Content;
 use super::cookies::Cookies;
 use super::expect::Expectations;
 use super::head::HoldHeader;
+use super::host::HttpSettings;
 use super::ids::Shuffle;
 use super::local_ips::LocalIps;
 use super::peers::Lookups;
+use super::pool::Reuse;
 use super::proxy::Proxies;
 use super::receive_stamps::ReceiveStamps;
-use super::reuse::Reuse;
 use super::shape::RequestShape;
 use super::targets::Targets;
 use super::tls::Tls;
-use super::version::HttpSettings;
 use crate::dataset::session::Session;
 
 /// Everything a shard needs to crawl.

@@ -10,7 +10,7 @@ use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, Interest, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 
-use super::failure::Failure;
+use super::exchange::Failure;
 use super::receive_stamps::{ReceiveStamps, StampSpace};
 use super::tls::failure::classified;
 

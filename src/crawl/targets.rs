@@ -235,8 +235,9 @@ impl Targets {
         if let Some(number) = known.hosts.get(&key) {
             return Ok(*number);
         }
-        let header = HeaderValue::from_str(template.authority())
-            .map_err(|error| TemplateError::Url(template.to_string(), error.to_string()))?;
+        let header = HeaderValue::from_str(template.authority()).map_err(|error| {
+            TemplateError::Url(template.to_string(), format!("cannot be read: {error}"))
+        })?;
         let number = u32::try_from(self.hosts.len()).unwrap_or(u32::MAX);
         self.hosts.push(Host {
             scheme,
@@ -538,16 +539,6 @@ mod tests {
             ),
             (65, 63, 64)
         );
-    }
-
-    #[test]
-    fn one_line_is_what_was_typed() {
-        let one = Targets::one(&"http://h/items/{id}".parse().unwrap()).unwrap();
-        assert_eq!(
-            (one.to_string(), one.of(7).after),
-            ("http://h/items/{id}".to_owned(), Some(""))
-        );
-        assert_eq!(targets(&["http://h/items"]).asks_ids(), IdUse::No);
     }
 
     #[test]

@@ -40,7 +40,7 @@ pub struct Template {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TemplateError {
     /// A URL that cannot be requested, and why.
-    #[error("the URL `{0}` cannot be used: {1}")]
+    #[error("the URL `{0}` {1}")]
     Url(String, String),
     /// Another scheme than http and https.
     #[error(
@@ -61,20 +61,21 @@ pub enum TemplateError {
 }
 
 /// Flaw of a URL with braces that are no place for the ID.
-const BRACES: &str = "it has a brace that is not part of {id}: write {id} where the ID goes, and %7B and %7D for braces that are to be sent";
+const BRACES: &str = "has a brace that is not part of {id}: write {id} where the ID goes, and %7B and %7D for braces that are to be sent";
 
 /// Flaw of a URL with several places for the ID.
-const PLACES: &str = "it has {id} more than once: keep one of them";
+const PLACES: &str = "has {id} more than once: keep one of them";
 
 /// Flaw of a URL whose place for the ID is in its host.
 const OUTSIDE: &str =
-    "it has {id} outside its path and query: write it after the host, as in http://host/items/{id}";
+    "has {id} outside its path and query: write it after the host, as in http://host/items/{id}";
 
 /// Flaw of a URL with a fragment.
-const FRAGMENT: &str = "it has a #fragment, which is never sent: remove it, or write %23";
+const FRAGMENT: &str = "has a #fragment, which is never sent: remove it, or write %23";
 
 /// Flaw of a URL with an IPv6 address that looks like a name and a port.
-const BRACKETS: &str = "an IPv6 address is written in brackets, as in http://[::1]:8080/";
+const BRACKETS: &str =
+    "cannot be read: an IPv6 address is written in brackets, as in http://[::1]:8080/";
 
 impl Template {
     /// The host's name in ASCII, or its address without brackets, which may have a zone:
@@ -155,7 +156,7 @@ impl FromStr for Template {
         let port = match port_text {
             Some(text) => text.parse().ok().filter(|port| *port > 0).ok_or_else(|| {
                 flawed(&format!(
-                    "`{text}` is not a port, which is a number from 1 to 65535"
+                    "cannot be read: `{text}` is not a port, which is a number from 1 to 65535"
                 ))
             })?,
             None => scheme.port(),
@@ -165,7 +166,7 @@ impl FromStr for Template {
         // What HTTP/2 has to split again, and no longer than that can be.
         format!("http://{authority}{}", path.replacen(PLACE, "0", 1))
             .parse::<Uri>()
-            .map_err(|error| flawed(&error.to_string()))?;
+            .map_err(|error| flawed(&format!("cannot be read: {error}")))?;
         let (before, after) = path
             .split_once(PLACE)
             .map_or((&*path, None), |(before, after)| (before, Some(after)));
@@ -190,7 +191,7 @@ impl FromStr for Template {
 /// have. It is written `%25eth0` (RFC 6874, 2), or `%eth0` as other programs write it.
 fn host_and_zone(typed: &str) -> Result<(String, Option<&str>), String> {
     if typed.is_empty() {
-        return Err("it has no host".to_owned());
+        return Err("cannot be read: it has no host".to_owned());
     }
     if !typed.starts_with('[') && typed.contains(':') {
         return Err(BRACKETS.to_owned());
@@ -212,11 +213,11 @@ fn host_and_zone(typed: &str) -> Result<(String, Option<&str>), String> {
     };
     if zone.is_some_and(|zone| zone.is_empty() || !zone.bytes().all(|byte| byte.is_ascii_graphic()))
     {
-        return Err("the zone of its host is not valid".to_owned());
+        return Err("cannot be read: the zone of its host is not valid".to_owned());
     }
     let host = url::Host::parse(&host).map_err(|error| match error {
         ParseError::InvalidIpv6Address if !typed.ends_with(']') => BRACKETS.to_owned(),
-        error => format!("its host is not valid ({error})"),
+        error => format!("cannot be read: its host is not valid ({error})"),
     })?;
     Ok((host.to_string(), zone))
 }

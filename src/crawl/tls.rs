@@ -25,9 +25,9 @@ use tokio_rustls::TlsConnector;
 
 use self::failure::of_handshake;
 use self::verifier::{Unverified, Verifier};
-use super::failure::Failure;
+use super::exchange::Failure;
+use super::host::{ALPN_1, ALPN_2, HttpVersion};
 use super::host::{Host, Scheme};
-use super::version::{ALPN_1, ALPN_2, HttpVersion};
 
 /// Sessions that each shard can resume, with [`Settings::resume`].
 const SESSIONS: usize = 1024;

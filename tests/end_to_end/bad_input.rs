@@ -221,8 +221,8 @@ fn flags_of_proxies_that_make_no_sense_are_refused() {
     let session = "-x http://u-{session}:p@127.0.0.1:9";
     for (line, named) in [
         ("URL -x 127.0.0.1:3128", "begins with http://, socks5://"),
-        ("URL -x https://127.0.0.1:9", "https:// proxies"),
-        ("URL -x http://127.0.0.1", "no port from 1 to 65535"),
+        ("URL -x https://127.0.0.1:9", "(https://)"),
+        ("URL -x http://127.0.0.1", "a port from 1 to 65535"),
         ("URL -x http://u:p/q@127.0.0.1:9", "Write %2F"),
         ("URL DEAD -x none", "--proxy none excludes other proxies"),
         (

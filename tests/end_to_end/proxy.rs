@@ -140,7 +140,7 @@ fn refusals_of_a_proxy_are_told_apart_from_the_targets() {
         (
             "220 ftp.example ready\r\n",
             "proxy_not_spoken",
-            "cannot be read",
+            "its answer to CONNECT",
         ),
     ] {
         let serve = |mut peer: Peer| {

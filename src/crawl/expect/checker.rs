@@ -252,16 +252,12 @@ impl Expected<'_> {
     /// Note the status of the answer, before its body: the start of a bad answer's body is kept.
     pub(in crate::crawl) fn begin(&mut self, status: u16) {
         self.is_bad = !self.checker.is_expected(status);
+        let saver = self.checker.saver.as_ref();
         if self.is_bad
-            && self
-                .checker
-                .saver
-                .as_ref()
-                .is_some_and(|saver| saver.bodies == Bodies::Good)
+            && saver.is_some_and(|saver| saver.bodies == Bodies::Good)
+            && let Some(KeptBody { bytes, .. }) = self.saved.take()
         {
-            if let Some(KeptBody { bytes, .. }) = self.saved.take() {
-                self.checker.take_back(bytes);
-            }
+            self.checker.take_back(bytes);
         }
     }
 

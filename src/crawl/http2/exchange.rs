@@ -25,8 +25,8 @@ use crate::crawl::exchange::{Broken, Deadline, ExchangeFailure, Traffic, Unusabl
 use crate::crawl::expect::Expected;
 use crate::crawl::head::HeadFacts;
 use crate::crawl::header_fields::lent;
+use crate::crawl::pool::After;
 use crate::crawl::redirects;
-use crate::crawl::reuse::After;
 
 /// A stream of a connection: carries one request at a time.
 #[derive(Debug)]
@@ -76,7 +76,7 @@ impl StreamSlot {
         })
     }
 
-    /// As [`Lease::source`](crate::crawl::lease::Lease::source).
+    /// As [`Lease::source`](crate::crawl::pool::Lease::source).
     pub(in crate::crawl) fn source(&self) -> Option<(u32, bool)> {
         self.shared.lease.borrow().source()
     }

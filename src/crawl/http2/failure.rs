@@ -7,7 +7,7 @@ use crawlmark_harness::sample::ErrorKind;
 use h2::Reason;
 
 use super::meter::Meter;
-use crate::crawl::failure::Failure;
+use crate::crawl::exchange::Failure;
 
 /// Most times that a request goes again after GOAWAY. Each connection of a host may close while the
 /// request is on its way to it.

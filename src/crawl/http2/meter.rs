@@ -11,7 +11,7 @@ use crawlmark_harness::clock::{Clock, Nanos};
 use crawlmark_harness::sample::ErrorKind;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::crawl::failure::{Failure, failure_of};
+use crate::crawl::exchange::{Failure, failure_of};
 use crate::crawl::stream::Stream;
 
 /// Start of an answer of HTTP/1. No frame begins with it: it would be too long.

@@ -16,7 +16,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use super::Secret;
 use super::url::Credentials;
-use crate::crawl::failure::{Failure, failure_of};
+use crate::crawl::exchange::{Failure, failure_of};
 use crate::crawl::host::Host;
 
 /// Longest answer to CONNECT that is read, bytes.
@@ -374,23 +374,14 @@ mod tests {
                 Err((ProxyAuth, "status 407 and asks for Basic credentials")),
             ),
             ("HTTP/1.1 403 No\r\n\r\n", Err((ProxyRefused, "status 403"))),
-            ("HTTP/1.1 429 No\r\n\r\n", Err((ProxyRefused, "status 429"))),
             (
                 "HTTP/1.1 502 No\r\ncontent-length: 5\r\n\r\n",
                 Err((ProxyTargetUnreachable, "status 502")),
-            ),
-            (
-                "HTTP/1.1 504 No\r\n\r\n",
-                Err((ProxyTargetUnreachable, "status 504")),
             ),
             ("", Err((ProxyClosed, "closed"))),
             ("HTTP/1.1 200 OK\r\n", Err((ProxyClosed, "closed"))),
             (
                 "SSH-2.0-x\r\n",
-                Err((ProxyNotSpoken, "its answer to CONNECT")),
-            ),
-            (
-                "\u{5}\u{0}\r\n",
                 Err((ProxyNotSpoken, "its answer to CONNECT")),
             ),
         ] {
@@ -402,9 +393,7 @@ mod tests {
 
     #[test]
     fn socks_is_answered_by_reply() {
-        use ErrorKind::{
-            ProxyAuth, ProxyClosed, ProxyNotSpoken, ProxyRefused, ProxyTargetUnreachable,
-        };
+        use ErrorKind::{ProxyAuth, ProxyClosed, ProxyNotSpoken, ProxyTargetUnreachable};
         let address: SocketAddr = "192.0.2.7:81".parse().unwrap();
         let a_name = host("https://a.example/");
         let [open_to_all, closed] =
@@ -415,11 +404,6 @@ mod tests {
             (
                 &open_to_all,
                 [&[5, 0, 5, 0, 0, 4][..], &[0; 18]].concat(),
-                Ok(()),
-            ),
-            (
-                &open_to_all,
-                [&[5, 0, 5, 0, 0, 3, 2][..], b"ab", &[0; 2]].concat(),
                 Ok(()),
             ),
             (&closed, [&[5, 2, 1, 0][..], &done].concat(), Ok(())),
@@ -440,7 +424,6 @@ mod tests {
                 vec![5, 0, 5, 1],
                 Err((ProxyTargetUnreachable, "SOCKS reply 1")),
             ),
-            (&open_to_all, vec![5, 0, 5, 2], Err((ProxyRefused, "rules"))),
             (
                 &open_to_all,
                 vec![5, 0, 5, 5, 0, 1, 0, 0, 0, 0, 0, 0],
@@ -448,18 +431,8 @@ mod tests {
             ),
             (
                 &open_to_all,
-                vec![5, 0, 5, 8],
-                Err((ProxyRefused, "address type")),
-            ),
-            (
-                &open_to_all,
                 vec![5, 0, 5, 9],
                 Err((ProxyNotSpoken, "SOCKS reply 9")),
-            ),
-            (
-                &open_to_all,
-                vec![5, 0, 4, 0],
-                Err((ProxyNotSpoken, "byte 4")),
             ),
             (
                 &open_to_all,
@@ -476,7 +449,6 @@ mod tests {
                 vec![5, 0, 5, 0, 0, 1, 127],
                 Err((ProxyClosed, "closed")),
             ),
-            (&open_to_all, vec![5], Err((ProxyClosed, "closed"))),
         ] {
             assert_leads_to(handshake, &bytes, expected);
         }

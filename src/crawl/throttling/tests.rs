@@ -59,6 +59,13 @@ fn check(status: u16, lines: &[(&str, &str)], expected: (bool, Option<u128>, Opt
     assert_eq!((is_throttled, wait, quota), expected, "{status} {lines:?}");
 }
 
+/// Statuses, header fields, and their reading.
+type RealAnswer<'a> = (
+    &'a [u16],
+    &'a [(&'a str, &'a str)],
+    (bool, Option<u128>, Option<Quota>),
+);
+
 #[test]
 fn real_answers_are_read_by_the_rules_of_their_targets() {
     let id = ("x-github-request-id", "C0DE:1234:5678");
@@ -73,7 +80,7 @@ fn real_answers_are_read_by_the_rules_of_their_targets() {
     let draft_used_up = ("ratelimit", r#""default";r=0;t=5"#);
     let none_of_60 = quota(0, Some(60), Some(300));
     let many = quota(4_990, None, None);
-    let cases: &[(&[u16], &[(&str, &str)], _)] = &[
+    let cases: &[RealAnswer<'_>] = &[
         // GitHub: the primary limit, the last request that was let through, and one that is
         // forbidden.
         (&[403, 429], &used_up, (true, Some(300_000), none_of_60)),

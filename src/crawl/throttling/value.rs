@@ -89,9 +89,7 @@ pub(super) fn count(value: &[u8]) -> Option<u64> {
 
 /// Digits, and perhaps a decimal fraction: no sign, no exponent.
 fn seconds(value: &[u8]) -> Option<Duration> {
-    let is_decimal = value
-        .split(|byte| *byte == b'.')
-        .all(|digits| is_digits(digits));
+    let is_decimal = value.split(|byte| *byte == b'.').all(is_digits);
     let text = std::str::from_utf8(value).ok().filter(|_| is_decimal)?;
     Duration::try_from_secs_f64(text.parse().ok()?).ok()
 }

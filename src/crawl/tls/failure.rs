@@ -9,7 +9,7 @@ use crawlmark_harness::sample::ErrorKind;
 use rustls::pki_types::{ServerName, UnixTime};
 use rustls::{AlertDescription, CertificateError, Error};
 
-use crate::crawl::failure::Failure;
+use crate::crawl::exchange::Failure;
 
 /// Most names of a certificate that are listed.
 const MOST_NAMES: usize = 4;
@@ -168,7 +168,7 @@ mod tests {
     use rustls::InvalidMessage;
 
     use super::*;
-    use crate::crawl::failure::failure_of;
+    use crate::crawl::exchange::failure_of;
 
     #[test]
     fn failures_are_told_apart_and_explained() {
