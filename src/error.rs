@@ -14,9 +14,9 @@ use crawlmark_results::run::result_dir::{LogError, ReadError, ResultDir, ResultE
 use crawlmark_results::studies::compare::DesignError;
 
 use crate::cluster::slots::SlotsError;
+use crate::dataset::disk::DiskError;
 use crate::dataset::export::CrawlExportError;
 use crate::dataset::manifest::ManifestError;
-use crate::dataset::recover::RecoverError;
 use crate::dataset::saved::SavedError;
 
 /// Done, and every gate passed.
@@ -166,15 +166,7 @@ pub(crate) enum Error {
     Merge(#[from] MergeError),
     /// A saved crawl cannot go on.
     #[error("resume the crawl: {0}")]
-    Recover(#[from] RecoverError),
-    /// Figures of a saved crawl.
-    #[error("read the checkpoints in {}: {error}. Run `crawlmark verify {}`", place.display(), place.display())]
-    Figures {
-        /// Its directory.
-        place: PathBuf,
-        /// Error of the system.
-        error: io::Error,
-    },
+    Recover(#[from] DiskError),
     /// A report has no place in a format.
     #[error("{0}")]
     Export(#[from] ExportError),
@@ -312,7 +304,7 @@ impl Error {
             | Self::Read(_)
             | Self::Manifest(_)
             | Self::Plan(_)
-            | Self::Merge(MergeError::Plan(_) | MergeError::Foreign { .. })
+            | Self::Merge(MergeError::Plan(_))
             | Self::Saved(_)
             | Self::CrawlExport(CrawlExportError::Lacking(_))
             | Self::Cut(_)
@@ -344,7 +336,6 @@ impl Error {
                 | MergeError::Log(_),
             )
             | Self::Recover(_)
-            | Self::Figures { .. }
             | Self::Export(_)
             | Self::CrawlExport(_)
             | Self::Round(_)

@@ -7,7 +7,7 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`dataset`] | the saved crawl: segments, checkpoints, the writer |
+//! | [`dataset`] | the saved crawl: segments, their recovery, the writer |
 //! | `cluster` | a crawl on several machines: attempts at its parts |
 //! | [`cli`] | arguments of the command line, each checked by itself |
 //! | `config` | values of flags from a file (`--config`) and from the environment |

@@ -380,10 +380,10 @@ fn parse_destination(text: &str) -> Result<Destination, String> {
 
 pub(super) const VERIFY_EXAMPLES: &str = "\
 Checks that no ID is finished twice or has two records of a session, that every
-ID is in the range of the crawl, that checkpoints say what their
-records say, and that digests of bodies and segments, checksums of frames and
-seek tables are right. Changes nothing. Finished is what
-is good, not found or forbidden by robots.txt: --resume asks for the other IDs.
+ID is in the range of the crawl, that indexes count what their frames hold,
+and that digests of bodies and checksums of files are right. Changes nothing.
+Finished is what is good, not found or forbidden by robots.txt: --resume asks
+for the other IDs.
 Such a crawl is no violation: the output says how many IDs are left, and the
 exit code is 0 unless --complete is given.
 

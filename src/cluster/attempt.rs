@@ -17,12 +17,13 @@ use crawlmark_harness::clock::{Clock, wall_time};
 use crawlmark_harness::process::{FileCounters, clock_error};
 use crawlmark_harness::supervisor::parts::PartWriter;
 use crawlmark_harness::units::IdRange;
+use crawlmark_results::run::parts::digest::crc32_of;
 use crawlmark_results::run::parts::{
     AttemptRecord, AttemptStatus, ClockReading, PartsDirectory, PlanFile, counted_requests,
 };
 
 use super::digest::check_program;
-use super::node::{Node, Part, labels};
+use super::node::{Node, Part};
 use super::tolerance::retried;
 use crate::dataset::inherit::Committed;
 use crate::error::Error;
@@ -40,7 +41,6 @@ pub(crate) struct Attempt {
     part: Part,
     name: String,
     host: String,
-    labels: BTreeMap<String, String>,
     clock: Cell<Option<ClockReading>>,
 }
 
@@ -112,15 +112,13 @@ impl Attempt {
         fs::create_dir_all(&parent).map_err(Error::unwritable(&parent))?;
         fs::create_dir(&place).map_err(Error::unwritable(&place))?;
         share_plan(&directory, &file, (&text, &name))?;
-        let (labels, clock) = (labels(variable), Cell::default());
         Ok(Begun::Attempt(Box::new(Self {
             plan: file,
             directory,
             part,
             name,
             host,
-            labels,
-            clock,
+            clock: Cell::default(),
         })))
     }
 
@@ -237,36 +235,36 @@ impl Attempt {
             part,
             name,
             host,
-            labels,
             clock,
             ..
         } = self;
-        let (run_id, program) = (plan.run_id.clone(), plan.program.clone());
-        let frames = self.place().join(PartsDirectory::FRAMES);
-        let frames_bytes = retried(time, || frames.metadata())
-            .map_err(Error::unwritable(&frames))?
-            .len();
+        let place = self.place();
+        let mut files = BTreeMap::new();
+        for name in [PartsDirectory::FRAMES, PartsDirectory::REQUESTS] {
+            let path = place.join(name);
+            match retried(time, || crc32_of(&path)) {
+                Ok(sum) => drop(files.insert(name.to_owned(), sum)),
+                // Where files cannot be mapped, none counts requests.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(Error::unwritable(&path)(error)),
+            }
+        }
         let record = AttemptRecord {
-            run_id,
             plan: plan.checksum().to_owned(),
-            program,
             part: part.part,
-            nodes: part.of,
-            ids: self.ids(),
             attempt: name.clone(),
             host: host.clone(),
-            labels: labels.clone(),
             clock: clock.get(),
             clock_error_us: clock_error().and_then(|error| u64::try_from(error.as_micros()).ok()),
-            frames_bytes,
+            files,
             // A shard that died has sent more than it reported.
-            requests: counted_requests(&self.place().join(PartsDirectory::REQUESTS))
+            requests: counted_requests(&place.join(PartsDirectory::REQUESTS))
                 .unwrap_or(0)
                 .max(record.requests),
             ..record
         };
-        let path = self.place().join(PartsDirectory::ATTEMPT);
-        let json = serde_json::to_string_pretty(&record)? + "\n";
+        let path = place.join(PartsDirectory::ATTEMPT);
+        let json = record.text()?;
         retried(time, || put(&path, json.as_bytes(), Sync::Yes))
             .map_err(Error::unwritable(&path))?;
         let result = self.directory.result(part.part);

@@ -35,33 +35,18 @@ pub(crate) fn check_program(plan: &PlanFile, path: &Path) -> Result<(), Error> {
     )))
 }
 
-/// Name the two programs as the cause if another one than this wrote the parts that cannot be
-/// merged.
+/// Name the program that made the plan as the remedy if this is another one, which cannot read the
+/// parts.
 pub(crate) fn explain(error: MergeError, plan: &PlanFile) -> Error {
-    let (file, why) = match &error {
-        MergeError::Frames { path, error, .. } => (path, error.to_string()),
-        MergeError::Io { path, error } if error.kind() == io::ErrorKind::InvalidData => {
-            (path, error.to_string())
-        }
-        MergeError::Plan(_)
-        | MergeError::Missing { .. }
-        | MergeError::Foreign { .. }
-        | MergeError::Log(_)
-        | MergeError::Io { .. } => {
-            return error.into();
-        }
-    };
-    match of_program() {
-        Ok(program) if program != plan.program => Error::Usage(format!(
-            "merge: the parts were crawled by {} with the SHA-256 {}, and this is {} with {}, which cannot read {}: {why}. Merge with the program \
-             that made the plan",
+    let is_other = of_program().is_ok_and(|program| program != plan.program);
+    match error {
+        MergeError::Frames { .. } | MergeError::Io { .. } if is_other => Error::Usage(format!(
+            "{error}. The parts were crawled by {} with the SHA-256 {}, and this is crawlmark {}, another program. Merge with the program that made the plan",
             plan.tool,
             short(&plan.program),
-            concat!("crawlmark ", env!("CARGO_PKG_VERSION")),
-            short(&program),
-            file.display()
+            env!("CARGO_PKG_VERSION")
         )),
-        Ok(_) | Err(_) => error.into(),
+        error => error.into(),
     }
 }
 

@@ -1,22 +1,8 @@
 //! The part that this task crawls: given as `i/N`, or read from the environment that a scheduler
 //! gives its tasks.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
-
-/// Variables that become labels of an attempt, for people. They decide nothing.
-const LABELS: [&str; 9] = [
-    "SLURM_ARRAY_JOB_ID",
-    "SLURM_JOB_ID",
-    "SLURM_RESTART_COUNT",
-    "SLURMD_NODENAME",
-    "HQ_JOB_ID",
-    "HQ_INSTANCE_ID",
-    "JOB_COMPLETION_INDEX",
-    "POD_NAME",
-    "NODE_NAME",
-];
 
 /// Variable with the number of a task in a job array of Slurm, which may begin with any number.
 const SLURM_TASK: &str = "SLURM_ARRAY_TASK_ID";
@@ -150,19 +136,6 @@ fn automatic(nodes: u32, variable: impl Fn(&str) -> Option<String>) -> Result<Pa
         ));
     }
     Ok(Part { part, of })
-}
-
-/// Return the labels of an attempt.
-pub(crate) fn labels(variable: impl Fn(&str) -> Option<String>) -> BTreeMap<String, String> {
-    /// Longest value of a label.
-    const LONGEST: usize = 200;
-    let label = |name: &&str| {
-        Some((
-            (*name).to_owned(),
-            variable(name)?.chars().take(LONGEST).collect(),
-        ))
-    };
-    LABELS.iter().filter_map(label).collect()
 }
 
 #[cfg(test)]

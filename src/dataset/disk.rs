@@ -5,11 +5,13 @@
 //! must not know what the files hold.
 
 #[cfg(test)]
-pub(super) mod simulated;
+pub(super) mod tests;
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Read, Seek, Write};
 use std::path::{Path, PathBuf};
+
+use super::segment::SegmentName;
 
 /// Files in one directory, by name.
 ///
@@ -51,12 +53,6 @@ pub trait Disk {
     /// When the system refuses.
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
 
-    /// Remove all bytes from `length` on, and wait until the disk has done it.
-    ///
-    /// # Errors
-    /// When the system refuses.
-    fn truncate(&self, name: &str, length: u64) -> io::Result<()>;
-
     /// Remove a file.
     ///
     /// # Errors
@@ -67,14 +63,14 @@ pub trait Disk {
     ///
     /// # Errors
     /// When there is none, or the system refuses.
-    fn open(&self, name: &str) -> io::Result<impl Read>;
+    fn open(&self, name: &str) -> io::Result<impl Read + Seek>;
 
-    /// Return the names of all files, with their lengths in bytes. Those that another process
-    /// renames at this moment may be missing.
+    /// Return the names of all files. Those that another process renames at this moment may be
+    /// missing.
     ///
     /// # Errors
     /// When the system refuses.
-    fn list(&self) -> io::Result<Vec<(String, u64)>>;
+    fn list(&self) -> io::Result<Vec<String>>;
 
     /// Return the path of a file, for messages.
     fn path(&self, name: &str) -> PathBuf;
@@ -118,34 +114,19 @@ impl Disk for Directory {
         fs::rename(self.path(from), self.path(to))
     }
 
-    fn truncate(&self, name: &str, length: u64) -> io::Result<()> {
-        let file = OpenOptions::new().write(true).open(self.path(name))?;
-        file.set_len(length)?;
-        file.sync_all()
-    }
-
     fn remove(&self, name: &str) -> io::Result<()> {
         fs::remove_file(self.path(name))
     }
 
-    fn open(&self, name: &str) -> io::Result<impl Read> {
+    fn open(&self, name: &str) -> io::Result<impl Read + Seek> {
         File::open(self.path(name))
     }
 
-    fn list(&self) -> io::Result<Vec<(String, u64)>> {
+    fn list(&self) -> io::Result<Vec<String>> {
         let mut files = Vec::new();
         for entry in fs::read_dir(&self.0)? {
-            let entry = entry?;
-            let length = match entry.metadata() {
-                Ok(metadata) => metadata.len(),
-                // Another shard gave its next checkpoint the name of the last one.
-                Err(error) if error.kind() == ErrorKind::NotFound => continue,
-                Err(error) => return Err(error),
-            };
             // Other names are not ours.
-            if let Ok(name) = entry.file_name().into_string() {
-                files.push((name, length));
-            }
+            files.extend(entry?.file_name().into_string());
         }
         Ok(files)
     }
@@ -153,6 +134,17 @@ impl Disk for Directory {
     fn path(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }
+}
+
+/// Put a file that was written under its [new name](SegmentName::new_file) in its place: it is on
+/// the disk when this returns.
+///
+/// # Errors
+/// When the system refuses.
+pub(super) fn put<D: Disk>(disk: &D, file: &D::File, place: &str) -> io::Result<()> {
+    disk.sync(file)?;
+    disk.rename(&SegmentName::new_file(place), place)?;
+    disk.sync_names()
 }
 
 /// An operation that the system refused.
@@ -197,6 +189,9 @@ fn remedy(error: &io::Error) -> &'static str {
         }
         ErrorKind::AlreadyExists => {
             "Another process writes this crawl, or wrote it since it was read: go on with --resume"
+        }
+        ErrorKind::InvalidData => {
+            "Restore the file from a backup, or move it elsewhere: --resume then crawls its items again"
         }
         _ => "Check the disk, then go on with --resume",
     }

@@ -13,13 +13,15 @@ mod parquet;
 mod warc;
 
 use std::collections::BTreeMap;
-use std::io::{self, Write};
+use std::io::{self, ErrorKind, Write};
 use std::ops::Bound;
 
-use super::finished::Finished;
+use super::disk::Directory;
+use super::item_set::ItemSet;
 use super::manifest::Manifest;
 use super::record::SavedRecord;
-use super::saved::{SavedCrawl, SavedError, SavedSegment};
+use super::recover::records_of;
+use super::saved::{SavedCrawl, SavedError, SavedSegment, failed};
 use crate::cli::CrawlFormat;
 
 /// Reason why a saved crawl cannot be exported.
@@ -163,7 +165,7 @@ impl CrawlExport {
                 }
                 Ok(())
             })?;
-            *before += segment.committed();
+            *before += segment.length;
         }
         Ok(())
     }
@@ -181,26 +183,19 @@ impl CrawlExport {
 /// Return the items that have a record, by session; nothing of a single one, which has one record
 /// of each. A record of an item that failed or was abandoned is replaced by that of a later
 /// session.
-fn recorded(crawl: &SavedCrawl) -> Result<BTreeMap<u32, Finished>, CrawlExportError> {
-    let mut sessions = BTreeMap::<u32, Finished>::new();
-    let shuffle = crawl.manifest.shuffle();
-    for segment in crawl
+fn recorded(crawl: &SavedCrawl) -> Result<BTreeMap<u32, ItemSet>, CrawlExportError> {
+    let mut sessions = BTreeMap::<u32, ItemSet>::new();
+    let disk = Directory::new(&crawl.place);
+    for SavedSegment { name, path, .. } in crawl
         .segments
         .iter()
         .filter(|segment| segment.name.session > 1)
     {
-        let items = sessions.entry(segment.name.session).or_default();
+        let records = records_of(&disk, *name).map_err(failed(path))?;
+        let items = sessions.entry(name.session).or_default();
         // Twice in a session is for `verify` to find.
-        if let Some(Ok(checkpoint)) = &segment.checkpoint {
-            let _ = checkpoint
-                .finished
-                .ranges()
-                .try_for_each(|range| items.add(range));
-        } else {
-            records(segment, |record, _, _| {
-                let _ = items.insert(shuffle.map_or(record.id, |shuffle| shuffle.item(record.id)));
-                Ok(())
-            })?;
+        for range in records.items() {
+            let _ = items.add(range);
         }
     }
     Ok(sessions)
@@ -226,7 +221,8 @@ fn sink<W: Write + Send + 'static>(
     })
 }
 
-/// Call `each` for each committed record of a segment, with its line and the number of bytes read.
+/// Call `each` for each record of a segment, with its line and the number of bytes read. A segment
+/// without an end ends with its last whole frame.
 fn records(
     segment: &SavedSegment,
     mut each: impl FnMut(&SavedRecord<'_>, &str, u64) -> Result<(), SinkError>,
@@ -235,49 +231,29 @@ fn records(
         file: segment.path.display().to_string(),
         what,
     };
-    let checkpoint = match &segment.checkpoint {
-        Some(Err(error)) => return Err(damaged(format!("its checkpoint cannot be read: {error}"))),
-        Some(Ok(checkpoint)) if checkpoint.committed > segment.length => {
-            return Err(damaged(format!(
-                "it has {} bytes, and {} are committed",
-                segment.length, checkpoint.committed
-            )));
-        }
-        Some(Ok(checkpoint)) => Some(checkpoint),
-        None => None,
+    let refused = |error: io::Error| match error.kind() {
+        ErrorKind::InvalidData => damaged(error.to_string()),
+        _ => failed(&segment.path)(error).into(),
     };
-    let mut bytes = segment.read()?;
-    let failed = |error| match segment.frame_error(error) {
-        // Without a checkpoint, the crawl ends with the last whole frame.
-        Ok(_) if checkpoint.is_none() => Ok(()),
-        Ok((at, what)) => Err(damaged(format!("byte {at}: {what}"))),
-        Err(error) => Err(error.into()),
-    };
-    let mut frames = match bytes.frames() {
-        Ok(frames) => frames,
-        Err(error) => return failed(error),
+    let mut frames = match segment.frames() {
+        Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(()),
+        frames => frames.map_err(refused)?,
     };
     loop {
-        let frame = match frames.next_frame() {
-            Ok(Some(frame)) => frame,
-            Ok(None) => break,
-            Err(error) => return failed(error),
-        };
-        let wrong =
-            |why: String| damaged(format!("the frame at byte {}: {why}", frame.bytes.start));
-        let lines = str::from_utf8(frame.lines).map_err(|error| wrong(error.to_string()))?;
-        for line in lines.split_terminator('\n') {
+        match frames.next_frame() {
+            Ok(Some(_)) => {}
+            Ok(None) => return Ok(()),
+            Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(()),
+            Err(error) => return Err(refused(error)),
+        }
+        let (start, read) = (frames.start(), frames.at());
+        for line in frames.lines().map_err(refused)?.split_terminator('\n') {
+            let wrong = |why: String| damaged(format!("the frame at byte {start}: {why}"));
             let record = SavedRecord::parse(line).map_err(|error| wrong(error.to_string()))?;
-            each(&record, line, frame.bytes.end).map_err(|error| match error {
+            each(&record, line, read).map_err(|error| match error {
                 SinkError::Write(error) => CrawlExportError::Write(error),
                 SinkError::Record(why) => wrong(format!("ID {}: {why}", record.id)),
             })?;
         }
-    }
-    match checkpoint {
-        Some(checkpoint) if bytes.digest() != checkpoint.digest => Err(damaged(
-            "its committed bytes have another digest than its checkpoint says".to_owned(),
-        )),
-        _ => Ok(()),
     }
 }

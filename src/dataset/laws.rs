@@ -1,14 +1,11 @@
-//! Laws that hold for any bytes whatever as a segment, a header or a checkpoint: files outlive what
-//! wrote them. Fuzzing calls them, and so do tests.
+//! Laws that hold for any bytes whatever as a segment or as the records of an index: files outlive
+//! what wrote them. Fuzzing calls them, and so do tests.
 
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 
-use super::checkpoint::Checkpoint;
 use super::manifest::Fields;
-use super::segment::{FrameError, Frames, Header, SegmentEncoder, SegmentName};
-
-/// End of a reading: the place, and the error.
-type FrameEnd = (u64, Option<String>);
+use super::records::Records;
+use super::segment::{FORMAT, Frames, Header, SegmentEncoder, SegmentName};
 
 /// Source that yields few bytes at a time.
 struct Drops<'a>(&'a [u8]);
@@ -20,80 +17,51 @@ impl Read for Drops<'_> {
     }
 }
 
-/// Start of a segment whose header is this JSON.
-fn with_header(json: &[u8]) -> Vec<u8> {
-    let mut segment = Vec::new();
-    let begun =
-        SegmentEncoder::new(3).and_then(|mut encoder| encoder.begin_with(json, &mut segment));
-    assert!(begun.is_ok(), "{begun:?}");
-    segment
-}
-
 /// Check the laws on bytes as a segment, and as what follows the start of one.
 ///
 /// # Panics
 /// If one does not hold.
 pub fn check_segment(bytes: &[u8]) {
     check_one(bytes);
-    let name = SegmentName {
-        session: 1,
-        shard: 0,
-        life: 0,
+    let header = Header {
+        format: FORMAT.to_owned(),
+        tool: "crawlmark".to_owned(),
+        plan: "plan".to_owned(),
+        name: SegmentName {
+            session: 1,
+            shard: 0,
+            life: 0,
+        },
+        fields: Fields::default(),
     };
-    let header = serde_json::to_vec(&Header::new(name, "crawlmark", "plan", Fields::default()))
-        .unwrap_or_default();
-    check_one(&[&with_header(&header)[..], bytes].concat());
+    let mut start = Vec::new();
+    assert!(SegmentEncoder::begin(&header, &mut start).is_ok());
+    check_one(&[&start[..], bytes].concat());
 }
 
-/// Check the laws on bytes as the header of a segment.
+/// Check the laws on bytes as the records of an index, which a checksum would hide otherwise.
 ///
 /// # Panics
 /// If one does not hold.
-pub fn check_header(bytes: &[u8]) {
-    let segment = with_header(bytes);
-    let Ok(frames) = Frames::open(&segment[..]) else {
+pub fn check_records(bytes: &[u8]) {
+    let Ok(records) = postcard::from_bytes::<Records>(bytes) else {
         return;
     };
-    let mut again = Vec::new();
-    let begun =
-        SegmentEncoder::new(3).and_then(|mut encoder| encoder.begin(frames.header(), &mut again));
-    assert!(begun.is_ok(), "{:?}", frames.header());
-    let header = Frames::open(&again[..]).map(|frames| frames.header().clone());
+    let again =
+        postcard::to_stdvec(&records).and_then(|bytes| postcard::from_bytes::<Records>(&bytes));
     assert!(
-        header.is_ok_and(|header| header == *frames.header()),
-        "{:?}",
-        frames.header()
+        again.as_ref() == Ok(&records),
+        "{records:?} is encoded as {again:?}"
     );
-}
-
-/// Check the laws on bytes as a checkpoint, and as the payload of one, which a checksum would hide
-/// otherwise.
-///
-/// # Panics
-/// If one does not hold.
-pub fn check_checkpoint(bytes: &[u8]) {
-    for checkpoint in [
-        Checkpoint::decode(bytes),
-        Checkpoint::seal(bytes).and_then(|bytes| Checkpoint::decode(&bytes)),
-    ] {
-        let Ok(checkpoint) = checkpoint else { continue };
-        let again = checkpoint
-            .encode()
-            .and_then(|bytes| Checkpoint::decode(&bytes));
-        assert!(
-            again.as_ref() == Ok(&checkpoint),
-            "{checkpoint:?} is encoded as {again:?}"
-        );
-    }
 }
 
 fn check_one(bytes: &[u8]) {
     let (lines, end) = read(bytes);
     assert!(
-        (lines.clone(), end.clone()) == read(Drops(bytes)),
+        (lines.clone(), end) == read(Drops(bytes)),
         "the pieces of {bytes:?} matter"
     );
-    if let (_, None) = end {
+    if end.is_none() {
         let all = zstd::decode_all(bytes);
         assert!(
             all.is_ok_and(|all| all == lines),
@@ -103,49 +71,38 @@ fn check_one(bytes: &[u8]) {
 }
 
 /// Read lines until the end or an error.
-fn read(input: impl Read) -> (Vec<u8>, FrameEnd) {
-    let mut frames = match Frames::open(input) {
-        Ok(frames) => frames,
-        Err(error) => return (Vec::new(), (0, Some(said(&error)))),
-    };
-    let mut lines = Vec::new();
-    loop {
-        let at = frames.at();
-        match frames.next_frame() {
-            Ok(Some(frame)) => {
-                assert!(
-                    frame.bytes.start == at && frame.bytes.end > at,
-                    "a frame at {:?}, not {at}",
-                    frame.bytes
-                );
-                assert!(
-                    frame.lines.ends_with(b"\n"),
-                    "the frame at {at} does not hold whole lines"
-                );
-                lines.extend_from_slice(frame.lines);
+fn read(input: impl Read) -> (Vec<u8>, Option<ErrorKind>) {
+    let mut all = Vec::new();
+    let end = Frames::open(input).and_then(|mut frames| {
+        loop {
+            let at = frames.at();
+            if frames.next_frame()?.is_none() {
+                return Ok(());
             }
-            Ok(None) => return (lines, (at, None)),
-            Err(error) => {
-                let error = said(&error);
-                let again = frames.next_frame().err().map(|error| said(&error));
-                assert!(again.as_ref() == Some(&error), "{error}, then {again:?}");
-                return (lines, (at, Some(error)));
-            }
+            assert!(frames.start() == at && frames.at() > at, "a frame at {at}");
+            let lines = frames.lines()?;
+            assert!(
+                lines.ends_with('\n'),
+                "the frame at {at} does not hold whole lines"
+            );
+            all.extend_from_slice(lines.as_bytes());
         }
-    }
-}
-
-/// Text of an error, which must not be one of the source.
-fn said(error: &FrameError) -> String {
-    assert!(!matches!(error, FrameError::Io(_)), "{error}");
-    error.to_string()
+    });
+    let kind = end.err().map(|error| error.kind());
+    assert!(
+        matches!(
+            kind,
+            None | Some(ErrorKind::InvalidData | ErrorKind::UnexpectedEof)
+        ),
+        "{kind:?}"
+    );
+    (all, kind)
 }
 
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
     use std::fs::File;
-    use std::io::Write;
     use std::path::Path;
 
     use clap::ValueEnum;
@@ -163,8 +120,10 @@ mod tests {
     use crate::dataset::log::{SegmentLog, Steps};
     use crate::dataset::manifest::{self, Bodies, Durability, Manifest, Saved, ShuffledRange};
     use crate::dataset::record::SavedRecord;
+    use crate::dataset::records::tests::any_records;
     use crate::dataset::recover::{Retry, recover};
     use crate::dataset::saved::SavedCrawl;
+    use crate::dataset::segment::tests::{any_frames, header, segment};
     use crate::dataset::verify::verify;
 
     /// Bytes of a file in which some were changed, or random ones.
@@ -185,35 +144,6 @@ mod tests {
             },
         );
         prop_oneof![4 => near, 1 => prop::collection::vec(any::<u8>(), 0..200)]
-    }
-
-    fn frames() -> Vec<u8> {
-        let (mut bytes, mut encoder) = (Vec::new(), SegmentEncoder::new(3).unwrap());
-        for lines in ["{\"id\":1}\n", "{\"id\":2}\n{\"id\":3}\n"] {
-            encoder.frame(lines.as_bytes(), &mut bytes).unwrap();
-        }
-        bytes
-    }
-
-    fn header() -> Vec<u8> {
-        let name = SegmentName {
-            session: 1,
-            shard: 2,
-            life: 3,
-        };
-        serde_json::to_vec(&Header::new(name, "crawlmark", "plan", Fields::default())).unwrap()
-    }
-
-    fn payload() -> Vec<u8> {
-        let mut checkpoint = Checkpoint::default();
-        for item in [1, 2, 5] {
-            checkpoint.finished.insert(item).unwrap();
-            checkpoint
-                .tally
-                .record("ok", 1, Some(item), Some(item * 3_000));
-        }
-        let bytes = checkpoint.encode().unwrap();
-        bytes[12..bytes.len() - 4].to_vec()
     }
 
     const OUTCOMES: [Option<Outcome>; 5] = [
@@ -252,8 +182,7 @@ mod tests {
         }
     }
 
-    /// Crawl a session: the items that are asked for end with these outcomes, or not at all. Bytes
-    /// that are not committed follow.
+    /// Crawl a session: the items that are asked for end with these outcomes, or not at all.
     fn session(place: &Path, asked: &[u64], ends: &[Option<usize>], number: u32) {
         let (manifest, disk) = (manifest(), Directory::new(place));
         let name = SegmentName {
@@ -261,7 +190,11 @@ mod tests {
             shard: 0,
             life: 0,
         };
-        let header = Header::new(name, "crawlmark", "plan", manifest.saved.fields);
+        let header = Header {
+            name,
+            fields: manifest.saved.fields,
+            ..header()
+        };
         let mut log = SegmentLog::create(disk, &header, &manifest.saved, Steps::default()).unwrap();
         for item in asked {
             let Some(end) = ends[usize::try_from(item - ITEMS.start).unwrap()] else {
@@ -285,11 +218,13 @@ mod tests {
             .unwrap();
         }
         log.close().unwrap();
-        let mut file = File::options()
-            .append(true)
+        // Every other one died within its end.
+        let file = File::options()
+            .write(true)
             .open(place.join(name.segment()))
             .unwrap();
-        file.write_all(&frames()[..number as usize]).unwrap();
+        let length = file.metadata().unwrap().len();
+        file.set_len(length - u64::from(number % 2)).unwrap();
     }
 
     proptest! {
@@ -306,7 +241,7 @@ mod tests {
             let is_finished = |outcome: &Option<Outcome>| matches!(outcome, None | Some(Outcome::Ok | Outcome::NotFound));
             let shuffle = manifest().shuffle().unwrap();
             for (number, (ends, retry)) in (1..).zip(&sessions) {
-                let recovered = recover(&Directory::new(place.path()), |id| Ok(shuffle.item(id)), *retry).unwrap();
+                let recovered = recover(&Directory::new(place.path()), *retry).unwrap();
                 let asked: Vec<u64> = recovered.finished.gaps(ITEMS).into_iter().flat_map(|gap| gap.start..gap.end).collect();
                 let expected = (ITEMS.start..ITEMS.end).filter(|item| match last.get(item) {
                     None => true,
@@ -318,7 +253,7 @@ mod tests {
                 session(place.path(), &asked, ends, number);
                 last.extend(asked.iter().filter_map(|item| Some((*item, OUTCOMES[ends[usize::try_from(*item - ITEMS.start).unwrap()]?]))));
             }
-            recover(&Directory::new(place.path()), |id| Ok(shuffle.item(id)), Retry::All).unwrap();
+            recover(&Directory::new(place.path()), Retry::All).unwrap();
             let crawl = SavedCrawl::open(place.path(), Manifest::read(place.path()).unwrap()).unwrap();
             let audit = verify(&crawl, |_| {}).unwrap();
             prop_assert_eq!(audit.violations_found, 0, "{:?}", audit.violations);
@@ -352,18 +287,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn they_hold_for_segments(bytes in damaged(frames())) {
+        fn they_hold_for_segments(bytes in any_frames().prop_flat_map(|frames| damaged(segment(&frames).0))) {
             check_segment(&bytes);
         }
 
         #[test]
-        fn they_hold_for_headers(bytes in damaged(header())) {
-            check_header(&bytes);
-        }
-
-        #[test]
-        fn they_hold_for_checkpoints(bytes in damaged(payload())) {
-            check_checkpoint(&bytes);
+        fn they_hold_for_records(bytes in any_records().prop_flat_map(|records| damaged(postcard::to_stdvec(&records).unwrap()))) {
+            check_records(&bytes);
         }
     }
 }

@@ -1,7 +1,7 @@
-//! One segment and its checkpoint, as they are written.
+//! One segment, as it is written.
 //!
 //! ```text
-//! lines -> frame -> segment -> [sync] -> NAME.checkpoint.new -> [sync] -> rename -> [sync of the names] -> committed
+//! lines -> frame with its index -> segment -> [sync]: committed
 //! ```
 //!
 //! The syncs are for [`Durability::Power`]. Called by the writer's thread; tests run it over a disk
@@ -11,36 +11,31 @@
 #[cfg(test)]
 mod tests;
 
-use std::io;
 use std::time::Duration;
 
 use crawlmark_harness::clock::Nanos;
-use sha2::{Digest as _, Sha256};
 
 use super::batch::Item;
-use super::checkpoint::Checkpoint;
-use super::disk::{Disk, DiskError};
+use super::disk::{Disk, DiskError, put};
+use super::item_set::ItemSet;
 use super::line::{LineWriter, outcome_name};
 use super::manifest::{Durability, Saved};
-use super::recover::RecoverError;
+use super::records::{RecordedItem, Records};
 use super::segment::{Header, SegmentEncoder, SegmentName};
-
-/// Level of zstd.
-const LEVEL: i32 = 3;
 
 /// Amounts at which a log acts by itself.
 #[derive(Debug, Clone, Copy)]
 pub struct Steps {
     /// Lines of a frame, bytes.
     pub frame: usize,
-    /// Bytes of the segment between two checkpoints.
+    /// Bytes of the segment between two commits.
     pub commit: u64,
-    /// Time between two checkpoints while records come.
+    /// Time between two commits while records come.
     pub every: Duration,
 }
 
 impl Default for Steps {
-    /// As a crawl is saved: frames of 1 MiB, a checkpoint each second or 16 MiB.
+    /// As a crawl is saved: frames of 1 MiB, a commit each second or 16 MiB.
     fn default() -> Self {
         Self {
             frame: 1 << 20,
@@ -56,9 +51,6 @@ pub enum LogError {
     /// The system refused an operation.
     #[error(transparent)]
     Disk(#[from] DiskError),
-    /// The segment of an earlier process, which died, cannot be recovered.
-    #[error(transparent)]
-    Earlier(#[from] RecoverError),
     /// An item that has a record ended again.
     #[error(
         "item {0} ended twice, which is a bug of crawlmark. What is committed is whole: go on with --resume"
@@ -66,7 +58,7 @@ pub enum LogError {
     Twice(u64),
 }
 
-/// Writer of a segment and its checkpoint.
+/// Writer of a segment.
 pub struct SegmentLog<D: Disk> {
     disk: D,
     name: SegmentName,
@@ -75,21 +67,20 @@ pub struct SegmentLog<D: Disk> {
     file: D::File,
     encoder: SegmentEncoder,
     line: LineWriter,
-    /// Lines that are in no frame yet.
+    /// Lines that are in no frame yet, and their records.
     lines: Vec<u8>,
+    records: Records,
+    /// All items of the segment.
+    items: ItemSet,
     /// Bytes on their way to the disk.
     bytes: Vec<u8>,
-    /// Digest of the bytes of the segment.
-    digest: Sha256,
-    /// Next checkpoint, of all that was written; its digest is that of the last one.
-    next: Checkpoint,
-    /// Records and bytes of the segment at the last commit.
-    committed: (u64, u64),
+    /// Bytes that were written since the last commit.
+    uncommitted: u64,
     committed_at: Nanos,
 }
 
 impl<D: Disk> SegmentLog<D> {
-    /// Create the segment of a writer, with a checkpoint of no records.
+    /// Create the segment of a writer, without records.
     ///
     /// # Errors
     /// When the system refuses, or the writer has a segment already.
@@ -97,17 +88,17 @@ impl<D: Disk> SegmentLog<D> {
         let segment = header.name.segment();
         let mut bytes = Vec::new();
         let mut start = || {
-            let mut encoder = SegmentEncoder::new(LEVEL)?;
-            encoder.begin(header, &mut bytes)?;
+            let encoder = SegmentEncoder::begin(header, &mut bytes)?;
             let new = SegmentName::new_file(&segment);
             let mut file = disk.create(&new)?;
             disk.append(&mut file, &bytes)?;
-            put(&disk, &file, (&new, &segment), saved.durability)?;
+            // No segment is without its header.
+            put(&disk, &file, &segment)?;
             Ok((encoder, file))
         };
-        // No segment is without its header.
         let (encoder, file) = start().map_err(DiskError::of(&disk, "create", &segment))?;
-        let mut log = Self {
+        bytes.clear();
+        Ok(Self {
             disk,
             name: header.name,
             durability: saved.durability,
@@ -116,17 +107,12 @@ impl<D: Disk> SegmentLog<D> {
             encoder,
             line: LineWriter::new(saved.fields),
             lines: Vec::new(),
-            digest: Sha256::new_with_prefix(&bytes),
-            next: Checkpoint {
-                committed: bytes.len() as u64,
-                ..Checkpoint::default()
-            },
-            bytes: Vec::new(),
-            committed: (0, 0),
+            records: Records::default(),
+            items: ItemSet::default(),
+            bytes,
+            uncommitted: 0,
             committed_at: Nanos::default(),
-        };
-        log.commit(false)?;
-        Ok(log)
+        })
     }
 
     /// Add the record of an item.
@@ -134,16 +120,14 @@ impl<D: Disk> SegmentLog<D> {
     /// # Errors
     /// When the system refuses, or the item has a record.
     pub fn push(&mut self, item: &Item<'_>) -> Result<(), LogError> {
-        self.next
-            .finished
-            .insert(item.number)
-            .map_err(LogError::Twice)?;
-        self.next.tally.record(
-            outcome_name(item.outcome),
-            item.attempts,
-            Some(item.at_us),
-            item.latency_us,
-        );
+        self.items.insert(item.number).map_err(LogError::Twice)?;
+        self.records.add(&RecordedItem {
+            item: item.number,
+            outcome: outcome_name(item.outcome),
+            attempts: item.attempts,
+            at_us: Some(item.at_us),
+            latency_us: item.latency_us,
+        });
         self.line.append(item, &mut self.lines);
         if self.lines.len() >= self.steps.frame {
             self.write_frame()
@@ -157,34 +141,30 @@ impl<D: Disk> SegmentLog<D> {
     /// # Errors
     /// When the system refuses.
     pub fn commit_if_due(&mut self, now: Nanos) -> Result<Duration, LogError> {
-        let (records, length) = self.committed;
-        let left = self
-            .steps
-            .every
-            .saturating_sub(Duration::from_nanos(now.since(self.committed_at)));
-        let has_more = self.next.records() > records;
-        if has_more && left.is_zero() || self.next.committed - length >= self.steps.commit {
+        let since = Duration::from_nanos(now.since(self.committed_at));
+        let left = self.steps.every.saturating_sub(since);
+        let has_more = !self.lines.is_empty() || self.uncommitted > 0;
+        if has_more && left.is_zero() || self.uncommitted >= self.steps.commit {
             self.write_frame()?;
-            self.commit(false)?;
+            self.commit()?;
             self.committed_at = now;
             return Ok(self.steps.every);
         }
         Ok(if has_more { left } else { self.steps.every })
     }
 
-    /// Write what is left, the seek table and the last checkpoint.
+    /// Write what is left, and the end.
     ///
     /// # Errors
     /// When the system refuses.
     pub fn close(mut self) -> Result<(), LogError> {
         self.write_frame()?;
-        self.encoder.end(&mut self.bytes).map_err(DiskError::of(
-            &self.disk,
-            "write",
-            &self.name.segment(),
-        ))?;
+        // Before the end: whoever finds that trusts what lies before it.
+        self.commit()?;
+        let ended = self.encoder.end(&mut self.bytes);
+        ended.map_err(DiskError::of(&self.disk, "write", &self.name.segment()))?;
         self.append()?;
-        self.commit(true)
+        self.commit()
     }
 
     /// Write the lines that are in no frame yet.
@@ -192,13 +172,13 @@ impl<D: Disk> SegmentLog<D> {
         if self.lines.is_empty() {
             return Ok(());
         }
-        let encoded = self.encoder.frame(&self.lines, &mut self.bytes);
+        let records = std::mem::take(&mut self.records);
+        let encoded = self.encoder.frame(&self.lines, records, &mut self.bytes);
         encoded.map_err(DiskError::of(
             &self.disk,
             "compress lines for",
             &self.name.segment(),
         ))?;
-        self.next.tally.line_bytes += self.lines.len() as u64;
         self.lines.clear();
         // Not what a few long bodies needed.
         self.lines.shrink_to(2 * self.steps.frame);
@@ -211,64 +191,18 @@ impl<D: Disk> SegmentLog<D> {
     fn append(&mut self) -> Result<(), LogError> {
         let written = self.disk.append(&mut self.file, &self.bytes);
         written.map_err(DiskError::of(&self.disk, "write", &self.name.segment()))?;
-        self.digest.update(&self.bytes);
-        self.next.committed += self.bytes.len() as u64;
+        self.uncommitted += self.bytes.len() as u64;
         self.bytes.clear();
         Ok(())
     }
 
     /// Commit all records that are in frames.
-    fn commit(&mut self, is_closed: bool) -> Result<(), LogError> {
+    fn commit(&mut self) -> Result<(), LogError> {
         if self.durability == Durability::Power {
-            self.disk.sync(&self.file).map_err(DiskError::of(
-                &self.disk,
-                "sync",
-                &self.name.segment(),
-            ))?;
+            let synced = self.disk.sync(&self.file);
+            synced.map_err(DiskError::of(&self.disk, "sync", &self.name.segment()))?;
         }
-        self.next.digest = self.digest.clone().finalize().into();
-        self.next.is_closed = is_closed;
-        put_checkpoint(&self.disk, self.name, &self.next, self.durability)?;
-        self.committed = (self.next.records(), self.next.committed);
+        self.uncommitted = 0;
         Ok(())
     }
-}
-
-/// Put a checkpoint in the place of the one before.
-///
-/// # Errors
-/// When the system refuses.
-pub(super) fn put_checkpoint<D: Disk>(
-    disk: &D,
-    name: SegmentName,
-    checkpoint: &Checkpoint,
-    durability: Durability,
-) -> Result<(), DiskError> {
-    let place = name.checkpoint();
-    let write = || {
-        let bytes = checkpoint.encode().map_err(io::Error::other)?;
-        let new = SegmentName::new_file(&place);
-        let mut file = disk.create(&new)?;
-        disk.append(&mut file, &bytes)?;
-        put(disk, &file, (&new, &place), durability)
-    };
-    write().map_err(DiskError::of(disk, "write", &place))
-}
-
-/// Put a file that was written in its place.
-///
-/// # Errors
-/// When the system refuses.
-pub(super) fn put<D: Disk>(
-    disk: &D,
-    file: &D::File,
-    (new, place): (&str, &str),
-    durability: Durability,
-) -> io::Result<()> {
-    if durability == Durability::Process {
-        return disk.rename(new, place);
-    }
-    disk.sync(file)?;
-    disk.rename(new, place)?;
-    disk.sync_names()
 }

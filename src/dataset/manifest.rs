@@ -1,7 +1,7 @@
 //! `crawl.json`: what a saved crawl is, written once when it begins.
 //!
 //! Written by `run --save`; read by `run --resume`, `verify` and `export`. It must not change while
-//! the crawl grows: what changes is in the checkpoints.
+//! the crawl grows: what changes is in the segments.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,6 +12,7 @@ use std::str::FromStr;
 
 use clap::ValueEnum;
 use crawlmark_harness::units::IdRange;
+use crawlmark_results::run::parts::digest::{is_sealed, seal};
 use crawlmark_results::run::report::CommandLine;
 use serde::{Deserialize, Serialize};
 
@@ -27,7 +28,7 @@ pub const LOCK: &str = "lock";
 pub const FORMAT: &str = "crawlmark crawl";
 
 /// Version of the directory's format; higher with each change that an older program cannot read.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// Description of a saved crawl.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -47,7 +48,6 @@ pub struct Manifest {
     /// IDs of the crawl.
     pub ids: IdRange,
     /// Order of the IDs (`--shuffle`); none if it is their own.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shuffle: Option<ShuffledRange>,
     /// Settings of what is saved.
     pub saved: Saved,
@@ -82,9 +82,9 @@ pub enum ManifestError {
         /// First thing that is wrong.
         why: String,
     },
-    /// A later program made it.
-    #[error("{} has format version {version}, and this program reads version {VERSION}. Use a newer crawlmark", path.display())]
-    Newer {
+    /// Another version.
+    #[error("{} has format version {version}, and this program reads version {VERSION}. Use the program that wrote it", path.display())]
+    Version {
         /// The file.
         path: PathBuf,
         /// Its version.
@@ -126,13 +126,10 @@ impl Manifest {
                 why: format!("its format is `{format}`, not `{FORMAT}`"),
             });
         }
-        if version > VERSION {
-            return Err(ManifestError::Newer { path, version });
+        if version != VERSION {
+            return Err(ManifestError::Version { path, version });
         }
-        if text
-            .rsplit_once(CHECKSUM)
-            .is_none_or(|(json, _)| text != sealed(json))
-        {
+        if !is_sealed(&text) {
             return Err(ManifestError::Damaged {
                 path,
                 why: "its checksum does not match its bytes".to_owned(),
@@ -161,23 +158,11 @@ impl Manifest {
     pub fn write(&self, place: &Path) -> io::Result<()> {
         let temporary = place.join(format!("{MANIFEST}.new"));
         let mut file = File::create(&temporary)?;
-        let json = serde_json::to_string_pretty(self)?;
-        file.write_all(sealed(json.strip_suffix("\n}").unwrap_or(&json)).as_bytes())?;
+        file.write_all(seal(&serde_json::to_string_pretty(self)?).as_bytes())?;
         file.sync_all()?;
         fs::rename(&temporary, place.join(MANIFEST))?;
         File::open(place)?.sync_all()
     }
-}
-
-/// Key of the checksum, the last one of the file.
-const CHECKSUM: &str = ",\n  \"crc32\": \"";
-
-/// Return the text of the file, whose JSON object begins with this: with its CRC-32 and its end.
-fn sealed(json: &str) -> String {
-    format!(
-        "{json}{CHECKSUM}{:08x}\"\n}}\n",
-        crc32fast::hash(json.as_bytes())
-    )
 }
 
 /// Range whose IDs are crawled in a shuffled order: item `i` of [`Manifest::ids`] has the ID
@@ -370,11 +355,11 @@ mod tests {
         assert!(why(Some("{")).contains("EOF"));
         assert!(why(Some(r#"{"format":"other","version":1}"#)).contains("`other`"));
         assert!(
-            why(Some(r#"{"format":"crawlmark crawl","version":2}"#)).contains("format version 2")
+            why(Some(r#"{"format":"crawlmark crawl","version":1}"#)).contains("format version 1")
         );
-        assert!(why(Some(r#"{"format":"crawlmark crawl","version":1}"#)).contains("checksum"));
+        assert!(why(Some(r#"{"format":"crawlmark crawl","version":2}"#)).contains("checksum"));
         assert!(
-            why(Some(&sealed(r#"{"format":"crawlmark crawl","version":1"#)))
+            why(Some(&seal(r#"{"format":"crawlmark crawl","version":2"#)))
                 .contains("missing field")
         );
     }

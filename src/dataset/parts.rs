@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crawlmark_harness::stats::ItemCounts;
+use crawlmark_results::run::parts::digest::crc32_of;
 use crawlmark_results::run::parts::{AttemptRecord, MergeError, PartsDirectory, PlanFile};
 
 use super::manifest::Manifest;
@@ -31,10 +31,9 @@ pub(crate) struct SavedPart {
     pub(crate) part: u32,
     /// Directory of the saved crawl.
     pub(crate) place: PathBuf,
-    /// Items that its attempt took over from an earlier one.
-    pub(crate) finished_before: u64,
-    /// Items that ended in its attempt, by state.
-    pub(crate) items: ItemCounts,
+    /// Directory of its attempt, and the checksums of the files in it.
+    attempt: PathBuf,
+    files: BTreeMap<String, u32>,
 }
 
 impl SavedParts {
@@ -57,39 +56,33 @@ impl SavedParts {
         let mut parts = Vec::new();
         for part in 0..plan.nodes {
             let path = directory.result(part);
-            let io = |error| MergeError::Io {
+            let published = AttemptRecord::published(&directory, &plan, part);
+            let Some(attempt) = published.map_err(|error| MergeError::Io {
                 path: path.clone(),
                 error,
-            };
-            let Some(attempt) = AttemptRecord::read(&path).map_err(io)? else {
+            })?
+            else {
                 continue;
             };
             let AttemptRecord {
-                run_id,
-                saved,
-                finished_before,
-                items,
+                attempt,
+                saved: Some(saved),
+                files,
                 ..
-            } = attempt;
-            if run_id != plan.run_id || attempt.ids != plan.ids(part) {
-                let wanted = format!("{} with the IDs {}", plan.run_id, plan.ids(part));
-                return Err(Error::Usage(format!(
-                    "{}: it is not of the run {wanted}. Restore it",
-                    path.display()
-                )));
-            }
-            let Some(saved) = saved else {
+            } = attempt
+            else {
                 return Err(Error::Usage(format!(
                     "{}: its attempt saved nothing. Restore it",
                     path.display()
                 )));
             };
-            let place = directory.attempt(part, &attempt.attempt).join(saved);
+            let attempt = directory.attempt(part, &attempt);
+            let place = attempt.join(saved);
             parts.push(SavedPart {
                 part,
                 place,
-                finished_before,
-                items,
+                attempt,
+                files,
             });
         }
         if parts.is_empty() {
@@ -135,8 +128,7 @@ impl SavedPart {
         Ok(SavedCrawl::open(&self.place, Manifest::read(&self.place)?)?)
     }
 
-    /// Return what contradicts its result: its IDs, its settings, and its counts, which are those
-    /// that a merge adds up.
+    /// Return what contradicts its result: its IDs, its settings, and the checksums of files.
     pub(crate) fn contradictions(
         &self,
         crawl: &SavedCrawl,
@@ -162,41 +154,15 @@ impl SavedPart {
         {
             found.push("its settings are not those of the first part".to_owned());
         }
-        let (mut before, mut all) = (0_u64, 0_u64);
-        let mut own = BTreeMap::<&str, u64>::new();
-        for segment in &crawl.segments {
-            let Some(Ok(checkpoint)) = &segment.checkpoint else {
-                continue;
-            };
-            if segment.name.session < crawl.sessions() {
-                before = before.saturating_add(checkpoint.tally.finished());
-                continue;
-            }
-            all = all.saturating_add(checkpoint.records());
-            for (outcome, records) in &checkpoint.tally.outcomes {
-                let own = own.entry(outcome).or_default();
-                *own = own.saturating_add(*records);
-            }
-        }
-        let of = |outcome: &str| own.get(outcome).copied().unwrap_or(0);
-        for (what, saved, result) in [
-            ("items of earlier attempts", before, self.finished_before),
-            (
-                "items",
-                all,
-                self.items.completed().saturating_add(self.items.skipped),
-            ),
-            ("good items", of("ok"), self.items.ok),
-            (
-                "items that were not found",
-                of("not_found"),
-                self.items.not_found,
-            ),
-        ] {
-            if saved != result {
-                found.push(format!(
-                    "it has {saved} {what}, and its result counts {result}"
-                ));
+        for (name, sum) in &self.files {
+            let path = self.attempt.join(name);
+            match crc32_of(&path) {
+                Ok(found) if found == *sum => {}
+                Ok(_) => found.push(format!(
+                    "{} has another checksum than its result says",
+                    path.display()
+                )),
+                Err(error) => found.push(format!("{} cannot be read: {error}", path.display())),
             }
         }
         found

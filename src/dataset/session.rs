@@ -4,8 +4,6 @@
 //! Made by `run`, which holds the lock of the directory; each shard starts its writer from it.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::io;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -18,13 +16,14 @@ use crawlmark_harness::units::IdRange;
 use crawlmark_results::run::parts::counted_requests;
 use crawlmark_results::run::report::SavedSession;
 
-use super::checkpoint::{Checkpoint, RecordCounts};
-use super::disk::{Directory, DiskError};
+use super::disk::{Directory, Disk as _, DiskError};
+use super::item_set::ItemSet;
 use super::line::ItemState;
 use super::log::{LogError, SegmentLog, Steps};
 use super::manifest::Saved;
-use super::recover::{last_checkpoint, recover_earlier_lives};
-use super::segment::{Header, SegmentName};
+use super::records::Records;
+use super::recover::{SessionRecords, records_of, recover_session};
+use super::segment::{FORMAT, Header, SegmentName};
 use super::writer::Writer;
 
 /// Name and version of this program, as segments have them.
@@ -46,12 +45,10 @@ pub struct Session {
 }
 
 impl Session {
-    /// Start the writer of a shard, whose segment must be new. Call in the shard's process. Removes
-    /// what earlier processes of the shard, which died, had not committed.
+    /// Start the writer of a shard, whose segment must be new. Call in the shard's process.
     ///
     /// # Errors
-    /// When the disk refuses, a checkpoint of an earlier process is damaged, or the system has no
-    /// further thread.
+    /// When the disk refuses, or the system has no further thread.
     pub fn writer(&self, shard: u32, life: u32, clock: Clock) -> Result<Writer, LogError> {
         let Self {
             place,
@@ -65,9 +62,14 @@ impl Session {
             shard,
             life,
         };
-        let header = Header::new(name, TOOL, plan, saved.fields);
+        let header = Header {
+            format: FORMAT.to_owned(),
+            tool: TOOL.to_owned(),
+            plan: plan.clone(),
+            name,
+            fields: saved.fields,
+        };
         let disk = Directory::new(place);
-        recover_earlier_lives(&disk, name)?;
         let log = SegmentLog::create(disk.clone(), &header, saved, Steps::default())?;
         let started = Writer::start(log, saved.clone(), clock, cpus.clone());
         Ok(started.map_err(DiskError::of(&disk, "start the writer of", &name.segment()))?)
@@ -82,8 +84,8 @@ impl Session {
         FileCounters::create(&path, shards).ok()
     }
 
-    /// Return what a process that died left of the IDs that it held, by its last checkpoint; none
-    /// where that cannot be read. Called in the supervisor's loop, so it reads nothing else.
+    /// Return what a process that died left of the IDs that it held, by the indexes of its segment;
+    /// none where they cannot be read. Called in the supervisor's loop, so it reads no frames.
     #[must_use]
     pub fn left(&self, shard: u32, life: u32, held: &[IdRange]) -> Option<Left> {
         let name = SegmentName {
@@ -91,13 +93,14 @@ impl Session {
             shard,
             life,
         };
-        let checkpoint = last_checkpoint(&Directory::new(&self.place), name).ok()?;
-        let Checkpoint {
-            finished, tally, ..
-        } = checkpoint.unwrap_or_default();
+        let records = records_of(&Directory::new(&self.place), name).ok()?;
+        let mut ended = ItemSet::default();
+        for range in records.items() {
+            let _ = ended.add(range);
+        }
         let mut items = ItemCounts::default();
-        for (outcome, count) in tally.outcomes {
-            *match ItemState::of(&outcome) {
+        for (outcome, count) in &records.outcomes {
+            *match ItemState::of(outcome) {
                 ItemState::Good => &mut items.ok,
                 ItemState::NotFound => &mut items.not_found,
                 ItemState::Skipped => &mut items.skipped,
@@ -106,50 +109,38 @@ impl Session {
             } += count;
         }
         Some(Left {
-            ids: held
-                .iter()
-                .flat_map(|range| finished.gaps(*range))
-                .collect(),
+            ids: held.iter().flat_map(|range| ended.gaps(*range)).collect(),
             items,
         })
     }
 
-    /// Return the figures of all sessions, from the first to this one, by what is committed, and
-    /// the number of items that are finished.
+    /// Return the figures of all sessions, of which these are the `earlier` ones, and the number of
+    /// items that are finished. Called after the last shard has ended.
     ///
     /// # Errors
-    /// When a file cannot be read.
-    pub fn figures(&self) -> io::Result<(Vec<SavedSession>, u64)> {
-        let mut finished = 0;
-        let mut sessions: BTreeMap<u32, (RecordCounts, u64, u64)> =
-            BTreeMap::from([(self.number, Default::default())]);
-        for entry in fs::read_dir(&self.place)? {
-            let entry = entry?;
-            let file = entry.file_name();
-            // One that was killed before its first commit has sent requests, too.
-            if let Some(session) = file.to_str().and_then(SegmentName::session_of_requests) {
-                sessions.entry(session).or_default();
-            }
-            let Some(name) = file.to_str().and_then(SegmentName::of_checkpoint) else {
-                continue;
-            };
-            let checkpoint =
-                Checkpoint::decode(&fs::read(entry.path())?).map_err(io::Error::other)?;
-            let (tally, items, bytes) = sessions.entry(name.session).or_default();
-            // No item is finished twice.
-            finished += checkpoint.tally.finished();
-            *items += checkpoint.records();
-            *bytes += checkpoint.committed;
-            tally.merge(checkpoint.tally);
+    /// When a file cannot be read or recovered.
+    pub fn figures(
+        &self,
+        earlier: &BTreeMap<u32, SessionRecords>,
+    ) -> Result<(Vec<SavedSession>, u64), DiskError> {
+        let mut sessions = earlier.clone();
+        let own = recover_session(&Directory::new(&self.place), self.number)?;
+        sessions.insert(self.number, own);
+        // One that was killed before its first commit has sent requests, too.
+        for session in counted_sessions(&self.place) {
+            sessions.entry(session).or_default();
         }
-        let with_count = |one: SavedSession| SavedSession {
-            sent: sent(&self.place, one.session, one.requests),
-            ..one
-        };
-        Ok((
-            sessions.into_iter().map(figures).map(with_count).collect(),
-            finished,
-        ))
+        // No item is finished twice.
+        let finished = sessions
+            .values()
+            .map(|one| one.records.finished.len())
+            .sum();
+        let figures = sessions.iter().map(|(session, one)| {
+            let figures = figures(*session, one);
+            let sent = sent(&self.place, *session, figures.requests);
+            SavedSession { sent, ..figures }
+        });
+        Ok((figures.collect(), finished))
     }
 }
 
@@ -159,62 +150,62 @@ pub(crate) fn sent(place: &Path, session: u32, requests: u64) -> Option<u64> {
     counted_requests(&place.join(SegmentName::requests(session))).filter(|sent| *sent >= requests)
 }
 
-/// Return the last session that counted its requests; 0 if none has.
-pub(crate) fn last_counted(place: &Path) -> u32 {
-    let names = fs::read_dir(place)
-        .into_iter()
-        .flatten()
-        .flatten()
-        .map(|entry| entry.file_name());
-    names
-        .filter_map(|name| SegmentName::session_of_requests(name.to_str()?))
-        .max()
-        .unwrap_or(0)
+/// Return the sessions that counted their requests.
+pub(crate) fn counted_sessions(place: &Path) -> Vec<u32> {
+    let files = Directory::new(place).list().unwrap_or_default();
+    files
+        .iter()
+        .filter_map(|file| SegmentName::session_of_requests(file))
+        .collect()
 }
 
-fn figures((session, (tally, items, bytes)): (u32, (RecordCounts, u64, u64))) -> SavedSession {
-    let RecordCounts {
+fn figures(session: u32, SessionRecords { records, bytes }: &SessionRecords) -> SavedSession {
+    let Records {
         attempts,
         at_us,
         latency_us,
         ..
-    } = tally;
-    let moment = |us: u64| {
-        humantime::format_rfc3339_millis(SystemTime::UNIX_EPOCH + Duration::from_micros(us))
-            .to_string()
+    } = records;
+    let known = |part: f64| {
+        (latency_us.len() >= samples_for(part, SAMPLES_BEYOND))
+            .then(|| latency_us.value_at_quantile(part))
     };
-    let is_known = |part: f64| latency_us.len() >= samples_for(part, SAMPLES_BEYOND);
-    let percentile = |part: f64| is_known(part).then(|| latency_us.value_at_quantile(part));
     SavedSession {
         session,
         from: at_us.map(|(first, _)| moment(first)),
         to: at_us.map(|(_, last)| moment(last)),
         active_s: at_us.map_or(0.0, |(first, last)| last.saturating_sub(first) as f64 / 1e6),
-        items,
-        requests: attempts,
+        items: records.count(),
+        requests: *attempts,
         sent: None,
-        bytes,
-        p50_us: percentile(0.5),
-        p99_us: percentile(0.99),
+        bytes: *bytes,
+        p50_us: known(0.5),
+        p99_us: known(0.99),
     }
+}
+
+/// Return a time after the Unix epoch, µs, as RFC 3339 in UTC.
+fn moment(us: u64) -> String {
+    humantime::format_rfc3339_millis(SystemTime::UNIX_EPOCH + Duration::from_micros(us)).to_string()
 }
 
 #[cfg(test)]
 mod tests {
     use std::fs::File;
+    use std::io::Write as _;
 
     use crawlmark_harness::process::usable_cpus;
 
     use super::*;
-    use crate::dataset::log::put_checkpoint;
     use crate::dataset::manifest::{Bodies, Durability, Fields};
-    use crate::dataset::recover::{Retry, recover};
+    use crate::dataset::records::RecordedItem;
+    use crate::dataset::segment::tests::segment;
 
-    /// Bytes of a segment that must not be read while shards wait: a hole of 2 GiB.
-    const COMMITTED: u64 = 2 << 30;
+    /// A frame that must not be read while shards wait.
+    const DAMAGED: [u8; 4] = [7; 4];
 
     #[test]
-    fn a_shard_is_replaced_without_a_look_into_its_segment_and_its_tail_is_removed() {
+    fn a_shard_is_replaced_without_a_look_into_its_frames() {
         let place = tempfile::tempdir().unwrap();
         let saved = Saved {
             fields: Fields::default(),
@@ -229,31 +220,30 @@ mod tests {
             saved,
             cpus: usable_cpus(),
         };
-        let dead = |life| SegmentName {
+        let mut records = Records::default();
+        for item in [10, 12] {
+            records.add(&RecordedItem {
+                item,
+                outcome: "ok",
+                attempts: 1,
+                at_us: None,
+                latency_us: None,
+            });
+        }
+        let (mut bytes, ends) = segment(&[(b"{}\n".to_vec(), records)]);
+        bytes[ends[1] - DAMAGED.len()..ends[1]].copy_from_slice(&DAMAGED);
+        // It died within its second frame.
+        let name = SegmentName {
             session: 1,
             shard: 3,
-            life,
+            life: 0,
         };
-        let disk = Directory::new(place.path());
-        let mut checkpoint = Checkpoint {
-            committed: COMMITTED,
-            ..Checkpoint::default()
-        };
-        for item in [10, 12] {
-            checkpoint.finished.insert(item).unwrap();
-            checkpoint.tally.record("ok", 1, None, None);
-        }
-        put_checkpoint(&disk, dead(0), &checkpoint, Durability::Process).unwrap();
-        let path = place.path().join(dead(0).segment());
-        File::create(&path).unwrap().set_len(COMMITTED + 7).unwrap();
-        // Of the second process there is only the start of a segment.
-        let start = place.path().join(SegmentName::new_file(&dead(1).segment()));
-        File::create(&start).unwrap();
-
-        // Its digest is wrong, as only its bytes can tell.
-        let left = session
-            .left(3, 0, &[IdRange { start: 10, end: 14 }])
+        let mut file = File::create(place.path().join(name.segment())).unwrap();
+        file.write_all(&[&bytes[..ends[1]], &bytes[ends[0]..ends[1] - 1]].concat())
             .unwrap();
+
+        let held = [IdRange { start: 10, end: 14 }];
+        let left = session.left(3, 0, &held).unwrap();
         assert_eq!(
             left.ids,
             [
@@ -268,41 +258,6 @@ mod tests {
                 ..ItemCounts::default()
             }
         );
-        assert_eq!(
-            fs::metadata(&path).unwrap().len(),
-            COMMITTED + 7,
-            "the supervisor must not wait for the disk"
-        );
         assert_eq!(session.left(3, 1, &left.ids).unwrap().ids, left.ids);
-
-        drop(session.writer(3, 2, Clock::start()).unwrap());
-        assert_eq!(fs::metadata(&path).unwrap().len(), COMMITTED);
-        assert!(!start.exists());
-
-        // A short segment is not worth a replacement; the digest of this one is checked before the
-        // crawl goes on.
-        File::options()
-            .write(true)
-            .open(&path)
-            .unwrap()
-            .set_len(1_000)
-            .unwrap();
-        assert_eq!(session.left(3, 0, &left.ids), None);
-        put_checkpoint(
-            &disk,
-            dead(0),
-            &Checkpoint {
-                committed: 1_000,
-                ..checkpoint
-            },
-            Durability::Process,
-        )
-        .unwrap();
-        assert!(session.left(3, 0, &left.ids).is_some());
-        let error = recover(&disk, Ok, Retry::All).unwrap_err().to_string();
-        assert!(
-            error.contains("0001-s03.jsonl.zst is damaged: its first 1000 bytes"),
-            "{error}"
-        );
     }
 }

@@ -1,5 +1,5 @@
 //! Audit of a saved crawl: each item is finished once at most, and has one record in a session; and
-//! checkpoints, digests and seek tables say what the records say.
+//! indexes, checksums and digests say what the records say.
 //!
 //! Reads each segment once, a frame at a time. Memory is that of a frame, and of the recorded items
 //! as ranges: a few for each segment, and one for each item that was in flight when a process
@@ -10,6 +10,7 @@ mod segment;
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::path::Path;
 
 use crawlmark_harness::process::FileCounters;
 use serde::Serialize;
@@ -19,8 +20,9 @@ use self::finding::{Findings, KEPT, Place, Remedy};
 use self::segment::Auditor;
 use super::manifest::MANIFEST;
 use super::parts::SavedParts;
-use super::saved::{SavedCrawl, SavedError};
+use super::saved::{SavedCrawl, SavedError, failed};
 use super::segment::SegmentName;
+use super::session::sent;
 use crate::error::Error;
 
 /// Value of [`Audit::schema`].
@@ -180,11 +182,17 @@ pub(crate) fn verify(
 ) -> Result<Audit, SavedError> {
     let mut auditor = Auditor::new(&crawl.manifest);
     others(crawl, &mut auditor.findings);
-    counts(crawl, &mut auditor.findings)?;
+    for session in &crawl.counted {
+        counts(
+            &crawl.place,
+            &SegmentName::requests(*session),
+            &mut auditor.findings,
+        )?;
+    }
     let mut before = 0;
     for segment in &crawl.segments {
         auditor.segment(segment, |read| progress(before + read))?;
-        before += segment.committed();
+        before += segment.length;
     }
     let Auditor {
         findings: Findings {
@@ -194,7 +202,9 @@ pub(crate) fn verify(
         },
         recorded,
         finished,
-        tally,
+        outcomes,
+        line_bytes,
+        attempts,
         bodies,
         ..
     } = auditor;
@@ -212,10 +222,10 @@ pub(crate) fn verify(
         sessions: crawl.sessions(),
         segments: crawl.segments.len() as u64,
         bytes: crawl.bytes(),
-        line_bytes: tally.line_bytes,
-        outcomes: tally.outcomes,
-        attempts: tally.attempts,
-        sent: crawl.sent(),
+        line_bytes,
+        outcomes,
+        attempts: attempts.values().sum(),
+        sent: sent_by_all(crawl, &attempts),
         bodies_checked: bodies,
         parts: None,
         missing_parts: None,
@@ -223,39 +233,40 @@ pub(crate) fn verify(
     })
 }
 
-/// Check the counts of requests. An empty file was being made when its process ended.
-fn counts(crawl: &SavedCrawl, findings: &mut Findings) -> Result<(), SavedError> {
-    for file in crawl
-        .counted
-        .iter()
-        .map(|session| SegmentName::requests(*session))
+/// Check the counts of requests of a session or of an attempt at a part. An empty file was being
+/// made when its process ended.
+fn counts(place: &Path, file: &str, findings: &mut Findings) -> Result<(), SavedError> {
+    let path = place.join(file);
+    let bytes = fs::read(&path).map_err(failed(&path))?;
+    if let Some(error) = FileCounters::sum(&bytes)
+        .err()
+        .filter(|_| !bytes.is_empty())
     {
-        let path = crawl.place.join(&file);
-        let bytes = fs::read(&path).map_err(|error| SavedError::Io { path, error })?;
-        if let Some(error) = FileCounters::sum(&bytes)
-            .err()
-            .filter(|_| !bytes.is_empty())
-        {
-            findings.add(&file, Place::default(), error.to_string(), Remedy::Counts);
-        }
+        findings.add(file, Place::default(), error.to_string(), Remedy::Counts);
     }
     Ok(())
+}
+
+/// Return the requests that all sessions sent, of which these are the requests for the recorded
+/// items; none if those of a session are not known.
+fn sent_by_all(crawl: &SavedCrawl, attempts: &BTreeMap<u32, u64>) -> Option<u64> {
+    let mut sessions = attempts.clone();
+    for session in &crawl.counted {
+        sessions.entry(*session).or_default();
+    }
+    let mut sent = sessions
+        .into_iter()
+        .map(|(session, requests)| sent(&crawl.place, session, requests));
+    sent.try_fold(0_u64, |sum, sent| Some(sum.saturating_add(sent?)))
 }
 
 /// Report files that belong to no segment.
 fn others(crawl: &SavedCrawl, findings: &mut Findings) {
     for file in &crawl.others {
-        match SegmentName::of_checkpoint(file) {
-            Some(name) => {
-                let what = format!("its segment {} is missing", name.segment());
-                findings.add(file, Place::default(), what, Remedy::Orphan);
-            }
-            _ if file.ends_with(SegmentName::NEW) => {
-                findings.note(format!(
-                    "{file} was being written when its process ended; --resume removes it"
-                ));
-            }
-            _ => findings.note(format!("{file} is not part of the crawl")),
-        }
+        findings.note(if file.ends_with(SegmentName::NEW) {
+            format!("{file} was being written when its process ended; --resume removes it")
+        } else {
+            format!("{file} is not part of the crawl")
+        });
     }
 }

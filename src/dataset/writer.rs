@@ -29,7 +29,7 @@ use super::log::{LogError, SegmentLog};
 use super::manifest::{Bodies, Saved};
 
 /// Batches between the two threads: 4 MiB, which 100,000 records a second of 300 bytes fill in 100
-/// ms, so that waiting for the disk at a checkpoint does not stop the crawl.
+/// ms, so that waiting for the disk at a commit does not stop the crawl.
 pub const QUEUE: usize = 16;
 
 /// Size at which a batch is sent, bytes.
@@ -237,11 +237,11 @@ mod tests {
 
     use super::*;
     use crate::dataset::batch::ReceivedBody;
-    use crate::dataset::checkpoint::Checkpoint;
     use crate::dataset::disk::Directory;
     use crate::dataset::log::Steps;
     use crate::dataset::manifest::{Durability, Fields};
-    use crate::dataset::recover::{Retry, recover};
+    use crate::dataset::recover::{Retry, records_of, recover};
+    use crate::dataset::segment::tests::header;
     use crate::dataset::segment::{Header, SegmentName};
 
     const NAME: SegmentName = SegmentName {
@@ -253,15 +253,18 @@ mod tests {
     /// Longest time that anything may take, for a test that cannot pass.
     const LIMIT: Duration = Duration::from_mins(1);
 
-    fn start(place: &Path, steps: Steps) -> Writer {
+    fn start(disk: impl Disk<File: Send> + Send + 'static, steps: Steps) -> Writer {
         let saved = Saved {
             fields: Fields::default(),
             bodies: Bodies::Good,
             max_body: 1 << 20,
             durability: Durability::Power,
         };
-        let header = Header::new(NAME, "crawlmark", "plan", saved.fields);
-        let log = SegmentLog::create(Directory::new(place), &header, &saved, steps).unwrap();
+        let header = Header {
+            name: NAME,
+            ..header()
+        };
+        let log = SegmentLog::create(disk, &header, &saved, steps).unwrap();
         Writer::start(log, saved, Clock::start(), usable_cpus()).unwrap()
     }
 
@@ -298,7 +301,7 @@ mod tests {
     fn items_wait_for_room_and_all_of_them_are_saved() {
         let place = tempfile::tempdir().unwrap();
         let number = run(async {
-            let writer = start(place.path(), Steps::default());
+            let writer = start(Directory::new(place.path()), Steps::default());
             // Not compressible, and not text.
             let body: Vec<u8> = (0..50_000_u64)
                 .map(|n| (n.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56) as u8)
@@ -319,7 +322,7 @@ mod tests {
             writer.finish().await.unwrap();
             number
         });
-        let recovered = recover(&Directory::new(place.path()), Ok, Retry::All).unwrap();
+        let recovered = recover(&Directory::new(place.path()), Retry::All).unwrap();
         assert!(recovered.finished.ranges().eq([IdRange {
             start: 0,
             end: number
@@ -332,7 +335,7 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         run(async {
             let writer = start(
-                place.path(),
+                Directory::new(place.path()),
                 Steps {
                     every: Duration::from_millis(1),
                     ..Steps::default()
@@ -340,36 +343,74 @@ mod tests {
             );
             push(&writer, 7, b"1");
             writer.flush();
-            let path = place.path().join(NAME.checkpoint());
-            while Checkpoint::decode(&std::fs::read(&path).unwrap())
-                .unwrap()
-                .records()
-                == 0
-            {
+            let disk = Directory::new(place.path());
+            while records_of(&disk, NAME).unwrap().count() == 0 {
                 tokio::task::yield_now().await;
             }
         });
     }
 
+    /// A disk that takes the start of a segment, and is full then.
+    #[derive(Default)]
+    struct Full(std::cell::Cell<bool>);
+
+    impl Disk for Full {
+        type File = ();
+
+        fn create(&self, _: &str) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn append(&self, (): &mut (), _: &[u8]) -> io::Result<()> {
+            if self.0.replace(true) {
+                Err(io::ErrorKind::StorageFull.into())
+            } else {
+                Ok(())
+            }
+        }
+
+        fn sync(&self, (): &()) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn sync_names(&self) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn rename(&self, _: &str, _: &str) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn remove(&self, _: &str) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn open(&self, _: &str) -> io::Result<impl io::Read + io::Seek> {
+            Ok(io::empty())
+        }
+
+        fn list(&self) -> io::Result<Vec<String>> {
+            Ok(Vec::new())
+        }
+
+        fn path(&self, name: &str) -> std::path::PathBuf {
+            Path::new("crawl").join(name)
+        }
+    }
+
     #[test]
     fn a_disk_that_fails_is_told_with_the_file_and_the_remedy() {
-        let place = tempfile::tempdir().unwrap();
-        let gone = place.path().join("gone");
-        std::fs::create_dir(&gone).unwrap();
         run(async {
-            let writer = start(
-                &gone,
-                Steps {
-                    every: Duration::ZERO,
-                    ..Steps::default()
-                },
-            );
-            std::fs::remove_dir_all(&gone).unwrap();
+            let steps = Steps {
+                every: Duration::ZERO,
+                ..Steps::default()
+            };
+            let writer = start(Full::default(), steps);
             push(&writer, 7, b"1");
             writer.flush();
             let why = writer.failed().await;
             assert!(
-                why.contains("gone/0001-s00.checkpoint") && why.contains("--resume"),
+                why.contains("crawl/0001-s00.jsonl.zst") && why.contains("--resume"),
                 "{why}"
             );
             assert!(!writer.has_room());

@@ -336,11 +336,12 @@ fn read(place: &Path, mut each: impl FnMut(&SavedRecord<'_>)) -> Result<(), Erro
         }
         let file = File::open(&path).map_err(Error::unwritable(&path))?;
         let mut frames = Frames::open(file).map_err(|error| failed(error.to_string()))?;
-        while let Some(frame) = frames
+        while frames
             .next_frame()
             .map_err(|error| failed(error.to_string()))?
+            .is_some()
         {
-            let lines = str::from_utf8(frame.lines).map_err(|error| failed(error.to_string()))?;
+            let lines = frames.lines().map_err(|error| failed(error.to_string()))?;
             for line in lines.lines() {
                 each(&SavedRecord::parse(line).map_err(|error| failed(error.to_string()))?);
             }

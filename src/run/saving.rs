@@ -22,8 +22,8 @@ use super::resolve::Resolved;
 use crate::cli::{self, Cli, Command, SaveArgs, Typed, resumed};
 use crate::dataset::disk::Directory;
 use crate::dataset::manifest::{FORMAT, LOCK, MANIFEST, Manifest, Saved, ShuffledRange, VERSION};
-use crate::dataset::recover::{Recovered, recover};
-use crate::dataset::session::{Session, TOOL, last_counted};
+use crate::dataset::recover::{Recovered, SessionRecords, recover};
+use crate::dataset::session::{Session, TOOL, counted_sessions};
 use crate::error::Error;
 
 /// Longest wait for the processes of a session that was killed just now.
@@ -108,7 +108,7 @@ pub(super) enum Opened {
     Complete {
         /// Sentence that says so.
         sentence: String,
-        /// Sentences about what was rebuilt.
+        /// Sentences about what was damaged.
         notes: Vec<String>,
     },
 }
@@ -117,9 +117,11 @@ pub(super) enum Opened {
 #[derive(Debug)]
 pub(super) struct SavedCrawl {
     session: Session,
+    /// Records of the sessions before.
+    earlier: BTreeMap<u32, SessionRecords>,
     /// Items of the crawl.
     items: u64,
-    /// Sentences about what was rebuilt.
+    /// Sentences about what was damaged.
     pub(super) notes: Vec<String>,
     /// Held until this process and all shards are gone.
     _lock: File,
@@ -141,19 +143,12 @@ impl SavedCrawl {
             (None, Some(place)) => (place, resume(place, resolved)?),
             (None, None) => return Ok(Opened::NotSaved),
         };
-        let shuffle = manifest.shuffle();
-        let item_of = |id: u64| Ok(shuffle.map_or(id, |shuffle| shuffle.item(id)));
-        let recovered = recover(
-            &Directory::new(place),
-            item_of,
-            flags.retry.unwrap_or_default(),
-        )?;
+        let recovered = recover(&Directory::new(place), flags.retry.unwrap_or_default())?;
         let Recovered {
             finished,
             left_out,
             sessions,
             notes,
-            ..
         } = recovered;
         if finished.len() == manifest.ids.len() {
             let sentence = format!(
@@ -172,7 +167,9 @@ impl SavedCrawl {
             .map_err(|error| Error::Usage(error.to_string()))?;
         let plan = config_hash(&resolved.plan);
         // A session that committed nothing may have sent requests.
-        let number = sessions.max(last_counted(place)).saturating_add(1);
+        let counted = counted_sessions(place);
+        let last = counted.iter().chain(sessions.keys()).max();
+        let number = last.copied().unwrap_or(0).saturating_add(1);
         let (place, cpus) = (place.clone(), usable_cpus());
         let session = Session {
             place,
@@ -185,6 +182,7 @@ impl SavedCrawl {
         resolved.spec.options.keeps_throttled = resolved.plan.throttling.retries > 0;
         Ok(Opened::Session(Box::new(Self {
             session,
+            earlier: sessions,
             items: manifest.ids.len(),
             notes,
             _lock: lock,
@@ -199,13 +197,10 @@ impl SavedCrawl {
     /// Return the figures of the crawl after this session.
     ///
     /// # Errors
-    /// When a checkpoint cannot be read.
+    /// When a segment cannot be read.
     pub(super) fn summary(&self) -> Result<SavedReport, Error> {
         let Session { place, saved, .. } = &self.session;
-        let (sessions, finished) = self.session.figures().map_err(|error| Error::Figures {
-            place: place.clone(),
-            error,
-        })?;
+        let (sessions, finished) = self.session.figures(&self.earlier)?;
         Ok(SavedReport {
             directory: place.display().to_string(),
             items: self.items,

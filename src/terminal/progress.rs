@@ -6,14 +6,12 @@
 //! | `gauge` | figures read from the run |
 //! | `text`, `words` | lines as data; number formats, and words on failures |
 //! | `table`, `fold` | rows of shards, and the choice of shards |
-//! | `sparkline`, `details` | a course of values as one line; lines below the total |
+//! | `details` | lines below the total |
 //! | `chart`, `panels` | charts made of characters; panels of the live view |
 //! | `frame`, `canvas` | the view for a given size, drawn in place |
-//! | `bars`, `lines` | progress on a terminal; progress elsewhere |
+//! | `lines` | progress where there is no terminal |
 //! | `parts` | view of all parts of a crawl on several machines |
-//! | `samples` | runs for tests |
 
-mod bars;
 mod canvas;
 mod chart;
 mod details;
@@ -23,25 +21,28 @@ mod gauge;
 mod lines;
 mod panels;
 mod parts;
-mod sparkline;
 mod table;
 mod text;
 mod words;
 
 #[cfg(test)]
-mod samples;
+mod tests;
 
-use std::env;
-use std::io::{self, IsTerminal};
+use std::time::Duration;
 
 use crawlmark_harness::plan::RunPlan;
 use crawlmark_harness::supervisor::Live;
 use crawlmark_results::run::report::IntervalRow;
 
-use self::bars::Bars;
+use self::canvas::Canvas;
+use self::fold::Fold;
+use self::frame::frame;
+use self::gauge::Gauge;
 use self::lines::Lines;
 pub(crate) use self::parts::{PartsProgress, snapshot as parts_snapshot};
-pub(super) use self::sparkline::Glyphs;
+
+/// From one picture to the next: as often as the eye follows numbers.
+const EVERY: Duration = Duration::from_millis(200);
 
 /// Display of the progress of a run.
 #[derive(Debug)]
@@ -51,16 +52,29 @@ pub(crate) enum Progress {
     /// A line now and then.
     Lines(Box<Lines>),
     /// A row per shard, one for all, and what there is to know beside.
-    Bars(Box<Bars>),
+    View(Box<View>),
+}
+
+/// The live view.
+#[derive(Debug)]
+pub(crate) struct View {
+    gauge: Gauge,
+    fold: Fold,
+    canvas: Canvas,
+    next: Duration,
 }
 
 impl Progress {
     /// A view when standard error is a terminal that one can draw on, else lines.
     pub(crate) fn fitting(plan: &RunPlan) -> Self {
-        if io::stderr().is_terminal() && !console::is_dumb() {
-            Self::Bars(Box::new(Bars::new(plan, glyphs())))
-        } else {
-            Self::Lines(Box::new(Lines::new(plan)))
+        match Canvas::fitting() {
+            Some(canvas) => Self::View(Box::new(View {
+                gauge: Gauge::new(plan),
+                fold: Fold::default(),
+                canvas,
+                next: Duration::from_nanos(1),
+            })),
+            None => Self::Lines(Box::new(Lines::new(plan))),
         }
     }
 
@@ -70,23 +84,23 @@ impl Progress {
         match self {
             Self::Silent => {}
             Self::Lines(lines) => lines.show(live),
-            Self::Bars(bars) => bars.show(live, seconds),
+            Self::View(view) => view.show(live, seconds),
         }
     }
 }
 
-/// The characters that the terminal has.
-pub(super) fn glyphs() -> Glyphs {
-    Glyphs::of(&env::var("TERM").unwrap_or_default(), &locale())
-}
-
-/// The locale of characters: the first of these variables that says anything does so, as POSIX has
-/// it.
-fn locale() -> String {
-    let said = |name: &&str| env::var(name).is_ok_and(|value| !value.is_empty());
-    ["LC_ALL", "LC_CTYPE", "LANG"]
-        .iter()
-        .find(|name| said(name))
-        .and_then(|name| env::var(name).ok())
-        .unwrap_or_default()
+impl View {
+    /// Draws how the run stands, unless it has only just done so.
+    fn show(&mut self, live: &Live, seconds: &[IntervalRow]) {
+        let is_due = live.elapsed >= self.next;
+        if is_due {
+            self.next = live.elapsed + EVERY;
+        }
+        if is_due || live.is_over() {
+            let (size, glyphs) = (self.canvas.size(), self.canvas.glyphs());
+            let now = self.gauge.read(live);
+            self.canvas
+                .draw(&frame(&now, seconds, &mut self.fold, (size, glyphs)), size);
+        }
+    }
 }

@@ -8,7 +8,7 @@ use crawlmark_harness::clock::Clock;
 use crawlmark_results::show::text::bytes;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use super::say;
+use super::print::say;
 
 /// Draws per second at most.
 const DRAW_HZ: u8 = 5;

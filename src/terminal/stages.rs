@@ -8,7 +8,7 @@ use crawlmark_harness::clock::Clock;
 use crawlmark_results::show::text::wrapped;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use super::{columns_beside, say};
+use super::print::{columns_beside, say};
 
 /// Draws per second at most.
 const DRAW_HZ: u8 = 5;

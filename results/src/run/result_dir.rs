@@ -9,10 +9,8 @@
 //! | `log`, `made` | writing: `latency.hlog`; page, summary, plots and `junit.xml` |
 //! | `left` | unfinished directories of earlier runs, and their locks |
 //! | [`foreign`], `read`, `logged` | reading: bounds of saved files, results, `latency.hlog` |
-//! | `agreement` | differences between a study and its rounds |
 //! | [`laws`] | laws of reading any file, for fuzzing and tests |
 
-mod agreement;
 pub mod foreign;
 pub mod laws;
 mod left;
@@ -26,13 +24,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-pub use self::agreement::{agree, read_round};
 pub use self::left::{holds_measurements, is_announced, left_over, mark_announced};
 pub use self::log::{IntervalLog, LOG, LogFile};
 pub use self::logged::{LogError, LogProgress, Wrong, recut};
 use self::made::replace;
 pub use self::made::{Overlaid, PAGE, made_from, overlaid, pictures, remake, remove_stale};
-pub use self::read::{ReadError, read, read_printed, read_study};
+pub use self::read::{ReadError, read, read_printed, read_round, read_study};
 use crate::run::report::Report;
 use crate::show::plot::PngError;
 use crate::show::text::shell_word;

@@ -7,7 +7,8 @@
 use std::io::{self, Write};
 use std::str::FromStr;
 
-use flate2::{Compress, Compression, FlushCompress, Status};
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use sha2::{Digest, Sha256};
 
 use super::{CrawlExportError, Sink, SinkError, Use};
@@ -15,16 +16,9 @@ use crate::crawl::{IdFormat, Template};
 use crate::dataset::manifest::{Manifest, RecordField};
 use crate::dataset::record::{RecordText, SavedRecord, hex};
 
-/// Start of a gzip member (RFC 1952) without a name or time.
-const GZIP_HEAD: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff];
-
 /// Writer of WARC.
 pub(super) struct Warc<W> {
     output: W,
-    /// Compressor of one record after the other: a new one takes longer than a record.
-    deflate: Compress,
-    /// Record, and its gzip member.
-    buffers: [Vec<u8>; 2],
     urls: Option<Urls>,
     /// Start of the first session: date of the `warcinfo` record, and of records whose own was not
     /// saved.
@@ -89,14 +83,8 @@ impl<W: Write> Warc<W> {
             .chain_update(&manifest.plan)
             .chain_update(&manifest.created);
         let info = record_id(&seed, b"warcinfo");
-        let (deflate, buffers) = (
-            Compress::new(Compression::default(), false),
-            Default::default(),
-        );
         let mut warc = Self {
             output,
-            deflate,
-            buffers,
             urls,
             created: manifest.created.clone(),
             seed,
@@ -119,34 +107,15 @@ impl<W: Write> Warc<W> {
 
     /// Write a record as a gzip member of its own.
     fn write(&mut self, named: &[(&str, &str)], block: &[u8]) -> io::Result<()> {
-        let [record, member] = &mut self.buffers;
-        record.clear();
+        let mut record = GzEncoder::new(&mut self.output, Compression::default());
         write!(record, "WARC/1.1\r\n")?;
         for (name, value) in named {
             write!(record, "{name}: {}\r\n", plain(value))?;
         }
         write!(record, "Content-Length: {}\r\n\r\n", block.len())?;
-        record.extend_from_slice(block);
-        record.extend_from_slice(b"\r\n\r\n");
-        member.clear();
-        member.extend_from_slice(&GZIP_HEAD);
-        self.deflate.reset();
-        let mut rest = &record[..];
-        loop {
-            member.reserve(rest.len() / 2 + 1024);
-            let before = self.deflate.total_in();
-            let status = self
-                .deflate
-                .compress_vec(rest, member, FlushCompress::Finish)?;
-            rest = &rest[usize::try_from(self.deflate.total_in() - before).unwrap_or(rest.len())..];
-            if status == Status::StreamEnd {
-                break;
-            }
-        }
-        member.extend_from_slice(&crc32fast::hash(record).to_le_bytes());
-        // Modulo 2^32, as the format has it.
-        member.extend_from_slice(&record.len().to_le_bytes()[..4]);
-        self.output.write_all(member)
+        record.write_all(block)?;
+        record.write_all(b"\r\n\r\n")?;
+        record.finish().map(drop)
     }
 }
 

@@ -9,12 +9,11 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::dataset::batch::ReceivedBody;
-use crate::dataset::disk::simulated::{Random, Simulated};
+use crate::dataset::disk::tests::{Random, Simulated};
 use crate::dataset::manifest::Bodies;
-use crate::dataset::recover::{
-    RecoverError, Recovered, Retry, last_checkpoint, recover, recover_earlier_lives,
-};
+use crate::dataset::recover::{Recovered, Retry, records_of, recover};
 use crate::dataset::segment::Frames;
+use crate::dataset::segment::tests::header;
 
 /// Items of the crawl.
 const IDS: IdRange = IdRange { start: 3, end: 43 };
@@ -48,8 +47,6 @@ struct Crawl {
     now: Nanos,
     /// Items whose commit returned.
     told: BTreeSet<u64>,
-    /// True if a power cut may cost what was told.
-    is_lossy: bool,
     /// Outcomes of items before the last session.
     outcomes: &'static [Outcome],
     /// Draws of outcomes.
@@ -80,7 +77,6 @@ impl Crawl {
             saved,
             now: Nanos(0),
             told: BTreeSet::new(),
-            is_lossy: false,
             outcomes,
             draws,
         }
@@ -104,7 +100,7 @@ impl Crawl {
                 let (mut left, name) = (
                     Vec::new(),
                     SegmentName {
-                        session: recovered.sessions + 1,
+                        session: recovered.sessions.keys().max().unwrap_or(&0) + 1,
                         shard,
                         life: 0,
                     },
@@ -144,7 +140,7 @@ impl Crawl {
             .filter(|shard| is_last || shard.left.is_empty())
         {
             if let Some(log) = shard.log.take() {
-                let finished = log.next.finished.clone();
+                let finished = log.items.clone();
                 log.close().unwrap();
                 self.told
                     .extend(finished.ranges().flat_map(|range| range.start..range.end));
@@ -164,7 +160,6 @@ impl Crawl {
         self.disk.cut_power();
         if self.saved.durability == Durability::Process {
             self.told.clear();
-            self.is_lossy = true;
         }
     }
 
@@ -173,8 +168,11 @@ impl Crawl {
         let log = match &mut shard.log {
             Some(log) => log,
             none => {
-                let header = Header::new(shard.name, "crawlmark", "plan", self.saved.fields);
-                recover_earlier_lives(&self.disk, shard.name)?;
+                let header = Header {
+                    name: shard.name,
+                    fields: self.saved.fields,
+                    ..header()
+                };
                 none.insert(SegmentLog::create(
                     self.disk.clone(),
                     &header,
@@ -209,13 +207,10 @@ impl Crawl {
             .now
             .plus(Duration::from_millis(self.random.below(400) as u64));
         log.commit_if_due(self.now)?;
-        if log.committed.0 == log.next.records() {
-            self.told.extend(
-                log.next
-                    .finished
-                    .ranges()
-                    .flat_map(|range| range.start..range.end),
-            );
+        if log.lines.is_empty() && log.uncommitted == 0 {
+            let items = log.items.ranges();
+            self.told
+                .extend(items.flat_map(|range| range.start..range.end));
         }
         Ok(())
     }
@@ -224,16 +219,11 @@ impl Crawl {
     /// again.
     fn replace(&mut self, shard: &mut Shard) {
         self.disk.fail_after(None);
-        let dead = shard
-            .log
-            .take()
-            .map(|log| log.next.finished)
-            .unwrap_or_default();
-        let kept = last_checkpoint(&self.disk, shard.name);
-        let kept = kept
-            .unwrap_or_else(|error| panic!("{error}"))
-            .unwrap_or_default()
-            .finished;
+        let dead = shard.log.take().map(|log| log.items).unwrap_or_default();
+        let mut kept = ItemSet::default();
+        for range in records_of(&self.disk, shard.name).unwrap().items() {
+            kept.add(range).unwrap();
+        }
         shard.left.extend(
             dead.ranges()
                 .flat_map(|range| kept.gaps(range))
@@ -244,12 +234,9 @@ impl Crawl {
 
     /// Recover until that succeeds, and check the laws.
     fn recovered(&mut self, may_fail: bool) -> Recovered {
-        if may_fail && self.random.below(4) == 0 {
-            self.remove_a_checkpoint();
-        }
         for turn in 0..20 {
             self.fail_sometimes(may_fail && turn < 10, 8);
-            let result = recover(&self.disk, Ok, Retry::All);
+            let result = recover(&self.disk, Retry::All);
             self.disk.fail_after(None);
             match result {
                 Ok(recovered) => {
@@ -267,52 +254,10 @@ impl Crawl {
                         self.cut_power();
                     }
                 }
-                Err(error) => {
-                    assert!(self.is_lossy, "{error}");
-                    self.follow(&error);
-                }
+                Err(error) => panic!("{error}"),
             }
         }
         panic!("recovery has no end");
-    }
-
-    /// Remove a checkpoint, as a user may.
-    fn remove_a_checkpoint(&mut self) {
-        let files: Vec<String> = self
-            .disk
-            .list()
-            .unwrap()
-            .into_iter()
-            .map(|(file, _)| file)
-            .collect();
-        let checkpoints: Vec<&String> = files
-            .iter()
-            .filter(|file| SegmentName::of_checkpoint(file).is_some())
-            .collect();
-        if let Some(file) = checkpoints.get(self.random.below(checkpoints.len())) {
-            self.disk.remove(file).unwrap();
-        }
-    }
-
-    /// Do what the message says.
-    fn follow(&self, error: &RecoverError) {
-        let remove = |file: &str| drop(self.disk.remove(file));
-        match error {
-            RecoverError::Checkpoint { path, .. } => remove(path.to_str().unwrap()),
-            RecoverError::Segment { path, .. } => {
-                remove(
-                    &SegmentName::of_segment(path.to_str().unwrap())
-                        .unwrap()
-                        .checkpoint(),
-                );
-            }
-            RecoverError::Foreign { path, .. } | RecoverError::Twice { path, .. } => {
-                let name = SegmentName::of_segment(path.to_str().unwrap()).unwrap();
-                remove(&name.segment());
-                remove(&name.checkpoint());
-            }
-            RecoverError::Disk(error) => panic!("{error}"),
-        }
     }
 
     /// Check that the records on the disk are those that were recovered, whole and once each in a
@@ -320,23 +265,16 @@ impl Crawl {
     /// lost.
     fn check(&self, recovered: &Recovered) {
         let mut records: BTreeMap<u64, (u32, bool)> = BTreeMap::new();
-        let (mut all, mut closed) = (0, 0);
-        let files: BTreeSet<String> = self
-            .disk
-            .list()
-            .unwrap()
-            .into_iter()
-            .map(|(file, _)| file)
-            .collect();
-        for file in files {
+        let mut all = 0;
+        for file in self.disk.list().unwrap() {
             assert!(!file.ends_with(SegmentName::NEW), "{file} is left");
             let Some(name) = SegmentName::of_segment(&file) else {
                 continue;
             };
             let mut frames = Frames::open(self.disk.open(&file).unwrap()).unwrap();
             assert_eq!(frames.header().name, name);
-            while let Some(frame) = frames.next_frame().unwrap() {
-                for line in std::str::from_utf8(frame.lines).unwrap().lines() {
+            while frames.next_frame().unwrap().is_some() {
+                for line in frames.lines().unwrap().lines() {
                     let record: serde_json::Value = serde_json::from_str(line).unwrap();
                     let item = record["id"].as_u64().unwrap();
                     assert_eq!(record["body"], content(item));
@@ -350,7 +288,7 @@ impl Crawl {
                     all += 1;
                 }
             }
-            closed += usize::from(frames.is_closed());
+            assert!(frames.is_closed());
         }
         let finished = recovered
             .finished
@@ -360,14 +298,15 @@ impl Crawl {
             .iter()
             .filter(|(_, (_, is_finished))| *is_finished)
             .map(|(item, _)| *item);
-        assert!(finished.eq(ended), "{recovered:?} {records:?} {closed}");
-        assert_eq!(
-            (
-                recovered.tally.outcomes.values().sum::<u64>(),
-                recovered.tally.attempts
-            ),
-            (all, all)
-        );
+        assert!(finished.eq(ended), "{recovered:?} {records:?}");
+        let counts = recovered.sessions.values();
+        let [records_of_all, attempts] = counts.fold([0, 0], |[records, attempts], session| {
+            [
+                records + session.records.count(),
+                attempts + session.records.attempts,
+            ]
+        });
+        assert_eq!((records_of_all, attempts), (all, all));
         let lost: Vec<&u64> = self
             .told
             .iter()
@@ -405,9 +344,4 @@ proptest! {
     fn without_syncs_it_survives_failures_and_a_power_cut_doubles_nothing(seed: u64) {
         crawl(seed, Durability::Process, &MIXED);
     }
-}
-
-#[test]
-fn a_checkpoint_whose_rename_may_not_be_on_the_disk_is_not_trusted() {
-    crawl(793_896_614_710_797_794, Durability::Power, &[Outcome::Ok]);
 }

@@ -19,8 +19,6 @@ pub struct SegmentName {
 impl SegmentName {
     /// Extension of a segment.
     const SEGMENT: &str = ".jsonl.zst";
-    /// Extension of a checkpoint.
-    const CHECKPOINT: &str = ".checkpoint";
     /// End of the name of a session's counters of requests.
     const REQUESTS: &str = "-requests";
     /// Further extension of a file that is not yet in place.
@@ -30,12 +28,6 @@ impl SegmentName {
     #[must_use]
     pub fn segment(self) -> String {
         format!("{self}{}", Self::SEGMENT)
-    }
-
-    /// File name of its checkpoint.
-    #[must_use]
-    pub fn checkpoint(self) -> String {
-        format!("{self}{}", Self::CHECKPOINT)
     }
 
     /// Name of a file until it is in its place.
@@ -48,12 +40,6 @@ impl SegmentName {
     #[must_use]
     pub fn of_segment(file: &str) -> Option<Self> {
         file.strip_suffix(Self::SEGMENT)?.parse().ok()
-    }
-
-    /// Return the segment whose checkpoint has this file name; none of other files.
-    #[must_use]
-    pub fn of_checkpoint(file: &str) -> Option<Self> {
-        file.strip_suffix(Self::CHECKPOINT)?.parse().ok()
     }
 
     /// File name of the counters of the requests of a session.
@@ -120,11 +106,8 @@ mod tests {
             };
             assert_eq!((name.to_string().as_str(), text.parse()), (text, Ok(name)));
             assert_eq!(SegmentName::of_segment(&name.segment()), Some(name));
-            assert_eq!(SegmentName::of_checkpoint(&name.checkpoint()), Some(name));
-            assert_eq!(
-                SegmentName::of_checkpoint(&SegmentName::new_file(&name.checkpoint())),
-                None
-            );
+            let new = SegmentName::new_file(&name.segment());
+            assert_eq!(SegmentName::of_segment(&new), None);
         }
         for text in [
             "",

@@ -2,8 +2,6 @@
 
 use serde::Serialize;
 
-use crate::dataset::recover::{CHECKPOINT_REMEDY, DAMAGE_REMEDY};
-
 /// Violations that are kept; the others are counted.
 pub(super) const KEPT: usize = 10;
 
@@ -31,12 +29,6 @@ pub(super) enum Remedy {
     Damage,
     /// The segment holds what it should not.
     Segment,
-    /// Bytes follow the segment.
-    Tail,
-    /// The checkpoint is wrong, and the segment may be sound.
-    Checkpoint,
-    /// The checkpoint has no segment.
-    Orphan,
     /// The counts of requests are wrong.
     Counts,
     /// The saved crawl of a part is not that of its result.
@@ -46,21 +38,17 @@ pub(super) enum Remedy {
 impl Remedy {
     const fn text(self) -> &'static str {
         match self {
-            Self::Damage => DAMAGE_REMEDY,
-            Self::Segment => {
-                "Restore the file from a backup, or move it and its checkpoint elsewhere: `crawlmark run --resume` then crawls its items \
-                 again"
+            Self::Damage => {
+                "Restore the file from a backup, or run `crawlmark run --resume`, which keeps its whole frames and crawls the other items again"
             }
-            Self::Tail => "Run `crawlmark run --resume`, which removes them",
-            Self::Checkpoint => CHECKPOINT_REMEDY,
+            Self::Segment => {
+                "Restore the file from a backup, or move it elsewhere: `crawlmark run --resume` then crawls its items again"
+            }
             Self::Counts => {
                 "Restore the file from a backup, or remove it: nothing depends on it but the number of requests that were sent"
             }
             Self::Part => {
                 "Restore the directory from a backup, or remove RESULT of the part and run it again"
-            }
-            Self::Orphan => {
-                "Restore the segment from a backup, or move the checkpoint elsewhere: `crawlmark run --resume` then crawls its items again"
             }
         }
     }

@@ -6,15 +6,17 @@
 
 use std::io;
 
-use console::{StyledObject, Term, style};
+use console::{Term, style};
 
 use super::frame::Size;
 use super::text::{Line, Tone};
+use crate::terminal::glyphs::{Glyphs, glyphs, shown};
 
 /// The lines above the cursor.
 #[derive(Debug)]
 pub(super) struct Canvas {
     terminal: Term,
+    glyphs: Glyphs,
     /// Number of lines that were drawn last.
     drawn: usize,
     /// Size of the terminal then.
@@ -22,16 +24,20 @@ pub(super) struct Canvas {
 }
 
 impl Canvas {
-    /// On standard error.
-    pub(super) fn new() -> Self {
-        Self {
-            terminal: Term::buffered_stderr(),
+    /// On standard error; none unless it is a terminal that one can draw on.
+    pub(super) fn fitting() -> Option<Self> {
+        let terminal = Term::buffered_stderr();
+        (terminal.is_term() && !console::is_dumb()).then(|| Self {
+            terminal,
+            glyphs: glyphs(),
             drawn: 0,
-            size: Size {
-                rows: 0,
-                columns: 0,
-            },
-        }
+            size: Size::default(),
+        })
+    }
+
+    /// The characters that the terminal has.
+    pub(super) const fn glyphs(&self) -> Glyphs {
+        self.glyphs
     }
 
     /// The terminal's size now.
@@ -43,14 +49,19 @@ impl Canvas {
         }
     }
 
-    /// Draws `lines`, which fit a terminal of that size, over those drawn before.
-    pub(super) fn draw(&mut self, lines: &[Line], size: Size) -> io::Result<()> {
+    /// Draws `lines`, which fit a terminal of that size, over those drawn before. The terminal may be
+    /// closed; that must not stop a run.
+    pub(super) fn draw(&mut self, lines: &[Line], size: Size) {
+        let _ = self.try_draw(lines, size);
+    }
+
+    fn try_draw(&mut self, lines: &[Line], size: Size) -> io::Result<()> {
         // One write: a terminal must not show half of it.
         self.terminal
             .move_cursor_up(rows_up(self.drawn, (self.size, size)))?;
         for line in lines {
             self.terminal.clear_line()?;
-            self.terminal.write_line(&painted(line))?;
+            self.terminal.write_line(&painted(line, self.glyphs))?;
         }
         self.terminal.clear_to_end_of_screen()?;
         (self.drawn, self.size) = (lines.len(), size);
@@ -71,9 +82,9 @@ fn rows_up(drawn: usize, (before, size): (Size, Size)) -> usize {
 }
 
 /// With colours where the terminal has them and `NO_COLOR` is not set.
-fn painted(line: &Line) -> String {
+fn painted(line: &Line, glyphs: Glyphs) -> String {
     let painted = |(text, tone)| {
-        let text: StyledObject<&str> = style(text).for_stderr();
+        let text = style(shown(text, glyphs)).for_stderr();
         match tone {
             Tone::Plain => text,
             Tone::Quiet => text.dim(),

@@ -2,8 +2,8 @@
 //!
 //! Heights are parts of the chart's height. Every chart can be read without colours.
 
-use super::sparkline::Glyphs;
 use super::text::{Line, Tone};
+use crate::terminal::glyphs::Glyphs;
 
 /// Columns of the scale left of a chart.
 pub(super) const SCALE: usize = 11;

@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use crawlmark_harness::process::ShardExit;
 use crawlmark_harness::stats::{ItemCounts, RequestCounts, Series};
-use crawlmark_harness::supervisor::{LivePause, Recent, Stopping};
+use crawlmark_harness::supervisor::Recent;
 use crawlmark_harness::units::{percent, rounded_percent};
 use crawlmark_harness::wire::BindingTimes;
 use crawlmark_results::run::report::failures;
@@ -12,9 +11,9 @@ use crawlmark_results::run::words::errors;
 use crawlmark_results::show::text::{decimal, grouped, grouped_f64};
 
 use super::gauge::Now;
-use super::sparkline::{Glyphs, sparkline};
 use super::text::{Line, NAME, Part, Tone, row_of};
 use super::words::{failure_words, nanos, pause_words, per_second, percentile, stop_words, to_go};
+use crate::terminal::glyphs::{Glyphs, sparkline};
 
 /// Send delay of an open loop below which it counts as on time.
 const ON_TIME: Duration = Duration::from_millis(10);
@@ -57,105 +56,95 @@ impl Detail {
 
     /// The line; none when there is nothing to say.
     pub(super) fn line(self, now: &Now<'_>, columns: usize, glyphs: Glyphs) -> Option<Line> {
-        if now.live.is_over()
-            && !matches!(
-                self,
-                Self::Rate | Self::Answers | Self::Statuses | Self::Failures
-            )
-        {
+        let lasts = matches!(
+            self,
+            Self::Rate | Self::Answers | Self::Statuses | Self::Failures
+        );
+        if now.live.is_over() && !lasts {
             return None;
         }
-        match self {
-            Self::Stopping => now
-                .live
-                .stopping
-                .map(|stopping| stop(now, stopping, columns)),
-            Self::Paused => now.live.pause.map(|pause| paused(pause, columns)),
-            Self::Replaced => replaced(now, columns),
-            Self::Rate => Some(rate(now, columns, glyphs)),
-            Self::Times => Some(times(now, columns)),
-            Self::Answers => Some(answers(now, columns)),
-            Self::Statuses => statuses(now, columns),
-            Self::Failures => failed_by(now, columns),
-            Self::Limits => limits(now, columns),
-            Self::Waiting => now.arrivals.gaps().map(|_| waiting(now, columns)),
-        }
+        let (name, parts) = match self {
+            Self::Rate => return Some(rate(now, columns, glyphs)),
+            Self::Stopping => ("stopping", stopping(now)),
+            Self::Paused => ("paused", paused(now)),
+            Self::Replaced => ("replaced", replaced(now)),
+            Self::Times => (Series::waited(now.arrivals).name(), times(now)),
+            Self::Answers => ("outcomes", answers(now)),
+            Self::Statuses => ("statuses", statuses(now)),
+            Self::Failures => ("failures", failed_by(now)),
+            Self::Limits => ("limit", limits(now)),
+            Self::Waiting => ("waiting", waiting(now)),
+        };
+        (!parts.is_empty()).then(|| row_of(name, parts, columns))
     }
 }
 
-/// The shards whose processes died and were replaced.
-fn replaced(now: &Now<'_>, columns: usize) -> Option<Line> {
-    let shards = (0..)
-        .zip(&now.live.shards)
-        .filter_map(|(number, shard)| Some((number, shard.replaced?)));
-    let part = |(rank, (number, (count, exit))): (u8, (u32, (usize, ShardExit)))| {
-        let again = if count > 1 {
-            format!(", {count} times in all")
-        } else {
-            String::new()
-        };
-        Part {
-            rank,
-            text: format!("shard {number} {exit}{again}"),
-            tone: Tone::Warning,
-        }
+fn stopping(now: &Now<'_>) -> Vec<Part> {
+    let words = now
+        .live
+        .stopping
+        .map(|stopping| stop_words(stopping, now.in_flight()));
+    words.map(|words| Part::new(0, words)).into_iter().collect()
+}
+
+fn paused(now: &Now<'_>) -> Vec<Part> {
+    let Some(pause) = now.live.pause else {
+        return Vec::new();
     };
-    let parts: Vec<Part> = (0..u8::MAX).zip(shards).map(part).collect();
-    (!parts.is_empty()).then(|| row_of("replaced", parts, columns))
-}
-
-fn stop(now: &Now<'_>, stopping: Stopping, columns: usize) -> Line {
-    row_of(
-        "stopping",
-        vec![Part::new(0, stop_words(stopping, now.in_flight()))],
-        columns,
-    )
-}
-
-fn paused(pause: LivePause, columns: usize) -> Line {
-    let left = to_go(pause.left);
     let second = if pause.hosts >= pause.of {
         "as the target asked".to_owned()
     } else {
-        format!("the next for {left}")
+        format!("the next for {}", to_go(pause.left))
     };
-    let parts = vec![
-        Part {
-            rank: 0,
-            text: pause_words(pause),
-            tone: Tone::Warning,
-        },
+    vec![
+        Part::toned(0, pause_words(pause), Tone::Warning),
         Part::new(1, second),
-    ];
-    row_of("paused", parts, columns)
+    ]
+}
+
+/// The shards whose processes died and were replaced.
+fn replaced(now: &Now<'_>) -> Vec<Part> {
+    let mut parts = Vec::new();
+    for (number, shard) in now.live.shards.iter().enumerate() {
+        let Some((count, exit)) = shard.replaced else {
+            continue;
+        };
+        let again = match count {
+            0 | 1 => String::new(),
+            count => format!(", {count} times in all"),
+        };
+        let rank = u8::try_from(parts.len()).unwrap_or(u8::MAX);
+        parts.push(Part::toned(
+            rank,
+            format!("shard {number} {exit}{again}"),
+            Tone::Warning,
+        ));
+    }
+    parts
 }
 
 fn rate(now: &Now<'_>, columns: usize, glyphs: Glyphs) -> Line {
-    let course = now.course;
     let room = columns.saturating_sub(NAME);
-    let scale = |top: f64, seconds: usize| format!("  peak {} (last {seconds} s)", per_second(top));
     // As long as it can get: the line must not change its length with the rate.
     let beside = scale(9_999_999.0, 60).len();
-    let shown = if room >= LEAST_WITH_SCALE + beside {
-        room - beside
-    } else {
-        room
-    };
-    let (spark, top) = sparkline(course, shown, glyphs);
-    let line = Line::default().and(format!("{:<NAME$}", "rate"), Tone::Plain);
-    let line = if course.is_empty() {
-        line.and(first_second(now), Tone::Plain)
-    } else {
-        line
-    };
+    let has_scale = room >= LEAST_WITH_SCALE + beside;
+    let shown = if has_scale { room - beside } else { room };
+    let (spark, top) = sparkline(now.course, shown, glyphs);
     let seconds = spark.chars().count();
-    let line = line.and(spark, Tone::Plain);
-    let line = if shown < room && seconds > 0 {
-        line.and(scale(top, seconds), Tone::Quiet)
+    let text = if seconds == 0 {
+        first_second(now)
     } else {
-        line
+        spark
     };
+    let mut line = Line::default().and(format!("{:<NAME$}{text}", "rate"), Tone::Plain);
+    if has_scale && seconds > 0 {
+        line = line.and(scale(top, seconds), Tone::Quiet);
+    }
     line.cut(columns)
+}
+
+fn scale(top: f64, seconds: usize) -> String {
+    format!("  peak {} (last {seconds} s)", per_second(top))
 }
 
 /// The rate of a run whose first second is not over.
@@ -178,144 +167,71 @@ fn first_second(now: &Now<'_>) -> String {
     }
 }
 
-fn times(now: &Now<'_>, columns: usize) -> Line {
-    let of = if now.arrivals.gaps().is_some() {
-        Series::ResponseOk
-    } else {
-        Series::ServiceOk
-    };
+fn times(now: &Now<'_>) -> Vec<Part> {
     if !now.has_recent_times() {
-        return row_of(
-            of.name(),
-            vec![Part::new(0, "no request ended in the last second")],
-            columns,
-        );
+        return vec![Part::new(0, "no request ended in the last second")];
     }
+    // A second whose last response is late has no times yet.
+    let second = now.live.last_second.unwrap_or_default();
+    let of = match now.live.elapsed.as_secs().saturating_sub(second + 1) {
+        0..=1 => "in the last second".to_owned(),
+        _ => format!("in second {}, the last complete one", second + 1),
+    };
     let Some(Recent {
-        of,
         p50,
         p90,
         p99,
         max_ns,
+        ..
     }) = now.live.recent
     else {
-        return row_of(
-            of.name(),
-            vec![Part::new(0, format!("nothing {}", told(now)))],
-            columns,
-        );
+        return vec![Part::new(0, format!("nothing {of}"))];
     };
-    let parts = vec![
+    vec![
         Part::new(1, format!("p50 {}", percentile(p50))),
         Part::new(3, format!("p90 {}", percentile(p90))),
         Part::new(0, format!("p99 {}", percentile(p99))),
         Part::new(2, format!("max {}", nanos(max_ns))),
-        Part {
-            rank: 4,
-            text: told(now),
-            tone: Tone::Quiet,
-        },
-    ];
-    row_of(of.name(), parts, columns)
+        Part::toned(4, of, Tone::Quiet),
+    ]
 }
 
-/// Name the second that the times belong to: a second whose last response is late has no times yet.
-fn told(now: &Now<'_>) -> String {
-    let second = now.live.last_second.unwrap_or_default();
-    match now.live.elapsed.as_secs().saturating_sub(second + 1) {
-        0..=1 => "in the last second".to_owned(),
-        _ => format!("in second {}, the last complete one", second + 1),
-    }
+fn share(part: u64, all: u64) -> String {
+    percent(part as f64 / all.max(1) as f64)
 }
 
-fn answers(now: &Now<'_>, columns: usize) -> Line {
-    let counters = &now.counters;
+fn answers(now: &Now<'_>) -> Vec<Part> {
+    let (items, requests) = (&now.counters.items, &now.counters.requests);
+    let errors = now.counters.errors();
     let mut parts = throttled(now);
-    let share = |part: u64, all: u64| percent(part as f64 / all.max(1) as f64);
-    let errors = counters.errors();
     parts.push(counted(1, "errors", errors, Tone::Failure));
     if errors > 0 {
-        let text = format!("({})", share(errors, counters.requests.attempts));
-        parts.push(Part {
-            rank: 4,
-            text,
-            tone: Tone::Failure,
-        });
-    }
-    let failed_share = match counters.items.failed {
-        0 => String::new(),
-        failed => format!(" ({})", share(failed, counters.items.ended())),
-    };
-    parts.push(Part {
-        text: format!(
-            "items failed {}{failed_share}",
-            grouped(counters.items.failed)
-        ),
-        ..counted(4, "", counters.items.failed, Tone::Failure)
-    });
-    if counters.items.gave_up > 0 {
-        parts.push(counted(
-            3,
-            "abandoned",
-            counters.items.gave_up,
+        parts.push(Part::toned(
+            4,
+            format!("({})", share(errors, requests.attempts)),
             Tone::Failure,
         ));
     }
+    let mut failed = counted(4, "items failed", items.failed, Tone::Failure);
+    if items.failed > 0 {
+        failed.text += &format!(" ({})", share(items.failed, items.ended()));
+    }
+    parts.push(failed);
+    if items.gave_up > 0 {
+        parts.push(counted(3, "abandoned", items.gave_up, Tone::Failure));
+    }
+    let mut retries = Part::new(5, format!("retries {}", grouped(requests.retries)));
     let again: u64 = now
         .live
         .shards
         .iter()
         .map(|shard| shard.waiting_again)
         .sum();
-    let wait = if again > 0 {
-        format!(", {} to come", grouped(again))
-    } else {
-        String::new()
-    };
-    parts.push(Part::new(
-        5,
-        format!("retries {}{wait}", grouped(counters.requests.retries)),
-    ));
-    row_of("outcomes", parts, columns)
-}
-
-/// Answers by status; without room for all, the rarest are left out.
-fn statuses(now: &Now<'_>, columns: usize) -> Option<Line> {
-    let RequestCounts {
-        attempts_by_status: counts,
-        rejected_by_status: rejected,
-        ..
-    } = &now.counters.requests;
-    let rank = |count: u64| counts.values().filter(|other| **other > count).count();
-    let parts = counts.iter().map(|(status, count)| Part {
-        rank: u8::try_from(rank(*count)).unwrap_or(u8::MAX),
-        ..counted(
-            0,
-            &status.to_string(),
-            *count,
-            if rejected.contains_key(status) {
-                Tone::Failure
-            } else {
-                Tone::Plain
-            },
-        )
-    });
-    (!counts.is_empty()).then(|| row_of("statuses", parts.collect(), columns))
-}
-
-/// Failed requests by cause, the commonest first, and what is known of that one.
-fn failed_by(now: &Now<'_>, columns: usize) -> Option<Line> {
-    let causes = errors(&now.counters);
-    let parts = (0..u8::MAX)
-        .zip(&causes)
-        .map(|(rank, (cause, count))| counted(rank, cause, *count, Tone::Failure));
-    let commonest = failures(&now.counters.requests)
-        .first()
-        .map(|(cause, _)| *cause);
-    let details = commonest
-        .and_then(|cause| failure_words(now.live, cause))
-        .map(|known| Part::new(u8::MAX, known));
-    (!causes.is_empty()).then(|| row_of("failures", parts.chain(details).collect(), columns))
+    if again > 0 {
+        retries.text += &format!(", {} to come", grouped(again));
+    }
+    parts.push(retries);
+    parts
 }
 
 fn throttled(now: &Now<'_>) -> Vec<Part> {
@@ -329,15 +245,11 @@ fn throttled(now: &Now<'_>) -> Vec<Part> {
     }
     let all = format!(
         "{} in all ({})",
-        percent(throttled as f64 / attempts.max(1) as f64),
+        share(throttled, attempts),
         grouped(throttled)
     );
     if now.live.is_over() {
-        return vec![Part {
-            rank: 0,
-            text: format!("throttled {all}"),
-            tone: Tone::Warning,
-        }];
+        return vec![Part::toned(0, format!("throttled {all}"), Tone::Warning)];
     }
     let lately = now.throttled_lately().unwrap_or_default();
     let tone = if lately > 0.0 {
@@ -346,24 +258,53 @@ fn throttled(now: &Now<'_>) -> Vec<Part> {
         Tone::Plain
     };
     vec![
-        Part {
-            rank: 0,
-            text: format!("throttled {} now", percent(lately)),
-            tone,
-        },
+        Part::toned(0, format!("throttled {} now", percent(lately)), tone),
         Part::new(2, all),
     ]
 }
 
-fn counted(rank: u8, name: &str, count: u64, tone: Tone) -> Part {
-    Part {
-        rank,
-        text: format!("{name} {}", grouped(count)),
-        tone: if count > 0 { tone } else { Tone::Plain },
-    }
+/// Answers by status; without room for all, the rarest are left out.
+fn statuses(now: &Now<'_>) -> Vec<Part> {
+    let requests = &now.counters.requests;
+    let counts = &requests.attempts_by_status;
+    let part = |(status, count): (&u16, &u64)| {
+        let rank = counts.values().filter(|other| *other > count).count();
+        let is_failure = requests.rejected_by_status.contains_key(status);
+        let tone = if is_failure {
+            Tone::Failure
+        } else {
+            Tone::Plain
+        };
+        counted(
+            u8::try_from(rank).unwrap_or(u8::MAX),
+            &status.to_string(),
+            *count,
+            tone,
+        )
+    };
+    counts.iter().map(part).collect()
 }
 
-fn limits(now: &Now<'_>, columns: usize) -> Option<Line> {
+/// Failed requests by cause, the commonest first, and what is known of that one.
+fn failed_by(now: &Now<'_>) -> Vec<Part> {
+    let causes = errors(&now.counters);
+    let commonest = failures(&now.counters.requests)
+        .first()
+        .map(|(cause, _)| *cause);
+    let details = commonest.and_then(|cause| failure_words(now.live, cause));
+    (0..u8::MAX)
+        .zip(&causes)
+        .map(|(rank, (cause, count))| counted(rank, cause, *count, Tone::Failure))
+        .chain(details.map(|known| Part::new(u8::MAX, known)))
+        .collect()
+}
+
+fn counted(rank: u8, name: &str, count: u64, tone: Tone) -> Part {
+    let tone = if count > 0 { tone } else { Tone::Plain };
+    Part::toned(rank, format!("{name} {}", grouped(count)), tone)
+}
+
+fn limits(now: &Now<'_>) -> Vec<Part> {
     let BindingTimes {
         rate_ns,
         concurrency_ns,
@@ -374,47 +315,41 @@ fn limits(now: &Now<'_>, columns: usize) -> Option<Line> {
     } = now.lately.binding;
     // Without a throttled response, it has found no limit of the target.
     let is_adaptive = now.live.standing.is_some() && now.counters.requests.throttled == 0;
+    let target = if is_adaptive {
+        "--adaptive"
+    } else {
+        "the target's quota"
+    };
     let mut times = [
         ("rate", rate_ns),
         ("connections", concurrency_ns),
         ("throttle pauses", pause_ns),
-        (
-            if is_adaptive {
-                "--adaptive"
-            } else {
-                "the target's quota"
-            },
-            target_ns,
-        ),
+        (target, target_ns),
         ("storing results", storage_ns),
         ("idle", idle_ns),
     ];
     times.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
     let all = now.lately.binding.sum_ns().max(1) as f64;
-    let binding = times
-        .into_iter()
-        .map(|(name, ns)| (name, ns as f64 / all))
-        .filter(|(_, part)| *part >= WORTH);
     let mut parts: Vec<Part> = (0..)
-        .zip(binding)
+        .zip(times.map(|(name, ns)| (name, ns as f64 / all)))
+        .filter(|(_, (_, part))| *part >= WORTH)
         .map(|(rank, (name, part))| Part::new(rank, format!("{name} {}", rounded_percent(part))))
         .collect();
     if let Some(standing) = now.live.standing {
-        let pace = standing
-            .pace_per_s
-            .map_or_else(String::new, |pace| format!(" at {}/s", decimal(pace)));
-        parts.push(Part::new(
-            1,
-            format!(
-                "adaptive: {} in flight{pace}",
-                grouped(u64::from(standing.limit))
-            ),
-        ));
+        let mut text = format!("adaptive: {} in flight", grouped(standing.limit.into()));
+        if let Some(pace) = standing.pace_per_s {
+            text += &format!(" at {}/s", decimal(pace));
+        }
+        parts.push(Part::new(1, text));
     }
-    (!parts.is_empty()).then(|| row_of("limit", parts, columns))
+    parts
 }
 
-fn waiting(now: &Now<'_>, columns: usize) -> Line {
+/// Requests of an open loop that are due.
+fn waiting(now: &Now<'_>) -> Vec<Part> {
+    if now.arrivals.gaps().is_none() {
+        return Vec::new();
+    }
     let oldest = now
         .live
         .shards
@@ -423,25 +358,24 @@ fn waiting(now: &Now<'_>, columns: usize) -> Line {
         .max()
         .unwrap_or_default();
     if oldest < ON_TIME {
-        return row_of("waiting", vec![Part::new(0, "backlog 0")], columns);
+        return vec![Part::new(0, "backlog 0")];
     }
     let oldest = nanos(u64::try_from(oldest.as_nanos()).unwrap_or(u64::MAX));
-    let parts = match now.waiting {
+    match now.waiting {
         Some(waiting) => vec![
-            Part {
-                rank: 0,
-                text: format!("{} due and not sent", grouped_f64(waiting)),
-                tone: Tone::Warning,
-            },
+            Part::toned(
+                0,
+                format!("{} due and not sent", grouped_f64(waiting)),
+                Tone::Warning,
+            ),
             Part::new(1, format!("the oldest for {oldest}")),
         ],
-        None => vec![Part {
-            rank: 0,
-            text: format!("due and not sent for {oldest}"),
-            tone: Tone::Warning,
-        }],
-    };
-    row_of("waiting", parts, columns)
+        None => vec![Part::toned(
+            0,
+            format!("due and not sent for {oldest}"),
+            Tone::Warning,
+        )],
+    }
 }
 
 #[cfg(test)]
@@ -449,10 +383,10 @@ mod tests {
     use crawlmark_harness::adaptive::ControllerState;
     use crawlmark_harness::plan::RunPlan;
     use crawlmark_harness::sample::ErrorKind;
-    use crawlmark_harness::supervisor::{Live, LiveState};
+    use crawlmark_harness::supervisor::{Live, LivePause, LiveState};
 
     use super::super::gauge::Gauge;
-    use super::super::samples::{failed, live, open, plan, shard};
+    use super::super::tests::{failed, live, open, plan, shard};
     use super::super::text::tests::plain;
     use super::*;
 
@@ -460,7 +394,7 @@ mod tests {
     fn lines(plan: &RunPlan, live: &Live, columns: usize) -> Vec<String> {
         let mut gauge = Gauge::new(plan);
         let before =
-            super::super::samples::live(0, live.shards.iter().map(|_| shard(0, 0)).collect());
+            super::super::tests::live(0, live.shards.iter().map(|_| shard(0, 0)).collect());
         drop(gauge.read(&before));
         let now = gauge.read(live);
         let mut details = Detail::BY_RANK;
@@ -538,35 +472,6 @@ mod tests {
     }
 
     #[test]
-    fn a_shard_that_was_replaced_says_why() {
-        let mut replaced = live(1_000, vec![shard(1_000, 500), shard(1_000, 500)]);
-        replaced.shards[1].replaced = Some((2, ShardExit::Signal(9)));
-        let shown = lines(&plan(2), &replaced, 99);
-        assert_eq!(
-            shown[0],
-            "replaced shard 1 was ended by SIGKILL, 2 times in all"
-        );
-    }
-
-    #[test]
-    fn a_stop_says_what_another_interrupt_does() {
-        let mut stopped = live(1_000, vec![shard(1_000, 500)]);
-        let mut shown = |stopping| {
-            stopped.stopping = Some(stopping);
-            lines(&plan(1), &stopped, 99)[0].clone()
-        };
-        assert_eq!(
-            shown(Stopping::ByObserver),
-            "stopping press Ctrl-C to cut off 8 open requests"
-        );
-        assert_eq!(
-            shown(Stopping::BySignal),
-            "stopping press Ctrl-C again to cut off 8 open requests"
-        );
-        assert!(shown(Stopping::AtOnce).contains("again to kill the shards"));
-    }
-
-    #[test]
     fn errors_are_those_of_the_final_error_rate_cut_off_attempts_among_them() {
         let mut cut = live(1_000, vec![shard(1_000, 500)]);
         let counters = &mut cut.shards[0].counters;
@@ -597,29 +502,6 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_says_how_long_it_lasts() {
-        let mut paused = live(1_000, vec![shard(1_000, 500)]);
-        paused.pause = Some(LivePause {
-            hosts: 1,
-            of: 1,
-            left: Duration::from_millis(11_300),
-        });
-        assert_eq!(
-            lines(&plan(1), &paused, 99)[0],
-            "paused   for 12s more  as the target asked"
-        );
-        paused.pause = Some(LivePause {
-            hosts: 2,
-            of: 3,
-            left: Duration::from_millis(11_300),
-        });
-        assert_eq!(
-            lines(&plan(1), &paused, 99)[0],
-            "paused   on 2 of 3 hosts  the next for 12s"
-        );
-    }
-
-    #[test]
     fn of_what_is_over_only_what_stays_true_is_shown() {
         let mut over = live(1_000, vec![shard(1_000, 500)]);
         over.pause = Some(LivePause {
@@ -633,16 +515,5 @@ mod tests {
             "outcomes throttled 0  errors 0  items failed 0  retries 0",
         ];
         assert_eq!(lines(&plan(1), &over, 99), expected);
-    }
-
-    #[test]
-    fn a_run_of_less_than_a_second_has_a_rate_and_its_failures() {
-        let mut live = live(500, vec![shard(500, 0)]);
-        assert_eq!(lines(&plan(1), &live, 99)[0], "rate     nothing yet");
-        live.shards[0].counters.items.failed = 7_736;
-        assert_eq!(
-            lines(&plan(1), &live, 99)[0],
-            "rate     0/s good, 7,736 failed"
-        );
     }
 }

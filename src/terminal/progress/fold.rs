@@ -119,7 +119,7 @@ pub(super) fn rest(now: &Now<'_>, shown: &[usize], columns: usize) -> Line {
 #[cfg(test)]
 mod tests {
     use super::super::gauge::Gauge;
-    use super::super::samples::{live, plan, shard};
+    use super::super::tests::{live, plan, shard};
     use super::super::text::tests::plain;
     use super::*;
 

@@ -7,9 +7,9 @@ use super::details::Detail;
 use super::fold::{self, Fold, MOST_ROWS};
 use super::gauge::Now;
 use super::panels;
-use super::sparkline::Glyphs;
 use super::table::{self, Layout};
 use super::text::Line;
+use crate::terminal::glyphs::Glyphs;
 
 /// Shards that have rows before the last details do.
 const FIRST_SHARDS: usize = 4;
@@ -24,7 +24,7 @@ const HIGH: usize = 40;
 const SHARDS_ABOVE_CHARTS: usize = 8;
 
 /// The size of a terminal, in characters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Size {
     pub(super) rows: usize,
     pub(super) columns: usize,
@@ -108,14 +108,14 @@ mod tests {
     use proptest::prelude::*;
 
     use super::super::gauge::Gauge;
-    use super::super::samples::{any_run, live, open, plan, shard};
+    use super::super::tests::{any_run, live, open, plan, shard};
     use super::super::text::tests::plain;
     use super::*;
 
     fn names(shards: u32, rows: usize) -> Vec<String> {
         let live = live(3_000, (0..shards).map(|_| shard(3_000, 1_000)).collect());
         let mut gauge = Gauge::new(&open(shards));
-        drop(gauge.read(&super::super::samples::live(
+        drop(gauge.read(&super::super::tests::live(
             0,
             (0..shards).map(|_| shard(0, 0)).collect(),
         )));
@@ -153,7 +153,7 @@ mod tests {
             (0..2).map(shard).collect()
         };
         let mut gauge = Gauge::new(&plan(2));
-        let seconds = super::super::samples::rows(30, fails_at);
+        let seconds = super::super::tests::rows(30, fails_at);
         for s in 0..30 {
             drop(gauge.read(&live(
                 s * 1_000,
@@ -190,7 +190,7 @@ mod tests {
     #[test]
     fn with_less_room_there_is_less_of_the_details_and_then_of_the_shards() {
         let all = [
-            "shard", "0", "1", "total", "rate", "service", "outcomes", "limit", "waiting",
+            "shard", "0", "1", "total", "rate", "response", "outcomes", "limit", "waiting",
         ];
         assert_eq!(names(2, 24), all);
         assert_eq!(names(2, 10), all);
@@ -202,13 +202,13 @@ mod tests {
         );
         assert_eq!(
             names(2, 8),
-            ["shard", "0", "1", "total", "rate", "service", "outcomes"]
+            ["shard", "0", "1", "total", "rate", "response", "outcomes"]
         );
         assert_eq!(
             names(2, 7),
-            ["shard", "total", "rate", "service", "outcomes"]
+            ["shard", "total", "rate", "response", "outcomes"]
         );
-        assert_eq!(names(2, 4), ["total", "service", "outcomes"]);
+        assert_eq!(names(2, 4), ["total", "response", "outcomes"]);
         assert_eq!(names(2, 2), ["total"]);
         assert_eq!(names(2, 1), [""; 0]);
     }
@@ -250,7 +250,7 @@ mod tests {
             let shards = u32::try_from(then.shards.len()).unwrap();
             let mut gauge = Gauge::new(&if is_open { open(shards) } else { plan(shards) });
             let mut fold = Fold::default();
-            let complete = super::super::samples::rows(then.elapsed.as_secs(), 20);
+            let complete = super::super::tests::rows(then.elapsed.as_secs(), 20);
             for live in [&before, &then] {
                 for glyphs in [Glyphs::Blocks, Glyphs::Ascii] {
                     let lines = frame(&gauge.read(live), &complete, &mut fold, (Size { rows, columns }, glyphs));

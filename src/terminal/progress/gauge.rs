@@ -279,7 +279,7 @@ impl Meter {
 mod tests {
     use crawlmark_harness::units::RateShape;
 
-    use super::super::samples::{live, open, plan, shard};
+    use super::super::tests::{live, open, plan, shard};
     use super::*;
 
     #[test]

@@ -10,9 +10,9 @@ use crawlmark_harness::units::percent;
 use crawlmark_results::run::words::errors;
 use crawlmark_results::show::text::grouped;
 
-use super::super::say;
 use super::gauge::{Gauge, Now};
 use super::words::{pause_words, per_second, percentile, stop_words};
+use crate::terminal::print::say;
 
 /// For so long there is a line every second.
 const OFTEN_S: u64 = 60;
@@ -126,7 +126,7 @@ fn line(now: &Now<'_>) -> String {
 mod tests {
     use crawlmark_harness::supervisor::LivePause;
 
-    use super::super::samples::{live, plan, shard};
+    use super::super::tests::{live, plan, shard};
     use super::*;
 
     #[test]

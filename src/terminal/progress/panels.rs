@@ -1,30 +1,22 @@
-//! Charts of the live view, on terminals that are high enough: requests by outcome and times over
-//! time, and the distribution of the times of the last seconds.
-
-use std::collections::BTreeMap;
+//! Charts of the live view, on terminals that are high enough: requests by outcome and times, second
+//! by second.
 
 use crawlmark_harness::stats::Series;
-use crawlmark_results::run::report::{IntervalRow, Spread};
-use crawlmark_results::show::text::{grouped, micros};
+use crawlmark_results::run::report::IntervalRow;
+use crawlmark_results::show::text::micros;
 
 use super::chart::{Bar, SCALE, Span, StackedOutcome, bars, scaled, spans};
 use super::gauge::Now;
-use super::sparkline::Glyphs;
 use super::text::{Line, Tone};
 use super::words::per_second;
+use crate::terminal::glyphs::Glyphs;
 
 /// Least and most rows of a panel, its title and axis included: fewer show no shape, more add
 /// nothing.
-const ROWS: [usize; 2] = [6, 10];
+const ROWS: [usize; 2] = [6, 12];
 
 /// Most seconds over time: a wider terminal draws them wider.
 const SECONDS: usize = 60;
-
-/// Seconds of the distribution: enough for a shape, few enough to follow changes.
-const SPREAD_SECONDS: u64 = 10;
-
-/// Most columns of a cell of the distribution.
-const WIDEST: usize = 6;
 
 /// Return the last `count` seconds before `end_s` in their order, fewer at the start; none for a
 /// second that is not complete.
@@ -52,26 +44,19 @@ pub(super) fn panels(
     (rows, columns): (usize, usize),
     glyphs: Glyphs,
 ) -> Vec<Line> {
-    let count = (rows / ROWS[0]).min(3);
+    let count = (rows / ROWS[0]).min(2);
     let Some(height) = rows
         .checked_div(count)
         .map(|height| height.min(ROWS[1]) - 1)
     else {
         return Vec::new();
     };
-    let room = columns.saturating_sub(SCALE);
-    let end_s = now.live.elapsed.as_secs();
-    let wide = (room / SECONDS).max(1);
-    let shown = last(seconds, room / wide, end_s);
-    let spread = last(
-        seconds,
-        usize::try_from(SPREAD_SECONDS).unwrap_or_default(),
-        end_s,
-    );
+    let wide = (columns.saturating_sub(SCALE) / SECONDS).max(1);
+    let count_s = columns.saturating_sub(SCALE) / wide;
+    let shown = last(seconds, count_s, now.live.elapsed.as_secs());
     let drawn = [
         rate(&shown, wide, height, glyphs),
         times(now, &shown, (wide, height), glyphs),
-        distribution(now, &spread, (room, height), glyphs),
     ];
     drawn
         .into_iter()
@@ -209,70 +194,6 @@ fn times(
     std::iter::once(heading)
         .chain(scaled(spans, labels, glyphs))
         .collect()
-}
-
-fn distribution(
-    now: &Now<'_>,
-    shown: &[Option<&IntervalRow>],
-    (room, height): (usize, usize),
-    glyphs: Glyphs,
-) -> Vec<Line> {
-    let mut cells: BTreeMap<u32, u64> = BTreeMap::new();
-    for Spread { first, counts } in shown.iter().flatten().filter_map(|row| row.spread.as_ref()) {
-        for (cell, count) in (*first..).zip(counts) {
-            *cells.entry(cell).or_default() += count;
-        }
-    }
-    let answers: u64 = cells.values().sum();
-    let heading = title(match answers {
-        0 => format!(
-            "{} time, last {SPREAD_SECONDS} s: no good response",
-            waited(now)
-        ),
-        _ => format!(
-            "{} time, last {SPREAD_SECONDS} s: {} good responses",
-            waited(now),
-            grouped(answers)
-        ),
-    });
-    let first = cells.keys().next().copied().unwrap_or_default();
-    let last = cells.keys().next_back().copied().unwrap_or_default();
-    let wide = (room / (last - first + 1) as usize).clamp(1, WIDEST);
-    let most = cells.values().copied().max().unwrap_or_default();
-    let count = |cell| cells.get(&cell).copied().unwrap_or_default();
-    let columns = widened(
-        (first..=last).map(|cell| [count(cell) as f64 / most.max(1) as f64, 0.0, 0.0]),
-        wide,
-    );
-    let labels = [grouped(most), String::new(), "0".to_owned()];
-    let labels = if answers > 0 {
-        labels
-    } else {
-        <[String; 3]>::default()
-    };
-    let rows = scaled(bars(&columns, height - 1, glyphs), labels, glyphs);
-    let axis = if answers > 0 {
-        axis(first, last, wide)
-    } else {
-        String::new()
-    };
-    let axis = Line::default().and(" ".repeat(SCALE) + &axis, Tone::Quiet);
-    std::iter::once(heading).chain(rows).chain([axis]).collect()
-}
-
-/// Label cells with their least times, as far as there is room.
-fn axis(first: u32, last: u32, wide: usize) -> String {
-    let mut axis = String::new();
-    for (i, cell) in (first..=last).enumerate() {
-        let label = micros(Spread::starts_us(cell));
-        let (at, used) = (i * wide, axis.chars().count());
-        let is_free = used == 0 || used + 4 <= at;
-        if is_free {
-            axis.push_str(&" ".repeat(at - used));
-            axis.push_str(&label);
-        }
-    }
-    axis
 }
 
 /// The series that users wait for, by its name.

@@ -1,7 +1,6 @@
 //! View of all parts of a crawl on several machines: drawn in place on a terminal, a line now and
 //! then elsewhere, or printed once.
 
-use std::io::{self, IsTerminal};
 use std::time::Duration;
 
 use crawlmark_harness::units::percent;
@@ -10,11 +9,11 @@ use crawlmark_results::show::text::{grouped, micros};
 
 use super::canvas::Canvas;
 use super::frame::Size;
-use super::sparkline::{Glyphs, sparkline};
 use super::table::bar;
 use super::text::{Line, NAME, Part, Tone, row_of};
 use super::words::{elapsed, per_second, to_go};
-use crate::terminal::{say, shown};
+use crate::terminal::glyphs::{Glyphs, sparkline};
+use crate::terminal::print::say;
 
 /// Inside of the bars, in columns.
 const BAR: usize = 20;
@@ -52,7 +51,6 @@ pub(crate) enum PartsProgress {
 #[derive(Debug)]
 pub(crate) struct PartsView {
     canvas: Canvas,
-    glyphs: Glyphs,
     /// Total rate, look by look.
     rates: Vec<f64>,
 }
@@ -60,17 +58,15 @@ pub(crate) struct PartsView {
 impl PartsProgress {
     /// A view when standard error is a terminal that one can draw on, else lines.
     pub(crate) fn fitting() -> Self {
-        if io::stderr().is_terminal() && !console::is_dumb() {
-            Self::View(PartsView {
-                canvas: Canvas::new(),
-                glyphs: super::glyphs(),
+        match Canvas::fitting() {
+            Some(canvas) => Self::View(PartsView {
+                canvas,
                 rates: Vec::new(),
-            })
-        } else {
-            Self::Lines {
+            }),
+            None => Self::Lines {
                 next: Duration::ZERO,
                 is_failing: false,
-            }
+            },
         }
     }
 
@@ -85,20 +81,11 @@ impl PartsProgress {
                     say(&line(all));
                 }
             }
-            Self::View(PartsView {
-                canvas,
-                glyphs,
-                rates,
-            }) => {
+            Self::View(PartsView { canvas, rates }) => {
                 rates.push(all.requests_per_s as f64);
                 rates.drain(..rates.len().saturating_sub(COURSE));
-                let (size, glyphs) = (canvas.size(), *glyphs);
-                let lines: Vec<Line> = frame(all, rates, (size, glyphs))
-                    .into_iter()
-                    .map(|line| line.in_characters(|text| shown(text, glyphs)))
-                    .collect();
-                // The terminal may be closed.
-                let _ = canvas.draw(&lines, size);
+                let (size, glyphs) = (canvas.size(), canvas.glyphs());
+                canvas.draw(&frame(all, rates, (size, glyphs)), size);
             }
         }
     }
@@ -175,11 +162,7 @@ fn frame(all: &PartsOverview, rates: &[f64], (size, glyphs): (Size, Glyphs)) -> 
             );
             lines.push(row_of(
                 "and",
-                vec![Part {
-                    rank: 0,
-                    text,
-                    tone: Tone::Quiet,
-                }],
+                vec![Part::toned(0, text, Tone::Quiet)],
                 columns,
             ));
         }
@@ -205,11 +188,7 @@ fn summary(all: &PartsOverview, rates: &[f64], (columns, glyphs): (usize, Glyphs
         )),
         Some(_) => None,
     };
-    parts.extend(age.map(|text| Part {
-        rank: 8,
-        text,
-        tone: Tone::Quiet,
-    }));
+    parts.extend(age.map(|text| Part::toned(8, text, Tone::Quiet)));
     let items = grouped(all.items);
     let mut crawled = vec![
         Part::new(9, share(all.items as f64, all.items_planned as f64)),
@@ -217,18 +196,10 @@ fn summary(all: &PartsOverview, rates: &[f64], (columns, glyphs): (usize, Glyphs
     ];
     crawled.extend(all.items_per_s.map(|rate| Part::new(2, per_second(rate))));
     crawled.extend(left(all).map(|text| Part::new(1, text)));
-    crawled.extend(uncounted(all).map(|text| Part {
-        rank: 3,
-        text,
-        tone: Tone::Quiet,
-    }));
+    crawled.extend(uncounted(all).map(|text| Part::toned(3, text, Tone::Quiet)));
     if all.items_failed > 0 {
         let text = format!("{} failed", grouped(all.items_failed));
-        crawled.push(Part {
-            rank: 1,
-            text,
-            tone: Tone::Failure,
-        });
+        crawled.push(Part::toned(1, text, Tone::Failure));
     }
     let (course, _) = sparkline(rates, COURSE, glyphs);
     let mut pace = vec![Part::new(0, rate(all))];
@@ -250,11 +221,7 @@ fn summary(all: &PartsOverview, rates: &[f64], (columns, glyphs): (usize, Glyphs
             1 => "1 attempt beside those that count".to_owned(),
             more => format!("{} attempts beside those that count", grouped(more.into())),
         };
-        slots.push(Part {
-            rank: 1,
-            text,
-            tone: Tone::Warning,
-        });
+        slots.push(Part::toned(1, text, Tone::Warning));
     }
     let time = |name: &str, rank, highest: Option<HighestTime>| {
         let text =
@@ -266,11 +233,7 @@ fn summary(all: &PartsOverview, rates: &[f64], (columns, glyphs): (usize, Glyphs
         .chain(time("highest p99", 0, all.highest_p99))
         .collect();
     if times.is_empty() {
-        times.push(Part {
-            rank: 0,
-            text: "-".to_owned(),
-            tone: Tone::Quiet,
-        });
+        times.push(Part::toned(0, "-".to_owned(), Tone::Quiet));
     }
     let lines = [
         ("parts", parts),

@@ -1,6 +1,8 @@
 //! The rows of the live view: one per shard and one for all, in columns that suit the terminal's
 //! width.
 
+use std::time::Duration;
+
 use crawlmark_harness::supervisor::{LiveState, Recent};
 use crawlmark_results::show::text::grouped;
 
@@ -143,16 +145,48 @@ pub(super) fn header(now: &Now<'_>, layout: &Layout) -> Line {
     Line::default().and(text, Tone::Quiet)
 }
 
+/// Figures of a row.
+struct Figures<'a> {
+    name: &'a str,
+    done: f64,
+    items: u64,
+    /// Its rate, or the state that stands for it.
+    state: (String, Tone),
+    /// True if its last second is known.
+    speaks: bool,
+    in_flight: u64,
+    recent: Option<Recent>,
+    lag: Option<Duration>,
+    throttled: (u64, Tone),
+    pid: String,
+}
+
+impl Figures<'_> {
+    fn row(self, now: &Now<'_>, layout: &Layout) -> Line {
+        let recent = self.recent.filter(|_| now.has_recent_times());
+        let bar = layout.bar(self.done);
+        layout.row(self.name, &bar, |column| {
+            let text = match column {
+                Column::Rate => return self.state.clone(),
+                Column::Throttled => return (grouped(self.throttled.0), self.throttled.1),
+                Column::Items => grouped(self.items),
+                Column::Pid => self.pid.clone(),
+                _ if !self.speaks => String::new(),
+                Column::InFlight => grouped(self.in_flight),
+                Column::P50 => recent.map_or_else(dash, |recent| percentile(recent.p50)),
+                Column::P99 => recent.map_or_else(dash, |recent| percentile(recent.p99)),
+                Column::Lag => self.lag.map_or_else(dash, |lag| nanos(whole_nanos(lag))),
+            };
+            (text, Tone::Plain)
+        })
+    }
+}
+
 /// The row of a shard.
 pub(super) fn shard(now: &Now<'_>, number: usize, layout: &Layout) -> Line {
     let shard = &now.live.shards[number];
-    let items = shard.counters.items.ended();
-    let done = if shard.state == LiveState::Done {
-        1.0
-    } else {
-        now.done(items, shard.planned)
-    };
-    let silence = now.silence(shard);
+    let (items, silence) = (shard.counters.items.ended(), now.silence(shard));
+    let is_done = shard.state == LiveState::Done;
     let state = match (shard.state, silence) {
         (LiveState::Running, None) => (per_second(now.rates[number]), Tone::Plain),
         // What it said of its times is old by now.
@@ -163,73 +197,63 @@ pub(super) fn shard(now: &Now<'_>, number: usize, layout: &Layout) -> Line {
         (LiveState::Lost, _) => ("lost".to_owned(), Tone::Failure),
         (LiveState::Restarting, _) => ("restarting".to_owned(), Tone::Warning),
     };
-    let speaks = shard.state == LiveState::Running && silence.is_none();
-    let running = |text: String| if speaks { text } else { String::new() };
-    let recent = shard.recent.filter(|_| now.has_recent_times());
-    layout.row(&number.to_string(), &layout.bar(done), |column| {
-        let text = match column {
-            Column::Rate => return state.clone(),
-            Column::Items => grouped(items),
-            Column::InFlight => running(shard.in_flight.to_string()),
-            Column::P50 => running(of_recent(recent, |recent| percentile(recent.p50))),
-            Column::P99 => running(of_recent(recent, |recent| percentile(recent.p99))),
-            Column::Lag => running(shard.lag.map_or_else(dash, |lag| nanos(whole_nanos(lag)))),
-            Column::Throttled => grouped(shard.counters.requests.throttled),
-            Column::Pid => shard.pid.to_string(),
-        };
-        (text, Tone::Plain)
-    })
+    let figures = Figures {
+        name: &number.to_string(),
+        done: if is_done {
+            1.0
+        } else {
+            now.done(items, shard.planned)
+        },
+        items,
+        state,
+        speaks: shard.state == LiveState::Running && silence.is_none(),
+        in_flight: shard.in_flight.into(),
+        recent: shard.recent,
+        lag: shard.lag,
+        throttled: (shard.counters.requests.throttled, Tone::Plain),
+        pid: shard.pid.to_string(),
+    };
+    figures.row(now, layout)
 }
 
 /// The row of all shards.
 pub(super) fn total(now: &Now<'_>, layout: &Layout) -> Line {
     let (is_over, items) = (now.live.is_over(), now.counters.items.ended());
-    let done = if is_over {
-        1.0
+    let is_stopping = now.live.stopping.is_some() && !is_over;
+    let state = if is_over {
+        format!("in {}", nanos(whole_nanos(now.live.elapsed)))
     } else {
-        now.done(items, now.planned)
+        per_second(now.rate())
     };
-    let lag = now.live.shards.iter().filter_map(|shard| shard.lag).max();
-    let running = |text: String| if is_over { String::new() } else { text };
-    let recent = now.live.recent.filter(|_| now.has_recent_times());
-    let name = if now.live.stopping.is_some() && !is_over {
-        "stopping"
+    let tone = if now.lately.throttled > 0 {
+        Tone::Warning
     } else {
-        "total"
+        Tone::Plain
     };
-    layout.row(name, &layout.bar(done), |column| {
-        let text = match column {
-            Column::Rate if is_over => format!("in {}", nanos(whole_nanos(now.live.elapsed))),
-            Column::Rate => per_second(now.rate()),
-            Column::Items => grouped(items),
-            Column::InFlight => running(grouped(u64::from(now.in_flight()))),
-            Column::P50 => running(of_recent(recent, |recent| percentile(recent.p50))),
-            Column::P99 => running(of_recent(recent, |recent| percentile(recent.p99))),
-            Column::Lag => running(lag.map_or_else(dash, |lag| nanos(whole_nanos(lag)))),
-            Column::Throttled => grouped(now.counters.requests.throttled),
-            Column::Pid => String::new(),
-        };
-        let is_throttled = column == Column::Throttled && now.lately.throttled > 0;
-        (
-            text,
-            if is_throttled {
-                Tone::Warning
-            } else {
-                Tone::Plain
-            },
-        )
-    })
-}
-
-fn of_recent(recent: Option<Recent>, shown: impl Fn(Recent) -> String) -> String {
-    recent.map_or_else(dash, shown)
+    let figures = Figures {
+        name: if is_stopping { "stopping" } else { "total" },
+        done: if is_over {
+            1.0
+        } else {
+            now.done(items, now.planned)
+        },
+        items,
+        state: (state, Tone::Plain),
+        speaks: !is_over,
+        in_flight: now.in_flight().into(),
+        recent: now.live.recent,
+        lag: now.live.shards.iter().filter_map(|shard| shard.lag).max(),
+        throttled: (now.counters.requests.throttled, tone),
+        pid: String::new(),
+    };
+    figures.row(now, layout)
 }
 
 fn dash() -> String {
     "-".to_owned()
 }
 
-fn whole_nanos(time: std::time::Duration) -> u64 {
+fn whole_nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
@@ -238,7 +262,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::super::gauge::Gauge;
-    use super::super::samples::{live, plan, shard};
+    use super::super::tests::{live, plan, shard};
     use super::super::text::tests::plain;
     use super::*;
 

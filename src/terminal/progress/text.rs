@@ -4,8 +4,6 @@
 //! Every character that the view uses is one column wide, so that a length in characters is a
 //! width.
 
-use std::borrow::Cow;
-
 /// Meaning of a piece of text. The words say so as well: a terminal need not have colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Tone {
@@ -51,16 +49,6 @@ impl Line {
         self
     }
 
-    /// With each piece in the characters that a terminal has, as many of them as before.
-    pub(super) fn in_characters(mut self, shown: impl Fn(&str) -> Cow<'_, str>) -> Self {
-        for (text, _) in &mut self.0 {
-            if let Cow::Owned(other) = shown(text) {
-                *text = other;
-            }
-        }
-        self
-    }
-
     /// Its pieces.
     pub(super) fn pieces(&self) -> impl Iterator<Item = (&str, Tone)> {
         self.0.iter().map(|(text, tone)| (text.as_str(), *tone))
@@ -81,11 +69,13 @@ pub(super) struct Part {
 impl Part {
     /// An ordinary part.
     pub(super) fn new(rank: u8, text: impl Into<String>) -> Self {
-        Self {
-            rank,
-            text: text.into(),
-            tone: Tone::Plain,
-        }
+        Self::toned(rank, text, Tone::Plain)
+    }
+
+    /// A part with a meaning.
+    pub(super) fn toned(rank: u8, text: impl Into<String>, tone: Tone) -> Self {
+        let text = text.into();
+        Self { rank, text, tone }
     }
 }
 

@@ -7,11 +7,12 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::directory::is_name;
+use super::digest::{is_sealed, seal};
+use super::directory::{PartsDirectory, is_name};
+use super::plan_file::PlanFile;
 use crate::run::report::{Environment, PER_HOST_RATE_FROM, Report, Verdict};
 use crate::run::result_dir::foreign;
 use crawlmark_harness::stats::ItemCounts;
-use crawlmark_harness::units::IdRange;
 
 /// Value of [`AttemptRecord::schema`].
 const SCHEMA: &str = "crawlmark.part/1";
@@ -21,26 +22,16 @@ const SCHEMA: &str = "crawlmark.part/1";
 pub struct AttemptRecord {
     /// `crawlmark.part/1`.
     pub schema: String,
-    /// See [`PlanFile`](super::PlanFile).
-    pub run_id: String,
     /// See [`PlanFile::checksum`](super::PlanFile::checksum).
     pub plan: String,
-    /// SHA-256 of the program's file.
-    pub program: String,
     /// Number of the part, from 0.
     pub part: u32,
-    /// Number of parts.
-    pub nodes: u32,
-    /// The IDs of the part.
-    pub ids: IdRange,
     /// Name of the attempt, unique to it: the name of its directory.
     pub attempt: String,
     /// The slot whose budget it used.
     pub slot: u32,
     /// Name of its machine.
     pub host: String,
-    /// Labels that a scheduler gave it, such as the number of restarts. They decide nothing.
-    pub labels: BTreeMap<String, String>,
     /// Start by its machine's clock, µs after the Unix epoch.
     pub started_at_us: u64,
     /// End, µs after the Unix epoch: the start and the time that passed since then, whatever the
@@ -69,8 +60,8 @@ pub struct AttemptRecord {
     pub verdict: Verdict,
     /// Reasons for the verdict.
     pub reasons: Vec<String>,
-    /// Length of its frames' file.
-    pub frames_bytes: u64,
+    /// CRC-32 of each file in its directory that does not change any more, by name.
+    pub files: BTreeMap<String, u32>,
     /// Directory of its saved crawl, inside its own; null if it saved nothing.
     pub saved: Option<String>,
     /// Its machine.
@@ -92,16 +83,11 @@ impl AttemptRecord {
     pub fn of(report: &Report, whole: bool) -> Self {
         Self {
             schema: SCHEMA.to_owned(),
-            run_id: String::new(),
             plan: String::new(),
-            program: String::new(),
             part: 0,
-            nodes: 0,
-            ids: report.plan.run.ids,
             attempt: String::new(),
             slot: 0,
             host: String::new(),
-            labels: BTreeMap::new(),
             started_at_us: 0,
             finished_at_us: 0,
             clock: None,
@@ -118,10 +104,18 @@ impl AttemptRecord {
             whole,
             verdict: report.validity.verdict,
             reasons: report.reasons(),
-            frames_bytes: 0,
+            files: BTreeMap::new(),
             saved: None,
             environment: report.environment.clone(),
         }
+    }
+
+    /// Return the text of its file, with a checksum.
+    ///
+    /// # Errors
+    /// When a value has no form in JSON.
+    pub fn text(&self) -> serde_json::Result<String> {
+        Ok(seal(&serde_json::to_string_pretty(self)?))
     }
 
     /// Read the record at `path`; none if there is none.
@@ -141,7 +135,10 @@ impl AttemptRecord {
             Err(error) => return Err(error),
         };
         let record: Self =
-            foreign::from_str(&text).map_err(|error| invalid(foreign::flaw(&error)))?;
+            foreign::from_str(&text).map_err(|error| invalid(foreign::one_line(&error)))?;
+        if !is_sealed(&text) {
+            return Err(invalid("its checksum does not match its bytes".to_owned()));
+        }
         if record.schema != SCHEMA {
             return Err(invalid(format!(
                 "its schema is `{}`, not `{SCHEMA}`",
@@ -156,6 +153,26 @@ impl AttemptRecord {
             )));
         }
         Ok(Some(record))
+    }
+
+    /// Read the record of the attempt that counts at a part of `plan`; none if none was published.
+    ///
+    /// # Errors
+    /// As for [`read`](Self::read), or when it is of another plan or part.
+    pub fn published(
+        directory: &PartsDirectory,
+        plan: &PlanFile,
+        part: u32,
+    ) -> io::Result<Option<Self>> {
+        let read = Self::read(&directory.result(part))?;
+        let is_of = |one: &Self| one.plan == plan.checksum() && one.part == part && one.whole;
+        if read.as_ref().is_some_and(|one| !is_of(one)) {
+            let why = format!(
+                "it is not a whole result of part {part} of this plan. Remove the file and run the part again"
+            );
+            return Err(io::Error::new(io::ErrorKind::InvalidData, why));
+        }
+        Ok(read)
     }
 
     /// Return its start by the clock of the directory's file server, µs after the Unix epoch; by

@@ -49,9 +49,6 @@ pub enum Completeness {
     Partial,
 }
 
-/// Field of a result that its own file contradicts.
-const FRAMES_LENGTH: &str = "frames' length";
-
 /// Reason why parts cannot be merged.
 #[derive(Debug, thiserror::Error)]
 pub enum MergeError {
@@ -72,18 +69,6 @@ pub enum MergeError {
         missing: Vec<u32>,
         /// Number of parts.
         of: u32,
-    },
-    /// A result of another crawl, of another program or of other IDs.
-    #[error("merge {}: its {what} is {found}, but {} {wanted}. Remove the file and run the part again", path.display(), if *what == FRAMES_LENGTH { "it says" } else { "the plan has" })]
-    Foreign {
-        /// The file.
-        path: PathBuf,
-        /// Field that differs.
-        what: &'static str,
-        /// Its value.
-        found: String,
-        /// The value that it should have.
-        wanted: String,
     },
     /// A file cannot be read.
     #[error("read {}: {error}", path.display())]
@@ -148,7 +133,9 @@ pub fn merge(
     let plan = PlanFile::shared(directory)?;
     let (mut attempts, mut missing) = (Vec::new(), Vec::new());
     for part in 0..plan.nodes {
-        match published(directory, &plan, part)? {
+        let published = AttemptRecord::published(directory, &plan, part);
+        let path = directory.result(part);
+        match published.map_err(|error| MergeError::Io { path, error })? {
             Some(attempt) => attempts.push(attempt),
             None => missing.push(part),
         }
@@ -256,77 +243,6 @@ fn crawled(plan: &RunPlan, attempts: &[AttemptRecord]) -> RunPlan {
         .workload
         .insert(PER_HOST_RATE_FROM.to_owned(), CRAWL_DELAY.to_owned());
     crawl
-}
-
-/// Return the attempt at a part that counts; none if none was published.
-fn published(
-    directory: &PartsDirectory,
-    plan: &PlanFile,
-    part: u32,
-) -> Result<Option<AttemptRecord>, MergeError> {
-    let path = directory.result(part);
-    let read = AttemptRecord::read(&path).map_err(|error| MergeError::Io {
-        path: path.clone(),
-        error,
-    })?;
-    let Some(attempt) = read else { return Ok(None) };
-    let frames = directory
-        .attempt(part, &attempt.attempt)
-        .join(PartsDirectory::FRAMES);
-    let bytes = match frames.metadata() {
-        Ok(metadata) => metadata.len(),
-        Err(error) => {
-            let why = format!(
-                "{error}. Restore the attempt's directory, or remove {} and run the part again",
-                path.display()
-            );
-            return Err(MergeError::Io {
-                path: frames,
-                error: io::Error::new(error.kind(), why),
-            });
-        }
-    };
-    let fields: [(&'static str, String, String); 7] = [
-        ("run", attempt.run_id.clone(), plan.run_id.clone()),
-        ("program", attempt.program.clone(), plan.program.clone()),
-        (
-            "plan's checksum",
-            attempt.plan.clone(),
-            plan.checksum().to_owned(),
-        ),
-        (
-            "part",
-            format!("{} of {}", attempt.part, attempt.nodes),
-            format!("{part} of {}", plan.nodes),
-        ),
-        (
-            "range of IDs",
-            attempt.ids.to_string(),
-            plan.ids(part).to_string(),
-        ),
-        (
-            "end",
-            (if attempt.whole { "whole" } else { "not whole" }).to_owned(),
-            "whole".to_owned(),
-        ),
-        (
-            FRAMES_LENGTH,
-            bytes.to_string(),
-            attempt.frames_bytes.to_string(),
-        ),
-    ];
-    match fields
-        .into_iter()
-        .find(|(_, found, wanted)| found != wanted)
-    {
-        None => Ok(Some(attempt)),
-        Some((what, found, wanted)) => Err(MergeError::Foreign {
-            path,
-            what,
-            found: foreign::short(&found),
-            wanted,
-        }),
-    }
 }
 
 /// File with the frames of a part.

@@ -3,7 +3,7 @@
 //! Everything that reads saved JSON calls this.
 //!
 //! Two passes: [`from_str`] bounds each value by its name alone, for names carry their unit;
-//! `check` bounds what a report's values mean.
+//! `check` bounds what a report's values mean. Nothing is computed again to catch an editor.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -17,7 +17,6 @@ use base64::engine::general_purpose::STANDARD;
 use serde::de::{
     self, DeserializeOwned, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor,
 };
-use serde_json::error::Category;
 
 use crate::run::parts::MAX_PARTS;
 use crate::run::report::{Latency, Report};
@@ -109,18 +108,8 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
 /// When it is no JSON, or not of this type, or a value is out of bounds; the error names the field.
 pub fn from_str<T: DeserializeOwned>(text: &str) -> Result<T, serde_json::Error> {
     let mut walked = serde_json::Deserializer::from_str(text);
-    Walk(&JsonPath::Root).deserialize(&mut walked)?;
+    Walk("").deserialize(&mut walked)?;
     serde_json::from_str(text)
-}
-
-/// Flaw of a file that cannot be parsed, in words.
-pub(crate) fn flaw(error: &serde_json::Error) -> String {
-    match error.classify() {
-        // Also a number that is too great.
-        Category::Syntax => format!("it cannot be parsed at line {}", error.line()),
-        Category::Eof => "it is empty, or cut off".to_owned(),
-        Category::Data | Category::Io => one_line(error),
-    }
 }
 
 /// The message of an error about a file, which may repeat any part of it: in one line, and without
@@ -140,35 +129,6 @@ pub(crate) fn one_line(error: &serde_json::Error) -> String {
         .chain([' ', '.', '.', '.', ' '].iter())
         .chain(end)
         .collect()
-}
-
-/// Path of a value in a document.
-enum JsonPath<'a> {
-    Root,
-    Key(&'a Self, &'a str),
-    Index(&'a Self, usize),
-}
-
-impl JsonPath<'_> {
-    /// The name that says what the value is: that of its list, for one in a list.
-    fn name(&self) -> &str {
-        match self {
-            Self::Root => "",
-            Self::Key(_, key) => key,
-            Self::Index(list, _) => list.name(),
-        }
-    }
-}
-
-impl fmt::Display for JsonPath<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Root => Ok(()),
-            Self::Key(Self::Root, key) => f.write_str(&short(key)),
-            Self::Key(above, key) => write!(f, "{above}.{}", short(key)),
-            Self::Index(above, index) => write!(f, "{above}[{index}]"),
-        }
-    }
 }
 
 /// A name as it is shown.
@@ -194,24 +154,25 @@ fn unit_s(name: &str) -> Option<f64> {
     }
 }
 
-/// Looks at each value of a document and keeps none.
-struct Walk<'a>(&'a JsonPath<'a>);
+/// Looks at a value with this name, that of its list for one in a list, and keeps nothing.
+#[derive(Clone, Copy)]
+struct Walk<'a>(&'a str);
 
 impl Walk<'_> {
     fn refuse<E: de::Error>(&self, why: &str) -> E {
-        E::custom(format!("`{}` {why}", self.0))
+        E::custom(format!("`{}` {why}", short(self.0)))
     }
 
     fn number<E: de::Error>(&self, number: f64) -> Result<(), E> {
         let is_beyond = |unit_s: f64| number.abs() * unit_s > LONGEST_TIME_S;
-        if unit_s(self.0.name()).is_some_and(is_beyond) {
+        if unit_s(self.0).is_some_and(is_beyond) {
             return Err(self.refuse(&format!("is {number:e}, a longer time than any")));
         }
         Ok(())
     }
 
     fn whole<E: de::Error>(&self, number: u64) -> Result<(), E> {
-        let name = self.0.name();
+        let name = self.0;
         let is_free =
             ANY_NUMBER.contains(&name) || OF_ITEMS.contains(&name) || unit_s(name).is_some();
         if number > GREATEST_COUNT && !is_free {
@@ -257,7 +218,7 @@ impl<'de> Visitor<'de> for Walk<'_> {
     }
 
     fn visit_str<E: de::Error>(self, text: &str) -> Result<(), E> {
-        let most = if self.0.name() == "hdr" {
+        let most = if self.0 == "hdr" {
             LONGEST_HISTOGRAM
         } else {
             LONGEST_TEXT
@@ -273,23 +234,14 @@ impl<'de> Visitor<'de> for Walk<'_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
-        let mut index = 0;
-        while list
-            .next_element_seed(Walk(&JsonPath::Index(self.0, index)))?
-            .is_some()
-        {
-            index += 1;
-        }
+        while list.next_element_seed(self)?.is_some() {}
         Ok(())
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<(), A::Error> {
         while let Some(key) = fields.next_key::<String>()? {
-            let place = JsonPath::Key(self.0, &key);
-            if key.len() > LONGEST_TEXT {
-                return Err(Walk(&place).refuse("has a name that is too long"));
-            }
-            fields.next_value_seed(Walk(&place))?;
+            Walk(&key).visit_str::<A::Error>(&key)?;
+            fields.next_value_seed(Walk(&key))?;
         }
         Ok(())
     }
@@ -328,69 +280,59 @@ pub(super) fn check(report: &Report) -> Result<(), String> {
             "is none that a run takes: 1 ms to 1 h".to_owned(),
         );
     }
-    let rates = [
-        ("plan.rate", plan.rate),
-        ("plan.per_host.rate", plan.per_host.rate),
-    ];
-    for (field, rate) in rates {
-        if matches!(
-            rate,
-            Some(Rate { permits: 0, .. } | Rate { period_ns: 0, .. })
-        ) {
-            return refuse(field, "has no requests or no time".to_owned());
-        }
+    let has_rate = |rate: &Rate| rate.permits > 0 && rate.period_ns > 0;
+    if ![plan.rate, plan.per_host.rate]
+        .iter()
+        .flatten()
+        .all(has_rate)
+    {
+        return refuse("plan.rate", "has no requests or no time".to_owned());
     }
-    let longest_s = LONGEST_RUN.as_secs_f64();
-    let planned = [
-        ("plan.duration_us", plan.duration.unwrap_or_default()),
-        ("plan.warmup_us", plan.warmup),
-    ];
     // A plan may be as long as it likes; what was run cannot be.
-    if let Some((field, time)) = planned
+    let planned_s = [plan.duration.unwrap_or_default(), plan.warmup].map(|time| time.as_secs_f64());
+    if let Some(time_s) = planned_s
         .into_iter()
-        .find(|(_, time)| time.as_secs_f64() > LONGEST_PLAN_S)
+        .find(|time_s| *time_s > LONGEST_PLAN_S)
+    {
+        return refuse(
+            "plan.duration_us",
+            format!("is {time_s:e} s, which no run can last"),
+        );
+    }
+    let of_shards = report
+        .shards
+        .iter()
+        .map(|shard| ("totals.duration_s", shard.totals.duration_s));
+    let rows = report
+        .intervals
+        .iter()
+        .map(|row| ("intervals.start_s", row.start_s as f64));
+    let whole = ("totals.duration_s", report.totals.duration_s);
+    let mut times = [whole].into_iter().chain(of_shards).chain(rows);
+    if let Some((field, time_s)) =
+        times.find(|(_, time_s)| !(0.0..=LONGEST_RUN.as_secs_f64()).contains(time_s))
     {
         return refuse(
             field,
-            format!("is {:e} s, which no run can last", time.as_secs_f64()),
-        );
-    }
-    let of_shards = report.shards.iter().enumerate();
-    let of_shards = of_shards.map(|(i, shard)| {
-        (
-            format!("shards[{i}].totals.duration_s"),
-            shard.totals.duration_s,
-        )
-    });
-    let rows = report.intervals.iter().enumerate();
-    let rows = rows.map(|(i, row)| (format!("intervals[{i}].start_s"), row.start_s as f64));
-    let whole = ("totals.duration_s".to_owned(), report.totals.duration_s);
-    let mut times = [whole].into_iter().chain(of_shards).chain(rows);
-    if let Some((field, time_s)) = times.find(|(_, time_s)| !(0.0..=longest_s).contains(time_s)) {
-        return refuse(
-            &field,
             format!("is {time_s:e} s, and a run lasts 0 s to 366 days"),
         );
     }
-    for (name, latency) in &report.latency {
-        check_histogram(&format!("latency.{}", short(name)), latency)?;
-    }
-    for (i, shard) in report.shards.iter().enumerate() {
-        for (name, latency) in &shard.latency {
-            check_histogram(&format!("shards[{i}].latency.{}", short(name)), latency)?;
-        }
+    let shards = report.shards.iter().map(|shard| &shard.latency);
+    for (name, latency) in [&report.latency].into_iter().chain(shards).flatten() {
+        check_histogram(&short(name), latency)?;
     }
     Ok(())
 }
 
-fn check_histogram(field: &str, latency: &Latency) -> Result<(), String> {
+fn check_histogram(name: &str, latency: &Latency) -> Result<(), String> {
     let Some(text) = &latency.hdr else {
         return Ok(());
     };
     let plain = STANDARD
         .decode(text)
-        .map_err(|_| format!("`{field}.hdr` is not base64"))?;
-    v2::check_header(&plain).map_err(|why| format!("`{field}.hdr` is not a histogram: {why}"))
+        .map_err(|_| format!("`latency.{name}.hdr` is not base64"))?;
+    v2::check_header(&plain)
+        .map_err(|why| format!("`latency.{name}.hdr` is not a histogram: {why}"))
 }
 
 #[cfg(test)]
@@ -412,11 +354,11 @@ mod tests {
         for (text, says) in [
             (
                 "{\"totals\": {\"duration_s\": 1e300}}",
-                "`totals.duration_s` is 1e300, a longer time than any",
+                "`duration_s` is 1e300, a longer time than any",
             ),
             (
                 "{\"waits_ms\": [1, 18446744073709551615]}",
-                "`waits_ms[1]` is 1.8446744073709552e19, a longer time",
+                "`waits_ms` is 1.8446744073709552e19, a longer time",
             ),
             (
                 "{\"ok\": 9007199254740993}",
@@ -424,7 +366,7 @@ mod tests {
             ),
             (
                 &long,
-                "`a[0].name` is a text of 65,537 bytes, and 65,536 are the most",
+                "`name` is a text of 65,537 bytes, and 65,536 are the most",
             ),
         ] {
             assert!(refused(text).contains(says), "{}", refused(text));

@@ -3,8 +3,8 @@
 
 use std::path::Path;
 
+use super::foreign;
 use super::read::parse;
-use super::{agree, foreign};
 use crate::export::{Format, export};
 use crate::run::report::{Report, SCHEMA};
 use crate::run::{cut, words};
@@ -47,13 +47,10 @@ fn check_contest(contest: &Contest) {
         Err(why) => return check_complaint(&why.to_string()),
         Ok(made) => made,
     };
-    if let Err(why) = agree(contest, &made) {
-        check_complaint(&why);
-    }
-    let follows = again(&made).map(|twice| agree(&made, &twice));
+    let follows = again(&made).map(|twice| serde_json::to_value(twice).ok());
     assert_eq!(
         follows,
-        Ok(Ok(())),
+        Ok(serde_json::to_value(&made).ok()),
         "a comparison does not follow from its own rounds"
     );
     let (doc, plots) = (made.doc(), made.plots());

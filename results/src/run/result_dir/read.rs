@@ -1,11 +1,11 @@
 //! A saved result, read back.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use serde::de::DeserializeOwned;
 
-use super::foreign::flaw;
+use super::foreign::one_line;
 use super::{RESULT, foreign};
 use crate::run::report::{Report, SCHEMA};
 use crate::studies::StudyResult;
@@ -40,7 +40,7 @@ pub enum ReadError {
         wanted: &'static str,
     },
     /// A damaged file, or no result at all.
-    #[error("{path} is not a result of crawlmark: {}. Name a directory that it saved, or restore the file", flaw(.error))]
+    #[error("{path} is not a result of crawlmark: {}. Name a directory that it saved, or restore the file", one_line(.error))]
     Json {
         /// The file.
         path: PathBuf,
@@ -94,6 +94,22 @@ pub fn read_printed(text: &str) -> Result<Report, ReadError> {
 /// When there is none, or it is of another format.
 pub fn read_study<S: StudyResult>(path: &Path) -> Result<S, ReadError> {
     read_format(path, (S::FILE, S::SCHEMA)).map(|(_, study)| study)
+}
+
+/// Reads the result of a round, which lies in the folder `result` of its study. None where that
+/// names a place outside of the study, or nothing is there.
+///
+/// # Errors
+/// As [`read()`].
+pub fn read_round(study: &Path, result: &str) -> Result<Option<Report>, ReadError> {
+    let file = study.join(result).join(RESULT);
+    let is_inside = Path::new(result)
+        .components()
+        .all(|part| matches!(part, Component::Normal(_)));
+    if !is_inside || file.symlink_metadata().is_err() {
+        return Ok(None);
+    }
+    read(&file).map(Some)
 }
 
 fn read_format<T: DeserializeOwned>(
@@ -161,15 +177,15 @@ mod tests {
             ),
             (
                 "{\"schema\"",
-                "is not a result of crawlmark: it is empty, or cut off. Name a directory",
+                "is not a result of crawlmark: EOF while parsing",
             ),
             (
                 "# Notes",
-                "is not a result of crawlmark: it cannot be parsed at line 1. Name a directory that it saved",
+                "is not a result of crawlmark: expected value at line 1 column 1. Name a directory that it saved",
             ),
             (
                 "{\"a\": 1e999}",
-                "is not a result of crawlmark: it cannot be parsed at line 1. Name a directory",
+                "is not a result of crawlmark: number out of range at line 1",
             ),
         ] {
             fs::write(&file, text).unwrap();

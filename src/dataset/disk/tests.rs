@@ -6,7 +6,7 @@
 
 use std::cell::{RefCell, RefMut};
 use std::collections::BTreeMap;
-use std::io::{self, Cursor, Read};
+use std::io::{self, Cursor, Read, Seek};
 use std::path::PathBuf;
 use std::rc::Rc;
 
@@ -210,23 +210,6 @@ impl Disk for Simulated {
         failure(done)
     }
 
-    fn truncate(&self, name: &str, length: u64) -> io::Result<()> {
-        let (mut state, done) = self.begin(2);
-        let file = state.file(name)?;
-        let SimulatedFile { bytes, durable } = &mut state.files[file];
-        let length = usize::try_from(length).unwrap();
-        assert!(length <= bytes.len(), "{name} would grow");
-        if done != Err(0) {
-            bytes.truncate(length);
-            // The disk may be late with that of an operation that failed.
-            durable.truncate(length);
-        }
-        if done.is_ok() {
-            durable.extend_from_slice(&bytes[durable.len()..]);
-        }
-        failure(done)
-    }
-
     fn remove(&self, name: &str) -> io::Result<()> {
         let (mut state, done) = self.begin(2);
         state.file(name)?;
@@ -236,21 +219,17 @@ impl Disk for Simulated {
         failure(done)
     }
 
-    fn open(&self, name: &str) -> io::Result<impl Read> {
+    fn open(&self, name: &str) -> io::Result<impl Read + Seek> {
         let (mut state, done) = self.begin(1);
         failure(done)?;
         let file = state.file(name)?;
         Ok(Cursor::new(state.files[file].bytes.clone()))
     }
 
-    fn list(&self) -> io::Result<Vec<(String, u64)>> {
+    fn list(&self) -> io::Result<Vec<String>> {
         let (state, done) = self.begin(1);
         failure(done)?;
-        Ok(state
-            .names
-            .iter()
-            .map(|(name, file)| (name.clone(), state.files[*file].bytes.len() as u64))
-            .collect())
+        Ok(state.names.keys().cloned().collect())
     }
 
     fn path(&self, name: &str) -> PathBuf {

@@ -11,7 +11,7 @@ use crawlmark_harness::stats::{Counters, Failures, Percentile, SecondCounts, Ser
 use crawlmark_harness::supervisor::{Live, LivePause, LiveShard, LiveState, Recent, Stopping};
 use crawlmark_harness::units::{IdRange, Rate, RateShape};
 use crawlmark_harness::wire::BindingTimes;
-use crawlmark_results::run::report::{IntervalRow, Spread};
+use crawlmark_results::run::report::IntervalRow;
 use proptest::prelude::*;
 
 /// A closed loop over so many shards.
@@ -124,10 +124,6 @@ pub(super) fn rows(seconds: u64, fails_at: u64) -> Vec<IntervalRow> {
             p90_us: ms(20.0),
             p99_us: ms(40.0),
             max_us: ms(90.0),
-            spread: (ok > 0).then(|| Spread {
-                first: 36,
-                counts: vec![10, 90, 300, 400, 200, 80, 20, 4, 1],
-            }),
             ..IntervalRow::default()
         }
     };

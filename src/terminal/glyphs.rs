@@ -1,8 +1,11 @@
-//! Values over time as one line of characters.
+//! Characters that the terminal has, and values over time as one line of them.
+
+use std::borrow::Cow;
+use std::env;
 
 /// Characters that a terminal has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in super::super) enum Glyphs {
+pub(super) enum Glyphs {
     /// Blocks of eight heights.
     Blocks,
     /// Characters that look fuller and fuller.
@@ -38,6 +41,26 @@ impl Glyphs {
             Self::Ascii => '.',
             Self::Blocks => character(part.min(1.0), 1.0, self),
         }
+    }
+}
+
+/// The characters that the terminal has.
+pub(super) fn glyphs() -> Glyphs {
+    // The locale of characters: the first of these variables that says anything, as POSIX has it.
+    let said = |name: &&str| env::var(name).ok().filter(|value| !value.is_empty());
+    let locale = ["LC_ALL", "LC_CTYPE", "LANG"].iter().find_map(said);
+    Glyphs::of(
+        &env::var("TERM").unwrap_or_default(),
+        &locale.unwrap_or_default(),
+    )
+}
+
+/// The text as a terminal with these characters can show it: the one sign beyond ASCII in all texts
+/// is that for micro.
+pub(super) fn shown(text: &str, glyphs: Glyphs) -> Cow<'_, str> {
+    match glyphs {
+        Glyphs::Ascii if text.contains('µ') => text.replace('µ', "u").into(),
+        Glyphs::Ascii | Glyphs::Blocks => text.into(),
     }
 }
 

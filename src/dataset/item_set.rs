@@ -6,17 +6,19 @@
 use std::collections::BTreeMap;
 
 use crawlmark_harness::units::IdRange;
+use serde::{Deserialize, Serialize};
 
 /// Set of items. Its size in memory is that of its ranges.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Finished {
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "Vec<(u64, u64)>", try_from = "Vec<(u64, u64)>")]
+pub struct ItemSet {
     /// End of each range, by its start; no two of them overlap or touch.
     ranges: BTreeMap<u64, u64>,
     /// Number of items.
     len: u64,
 }
 
-impl Finished {
+impl ItemSet {
     /// Return the number of items.
     #[must_use]
     pub const fn len(&self) -> u64 {
@@ -62,6 +64,17 @@ impl Finished {
         start = before.map_or(start, |(before, _)| *before);
         self.ranges.insert(start, end);
         Ok(())
+    }
+
+    /// Add the items of another set, of which this one may have any.
+    pub fn merge(&mut self, other: &Self) {
+        for gap in other
+            .ranges()
+            .flat_map(|range| self.gaps(range))
+            .collect::<Vec<_>>()
+        {
+            let _ = self.add(gap);
+        }
     }
 
     /// Remove the items of a range, of which the set may have any.
@@ -121,12 +134,12 @@ impl Finished {
     #[must_use]
     pub fn gaps(&self, range: IdRange) -> Vec<IdRange> {
         let (mut gaps, mut start) = (Vec::new(), range.start);
-        for finished in self.common(range) {
+        for items in self.common(range) {
             gaps.push(IdRange {
                 start,
-                end: finished.start,
+                end: items.start,
             });
-            start = finished.end;
+            start = items.end;
         }
         gaps.push(IdRange {
             start,
@@ -137,50 +150,70 @@ impl Finished {
     }
 }
 
+/// Ranges: items between the end of the last one and the start, and items in it.
+impl From<ItemSet> for Vec<(u64, u64)> {
+    fn from(items: ItemSet) -> Self {
+        let mut end = 0;
+        let ranges = items.ranges();
+        ranges
+            .map(|range| {
+                (
+                    range.start - std::mem::replace(&mut end, range.end),
+                    range.len(),
+                )
+            })
+            .collect()
+    }
+}
+
+impl TryFrom<Vec<(u64, u64)>> for ItemSet {
+    type Error = &'static str;
+
+    fn try_from(ranges: Vec<(u64, u64)>) -> Result<Self, Self::Error> {
+        const BEYOND: &str = "a range beyond the last item";
+        let (mut items, mut end) = (Self::default(), 0_u64);
+        for (gap, len) in ranges {
+            let start = end.checked_add(gap).ok_or(BEYOND)?;
+            end = start.checked_add(len).ok_or(BEYOND)?;
+            let _ = items.add(IdRange { start, end });
+        }
+        Ok(items)
+    }
+}
+
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
     use std::collections::BTreeSet;
 
     use proptest::prelude::*;
 
     use super::*;
 
-    /// Set of small numbers.
-    pub(in crate::dataset) fn any_finished() -> impl Strategy<Value = Finished> {
-        prop::collection::vec(0..100_u64, 0..60).prop_map(|items| {
-            let mut finished = Finished::default();
-            for item in items {
-                let _ = finished.insert(item);
-            }
-            finished
-        })
-    }
-
     proptest! {
         #[test]
         fn it_holds_what_a_set_of_numbers_holds(
             ranges in prop::collection::vec((0..60_u64, 0..5_u64), 0..60), within in (0..70_u64, 0..70_u64),
         ) {
-            let (mut finished, mut model) = (Finished::default(), BTreeSet::new());
+            let (mut items, mut model) = (ItemSet::default(), BTreeSet::new());
             for (start, len) in ranges {
                 let range = IdRange { start, end: start + len };
-                match finished.add(range) {
+                match items.add(range) {
                     Ok(()) => prop_assert!((start..range.end).all(|item| model.insert(item))),
                     Err(item) => prop_assert!(model.contains(&item) && (start..range.end).contains(&item)),
                 }
             }
-            let items = |ranges: Vec<IdRange>| ranges.iter().flat_map(|range| range.start..range.end).collect::<Vec<_>>();
-            let ranges: Vec<IdRange> = finished.ranges().collect();
+            let numbers = |ranges: Vec<IdRange>| ranges.iter().flat_map(|range| range.start..range.end).collect::<Vec<_>>();
+            let ranges: Vec<IdRange> = items.ranges().collect();
             prop_assert!(ranges.windows(2).all(|pair| pair[0].end < pair[1].start));
-            prop_assert_eq!((items(ranges), finished.len()), (model.iter().copied().collect(), model.len() as u64));
+            prop_assert_eq!((numbers(ranges), items.len()), (model.iter().copied().collect(), model.len() as u64));
             let within = IdRange { start: within.0, end: within.0 + within.1 };
             let missing = (within.start..within.end).filter(|item| !model.contains(item));
-            prop_assert_eq!(items(finished.gaps(within)), missing.collect::<Vec<_>>());
+            prop_assert_eq!(numbers(items.gaps(within)), missing.collect::<Vec<_>>());
         }
     }
 
     #[test]
     fn the_last_number_is_no_item() {
-        assert_eq!(Finished::default().insert(u64::MAX), Err(u64::MAX));
+        assert_eq!(ItemSet::default().insert(u64::MAX), Err(u64::MAX));
     }
 }
