@@ -1,7 +1,5 @@
 //! `crawlmark verify`: audits a saved crawl.
 
-use std::fmt::Write;
-
 use crawlmark_harness::units::grouped;
 use crawlmark_results::run::parts::without_result;
 use crawlmark_results::show::text::{bytes, counted, shell_word};
@@ -20,12 +18,12 @@ pub(crate) fn verify(args: &VerifyArgs) -> Result<u8, Error> {
         verify_parts(&parts)?
     } else {
         let crawl = SavedCrawl::open(&args.crawl, Manifest::read(&args.crawl)?)?;
-        let mut progress = if args.quiet {
-            ReadProgress::Silent
+        let progress = if args.quiet {
+            ReadProgress::default()
         } else {
-            ReadProgress::fitting(crawl.bytes())
+            ReadProgress::fitting()
         };
-        let audit = audit(&crawl, |read| progress.show(read));
+        let audit = audit(&crawl, |read| progress.show(read, crawl.bytes()));
         progress.end();
         audit?
     };
@@ -40,114 +38,98 @@ pub(crate) fn verify(args: &VerifyArgs) -> Result<u8, Error> {
 
 /// Audit for people, of whom some need each item (`is_whole`).
 fn text(audit: &Audit, is_whole: bool) -> String {
+    let (planned, finished) = (audit.planned, audit.finished);
+    let left = grouped(planned - finished);
     let place = shell_word(&audit.directory);
-    let Audit {
-        directory,
-        planned,
-        recorded,
-        finished,
-        sessions,
-        segments,
-        attempts,
-        ..
-    } = audit;
-    let state = match (planned - finished, audit.missing.as_deref(), audit.parts) {
-        (0, ..) => "complete".to_owned(),
-        (left, Some([]), _) => {
-            format!(
-                "{} items left, although every part has a result; see the violations",
-                grouped(left)
-            )
-        }
-        (left, Some(missing @ [first, ..]), Some(parts)) => format!(
-            "{} items left; {}. Run {} (`crawlmark run --plan {} --node {first}/{parts} --into {place}`)",
-            grouped(left),
+    let rest = match (audit.missing.as_deref(), audit.parts) {
+        (Some([]), _) => ", although every part has a result; see the violations".to_owned(),
+        (Some(missing @ [first, ..]), Some(parts)) => format!(
+            "; {}. Run {} (`crawlmark run --plan {} --node {first}/{parts} --into {place}`)",
             without_result(missing),
             if missing.len() == 1 { "it" } else { "them" },
-            shell_word(&format!("{directory}/plan.json"))
+            shell_word(&format!("{}/plan.json", audit.directory))
         ),
-        (left, ..) => format!(
-            "{} items left; go on with `crawlmark run --resume {place}`",
-            grouped(left)
-        ),
+        _ => format!("; go on with `crawlmark run --resume {place}`"),
     };
+    let left_words = format!("{left} items left{rest}");
+    let violations = counted(audit.violations_found, "violation");
     let state = match audit.violations_found {
-        0 => state,
-        found if audit.complete => format!("but with {}", counted(found, "violation")),
-        found => format!(
-            "with {} (mend those first); {state}",
-            counted(found, "violation")
-        ),
+        0 if finished == planned => "complete".to_owned(),
+        0 => left_words,
+        _ if audit.complete => format!("but with {violations}"),
+        _ => format!("with {violations} (mend those first); {left_words}"),
     };
-    let parts = audit.parts.map_or_else(String::new, |parts| {
-        format!(" of {}", counted(parts.into(), "part"))
-    });
-    let mut text = format!(
-        "{directory}: {} of {} items finished, {state}\n",
-        grouped(*finished),
-        grouped(*planned)
-    );
-    let _ = writeln!(
-        text,
-        "  {} recorded, {} failed or abandoned",
-        grouped(*recorded),
-        grouped(recorded - finished)
-    );
-    let counts: Vec<String> = audit
+    let mut counts: Vec<String> = audit
         .outcomes
         .iter()
         .map(|(name, count)| format!("{} {name}", grouped(*count)))
         .collect();
-    let requests = (*attempts > 0).then(|| format!("{} for them", counted(*attempts, "request")));
-    let sent = audit
-        .sent
-        .map(|sent| format!("{} sent", counted(sent, "request")));
-    let counts: Vec<String> = counts.into_iter().chain(requests).chain(sent).collect();
-    if !counts.is_empty() {
-        let _ = writeln!(text, "  records: {}", counts.join(", "));
+    if audit.attempts > 0 {
+        counts.push(format!("{} for them", counted(audit.attempts, "request")));
     }
-    let _ = writeln!(
-        text,
-        "  {} in {} of {}{parts}, {} of lines; {} bodies checked",
-        bytes(audit.bytes),
-        counted(*segments, "segment"),
-        counted(u64::from(*sessions), "session"),
-        bytes(audit.line_bytes),
-        grouped(audit.bodies_checked)
+    counts.extend(
+        audit
+            .sent
+            .map(|sent| format!("{} sent", counted(sent, "request"))),
     );
-    for note in &audit.notes {
-        let _ = writeln!(text, "note: {note}");
+    let parts = audit.parts.map_or_else(String::new, |parts| {
+        format!(" of {}", counted(parts.into(), "part"))
+    });
+    let mut lines = vec![
+        format!(
+            "{}: {} of {} items finished, {state}",
+            audit.directory,
+            grouped(finished),
+            grouped(planned)
+        ),
+        format!(
+            "  {} recorded, {} failed or abandoned",
+            grouped(audit.recorded),
+            grouped(audit.recorded - finished)
+        ),
+        format!(
+            "  {} in {} of {}{parts}, {} of lines; {} bodies checked",
+            bytes(audit.bytes),
+            counted(audit.segments, "segment"),
+            counted(audit.sessions.into(), "session"),
+            bytes(audit.line_bytes),
+            grouped(audit.bodies_checked)
+        ),
+    ];
+    if !counts.is_empty() {
+        lines.insert(2, format!("  records: {}", counts.join(", ")));
     }
-    for (n, violation) in audit.violations.iter().enumerate() {
-        let Violation {
+    lines.extend(audit.notes.iter().map(|note| format!("note: {note}")));
+    for (
+        n,
+        Violation {
             file,
             offset,
             line,
             what,
             remedy,
-        } = violation;
-        let place = [("byte", offset), ("line", line)]
-            .map(|(name, at)| at.map(|at| format!(", {name} {at}")));
-        let place: String = place.into_iter().flatten().collect();
-        let _ = writeln!(text, "{}. {file}{place}: {what}. {remedy}.", n + 1);
+        },
+    ) in audit.violations.iter().enumerate()
+    {
+        let offset = offset.map_or_else(String::new, |at| format!(", byte {at}"));
+        let line = line.map_or_else(String::new, |at| format!(", line {at}"));
+        lines.push(format!(
+            "{}. {file}{offset}{line}: {what}. {remedy}.",
+            n + 1
+        ));
     }
-    let _ = match audit.violations_found {
+    lines.push(match audit.violations_found {
         0 if is_whole && !audit.complete => {
-            writeln!(
-                text,
-                "No violation, but {} items are left (--complete).",
-                grouped(planned - finished)
+            format!("No violation, but {left} items are left (--complete).")
+        }
+        0 => "No violation.".to_owned(),
+        more if more > audit.violations.len() as u64 => {
+            format!(
+                "{violations}; the first {} are listed.",
+                audit.violations.len()
             )
         }
-        0 => writeln!(text, "No violation."),
-        1 => writeln!(text, "1 violation."),
-        more if more == audit.violations.len() as u64 => writeln!(text, "{more} violations."),
-        more => writeln!(
-            text,
-            "{} violations; the first {} are listed.",
-            grouped(more),
-            audit.violations.len()
-        ),
-    };
-    text
+        _ => format!("{violations}."),
+    });
+    lines.join("\n") + "\n"
 }

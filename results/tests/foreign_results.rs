@@ -79,8 +79,8 @@ fn what_no_run_can_have_is_refused_by_its_name() {
             json!(100_000_000),
             "`intervals.start_s`",
         ),
-        ("/plan/duration_us", json!(u64::MAX), "`plan.duration_us`"),
-        ("/plan/timeout_us", json!(u64::MAX), "`plan.timeout_us`"),
+        ("/plan/duration_us", json!(u64::MAX), "`duration_us`"),
+        ("/plan/timeout_us", json!(u64::MAX), "`timeout_us`"),
         ("/plan/shards", json!(4_000_000_000_u32), "`plan.shards`"),
         ("/plan/ids", json!({"start": 0, "end": 0}), "`plan.ids`"),
         (

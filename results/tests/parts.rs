@@ -367,7 +367,7 @@ fn a_part_that_is_not_of_the_crawl_is_refused_by_its_file_and_field() {
         assert!(error.contains(says), "{says}: {error}");
     }
     // Histograms of another geometry, which the timeout decides.
-    let error = after(|directory, record| {
+    let error = after(|directory, _| {
         let plan = RunPlan {
             timeout: Duration::from_mins(10),
             ids: IdRange { start: 0, end: 40 },
@@ -393,7 +393,7 @@ fn a_part_that_is_not_of_the_crawl_is_refused_by_its_file_and_field() {
             .is_err_and(|error| error.contains("a-1/frames: ")),
         "{error:?}"
     );
-    let error = after(|directory, record| {
+    let error = after(|directory, _| {
         let frames = directory.attempt(1, "a-1").join("frames");
         let mut bytes = fs::read(&frames).unwrap();
         *bytes.last_mut().unwrap() ^= 1;

@@ -79,27 +79,9 @@ impl Attempt {
         check_program(&file, plan)?;
         let directory = PartsDirectory::at(into);
         let host = host();
-        let started_us = unix_us(wall_time());
         let unique = random().map_err(Error::unwritable(into))?;
-        let name = format!(
-            "{}-{unique:016x}-{}-{}",
-            fit(&host),
-            std::process::id(),
-            started_us / 1_000
-        );
+        let name = format!("{}-{unique:016x}", fit(&host));
         let place = directory.attempt(part.part, &name);
-        if into.exists() && !into.is_dir() {
-            let into = into.display();
-            return Err(Error::Usage(format!(
-                "--into {into}: it is a file. Name the directory that all parts share"
-            )));
-        }
-        if let Some(other) = foreign_entry(&directory) {
-            return Err(Error::Usage(format!(
-                "--into {}: it holds {other}, which is not of a crawl's parts. Name the directory that all parts share, or a new one",
-                into.display()
-            )));
-        }
         if directory.plan().exists() {
             share_plan(&directory, &file, (&text, &name))?;
         }
@@ -320,25 +302,6 @@ pub(crate) fn share_plan(
         directory.path().display(),
         path.display()
     )))
-}
-
-/// Return the name of an entry that no part makes, in a directory without a plan; none if it is one
-/// of parts, or may become one.
-fn foreign_entry(directory: &PartsDirectory) -> Option<String> {
-    if directory.plan().exists() {
-        return None;
-    }
-    let names = fs::read_dir(directory.path())
-        .into_iter()
-        .flatten()
-        .flatten();
-    let names = names.map(|entry| entry.file_name().to_string_lossy().into_owned());
-    let is_own = |name: &String| {
-        ["part-", "slots", "slurm", "plan.json", ".", "lost+found"]
-            .iter()
-            .any(|own| name.starts_with(own))
-    };
-    names.filter(|name| !is_own(name)).min()
 }
 
 /// Durability of a file: whether it has to survive a power cut.

@@ -211,9 +211,4 @@ mod tests {
             prop_assert_eq!(numbers(items.gaps(within)), missing.collect::<Vec<_>>());
         }
     }
-
-    #[test]
-    fn the_last_number_is_no_item() {
-        assert_eq!(ItemSet::default().insert(u64::MAX), Err(u64::MAX));
-    }
 }

@@ -363,25 +363,4 @@ mod tests {
                 .contains("missing field")
         );
     }
-
-    #[test]
-    fn fields_are_a_list_of_keys_with_the_id() {
-        assert_eq!(
-            "body,status".parse::<Fields>().unwrap().to_string(),
-            "id,status,outcome,body"
-        );
-        assert_eq!(
-            Fields::default().to_string().parse::<Fields>().unwrap(),
-            Fields::default()
-        );
-        assert_eq!(
-            serde_json::to_string(&"url".parse::<Fields>().unwrap()).unwrap(),
-            r#"["id","url","outcome"]"#
-        );
-        let error = "status,size".parse::<Fields>().unwrap_err();
-        assert!(
-            error.contains("`size`") && error.contains("content_type"),
-            "{error}"
-        );
-    }
 }

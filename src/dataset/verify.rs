@@ -29,7 +29,7 @@ use crate::error::Error;
 const SCHEMA: &str = "crawlmark.verify/1";
 
 /// Result of an audit.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 pub(crate) struct Audit {
     schema: &'static str,
     crawlmark_version: &'static str,
@@ -88,27 +88,11 @@ pub(crate) struct Audit {
 pub(crate) fn verify_parts(parts: &SavedParts) -> Result<Audit, Error> {
     let (whole, missing) = (parts.manifest()?, parts.missing());
     let mut sum = Audit {
-        schema: SCHEMA,
-        crawlmark_version: env!("CARGO_PKG_VERSION"),
-        directory: parts.place.display().to_string(),
-        violations_found: 0,
-        violations: Vec::new(),
-        notes: Vec::new(),
-        complete: false,
         planned: whole.ids.len(),
-        recorded: 0,
-        finished: 0,
-        sessions: 0,
-        segments: 0,
-        bytes: 0,
-        line_bytes: 0,
-        outcomes: BTreeMap::new(),
-        attempts: 0,
-        sent: None,
-        bodies_checked: 0,
         parts: Some(parts.plan.nodes),
         missing_parts: Some(missing.len()),
         missing: Some(missing),
+        ..Audit::of(&parts.place)
     };
     for part in &parts.parts {
         let crawl = part.open()?;
@@ -142,6 +126,16 @@ pub(crate) fn verify_parts(parts: &SavedParts) -> Result<Audit, Error> {
 }
 
 impl Audit {
+    /// The audit of a directory in which nothing was found yet.
+    fn of(place: &Path) -> Self {
+        Self {
+            schema: SCHEMA,
+            crawlmark_version: env!("CARGO_PKG_VERSION"),
+            directory: place.display().to_string(),
+            ..Self::default()
+        }
+    }
+
     /// Add the audit of the part in the directory `place`.
     fn add(&mut self, place: &str, part: Self) {
         self.violations_found += part.violations_found;
@@ -209,9 +203,6 @@ pub(crate) fn verify(
         ..
     } = auditor;
     Ok(Audit {
-        schema: SCHEMA,
-        crawlmark_version: env!("CARGO_PKG_VERSION"),
-        directory: crawl.place.display().to_string(),
         violations_found: count,
         violations: first,
         notes,
@@ -227,9 +218,7 @@ pub(crate) fn verify(
         attempts: attempts.values().sum(),
         sent: sent_by_all(crawl, &attempts),
         bodies_checked: bodies,
-        parts: None,
-        missing_parts: None,
-        missing: None,
+        ..Audit::of(&crawl.place)
     })
 }
 

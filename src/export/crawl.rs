@@ -111,17 +111,17 @@ pub(crate) fn export(args: &ExportArgs) -> Result<u8, Error> {
         };
     };
     let new = NewFile::create(&path)?;
-    let mut progress = match &source {
-        Source::Crawl(crawl) if !args.quiet => ReadProgress::fitting(crawl.bytes()),
-        // The size of all parts is not known before they are opened.
-        Source::Crawl(_) | Source::Parts(_) => ReadProgress::Silent,
+    // The size of all parts is not known before they are opened.
+    let (progress, bytes) = match &source {
+        Source::Crawl(crawl) if !args.quiet => (ReadProgress::fitting(), crawl.bytes()),
+        Source::Crawl(_) | Source::Parts(_) => (ReadProgress::default(), 0),
     };
     let output = new
         .file
         .try_clone()
         .map_err(Error::unwritable(&new.partial))?;
     let written = source.write(args.to, BufWriter::with_capacity(BUFFER, output), |read| {
-        progress.show(read);
+        progress.show(read, bytes);
     });
     progress.end();
     match written {

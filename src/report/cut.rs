@@ -3,7 +3,6 @@
 
 use std::path::Path;
 
-use crawlmark_harness::clock::Clock;
 use crawlmark_results::run::cut::doc;
 use crawlmark_results::run::cut::{Ask, Cut};
 use crawlmark_results::run::result_dir::{self, LogProgress};
@@ -11,14 +10,11 @@ use crawlmark_results::run::result_dir::{self, LogProgress};
 use super::{directory, own_directory};
 use crate::cli::ReportArgs;
 use crate::error::{DONE, Error};
-use crate::terminal::{self, Stages};
+use crate::terminal::{self, ReadProgress};
 
 /// File names of a saved cut.
 const JSON: &str = "cut.json";
 const SUMMARY: &str = "summary.md";
-
-/// Reading that takes longer is worth a word, ns.
-const LONG_NS: u64 = 1_000_000_000;
 
 /// Cuts, saves if there is a place named, prints, and returns the exit code.
 pub(super) fn cut(args: &ReportArgs, ask: &Ask) -> Result<u8, Error> {
@@ -31,8 +27,14 @@ pub(super) fn cut(args: &ReportArgs, ask: &Ask) -> Result<u8, Error> {
     let cut = Cut::of(&report, ask)?;
     let own = own_directory(result);
     refuse_the_result_itself(args, result)?;
-    let mut progress = ReadingProgress::new(args.quiet);
-    let cut = result_dir::recut(own, &report, cut, |reading| progress.show(reading));
+    let progress = if args.quiet {
+        ReadProgress::default()
+    } else {
+        ReadProgress::fitting()
+    };
+    let cut = result_dir::recut(own, &report, cut, |LogProgress { bytes, of }| {
+        progress.show(bytes, of)
+    });
     progress.end();
     let cut = cut?;
     let json = serde_json::to_string_pretty(&cut)? + "\n";
@@ -64,50 +66,4 @@ fn refuse_the_result_itself(args: &ReportArgs, result: &Path) -> Result<(), Erro
         )));
     }
     Ok(())
-}
-
-/// Says how far the reading is once it has taken long.
-struct ReadingProgress {
-    stages: Stages,
-    clock: Clock,
-    begun: bool,
-}
-
-impl ReadingProgress {
-    fn new(quiet: bool) -> Self {
-        let stages = if quiet {
-            Stages::Silent
-        } else {
-            Stages::fitting()
-        };
-        Self {
-            stages,
-            clock: Clock::start(),
-            begun: false,
-        }
-    }
-
-    fn show(&mut self, LogProgress { bytes, of }: LogProgress) {
-        let so_far = self.clock.now().0;
-        if so_far < LONG_NS || bytes == 0 {
-            return;
-        }
-        if !self.begun {
-            self.begun = true;
-            let in_all = std::time::Duration::from_nanos(so_far)
-                .mul_f64(of.max(bytes) as f64 / bytes as f64);
-            self.stages.begin(
-                "cut",
-                "reading the log of times",
-                in_all.saturating_sub(std::time::Duration::from_nanos(so_far)),
-            );
-        }
-        self.stages.show();
-    }
-
-    fn end(&mut self) {
-        if self.begun {
-            self.stages.end("cut", "read the log of times");
-        }
-    }
 }

@@ -109,24 +109,6 @@ mod tests {
         assert_eq!(Glyphs::of("linux", "de_DE.UTF-8"), Glyphs::Ascii);
     }
 
-    #[test]
-    fn a_climb_is_seen() {
-        let climb: Vec<f64> = (0..=8).map(f64::from).collect();
-        assert_eq!(
-            sparkline(&climb, 9, Glyphs::Blocks),
-            ("_▁▂▃▄▅▆▇█".to_owned(), 8.0)
-        );
-        assert_eq!(
-            sparkline(&climb, 9, Glyphs::Ascii),
-            ("_.:-=+*#@".to_owned(), 8.0)
-        );
-        assert_eq!(
-            sparkline(&[0.0; 3], 9, Glyphs::Ascii),
-            ("___".to_owned(), 0.0)
-        );
-        assert_eq!(sparkline(&[], 9, Glyphs::Ascii), (String::new(), 0.0));
-    }
-
     proptest! {
         #[test]
         fn heights_follow_the_values(

@@ -124,24 +124,6 @@ fn slots_that_were_made_again_are_taken_after_a_takeover() {
 }
 
 #[test]
-fn a_slot_is_free_when_its_renewal_had_no_answer() {
-    let home = tempfile::tempdir().unwrap();
-    let place = home.path().join("slots");
-    let mut held = Slots::new(&place, 1, "a")
-        .take(0, || at(0))
-        .unwrap()
-        .unwrap();
-    held.tried = Some(at(2_000));
-    fs::rename(
-        place.join("slot-00000.0000000001.a"),
-        place.join("slot-00000.0000000002.a"),
-    )
-    .unwrap();
-    drop(held);
-    assert_eq!(files(&place), ["slot-00000.0000000003.free"]);
-}
-
-#[test]
 fn a_directory_that_fails_is_tried_again_for_a_minute() {
     let home = tempfile::tempdir().unwrap();
     let (place, away) = (home.path().join("slots"), home.path().join("away"));

@@ -111,31 +111,6 @@ fn a_body_is_embedded_only_if_any_reader_takes_it() {
     );
 }
 
-#[test]
-fn a_body_that_was_cut_is_a_string_or_base64_with_its_whole_length() {
-    let cut = |bytes: &[u8], most: usize| {
-        let mut batch = Batch::default();
-        batch.push(&item(Some(b"application/json"), Some(bytes)), most);
-        line("body", &batch.items().next().unwrap())
-    };
-    assert_eq!(
-        cut(b"[1]", 3),
-        "{\"id\":7,\"outcome\":\"ok\",\"body\":[1]}\n"
-    );
-    assert_eq!(
-        cut(b"12", 1),
-        "{\"id\":7,\"outcome\":\"ok\",\"body\":\"1\",\"body_bytes\":2}\n"
-    );
-    assert_eq!(
-        cut("1é".as_bytes(), 2),
-        "{\"id\":7,\"outcome\":\"ok\",\"body\":\"1\",\"body_bytes\":3}\n"
-    );
-    assert_eq!(
-        cut(b"\xff\xff", 1),
-        "{\"id\":7,\"outcome\":\"ok\",\"body\":\"/w==\",\"body_encoding\":\"base64\",\"body_bytes\":2}\n"
-    );
-}
-
 fn any_body() -> impl Strategy<Value = Vec<u8>> {
     let json = "[ \\[\\]{}\",:a0e\\\\u\n\r.-]{0,12}|\\{\"a\":[ \n]?\"[a-z\\\\\"é]{0,9}\"[\r\n]*\\}|\\[[0-9e.,\n -]{0,9}\\]";
     prop_oneof![

@@ -181,19 +181,4 @@ mod tests {
             ["#x   x", "#x   #", "##x .#", "##o ##"]
         );
     }
-
-    #[test]
-    fn a_span_is_filled_and_its_mark_lies_above() {
-        let span = |from, to, mark| Some(Span { from, to, mark });
-        let columns = [
-            span(0.0, 0.3, Some(1.0)),
-            None,
-            span(0.5, 0.5, None),
-            span(0.9, 1.0, Some(1.0)),
-        ];
-        assert_eq!(
-            shown(&spans(&columns, 4, Glyphs::Ascii)),
-            ["*  #", "  # ", "#   ", "#   "]
-        );
-    }
 }

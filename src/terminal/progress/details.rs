@@ -408,20 +408,6 @@ mod tests {
     }
 
     #[test]
-    fn a_closed_loop_has_service_times_and_waits_for_connections() {
-        let expected = [
-            "rate     @  peak 500/s (last 1 s)",
-            "service  p50 1.00 ms  p90 2.00 ms  p99 4.00 ms  max 8.00 ms  in the last second",
-            "outcomes throttled 0  errors 0  items failed 0  retries 0",
-            "limit    connections 100 %",
-        ];
-        assert_eq!(
-            lines(&plan(1), &live(1_000, vec![shard(1_000, 500)]), 99),
-            expected
-        );
-    }
-
-    #[test]
     fn an_open_loop_says_what_waits() {
         let mut late = live(1_000, vec![shard(1_000, 500)]);
         late.recent = None;
@@ -469,15 +455,6 @@ mod tests {
             lines(&plan(1), &throttled, 39)[2],
             "outcomes throttled 25.0 % now  errors 3"
         );
-    }
-
-    #[test]
-    fn errors_are_those_of_the_final_error_rate_cut_off_attempts_among_them() {
-        let mut cut = live(1_000, vec![shard(1_000, 500)]);
-        let counters = &mut cut.shards[0].counters;
-        (counters.requests.attempts, counters.items.aborted) = (counters.items.ok + 7, 7);
-        let shown = lines(&plan(1), &cut, 99);
-        assert!(shown[2].contains("errors 7"), "{}", shown[2]);
     }
 
     #[test]

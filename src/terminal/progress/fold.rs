@@ -152,17 +152,4 @@ mod tests {
         );
         assert_eq!(fold.choose(&now, 10), [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
     }
-
-    #[test]
-    fn rows_keep_their_places_for_a_while() {
-        let mut gauge = Gauge::new(&plan(10));
-        let mut fold = Fold::default();
-        drop(gauge.read(&ten(1)));
-        let mut then = ten(2);
-        assert_eq!(fold.choose(&gauge.read(&then), 3), [0, 1]);
-        then.shards[5].state = LiveState::Lost;
-        assert_eq!(fold.choose(&gauge.read(&then), 3), [0, 1]);
-        then.elapsed += STAYS;
-        assert_eq!(fold.choose(&gauge.read(&then), 3), [0, 5]);
-    }
 }

@@ -112,26 +112,6 @@ mod tests {
     use super::super::text::tests::plain;
     use super::*;
 
-    fn names(shards: u32, rows: usize) -> Vec<String> {
-        let live = live(3_000, (0..shards).map(|_| shard(3_000, 1_000)).collect());
-        let mut gauge = Gauge::new(&open(shards));
-        drop(gauge.read(&super::super::tests::live(
-            0,
-            (0..shards).map(|_| shard(0, 0)).collect(),
-        )));
-        let size = Size { rows, columns: 80 };
-        let lines = frame(
-            &gauge.read(&live),
-            &[],
-            &mut Fold::default(),
-            (size, Glyphs::Ascii),
-        );
-        lines
-            .iter()
-            .map(|line| plain(line).split(' ').next().unwrap().to_owned())
-            .collect()
-    }
-
     /// The screen of a run 30 s after its start, of which all requests fail from `fails_at` on.
     fn screen(fails_at: u64, (rows, columns): (usize, usize)) -> String {
         let shards = |ms: u64, failed: u64| -> Vec<_> {
@@ -185,61 +165,6 @@ mod tests {
                 );
             }
         }
-    }
-
-    #[test]
-    fn with_less_room_there_is_less_of_the_details_and_then_of_the_shards() {
-        let all = [
-            "shard", "0", "1", "total", "rate", "response", "outcomes", "limit", "waiting",
-        ];
-        assert_eq!(names(2, 24), all);
-        assert_eq!(names(2, 10), all);
-        assert_eq!(
-            names(2, 9),
-            all.into_iter()
-                .filter(|name| *name != "limit")
-                .collect::<Vec<_>>()
-        );
-        assert_eq!(
-            names(2, 8),
-            ["shard", "0", "1", "total", "rate", "response", "outcomes"]
-        );
-        assert_eq!(
-            names(2, 7),
-            ["shard", "total", "rate", "response", "outcomes"]
-        );
-        assert_eq!(names(2, 4), ["total", "response", "outcomes"]);
-        assert_eq!(names(2, 2), ["total"]);
-        assert_eq!(names(2, 1), [""; 0]);
-    }
-
-    #[test]
-    fn shards_that_have_no_room_are_folded() {
-        let folded = names(64, 39);
-        assert_eq!(
-            folded
-                .iter()
-                .filter(|name| name.parse::<u32>().is_ok())
-                .count(),
-            MOST_ROWS - 1
-        );
-        assert_eq!(folded[MOST_ROWS], "and");
-        assert_eq!(
-            names(16, 39)
-                .iter()
-                .filter(|name| name.parse::<u32>().is_ok())
-                .count(),
-            16
-        );
-        let above_charts = names(64, 50);
-        assert_eq!(
-            above_charts
-                .iter()
-                .filter(|name| name.parse::<u32>().is_ok())
-                .count(),
-            SHARDS_ABOVE_CHARTS - 1
-        );
-        assert_eq!(names(64, 12)[..6], ["shard", "0", "1", "2", "and", "total"]);
     }
 
     proptest! {

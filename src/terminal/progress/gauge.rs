@@ -277,9 +277,7 @@ impl Meter {
 
 #[cfg(test)]
 mod tests {
-    use crawlmark_harness::units::RateShape;
-
-    use super::super::tests::{live, open, plan, shard};
+    use super::super::tests::{live, plan, shard};
     use super::*;
 
     #[test]
@@ -319,32 +317,6 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_of_now_is_of_the_last_second() {
-        let mut gauge = Gauge::new(&plan(1));
-        let mut seen = Vec::new();
-        for ms in (0..=3_000).step_by(250) {
-            let mut shard = shard(ms, ms);
-            // All are throttled in the second second, and in it the target is what holds the shard
-            // back.
-            shard.counters.requests.throttled = ms.clamp(1_000, 2_000) - 1_000;
-            shard.binding.target_ns = shard.counters.requests.throttled * 1_000_000;
-            shard.binding.concurrency_ns -= shard.binding.target_ns;
-            let live = live(ms, vec![shard]);
-            let now = gauge.read(&live);
-            seen.push((
-                now.throttled_lately(),
-                now.lately.binding.target_ns / 1_000_000,
-            ));
-        }
-        assert_eq!(seen[0].0, None, "nothing has been tried");
-        assert_eq!(
-            [seen[4], seen[6], seen[8]],
-            [(Some(0.0), 0), (Some(0.5), 500), (Some(1.0), 1_000)]
-        );
-        assert_eq!(seen[12], (Some(0.0), 0));
-    }
-
-    #[test]
     fn the_course_has_a_value_for_each_second_and_forgets_the_first() {
         let mut gauge = Gauge::new(&plan(1));
         for s in [1, 2, 3, 7, 66] {
@@ -359,26 +331,6 @@ mod tests {
             course.iter().all(|rate| *rate > 0.0),
             "the end is no second without a rate: {course:?}"
         );
-    }
-
-    #[test]
-    fn what_waits_is_told_of_a_steady_timetable_only() {
-        let waiting = |plan: &RunPlan| {
-            let mut shards = vec![shard(1_000, 1), shard(1_000, 1)];
-            shards[0].behind = Duration::from_millis(300);
-            shards[1].behind = Duration::from_millis(100);
-            Gauge::new(plan).read(&live(1_000, shards)).waiting
-        };
-        assert_eq!(waiting(&open(2)).map(f64::round), Some(200.0));
-        let rate = open(1).rate.unwrap();
-        let ramp = RunPlan {
-            shape: RateShape::Ramp {
-                from: rate,
-                to: rate,
-            },
-            ..open(2)
-        };
-        assert_eq!([waiting(&ramp), waiting(&plan(2))], [None, None]);
     }
 
     #[test]

@@ -180,15 +180,6 @@ fn summary(all: &PartsOverview, rates: &[f64], (columns, glyphs): (usize, Glyphs
         share(all.parts.done.into(), all.parts.planned.into()),
     )];
     parts.extend(counts(all));
-    let age = match all.oldest_s {
-        None => Some("not all read yet".to_owned()),
-        Some(s) if s >= OLD_S => Some(format!(
-            "figures up to {} old",
-            elapsed(Duration::from_secs_f64(s))
-        )),
-        Some(_) => None,
-    };
-    parts.extend(age.map(|text| Part::toned(8, text, Tone::Quiet)));
     let items = grouped(all.items);
     let mut crawled = vec![
         Part::new(9, share(all.items as f64, all.items_planned as f64)),
@@ -510,7 +501,6 @@ mod tests {
                 us: 210_600.0,
             }),
             unread: None,
-            oldest_s: Some(0.9),
             rows,
         }
     }
@@ -547,7 +537,6 @@ mod tests {
             items_failed: 1_204,
             additional_attempts: 1,
             unread,
-            oldest_s: Some(12.0),
             ..all(&states)
         }
     }
@@ -571,16 +560,6 @@ mod tests {
                 );
             }
         }
-    }
-
-    #[test]
-    fn a_line_of_a_log_says_what_counts() {
-        let said = line(&failing());
-        let expected = "20 of 64 done  2 lost  1 unfinished  5 running  2 waiting  34 not begun  1,312,000 of 4,000,000 items \
-                        (63,750 not counted: lost or unfinished)  \
-                        2,125/s of 4,000/s (53.1 %)  21m05s to go  unread: 3 parts for 12s: Input/output error (os error 5) \
-                        (/shared/crawl/part-00041)\n";
-        assert_eq!(said, expected);
     }
 
     #[test]

@@ -267,26 +267,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bar_is_full_at_the_end_only() {
-        assert_eq!(
-            [0.0, 0.5, 0.99].map(|done| bar(done, 6)),
-            ["[>     ]", "[===>  ]", "[=====>]"]
-        );
-        assert_eq!(bar(1.0, 6), "[======]");
-    }
-
-    #[test]
-    fn a_wider_terminal_shows_more_and_what_matters_first() {
-        let shown = |columns| Layout::of(columns).shown;
-        assert_eq!(shown(20), []);
-        assert_eq!(shown(29), [Column::Rate]);
-        assert_eq!(shown(39), [Column::Rate, Column::P99]);
-        assert_eq!(shown(59), [Column::Items, Column::Rate, Column::P99]);
-        assert_eq!(shown(79).len(), 5);
-        assert_eq!(shown(119).len(), 8);
-    }
-
-    #[test]
     fn rows_say_how_a_shard_is() {
         let mut gauge = Gauge::new(&plan(4));
         drop(gauge.read(&live(
@@ -319,26 +299,6 @@ mod tests {
             plain(&header(&now, &layout)),
             "shard    4s, 56s to go         items        rate in flight       p99 send delay"
         );
-    }
-
-    #[test]
-    fn while_the_last_requests_end_no_time_is_left_and_none_is_of_the_last_second() {
-        let mut gauge = Gauge::new(&plan(1));
-        // Nothing ends after 58 s of 60 s.
-        for ms in [57_000, 58_000, 59_000, 59_900] {
-            drop(gauge.read(&live(ms, vec![shard(ms, ms.min(58_000))])));
-        }
-        let live = live(60_500, vec![shard(60_500, 58_000)]);
-        let now = gauge.read(&live);
-        let layout = Layout::of(119);
-        assert!(
-            plain(&header(&now, &layout)).contains("60s, finishing"),
-            "{}",
-            plain(&header(&now, &layout))
-        );
-        for row in [total(&now, &layout), super::shard(&now, 0, &layout)] {
-            assert!(!plain(&row).contains("ms"), "{}", plain(&row));
-        }
     }
 
     proptest! {

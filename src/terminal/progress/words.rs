@@ -102,23 +102,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_stay_short() {
-        let shown = [0, 99, 100, 5_999, 6_000, 90_061]
-            .map(|s| elapsed(Duration::from_millis(s * 1_000 + 999)));
-        assert_eq!(shown, ["0s", "99s", "1m40s", "99m59s", "1h40m", "25h01m"]);
-    }
-
-    #[test]
     fn time_to_go_is_rounded_up() {
         let shown = [0, 1, 1_000, 1_001, 8_999, 99_001].map(|ms| to_go(Duration::from_millis(ms)));
         assert_eq!(shown, ["0s", "1s", "1s", "2s", "9s", "1m40s"]);
-    }
-
-    #[test]
-    fn slow_rates_keep_their_digits() {
-        assert_eq!(
-            [0.0, 0.5, 1.666, 45_315.2].map(per_second),
-            ["0/s", "0.500/s", "1.67/s", "45,315/s"]
-        );
     }
 }

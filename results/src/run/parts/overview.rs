@@ -154,9 +154,6 @@ pub struct PartsOverview {
     /// Parts that could not be read at the last look; none if all could, as in each snapshot.
     #[serde(skip)]
     pub unread: Option<UnreadParts>,
-    /// Age of the oldest figure, s; none until each part was read. 0 in each snapshot.
-    #[serde(skip)]
-    pub oldest_s: Option<f64>,
     /// Parts that are neither done nor still to begin: lost and unfinished ones first.
     pub rows: Vec<PartRow>,
 }
@@ -286,7 +283,6 @@ impl PartsWatch {
             highest_p50: None,
             highest_p99: None,
             unread: None,
-            oldest_s: Some(0.0),
             rows: Vec::new(),
         };
         let mut slots = BTreeSet::new();
@@ -365,10 +361,6 @@ impl PartsWatch {
                     };
                 }
                 longest.parts += 1;
-            }
-            if !seen.is_settled(self.lost_after) {
-                let age_s = seen.at.map(|at| now.saturating_sub(at).as_secs_f64());
-                all.oldest_s = all.oldest_s.zip(age_s).map(|(oldest, age)| oldest.max(age));
             }
         }
         all.slots_in_use = u32::try_from(slots.len()).unwrap_or(u32::MAX);

@@ -215,47 +215,6 @@ fn a_part_whose_attempt_ended_has_a_result_or_is_unfinished() {
 }
 
 #[test]
-fn what_a_part_took_over_counts_while_it_waits() {
-    let (home, mut watch) = crawl(2);
-    let directory = PartsDirectory::at(home.path());
-    fs::create_dir_all(directory.attempt(1, "silent")).unwrap();
-    let waiting = AttemptStatus {
-        items: 0,
-        ..status(AttemptState::Waiting, 1)
-    };
-    write(&home, (0, "a"), &waiting);
-    watch.look(seconds(0), 100);
-    let all = watch.overview(seconds(0));
-    assert_eq!(
-        (all.parts.waiting, all.items),
-        (2, 2),
-        "one said nothing yet"
-    );
-    assert_eq!(
-        all.rows
-            .iter()
-            .map(|row| row.finished_before)
-            .collect::<Vec<_>>(),
-        [2, 0]
-    );
-    write(
-        &home,
-        (0, "a"),
-        &AttemptStatus {
-            slot: Some(0),
-            beat: 2,
-            ..waiting
-        },
-    );
-    watch.look(seconds(1), 100);
-    assert_eq!(
-        states(&watch),
-        [(0, PartState::Starting), (1, PartState::Waiting)],
-        "one has a slot"
-    );
-}
-
-#[test]
 fn beside_a_result_an_attempt_goes_on_while_it_moves() {
     let (home, mut watch) = crawl(2);
     let directory = PartsDirectory::at(home.path());
@@ -339,25 +298,6 @@ fn a_part_that_cannot_be_read_stays_as_it_was() {
         (all.unread, all.parts.lost, all.parts.running),
         (None, 1, 1)
     );
-}
-
-#[test]
-fn the_rate_of_items_is_that_of_the_last_ten_seconds() {
-    let (home, mut watch) = crawl(1);
-    assert_eq!(watch.overview(seconds(0)).items_per_s, None);
-    for beat in 1..=20 {
-        let items = beat.min(15) * 4;
-        write(
-            &home,
-            (0, "a"),
-            &AttemptStatus {
-                items,
-                ..status(AttemptState::Running, beat)
-            },
-        );
-        watch.look(seconds(beat), 1);
-    }
-    assert_eq!(watch.overview(seconds(20)).items_per_s, Some(16.0 / 9.0));
 }
 
 proptest! {
