@@ -310,7 +310,6 @@ impl Error {
             | Self::Cut(_)
             | Self::Log(_)
             | Self::Design(_)
-            | Self::Slots(SlotsError::Gone { .. })
             | Self::Result(
                 ResultError::Exists(_) | ResultError::NoName(_) | ResultError::InUse { .. },
             ) => USAGE,
@@ -341,7 +340,7 @@ impl Error {
             | Self::Round(_)
             | Self::Robots { .. }
             | Self::PartUnfinished { .. }
-            | Self::Slots(SlotsError::Io { .. })
+            | Self::Slots(_)
             | Self::TargetLost { .. }
             | Self::Json(_)
             | Self::Program(_)

@@ -19,17 +19,25 @@ use crate::terminal;
 /// Check that each has a place of its own that can be written to, before anything is measured for
 /// it. `result` is the directory that those without a file go to; none while it is yet to be made.
 pub(crate) fn check(exports: &[Export], result: Option<&Path>) -> Result<(), Error> {
-    for (n, export @ Export { format, to }) in exports.iter().enumerate() {
-        let taken = exports[..n]
-            .iter()
-            .find(|other| is_same_place(other, export, result));
-        if let Some(Export { format: other, .. }) = taken {
+    let mut places: Vec<(PathBuf, &Export)> = Vec::new();
+    for export @ Export { format, to } in exports {
+        let place = match to {
+            Destination::Output => PathBuf::from("-"),
+            Destination::Result => real(&result.unwrap_or(Path::new("")).join(format.file_name())),
+            Destination::File(path) => real(path),
+        };
+        // The same asked for twice is no harm.
+        let is_other = |other: &&(PathBuf, &Export)| {
+            other.0 == place && !(*to == Destination::Result && other.1.to == Destination::Result)
+        };
+        if let Some((_, Export { format: other, .. })) = places.iter().find(is_other) {
             let both =
                 "both would be written to the same place; give one of them a file of its own";
             return Err(Error::Usage(format!(
                 "--export {other} and --export {format}: {both}"
             )));
         }
+        places.push((place, export));
         if let Destination::File(path) = to {
             check_file(path).map_err(|why| {
                 Error::Usage(format!("--export {format}={}: {why}", path.display()))
@@ -44,21 +52,6 @@ pub(crate) fn prints(exports: &[Export]) -> bool {
     exports
         .iter()
         .any(|export| export.to == Destination::Output)
-}
-
-/// True if one would take the place of the other, by whatever names they call it. The same asked
-/// for twice is no harm.
-fn is_same_place(one: &Export, other: &Export, result: Option<&Path>) -> bool {
-    let file = |Export { format, to }: &Export| match to {
-        Destination::Output => None,
-        Destination::Result => result.map(|directory| real(&directory.join(format.file_name()))),
-        Destination::File(path) => Some(real(path)),
-    };
-    match (&one.to, &other.to) {
-        (Destination::Output, Destination::Output) => true,
-        (Destination::Result, Destination::Result) => false,
-        _ => file(one).is_some_and(|path| file(other) == Some(path)),
-    }
 }
 
 /// A path by its real name, as far as it exists.

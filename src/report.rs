@@ -47,7 +47,6 @@ fn remake(result: &Path, args: &ReportArgs) -> Result<PathBuf, Error> {
     }
     let files = result_dir::made_from(&report);
     result_dir::remake(directory, &files)?;
-    result_dir::remove_stale(directory, &files)?;
     if let Some(ground) = args.png {
         result_dir::remake(
             directory,

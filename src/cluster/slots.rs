@@ -65,46 +65,19 @@ struct SlotState {
     holder: Option<String>,
 }
 
-/// Reason why the directory of the slots cannot be used at the moment.
+/// A directory of slots that could not be used for too long. Reads after "failed to".
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum SlotsFault {
-    /// The system refused.
-    #[error("{0}")]
-    Io(#[from] io::Error),
-    /// A directory without a slot: it is never left empty.
-    #[error("the files of the slots are gone")]
-    Gone,
-}
-
-/// Reason why a part stops to wait for a slot. Messages read after "failed to", but for that of
-/// usage.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum SlotsError {
-    /// The system refused for too long.
-    #[error(
-        "take a slot in {}: {error}, tried for {}. Check the file system that the parts share, and run the part again",
-        place.display(), humantime::format_duration(*tried)
-    )]
-    Io {
-        /// Directory of the slots.
-        place: PathBuf,
-        /// The last error.
-        error: io::Error,
-        /// Time for which every try failed.
-        tried: Duration,
-    },
-    /// The files were removed.
-    #[error(
-        "{place} has had no slot files for {}, so no part can start. When no part is running or waiting, remove {place} and run the part \
-         again: it makes new slots",
-        humantime::format_duration(*tried), place = place.display()
-    )]
-    Gone {
-        /// Directory of the slots.
-        place: PathBuf,
-        /// Time for which nothing was there.
-        tried: Duration,
-    },
+#[error(
+    "take a slot in {}: {error}, tried for {}. Check the file system that the parts share, and run the part again",
+    place.display(), humantime::format_duration(*tried)
+)]
+pub(crate) struct SlotsError {
+    /// Directory of the slots.
+    place: PathBuf,
+    /// The last error.
+    error: io::Error,
+    /// Time for which every try failed.
+    tried: Duration,
 }
 
 /// The slots, as an attempt sees them that waits for one.
@@ -121,16 +94,7 @@ pub(crate) struct Slots {
     /// Time at which the last state of each slot was last listed.
     listed: BTreeMap<u32, Nanos>,
     /// Time of the first of the failures since the last success, and the last one.
-    failing: Option<(Nanos, SlotsFault)>,
-}
-
-/// The slots at a glance, for people.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct SlotCounts {
-    /// Slots that attempts hold.
-    pub(crate) held: u32,
-    /// Slots whose files were removed.
-    pub(crate) missing: u32,
+    failing: Option<(Nanos, io::Error)>,
 }
 
 /// A slot that this attempt holds.
@@ -237,59 +201,33 @@ impl Slots {
         now: impl Fn() -> Nanos,
     ) -> Result<Option<HeldSlot>, SlotsError> {
         let began = now();
-        let fault = match self.try_take(first, &now) {
+        let error = match self.try_take(first, &now) {
             Ok(taken) => {
                 self.failing = None;
                 return Ok(taken);
             }
-            Err(fault) => fault,
+            Err(error) => error,
         };
         let since = self.failing.as_ref().map_or(began, |(since, _)| *since);
         let tried = Duration::from_nanos(now().since(since));
         if tried < TOLERANCE {
-            self.failing = Some((since, fault));
+            self.failing = Some((since, error));
             return Ok(None);
         }
         let (place, tried) = (self.place.clone(), Duration::from_secs(tried.as_secs()));
-        Err(match fault {
-            SlotsFault::Io(error) => SlotsError::Io {
-                place,
-                error,
-                tried,
-            },
-            SlotsFault::Gone => SlotsError::Gone { place, tried },
+        Err(SlotsError {
+            place,
+            error,
+            tried,
         })
     }
 
     /// Return the time since which every try failed, and the last failure; none after a success.
-    pub(crate) const fn failing(&self) -> Option<&(Nanos, SlotsFault)> {
+    pub(crate) const fn failing(&self) -> Option<&(Nanos, io::Error)> {
         self.failing.as_ref()
     }
 
-    /// Count the slots that others hold, and those that have not been listed for longer than any
-    /// hesitation of a file server takes.
-    pub(crate) fn counts(&self, now: Nanos) -> SlotCounts {
-        let is_listed = |slot: &u32| {
-            self.listed
-                .get(slot)
-                .is_some_and(|listed| now.since(*listed) < duration_ns(TAKEOVER))
-        };
-        let count = |slots: usize| u32::try_from(slots).unwrap_or(u32::MAX);
-        let held = self
-            .known
-            .values()
-            .filter(|(state, _)| state.holder.is_some() && is_listed(&state.slot));
-        SlotCounts {
-            held: count(held.count()),
-            missing: self.count - count((0..self.count).filter(is_listed).count()),
-        }
-    }
-
-    fn try_take(
-        &mut self,
-        first: u32,
-        now: &impl Fn() -> Nanos,
-    ) -> Result<Option<HeldSlot>, SlotsFault> {
+    fn try_take(&mut self, first: u32, now: &impl Fn() -> Nanos) -> io::Result<Option<HeldSlot>> {
         self.make()?;
         self.list(now)?;
         let (before, after) = self
@@ -359,14 +297,16 @@ impl Slots {
     }
 
     /// Note the states that exist now.
-    fn list(&mut self, now: &impl Fn() -> Nanos) -> Result<(), SlotsFault> {
+    fn list(&mut self, now: &impl Fn() -> Nanos) -> io::Result<()> {
         let mut states = Vec::new();
         for entry in fs::read_dir(&self.place)? {
             let state = entry?.file_name().to_str().and_then(SlotState::parse);
             states.extend(state.filter(|state| state.slot < self.count));
         }
         if states.is_empty() {
-            return Err(SlotsFault::Gone);
+            // A directory of slots is never left empty.
+            let why = "the files of the slots are gone. When no part is running or waiting, remove the directory: it is made again";
+            return Err(io::Error::other(why));
         }
         let listed = now();
         for state in states {

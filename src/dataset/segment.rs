@@ -179,7 +179,7 @@ pub struct Frames<R> {
     line_bytes: Option<usize>,
     decompressor: Decompressor<'static>,
     lines: Vec<u8>,
-    frames: u32,
+    count: u32,
     is_closed: bool,
 }
 
@@ -211,7 +211,7 @@ impl<R: Read> Frames<R> {
             line_bytes: None,
             decompressor: Decompressor::new()?,
             lines: Vec::new(),
-            frames: 0,
+            count: 0,
             is_closed: false,
         };
         read(&mut frames.input, EMPTY.len(), &mut frames.block)?;
@@ -321,7 +321,7 @@ impl<R: Read> Frames<R> {
         let index = match self.skippable()? {
             None => return Ok(None),
             Some(INDEX) if !self.is_closed => postcard::from_bytes(self.body()).ok(),
-            Some(END) if self.body() == self.frames.to_le_bytes() && !self.is_closed => {
+            Some(END) if self.body() == self.count.to_le_bytes() && !self.is_closed => {
                 self.at += self.block.len() as u64;
                 self.is_closed = true;
                 return match read(&mut self.input, 1, &mut self.block) {
@@ -381,7 +381,7 @@ impl<R: Read> Frames<R> {
     fn pass(&mut self, length: u32) {
         self.start = self.at;
         self.at += self.block.len() as u64 + u64::from(length);
-        self.frames += 1;
+        self.count += 1;
     }
 
     fn cut(&self) -> Error {

@@ -1,7 +1,7 @@
 //! `crawlmark export`: a saved crawl in another format.
 
 use std::ffi::OsString;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
@@ -185,17 +185,7 @@ impl NewFile {
         let mut name = path.file_name().unwrap_or_default().to_owned();
         name.push(".partial");
         let partial = path.with_file_name(name);
-        let file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(&partial);
-        let file = file.map_err(Error::unwritable(&partial))?;
-        if file.try_lock().is_err() {
-            let why = "is being written by another export: wait for its end, or name another file with --out";
-            return Err(Error::Usage(format!("{} {why}", partial.display())));
-        }
-        file.set_len(0).map_err(Error::unwritable(&partial))?;
+        let file = File::create(&partial).map_err(Error::unwritable(&partial))?;
         Ok(Self {
             path: path.to_owned(),
             partial,

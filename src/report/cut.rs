@@ -33,7 +33,7 @@ pub(super) fn cut(args: &ReportArgs, ask: &Ask) -> Result<u8, Error> {
         ReadProgress::fitting()
     };
     let cut = result_dir::recut(own, &report, cut, |LogProgress { bytes, of }| {
-        progress.show(bytes, of)
+        progress.show(bytes, of);
     });
     progress.end();
     let cut = cut?;

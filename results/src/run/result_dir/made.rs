@@ -2,7 +2,6 @@
 //! request.
 
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 
 use super::ResultError;
@@ -100,28 +99,6 @@ pub fn remake(
         .iter()
         .map(|(name, content)| replace(directory.join(name), content.as_ref()))
         .collect()
-}
-
-/// Remove the plots of an earlier version that are not among `files`, the files of this one.
-///
-/// # Errors
-/// When one cannot be removed.
-pub fn remove_stale(directory: &Path, files: &[(String, String)]) -> Result<(), ResultError> {
-    let plots = plot::names().map(|name| format!("{}/{name}.svg", plot::FOLDER));
-    let stale = plots
-        .iter()
-        .filter(|plot| files.iter().all(|(name, _)| name != *plot));
-    for path in stale
-        .flat_map(|plot| ["svg", "png"].map(|ending| directory.join(plot).with_extension(ending)))
-    {
-        match fs::remove_file(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(ResultError::Io { path, error });
-            }
-            _ => {}
-        }
-    }
-    Ok(())
 }
 
 /// Writes a file as a whole or not at all, and returns where it is.
