@@ -97,10 +97,10 @@ impl View {
             self.next = live.elapsed + EVERY;
         }
         if is_due || live.is_over() {
-            let (size, glyphs) = (self.canvas.size(), self.canvas.glyphs());
+            let screen = self.canvas.screen();
             let now = self.gauge.read(live);
             self.canvas
-                .draw(&frame(&now, seconds, &mut self.fold, (size, glyphs)), size);
+                .draw(&frame(&now, seconds, &mut self.fold, screen), screen);
         }
     }
 }

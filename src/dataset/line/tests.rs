@@ -3,7 +3,6 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::dataset::batch::Batch;
 
 const ALL: &str = "id,url,status,outcome,attempts,at,latency_us,content_type,digest,body";
 

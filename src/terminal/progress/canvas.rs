@@ -8,7 +8,7 @@ use std::io;
 
 use console::{Term, style};
 
-use super::frame::Size;
+use super::frame::Screen;
 use super::text::{Line, Tone};
 use crate::terminal::glyphs::{Glyphs, glyphs, shown};
 
@@ -16,55 +16,54 @@ use crate::terminal::glyphs::{Glyphs, glyphs, shown};
 #[derive(Debug)]
 pub(super) struct Canvas {
     terminal: Term,
-    glyphs: Glyphs,
     /// Number of lines that were drawn last.
     drawn: usize,
-    /// Size of the terminal then.
-    size: Size,
+    /// The terminal then.
+    before: Screen,
 }
 
 impl Canvas {
     /// On standard error; none unless it is a terminal that one can draw on.
     pub(super) fn fitting() -> Option<Self> {
         let terminal = Term::buffered_stderr();
+        let (rows, columns, glyphs) = (0, 0, glyphs());
         (terminal.is_term() && !console::is_dumb()).then(|| Self {
             terminal,
-            glyphs: glyphs(),
             drawn: 0,
-            size: Size::default(),
+            before: Screen {
+                rows,
+                columns,
+                glyphs,
+            },
         })
     }
 
-    /// The characters that the terminal has.
-    pub(super) const fn glyphs(&self) -> Glyphs {
-        self.glyphs
-    }
-
-    /// The terminal's size now.
-    pub(super) fn size(&self) -> Size {
+    /// The terminal as it is now.
+    pub(super) fn screen(&self) -> Screen {
         let (rows, columns) = self.terminal.size();
-        Size {
+        Screen {
             rows: rows.into(),
             columns: columns.into(),
+            ..self.before
         }
     }
 
     /// Draws `lines`, which fit a terminal of that size, over those drawn before. The terminal may be
     /// closed; that must not stop a run.
-    pub(super) fn draw(&mut self, lines: &[Line], size: Size) {
-        let _ = self.try_draw(lines, size);
+    pub(super) fn draw(&mut self, lines: &[Line], screen: Screen) {
+        let _ = self.try_draw(lines, screen);
     }
 
-    fn try_draw(&mut self, lines: &[Line], size: Size) -> io::Result<()> {
+    fn try_draw(&mut self, lines: &[Line], screen: Screen) -> io::Result<()> {
         // One write: a terminal must not show half of it.
         self.terminal
-            .move_cursor_up(rows_up(self.drawn, (self.size, size)))?;
+            .move_cursor_up(rows_up(self.drawn, self.before, screen))?;
         for line in lines {
             self.terminal.clear_line()?;
-            self.terminal.write_line(&painted(line, self.glyphs))?;
+            self.terminal.write_line(&painted(line, screen.glyphs))?;
         }
         self.terminal.clear_to_end_of_screen()?;
-        (self.drawn, self.size) = (lines.len(), size);
+        (self.drawn, self.before) = (lines.len(), screen);
         self.terminal.flush()
     }
 }
@@ -72,9 +71,9 @@ impl Canvas {
 /// Return the number of rows from the cursor up to the first of the drawn lines. A terminal whose
 /// size has changed has wrapped them, scrolled some of them off its top, or back onto it, each in
 /// its own way: all that it shows is drawn over.
-fn rows_up(drawn: usize, (before, size): (Size, Size)) -> usize {
-    let most = size.rows.saturating_sub(1);
-    if drawn > 0 && before != size {
+fn rows_up(drawn: usize, before: Screen, screen: Screen) -> usize {
+    let most = screen.rows.saturating_sub(1);
+    if drawn > 0 && before != screen {
         most
     } else {
         drawn.min(most)
@@ -102,8 +101,12 @@ mod tests {
 
     #[test]
     fn a_terminal_whose_size_has_changed_is_drawn_over_as_a_whole() {
-        let size = |columns, rows| Size { rows, columns };
-        let up = |drawn, before| rows_up(drawn, (before, size(80, 24)));
+        let size = |columns, rows| Screen {
+            rows,
+            columns,
+            glyphs: Glyphs::Ascii,
+        };
+        let up = |drawn, before| rows_up(drawn, before, size(80, 24));
         assert_eq!(
             up(0, size(0, 0)),
             0,
@@ -114,7 +117,7 @@ mod tests {
             [size(81, 24), size(79, 24), size(80, 12), size(80, 40)].map(|before| up(3, before)),
             [23; 4]
         );
-        assert_eq!(rows_up(3, (size(80, 2), size(80, 2))), 1);
-        assert_eq!(rows_up(3, (size(80, 24), size(0, 0))), 0);
+        assert_eq!(rows_up(3, size(80, 2), size(80, 2)), 1);
+        assert_eq!(rows_up(3, size(80, 24), size(0, 0)), 0);
     }
 }

@@ -23,11 +23,12 @@ const HIGH: usize = 40;
 /// The most rows of shards above charts.
 const SHARDS_ABOVE_CHARTS: usize = 8;
 
-/// The size of a terminal, in characters.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Size {
+/// A terminal: its size, in characters, and the characters that it has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Screen {
     pub(super) rows: usize,
     pub(super) columns: usize,
+    pub(super) glyphs: Glyphs,
 }
 
 /// The picture: fewer lines than the terminal has, for the cursor stands below them, and shorter
@@ -36,20 +37,20 @@ pub(super) fn frame(
     now: &Now<'_>,
     seconds: &[IntervalRow],
     fold: &mut Fold,
-    (size, glyphs): (Size, Glyphs),
+    screen: Screen,
 ) -> Vec<Line> {
-    let columns = size.columns.saturating_sub(1);
-    let has_charts = size.rows >= HIGH && !now.live.is_over();
+    let columns = screen.columns.saturating_sub(1);
+    let has_charts = screen.rows >= HIGH && !now.live.is_over();
     let layout = Layout::of(columns);
     let count = now.live.shards.len();
-    let said = |detail: &Detail| Some((*detail, detail.line(now, columns, glyphs)?));
+    let said = |detail: &Detail| Some((*detail, detail.line(now, columns, screen.glyphs)?));
     // A chart shows the course of the rate better.
     let shown = Detail::BY_RANK
         .iter()
         .filter(|detail| !has_charts || **detail != Detail::Rate);
     let mut details: Vec<(Detail, Line)> = shown.filter_map(said).collect();
     // The total has the first line.
-    let room = size.rows.saturating_sub(2);
+    let room = screen.rows.saturating_sub(2);
     let first = details
         .iter()
         .filter(|(detail, _)| {
@@ -94,11 +95,19 @@ pub(super) fn frame(
     lines.push(table::total(now, &layout));
     lines.extend(details.into_iter().map(|(_, line)| line));
     if has_charts {
-        let free = (size.rows - 1).saturating_sub(lines.len());
-        lines.extend(panels::panels(now, seconds, (free, columns), glyphs));
+        let free = (screen.rows - 1).saturating_sub(lines.len());
+        lines.extend(panels::panels(
+            now,
+            seconds,
+            Screen {
+                rows: free,
+                columns,
+                ..screen
+            },
+        ));
     }
     // A terminal of one line or two has no room for anything.
-    lines.truncate(size.rows.saturating_sub(1));
+    lines.truncate(screen.rows.saturating_sub(1));
     lines
 }
 
@@ -142,13 +151,12 @@ mod tests {
         }
         let mut last = live(30_000, shards(30_000, (30 - fails_at) * 400));
         last.recent = last.recent.filter(|_| fails_at == 30);
-        let (size, glyphs) = (Size { rows, columns }, Glyphs::Blocks);
-        let lines = frame(
-            &gauge.read(&last),
-            &seconds,
-            &mut Fold::default(),
-            (size, glyphs),
-        );
+        let screen = Screen {
+            rows,
+            columns,
+            glyphs: Glyphs::Blocks,
+        };
+        let lines = frame(&gauge.read(&last), &seconds, &mut Fold::default(), screen);
         lines
             .iter()
             .map(|line| plain(line).trim_end().to_owned() + "\n")
@@ -178,7 +186,7 @@ mod tests {
             let complete = super::super::tests::rows(then.elapsed.as_secs(), 20);
             for live in [&before, &then] {
                 for glyphs in [Glyphs::Blocks, Glyphs::Ascii] {
-                    let lines = frame(&gauge.read(live), &complete, &mut fold, (Size { rows, columns }, glyphs));
+                    let lines = frame(&gauge.read(live), &complete, &mut fold, Screen { rows, columns, glyphs });
                     prop_assert!(lines.len() <= rows.saturating_sub(1), "{} lines", lines.len());
                     for line in &lines {
                         prop_assert!(line.width() <= columns.saturating_sub(1), "{}", plain(line));

@@ -6,6 +6,7 @@ use crawlmark_results::run::report::IntervalRow;
 use crawlmark_results::show::text::micros;
 
 use super::chart::{Bar, SCALE, Span, StackedOutcome, bars, scaled, spans};
+use super::frame::Screen;
 use super::gauge::Now;
 use super::text::{Line, Tone};
 use super::words::per_second;
@@ -41,8 +42,11 @@ fn last(seconds: &[IntervalRow], count: usize, end_s: u64) -> Vec<Option<&Interv
 pub(super) fn panels(
     now: &Now<'_>,
     seconds: &[IntervalRow],
-    (rows, columns): (usize, usize),
-    glyphs: Glyphs,
+    Screen {
+        rows,
+        columns,
+        glyphs,
+    }: Screen,
 ) -> Vec<Line> {
     let count = (rows / ROWS[0]).min(2);
     let Some(height) = rows

@@ -4,11 +4,11 @@
 use std::time::Duration;
 
 use crawlmark_harness::units::percent;
-use crawlmark_results::run::parts::{HighestTime, PartRow, PartState, PartsOverview, UnreadParts};
-use crawlmark_results::show::text::{grouped, micros};
+use crawlmark_results::run::parts::{HighestTime, PartRow, PartState, PartsOverview};
+use crawlmark_results::show::text::{counted, grouped, micros};
 
 use super::canvas::Canvas;
-use super::frame::Size;
+use super::frame::Screen;
 use super::table::bar;
 use super::text::{Line, NAME, Part, Tone, row_of};
 use super::words::{elapsed, per_second, to_go};
@@ -84,8 +84,8 @@ impl PartsProgress {
             Self::View(PartsView { canvas, rates }) => {
                 rates.push(all.requests_per_s as f64);
                 rates.drain(..rates.len().saturating_sub(COURSE));
-                let (size, glyphs) = (canvas.size(), canvas.glyphs());
-                canvas.draw(&frame(all, rates, (size, glyphs)), size);
+                let screen = canvas.screen();
+                canvas.draw(&frame(all, rates, screen), screen);
             }
         }
     }
@@ -93,55 +93,42 @@ impl PartsProgress {
 
 /// Return the text of a snapshot for a page of so many columns.
 pub(crate) fn snapshot(all: &PartsOverview, columns: usize) -> String {
-    let size = Size {
+    let screen = Screen {
         rows: MOST_ROWS,
         columns: columns.saturating_add(1),
+        glyphs: Glyphs::Ascii,
     };
-    let text = |line: Line| {
-        line.pieces()
-            .map(|(text, _)| text)
-            .collect::<String>()
-            .trim_end()
-            .to_owned()
-            + "\n"
-    };
-    frame(all, &[], (size, Glyphs::Ascii))
-        .into_iter()
-        .map(text)
+    let lines = frame(all, &[], screen);
+    lines
+        .iter()
+        .map(|line| line.text().trim_end().to_owned() + "\n")
         .collect()
 }
 
 /// A line of a log.
 fn line(all: &PartsOverview) -> String {
-    let parts = counts(all).into_iter().map(|part| part.text);
+    let mut words: Vec<String> = counts(all).into_iter().map(|part| part.text).collect();
     let uncounted = uncounted(all).map_or_else(String::new, |text| format!(" ({text})"));
-    let items = format!(
+    words.push(format!(
         "{} of {} items{uncounted}",
         grouped(all.items),
         grouped(all.items_planned)
-    );
-    let rest = [
-        items,
-        rate(all),
-        left(all).unwrap_or_else(|| "- to go".to_owned()),
-    ];
-    let unread = unread(all).map(|[failure, path]| format!("unread: {failure} ({path})"));
-    parts
-        .chain(rest)
-        .chain(unread)
-        .collect::<Vec<_>>()
-        .join("  ")
-        + "\n"
+    ));
+    words.push(rate(all));
+    words.push(left(all).unwrap_or_else(|| "- to go".to_owned()));
+    words.extend(unread(all).map(|[failure, path]| format!("unread: {failure} ({path})")));
+    words.join("  ") + "\n"
 }
 
 /// The picture: fewer lines than the terminal has, and shorter ones (see [`super::frame`]).
-fn frame(all: &PartsOverview, rates: &[f64], (size, glyphs): (Size, Glyphs)) -> Vec<Line> {
-    let columns = size.columns.saturating_sub(1);
-    let mut lines = summary(all, rates, (columns, glyphs));
-    let room = size.rows.saturating_sub(1);
+fn frame(all: &PartsOverview, rates: &[f64], screen: Screen) -> Vec<Line> {
+    let columns = screen.columns.saturating_sub(1);
+    let mut lines = summary(all, rates, screen);
+    let room = screen.rows.saturating_sub(1);
     // Titles and one row at least.
     if !all.rows.is_empty() && room >= lines.len() + 2 {
-        lines.push(titles(columns));
+        let titles = ["state", "items", "rate", "p50", "p99", "slot", "attempt"].map(str::to_owned);
+        lines.push(cells("part", titles, Tone::Quiet, columns));
         let left = room - lines.len();
         let fit = if all.rows.len() > left {
             left - 1
@@ -149,17 +136,13 @@ fn frame(all: &PartsOverview, rates: &[f64], (size, glyphs): (Size, Glyphs)) -> 
             left
         };
         lines.extend(all.rows.iter().take(fit).map(|part| row(part, columns)));
-        let more = all.rows.len().saturating_sub(fit);
-        if more > 0 {
-            let running = all.rows[fit..]
+        if let Some(rest @ [_, ..]) = all.rows.get(fit..) {
+            let running = rest
                 .iter()
                 .filter(|part| part.state == PartState::Running)
-                .count() as u64;
-            let text = format!(
-                "{} more, {} of them running",
-                grouped(more as u64),
-                grouped(running)
-            );
+                .count();
+            let [more, running] = [rest.len(), running].map(|count| grouped(count as u64));
+            let text = format!("{more} more, {running} of them running");
             lines.push(row_of(
                 "and",
                 vec![Part::toned(0, text, Tone::Quiet)],
@@ -172,78 +155,74 @@ fn frame(all: &PartsOverview, rates: &[f64], (size, glyphs): (Size, Glyphs)) -> 
 }
 
 /// The lines above the rows of parts.
-fn summary(all: &PartsOverview, rates: &[f64], (columns, glyphs): (usize, Glyphs)) -> Vec<Line> {
+fn summary(all: &PartsOverview, rates: &[f64], screen: Screen) -> Vec<Line> {
+    let columns = screen.columns.saturating_sub(1);
     let inside = if columns < NARROW { BAR / 2 } else { BAR };
-    let share = |done: f64, of: f64| bar(if of > 0.0 { done / of } else { 0.0 }, inside);
-    let mut parts = vec![Part::new(
-        9,
-        share(all.parts.done.into(), all.parts.planned.into()),
-    )];
+    let [done, planned] = [all.parts.done, all.parts.planned].map(f64::from);
+    let mut parts = vec![Part::new(9, bar(done / planned.max(1.0), inside))];
     parts.extend(counts(all));
-    let items = grouped(all.items);
+    let ended = all.items as f64 / all.items_planned.max(1) as f64;
     let mut crawled = vec![
-        Part::new(9, share(all.items as f64, all.items_planned as f64)),
-        Part::new(0, format!("{items} of {}", grouped(all.items_planned))),
+        Part::new(9, bar(ended, inside)),
+        Part::new(
+            0,
+            format!("{} of {}", grouped(all.items), grouped(all.items_planned)),
+        ),
     ];
     crawled.extend(all.items_per_s.map(|rate| Part::new(2, per_second(rate))));
     crawled.extend(left(all).map(|text| Part::new(1, text)));
     crawled.extend(uncounted(all).map(|text| Part::toned(3, text, Tone::Quiet)));
     if all.items_failed > 0 {
-        let text = format!("{} failed", grouped(all.items_failed));
-        crawled.push(Part::toned(1, text, Tone::Failure));
+        crawled.push(Part::toned(
+            1,
+            format!("{} failed", grouped(all.items_failed)),
+            Tone::Failure,
+        ));
     }
-    let (course, _) = sparkline(rates, COURSE, glyphs);
     let mut pace = vec![Part::new(0, rate(all))];
-    pace.extend(
-        Some(course)
-            .filter(|course| !course.is_empty())
-            .map(|course| Part::new(1, course)),
-    );
-    let mut slots = vec![Part::new(
-        0,
-        format!(
-            "{} of {} in use",
-            grouped(all.slots_in_use.into()),
-            grouped(all.slots.into())
-        ),
-    )];
+    if !rates.is_empty() {
+        pace.push(Part::new(1, sparkline(rates, COURSE, screen.glyphs).0));
+    }
+    let [used, all_slots] = [all.slots_in_use, all.slots].map(|count| grouped(count.into()));
+    let mut slots = vec![Part::new(0, format!("{used} of {all_slots} in use"))];
     if all.additional_attempts > 0 {
-        let text = match all.additional_attempts {
-            1 => "1 attempt beside those that count".to_owned(),
-            more => format!("{} attempts beside those that count", grouped(more.into())),
-        };
+        let text = format!(
+            "{} beside those that count",
+            counted(all.additional_attempts.into(), "attempt")
+        );
         slots.push(Part::toned(1, text, Tone::Warning));
     }
-    let time = |name: &str, rank, highest: Option<HighestTime>| {
-        let text =
-            highest.map(|HighestTime { part, us }| format!("{name} {} (part {part})", micros(us)));
-        text.map(|text| Part::new(rank, text))
-    };
-    let mut times: Vec<Part> = time("highest p50", 1, all.highest_p50)
+    let highest = [
+        ("highest p50", 1, all.highest_p50),
+        ("highest p99", 0, all.highest_p99),
+    ];
+    let mut times: Vec<Part> = highest
         .into_iter()
-        .chain(time("highest p99", 0, all.highest_p99))
+        .filter_map(|(name, rank, highest)| {
+            let HighestTime { part, us } = highest?;
+            Some(Part::new(
+                rank,
+                format!("{name} {} (part {part})", micros(us)),
+            ))
+        })
         .collect();
     if times.is_empty() {
-        times.push(Part::toned(0, "-".to_owned(), Tone::Quiet));
+        times.push(Part::toned(0, "-", Tone::Quiet));
     }
-    let lines = [
+    let mut lines = vec![
         ("parts", parts),
         ("items", crawled),
         ("rate", pace),
         ("slots", slots),
         ("service", times),
     ];
-    let failing = unread(all).map(|[failure, path]| {
-        let part = |rank, text| Part {
-            rank,
-            text,
-            tone: Tone::Failure,
-        };
-        ("unread", vec![part(0, failure), part(1, path)])
-    });
+    if let Some([failure, path]) = unread(all) {
+        let parts =
+            [(0, failure), (1, path)].map(|(rank, text)| Part::toned(rank, text, Tone::Failure));
+        lines.push(("unread", parts.into()));
+    }
     lines
         .into_iter()
-        .chain(failing)
         .map(|(name, parts)| row_of(name, parts, columns))
         .collect()
 }
@@ -251,65 +230,49 @@ fn summary(all: &PartsOverview, rates: &[f64], (columns, glyphs): (usize, Glyphs
 /// Say how many items of the rows are not in the total, because their parts are crawled again; none
 /// if all are.
 fn uncounted(all: &PartsOverview) -> Option<String> {
-    let is_uncounted =
-        |row: &&PartRow| matches!(row.state, PartState::Lost | PartState::Unfinished);
-    let of = |row: &PartRow| row.finished_before.saturating_add(row.status.items);
-    let items = all
-        .rows
-        .iter()
-        .filter(is_uncounted)
-        .map(of)
+    let rows = all.rows.iter();
+    let items = rows
+        .filter(|row| matches!(row.state, PartState::Lost | PartState::Unfinished))
+        .map(|row| row.finished_before.saturating_add(row.status.items))
         .fold(0, u64::saturating_add);
     (items > 0).then(|| format!("{} not counted: lost or unfinished", grouped(items)))
 }
 
 /// Say how many parts cannot be read and why, and name one; none if all can.
 fn unread(all: &PartsOverview) -> Option<[String; 2]> {
-    let UnreadParts {
-        parts,
-        path,
-        error,
-        for_s,
-        is_damaged: _,
-    } = all.unread.as_ref()?;
-    let parts = if *parts == 1 {
-        "1 part".to_owned()
-    } else {
-        format!("{} parts", grouped((*parts).into()))
-    };
-    let time = elapsed(Duration::from_secs_f64(*for_s));
-    Some([
-        format!("{parts} for {time}: {error}"),
-        path.display().to_string(),
-    ])
+    let unread = all.unread.as_ref()?;
+    let time = elapsed(Duration::from_secs_f64(unread.for_s));
+    let failure = format!(
+        "{} for {time}: {}",
+        counted(unread.parts.into(), "part"),
+        unread.error
+    );
+    Some([failure, unread.path.display().to_string()])
 }
 
 /// The numbers of parts: of each state that some have.
 fn counts(all: &PartsOverview) -> Vec<Part> {
     let counts = &all.parts;
-    let done = format!(
-        "{} of {} done",
-        grouped(counts.done.into()),
-        grouped(counts.planned.into())
-    );
+    let [done, planned] = [counts.done, counts.planned].map(|count| grouped(count.into()));
+    let mut parts = vec![Part::new(0, format!("{done} of {planned} done"))];
     let states = [
-        (counts.lost, PartState::Lost, Tone::Failure, 1),
-        (counts.unfinished, PartState::Unfinished, Tone::Warning, 2),
-        (counts.running, PartState::Running, Tone::Plain, 3),
-        (counts.starting, PartState::Starting, Tone::Plain, 4),
-        (counts.waiting, PartState::Waiting, Tone::Plain, 5),
-        (counts.not_begun, PartState::NotBegun, Tone::Quiet, 6),
+        (counts.lost, PartState::Lost, Tone::Failure),
+        (counts.unfinished, PartState::Unfinished, Tone::Warning),
+        (counts.running, PartState::Running, Tone::Plain),
+        (counts.starting, PartState::Starting, Tone::Plain),
+        (counts.waiting, PartState::Waiting, Tone::Plain),
+        (counts.not_begun, PartState::NotBegun, Tone::Quiet),
     ];
-    let some =
-        states
-            .into_iter()
-            .filter(|(count, ..)| *count > 0)
-            .map(|(count, state, tone, rank)| Part {
+    for (rank, (count, state, tone)) in (1..).zip(states) {
+        if count > 0 {
+            parts.push(Part::toned(
                 rank,
-                text: format!("{} {}", grouped(count.into()), state.name()),
+                format!("{} {}", grouped(count.into()), state.name()),
                 tone,
-            });
-    std::iter::once(Part::new(0, done)).chain(some).collect()
+            ));
+        }
+    }
+    parts
 }
 
 /// The total rate, beside what the plan allows.
@@ -344,76 +307,53 @@ const WIDTHS: [usize; 6] = [12, 13, 10, 9, 9, 5];
 const RANKS: [u8; 7] = [0, 2, 1, 5, 3, 4, 6];
 
 fn cells(name: &str, texts: [String; 7], tone: Tone, columns: usize) -> Line {
-    let mut parts = Vec::new();
-    for (i, text) in texts.into_iter().enumerate() {
+    let cell = |(i, text): (usize, String)| {
         let text = match WIDTHS.get(i) {
             Some(width) if i == 0 => format!("{text:<width$}"),
             Some(width) => format!("{text:>width$}"),
             None => text,
         };
-        parts.push(Part {
-            rank: RANKS[i],
-            text,
-            tone,
-        });
-    }
+        Part::toned(RANKS[i], text, tone)
+    };
+    let parts = texts.into_iter().enumerate().map(cell).collect();
     row_of(&format!("{name:<0$}", NAME - 1), parts, columns)
-}
-
-fn titles(columns: usize) -> Line {
-    let titles = ["state", "items", "rate", "p50", "p99", "slot", "attempt"].map(str::to_owned);
-    cells("part", titles, Tone::Quiet, columns)
 }
 
 /// The row of a part.
 fn row(part: &PartRow, columns: usize) -> Line {
     let PartRow {
-        part: number,
         state,
-        attempt,
         silent_s,
-        finished_before,
         status,
+        ..
     } = part;
     let silent = elapsed(Duration::from_secs_f64(*silent_s));
     let (text, tone) = match state {
         PartState::Lost => (format!("lost {silent}"), Tone::Failure),
-        PartState::Unfinished => ("unfinished".to_owned(), Tone::Warning),
+        PartState::Unfinished => (state.name().to_owned(), Tone::Warning),
         PartState::Running if *silent_s >= OLD_S => (format!("silent {silent}"), Tone::Warning),
-        PartState::Running
-        | PartState::Starting
-        | PartState::Waiting
-        | PartState::NotBegun
-        | PartState::Done => (state.name().to_owned(), Tone::Plain),
+        _ => (state.name().to_owned(), Tone::Plain),
     };
-    let running = |text: String| {
-        if *state == PartState::Running {
-            text
-        } else {
-            String::new()
-        }
-    };
-    let time = |us: Option<f64>| running(us.map_or_else(|| "-".to_owned(), micros));
+    let now = [
+        Some(per_second(status.requests_per_s as f64)),
+        status.p50_us.map(micros),
+        status.p99_us.map(micros),
+    ];
+    let [rate, p50, p99] = now.map(|text| match state {
+        PartState::Running => text.unwrap_or_else(|| "-".to_owned()),
+        _ => String::new(),
+    });
+    let items = grouped(part.finished_before.saturating_add(status.items));
     let slot = status
         .slot
         .map_or_else(String::new, |slot| slot.to_string());
-    let rate = running(per_second(status.requests_per_s as f64));
-    let items = grouped(finished_before.saturating_add(status.items));
-    let texts = [
-        text,
-        items,
-        rate,
-        time(status.p50_us),
-        time(status.p99_us),
-        slot,
-        attempt.clone(),
-    ];
-    cells(&number.to_string(), texts, tone, columns)
+    let texts = [text, items, rate, p50, p99, slot, part.attempt.clone()];
+    cells(&part.part.to_string(), texts, tone, columns)
 }
 
 #[cfg(test)]
 mod tests {
-    use crawlmark_results::run::parts::{AttemptState, AttemptStatus, PartCounts};
+    use crawlmark_results::run::parts::{AttemptState, AttemptStatus, PartCounts, UnreadParts};
     use proptest::prelude::*;
 
     use super::super::text::tests::plain;
@@ -543,7 +483,15 @@ mod tests {
 
     fn screen(all: &PartsOverview, (rows, columns): (usize, usize)) -> String {
         let rates: Vec<f64> = (0..30_i32).map(|s| f64::from(s.min(20)) * 160.0).collect();
-        let lines = frame(all, &rates, (Size { rows, columns }, Glyphs::Blocks));
+        let lines = frame(
+            all,
+            &rates,
+            Screen {
+                rows,
+                columns,
+                glyphs: Glyphs::Blocks,
+            },
+        );
         lines
             .iter()
             .map(|line| plain(line).trim_end().to_owned() + "\n")
@@ -583,7 +531,7 @@ mod tests {
             rows in 0..40_usize, columns in 0..200_usize, is_healthy in any::<bool>(),
         ) {
             let all = if is_healthy { healthy() } else { failing() };
-            let lines = frame(&all, &[1.0; 40], (Size { rows, columns }, Glyphs::Blocks));
+            let lines = frame(&all, &[1.0; 40], Screen { rows, columns, glyphs: Glyphs::Blocks });
             prop_assert!(lines.len() <= rows.saturating_sub(1));
             for line in &lines {
                 prop_assert!(line.width() <= columns.saturating_sub(1), "{}", plain(line));

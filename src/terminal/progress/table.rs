@@ -141,8 +141,7 @@ pub(super) fn header(now: &Now<'_>, layout: &Layout) -> Line {
     let line = layout.row("shard", &format!("{far:^room$}"), |column| {
         (column.title().to_owned(), Tone::Plain)
     });
-    let text: String = line.pieces().map(|(text, _)| text).collect();
-    Line::default().and(text, Tone::Quiet)
+    Line::default().and(line.text(), Tone::Quiet)
 }
 
 /// Figures of a row.

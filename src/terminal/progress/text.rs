@@ -49,6 +49,11 @@ impl Line {
         self
     }
 
+    /// Its text.
+    pub(super) fn text(&self) -> String {
+        self.pieces().map(|(text, _)| text).collect()
+    }
+
     /// Its pieces.
     pub(super) fn pieces(&self) -> impl Iterator<Item = (&str, Tone)> {
         self.0.iter().map(|(text, tone)| (text.as_str(), *tone))
@@ -114,7 +119,7 @@ pub(super) mod tests {
 
     /// A line without its tones.
     pub(in super::super) fn plain(line: &Line) -> String {
-        line.pieces().map(|(text, _)| text).collect()
+        line.text()
     }
 
     #[test]
