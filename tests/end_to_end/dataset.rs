@@ -14,11 +14,11 @@ use std::process::Command;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use crawlmark::crawl::Shuffle;
-use crawlmark::dataset::checkpoint::{Checkpoint, RecordCounts};
-use crawlmark::dataset::finished::Finished;
+use crawlmark::dataset::item_set::ItemSet;
 use crawlmark::dataset::manifest::{
     self, Bodies, Durability, Fields, Manifest, Saved, ShuffledRange,
 };
+use crawlmark::dataset::records::{RecordedItem, Records};
 use crawlmark::dataset::segment::{self, Header, SegmentEncoder, SegmentName};
 use crawlmark_harness::process::FileCounters;
 use crawlmark_harness::units::IdRange;
@@ -58,10 +58,6 @@ struct SavedSegment {
     name: SegmentName,
     bytes: Vec<u8>,
     encoder: SegmentEncoder,
-    /// State of what was written.
-    written: Checkpoint,
-    /// State at the last commit.
-    checkpoint: Checkpoint,
 }
 
 /// Record of an item: of each kind of body, one in seven.
@@ -149,12 +145,12 @@ impl SavedCrawl {
         Self { folder, manifest }
     }
 
-    /// Create a whole crawl of two sessions, the first of which was killed with a frame that was
-    /// not committed.
+    /// Create a whole crawl of two sessions, the first of which was killed within a frame.
     fn whole() -> Self {
         let crawl = Self::new(None);
         let mut first = crawl.segment(FIRST);
-        first.frame(10..60).frame(60..100).commit().frame(100..110);
+        first.frame(10..60).frame(60..100).frame(100..110);
+        first.bytes.pop();
         crawl.save(&first);
         let mut second = crawl.segment(SECOND);
         second.frame(100..200).frame(200..250).close();
@@ -163,47 +159,24 @@ impl SavedCrawl {
     }
 
     fn segment(&self, name: SegmentName) -> SavedSegment {
-        let fields = self
-            .manifest
-            .saved
-            .fields
-            .keys()
-            .map(ToOwned::to_owned)
-            .collect();
         let header = Header {
             format: segment::FORMAT.to_owned(),
-            version: segment::VERSION,
             tool: self.manifest.tool.clone(),
             plan: self.manifest.plan.clone(),
             name,
-            fields,
+            fields: self.manifest.saved.fields,
         };
-        let (mut bytes, mut encoder) = (Vec::new(), SegmentEncoder::new(3).unwrap());
-        encoder.begin(&header, &mut bytes).unwrap();
-        let (finished, tally) = (Finished::default(), RecordCounts::default());
-        let checkpoint = Checkpoint {
-            committed: 0,
-            digest: [0; 32],
-            is_closed: false,
-            finished,
-            tally,
-        };
+        let mut bytes = Vec::new();
+        let encoder = SegmentEncoder::begin(&header, &mut bytes).unwrap();
         SavedSegment {
             name,
             bytes,
             encoder,
-            written: checkpoint.clone(),
-            checkpoint,
         }
     }
 
     fn save(&self, segment: &SavedSegment) {
         fs::write(self.path(&segment.name.segment()), &segment.bytes).unwrap();
-        fs::write(
-            self.path(&segment.name.checkpoint()),
-            segment.checkpoint.encode().unwrap(),
-        )
-        .unwrap();
     }
 
     /// Path of one of its files.
@@ -255,46 +228,39 @@ impl SavedSegment {
 
     /// Append a frame with the records of these items.
     fn records(&mut self, items: &[(u64, Value)]) -> &mut Self {
+        self.indexed(items, |_| {})
+    }
+
+    /// Append a frame with the records of these items, whose index is changed.
+    fn indexed(&mut self, items: &[(u64, Value)], change: impl FnOnce(&mut Records)) -> &mut Self {
         let lines: Vec<String> = items.iter().map(|(_, record)| record.to_string()).collect();
-        let lines = lines.join("\n") + "\n";
-        self.encoder
-            .frame(lines.as_bytes(), &mut self.bytes)
-            .unwrap();
-        let Checkpoint {
-            tally, finished, ..
-        } = &mut self.written;
+        let mut records = Records::default();
         for (item, record) in items {
-            let _ = finished.insert(*item);
-            let attempts = u32::try_from(record["attempts"].as_u64().unwrap()).unwrap();
             let at = humantime::parse_rfc3339(record["at"].as_str().unwrap()).unwrap();
             let at = at
                 .duration_since(std::time::UNIX_EPOCH)
                 .unwrap()
                 .as_micros();
-            tally.record(
-                record["outcome"].as_str().unwrap(),
-                attempts,
-                Some(u64::try_from(at).unwrap()),
-                record["latency_us"].as_u64(),
-            );
+            records.add(&RecordedItem {
+                item: *item,
+                outcome: record["outcome"].as_str().unwrap(),
+                attempts: u32::try_from(record["attempts"].as_u64().unwrap()).unwrap(),
+                at_us: Some(u64::try_from(at).unwrap()),
+                latency_us: record["latency_us"].as_u64(),
+            });
         }
-        tally.line_bytes += lines.len() as u64;
+        change(&mut records);
+        let lines = lines.join("\n") + "\n";
+        self.encoder
+            .frame(lines.as_bytes(), records, &mut self.bytes)
+            .unwrap();
         self
     }
 
-    /// Commit what was written.
-    fn commit(&mut self) -> &mut Self {
-        self.written.committed = self.bytes.len() as u64;
-        self.written.digest = Sha256::digest(&self.bytes).into();
-        self.checkpoint = self.written.clone();
-        self
-    }
-
-    /// Write the seek table, and commit.
+    /// Write the end.
     fn close(&mut self) -> &mut Self {
         self.encoder.end(&mut self.bytes).unwrap();
-        self.written.is_closed = true;
-        self.commit()
+        self
     }
 }
 
@@ -319,42 +285,30 @@ fn a_whole_crawl_has_no_violation_and_a_stopped_one_says_what_is_left() {
     );
     let notes = audit["notes"].to_string();
     assert!(
-        notes.contains("0001-s00.jsonl.zst: its last ") && notes.contains(" are not committed"),
+        notes.contains("0001-s00.jsonl.zst: it ends within the frame at byte "),
         "{notes}"
     );
 
-    // Without its checkpoint the first segment has one frame more, whose items the second has, too.
     fs::remove_file(crawl.path(&SECOND.segment())).unwrap();
-    fs::remove_file(crawl.path(&SECOND.checkpoint())).unwrap();
-    for (file, recorded) in [("none", 90), ("0001-s00.checkpoint", 100)] {
-        let _ = fs::remove_file(crawl.path(file));
-        let said = crawl.call("verify crawl");
-        let text = format!(
-            "crawl: {recorded} of 240 items finished, {} items left;",
-            240 - recorded
-        );
-        assert!(
-            said.code == Some(0) && said.stdout.starts_with(&text),
-            "{}{}",
-            said.stdout,
-            said.stderr
-        );
-        assert!(said.stdout.ends_with("No violation.\n"), "{}", said.stdout);
-        let said = crawl.call("verify crawl --complete --quiet");
-        let last = format!(
-            "No violation, but {} items are left (--complete).\n",
-            240 - recorded
-        );
-        assert!(
-            said.code == Some(4) && said.stdout.ends_with(&last),
-            "{}",
-            said.stdout
-        );
-    }
+    let said = crawl.call("verify crawl");
+    assert!(
+        said.code == Some(0)
+            && said
+                .stdout
+                .starts_with("crawl: 90 of 240 items finished, 150 items left;")
+            && said.stdout.ends_with("No violation.\n"),
+        "{}{}",
+        said.stdout,
+        said.stderr
+    );
+    let said = crawl.call("verify crawl --complete --quiet");
+    let last = "No violation, but 150 items are left (--complete).\n";
+    assert!(
+        said.code == Some(4) && said.stdout.ends_with(last),
+        "{}",
+        said.stdout
+    );
 }
-
-/// A change of what a checkpoint says.
-type Change = fn(&mut Checkpoint);
 
 #[test]
 fn each_fault_is_found_with_its_place() {
@@ -386,63 +340,30 @@ fn each_fault_is_found_with_its_place() {
         );
     }
 
-    let (segment, checkpoint) = ("0002-s00.jsonl.zst", "0002-s00.checkpoint");
+    let segment = "0002-s00.jsonl.zst";
     let crawl = SavedCrawl::whole();
     let bytes = fs::read(crawl.path(segment)).unwrap();
     fs::write(crawl.path(segment), [&bytes[..], b"more"].concat()).unwrap();
-    crawl.assert_violates(segment, "4 bytes follow its seek table");
-    fs::remove_file(crawl.path(segment)).unwrap();
-    crawl.assert_violates(checkpoint, "its segment 0002-s00.jsonl.zst is missing");
-    fs::write(crawl.path(segment), bytes).unwrap();
-    fs::write(crawl.path(checkpoint), b"CMSAVED").unwrap();
-    crawl.assert_violates(checkpoint, "it has 7 bytes and should have ");
+    crawl.assert_violates(segment, "it follows the end");
     // A segment under the name of another.
     let mut copied = crawl.segment(FIRST);
     copied.frame(200..250).close();
     fs::write(crawl.path(segment), &copied.bytes).unwrap();
-    fs::write(crawl.path(checkpoint), copied.checkpoint.encode().unwrap()).unwrap();
     crawl.assert_violates(segment, "it was written as 0001-s00.jsonl.zst");
 
-    // Checkpoints that say something else than their segments.
-    let changes: [(Change, &str, &str); 4] = [
-        (
-            |said| said.tally.attempts += 1,
-            checkpoint,
-            "requests, and the segment has ",
-        ),
-        (|said| said.digest[0] ^= 1, segment, "another digest"),
-        (
-            |said| said.tally.at_us = None,
-            checkpoint,
-            "first and last time",
-        ),
-        (
-            |said| {
-                said.finished = Finished::default();
-                said.finished
-                    .add(IdRange {
-                        start: 100,
-                        end: 249,
-                    })
-                    .unwrap();
-                *said.tally.outcomes.get_mut("ok").unwrap() -= 1;
-            },
-            segment,
-            "ID 249 is not among the finished items of the checkpoint.",
-        ),
+    // Indexes that do not count what their frames hold.
+    let faults: [fn(&mut Records); 4] = [
+        |records| records.attempts += 1,
+        |records| records.at_us = None,
+        |records| records.finished = ItemSet::default(),
+        |records| records.outcomes.clear(),
     ];
-    for (change, file, words) in changes {
-        let crawl = SavedCrawl::whole();
+    for fault in faults {
         let mut second = crawl.segment(SECOND);
-        change(&mut second.frame(100..250).close().checkpoint);
+        let items: Vec<(u64, Value)> = (200..250).map(|id| (id, record(id))).collect();
+        second.frame(100..200).indexed(&items, fault).close();
         crawl.save(&second);
-        let said = crawl.call("verify crawl");
-        let has = |line: &str| line.contains(file) && line.contains(words);
-        assert!(
-            said.code == Some(4) && said.stdout.lines().any(has),
-            "{words}: {}",
-            said.stdout
-        );
+        crawl.assert_violates(segment, "the index of the frame does not count its records");
     }
     // Items of a shuffled crawl are audited by their order.
     let range = IdRange {
@@ -468,8 +389,15 @@ fn each_fault_is_found_with_its_place() {
     assert!(said.stdout.contains(words), "{}", said.stdout);
 }
 
+/// What can be seen of a crawl: the exit code of `verify`, and its notes.
+fn seen(crawl: &SavedCrawl) -> (Option<i32>, Value) {
+    let said = crawl.call("verify crawl --json");
+    let audit = serde_json::from_str::<Value>(&said.stdout).unwrap_or_default();
+    (said.code, audit["notes"].clone())
+}
+
 #[test]
-fn no_byte_of_a_committed_crawl_can_change_unseen() {
+fn no_byte_of_a_crawl_can_change_unseen() {
     let crawl = SavedCrawl::whole();
     let requests = SegmentName::requests(1);
     let counters =
@@ -478,26 +406,23 @@ fn no_byte_of_a_committed_crawl_can_change_unseen() {
         counters.add(shard);
     }
     drop(counters);
+    let whole = seen(&crawl);
+    assert_eq!(whole.0, Some(0));
+    let torn = crawl
+        .segment(FIRST)
+        .frame(10..60)
+        .frame(60..100)
+        .bytes
+        .len();
     let files = [
+        manifest::MANIFEST.to_owned(),
         FIRST.segment(),
         SECOND.segment(),
-        FIRST.checkpoint(),
-        SECOND.checkpoint(),
         requests.clone(),
     ];
     let files = files.map(|file| (fs::read(crawl.path(&file)).unwrap(), file));
-    let committed = |file: &str, bytes: &[u8]| {
-        let checkpoint =
-            Checkpoint::decode(&fs::read(crawl.path(&FIRST.checkpoint())).unwrap()).unwrap();
-        if file == FIRST.segment() {
-            usize::try_from(checkpoint.committed).unwrap()
-        } else {
-            bytes.len()
-        }
-    };
-    let lengths = files.each_ref().map(|(bytes, file)| committed(file, bytes));
     let mut runner = TestRunner::new(Config {
-        cases: 60,
+        cases: 80,
         failure_persistence: None,
         ..Config::default()
     });
@@ -509,10 +434,12 @@ fn no_byte_of_a_committed_crawl_can_change_unseen() {
     );
     let law = |(number, place, flip, is_cut): (usize, prop::sample::Index, u8, bool)| {
         let (bytes, file) = &files[number];
-        let place = place.index(lengths[number]);
+        let place = place.index(bytes.len());
         // Whole counters that are missing at the end are not known of, nor is a file that was being
         // made.
         prop_assume!(*file != requests || !is_cut || !place.is_multiple_of(64));
+        // The frame in which its process was killed is no part of the crawl.
+        prop_assume!(*file != FIRST.segment() || place < torn);
         let mut damaged = bytes.clone();
         if is_cut {
             damaged.truncate(place);
@@ -520,24 +447,13 @@ fn no_byte_of_a_committed_crawl_can_change_unseen() {
             damaged[place] ^= flip;
         }
         fs::write(crawl.path(file), damaged).unwrap();
-        let verified = crawl.call("verify crawl");
-        let exported = crawl.call("export crawl --to jsonl --out -");
+        let now = seen(&crawl);
         fs::write(crawl.path(file), bytes).unwrap();
-        prop_assert!(
-            verified.code == Some(4) && verified.stdout.contains(file.as_str()),
-            "{}",
-            verified.stdout
-        );
-        prop_assert_eq!(
-            exported.code,
-            Some(i32::from(*file != requests)),
-            "{}",
-            exported.stderr
-        );
+        prop_assert!(now != whole, "{file} {place} {flip} {is_cut}");
         Ok(())
     };
     runner.run(&cases, law).unwrap();
-    assert_eq!(crawl.call("verify crawl").code, Some(0));
+    assert_eq!(seen(&crawl), whole);
 }
 
 #[test]
@@ -586,8 +502,10 @@ fn an_export_holds_every_record_and_never_takes_the_place_of_a_file() {
 
     // Nothing is left of an export that fails, and what a killed one left is no obstacle.
     fs::write(crawl.folder.path().join("again.csv.partial"), "half").unwrap();
-    let damaged = fs::read(crawl.path(&SECOND.segment())).unwrap();
-    fs::write(crawl.path(&SECOND.segment()), &damaged[..damaged.len() / 2]).unwrap();
+    let whole = fs::read(crawl.path(&SECOND.segment())).unwrap();
+    let mut damaged = whole.clone();
+    damaged[whole.len() / 2] ^= 1;
+    fs::write(crawl.path(&SECOND.segment()), damaged).unwrap();
     assert_eq!(
         crawl.call("export crawl --to csv --out again.csv").code,
         Some(1)
@@ -600,7 +518,7 @@ fn an_export_holds_every_record_and_never_takes_the_place_of_a_file() {
             .collect()
     };
     assert_eq!(names(), Vec::<String>::new());
-    fs::write(crawl.path(&SECOND.segment()), damaged).unwrap();
+    fs::write(crawl.path(&SECOND.segment()), whole).unwrap();
     assert_eq!(
         crawl
             .call("export crawl --to csv --out again.csv --quiet")
@@ -622,17 +540,11 @@ fn other_readers_agree_with_the_segments_and_each_export() {
             said.stderr
         );
     }
-    // What was not committed is no part of the crawl: readers of the segments see it until --resume
-    // removes it.
-    let committed = Checkpoint::decode(&fs::read(crawl.path(&FIRST.checkpoint())).unwrap())
-        .unwrap()
-        .committed;
-    let bytes = fs::read(crawl.path(&FIRST.segment())).unwrap();
-    fs::write(
-        crawl.path(&FIRST.segment()),
-        &bytes[..usize::try_from(committed).unwrap()],
-    )
-    .unwrap();
+    // The frame in which the process was killed is no part of the crawl: readers of the segments
+    // fail at it until --resume removes it.
+    let mut first = crawl.segment(FIRST);
+    first.frame(10..60).frame(60..100);
+    crawl.save(&first);
     have_read(crawl.folder.path());
 }
 
