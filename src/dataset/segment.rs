@@ -468,8 +468,11 @@ pub(super) mod tests {
         (bytes, ends)
     }
 
+    /// Lines and records of each frame.
+    type AllFrames = Vec<(Vec<u8>, Records)>;
+
     /// Frames that can be read, the place behind them, and the error that ends them.
-    fn read(bytes: &[u8]) -> (Vec<(Vec<u8>, Records)>, u64, Option<ErrorKind>) {
+    fn read(bytes: &[u8]) -> (AllFrames, u64, Option<ErrorKind>) {
         let mut found = Vec::new();
         let mut frames = match Frames::open(bytes) {
             Ok(frames) => frames,
