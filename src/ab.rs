@@ -11,7 +11,6 @@ use std::time::Duration;
 
 use crawlmark_harness::clock::Clock;
 use crawlmark_harness::plan::RunPlan;
-use crawlmark_results::run::report::Report;
 use crawlmark_results::show::text::counted;
 use crawlmark_results::studies::Header;
 use crawlmark_results::studies::compare::{
@@ -24,7 +23,7 @@ use self::side::Side;
 use crate::cli::{AbArgs, Cli, Command};
 use crate::error::Error;
 use crate::run::in_flags;
-use crate::study::{self, AROUND, Announcement, ROUNDS, RoundResults, Rounds, Study, minutes};
+use crate::study::{self, AROUND, Announcement, ROUNDS, Rounds, Study, minutes, usage};
 
 /// The folder of the rounds of the base against itself.
 const EQUALS: &str = "aa";
@@ -32,42 +31,22 @@ const EQUALS: &str = "aa";
 /// Assumed duration of a pair before one was run, if its rounds have none.
 const FIRST_GUESS: Duration = Duration::from_secs(5);
 
-/// Return the expected duration of a pair; none if its rounds end when their items are done.
-fn pair(sides: &[Side; 2]) -> Option<Duration> {
-    let [base, candidate] = sides;
-    Some(base.round? + candidate.round? + 2 * AROUND)
-}
-
 /// Compare, and return the exit code.
 pub(crate) fn ab(args: &AbArgs) -> Result<u8, Error> {
     if is_of_nothing(args) {
-        return Err(Error::Usage(
+        return usage(
             "there is nothing to compare: give each side flags of its own, as in --base '-c 64' --cand '-c 128'"
-                .to_owned(),
-        ));
+                .to_owned());
     }
-    let sides = [
-        Side::new(Arm::Base, args)?,
-        Side::new(Arm::Candidate, args)?,
-    ];
-    if let [
-        Side {
-            plan: Some(base), ..
-        },
-        Side {
-            plan: Some(candidate),
-            ..
-        },
-    ] = &sides
-    {
+    let pairs = Pairs::new(args, ROUNDS.to_owned())?;
+    if let [Some(base), Some(candidate)] = pairs.sides.each_ref().map(|side| &side.plan) {
         comparable(&plan_differences(base, candidate))
             .map_err(|error| incomparable(error, [base, candidate]))?;
     }
     study::conduct(
         AbStudy {
             args,
-            sides,
-            series: AbRounds::default(),
+            pairs,
             noise_floor: None,
         },
         &args.keep,
@@ -77,11 +56,14 @@ pub(crate) fn ab(args: &AbArgs) -> Result<u8, Error> {
 
 /// The refusal of two sides that are not of the same thing, which names the flag that makes them
 /// differ.
-pub(crate) fn incomparable(error: Incomparable, plans: [&RunPlan; 2]) -> Error {
-    let error = match in_flags(error.key(), plans) {
-        Some((flag, values)) => error.by_flag(flag, values),
-        None => error,
-    };
+pub(crate) fn incomparable(mut error: Incomparable, plans: [&RunPlan; 2]) -> Error {
+    if let Some((what, [base, candidate])) = in_flags(&error.difference.what, plans) {
+        error.difference = Difference {
+            what,
+            base,
+            candidate,
+        };
+    }
     Error::Usage(error.to_string())
 }
 
@@ -89,25 +71,19 @@ pub(crate) fn incomparable(error: Incomparable, plans: [&RunPlan; 2]) -> Error {
 pub(crate) fn compare_pairs(
     rounds: &mut Rounds<'_>,
     line: &str,
-    folder: &str,
+    folder: String,
 ) -> Result<Comparison, Error> {
     let words = shlex::split(line).unwrap_or_default();
     let own = ["crawlmark", "ab"].map(str::to_owned);
     let Ok((Cli { command, .. }, _)) = Cli::of(own.into_iter().chain(words)) else {
-        return Err(Error::Usage(format!(
-            "{line}: not arguments of `crawlmark ab`"
-        )));
+        return usage(format!("{line}: not arguments of `crawlmark ab`"));
     };
     let Command::Ab(args) = command else {
-        return Err(Error::Usage(format!("{line}: another command")));
+        return usage(format!("{line}: another command"));
     };
-    let sides = [
-        Side::new(Arm::Base, &args)?,
-        Side::new(Arm::Candidate, &args)?,
-    ];
-    let mut series = AbRounds::default();
-    run_pairs(rounds, &sides, (folder, args.pairs, args.seed), &mut series)?;
-    Ok(judge_rounds(&series.ran)?)
+    let mut pairs = Pairs::new(&args, folder)?;
+    pairs.run(rounds)?;
+    Ok(judge_rounds(&pairs.ran)?)
 }
 
 /// True if no flag says what is compared.
@@ -131,18 +107,22 @@ fn is_of_nothing(args: &AbArgs) -> bool {
     !has_words && !has_programs && aa.is_none()
 }
 
-/// Rounds that ran, and what differs between the arms.
-#[derive(Default)]
-struct AbRounds {
+/// Pairs of rounds, and those that ran.
+struct Pairs {
+    sides: [Side; 2],
+    /// The folder of the rounds in that of the study.
+    folder: String,
+    /// The most undisturbed pairs.
+    most: u64,
+    seed: u64,
     ran: Vec<RoundReport>,
     differences: Vec<Difference>,
 }
 
-/// The pairs.
+/// The study.
 struct AbStudy<'a> {
     args: &'a AbArgs,
-    sides: [Side; 2],
-    series: AbRounds,
+    pairs: Pairs,
     noise_floor: Option<Comparison>,
 }
 
@@ -156,218 +136,184 @@ impl Study for AbStudy<'_> {
     }
 
     fn announcement(&self, _: &Path) -> Announcement {
-        let rule = Rule::standard();
-        let most = self.args.pairs;
-        let looks = rule.looks().iter().filter(|look| look.pairs as u64 <= most);
-        let looks: Vec<u64> = looks.map(|look| look.pairs as u64).collect();
-        let until = match looks.split_last() {
-            None => format!("{most} at most: too few for a verdict"),
-            Some((last, [])) => format!(
-                "with a look at the verdict after {}",
-                counted(*last, "pair")
-            ),
-            Some((last, before)) => {
-                let before: Vec<String> = before.iter().map(ToString::to_string).collect();
-                format!(
-                    "until a verdict is reached, after {} or {last} pairs",
-                    before.join(", ")
-                )
-            }
+        let (rule, most) = (Rule::standard(), self.args.pairs);
+        let looks = rule.looks().iter().map(|look| look.pairs as u64);
+        let looks: Vec<u64> = looks.filter(|pairs| *pairs <= most).collect();
+        let until = if looks.is_empty() {
+            format!("{most} at most: too few for a verdict")
+        } else {
+            let after: Vec<String> = looks.iter().map(ToString::to_string).collect();
+            format!(
+                "with a look at the verdict after {} pairs",
+                after.join(", ")
+            )
         };
-        let [base, candidate] = &self.sides;
+        let [base, candidate] = &self.pairs.sides;
+        let mut rows = vec![("rounds", format!("in pairs, in random order, {until}"))];
+        if let Some(takes) = self.pairs.takes() {
+            let first = looks.first().copied().unwrap_or(most);
+            let pairs = u32::try_from(first + self.args.aa.unwrap_or(0)).unwrap_or(u32::MAX);
+            let takes = minutes(takes.saturating_mul(pairs));
+            let first = counted(first, "pair");
+            rows.push((
+                "time",
+                format!("about {takes} for {first}; a disturbed pair is run again"),
+            ));
+        }
+        let notes = self.pairs.sides.iter().filter_map(Side::port_note);
+        rows.extend(notes.map(|note| ("note", note)));
         let sentence = format!(
             "comparing the base ({}) with the candidate ({})",
             base.what, candidate.what
-        );
-        let mut rows = vec![("rounds", format!("in pairs, in random order, {until}"))];
-        rows.extend(pair(&self.sides).map(|pair| ("time", self.time(pair, (&looks, most)))));
-        rows.extend(
-            self.sides
-                .iter()
-                .filter_map(Side::port_note)
-                .map(|note| ("note", note)),
         );
         (sentence, rows)
     }
 
     /// Run the base against itself if that is wanted, then both sides.
     fn run(&mut self, rounds: &mut Rounds<'_>) -> Result<(), Error> {
-        let sides = &self.sides;
-        if let Some(pairs) = self.args.aa {
-            let equals = [sides[0].clone(), sides[0].playing(Arm::Candidate)];
-            let mut series = AbRounds::default();
-            run_pairs(
-                rounds,
-                &equals,
-                (EQUALS, pairs, self.args.seed),
-                &mut series,
-            )?;
-            self.noise_floor = Some(judge_rounds(&series.ran)?);
+        if let Some(most) = self.args.aa {
+            let base = &self.pairs.sides[0];
+            let mut equals = Pairs {
+                sides: [base.clone(), base.playing(Arm::Candidate)],
+                most,
+                ..Pairs::new(self.args, EQUALS.to_owned())?
+            };
+            equals.run(rounds)?;
+            self.noise_floor = Some(judge_rounds(&equals.ran)?);
         }
-        run_pairs(
-            rounds,
-            &self.sides,
-            (ROUNDS, self.args.pairs, self.args.seed),
-            &mut self.series,
-        )
+        self.pairs.run(rounds)
     }
 
     fn result(&mut self, header: Header) -> Result<Option<Contest>, Error> {
-        let AbRounds {
-            mut ran,
-            differences,
-        } = mem::take(&mut self.series);
+        let mut ran = mem::take(&mut self.pairs.ran);
         // A round without its partner says nothing.
         ran.truncate(ran.len() / 2 * 2);
         if ran.is_empty() {
             return Ok(None);
         }
-        let [base, candidate] = self.sides.clone().map(|side| compare::Side {
+        let [base, candidate] = self.pairs.sides.each_ref().map(|side| compare::Side {
             name: side.arm.to_string(),
-            what: side.what,
+            what: side.what.clone(),
         });
         let context = ContestContext {
             header,
             base,
             candidate,
-            differences,
+            differences: mem::take(&mut self.pairs.differences),
             noise_floor: self.noise_floor.take(),
         };
         Ok(Some(Contest::new(ran, context)?))
     }
 }
 
-impl AbStudy<'_> {
-    /// Return the expected time until the first and the last look, of pairs that take `pair` each.
-    fn time(&self, pair: Duration, (looks, most): (&[u64], u64)) -> String {
-        let first = self.args.aa.unwrap_or(0);
-        let until = |pairs: u64| {
-            minutes(pair.saturating_mul(u32::try_from(first + pairs).unwrap_or(u32::MAX)))
-        };
-        let (soonest, last) = (
-            looks.first().copied().unwrap_or(most),
-            looks.last().copied().unwrap_or(most),
-        );
-        let longest = if last > soonest {
-            format!(", {} for {last}", until(last))
-        } else {
-            String::new()
-        };
-        let equals = if first > 0 {
-            format!(
-                ", with {} of the base against itself",
-                counted(first, "pair")
-            )
-        } else {
-            String::new()
-        };
-        format!(
-            "about {} for {}{longest}{equals}; a disturbed pair is run again",
-            until(soonest),
-            counted(soonest, "pair")
-        )
+impl Pairs {
+    /// The pairs of an `ab` with these arguments, whose rounds go to `folder`.
+    fn new(args: &AbArgs, folder: String) -> Result<Self, Error> {
+        Ok(Self {
+            sides: [
+                Side::new(Arm::Base, args)?,
+                Side::new(Arm::Candidate, args)?,
+            ],
+            folder,
+            most: args.pairs,
+            seed: args.seed,
+            ran: Vec::new(),
+            differences: Vec::new(),
+        })
     }
-}
 
-/// Run pairs until the comparison is over, or there are `most` undisturbed ones. A disturbed one is
-/// run again in its own order.
-fn run_pairs(
-    rounds: &mut Rounds<'_>,
-    sides: &[Side; 2],
-    (folder, most, seed): (&str, u64, u64),
-    series: &mut AbRounds,
-) -> Result<(), Error> {
-    let mut orders = OrderSchedule::new(seed);
-    let (mut order, mut undisturbed, mut takes) =
-        (orders.next(), 0, pair(sides).unwrap_or(FIRST_GUESS));
-    let mut standing = String::new();
-    while let Some(now) = order.filter(|_| undisturbed < most) {
-        let (clock, name) = (
-            Clock::start(),
-            format!("{} {}", label(folder), series.ran.len() / 2 + 1),
-        );
-        if rounds.stages.is_drawn() {
-            rounds.stages.begin(&name, &standing, takes);
-        }
-        let disturbance = run_pair(rounds, sides, (folder, now), series)?;
-        takes = Duration::from_nanos(clock.now().0);
-        let comparison = judge_rounds(&series.ran)?;
-        standing = contest_standing(&comparison);
-        let of_pair = pair_line(&series.ran[series.ran.len().saturating_sub(2)..]);
-        if disturbance == Disturbance::None {
-            rounds.stages.end(&name, &of_pair);
-            // One pair is its own estimate.
-            if undisturbed > 0 {
-                rounds.stages.end("so far", &standing);
-            }
-            undisturbed += 1;
-            order = orders.next();
-        } else {
-            rounds.stages.end(
-                &name,
-                &format!("left out, run again: {}; {of_pair}", disturbance.words()),
+    /// Return the expected duration of a pair; none if its rounds end when their items are done.
+    fn takes(&self) -> Option<Duration> {
+        let [base, candidate] = &self.sides;
+        Some(base.round? + candidate.round? + 2 * AROUND)
+    }
+
+    /// Run pairs until the comparison is over, or there are enough undisturbed ones. A disturbed
+    /// one is run again in its own order.
+    fn run(&mut self, rounds: &mut Rounds<'_>) -> Result<(), Error> {
+        let mut orders = OrderSchedule::new(self.seed);
+        let (mut order, mut undisturbed) = (orders.next(), 0);
+        let (mut takes, mut standing) = (self.takes().unwrap_or(FIRST_GUESS), String::new());
+        let label = if self.folder == EQUALS { "a/a" } else { "pair" };
+        while let Some(now) = order.filter(|_| undisturbed < self.most) {
+            let (clock, name) = (
+                Clock::start(),
+                format!("{label} {}", self.ran.len() / 2 + 1),
             );
+            if rounds.stages.is_drawn() {
+                rounds.stages.begin(&name, &standing, takes);
+            }
+            let disturbance = self.run_pair(rounds, now)?;
+            takes = Duration::from_nanos(clock.now().0);
+            let comparison = judge_rounds(&self.ran)?;
+            standing = contest_standing(&comparison);
+            let of_pair = pair_line(&self.ran[self.ran.len().saturating_sub(2)..]);
+            if disturbance == Disturbance::None {
+                rounds.stages.end(&name, &of_pair);
+                // One pair is its own estimate.
+                if undisturbed > 0 {
+                    rounds.stages.end("so far", &standing);
+                }
+                undisturbed += 1;
+                order = orders.next();
+            } else {
+                let why = disturbance.words();
+                let line = format!("left out, run again: {why}; {of_pair}");
+                rounds.stages.end(&name, &line);
+            }
+            if comparison.is_over() {
+                break;
+            }
         }
-        if comparison.is_over() {
-            break;
-        }
+        Ok(())
     }
-    Ok(())
-}
 
-/// Run a pair, and say whether the machine was undisturbed during it.
-fn run_pair(
-    rounds: &mut Rounds<'_>,
-    sides: &[Side; 2],
-    (folder, order): (&str, Order),
-    series: &mut AbRounds,
-) -> Result<Disturbance, Error> {
-    let [base, candidate] = sides;
-    let in_turn = match order {
-        Order::BaseFirst => [base, candidate],
-        Order::CandidateFirst => [candidate, base],
-    };
-    let number = series.ran.len() / 2 + 1;
-    // A round, and where its result lies in the comparison's directory.
-    let mut round = |side: &Side| -> Result<(RoundResults, PathBuf), Error> {
-        let place = PathBuf::from(folder).join(round_folder(number, side.arm));
-        Ok((rounds.run(&side.setup, &place)?, place))
-    };
-    let (first, second) = (round(in_turn[0])?, round(in_turn[1])?);
-    let disturbance = Disturbance::of_pair([&first.0.report, &second.0.report]);
-    if series.ran.is_empty() {
-        let (of_base, of_candidate) = match order {
-            Order::BaseFirst => (&first.0.report, &second.0.report),
-            Order::CandidateFirst => (&second.0.report, &first.0.report),
+    /// Run a pair, and say whether the machine was undisturbed during it.
+    fn run_pair(&mut self, rounds: &mut Rounds<'_>, order: Order) -> Result<Disturbance, Error> {
+        let number = self.ran.len() / 2 + 1;
+        let mut run = |side: &Side| {
+            let place = PathBuf::from(&self.folder).join(round_folder(number, side.arm));
+            let results = rounds.run(&side.setup, &place)?;
+            let result = place.display().to_string();
+            let round = RoundReport::new(
+                &results.report,
+                number,
+                side.arm,
+                result,
+                results.target_cpu,
+            );
+            Ok::<_, Error>((results.report, round))
         };
-        series.differences = told_apart(sides, of_base, of_candidate);
-        let plans = [&of_base.plan.run, &of_candidate.plan.run];
-        comparable(&series.differences).map_err(|error| incomparable(error, plans))?;
-    }
-    for ((taken, place), side) in [first, second].iter().zip(in_turn) {
-        let place = (number, side.arm, place.display().to_string());
-        let round = RoundReport::new(&taken.report, place, taken.target_cpu);
-        series.ran.push(RoundReport {
+        let [base, candidate] = &self.sides;
+        let ((of_base, base), (of_candidate, candidate)) = match order {
+            Order::BaseFirst => {
+                let base = run(base)?;
+                (base, run(candidate)?)
+            }
+            Order::CandidateFirst => {
+                let candidate = run(candidate)?;
+                (run(base)?, candidate)
+            }
+        };
+        let disturbance = Disturbance::of_pair([&of_base, &of_candidate]);
+        if self.ran.is_empty() {
+            self.differences = differences(&of_base, &of_candidate);
+            // The port of a target that each round starts itself is no difference.
+            if self.sides.iter().all(|side| side.starts_its_target) {
+                self.differences.retain(|one| one.what != "plan.target");
+            }
+            self.differences.extend(Side::commands_apart(&self.sides));
+            let plans = [&of_base.plan.run, &of_candidate.plan.run];
+            comparable(&self.differences).map_err(|error| incomparable(error, plans))?;
+        }
+        let in_turn = match order {
+            Order::BaseFirst => [base, candidate],
+            Order::CandidateFirst => [candidate, base],
+        };
+        self.ran.extend(in_turn.map(|round| RoundReport {
             disturbance,
             ..round
-        });
+        }));
+        Ok(disturbance)
     }
-    Ok(disturbance)
-}
-
-/// Return the label of a pair while it runs: `a/a` for the base against itself, `pair` otherwise.
-fn label(folder: &str) -> &'static str {
-    if folder == EQUALS { "a/a" } else { "pair" }
-}
-
-/// Return the differences between the sides. The ports of targets that each round starts itself do
-/// not count as one.
-fn told_apart(sides: &[Side; 2], base: &Report, candidate: &Report) -> Vec<Difference> {
-    let mut found = differences(base, candidate);
-    if sides.iter().all(Side::starts_its_target) {
-        found.retain(|difference| difference.what != "plan.target");
-    }
-    let [base, candidate] = sides;
-    found.extend(base.commands_apart(candidate));
-    found
 }

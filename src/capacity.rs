@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crawlmark_harness::clock::{Clock, wall_time};
+use crawlmark_harness::units::percent;
 use crawlmark_results::run::report::Environment;
 use crawlmark_results::show::text::rate_in_words;
 use crawlmark_results::studies::Header;
@@ -71,54 +72,42 @@ impl Study for CapacityStudy<'_> {
             greatest,
             precision,
         } = question.bounds;
-        let what = match question.what.as_str() {
-            "" => "the bundled target",
-            what => what,
-        };
-        let objectives: Vec<String> = question
-            .objectives
-            .iter()
-            .map(ToString::to_string)
-            .collect();
         let by_default = if question.by_default {
             " (defaults; change them with --threshold)"
         } else {
             ""
         };
-        let takes = |pace| seconds(self.probing.takes(pace, ProbeKind::Full));
-        let takes = match [takes(greatest), takes(least)] {
-            [shortest, longest] if shortest == longest => shortest,
-            [shortest, longest] => format!("{shortest} to {longest} (longer at lower rates)"),
+        let [shortest, longest] =
+            [greatest, least].map(|pace| seconds(self.probing.takes(pace, ProbeKind::Full)));
+        let takes = if shortest == longest {
+            shortest
+        } else {
+            format!("{shortest} to {longest} (longer at lower rates)")
         };
+        let objectives = question.objectives_in_words();
+        let sent = percent(SENT);
+        let [least, greatest] = [least, greatest].map(|pace| rate_in_words(&pace.to_string()));
+        let precision = percent(precision);
+        let (arrivals, budget) = (question.arrivals, seconds(self.args.budget));
         let rows = vec![
             (
                 "objectives",
-                format!(
-                    "{}{by_default}; {:.0} % of requests sent, on time",
-                    objectives.join(", "),
-                    SENT * 100.0
-                ),
+                format!("{objectives}{by_default}; {sent} of requests sent, on time"),
             ),
             (
                 "rates",
                 format!(
-                    "{} to {}, never more than twice one that passed, to within {:.1} %",
-                    rate_in_words(&least.to_string()),
-                    rate_in_words(&greatest.to_string()),
-                    precision * 100.0
+                    "{least} to {greatest}, never more than twice one that passed, to within {precision}"
                 ),
             ),
             (
                 "probes",
-                format!(
-                    "{takes} each, {} arrivals; none starts after {}",
-                    question.arrivals,
-                    seconds(self.args.budget)
-                ),
+                format!("{takes} each, {arrivals} arrivals; none starts after {budget}"),
             ),
         ];
+        let target = question.target();
         (
-            format!("searching for the highest rate that this target sustains: {what}"),
+            format!("searching for the highest rate that this target sustains: {target}"),
             rows,
         )
     }

@@ -4,19 +4,17 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crawlmark_results::run::report::{Report, Verdict};
-use crawlmark_results::run::result_dir::{
-    RESULT, ReadError, ResultDir, read, read_round, read_study,
-};
+use crawlmark_results::run::result_dir::{RESULT, ReadError, ResultDir, read, read_study};
 use crawlmark_results::studies::compare::{
-    Arm, Contest, ContestContext, Difference, Disturbance, FILE, History, Round, RoundReport, Side,
-    comparable, differences, pair_up,
+    Arm, Contest, ContestContext, Difference, Disturbance, History, RoundReport, Side, comparable,
+    differences,
 };
 use crawlmark_results::studies::{Header, StudyResult};
 
 use crate::ab::incomparable;
 use crate::cli::CompareArgs;
 use crate::error::Error;
-use crate::study;
+use crate::study::{self, usage};
 use crate::terminal;
 
 /// Compares, and returns the exit code.
@@ -27,7 +25,7 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<u8, Error> {
             let history = history(directory)?;
             return show(args, &history);
         }
-        (None, ..) => return Err(Error::Usage("name a base and a candidate".to_owned())),
+        (None, ..) => return usage("name a base and a candidate".to_owned()),
         (Some(base), None, _) => saved(base)?,
         (Some(base), Some(candidate), _) => contest(base, candidate)?,
     };
@@ -60,37 +58,21 @@ fn history(directory: &Path) -> Result<History, Error> {
         .ok_or_else(|| Error::Usage(format!("no result in {} can be read", directory.display())))
 }
 
-/// Read the result of an `ab`, and judge it again from the results of its rounds.
+/// Read the result of an `ab`, and judge its rounds again.
 fn saved(path: &Path) -> Result<Contest, Error> {
-    if !path.exists() {
-        return Err(Error::Usage(format!(
-            "{} does not exist: name a directory that `crawlmark ab` saved",
-            path.display()
-        )));
-    }
-    if !path.join(FILE).exists() && !path.ends_with(FILE) {
-        return Err(Error::Usage(format!(
+    if !path.join(Contest::FILE).exists() && !path.ends_with(Contest::FILE) {
+        return usage(format!(
             "{} was not saved by `crawlmark ab`: name a directory that was, or a base and a candidate",
             path.display()
-        )));
-    }
-    let saved: Contest = read_study(path)?;
-    let file = if path.is_dir() {
-        path.join(FILE)
-    } else {
-        path.to_owned()
-    };
-    let folder = file.parent().unwrap_or(Path::new(""));
-    let (again, missing) =
-        saved.again(|round| read_round(folder, &round.result).map_err(Error::from))?;
-    if missing > 0 {
-        let all = saved.rounds.len();
-        terminal::say(&format!(
-            "note: {missing} of {all} rounds have no result beside {}, and are taken from it unchecked\n",
-            file.display()
         ));
     }
-    Ok(again)
+    let Contest {
+        rounds,
+        mut context,
+        ..
+    } = read_study(path)?;
+    env!("CARGO_PKG_VERSION").clone_into(&mut context.header.crawlmark_version);
+    Ok(Contest::new(rounds, context)?)
 }
 
 /// A result and where it lies.
@@ -102,112 +84,99 @@ struct SavedResult {
 
 /// Compare the results at two places, as pairs; two single results are one pair.
 fn contest(base: &Path, candidate: &Path) -> Result<Contest, Error> {
-    if fs::canonicalize(base)
-        .is_ok_and(|place| fs::canonicalize(candidate).is_ok_and(|other| other == place))
-    {
-        return Err(Error::Usage(format!(
+    let is_same = |place| fs::canonicalize(candidate).is_ok_and(|other| other == place);
+    if fs::canonicalize(base).is_ok_and(is_same) {
+        return usage(format!(
             "{} is compared with itself: name another base or candidate",
             base.display()
-        )));
+        ));
     }
     let mut found = results(Arm::Base, base)?;
     found.extend(results(Arm::Candidate, candidate)?);
-    if let Some(part) = found
-        .iter()
-        .find(|found| found.report.validity.verdict == Verdict::Incomplete)
-    {
-        return Err(Error::Usage(format!(
-            "{} is incomplete and cannot be compared with complete results: run it again",
-            part.path.display()
-        )));
-    }
-    let is_repeated = |found: &&SavedResult| {
-        found
-            .report
+    for SavedResult { report, path, .. } in &found {
+        if report.validity.verdict == Verdict::Incomplete {
+            return usage(format!(
+                "{} is incomplete and cannot be compared with complete results: run it again",
+                path.display()
+            ));
+        }
+        if report
             .merged
             .as_ref()
             .is_some_and(|merged| !merged.is_clean())
-    };
-    if let Some(repeated) = found.iter().find(is_repeated) {
-        return Err(Error::Usage(format!(
-            "{} was merged from parts of which some were lost or crawled more than once, so its times are no basis for a verdict: repeat the crawl",
-            repeated.path.display()
-        )));
+        {
+            return usage(format!(
+                "{} was merged from parts of which some were lost or crawled more than once, so its times are no basis for a verdict: repeat the crawl",
+                path.display()
+            ));
+        }
     }
     // What was run when is all that the order of the rounds can be known by: RFC 3339 in UTC sorts
     // as text.
     found.sort_by(|a, b| a.report.started_at.cmp(&b.report.started_at));
-    let taken: Vec<Round> = found
-        .iter()
-        .map(|found| Round::taken_from(&found.report, found.arm))
-        .collect();
-    pair_up(&taken)?;
     one_at_a_time(&found)?;
-    let differences = told_apart(&found)?;
-    let reports = found.chunks(2).enumerate().flat_map(|(number, pair)| {
-        let disturbance = match pair {
-            [first, second] => Disturbance::of_pair([&first.report, &second.report]),
-            _ => Disturbance::None,
-        };
-        pair.iter().map(move |found| {
-            let place = (number + 1, found.arm, found.path.display().to_string());
-            RoundReport {
-                disturbance,
-                ..RoundReport::new(&found.report, place, None)
+    let (mut rounds, mut all) = (Vec::new(), Vec::<Difference>::new());
+    for (number, pair) in (1..).zip(found.chunks(2)) {
+        let mut disturbance = Disturbance::None;
+        if let [first, second] = pair {
+            disturbance = Disturbance::of_pair([&first.report, &second.report]);
+            // A directory may hold runs of more than one plan: each pair counts.
+            for difference in told_apart(first, second)? {
+                if all.iter().all(|other| other.what != difference.what) {
+                    all.push(difference);
+                }
             }
-        })
-    });
+        }
+        for SavedResult { arm, report, path } in pair {
+            let result = path.display().to_string();
+            rounds.push(RoundReport {
+                disturbance,
+                ..RoundReport::new(report, number, *arm, result, None)
+            });
+        }
+    }
     let side = |path: &Path, arm: Arm| Side {
         name: arm.to_string(),
         what: path.display().to_string(),
     };
-    let last = found.last().map_or("", |last| &last.report.finished_at);
+    let [first, last] = [found.first(), found.last()];
+    let started = first.map_or("", |first| &first.report.started_at);
+    let finished = last.map_or("", |last| &last.report.finished_at);
     let context = ContestContext {
-        header: Header::new::<Contest>("compare", [&found[0].report.started_at, last]),
+        header: Header::new::<Contest>("compare", [started, finished]),
         base: side(base, Arm::Base),
         candidate: side(candidate, Arm::Candidate),
-        differences,
+        differences: all,
         noise_floor: None,
     };
-    Ok(Contest::new(reports.collect(), context)?)
+    Ok(Contest::new(rounds, context)?)
 }
 
 /// Refuses runs that shared the machine, given by their start. Of one pair nothing is judged.
 fn one_at_a_time(found: &[SavedResult]) -> Result<(), Error> {
-    let neighbours = found.windows(2).filter(|_| found.len() > 2);
-    let mut at_once = neighbours.filter(|two| two[0].report.finished_at > two[1].report.started_at);
-    at_once.next().map_or(Ok(()), |two| {
-        Err(Error::Usage(format!(
-            "{} was still running when {} began: each slowed the other down; run them one right after the other",
-            two[0].path.display(),
-            two[1].path.display()
-        )))
-    })
+    for two in found.windows(2).filter(|_| found.len() > 2) {
+        if two[0].report.finished_at > two[1].report.started_at {
+            return usage(format!(
+                "{} was still running when {} began: each slowed the other down; run them one right after the other",
+                two[0].path.display(),
+                two[1].path.display()
+            ));
+        }
+    }
+    Ok(())
 }
 
-/// Return the differences between the rounds of any pair, each once. A directory may hold runs of
-/// more than one plan.
-fn told_apart(found: &[SavedResult]) -> Result<Vec<Difference>, Error> {
-    let mut told: Vec<Difference> = Vec::new();
-    for pair in found.chunks(2) {
-        let of = |arm| {
-            pair.iter()
-                .find(|found| found.arm == arm)
-                .map(|found| &found.report)
-        };
-        let Some((base, candidate)) = of(Arm::Base).zip(of(Arm::Candidate)) else {
-            continue;
-        };
-        let here = differences(base, candidate);
-        comparable(&here)
-            .map_err(|error| incomparable(error, [&base.plan.run, &candidate.plan.run]))?;
-        told.extend(
-            here.into_iter()
-                .filter(|one| told.iter().all(|other| other.what != one.what))
-                .collect::<Vec<_>>(),
-        );
-    }
-    Ok(told)
+/// Return the differences between two runs of a pair; nothing of two of one arm, which are no pair.
+fn told_apart(first: &SavedResult, second: &SavedResult) -> Result<Vec<Difference>, Error> {
+    let (base, candidate) = match (first.arm, second.arm) {
+        (Arm::Base, Arm::Candidate) => (&first.report, &second.report),
+        (Arm::Candidate, Arm::Base) => (&second.report, &first.report),
+        _ => return Ok(Vec::new()),
+    };
+    let found = differences(base, candidate);
+    comparable(&found)
+        .map_err(|error| incomparable(error, [&base.plan.run, &candidate.plan.run]))?;
+    Ok(found)
 }
 
 /// The result at `path`, or those in the directories in it. Each has to be readable, so that none
@@ -223,35 +192,32 @@ fn results(arm: Arm, path: &Path) -> Result<Vec<SavedResult>, Error> {
 /// Return the readable results at `path`, and the errors of the others. At least one of the two is
 /// not empty.
 fn readable(arm: Arm, path: &Path) -> Result<(Vec<SavedResult>, Vec<ReadError>), Error> {
-    if path.join(FILE).exists() {
-        return Err(Error::Usage(format!(
+    if path.join(Contest::FILE).exists() {
+        return usage(format!(
             "{} was saved by `crawlmark ab` and has the rounds of both sides: pass it alone to judge it again",
             path.display()
-        )));
+        ));
     }
-    let one = |path: PathBuf| -> Result<SavedResult, ReadError> {
-        Ok(SavedResult {
-            arm,
-            report: read(&path)?,
-            path,
-        })
+    let (mut found, mut unreadable) = (Vec::new(), Vec::new());
+    let mut add = |path: PathBuf| match read(&path) {
+        Ok(report) => found.push(SavedResult { arm, report, path }),
+        Err(error) => unreadable.push(error),
     };
     if !path.is_dir() || path.join(RESULT).exists() {
-        return Ok((vec![one(path.to_owned())?], Vec::new()));
+        add(path.to_owned());
+        return Ok((found, unreadable));
     }
     let entries = fs::read_dir(path).map_err(|error| ReadError::Io {
         path: path.to_owned(),
         error,
     })?;
-    let inner = entries
-        .flatten()
-        .map(|entry| entry.path())
-        .filter(|inner| inner.join(RESULT).exists());
-    let (found, unreadable): (Vec<_>, Vec<_>) = inner.map(one).partition(Result::is_ok);
-    let found: Vec<SavedResult> = found.into_iter().flatten().collect();
-    let unreadable: Vec<ReadError> = unreadable.into_iter().filter_map(Result::err).collect();
-    match (found.is_empty(), unreadable.is_empty()) {
-        (true, true) => Err(ReadError::NoResult(path.to_owned()).into()),
-        _ => Ok((found, unreadable)),
+    for inner in entries.flatten().map(|entry| entry.path()) {
+        if inner.join(RESULT).exists() {
+            add(inner);
+        }
     }
+    if found.is_empty() && unreadable.is_empty() {
+        unreadable.push(ReadError::NoResult(path.to_owned()));
+    }
+    Ok((found, unreadable))
 }

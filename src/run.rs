@@ -14,7 +14,8 @@ use std::path::Path;
 
 use crawlmark_harness::clock::{Clock, Nanos, wall_time};
 use crawlmark_harness::plan::RunPlan;
-use crawlmark_harness::supervisor::{HeldSignals, Interval, Live, Observer};
+use crawlmark_harness::supervisor::{HeldSignals, Interval, Live, Observer, RunRecord};
+use crawlmark_mock_server::Ledger;
 use crawlmark_results::judge::Finding;
 use crawlmark_results::run::gates::LiveThresholds;
 use crawlmark_results::run::report::{
@@ -38,6 +39,7 @@ pub(crate) use self::saving::with_recorded_flags;
 use self::saving::{Opened, SavedCrawl};
 use crate::cli::{MergeArgs, RunArgs, Typed};
 use crate::cluster::attempt::Publication;
+use crate::crawl::HoldHeader;
 use crate::error::{DONE, Error, FAILED, GATE, INCONCLUSIVE, INVALID, signalled};
 use crate::export;
 use crate::measure;
@@ -274,6 +276,34 @@ fn deliver(
 /// As [`run`].
 pub(crate) fn check(args: RunArgs) -> Result<(RunPlan, Placement), Error> {
     resolve::resolve(args).map(|resolved| (resolved.plan, resolved.placement))
+}
+
+/// Crawl the bundled target without saving anything: an experiment of `selftest`.
+///
+/// # Errors
+/// When `args` do not fit together, or name another target; when the crawl cannot be run.
+pub(crate) fn crawl_bundled(
+    args: RunArgs,
+    held: HoldHeader,
+    observer: &mut impl Observer,
+) -> Result<(Report, RunRecord, Ledger), Error> {
+    let resolved = resolve::resolve(args)?;
+    let Some(bundled) = &resolved.bundled else {
+        return Err(Error::Usage("an experiment has no URL".to_owned()));
+    };
+    let target = bundled.start()?;
+    let mut resolved = resolved.aimed_at(Some(target.address()))?;
+    resolved.spec.held = held;
+    let record = measure::crawl(&resolved.plan, &resolved.spec, Clock::start(), observer)?;
+    let mut report = Report::new(Source {
+        plan: &resolved.plan,
+        labels: &resolved.labels,
+        record: &record,
+        intervals: Vec::new(),
+        environment: Environment::read(resolved.placement),
+    });
+    let ledger = measure::compare_with_ledger(&mut report, target);
+    Ok((report, record, ledger))
 }
 
 /// Save and show a merged report, and return the exit code.

@@ -4,8 +4,6 @@
 //! It runs rounds and shows progress; `crawlmark_results::studies::scenarios` has the lists, and
 //! finds what limited each.
 
-mod search;
-
 use std::mem;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -15,22 +13,29 @@ use crawlmark_results::run::report::{Environment, Placement, Report};
 use crawlmark_results::show::text;
 use crawlmark_results::studies::Header;
 use crawlmark_results::studies::scenarios::{
-    LADDER, Limit, ListName, PATTERNS, Scenario, ScenarioReadings, ScenarioReport, Scenarios,
-    SearchProbe,
+    LADDER, ListName, PATTERNS, Scenario, ScenarioReadings, ScenarioReport, Scenarios,
 };
 
-use self::search::Search;
 use crate::cli::{LadderArgs, PatternsArgs, given_in_rounds};
 use crate::crawl::redact;
 use crate::error::Error;
 use crate::run;
-use crate::study::{self, Announcement, ROUNDS, Rounds, Setup, Study, minutes, refuse, understood};
+use crate::study::{
+    self, Announcement, ROUNDS, Rounds, Setup, Study, minutes, refuse, understood, usage,
+};
 
 /// Source of the flags, as errors name it.
 const WHOSE: &str = "the flags after --";
 
-/// Placeholder of the connections with which most comes back, which are found first.
-const MOST: &str = "{most}";
+/// Connections for each core of the scenario that goes as far as it can: 65,000/s at the 63 ms of the
+/// target, more than a core does.
+const PER_CORE: u64 = 4_096;
+
+/// One for each source address, of which the first and the last of a /16 are none.
+const ADDRESSES: u32 = (1 << 16) - 2;
+
+/// Descriptors of a process that are no connections.
+const OTHERS: u64 = 64;
 
 /// Time that a round takes beyond its duration: to start, to connect, and to end.
 const BESIDE: Duration = Duration::from_millis(500);
@@ -54,10 +59,9 @@ pub(crate) fn ladder(args: &LadderArgs) -> Result<u8, Error> {
         args.rungs.is_empty() || args.rungs.iter().any(|wanted| wanted.is(scenario))
     };
     if understood(WHOSE, &args.run).is_ok_and(|typed| !typed.is_bundled()) {
-        return Err(Error::Usage(
+        return usage(
             "the ladder climbs the bundled target only: remove the URL after --, or measure it with `crawlmark run`"
-                .to_owned(),
-        ));
+                .to_owned());
     }
     let study = ScenarioStudy {
         scenarios: LADDER.scenarios.iter().filter(is_wanted).collect(),
@@ -104,8 +108,9 @@ struct ScenarioStudy {
     duration: Duration,
     seed: u64,
     cores: u32,
+    /// Connections of the scenario that goes as far as it can.
+    most: u32,
     done: Vec<ScenarioReport>,
-    search: Vec<SearchProbe>,
     environment: Option<Environment>,
 }
 
@@ -116,13 +121,7 @@ impl Study for ScenarioStudy {
 
     fn announcement(&self, _: &Path) -> Announcement {
         let count = u32::try_from(self.scenarios.len()).unwrap_or(u32::MAX);
-        let searched = self.scenarios.iter().any(|scenario| needs_most(scenario));
-        let search = if searched {
-            Search::takes(self.duration) + 4 * BESIDE
-        } else {
-            Duration::ZERO
-        };
-        let whole = minutes((self.duration + BESIDE) * count + search);
+        let whole = minutes((self.duration + BESIDE) * count);
         let noun = self.list.list().noun;
         let count = text::counted(count.into(), noun);
         let where_to = match self.list {
@@ -144,7 +143,7 @@ impl Study for ScenarioStudy {
     }
 
     fn result(&mut self, header: Header) -> Result<Option<Scenarios>, Error> {
-        let (done, search) = (mem::take(&mut self.done), mem::take(&mut self.search));
+        let done = mem::take(&mut self.done);
         if done.is_empty() {
             return Ok(None);
         }
@@ -152,18 +151,13 @@ impl Study for ScenarioStudy {
             .environment
             .take()
             .unwrap_or_else(|| Environment::read(Placement::Colocated));
-        Ok(Some(Scenarios::new(
-            header,
-            self.list,
-            environment,
-            done,
-            search,
-        )))
+        Ok(Some(Scenarios::new(header, self.list, environment, done)))
     }
 }
 
 impl ScenarioStudy {
     fn new(list: ListName, duration: Duration, seed: u64) -> Self {
+        let cores = u32::try_from(usable_cpus().len().max(1)).unwrap_or(1);
         Self {
             list,
             scenarios: Vec::new(),
@@ -171,24 +165,22 @@ impl ScenarioStudy {
             run: Vec::new(),
             duration,
             seed,
-            cores: u32::try_from(usable_cpus().len().max(1)).unwrap_or(1),
+            cores,
+            most: most_connections(cores, raise_descriptor_limit()),
             done: Vec::new(),
-            search: Vec::new(),
             environment: None,
         }
     }
 
     /// The flags of `run` that a scenario is, for a run of this length.
-    fn words(&self, scenario: &Scenario, duration: Duration, most: u32) -> Vec<String> {
+    fn words(&self, scenario: &Scenario) -> Vec<String> {
+        let time = |time: Duration| humantime::format_duration(time).to_string();
         let values = [
-            ("{d}", humantime::format_duration(duration).to_string()),
-            (
-                "{warmup}",
-                humantime::format_duration(duration / WARM_UP).to_string(),
-            ),
+            ("{d}", time(self.duration)),
+            ("{warmup}", time(self.duration / WARM_UP)),
             ("{seed}", self.seed.to_string()),
             ("{cores}", self.cores.to_string()),
-            (MOST, most.to_string()),
+            ("{most}", self.most.to_string()),
         ];
         let line = [scenario.flags, self.list.list().flags].join(" ");
         let words = shlex::split(&line).unwrap_or_default();
@@ -203,38 +195,33 @@ impl ScenarioStudy {
     /// run.
     fn check(&self) -> Result<(), Error> {
         for scenario in &self.scenarios {
-            let words = self.words(scenario, self.duration, self.cores);
+            let words = self.words(scenario);
             let name = format!("{} {}", self.list.list().noun, scenario.number);
             let typed = understood(&format!("{name} and {WHOSE}, together"), &words)?;
             refuse(
                 &words,
+                &typed,
                 &format!("{WHOSE}. Only all of them together are saved and shown"),
             )?;
-            if typed.requests.is_some() || typed.list_of_input().is_some() {
-                return Err(Error::Usage(format!(
-                    "each {} lasts a fixed time (-d) and begins with the first item: remove -n and lists from standard \
-                     input from {WHOSE}",
+            if typed.requests.is_some() {
+                return usage(format!(
+                    "each {} lasts a fixed time (-d): remove -n from {WHOSE}",
                     self.list.list().noun
-                )));
+                ));
             }
             run::check(typed)?;
         }
         if given_in_rounds(&self.run).contains(&"adaptive".to_owned()) {
-            return Err(Error::Usage(format!(
+            return usage(format!(
                 "--adaptive chooses the number of connections, which each {} sets: remove it from {WHOSE}",
                 self.list.list().noun
-            )));
+            ));
         }
         Ok(())
     }
 
     fn scenario(&mut self, rounds: &mut Rounds<'_>, scenario: &Scenario) -> Result<(), Error> {
-        let most = if needs_most(scenario) {
-            self.most_connections(rounds, scenario)?
-        } else {
-            0
-        };
-        let flags = self.words(scenario, self.duration, most);
+        let flags = self.words(scenario);
         let name = format!("{} {}", self.list.list().noun, scenario.number);
         let folder = PathBuf::from(ROUNDS).join(scenario.number.to_string());
         rounds
@@ -255,43 +242,16 @@ impl ScenarioStudy {
         self.done.push(done);
         Ok(())
     }
-
-    /// Look for the number of connections at which most comes back.
-    fn most_connections(
-        &mut self,
-        rounds: &mut Rounds<'_>,
-        scenario: &Scenario,
-    ) -> Result<u32, Error> {
-        let mut search = Search::new(self.cores, raise_descriptor_limit());
-        let time = Search::probe_time(self.duration);
-        while let Some(connections) = search.next() {
-            let flags = self.words(scenario, time, connections);
-            let name = format!("{connections} connections");
-            let folder =
-                PathBuf::from(ROUNDS).join(format!("{}-search-{connections}", scenario.number));
-            rounds.stages.begin("search", &name, time + BESIDE);
-            let ran = round(rounds, &name, flags, &folder).map(|(_, readings)| readings);
-            let came = ran
-                .as_ref()
-                .map(|readings| text::decimal(readings.ok_per_s));
-            let came =
-                came.map_or_else(|_| "stopped".to_owned(), |rate| format!("{name}: {rate}/s"));
-            rounds.stages.end("search", &came);
-            let readings = ran?;
-            let probe = SearchProbe {
-                connections,
-                ok_per_s: readings.ok_per_s,
-            };
-            self.search.push(probe);
-            search.record(probe, Limit::of(&readings).is_cpu());
-        }
-        Ok(search.best())
-    }
 }
 
-/// True if the connections of a scenario have to be found first.
-fn needs_most(scenario: &Scenario) -> bool {
-    scenario.flags.contains(MOST)
+/// The connections of the scenario that goes as far as it can: enough to use up its CPUs, and no more
+/// than there are descriptors for, in the processes of the crawl and in as many of the target, over
+/// which the kernel spreads them by chance. A process of those may get a fifth more than its share.
+fn most_connections(cores: u32, descriptors: Option<u64>) -> u32 {
+    let each = descriptors.unwrap_or(u64::MAX).saturating_sub(OTHERS) / 5 * 4;
+    let cores = u64::from(cores);
+    let most = each.min(PER_CORE).saturating_mul(cores).max(cores);
+    u32::try_from(most).unwrap_or(u32::MAX).min(ADDRESSES)
 }
 
 /// Run a round, and read it.
@@ -326,6 +286,7 @@ mod tests {
             ],
             run: more.iter().map(|word| (*word).to_owned()).collect(),
             cores: 2,
+            most: most_connections(2, Some(20_000)),
             ..ScenarioStudy::new(list, Duration::from_secs(4), 1)
         }
     }
@@ -338,7 +299,7 @@ mod tests {
         let ladder = study(ListName::Ladder, &[]);
         let words = |number: usize| {
             let scenario = ladder.scenarios[number - 1];
-            ladder.words(scenario, ladder.duration, 8_192).join(" ")
+            ladder.words(scenario).join(" ")
         };
         assert_eq!(
             words(1),
@@ -349,8 +310,16 @@ mod tests {
             "-s 2 -c 8192 --local-ips 127.64.0.0/16 --warmup 1s --target-profile article -d 4s --seed 1"
         );
         let patterns = study(ListName::Patterns, &[]);
-        let capped = patterns.words(patterns.scenarios[3], patterns.duration, 0);
+        let capped = patterns.words(patterns.scenarios[3]);
         assert_eq!(capped[2..4], ["--rate", "200 per 1s"]);
+    }
+
+    #[test]
+    fn connections_stay_within_what_a_process_may_open_and_the_addresses_there_are() {
+        assert_eq!(most_connections(2, Some(1_064)), 1_600);
+        assert_eq!(most_connections(64, None), 65_534);
+        // One for each process, whatever comes of it.
+        assert_eq!(most_connections(2, Some(10)), 2);
     }
 
     #[test]

@@ -293,24 +293,36 @@ pub(crate) fn understood(whose: &str, words: &[String]) -> Result<RunArgs, Error
         ))),
         Err(error) => {
             let text = error.render().to_string();
-            let text = text.trim_start_matches("error: ").trim_end();
-            Err(Error::Usage(format!("{whose}: {text}")))
+            // The parser begins with `error: `.
+            let text = text.split_once(' ').map_or(&*text, |(_, text)| text);
+            Err(Error::Usage(format!("{whose}: {}", text.trim_end())))
         }
     }
 }
 
-/// Refuses what a round decides itself, and what is decided over all rounds. `out_of` says what to
-/// remove it from, and why: `--base. Only the comparison is saved and judged`.
+/// Refuses what a round decides itself, what is decided over all rounds, and a list that can be read
+/// once. `out_of` says what to remove it from, and why: `--base. Only the comparison is saved and
+/// judged`.
 ///
 /// # Errors
 /// When there is such a flag.
-pub(crate) fn refuse(words: &[String], out_of: &str) -> Result<(), Error> {
+pub(crate) fn refuse(words: &[String], typed: &RunArgs, out_of: &str) -> Result<(), Error> {
+    if let Some(flag) = typed.list_of_input() {
+        return usage(format!(
+            "{flag} - can be read once, and every round reads it: write a file"
+        ));
+    }
     match refused_in_rounds(words) {
-        Some(name) => Err(Error::Usage(format!(
+        Some(name) => usage(format!(
             "{name} is for single runs: remove it from {out_of}"
-        ))),
+        )),
         None => Ok(()),
     }
+}
+
+/// A usage error.
+pub(crate) fn usage<T>(why: impl Into<String>) -> Result<T, Error> {
+    Err(Error::Usage(why.into()))
 }
 
 #[cfg(test)]

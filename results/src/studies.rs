@@ -18,7 +18,8 @@ pub mod scenarios;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::show::doc::Doc;
+use crate::run::report::Environment;
+use crate::show::doc::{Doc, Severity, Status};
 use crate::show::plot::Plot;
 
 /// Result of a study: saved as JSON, and shown as a document with plots.
@@ -29,8 +30,18 @@ pub trait StudyResult: Serialize + DeserializeOwned {
     /// The name of its JSON file.
     const FILE: &'static str;
 
+    /// The findings, the answer of the study first.
+    fn notices(&self) -> Vec<Notice>;
+
     /// The document: for the terminal, `summary.md` and `report.html`.
     fn doc(&self) -> Doc;
+
+    /// The answer in a sentence.
+    fn headline(&self) -> String {
+        self.notices()
+            .first()
+            .map_or_else(String::new, Notice::sentence)
+    }
 
     /// The plots, which are saved as `plots/NAME.svg`.
     fn plots(&self) -> Vec<Plot> {
@@ -46,6 +57,62 @@ pub trait StudyResult: Serialize + DeserializeOwned {
     fn conclusion(&self) -> Conclusion {
         Conclusion::Done
     }
+}
+
+/// A finding of a study as it is shown. Each study has a table of them: an enum of kinds with their
+/// numbers, and one match that gives this.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Notice {
+    /// Severity.
+    pub severity: Severity,
+    /// One plain sentence with its numbers, without a full stop.
+    pub title: String,
+    /// Advice in a sentence; empty without any.
+    pub remedy: String,
+}
+
+impl Notice {
+    /// A finding without advice.
+    #[must_use]
+    pub fn new(severity: Severity, title: impl Into<String>) -> Self {
+        Self {
+            severity,
+            title: title.into(),
+            remedy: String::new(),
+        }
+    }
+
+    /// The same with advice.
+    #[must_use]
+    pub fn with(self, remedy: impl Into<String>) -> Self {
+        Self {
+            remedy: remedy.into(),
+            ..self
+        }
+    }
+
+    /// Title and advice.
+    #[must_use]
+    pub fn sentence(&self) -> String {
+        format!("{}. {}", self.title, self.remedy)
+            .trim_end()
+            .to_owned()
+    }
+}
+
+/// A document that begins with these findings: the first in a box.
+#[must_use]
+pub fn doc_of(title: String, notices: &[Notice]) -> Doc {
+    let doc = Doc::new(title);
+    let Some((first, others)) = notices.split_first() else {
+        return doc;
+    };
+    doc.status(Status {
+        id: Some("outcome"),
+        text: first.remedy.clone(),
+        ..Status::new(first.severity, first.title.clone())
+    })
+    .list("", others.iter().map(Notice::sentence).collect())
 }
 
 /// What a study came to.
@@ -94,6 +161,13 @@ impl Header {
     #[must_use]
     pub fn made_by(&self) -> String {
         format!("crawlmark {}, {}.", self.crawlmark_version, self.started_at)
+    }
+
+    /// The machine, the version and the time, for the end of a document.
+    #[must_use]
+    pub fn made_on(&self, environment: &Environment) -> String {
+        let cpu = environment.cpu_model.as_deref().unwrap_or("an unknown CPU");
+        format!("{cpu}, {} cores. {}", environment.cores, self.made_by())
     }
 
     /// The name, with a note if rounds are missing.

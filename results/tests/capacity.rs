@@ -19,7 +19,7 @@ use crawlmark_results::studies::capacity::search::{
 };
 use crawlmark_results::studies::capacity::{
     Capacity, Cause, Caveat, Connections, ProbePlan, ProbeReport, Question, Reason, Refusals,
-    SearchEnd, SearchOutcome, capacity_headline, judge, next_step, read_together,
+    SearchEnd, SearchOutcome, judge, next_step, read_together,
 };
 use crawlmark_results::studies::{Header, StudyResult};
 use proptest::prelude::*;
@@ -416,7 +416,7 @@ fn every_outcome_has_a_sentence_of_its_own() {
     ];
     let mut told: Vec<String> = ends
         .into_iter()
-        .map(|end| capacity_headline(&concluded(question.clone(), probes.clone(), end)))
+        .map(|end| concluded(question.clone(), probes.clone(), end).headline())
         .collect();
     told.sort();
     told.dedup();

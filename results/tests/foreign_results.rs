@@ -189,7 +189,9 @@ fn comparison() -> Value {
     let round = |(pair, arm)| {
         RoundReport::new(
             &report,
-            (pair, arm, format!("rounds/{}", round_folder(pair, arm))),
+            pair,
+            arm,
+            format!("rounds/{}", round_folder(pair, arm)),
             None,
         )
     };

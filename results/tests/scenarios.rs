@@ -10,9 +10,8 @@
 use std::time::Duration;
 
 use crawlmark_results::run::report::{Audit, BindingReport, BudgetReport, Report, Verdict};
-use crawlmark_results::show::plot;
 use crawlmark_results::studies::scenarios::{
-    Limit, ListName, Scenario, ScenarioReadings, ScenarioReport, Scenarios, SearchProbe,
+    Limit, ListName, Scenario, ScenarioReadings, ScenarioReport, Scenarios,
 };
 use crawlmark_results::studies::{Header, StudyResult};
 
@@ -140,21 +139,11 @@ fn ran(list: ListName, numbers: &[u8]) -> Scenarios {
     };
     let all = list.list().scenarios.iter().zip(runs());
     let all = all.filter(|(scenario, _)| numbers.contains(&scenario.number));
-    let search = [(2_048, 32_010.0), (4_096, 63_800.0), (8_192, 121_000.0)];
-    let search = search.map(|(connections, ok_per_s)| SearchProbe {
-        connections,
-        ok_per_s,
-    });
     Scenarios::new(
         Header::new::<Scenarios>("golden", ["2026-01-01T00:00:00.000Z"; 2]),
         list,
         runs()[0].0.environment.clone(),
         all.map(of).collect(),
-        if numbers.contains(&7) {
-            search.to_vec()
-        } else {
-            Vec::new()
-        },
     )
 }
 
@@ -214,52 +203,8 @@ fn scenarios_are_told_in_every_form() {
         narrow.lines().all(|line| line.chars().count() <= 50),
         "{narrow}"
     );
-    assert_eq!(
-        ran(ListName::Ladder, &[4]).headline(),
-        "Rung 4: measured 317/s, published 282/s."
-    );
     let mut patterns = ran(ListName::Patterns, &ALL);
     patterns.scenarios[6].readings.throttled = 200_000;
     patterns.scenarios[1].validity = Verdict::Disturbed;
     golden("patterns.txt", &patterns.doc().terminal(100));
-    let page = patterns.doc().html(&patterns.plots());
-    assert!(page.contains("status warning"), "one was disturbed");
-}
-
-#[test]
-fn scenarios_are_drawn_with_every_figure_at_its_bar() {
-    let ladder = ran(ListName::Ladder, &ALL);
-    for list in [ListName::Ladder, ListName::Patterns] {
-        let all = ran(list, &ALL);
-        let svg = plot::scenarios(&all).svg;
-        let document = roxmltree::Document::parse(&svg).unwrap();
-        let texts: Vec<&str> = document
-            .descendants()
-            .filter(|node| node.has_tag_name("text"))
-            .filter_map(|node| node.text())
-            .collect();
-        for of in &all.scenarios {
-            let rate = crawlmark_results::show::text::decimal(of.readings.ok_per_s) + "/s";
-            for text in [&*of.name, &rate] {
-                assert!(texts.join(" ").contains(text), "{text} in {texts:?}");
-            }
-        }
-        assert!(!svg.contains("NaN"));
-    }
-    // All on the sheet, whatever was measured: nothing at all, or more than anybody ever did.
-    for rate in [0.0, 1e-3, 1e9] {
-        let mut odd = ladder.clone();
-        odd.scenarios[3].readings.ok_per_s = rate;
-        let svg = plot::scenarios(&odd).svg;
-        let document = roxmltree::Document::parse(&svg).unwrap();
-        let mut places = document
-            .descendants()
-            .filter_map(|node| node.attribute("x")?.parse::<f64>().ok());
-        assert!(!svg.contains("NaN") && places.all(|x| (0.0..=640.0).contains(&x)));
-    }
-    let none = Scenarios {
-        scenarios: Vec::new(),
-        ..ladder
-    };
-    assert!(!plot::scenarios(&none).svg.contains("NaN"));
 }

@@ -4,13 +4,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crawlmark_harness::plan::RunPlan;
-use crawlmark_results::studies::compare::{Arm, Difference};
+use crawlmark_results::studies::compare::{Arm, Difference, PROGRAM, TARGET_COMMAND};
 
 use crate::cli::AbArgs;
 use crate::crawl::redact;
 use crate::error::Error;
 use crate::run;
-use crate::study::{PORT, Setup, refuse, understood};
+use crate::study::{PORT, Setup, refuse, understood, usage};
 
 /// Default duration of a round.
 const ROUND: Duration = Duration::from_secs(2);
@@ -27,7 +27,16 @@ pub(super) struct Side {
     pub(super) round: Option<Duration>,
     /// Plan of each of its rounds; none if another program makes it.
     pub(super) plan: Option<RunPlan>,
-    starts_its_target: bool,
+    /// True if each round has a target of its own, at an address of its own.
+    pub(super) starts_its_target: bool,
+}
+
+/// The flag of an arm.
+const fn flag(arm: Arm) -> &'static str {
+    match arm {
+        Arm::Base => "--base",
+        Arm::Candidate => "--cand",
+    }
 }
 
 impl Side {
@@ -36,19 +45,21 @@ impl Side {
     /// # Errors
     /// When its flags are none of `run`, or none that a round can have.
     pub(super) fn new(arm: Arm, args: &AbArgs) -> Result<Self, Error> {
-        let (flag, own, target, program) = match arm {
-            Arm::Base => ("--base", &args.base, &args.base_target, &args.base_bin),
-            Arm::Candidate => ("--cand", &args.cand, &args.cand_target, &args.cand_bin),
+        let flag = flag(arm);
+        let (own, target, program) = match arm {
+            Arm::Base => (&args.base, &args.base_target, &args.base_bin),
+            Arm::Candidate => (&args.cand, &args.cand_target, &args.cand_bin),
         };
         let own_words = shlex::split(own).ok_or_else(|| {
             Error::Usage(format!("{flag} has a quotation mark that is not closed"))
         })?;
         let mut words = args.run.clone();
-        words.extend(own_words.iter().cloned());
+        words.extend(own_words);
         let whose = format!("{flag} and the flags after --, together");
         let typed = understood(&whose, &words)?;
         refuse(
             &words,
+            &typed,
             &format!("{flag} and the flags after --. Only the comparison is saved and judged"),
         )?;
         let mut round = typed.duration;
@@ -56,20 +67,18 @@ impl Side {
             round = Some(ROUND);
             words.extend(["-d".to_owned(), format!("{}s", ROUND.as_secs())]);
         }
-        match (target, &typed.url) {
-            (Some(_), Some(url)) if url.contains(PORT) => {}
-            (Some(_), _) => {
-                return Err(Error::Usage(format!(
+        let has_port = typed.url.as_ref().is_some_and(|url| url.contains(PORT));
+        if target.is_some() != has_port {
+            return usage(if has_port {
+                format!(
+                    "{PORT} in the URL is the port of a target's command: {flag}-target has none"
+                )
+            } else {
+                format!(
                     "{flag}-target needs a URL with {PORT} in it, as in -- http://127.0.0.1:{PORT}/items/{{id}}: \
                      each round gives its target a free port"
-                )));
-            }
-            (None, Some(url)) if url.contains(PORT) => {
-                return Err(Error::Usage(format!(
-                    "{PORT} in the URL is the port of a target's command: {flag}-target has none"
-                )));
-            }
-            (None, _) => {}
+                )
+            });
         }
         let mut plan = None;
         if program.is_none() {
@@ -81,6 +90,14 @@ impl Side {
             })?;
             plan = Some(checked.0);
         }
+        let parts = [
+            program
+                .as_ref()
+                .map(|program| program.display().to_string()),
+            target.as_deref().map(redact::line),
+            Some(redact::line(own).trim().to_owned()).filter(|own| !own.is_empty()),
+        ];
+        let what = parts.into_iter().flatten().collect::<Vec<_>>().join(", ");
         let program = match program {
             Some(program) => executable(&format!("{flag}-bin"), program)?,
             None => std::env::current_exe().map_err(Error::Program)?,
@@ -96,63 +113,55 @@ impl Side {
             round,
             plan,
             starts_its_target: target.is_some() || typed.is_bundled(),
-            what: what(args, arm, &redact::line(own)),
+            what: if what.is_empty() {
+                "as it is".to_owned()
+            } else {
+                what
+            },
         })
-    }
-
-    /// True if each round has a target of its own, at an address of its own.
-    pub(super) const fn starts_its_target(&self) -> bool {
-        self.starts_its_target
     }
 
     /// Warn of a target's command that does not name its port: a program may read the variable, but
     /// most do not.
     pub(super) fn port_note(&self) -> Option<String> {
         let command = self.setup.target.as_deref()?;
-        let flag = if self.arm == Arm::Base {
-            "--base-target"
-        } else {
-            "--cand-target"
-        };
-        let note = format!(
-            "{flag} has no {PORT}: its program has to listen on the port in the variable PORT"
-        );
-        (!command.contains(PORT) && !command.contains("PORT")).then_some(note)
+        // The variable, or the placeholder.
+        let is_named = command.contains("PORT") || command.contains(PORT);
+        let flag = flag(self.arm);
+        (!is_named).then(|| {
+            format!("{flag}-target has no {PORT}: its program has to listen on the port in the variable PORT")
+        })
     }
 
-    /// Return the differences between the commands of this side and the candidate, which no plan
-    /// records. Secrets are redacted.
-    pub(super) fn commands_apart(&self, candidate: &Self) -> impl Iterator<Item = Difference> {
+    /// Return the differences between the commands of two sides, which no plan records. Secrets are
+    /// redacted.
+    pub(super) fn commands_apart(sides: &[Self; 2]) -> impl Iterator<Item = Difference> {
+        let difference = |what: &str, of: fn(&Self) -> String| {
+            let [base, candidate] = sides.each_ref().map(of);
+            (base != candidate).then(|| Difference {
+                what: what.to_owned(),
+                base,
+                candidate,
+            })
+        };
         let target = |side: &Self| {
-            side.setup
-                .target
-                .as_deref()
-                .map_or_else(|| "-".to_owned(), redact::line)
+            let target = side.setup.target.as_deref();
+            target.map_or_else(|| "-".to_owned(), redact::line)
         };
-        let program = |side: &Self| side.setup.program.display().to_string();
-        let told = |what: &str, of: &dyn Fn(&Self) -> String| Difference {
-            what: what.to_owned(),
-            base: of(self),
-            candidate: of(candidate),
-        };
-        let targets =
-            (self.setup.target != candidate.setup.target).then(|| told("target command", &target));
-        let programs =
-            (self.setup.program != candidate.setup.program).then(|| told("program", &program));
-        targets.into_iter().chain(programs)
+        [
+            difference(TARGET_COMMAND, target),
+            difference(PROGRAM, |side| side.setup.program.display().to_string()),
+        ]
+        .into_iter()
+        .flatten()
     }
 
     /// Return the side as the other arm, with the same crawl: a side against itself.
     pub(super) fn playing(&self, arm: Arm) -> Self {
-        let setup = Setup {
-            label: format!("the {arm}"),
-            ..self.setup.clone()
-        };
-        Self {
-            arm,
-            setup,
-            ..self.clone()
-        }
+        let mut side = self.clone();
+        side.arm = arm;
+        side.setup.label = format!("the {arm}");
+        side
     }
 }
 
@@ -165,26 +174,5 @@ fn executable(flag: &str, program: &std::path::Path) -> Result<PathBuf, Error> {
         Ok(found)
     } else {
         Err(refused("is not an executable file".to_owned()))
-    }
-}
-
-/// Describe what the side has beyond the flags of both.
-fn what(args: &AbArgs, arm: Arm, own: &str) -> String {
-    let (target, program) = match arm {
-        Arm::Base => (&args.base_target, &args.base_bin),
-        Arm::Candidate => (&args.cand_target, &args.cand_bin),
-    };
-    let parts = [
-        program
-            .as_ref()
-            .map(|program| program.display().to_string()),
-        target.as_deref().map(redact::line),
-        Some(own.trim().to_owned()).filter(|own| !own.is_empty()),
-    ];
-    let parts: Vec<String> = parts.into_iter().flatten().collect();
-    if parts.is_empty() {
-        "as it is".to_owned()
-    } else {
-        parts.join(", ")
     }
 }

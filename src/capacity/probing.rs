@@ -15,7 +15,7 @@ use crate::cli::{Auto, CapacityArgs, given_in_rounds};
 use crate::crawl::redact;
 use crate::error::Error;
 use crate::run::{self, stranger};
-use crate::study::{refuse, understood};
+use crate::study::{refuse, understood, usage};
 
 /// The greatest rate, unless one is given, of a target on this machine or in a private network, per
 /// second.
@@ -108,34 +108,28 @@ impl Probing {
             .iter()
             .find(|(name, _)| given.iter().any(|given| given == name));
         if let Some((_, why)) = taken {
-            return Err(Error::Usage(format!(
-                "{why}: remove it from the flags after --"
-            )));
+            return usage(format!("{why}: remove it from the flags after --"));
         }
         refuse(
             &words,
+            &run,
             "the flags after --. Objectives and output options of the search go before --",
         )?;
-        if let Some(flag) = run.list_of_input() {
-            return Err(Error::Usage(format!(
-                "{flag} - can be read once, and every probe reads it: write a file"
-            )));
-        }
         if !matches!(args.arrivals, Arrivals::Constant | Arrivals::Poisson) {
             let why = if args.arrivals.gaps().is_none() {
                 "is a closed loop, which waits for its target"
             } else {
                 "has times of its own"
             };
-            return Err(Error::Usage(format!(
+            return usage(format!(
                 "--arrivals {} {why}: use constant or poisson",
                 args.arrivals
-            )));
+            ));
         }
         if args.probe < SCOUT {
-            return Err(Error::Usage(
+            return usage(
                 "--probe must be 1s or longer: shares are judged by the second".to_owned(),
-            ));
+            );
         }
         for (flag, time) in [
             ("--probe", args.probe),
@@ -144,7 +138,7 @@ impl Probing {
             ("--budget", args.budget),
         ] {
             if time > LONGEST {
-                return Err(Error::Usage(format!("{flag} must be a day or less")));
+                return usage(format!("{flag} must be a day or less"));
             }
         }
         let (objectives, by_default) = objectives(args)?;
@@ -339,9 +333,9 @@ fn objectives(args: &CapacityArgs) -> Result<(Vec<Condition>, bool), Error> {
         .chain(args.max_error_rate)
         .collect();
     if let Some(windowed) = typed.iter().find(|objective| objective.window.is_some()) {
-        return Err(Error::Usage(format!(
+        return usage(format!(
             "--threshold {windowed}: a probe is judged as a whole; leave the window out"
-        )));
+        ));
     }
     let parsed = OBJECTIVES.iter().map(|text| {
         text.parse()
@@ -368,9 +362,9 @@ fn bounds(args: &CapacityArgs, stranger: Option<String>) -> Result<Bounds, Error
         })?,
         (None, None) => Pace::nearest(GREATEST),
         (None, Some(why)) => {
-            return Err(Error::Usage(format!(
+            return usage(format!(
                 "{why}: say how far you may push it, for example --max-rate 100/s"
-            )));
+            ));
         }
     };
     let least = Pace::nearest(args.from.per_second());
@@ -380,9 +374,9 @@ fn bounds(args: &CapacityArgs, stranger: Option<String>) -> Result<Bounds, Error
         } else {
             "the greatest rate unless --max-rate is given,"
         };
-        return Err(Error::Usage(format!(
+        return usage(format!(
             "--from {least} is above {most} {greatest}: begin below it"
-        )));
+        ));
     }
     Ok(Bounds {
         least,

@@ -80,9 +80,6 @@ pub struct ScaleArgs {
     /// Seed of the random order of sizes
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u64>(0..=u64::MAX), help_heading = "Rounds")]
     pub seed: u64,
-    /// Do not measure the ceiling of this client first
-    #[arg(long, help_heading = "Rounds")]
-    pub no_ceiling: bool,
 
     /// Output options.
     #[command(flatten)]

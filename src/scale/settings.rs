@@ -12,7 +12,7 @@ use crate::cli::{Auto, RunArgs, ScaleArgs, given_in_rounds};
 use crate::crawl::redact;
 use crate::error::Error;
 use crate::run;
-use crate::study::{refuse, understood};
+use crate::study::{refuse, understood, usage};
 
 /// Default time for which a round sends.
 const ROUND: Duration = Duration::from_secs(3);
@@ -41,8 +41,6 @@ const TARGET: &str = "--target-";
 pub(super) struct ScaleSettings {
     /// Arguments of a round, except its size.
     pub(super) words: Vec<String>,
-    /// Arguments of the round that shows what this client could do; none when it is not to be run.
-    pub(super) ceiling: Option<Vec<String>>,
     /// Quantity that each curve holds fixed.
     pub(super) held: Vec<FixedQuantity>,
     /// Every size, each once.
@@ -64,6 +62,7 @@ impl ScaleSettings {
         let typed = understood(WHOSE, &args.run)?;
         refuse(
             &args.run,
+            &typed,
             &format!("{WHOSE}. Only the result of all rounds is saved and judged"),
         )?;
         refuse_paced(&typed)?;
@@ -106,12 +105,9 @@ impl ScaleSettings {
         {
             words.extend(["--target-processes".to_owned(), processes.to_string()]);
         }
-        let is_null = !is_foreign(&typed) && kind.is_empty();
-        let ceiling = (!args.no_ceiling && !is_null).then(|| ceiling_words(&words, &typed));
         let asked = Self {
             target: target(&typed, &kind, target_processes),
             words,
-            ceiling,
             held,
             sizes,
             round,
@@ -119,11 +115,6 @@ impl ScaleSettings {
         };
         asked.check()?;
         Ok(asked)
-    }
-
-    /// The largest size.
-    pub(super) fn largest(&self) -> Option<Size> {
-        self.sizes.iter().max().copied()
     }
 
     /// Refuses what `run` would refuse of a round.
@@ -159,10 +150,6 @@ pub(super) fn time(time: Duration) -> String {
     }
 }
 
-fn usage<T>(why: String) -> Result<T, Error> {
-    Err(Error::Usage(why))
-}
-
 /// True if it is not the bundled target that is crawled.
 const fn is_foreign(typed: &RunArgs) -> bool {
     !typed.is_bundled()
@@ -192,10 +179,6 @@ fn refuse_paced(typed: &RunArgs) -> Result<(), Error> {
         (
             typed.requests.is_some(),
             "-n ends a run after a number of items, but rounds last a fixed time (-d)",
-        ),
-        (
-            typed.list_of_input().is_some(),
-            "a list from standard input is read once, and there are many rounds",
         ),
     ];
     match refused.into_iter().find(|(is_given, _)| *is_given) {
@@ -313,53 +296,23 @@ fn up_to(cores: u32) -> Vec<u32> {
     doubled.chain([cores.max(2)]).collect()
 }
 
-/// The flags that say what kind of target the bundled one is.
+/// The flags that say what kind of target the bundled one is, each with its value.
 fn kind(words: &[String]) -> Vec<String> {
-    let (of_target, _) = parted(words);
-    let processes = format!("{TARGET}processes");
-    of_target
-        .into_iter()
-        .filter(|flag| !flag[0].starts_with(&processes))
-        .flatten()
-        .collect()
-}
-
-/// Flags of the bundled target, each with its value, and what else there is.
-fn parted(words: &[String]) -> (Vec<Vec<String>>, Vec<String>) {
-    let (mut of_target, mut others) = (Vec::new(), Vec::new());
-    let mut words = words.iter().cloned();
+    let mut kind = Vec::new();
+    let mut words = words.iter();
     while let Some(word) = words.next() {
-        if !word.starts_with(TARGET) {
-            others.push(word);
-        } else if word.contains('=') {
-            of_target.push(vec![word]);
-        } else {
-            of_target.push(std::iter::once(word).chain(words.next()).collect());
+        if word.starts_with(TARGET) {
+            let value = if word.contains('=') {
+                None
+            } else {
+                words.next()
+            };
+            if !word.starts_with("--target-processes") {
+                kind.extend(std::iter::once(word).chain(value).cloned());
+            }
         }
     }
-    (of_target, others)
-}
-
-/// Return the arguments of the same crawl of a target that responds at once. Expectations are left
-/// out: they are about another target.
-fn ceiling_words(words: &[String], typed: &RunArgs) -> Vec<String> {
-    let (_, mut words) = parted(words);
-    let names = |word: &str, flag: &str| word == flag || word.starts_with(&format!("{flag}="));
-    if let Some(at) = typed
-        .url
-        .as_ref()
-        .and_then(|url| words.iter().position(|word| word == url))
-    {
-        words.remove(at);
-    }
-    for flag in ["--expect", "--urls", "--requests-file"] {
-        while let Some(at) = words.iter().position(|word| names(word, flag)) {
-            let value = usize::from(words[at] == flag);
-            words.drain(at..=(at + value).min(words.len() - 1));
-        }
-    }
-    words.extend([format!("{TARGET}profile"), "null".to_owned()]);
-    words
+    kind
 }
 
 /// Describe the target without secrets.
@@ -435,19 +388,8 @@ mod tests {
     }
 
     #[test]
-    fn the_ceiling_is_the_same_crawl_of_another_target() {
-        let typed = words("http://h:1/{id} -d 3s --expect json -H a:b --expect=whole");
-        let run = understood("", &typed).unwrap();
-        assert_eq!(
-            ceiling_words(&typed, &run),
-            words("-d 3s -H a:b --target-profile null")
-        );
+    fn the_kind_of_the_target_is_all_of_its_flags_but_its_processes() {
         let typed = words("--target-latency 50ms -d 3s --target-limit=5/s --target-processes 2");
-        let run = understood("", &typed).unwrap();
-        assert_eq!(
-            ceiling_words(&typed, &run),
-            words("-d 3s --target-profile null")
-        );
         assert_eq!(
             kind(&typed),
             words("--target-latency 50ms --target-limit=5/s")

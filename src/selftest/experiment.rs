@@ -2,34 +2,24 @@
 //! figures of a run. Each run has a target and shards of its own, and leaves nothing behind for the
 //! next one.
 
-use std::net::SocketAddr;
-use std::num::NonZeroUsize;
-use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use crawlmark_harness::clock::Clock;
-use crawlmark_harness::plan::{Arrivals, Pinning, RunPlan};
 use crawlmark_harness::stats::{Bounds, Percentile, Series, ShardStats, Timing};
 use crawlmark_harness::supervisor::{Interval, Live, LiveState, Observer, RunRecord};
-use crawlmark_harness::units::{IdRange, Rate};
-use crawlmark_mock_server::{Config, Latency, Ledger, Stall};
-use crawlmark_results::run::report::{Environment, Labels, Placement, Report, Source, Verdict};
+use crawlmark_mock_server::{Latency, Ledger};
+use crawlmark_results::run::report::{Report, Verdict};
 use crawlmark_results::show::text::micros;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use super::judge::{self, Attempt};
 use crate::ab;
-use crate::cli::Row;
-use crate::crawl::{
-    CrawlOptions, CrawlSpec, Expectations, HoldHeader, HttpSettings, RequestShape, Reuse, Targets,
-    Template,
-};
+use crate::cli::{Row, RunArgs};
+use crate::crawl::HoldHeader;
 use crate::error::Error;
-use crate::measure;
-use crate::study::Rounds;
-use crate::target::Target;
+use crate::run;
+use crate::study::{Rounds, understood};
 use crate::terminal::Stages;
 
 /// The hold of nearly every answer. No injected time is shorter: what a machine does to a request
@@ -74,9 +64,6 @@ const START_AND_END: Duration = Duration::from_millis(150);
 
 /// Seed of the target; it decides which items are slow.
 const SEED: u64 = 1;
-
-/// IDs enough for any run that ends by time.
-const MANY: u64 = 10_000_000;
 
 /// The longest an attempt may take.
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -172,6 +159,19 @@ impl Scene {
         waits.min(stall + hold).max(hold)
     }
 
+    /// Flags of the open loop, and of the closed one.
+    fn flags(&self) -> [String; 2] {
+        let Self {
+            lasts,
+            stall,
+            every,
+            in_flight,
+        } = self;
+        let closed = format!("-s 1 -c {in_flight} --target-latency {HOLD:?}");
+        [open_loop_flags(), closed]
+            .map(|loops| format!("{loops} -d {lasts:?} --target-stall {every:?},{stall:?}"))
+    }
+
     /// Requests that the timetable of the open loop holds.
     pub(super) fn scheduled(&self) -> f64 {
         self.lasts.as_secs_f64() * PER_S as f64
@@ -238,19 +238,38 @@ fn crawl_takes(items: u64, connections: u32, hold: Duration) -> Duration {
 }
 
 fn modes(form: &Form, rounds: &mut Rounds<'_>, _: usize) -> Result<Vec<Attempt>, Error> {
-    let setup = Setup::modes(form);
-    let run = setup.measure(&mut RunObserver::of(rounds.stages))?;
+    let mut observer = RunObserver::of(rounds.stages);
+    let run = measure(&modes_flags(form), HoldHeader::Read, &mut observer)?;
     Ok(vec![
-        judge::modes(&run, setup.slow_items()),
+        judge::modes(&run, slow_items(form)),
         judge::overhead(&run),
     ])
 }
 
+fn modes_flags(form: &Form) -> String {
+    format!(
+        "-s 1 -c {MODES_CONNECTIONS} -n {} --target-latency bimodal:{HOLD:?},{SLOW_HOLD:?},{SLOW_SHARE}",
+        form.modes_items
+    )
+}
+
+/// The items that the target is to hold for long.
+fn slow_items(form: &Form) -> u64 {
+    let latency = Latency::Bimodal {
+        first: HOLD,
+        second: SLOW_HOLD,
+        share_of_second: SLOW_SHARE,
+    };
+    let is_slow = |id: &u64| latency.hold(SEED, *id, 0) == SLOW_HOLD;
+    (0..form.modes_items).filter(is_slow).count() as u64
+}
+
 fn stall(form: &Form, rounds: &mut Rounds<'_>, _: usize) -> Result<Vec<Attempt>, Error> {
-    let (setup, scene) = (Setup::stall(&form.scene)?, &form.scene);
-    let open = setup.clone().open_loop();
-    let open = open.measure(&mut RunObserver::of(rounds.stages))?;
-    let closed = setup.measure(&mut RunObserver::of(rounds.stages))?;
+    let scene = &form.scene;
+    let [open, closed] = scene.flags();
+    let mut observer = RunObserver::of(rounds.stages);
+    let open = measure(&open, HoldHeader::Ignored, &mut observer)?;
+    let closed = measure(&closed, HoldHeader::Ignored, &mut observer)?;
     Ok(vec![
         judge::open_loop(scene, &open),
         judge::closed_loop(scene, &open, &closed),
@@ -259,18 +278,62 @@ fn stall(form: &Form, rounds: &mut Rounds<'_>, _: usize) -> Result<Vec<Attempt>,
 }
 
 fn shards(form: &Form, rounds: &mut Rounds<'_>, _: usize) -> Result<Vec<Attempt>, Error> {
-    let one = Setup::shards(form, 1).measure(&mut RunObserver::of(rounds.stages))?;
-    let two = Setup::shards(form, 2).measure(&mut RunObserver::of(rounds.stages))?;
-    Ok(vec![judge::scaling(&one, &two)])
+    let mut observer = RunObserver::of(rounds.stages);
+    let mut run = |shards| {
+        measure(
+            &shards_flags(form, shards),
+            HoldHeader::Ignored,
+            &mut observer,
+        )
+    };
+    Ok(vec![judge::scaling(&run(1)?, &run(2)?)])
+}
+
+fn shards_flags(form: &Form, shards: u32) -> String {
+    format!(
+        "-s {shards} -c {} -d {:?} --target-latency {SHARD_HOLD:?}",
+        SHARD_CONNECTIONS * shards,
+        form.shards_run
+    )
 }
 
 fn freeze(form: &Form, rounds: &mut Rounds<'_>, _: usize) -> Result<Vec<Attempt>, Error> {
-    let mut watch = RunObserver {
+    let mut observer = RunObserver {
         freezes: true,
         ..RunObserver::of(rounds.stages)
     };
-    let run = Setup::freeze(form).measure(&mut watch)?;
-    Ok(vec![judge::freeze(&run, watch.stopped)])
+    let run = measure(&freeze_flags(form), HoldHeader::Ignored, &mut observer)?;
+    Ok(vec![judge::freeze(&run, observer.stopped)])
+}
+
+fn freeze_flags(form: &Form) -> String {
+    format!("{} -d {:?}", open_loop_flags(), form.freeze_run)
+}
+
+fn open_loop_flags() -> String {
+    format!(
+        "-s 1 -c {OPEN_CONNECTIONS} --rate {PER_S} --arrivals constant --target-latency {HOLD:?}"
+    )
+}
+
+/// Arguments of `run` for a crawl of the bundled target with these flags.
+fn arguments(flags: &str) -> Result<RunArgs, Error> {
+    let line = format!("{flags} --seed {SEED} --timeout {TIMEOUT:?} --target-processes 1");
+    let words = line.split(' ').map(str::to_owned).collect::<Vec<_>>();
+    understood("an experiment", &words)
+}
+
+/// Crawl the bundled target, and read the run from the crawl's report and the target's counts.
+fn measure(
+    flags: &str,
+    held: HoldHeader,
+    observer: &mut RunObserver<'_>,
+) -> Result<ObservedRun, Error> {
+    let (report, record, ledger) = run::crawl_bundled(arguments(flags)?, held, observer)?;
+    if let Some(signal) = record.interrupted {
+        return Err(Error::Stopped(signal));
+    }
+    Ok(ObservedRun::new(&report, &record, &ledger))
 }
 
 /// Pairs as `ab` runs and judges them.
@@ -281,162 +344,8 @@ fn pairs(form: &Form, rounds: &mut Rounds<'_>, number: usize) -> Result<Vec<Atte
         CANDIDATE_HOLD.as_millis(),
         form.pair_items
     );
-    let comparison = ab::compare_pairs(rounds, &line, &format!("pairs-{number}"))?;
+    let comparison = ab::compare_pairs(rounds, &line, format!("pairs-{number}"))?;
     Ok(vec![judge::pairs(&comparison)])
-}
-
-/// A run: what target, and how it is crawled.
-#[derive(Debug, Clone)]
-struct Setup {
-    config: Config,
-    shards: u32,
-    connections: u32,
-    ids: u64,
-    duration: Option<Duration>,
-    arrivals: Arrivals,
-    held: HoldHeader,
-}
-
-impl Setup {
-    fn closed_loop(hold: Duration) -> Self {
-        Self {
-            config: Config {
-                seed: SEED,
-                latency: Latency::Fixed(hold),
-                ..Config::default()
-            },
-            shards: 1,
-            connections: SHARD_CONNECTIONS,
-            ids: MANY,
-            duration: None,
-            arrivals: Arrivals::Asap,
-            held: HoldHeader::Ignored,
-        }
-    }
-
-    fn modes(form: &Form) -> Self {
-        let mut setup = Self {
-            connections: MODES_CONNECTIONS,
-            ids: form.modes_items,
-            held: HoldHeader::Read,
-            ..Self::closed_loop(HOLD)
-        };
-        setup.config.latency = Latency::Bimodal {
-            first: HOLD,
-            second: SLOW_HOLD,
-            share_of_second: SLOW_SHARE,
-        };
-        setup
-    }
-
-    /// The items that the target is to hold for long.
-    fn slow_items(&self) -> u64 {
-        let hold = |id: &u64| self.config.latency.hold(SEED, *id, 0);
-        (0..self.ids).filter(|id| hold(id) == SLOW_HOLD).count() as u64
-    }
-
-    fn stall(scene: &Scene) -> Result<Self, Error> {
-        let mut setup = Self::closed_loop(HOLD);
-        let [every, length] = [scene.every, scene.stall].map(|time| time.as_micros());
-        let stall: Stall = format!("{every}us,{length}us").parse().map_err(usage)?;
-        setup.config.stall = Some(stall);
-        Ok(Self {
-            connections: scene.in_flight,
-            duration: Some(scene.lasts),
-            ..setup
-        })
-    }
-
-    fn shards(form: &Form, shards: u32) -> Self {
-        Self {
-            shards,
-            connections: SHARD_CONNECTIONS * shards,
-            duration: Some(form.shards_run),
-            ..Self::closed_loop(SHARD_HOLD)
-        }
-    }
-
-    fn freeze(form: &Form) -> Self {
-        let setup = Self {
-            duration: Some(form.freeze_run),
-            ..Self::closed_loop(HOLD)
-        };
-        setup.open_loop()
-    }
-
-    fn open_loop(self) -> Self {
-        Self {
-            connections: OPEN_CONNECTIONS,
-            arrivals: Arrivals::Constant,
-            ..self
-        }
-    }
-
-    fn measure(&self, watch: &mut RunObserver<'_>) -> Result<ObservedRun, Error> {
-        let address = SocketAddr::from(([127, 0, 0, 1], 0));
-        let target = Target::start(address, NonZeroUsize::MIN, &self.config)?;
-        let address = target.address();
-        let template: Template = format!("http://{address}/items/{{id}}")
-            .parse()
-            .map_err(usage)?;
-        let plan = self.plan(template.to_string()).validate().map_err(usage)?;
-        let spec = CrawlSpec {
-            addresses: vec![vec![address]],
-            targets: Arc::new(Targets::one(&template).map_err(usage)?),
-            request: RequestShape::new("GET", &[], Bytes::new()).map_err(usage)?,
-            expect: Expectations::items(SEED),
-            timeout: TIMEOUT,
-            connect_timeout: TIMEOUT,
-            reuse: Reuse::default(),
-            local_ips: None,
-            held: self.held,
-            tls: None,
-            proxies: None,
-            http: HttpSettings::default(),
-            options: CrawlOptions::default(),
-        };
-        let record = measure::crawl(&plan, &spec, Clock::start(), watch)?;
-        if let Some(signal) = record.interrupted {
-            return Err(Error::Stopped(signal));
-        }
-        let mut report = Report::new(Source {
-            plan: &plan,
-            labels: &Labels::default(),
-            record: &record,
-            intervals: Vec::new(),
-            environment: Environment::read(Placement::Colocated),
-        });
-        let ledger = measure::compare_with_ledger(&mut report, target);
-        Ok(ObservedRun::new(&report, &record, &ledger))
-    }
-
-    fn plan(&self, target: String) -> RunPlan {
-        let ids = IdRange {
-            start: 0,
-            end: self.ids,
-        };
-        RunPlan {
-            shards: self.shards,
-            connections: self.connections,
-            rate: self.arrivals.gaps().map(|_| Rate {
-                permits: PER_S,
-                period_ns: 1_000_000_000,
-            }),
-            arrivals: self.arrivals,
-            duration: self.duration,
-            grace: TIMEOUT,
-            timeout: TIMEOUT,
-            seed: SEED,
-            pinning: Pinning::PerCpu,
-            ..RunPlan::new(target, ids)
-        }
-    }
-}
-
-/// Turn an error into a usage error that keeps its text: no argument that was typed is at fault
-/// here.
-fn usage(error: impl std::fmt::Display) -> Error {
-    Error::Usage(error.to_string())
 }
 
 /// Watches a run, and stops its shard for a while where that is the experiment.
@@ -590,19 +499,15 @@ mod tests {
     #[test]
     fn every_plan_is_one_that_can_be_run() {
         for form in [&FULL, &QUICK] {
-            let stall = Setup::stall(&form.scene).unwrap();
-            for setup in [
-                stall.clone(),
-                stall.open_loop(),
-                Setup::modes(form),
-                Setup::shards(form, 2),
-                Setup::freeze(form),
-            ] {
-                assert!(setup.plan(String::new()).validate().is_ok(), "{setup:?}");
+            let [open, closed] = form.scene.flags();
+            let others = [modes_flags(form), shards_flags(form, 2), freeze_flags(form)];
+            for flags in others.into_iter().chain([open, closed]) {
+                let checked = arguments(&flags).and_then(run::check);
+                assert!(checked.is_ok(), "{flags}: {checked:?}");
             }
             assert!(form.freeze_run > FREEZE_AFTER + FREEZE + Duration::from_secs(1));
             // The 99th percentile is a slow item by some way, and the 97th none.
-            let share = Setup::modes(form).slow_items() as f64 / form.modes_items as f64;
+            let share = slow_items(form) as f64 / form.modes_items as f64;
             assert!((0.012..0.028).contains(&share), "{share}");
         }
     }

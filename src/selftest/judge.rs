@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crawlmark_harness::stats::Series;
 use crawlmark_results::run::report::Verdict;
-use crawlmark_results::studies::compare::{Comparison, Metric};
+use crawlmark_results::studies::compare::{Comparison, Metric, Overall};
 use serde::{Deserialize, Serialize};
 
 use super::experiment::{CANDIDATE_HOLD, FREEZE, HOLD, ObservedRun, PER_S, SLOW_HOLD, Scene};
@@ -23,18 +23,8 @@ pub(crate) enum Unit {
     Count,
     /// Parts of each other.
     Ratio,
-    /// A word: a verdict.
-    Word,
-}
-
-/// A number, or a verdict.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(untagged)]
-pub(crate) enum Quantity {
-    /// In the unit of the figure.
-    Number(f64),
-    /// As reports write it.
-    Word(String),
+    /// 1 if it holds, 0 if not.
+    Flag,
 }
 
 /// A figure of a row: its true value, its measured value, and the tolerance between them.
@@ -45,14 +35,12 @@ pub(crate) struct Figure {
     /// Unit of the values.
     pub(crate) unit: Unit,
     /// The truth.
-    pub(crate) expected: Quantity,
+    pub(crate) expected: f64,
     /// None when there was too little to tell.
-    pub(crate) measured: Option<Quantity>,
-    /// Measured less expected.
-    pub(crate) error: Option<f64>,
-    /// The least that is within tolerance; none of a word.
-    pub(crate) low: Option<f64>,
-    /// The most; none of a word, or when nothing is too much.
+    pub(crate) measured: Option<f64>,
+    /// The least that is within tolerance.
+    pub(crate) low: f64,
+    /// The most; none when nothing is too much.
     pub(crate) high: Option<f64>,
     /// True if it is within tolerance.
     pub(crate) met: bool,
@@ -64,65 +52,48 @@ pub(crate) struct Figure {
 impl Figure {
     /// A number that may lie from the first of `within` to the second, both included.
     pub(super) fn number(
-        what: &str,
+        what: impl Into<String>,
         unit: Unit,
         expected: f64,
         measured: Option<f64>,
-        within: [f64; 2],
+        [low, high]: [f64; 2],
     ) -> Self {
-        let [low, high] = within;
         Self {
-            what: what.to_owned(),
+            what: what.into(),
             unit,
-            expected: Quantity::Number(expected),
-            measured: measured.map(Quantity::Number),
-            error: measured.map(|measured| measured - expected),
-            low: Some(low),
+            expected,
+            measured,
+            low,
             high: Some(high).filter(|high| high.is_finite()),
             met: measured.is_some_and(|value| value >= low && value <= high),
             impossible: false,
         }
     }
 
-    /// A count that has to be exact: noise cannot change it where `is_certain`.
-    fn count(what: &str, expected: u64, measured: u64, is_certain: bool) -> Self {
+    /// A count that has to be exact.
+    fn count(what: &str, expected: u64, measured: u64) -> Self {
         let (expected, measured) = (expected as f64, measured as f64);
-        let figure = Self::number(what, Unit::Count, expected, Some(measured), [expected; 2]);
-        Self {
-            impossible: is_certain && !figure.met,
-            ..figure
-        }
+        Self::number(what, Unit::Count, expected, Some(measured), [expected; 2])
     }
 
-    /// A verdict that has to be this one.
-    fn word(what: &str, expected: &str, measured: &str) -> Self {
+    /// Something that has to hold.
+    fn holds(what: impl Into<String>, holds: bool) -> Self {
+        Self::number(what, Unit::Flag, 1.0, Some(f64::from(holds)), [1.0; 2])
+    }
+
+    /// Mark the figure as impossible if it is missed: noise cannot change it.
+    fn certain(self) -> Self {
         Self {
-            what: what.to_owned(),
-            unit: Unit::Word,
-            expected: Quantity::Word(expected.to_owned()),
-            measured: Some(Quantity::Word(measured.to_owned())),
-            error: None,
-            low: None,
-            high: None,
-            met: expected == measured,
-            impossible: false,
+            impossible: !self.met,
+            ..self
         }
     }
 
     /// Mark the figure as impossible if it is below the tolerance: noise can only add to it.
     fn never_less(self) -> Self {
-        let measured = self.measured_number().zip(self.low);
         Self {
-            impossible: measured.is_some_and(|(measured, low)| measured < low),
+            impossible: self.measured.is_some_and(|measured| measured < self.low),
             ..self
-        }
-    }
-
-    /// Return the measured number; none for a word, or if nothing was measured.
-    pub(super) fn measured_number(&self) -> Option<f64> {
-        match self.measured {
-            Some(Quantity::Number(number)) => Some(number),
-            Some(Quantity::Word(_)) | None => None,
         }
     }
 }
@@ -146,10 +117,7 @@ impl Attempt {
         let broken = runs
             .iter()
             .filter(|run| run.verdict == Verdict::Incomplete)
-            .map(|run| Figure {
-                impossible: true,
-                ..Figure::word("counts", "add up", &run.reasons.join("; "))
-            });
+            .map(|run| Figure::holds(format!("sums: {}", run.reasons.join("; ")), false).certain());
         let disturbed_by = runs.iter().flat_map(|run| run.troubles()).collect();
         Self::weighed(disturbed_by, broken.chain(figures).collect())
     }
@@ -199,7 +167,7 @@ pub(super) fn modes(run: &ObservedRun, slow: u64) -> Attempt {
     Attempt::of(
         &[run],
         vec![
-            Figure::count("slow responses", slow, counted, false),
+            Figure::count("slow responses", slow, counted),
             time("service p50", 0.5, HOLD, 25e3),
             time("service p97", 0.97, HOLD, 60e3),
             time("service p99", 0.99, SLOW_HOLD, 540e3),
@@ -218,8 +186,8 @@ pub(super) fn overhead(run: &ObservedRun) -> Attempt {
     Attempt::of(
         &[run],
         vec![
-            Figure::count("responses with a hold", all, held, true),
-            Figure::count("shorter than held", 0, early, true),
+            Figure::count("responses with a hold", all, held).certain(),
+            Figure::count("shorter than held", 0, early).certain(),
             time("service - hold p50", 0.5, 1.5e3),
             time("service - hold p99", 0.99, 15e3),
         ],
@@ -292,7 +260,10 @@ pub(super) fn freeze(run: &ObservedRun, stopped: Option<Duration>) -> Attempt {
     let within = [expected - 50e3, expected + 200e3];
     let figures = vec![
         Figure::number("sched_lag max", Unit::Us, expected, lag, within),
-        Figure::word("verdict", Verdict::ClientLimited.name(), run.verdict.name()),
+        Figure::holds(
+            "verdict client_limited",
+            run.verdict == Verdict::ClientLimited,
+        ),
     ];
     let mut disturbed_by = if matches!(run.verdict, Verdict::TargetLimited | Verdict::Disturbed) {
         run.reasons.clone()
@@ -329,7 +300,10 @@ pub(super) fn pairs(comparison: &Comparison) -> Attempt {
         disturbed_by: Vec::new(),
         figures: vec![
             Figure::number("throughput", Unit::Ratio, expected, ratio, within),
-            Figure::word("verdict", "regression", comparison.verdict.name()),
+            Figure::holds(
+                "verdict regression",
+                comparison.verdict == Overall::Regression,
+            ),
         ],
     }
 }

@@ -3,11 +3,11 @@
 
 use crawlmark_results::run::report::{Environment, Placement};
 use crawlmark_results::show::doc::{Column, Doc, Severity, Table};
-use crawlmark_results::show::text::{grouped_f64, micros};
-use crawlmark_results::studies::{Conclusion, Header, StudyResult};
+use crawlmark_results::show::text::{capital, grouped_f64, micros};
+use crawlmark_results::studies::{Conclusion, Header, Notice, StudyResult, doc_of};
 use serde::{Deserialize, Serialize};
 
-use super::judge::{Attempt, Figure, Quantity, Unit};
+use super::judge::{Attempt, Figure, Unit};
 use crate::cli::Row;
 
 /// Attempts at a row, at most.
@@ -95,34 +95,31 @@ impl RowOutcome {
             || self.attempts.iter().any(Attempt::is_impossible)
     }
 
-    /// Lines of the table: one per figure, the first with the result, the last with the reasons
-    /// why attempts do not count.
+    /// Lines of the table: one per figure, the first with the result.
     fn lines(&self) -> Vec<Vec<String>> {
         let mut lines: Vec<Vec<String>> = self.figures.iter().map(line).collect();
         if lines.is_empty() {
             lines.push(vec![String::new(); COLUMNS]);
         }
-        let tries = match self.attempts.len() {
-            0 | 1 => String::new(),
-            tries => format!(" ({tries} tries)"),
-        };
-        lines[0][0] = format!(
-            "{}  {}: {}{tries}",
-            self.row,
-            self.result.name(),
-            self.tests
-        );
-        if self.result != RowResult::Passed
-            && let Some(notes) = lines.last_mut().and_then(|line| line.last_mut())
-        {
-            // The first reason tells enough; all of them are in the JSON.
-            let whys = (1..).zip(&self.attempts).filter_map(|(number, attempt)| {
-                let why = attempt.disturbed_by.first()?;
-                Some(format!("try {number} does not count: {why}"))
-            });
-            *notes = whys.collect::<Vec<String>>().join("\n");
-        }
+        lines[0][0].clone_from(&self.row);
+        self.result.name().clone_into(&mut lines[0][1]);
+        lines[0][COLUMNS - 1].clone_from(&self.tests);
         lines
+    }
+
+    /// The first reason why an attempt does not count, of a row that did not pass.
+    fn trouble(&self) -> Option<SelftestFinding> {
+        let mut disturbed = self
+            .attempts
+            .iter()
+            .flat_map(|attempt| &attempt.disturbed_by);
+        let reason = disturbed
+            .next()
+            .filter(|_| self.result != RowResult::Passed)?;
+        Some(SelftestFinding::RowDisturbed {
+            row: self.row.clone(),
+            reason: reason.clone(),
+        })
     }
 }
 
@@ -153,34 +150,16 @@ pub(crate) struct MeasurementError {
     pub(crate) service_p99_us: f64,
     /// True if that is the machine's, or that of a disturbed one.
     pub(crate) disturbed: bool,
-    /// In words.
-    pub(crate) sentence: String,
 }
 
 impl MeasurementError {
     fn of(rows: &[RowOutcome]) -> Option<Self> {
         let row = rows.iter().find(|row| row.row == Row::R2.name())?;
-        let mut times = row
-            .figures
-            .iter()
-            .filter(|figure| figure.unit == Unit::Us)
-            .map(Figure::measured_number);
-        let (p50, p99) = (times.next()??, times.next()??);
-        let disturbed = row.result == RowResult::Disturbed;
-        let caveat = if disturbed {
-            ", disturbed as it was,"
-        } else {
-            ""
-        };
+        let mut times = row.figures.iter().filter(|figure| figure.unit == Unit::Us);
         Some(Self {
-            service_p50_us: p50,
-            service_p99_us: p99,
-            disturbed,
-            sentence: format!(
-                "service times on this machine{caveat} read {} too high at the median and {} at the 99th percentile",
-                micros(p50),
-                micros(p99)
-            ),
+            service_p50_us: times.next()?.measured?,
+            service_p99_us: times.next()?.measured?,
+            disturbed: row.result == RowResult::Disturbed,
         })
     }
 }
@@ -195,8 +174,6 @@ pub(crate) struct SelftestResult {
     pub(crate) form: String,
     /// The gravest of the rows'.
     pub(crate) verdict: RowResult,
-    /// Explanation of the verdict.
-    pub(crate) sentence: String,
     /// Measurement error of this machine; none if it was not measured.
     pub(crate) measurement_error: Option<MeasurementError>,
     /// The machine.
@@ -214,7 +191,6 @@ impl SelftestResult {
             header,
             form: form.to_owned(),
             verdict,
-            sentence: sentence(verdict, &rows),
             measurement_error: MeasurementError::of(&rows),
             environment: Environment::read(Placement::Colocated),
             rows,
@@ -222,27 +198,65 @@ impl SelftestResult {
     }
 }
 
-/// The verdict in a sentence.
-fn sentence(verdict: RowResult, rows: &[RowOutcome]) -> String {
-    let named = rows.iter().filter(|row| row.result == verdict);
-    let named: Vec<&str> = named.map(|row| row.row.as_str()).collect();
-    let named = named.join(", ");
-    match verdict {
-        RowResult::Passed => {
-            "measurements on this machine are correct, within the tolerances shown".to_owned()
+/// Fact about a selftest.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum SelftestFinding {
+    /// The verdict, and the rows that lead to it.
+    Answer {
+        verdict: RowResult,
+        rows: Vec<String>,
+    },
+    /// The measurement error of this machine.
+    Error(MeasurementError),
+    /// An attempt at a row does not count.
+    RowDisturbed { row: String, reason: String },
+}
+
+impl SelftestFinding {
+    fn notice(&self) -> Notice {
+        match self {
+            Self::Answer { verdict, rows } => {
+                let rows = rows.join(", ");
+                let notice = |severity, why: &str| {
+                    Notice::new(severity, format!("{}: {why}", capital(verdict.name())))
+                };
+                match verdict {
+                    RowResult::Passed => notice(
+                        Severity::Good,
+                        "measurements on this machine are correct, within the tolerances shown",
+                    ),
+                    RowResult::Failed => notice(Severity::Bad, &rows).with(
+                        "Do not rely on measurements on this machine until the reason is known.",
+                    ),
+                    RowResult::Disturbed => notice(
+                        Severity::Warning,
+                        &format!("the machine was too busy to judge {rows}"),
+                    )
+                    .with("Try again when it is idle."),
+                    RowResult::NotRun => notice(Severity::Warning, &rows),
+                }
+            }
+            Self::Error(error) => Notice::new(
+                Severity::Neutral,
+                format!(
+                    "Service times on this machine read {} too high at the median and {} at the 99th percentile",
+                    micros(error.service_p50_us),
+                    micros(error.service_p99_us)
+                ),
+            ),
+            Self::RowDisturbed { row, reason } => {
+                let reason = reason.trim_end_matches('.');
+                Notice::new(
+                    Severity::Warning,
+                    format!("A try of {row} does not count: {reason}"),
+                )
+            }
         }
-        RowResult::Failed => format!(
-            "do not rely on measurements on this machine until the reason is known ({named})"
-        ),
-        RowResult::Disturbed => format!(
-            "nothing failed, but the machine was too busy to judge {named}; try again when it is idle"
-        ),
-        RowResult::NotRun => format!("stopped before it could judge {named}"),
     }
 }
 
 /// Columns of the table.
-const COLUMNS: usize = 8;
+const COLUMNS: usize = 7;
 
 impl StudyResult for SelftestResult {
     const SCHEMA: &'static str = "crawlmark.selftest/1";
@@ -257,111 +271,69 @@ impl StudyResult for SelftestResult {
         }
     }
 
+    fn notices(&self) -> Vec<Notice> {
+        let verdict = self.verdict;
+        let named = self.rows.iter().filter(|row| row.result == verdict);
+        let answer = SelftestFinding::Answer {
+            verdict,
+            rows: named.map(|row| row.row.clone()).collect(),
+        };
+        let error = self.measurement_error.clone().map(SelftestFinding::Error);
+        let troubles = self.rows.iter().filter_map(RowOutcome::trouble);
+        let all = std::iter::once(answer).chain(error).chain(troubles);
+        all.map(|finding| finding.notice()).collect()
+    }
+
     fn doc(&self) -> Doc {
         let columns: [Column; COLUMNS] = [
-            Column::sentences("row"),
-            Column::words(""),
+            Column::words("row"),
+            Column::words("result"),
             Column::words("figure"),
             Column::numbers("expected"),
             Column::numbers("measured"),
-            Column::numbers("error"),
             Column::words("tolerance"),
-            Column::sentences(""),
+            Column::sentences("test"),
         ];
-        let severity = match self.conclusion() {
-            Conclusion::Done => Severity::Good,
-            Conclusion::Inconclusive => Severity::Warning,
-            Conclusion::Failed => Severity::Bad,
-        };
-        let verdict = self.verdict.name();
-        let error = self.measurement_error.as_ref();
-        let cpu = self.environment.cpu_model.as_deref();
-        Doc::new(format!("{}: {verdict}", self.header.name))
-            .headline(severity, &format!("{verdict}: {}", self.sentence))
-            .facts(error.map(|error| ("error", error.sentence.clone())))
+        let title = format!("{}: {}", self.header.name, self.verdict.name());
+        doc_of(title, &self.notices())
             .table(Table {
                 columns: columns.to_vec(),
                 rows: self.rows.iter().flat_map(RowOutcome::lines).collect(),
                 ..Table::default()
             })
             .in_files()
-            .text(format!(
-                "{}, {} cores. {}",
-                cpu.unwrap_or("an unknown CPU"),
-                self.environment.cores,
-                self.header.made_by()
-            ))
+            .text(self.header.made_on(&self.environment))
     }
 }
 
 /// The line of a figure.
 fn line(figure: &Figure) -> Vec<String> {
-    let or_none = |text: Option<String>, none: &str| text.unwrap_or_else(|| none.to_owned());
-    let measured = figure.measured.as_ref();
+    let of = |value: f64| number(figure.unit, value);
+    let tolerance = match figure.high {
+        None => format!("at least {}", of(figure.low)),
+        Some(high) if high <= figure.low => "exactly".to_owned(),
+        Some(high) => format!("{} to {}", of(figure.low), of(high)),
+    };
+    let missed = if figure.met { "" } else { "missed: " };
     vec![
         String::new(),
-        if figure.met { "" } else { "!" }.to_owned(),
-        figure.what.clone(),
-        quantity(figure, &figure.expected),
-        or_none(measured.map(|measured| quantity(figure, measured)), "-"),
-        or_none(figure.error.map(|error| signed(figure, error)), ""),
-        tolerance(figure),
+        String::new(),
+        format!("{missed}{}", figure.what),
+        of(figure.expected),
+        figure.measured.map_or_else(|| "-".to_owned(), of),
+        tolerance,
         String::new(),
     ]
 }
 
-fn quantity(figure: &Figure, quantity: &Quantity) -> String {
-    match quantity {
-        Quantity::Word(word) => word.clone(),
-        Quantity::Number(value) => number(figure, *value),
-    }
-}
-
 /// A number of a figure, as precise as it is worth.
-fn number(figure: &Figure, value: f64) -> String {
-    match (figure.unit, &figure.expected) {
-        (Unit::Us, _) if value == 0.0 => "0".to_owned(),
-        (Unit::Us, _) => micros(value),
-        (Unit::Ratio, Quantity::Number(expected)) if *expected >= 10.0 => format!("{value:.1}"),
-        (Unit::Ratio, _) => format!("{value:.3}"),
-        (Unit::Count | Unit::Word, _) => grouped_f64(value),
-    }
-}
-
-fn signed(figure: &Figure, value: f64) -> String {
-    // What is too small to show has no direction.
-    let least = match figure.unit {
-        Unit::Ratio => 5e-4,
-        Unit::Us | Unit::Count | Unit::Word => f64::MIN_POSITIVE,
-    };
-    let sign = match value {
-        _ if value.abs() < least => return "0".to_owned(),
-        _ if value < 0.0 => '-',
-        _ => '+',
-    };
-    format!("{sign}{}", number(figure, value.abs()))
-}
-
-/// By how much a figure may differ from what is expected.
-fn tolerance(figure: &Figure) -> String {
-    let (Quantity::Number(expected), Some(low)) = (&figure.expected, figure.low) else {
-        return "exactly".to_owned();
-    };
-    let (scale, unit) = if figure.unit == Unit::Us {
-        (1e3, " ms")
-    } else {
-        (1.0, "")
-    };
-    // What is left of a difference in binary is not worth a digit.
-    let short = |value: f64| ((value / scale * 1e3).round() / 1e3).to_string();
-    let Some(high) = figure.high else {
-        return format!("at least {}{unit}", short(low));
-    };
-    match (&*short(expected - low), &*short(high - expected)) {
-        ("0", "0") => "exactly".to_owned(),
-        (below, above) if below == above => format!("\u{b1}{above}{unit}"),
-        ("0", above) => format!("0/+{above}{unit}"),
-        (below, above) => format!("-{below}/+{above}{unit}"),
+fn number(unit: Unit, value: f64) -> String {
+    match unit {
+        Unit::Us if value == 0.0 => "0".to_owned(),
+        Unit::Us => micros(value),
+        Unit::Ratio => format!("{value:.3}"),
+        Unit::Count => grouped_f64(value),
+        Unit::Flag => if value > 0.0 { "yes" } else { "no" }.to_owned(),
     }
 }
 
@@ -450,23 +422,13 @@ mod tests {
             RowOutcome::of(Row::R2, vec![attempt(&["the machine was busy"], 500.0); 3]),
             RowOutcome::of(Row::R3, Vec::new()),
         ]);
-        for columns in [80, usize::MAX] {
-            let table = outcome.doc().terminal(columns);
-            assert!(
-                table.lines().all(|line| line.chars().count() <= columns),
-                "{table}"
-            );
-            for line in [
-                "\n  R1  passed: ",
-                "\n  R2  disturbed: ",
-                "\n  R3  not run: ",
-                "      try 2 does not count: the machine was busy\n",
-                "+48.4 µs",
-                "0/+0.1 ms",
-            ] {
-                assert!(table.contains(line), "{line}: {table}");
-            }
-            assert_eq!(table.matches("\n    !  p99").count(), 1, "{table}");
+        let table = outcome.doc().terminal(80);
+        assert!(
+            table.lines().all(|line| line.chars().count() <= 80),
+            "{table}"
+        );
+        for row in ["R1   passed", "R2   disturbed", "R3   not run"] {
+            assert!(table.contains(row), "{row}: {table}");
         }
     }
 }

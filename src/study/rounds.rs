@@ -86,19 +86,14 @@ impl RoundResults {
     /// # Errors
     /// When nothing was left to crawl.
     pub(crate) fn by_the_clock(self, label: &str) -> Result<Self, Error> {
-        let Report {
-            ledger,
-            totals,
-            interrupted_by,
-            ..
-        } = &self.report;
-        if ledger.has_more() || interrupted_by.is_some() {
+        let ledger = &self.report.ledger;
+        if ledger.has_more() || self.report.interrupted_by.is_some() {
             return Ok(self);
         }
         Err(Error::Round(format!(
             "fill a round of {label}: its {} items were done after {}. Add items (--ids) or shorten the round (-d)",
             grouped(ledger.planned),
-            text::micros(totals.duration_s * 1e6)
+            text::micros(self.report.totals.duration_s * 1e6)
         )))
     }
 }
@@ -157,25 +152,18 @@ impl<'a> Rounds<'a> {
         if let Some(signal) = self.asks_to_stop(Duration::ZERO)? {
             return Err(Error::Stopped(signal));
         }
-        let beside = |ending: &str| place.with_extension(ending);
         if let Some(parent) = place.parent() {
             fs::create_dir_all(parent).map_err(Error::unwritable(parent))?;
         }
-        let target_log = beside("target.log");
-        let service = match &setup.target {
-            Some(command) => Some(Service::start(command, &target_log, self.ready, self.held)?),
-            None => None,
-        };
+        let target_log = place.with_extension("target.log");
+        let start = |command| Service::start(command, &target_log, self.ready, self.held);
+        let service = setup.target.as_deref().map(start).transpose()?;
         let before = service.as_ref().and_then(Service::cpu);
-        let log = beside("log");
-        let mut said = RoundOutput::new()?;
-        let exit = self.crawl(setup, service.as_ref(), (place, &said))?;
+        let mut output = RoundOutput::new()?;
+        let exit = self.crawl(setup, service.as_ref(), place, &output)?;
         let after = service.as_ref().and_then(Service::cpu);
         let ended = service.as_ref().and_then(Service::ended);
         drop(service);
-        let target_cpu = before
-            .zip(after)
-            .map(|(before, after)| after.saturating_sub(before));
         let failed = |why: String| Error::Round(format!("run a round of {}: {why}", setup.label));
         if let Some(ended) = ended {
             return Err(failed(ended));
@@ -183,27 +171,25 @@ impl<'a> Rounds<'a> {
         let report = match result_dir::read(place) {
             Ok(report) => report,
             Err(ReadError::Missing(_) | ReadError::NoResult(_)) => {
-                let complaints = read_back(&mut said.complaints);
-                let _ = fs::write(&log, &complaints);
-                let why = complaint(&complaints, &setup.program);
-                let Ok(report) = result_dir::read_printed(&read_back(&mut said.report)) else {
+                let errors = read_back(&mut output.errors);
+                let _ = fs::write(place.with_extension("log"), &errors);
+                let why = telling_line(&errors).map_or_else(
+                    || {
+                        format!(
+                            "{} saved no result and printed nothing: check that it is a build of crawlmark",
+                            setup.program.display()
+                        )
+                    },
+                    str::to_owned,
+                );
+                // What was printed was measured, and could not be saved.
+                let Ok(report) = result_dir::read_printed(&read_back(&mut output.report)) else {
                     return Err(failed(format!("{exit}: {why}")));
                 };
-                let unsaved = complaints
-                    .lines()
-                    .find(|line| line.contains(RESULT))
-                    .unwrap_or(&why);
-                let unsaved = unsaved
-                    .trim_start_matches("error: ")
-                    .trim_start_matches("failed to ");
                 // The study's directory has another name when it is finished.
-                let study = place
-                    .ancestors()
-                    .nth(2)
-                    .map_or_else(String::new, |study| format!("Kept in {}/", study.display()));
-                let unsaved = unsaved.replace(&study, "Kept in ");
+                let why = why.replace(&format!("{}/", self.place.display()), "");
                 self.unsaved = Some(format!(
-                    "save a round of {}, so no further round began: {unsaved}",
+                    "save a round of {}, so no further round began: {why}",
                     setup.label
                 ));
                 report
@@ -219,7 +205,11 @@ impl<'a> Rounds<'a> {
         }
         keep_result(place);
         let _ = fs::remove_file(target_log);
-        Ok(RoundResults { report, target_cpu })
+        let used = before.zip(after);
+        Ok(RoundResults {
+            report,
+            target_cpu: used.map(|(before, after)| after.saturating_sub(before)),
+        })
     }
 
     /// Crawls in another process, and says how that ended. It is ended when there is nothing left
@@ -228,7 +218,8 @@ impl<'a> Rounds<'a> {
         &mut self,
         setup: &Setup,
         service: Option<&Service>,
-        (place, said): (&Path, &RoundOutput),
+        place: &Path,
+        output: &RoundOutput,
     ) -> Result<ShardExit, Error> {
         let words = setup.words.iter().map(|word| match service {
             Some(service) => word.replace(PORT, &service.port().to_string()),
@@ -244,13 +235,13 @@ impl<'a> Rounds<'a> {
             run.arg("--json");
         }
         run.arg("--out").arg(place);
-        let [report, complaints] =
-            [&said.report, &said.complaints].map(|file| file.try_clone().map_err(Error::Output));
+        let [report, errors] =
+            [&output.report, &output.errors].map(|file| file.try_clone().map_err(Error::Output));
         // The words say all that a round does, so that its command can be repeated.
         for (name, _) in std::env::vars_os().filter(|(name, _)| configures_run(name)) {
             run.env_remove(name);
         }
-        run.stdin(Stdio::null()).stdout(report?).stderr(complaints?);
+        run.stdin(Stdio::null()).stdout(report?).stderr(errors?);
         // The round is no part of this process group, so that Ctrl-Z has to be passed on.
         let suspension = HeldSuspension::hold().map_err(Error::Signal)?;
         let child = fork("crawlmark-round", Role::Program, move || {
@@ -294,49 +285,46 @@ struct RoundOutput {
     /// Standard output: its report, as JSON.
     report: File,
     /// Standard error.
-    complaints: File,
+    errors: File,
 }
 
 impl RoundOutput {
     fn new() -> Result<Self, Error> {
-        let file = || memfd_create(c"crawlmark-round", MFdFlags::MFD_CLOEXEC).map(File::from);
-        let [report, complaints] =
-            [file(), file()].map(|file| file.map_err(|error| Error::Output(error.into())));
+        let file = || {
+            let made = memfd_create(c"crawlmark-round", MFdFlags::MFD_CLOEXEC);
+            made.map(File::from)
+                .map_err(|error| Error::Output(error.into()))
+        };
         Ok(Self {
-            report: report?,
-            complaints: complaints?,
+            report: file()?,
+            errors: file()?,
         })
     }
 }
 
 /// Output of a round that is over.
 fn read_back(output: &mut File) -> String {
-    let mut said = Vec::new();
-    let _ = output.rewind().and_then(|()| output.read_to_end(&mut said));
-    String::from_utf8_lossy(&said).into_owned()
-}
-
-/// Return the complaint of a run that saved nothing: its error, or else the last line that it
-/// printed.
-fn complaint(said: &str, program: &Path) -> String {
-    let silent = || {
-        format!(
-            "{} saved no result and printed nothing: check that it is a build of crawlmark",
-            program.display()
-        )
-    };
-    telling_line(said).map_or_else(silent, |line| line.trim_start_matches("error: ").to_owned())
+    let mut read = Vec::new();
+    let _ = output.rewind().and_then(|()| output.read_to_end(&mut read));
+    String::from_utf8_lossy(&read).into_owned()
 }
 
 /// Return the line of a program's output that tells best why it ended: the first that begins with
-/// `error`, or else the last.
-pub(super) fn telling_line(said: &str) -> Option<&str> {
-    let mut lines = said.lines().map(str::trim).filter(|line| !line.is_empty());
-    let is_error = |line: &&str| {
-        let (start, rest) = line.split_at_checked("error".len()).unwrap_or_default();
-        start.eq_ignore_ascii_case("error") && !rest.starts_with(char::is_alphanumeric)
+/// `error`, without that word, or else the last.
+pub(super) fn telling_line(output: &str) -> Option<&str> {
+    let mut lines = output
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty());
+    let error = |line: &'_ str| -> Option<usize> {
+        let word = line.get(.."error".len())?;
+        let rest = &line[word.len()..];
+        let is_error =
+            word.eq_ignore_ascii_case("error") && !rest.starts_with(char::is_alphanumeric);
+        is_error.then(|| line.len() - rest.trim_start_matches([':', ' ']).len())
     };
-    lines.clone().find(is_error).or_else(|| lines.next_back())
+    let found = lines.clone().find_map(|line| Some(&line[error(line)?..]));
+    found.or_else(|| lines.next_back())
 }
 
 /// Leaves `result.json` of a round and nothing else: of eighty rounds, pictures and logs would be

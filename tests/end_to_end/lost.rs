@@ -329,7 +329,7 @@ fn a_signal_to_all_processes_of_a_study_keeps_its_rounds_in_a_marked_result() {
             (Signal::SIGTERM, 143),
         ),
         (
-            "scale --no-ceiling -s 1,2 -d 1s --repeats 40",
+            "scale -s 1,2 -d 1s --repeats 40",
             ("scale", "rounds", 1),
             (Signal::SIGHUP, 129),
         ),

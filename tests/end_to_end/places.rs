@@ -14,7 +14,7 @@ use crate::process::wait_for;
 /// Commands that run rounds, with short ones.
 const STUDIES: [&str; 4] = [
     "ab --pairs 40 -- -n 64 -c 4 -s 1",
-    "scale --no-ceiling -s 1,2 -d 500ms --repeats 40",
+    "scale -s 1,2 -d 500ms --repeats 40",
     "capacity --probe 1s --warmup 0s --rest 0s -- --target-limit 50/s",
     "ladder -d 500ms",
 ];

@@ -72,17 +72,13 @@ fn every_size_runs_in_every_repeat_in_the_order_drawn_and_is_saved() {
     let curve = &scaling["curves"][0];
     assert_eq!(sizes(&curve["points"]), all);
     assert_eq!(curve["held"]["connections_per_shard"], 2);
-    // The ceiling: the largest size, and a target that holds nothing.
-    assert_eq!(sizes(&json!([scaling["ceiling"]])), [(4, 8)]);
-    let ceiling = read_json(&done.out().join("ceiling/result.json"));
-    assert_eq!(ceiling["plan"]["workload"]["target_latency"], "none");
     assert!(done.out().join("plots/scaling.svg").is_file());
 }
 
 #[test]
 fn connections_are_sizes_too_and_a_curve_each_with_several_shards() {
     let more = |sizes: &str| {
-        let short = "--repeats 1 -d 200ms --no-ceiling --markdown --quiet";
+        let short = "--repeats 1 -d 200ms --markdown --quiet";
         run(&format!(
             "scale --out out {sizes} {short} -- --target-latency 10ms"
         ))
@@ -90,10 +86,7 @@ fn connections_are_sizes_too_and_a_curve_each_with_several_shards() {
     };
     let done = more("--shards 1 --connections 2,4");
     let scaling = done.saved("scale.json");
-    holds(
-        &scaling,
-        &json!({"/curves/0/held/shards": 1, "/ceiling": null}),
-    );
+    holds(&scaling, &json!({"/curves/0/held/shards": 1}));
     assert_eq!(sizes(&scaling["curves"][0]["points"]), [(1, 2), (1, 4)]);
     assert_eq!(
         done.stdout,
@@ -116,11 +109,11 @@ fn rounds_that_do_not_measure_end_the_study() {
     // A target that nobody is at is known with the first round, as are too few items.
     for (line, says) in [
         (
-            "http://127.0.0.1:1/{id} --no-ceiling",
+            "http://127.0.0.1:1/{id}",
             "connect to the target at 127.0.0.1:1",
         ),
         (
-            "--shards 1,2 -d 1s --no-ceiling -- --ids 0..50",
+            "--shards 1,2 -d 1s -- --ids 0..50",
             "its 50 items were done after",
         ),
     ] {
@@ -131,7 +124,7 @@ fn rounds_that_do_not_measure_end_the_study() {
             done.stderr
         );
     }
-    let line = "scale --out out --latency-bound=10ms --shards 1,2 -d 2s --repeats 2 --no-ceiling";
+    let line = "scale --out out --latency-bound=10ms --shards 1,2 -d 2s --repeats 2";
     let scaling = start(line);
     let work = scaling.work();
     let shard = wait_for("a shard of the second round", || {

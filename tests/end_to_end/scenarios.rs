@@ -21,7 +21,7 @@ fn rungs_are_climbed_from_the_lowest_and_what_is_printed_is_saved() {
     holds(
         &climb,
         &json!({
-            "/interrupted": false, "/search": [], "/scenarios/0/number": 1,
+            "/interrupted": false, "/scenarios/0/number": 1,
             "/scenarios/1/number": 4, "/scenarios/1/connections_opened": 20,
             "/scenarios/0/connections_opened": first["attempts"], "/scenarios/0/throttled": 0,
         }),

@@ -95,7 +95,7 @@ fn no_command_saves_or_shows_what_was_typed_in_secret() {
         start(&format!("compare {}", compared.out().display())),
         &[5],
     );
-    let rounds = "--no-ceiling -s 1,2 -d 500ms --repeats 1 --";
+    let rounds = "-s 1,2 -d 500ms --repeats 1 --";
     let rest = own.trim_end_matches("-c 2");
     tells_nothing(
         start(&format!("scale {url} --out out {rounds} {rest}")),

@@ -8,7 +8,7 @@ use crate::run::gates::Breach;
 use crate::run::report::Report;
 use crate::run::words::seen;
 use crate::show::xml;
-use crate::studies::compare::{Contest, MetricVerdict, metric_words, row};
+use crate::studies::compare::{Contest, MetricVerdict};
 
 /// Something that was judged.
 struct TestCase {
@@ -93,11 +93,12 @@ pub fn contest_junit(contest: &Contest) -> String {
         .filter(|finding| finding.verdict != MetricVerdict::Informational)
         .map(|finding| TestCase {
             name: finding.metric.name().to_owned(),
-            said: format!(
-                "{}: {}",
-                metric_words(finding.metric),
-                row(contest, finding)
-            ),
+            said: {
+                let cells = contest.row(finding);
+                let cells = cells.iter().skip(1).filter(|cell| !cell.is_empty());
+                let cells: Vec<&str> = cells.map(String::as_str).collect();
+                format!("{}: {}", finding.metric.title(), cells.join(", "))
+            },
             kind: "comparison",
             outcome: match finding.verdict {
                 MetricVerdict::Regression => TestOutcome::Failed,

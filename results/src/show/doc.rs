@@ -14,7 +14,6 @@ mod terminal;
 pub use self::lead::{Figure, Lead, Severity, Status};
 pub use self::terminal::{TerminalLine, Tone};
 use crate::show::chart::Plot;
-use crate::show::text::capital;
 
 /// A document.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -323,15 +322,6 @@ impl Doc {
     #[must_use]
     pub fn status(self, status: Status) -> Self {
         self.with(Part::Status(status))
-    }
-
-    /// Add the outcome of a study in a box.
-    #[must_use]
-    pub fn headline(self, severity: Severity, sentences: &str) -> Self {
-        self.status(Status {
-            id: Some("outcome"),
-            ..Status::new(severity, capital(sentences.trim_end_matches('.')))
-        })
     }
 
     /// Add a text of another format.

@@ -5,6 +5,5 @@ mod wrap;
 
 pub(crate) use self::numbers::seconds;
 pub use self::numbers::{bytes, counted, decimal, grouped_f64, rate_in_words, shell_word};
-pub(crate) use self::wrap::capital;
-pub use self::wrap::{wrapped, write_row};
+pub use self::wrap::{capital, wrapped, write_row};
 pub use crawlmark_harness::units::{grouped, micros};

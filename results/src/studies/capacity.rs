@@ -16,7 +16,7 @@
 //! | `probe` | a probe: its figures, its result, and the reasons for it |
 //! | `limit` | the limit of a target, read from refusals: it corrects what bursts let pass |
 //! | `caveat` | what the probes cannot exclude |
-//! | `words` | the document, and a probe in a line |
+//! | `document` | the document, and a probe in a line |
 //!
 //! One rule makes the statement: the capacity is what the target accepted at the highest rate that
 //! is settled to pass below every rate that fails or seems to, in the worst of the probes of that
@@ -24,23 +24,23 @@
 //! table of the rates and the statement never differ.
 
 mod caveat;
+mod document;
 mod limit;
 mod probe;
 pub mod search;
-mod words;
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
 pub use self::caveat::Caveat;
+pub use self::document::{offered, probe_line};
 use self::limit::Limit;
 pub use self::limit::read_together;
 pub use self::probe::{
     AttemptCounts, Cause, Connections, ProbePlan, ProbeReport, Reason, Refusals, SENT, Slow, judge,
 };
 use self::search::{Bounds, Ending, Pace, ProbeKind, ProbeResult, RateState, Search, SearchStep};
-pub use self::words::{capacity_headline, offered, probe_line};
 use crate::run::gates::{Condition, Unit};
 use crate::run::report::Environment;
 use crate::studies::Header;
@@ -90,6 +90,22 @@ pub struct Question {
 }
 
 impl Question {
+    /// The target in words.
+    #[must_use]
+    pub fn target(&self) -> &str {
+        match &*self.what {
+            "" => "the bundled target",
+            what => what,
+        }
+    }
+
+    /// The objectives, separated by commas.
+    #[must_use]
+    pub fn objectives_in_words(&self) -> String {
+        let all: Vec<String> = self.objectives.iter().map(ToString::to_string).collect();
+        all.join(", ")
+    }
+
     /// True if requests arrive at random and times are wanted: what is slow then depends on how
     /// queues happened to grow.
     fn is_random(&self) -> bool {
@@ -127,13 +143,6 @@ pub fn resolution(rate_per_s: f64, question: &Question) -> Option<f64> {
     let (_, measured) = times_s(rate_per_s, question);
     let part = (2.0 * SETTLES / (rate_per_s * measured)).sqrt();
     (question.is_random() && part > question.bounds.precision * 1.5).then_some(part)
-}
-
-/// Return the number of requests at once that a limit would have to allow, beyond what it refills,
-/// to have hidden from a full probe that it is lower than `rate_per_s` by the precision.
-fn credit(rate_per_s: f64, question: &Question) -> f64 {
-    let (warmup_s, probe_s) = times_s(rate_per_s, question);
-    rate_per_s * question.bounds.precision * (warmup_s + probe_s / 2.0)
 }
 
 /// Outcome of the search.

@@ -6,16 +6,15 @@
 //! verdict. Pure: it runs nothing, reads no clock, draws no number. It never compares two single
 //! runs, and never data that were taken one arm after the other.
 //!
-//! | room | for |
+//! | file | holds |
 //! |---|---|
-//! | `design`, `schedule` | arms, rounds and pairs; the order in which pairs run |
-//! | `metric`, `taken` | metrics and their readings; a saved run as a round |
-//! | `signed_rank`, `estimate`, `holm` | test of a difference, its size, correction for several metrics |
-//! | `rule`, `seen`, `finding` | looks and their error, verdicts at a look, result |
+//! | `design` | arms, rounds and pairs; the order in which pairs run |
+//! | `metric` | metrics, their readings in a saved run, and disturbances |
+//! | `statistics` | test of a difference, its size, correction for several metrics |
+//! | `judgement` | looks and their error, verdicts at a look, result |
 //! | `differences` | differences in plan, machine and version |
-//! | `saved`, `words` | `comparison.json`; comparison as a document and in lines |
+//! | `contest` | `comparison.json`: its findings, and the document |
 //! | `history` | changes in a history of single runs, and their document |
-//! | `tests` | verdicts of given pairs |
 //!
 //! # Method
 //!
@@ -45,11 +44,12 @@
 //! | regression | corrected p is at most the look's alpha, and the estimate is a loss of at least 2 % (99th percentile: 5 %) |
 //! | pass | the upper end of the interval, a bound of at least 97.5 %, is a loss below 4 % ([`PASSES_BELOW`]) |
 //! | regression | also where, of two pairs or more, no item of the candidate was good, and some of the base were |
+//! | regression | also where, before the first look, every one of six pairs or more has a throughput of less than two thirds |
 //! | inconclusive | neither; says what could have been found, and why nothing was |
 //! | incomparable | readings are missing or not above 0 |
 //! | informational | a reading is too coarse to decide ([`Reading::percentile`], [`Reading::cpu`]), or the base has no such percentile |
 //!
-//! `Seen::verdict` (`seen.rs`) decides for one metric, `Overall::of` (`finding.rs`) over all.
+//! `judgement` decides for one metric, `Overall::of` over all.
 //!
 //! A loss of the 99th percentile that is surely between 4 and 5 % stays inconclusive: it is too
 //! much to pass, and too little to be called a regression.
@@ -92,43 +92,35 @@
 //! Statistics 6, 65-70. Lehmann, E. L. (1975), *Nonparametrics: Statistical Methods Based on
 //! Ranks*. Lan, K. K. G. and `DeMets`, D. L. (1983), Biometrika 70, 659-663.
 
+mod contest;
 mod design;
 mod differences;
-mod estimate;
-mod finding;
 mod history;
-mod holm;
+mod judgement;
 mod metric;
-mod rule;
-mod saved;
-mod schedule;
-mod seen;
-mod signed_rank;
-mod taken;
+mod statistics;
 #[cfg(test)]
 mod tests;
-mod words;
 
-pub use self::design::{Arm, DesignError, Disturbance, Order, Pair, Round, pair_up};
-pub use self::differences::{Difference, Incomparable, comparable, differences, plan_differences};
-pub use self::estimate::{Interval, LEVEL};
-pub use self::finding::{
-    Comparison, Evidence, FinalLook, Finding, MetricVerdict, Mismatch, Overall, Undecided,
+pub use self::contest::{
+    Contest, ContestContext, ContestFinding, Failures, RoundReport, Side, change, contest_standing,
+    judge_rounds, pair_line, round_folder,
 };
-pub(crate) use self::history::history_headline;
-pub use self::history::{ChangePoint, History, LONGEST, MetricHistory, PastResult, changes};
-pub use self::holm::holm;
-pub use self::metric::{Metric, Reading, Readings, Worse};
-pub use self::rule::{Look, PASSES_BELOW, Rule, STATED_POWER};
-pub use self::saved::{
-    Contest, ContestContext, FILE, Failures, RoundReport, Side, judge_rounds, round_folder,
+pub use self::design::{Arm, DesignError, Disturbance, Order, OrderSchedule, Pair, Round, pair_up};
+pub use self::differences::{
+    Difference, Incomparable, PROGRAM, TARGET_COMMAND, comparable, differences, plan_differences,
 };
-pub use self::schedule::OrderSchedule;
-pub use self::taken::TargetCpu;
-pub use self::words::{change, contest_headline, contest_standing, metric_words, pair_line};
-pub(crate) use self::words::{in_unit, row, short_name};
+pub use self::history::{
+    ChangePoint, History, HistoryFinding, LONGEST, MetricHistory, PastResult, changes,
+};
+pub use self::judgement::{
+    Comparison, Evidence, FinalLook, Finding, Look, MetricVerdict, Mismatch, Overall, PASSES_BELOW,
+    Rule, STATED_POWER, Undecided,
+};
+pub use self::metric::{Metric, Reading, Readings, TargetCpu, Worse};
+pub use self::statistics::{Interval, LEVEL, holm};
 
-use self::seen::Seen;
+use self::judgement::Seen;
 
 /// Judges the pairs, given in the order in which they ran, disturbed ones included.
 ///

@@ -4,14 +4,12 @@
 //! Called by `scale` with all rounds that it ran. Pure: it runs nothing, reads no clock, draws no
 //! number but the [`order()`].
 //!
-//! | room | for |
+//! | file | holds |
 //! |---|---|
-//! | `order` | order in which the sizes of a repeat run |
-//! | `round`, `point`, `curve` | one round, the rounds of one size, all sizes |
+//! | `round` | one round, and the order in which the sizes of a repeat run |
+//! | `curve` | the rounds of one size, all sizes |
 //! | `estimate` | median of repeats, with its interval |
-//! | `usl` | fit of the Universal Scalability Law |
-//! | `words` | scaling as a headline, a table and notes |
-//! | `tests` | results of known rounds |
+//! | `document` | findings, table and facts |
 //!
 //! # Method
 //!
@@ -40,7 +38,7 @@
 //!
 //! A round whose verdict is graver than `client_limited` is left out, and so is one that was
 //! interrupted. `client_limited` stays: how much a client can do is a fair question, and the size
-//! is marked ([`Point::limited_by_this_side`]).
+//! is marked ([`Point::client_limited`]).
 //!
 //! Where shards and target processes together exceed the CPUs, a size is *colocated*. It counts
 //! none the less when CPU was not scarce ([`Round::lacked_cpu`]): its rounds used less than half of
@@ -49,45 +47,26 @@
 //! the mode that was asked for: a latency-bound crawl with too many connections is as colocated as
 //! any other.
 //!
-//! # The Universal Scalability Law
-//!
-//! `X(N) = lambda N / (1 + sigma (N - 1) + kappa N (N - 1))`: see [`Fit`], and when there is one.
-//!
 //! # Sources
 //!
-//! Gunther, N. J. (2007), *Guerrilla Capacity Planning*, chapters 4 to 6. Karp, A. H. and Flatt, H.
-//! P. (1990), *Measuring parallel processor performance*, CACM 33, 539-543. David, H. A. and
-//! Nagaraja, H. N. (2003), *Order Statistics*, 7.1. Lawson, C. L. and Hanson, R. J. (1974),
-//! *Solving Least Squares Problems*, chapter 23.
+//! Karp, A. H. and Flatt, H. P. (1990), *Measuring parallel processor performance*, CACM 33,
+//! 539-543. David, H. A. and Nagaraja, H. N. (2003), *Order Statistics*, 7.1.
 
 mod curve;
+mod document;
 mod estimate;
-mod order;
-mod point;
 mod round;
 #[cfg(test)]
 mod tests;
-mod usl;
-mod words;
 
 use serde::{Deserialize, Serialize};
 
-pub use self::curve::{Axis, Curve, FixedQuantity};
+pub use self::curve::{Axis, Curve, FixedQuantity, Point};
+pub use self::document::ScaleFinding;
 pub use self::estimate::{Estimate, LEVEL};
-pub use self::order::order;
-pub use self::point::Point;
-pub use self::round::{Attempts, Round, Size};
-pub use self::usl::{Fit, NoFit, Peak};
-pub use self::words::scaling_headline;
-use crate::run::report::{Environment, Verdict};
+pub use self::round::{Attempts, Round, Size, order};
+use crate::run::report::Environment;
 use crate::studies::Header;
-
-/// The name of the file.
-pub const FILE: &str = "scale.json";
-
-/// Part of the ceiling from which on a size is limited by this client: what is left is no more than
-/// rounds of a busy machine differ by.
-pub const NEAR_CEILING: f64 = 0.8;
 
 /// Result of the study, whole, as it is saved in `scale.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -95,8 +74,6 @@ pub struct Scaling {
     /// Settings and environment of the rounds.
     #[serde(flatten)]
     pub circumstances: ScaleContext,
-    /// Ceiling of the client.
-    pub ceiling: Option<Ceiling>,
     /// Growth of throughput, by curve.
     pub curves: Vec<Curve>,
     /// Every round, in the order in which they ran.
@@ -124,74 +101,21 @@ pub struct ScaleContext {
     pub target_processes: u32,
 }
 
-/// Rate of the same client against a target that answers at once: the most that this client could
-/// do.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Ceiling {
-    /// At this size: the largest.
-    #[serde(flatten)]
-    pub size: Size,
-    /// Good items per second.
-    pub items_per_s: f64,
-    /// Verdict on the round.
-    pub validity: Verdict,
-    /// The directory of its result.
-    pub result: String,
-}
-
-impl Ceiling {
-    /// The rate that it marks, good items per second: none where nothing good came, or where the
-    /// round's verdict is graver than `client_limited`, for then something else than this client
-    /// may have held it back.
-    #[must_use]
-    pub fn per_s(&self) -> Option<f64> {
-        (self.items_per_s > 0.0 && self.validity <= Verdict::ClientLimited)
-            .then_some(self.items_per_s)
-    }
-}
-
 impl Scaling {
     /// Build the result of these rounds, given in the order in which they ran. `held` names what
     /// each curve holds fixed.
     #[must_use]
-    pub fn new(
-        rounds: Vec<Round>,
-        held: &[FixedQuantity],
-        ceiling: Option<Ceiling>,
-        circumstances: ScaleContext,
-    ) -> Self {
-        let ceiling_per_s = ceiling.as_ref().and_then(Ceiling::per_s);
+    pub fn new(rounds: Vec<Round>, held: &[FixedQuantity], circumstances: ScaleContext) -> Self {
         let room = Room {
             cores: circumstances.environment.cores,
             target_processes: circumstances.target_processes,
-            ceiling_per_s,
         };
+        let curve = |held: &FixedQuantity| Curve::new(*held, &rounds, room);
         Self {
-            curves: held
-                .iter()
-                .map(|held| Curve::new(*held, &rounds, room))
-                .collect(),
+            curves: held.iter().map(curve).collect(),
             circumstances,
-            ceiling,
             rounds,
         }
-    }
-
-    /// True if any size that counts can be compared with the smallest.
-    #[must_use]
-    pub fn says_something(&self) -> bool {
-        self.curves
-            .iter()
-            .any(|curve| curve.told().is_some_and(|point| curve.is_answer(point)))
-    }
-
-    /// True if a size does more than [`NEAR_CEILING`] of what the client could.
-    #[must_use]
-    pub fn is_near_ceiling(&self, point: &Point) -> bool {
-        self.ceiling
-            .as_ref()
-            .and_then(Ceiling::per_s)
-            .is_some_and(|per_s| point.is_near(per_s))
     }
 }
 
@@ -202,6 +126,4 @@ pub struct Room {
     pub cores: usize,
     /// Processes of the target on it.
     pub target_processes: u32,
-    /// Ceiling of this client, good items per second.
-    pub ceiling_per_s: Option<f64>,
 }

@@ -23,8 +23,8 @@ use crate::run::report::{Environment, Report, Verdict};
 use crate::show::chart::Role;
 use crate::show::doc::{Column, Doc, Severity, Table};
 use crate::show::plot::{self, Plot};
-use crate::show::text::{bytes, decimal, grouped_f64, micros};
-use crate::studies::{Header, StudyResult, shell_line};
+use crate::show::text::{bytes, capital, decimal, grouped_f64, micros};
+use crate::studies::{Header, Notice, StudyResult, doc_of, shell_line};
 use crawlmark_harness::units::percent;
 
 /// Scenarios that were run, whole.
@@ -39,8 +39,6 @@ pub struct Scenarios {
     pub environment: Environment,
     /// Each scenario, in the order in which they were run.
     pub scenarios: Vec<ScenarioReport>,
-    /// Probes that found the connections of the scenario that goes as far as it can.
-    pub search: Vec<SearchProbe>,
 }
 
 /// A scenario that was run.
@@ -73,15 +71,6 @@ pub struct ScenarioReport {
     pub limit: Limit,
     /// The limit in words.
     pub limited_by: String,
-}
-
-/// A short run of the search for the connections with which most comes back.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct SearchProbe {
-    /// Its connections.
-    pub connections: u32,
-    /// Its good items per second.
-    pub ok_per_s: f64,
 }
 
 impl ScenarioReport {
@@ -128,10 +117,6 @@ impl ScenarioReport {
             per_s(self.readings.ok_per_s),
             self.limit.name()
         )
-    }
-
-    fn named(&self) -> String {
-        format!("{} ({})", self.name, per_s(self.readings.ok_per_s))
     }
 }
 
@@ -264,7 +249,6 @@ impl Scenarios {
         list: ListName,
         environment: Environment,
         mut scenarios: Vec<ScenarioReport>,
-        search: Vec<SearchProbe>,
     ) -> Self {
         let mut before: Option<f64> = None;
         for scenario in &mut scenarios {
@@ -277,7 +261,6 @@ impl Scenarios {
             list,
             environment,
             scenarios,
-            search,
         }
     }
 
@@ -287,65 +270,46 @@ impl Scenarios {
         fastest(self.scenarios.iter())
     }
 
-    /// The result in a sentence or two: the climb beside the published one, or the fastest.
+    /// The findings, the answer first.
     #[must_use]
-    pub fn headline(&self) -> String {
-        let Some((first, top)) = self.scenarios.first().zip(self.fastest()) else {
-            return format!("No {} was run.", self.list.list().noun);
-        };
-        match first.published {
-            Some(published) => self.climb(first, published, top),
-            None => self.race(top),
+    pub fn findings(&self) -> Vec<ScenarioFinding> {
+        let mut found = Vec::new();
+        let throttled = |of: &ScenarioReport| of.readings.throttled_share();
+        let ends = self.scenarios.first().zip(self.fastest());
+        if let Some((first, top)) = ends
+            && let Some(published_from) = first.published
+        {
+            let published = self.scenarios.iter().filter_map(|of| of.published);
+            found.push(ScenarioFinding::Climbed {
+                per_s: [first.readings.ok_per_s, top.readings.ok_per_s],
+                published_per_s: [
+                    published_from.low_per_s,
+                    published.map(|of| of.high_per_s).fold(0.0, f64::max),
+                ],
+            });
+        } else if let Some((_, top)) = ends {
+            let polite = self.scenarios.iter().filter(|of| throttled(of) == 0.0);
+            let polite = fastest(polite).filter(|polite| *polite != top);
+            for one in std::iter::once(top).chain(polite) {
+                found.push(ScenarioFinding::Fastest {
+                    name: one.name.clone(),
+                    per_s: one.readings.ok_per_s,
+                    throttled_share: throttled(one),
+                });
+            }
         }
-    }
-
-    fn climb(&self, first: &ScenarioReport, start: Published, top: &ScenarioReport) -> String {
-        let (low, high) = (first.readings.ok_per_s, top.readings.ok_per_s);
-        if first.number == top.number {
-            return format!(
-                "Rung {}: measured {}, published {start}.",
-                first.number,
-                per_s(low)
-            );
-        }
-        let published = self.scenarios.iter().filter_map(|of| of.published);
-        let highest = published.map(|of| of.high_per_s).fold(0.0, f64::max);
-        format!(
-            "Measured: {} to {}{}. Published: {start} to {}{}.",
-            per_s(low),
-            per_s(high),
-            grown(low, high),
-            per_s(highest),
-            grown(start.low_per_s, highest)
-        )
-    }
-
-    fn race(&self, fastest_of_all: &ScenarioReport) -> String {
-        let polite = fastest(
-            self.scenarios
-                .iter()
-                .filter(|of| of.readings.throttled == 0),
-        );
-        let named = fastest_of_all.named();
-        match polite {
-            Some(polite) if polite != fastest_of_all => format!(
-                "Fastest: {named}, {} throttled. Fastest without throttling: {}.",
-                percent(fastest_of_all.readings.throttled_share()),
-                polite.named()
-            ),
-            Some(_) => format!("Fastest: {named}, without throttling."),
-            None => format!("Fastest: {named}. The target throttled all of them."),
-        }
-    }
-
-    /// The runs with a verdict other than `valid`, each with its verdict.
-    fn doubts(&self) -> String {
         let doubted = self
             .scenarios
             .iter()
-            .filter(|of| of.validity != Verdict::Valid)
-            .map(|of| format!("{} ({})", of.name, of.validity.name()));
-        doubted.collect::<Vec<_>>().join(", ")
+            .filter(|of| of.validity != Verdict::Valid);
+        found.extend(doubted.map(|of| ScenarioFinding::NotValid {
+            name: of.name.clone(),
+            verdict: of.validity,
+        }));
+        if self.header.interrupted {
+            found.push(ScenarioFinding::Interrupted {});
+        }
+        found
     }
 
     fn table(&self) -> Table {
@@ -380,13 +344,84 @@ fn fastest<'a>(of: impl Iterator<Item = &'a ScenarioReport>) -> Option<&'a Scena
     of.max_by(|a, b| a.readings.ok_per_s.total_cmp(&b.readings.ok_per_s))
 }
 
-/// ` (22.5x)`; nothing from 0.
-fn grown(low: f64, high: f64) -> String {
-    if low > 0.0 {
-        format!(" ({}x)", three_digits(high / low))
-    } else {
-        String::new()
+/// Fact about scenarios, with its numbers.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ScenarioFinding {
+    /// From the first rung to the fastest.
+    Climbed {
+        /// Measured: good items per second.
+        per_s: [f64; 2],
+        /// Published: the least of the first rung, and the most of any.
+        published_per_s: [f64; 2],
+    },
+    /// The fastest scenario, or the fastest that was not throttled.
+    Fastest {
+        /// Its name.
+        name: String,
+        /// Good items per second.
+        per_s: f64,
+        /// Part of its requests that was throttled.
+        throttled_share: f64,
+    },
+    /// A run with another verdict than valid.
+    NotValid {
+        /// Name of the scenario.
+        name: String,
+        /// The verdict.
+        verdict: Verdict,
+    },
+    /// Not all scenarios were run.
+    Interrupted {},
+}
+
+impl ScenarioFinding {
+    /// The finding as it is shown.
+    #[must_use]
+    pub fn notice(&self) -> Notice {
+        match self {
+            Self::Climbed {
+                per_s,
+                published_per_s,
+            } => Notice::new(
+                Severity::Neutral,
+                format!(
+                    "Measured: {}; published: {}",
+                    climb(*per_s),
+                    climb(*published_per_s)
+                ),
+            ),
+            Self::Fastest {
+                name,
+                per_s: rate,
+                throttled_share,
+            } => {
+                let (rate, share) = (per_s(*rate), percent(*throttled_share));
+                let title = if *throttled_share > 0.0 {
+                    format!("Fastest: {name} ({rate}), {share} throttled")
+                } else {
+                    format!("Fastest without throttling: {name} ({rate})")
+                };
+                Notice::new(Severity::Neutral, title)
+            }
+            Self::NotValid { name, verdict } => {
+                let severity = if *verdict == Verdict::Disturbed {
+                    Severity::Warning
+                } else {
+                    Severity::Neutral
+                };
+                Notice::new(severity, format!("{}: {}", capital(name), verdict.name()))
+            }
+            Self::Interrupted {} => {
+                Notice::new(Severity::Warning, "Interrupted before the last of them")
+            }
+        }
     }
+}
+
+/// `6.00/s to 1,176/s (196x)`.
+fn climb([low, high]: [f64; 2]) -> String {
+    let times = three_digits(high / low.max(f64::MIN_POSITIVE));
+    format!("{} to {} ({times}x)", per_s(low), per_s(high))
 }
 
 impl StudyResult for Scenarios {
@@ -398,38 +433,23 @@ impl StudyResult for Scenarios {
         vec![plot::scenarios(self)]
     }
 
+    fn notices(&self) -> Vec<Notice> {
+        self.findings()
+            .iter()
+            .map(ScenarioFinding::notice)
+            .collect()
+    }
+
     fn doc(&self) -> Doc {
         let list = self.list.list();
-        let is_disturbed = |of: &ScenarioReport| of.validity == Verdict::Disturbed;
-        let severity = if self.header.interrupted || self.scenarios.iter().any(is_disturbed) {
-            Severity::Warning
-        } else {
-            Severity::Neutral
-        };
-        let stopped = if self.header.interrupted {
-            format!("Stopped before the last {}. ", list.noun)
-        } else {
-            String::new()
-        };
-        let probes = self.search.iter().map(|probe| {
-            let connections = grouped_f64(f64::from(probe.connections));
-            format!("{} with {connections} connections", per_s(probe.ok_per_s))
-        });
-        let facts = [
-            ("search", probes.collect::<Vec<_>>().join(", ")),
-            ("not valid", self.doubts()),
-        ];
         let has_run = |numbers: &[u8]| self.scenarios.iter().any(|of| numbers.contains(&of.number));
         let notes = list.notes.iter().filter(|(of, _)| has_run(of));
         let commands = self
             .scenarios
             .iter()
             .map(|of| format!("crawlmark run {}  # {}", shell_line(&of.flags), of.number));
-        let cpu = self.environment.cpu_model.as_deref();
-        Doc::new(self.header.title())
-            .headline(severity, &format!("{stopped}{}", self.headline()))
+        doc_of(self.header.title(), &self.notices())
             .table(self.table())
-            .facts(facts.into_iter().filter(|(_, fact)| !fact.is_empty()))
             .list(
                 "Different from the published crawl:",
                 notes.map(|(_, note)| (*note).to_owned()).collect(),
@@ -441,10 +461,8 @@ impl StudyResult for Scenarios {
                 &commands.collect::<Vec<_>>(),
             )
             .text(format!(
-                "Machine: {}, {} cores. CPU is that of client and target, memory that of this client. {}",
-                cpu.unwrap_or("an unknown CPU"),
-                self.environment.cores,
-                self.header.made_by()
+                "CPU is that of client and target, memory that of this client. {}",
+                self.header.made_on(&self.environment)
             ))
     }
 }

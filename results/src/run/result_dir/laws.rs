@@ -10,7 +10,7 @@ use crate::run::report::{Report, SCHEMA};
 use crate::run::{cut, words};
 use crate::show::plot;
 use crate::studies::StudyResult;
-use crate::studies::compare::{Contest, DesignError, FILE};
+use crate::studies::compare::Contest;
 
 /// Checks all laws on any bytes as `result.json` and as `comparison.json`.
 ///
@@ -29,20 +29,15 @@ pub fn check(bytes: &[u8]) {
             }
         }
     }
-    match parse::<Contest>(Path::new(FILE), &json, Contest::SCHEMA) {
+    match parse::<Contest>(Path::new(Contest::FILE), &json, Contest::SCHEMA) {
         Err(error) => check_complaint(&error.to_string()),
         Ok(contest) => check_contest(&contest),
     }
 }
 
-/// Checks that a comparison is made again from its rounds, or refused in one line. Made again, it
-/// follows from them and can be shown.
+/// Checks that a comparison follows from its rounds, or is refused in one line, and can be shown.
 fn check_contest(contest: &Contest) {
-    let again = |contest: &Contest| {
-        contest
-            .again(|_| Ok::<_, DesignError>(None))
-            .map(|(again, _)| again)
-    };
+    let again = |contest: &Contest| Contest::new(contest.rounds.clone(), contest.context.clone());
     let made = match again(contest) {
         Err(why) => return check_complaint(&why.to_string()),
         Ok(made) => made,

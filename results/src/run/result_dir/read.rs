@@ -1,7 +1,7 @@
 //! A saved result, read back.
 
 use std::io;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
 
@@ -94,22 +94,6 @@ pub fn read_printed(text: &str) -> Result<Report, ReadError> {
 /// When there is none, or it is of another format.
 pub fn read_study<S: StudyResult>(path: &Path) -> Result<S, ReadError> {
     read_format(path, (S::FILE, S::SCHEMA)).map(|(_, study)| study)
-}
-
-/// Reads the result of a round, which lies in the folder `result` of its study. None where that
-/// names a place outside of the study, or nothing is there.
-///
-/// # Errors
-/// As [`read()`].
-pub fn read_round(study: &Path, result: &str) -> Result<Option<Report>, ReadError> {
-    let file = study.join(result).join(RESULT);
-    let is_inside = Path::new(result)
-        .components()
-        .all(|part| matches!(part, Component::Normal(_)));
-    if !is_inside || file.symlink_metadata().is_err() {
-        return Ok(None);
-    }
-    read(&file).map(Some)
 }
 
 fn read_format<T: DeserializeOwned>(

@@ -4,8 +4,9 @@
 use super::Plot;
 use crate::run::gates::Unit;
 use crate::show::chart::{Axis, Chart, Dash, Dot, Format, Mark, Panel, Range, Role, Shape};
+use crate::studies::StudyResult as _;
 use crate::studies::capacity::search::RateState;
-use crate::studies::capacity::{Capacity, Cause, ProbeReport, RateReport, capacity_headline};
+use crate::studies::capacity::{Capacity, Cause, ProbeReport, RateReport};
 
 /// Percentile of each rate that has a line.
 type RateLine = (Role, &'static str, fn(&RateReport) -> Option<f64>);
@@ -48,7 +49,7 @@ pub fn capacity(capacity: &Capacity) -> Plot {
     Plot::of(&Chart {
         name: "capacity",
         title: "Latency against rate",
-        caption: capacity_headline(capacity),
+        caption: capacity.headline(),
         panels: Panel::below_each_other(panels),
     })
 }

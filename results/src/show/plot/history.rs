@@ -2,7 +2,8 @@
 
 use super::Plot;
 use crate::show::chart::{Axis, Chart, Dash, Dot, Format, Mark, Panel, Range, Role, Shape};
-use crate::studies::compare::{History, Metric, MetricHistory, history_headline, metric_words};
+use crate::studies::StudyResult as _;
+use crate::studies::compare::{History, Metric, MetricHistory};
 
 /// Part of the distance between the least and the greatest value that is free beyond both.
 const AIR: f64 = 0.1;
@@ -19,7 +20,7 @@ pub fn history(history: &History) -> Plot {
     Plot::of(&Chart {
         name: "history",
         title: "Metrics over time",
-        caption: history_headline(history),
+        caption: history.headline(),
         panels: Panel::below_each_other(panels),
     })
 }
@@ -33,7 +34,7 @@ fn panel(history: &History, found: &MetricHistory) -> Panel {
         let value = past.readings.of(metric).value();
         dots.extend(value.map(|value| Dot::at(f64::from(number), value)));
     }
-    let y = Axis::new(metric_words(metric), span(metric, &dots), format(metric));
+    let y = Axis::new(metric.title(), span(metric, &dots), format(metric));
     let mut marks = Vec::new();
     for (n, change) in found.changes.iter().enumerate() {
         let at = change.at as f64 + 0.5;

@@ -3,9 +3,8 @@
 
 use super::Plot;
 use crate::show::chart::{Axis, Chart, Dot, Format, Mark, Panel, Range, Role, Shape};
-use crate::studies::compare::{
-    Arm, Contest, Disturbance, Evidence, Finding, Metric, change, contest_headline, metric_words,
-};
+use crate::studies::StudyResult as _;
+use crate::studies::compare::{Arm, Contest, Disturbance, Evidence, Finding, Metric, change};
 
 /// Part of the axis that is free beyond the outermost dots.
 const AIR: f64 = 0.06;
@@ -26,7 +25,7 @@ pub fn pairs(contest: &Contest) -> Plot {
     Plot::of(&Chart {
         name: "pairs",
         title: "Pairs",
-        caption: contest_headline(contest),
+        caption: contest.headline(),
         panels,
     })
 }
@@ -101,7 +100,7 @@ fn panel(finding: &Finding, evidence: &Evidence, changes: &[f64]) -> Panel {
             Format::Change,
         ),
         y: Axis::new(
-            format!("{}: {}", metric_words(metric), change(evidence)),
+            format!("{}: {}", metric.title(), change(evidence)),
             Range::Between(0.0, rows),
             Format::Number,
         )

@@ -3,19 +3,15 @@
 
 use super::Plot;
 use crate::show::chart::{Axis, Chart, Dash, Dot, Format, Mark, Panel, Range, Role, Shape};
-use crate::studies::scale::scaling_headline;
-use crate::studies::scale::{Ceiling, Curve, Estimate, Point, Scaling};
+use crate::studies::StudyResult as _;
+use crate::studies::scale::{Curve, Estimate, Point, Scaling};
 
 /// From this many times the smallest size on, sizes are in equal factors: in equal steps the small
 /// ones would lie on each other.
 const MANY: f64 = 40.0;
 
-/// Points that a curve of a law is drawn through.
+/// Points that a curve is drawn through.
 const SMOOTH: u32 = 64;
-
-/// Limit on a ceiling that is drawn, as a multiple of all else: a higher one would press the rest
-/// to the ground.
-const NEAR: f64 = 1.6;
 
 /// The plot of a scaling. A single size has nothing beside it, and its linear growth is no
 /// measurement.
@@ -25,33 +21,13 @@ pub fn scaling(scaling: &Scaling) -> Plot {
     let mut panels = Vec::new();
     if scaling.curves.iter().any(|curve| curve.told().is_some()) {
         panels.extend(FIELDS.iter().map(|field| field.panel(scaling, &sizes)));
-        // Over the linear growth of each curve, and under the dots.
-        let place = scaling.curves.len();
-        panels[0].marks.splice(place..place, laws(scaling, &sizes));
     }
     Plot::of(&Chart {
         name: "scaling",
         title: "How throughput grows",
-        caption: scaling_headline(scaling),
+        caption: scaling.headline(),
         panels: Panel::below_each_other(panels),
     })
-}
-
-/// The laws, and what the client can do where there is room for it.
-fn laws(scaling: &Scaling, sizes: &Sizes) -> Vec<Mark> {
-    let (mut marks, mut most) = (Vec::new(), 0.0_f64);
-    for curve in &scaling.curves {
-        if let Some(fit) = &curve.fit {
-            let line = sizes.smooth().map(|n| (n, fit.at(n))).collect();
-            marks.push(Mark::new(Role::Reference, "law (USL)", Shape::Line(line)));
-        }
-        let rates = curve.points.iter().filter_map(|point| point.items_per_s);
-        most = rates.map(|rate| rate.median).fold(most, f64::max);
-    }
-    let ceiling = scaling.ceiling.as_ref().and_then(Ceiling::per_s);
-    let ceiling = ceiling.filter(|ceiling| *ceiling <= most * NEAR);
-    marks.extend(ceiling.map(|at| Mark::new(Role::Limit, "client ceiling", Shape::Across(at))));
-    marks
 }
 
 /// The sizes, least first.
@@ -164,12 +140,8 @@ impl Field {
                 if is_answer { &mut dots } else { &mut rings }.push(dot);
             }
             let role = Role::Run(number);
-            // With a law there is a line already.
-            if curve.fit.is_none() || self.format != Format::Number {
-                let line = Shape::Line(line);
-                marks.push(Mark::new(role, name.clone(), line).dashed(Dash::Solid));
-            }
             marks.extend([
+                Mark::new(role, name.clone(), Shape::Line(line)).dashed(Dash::Solid),
                 Mark::new(role, name, Shape::Dots(dots)),
                 Mark::new(role, "CPUs shared with the target", Shape::Rings(rings)),
             ]);

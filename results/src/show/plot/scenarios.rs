@@ -5,6 +5,7 @@
 use super::Plot;
 use crate::show::chart::{Axis, Bar, Block, Chart, Format, Mark, Panel, Range, Role, Shape};
 use crate::show::text::decimal;
+use crate::studies::StudyResult as _;
 use crate::studies::scenarios::{ScenarioFigure, ScenarioReport, Scenarios};
 
 /// Height of a row with two bars, CSS pixels.

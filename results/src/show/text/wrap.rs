@@ -62,7 +62,8 @@ pub fn write_row(out: &mut String, name: &str, value: &str, columns: usize) {
 }
 
 /// Return the sentence with a capital at its beginning.
-pub(crate) fn capital(text: &str) -> String {
+#[must_use]
+pub fn capital(text: &str) -> String {
     let mut rest = text.chars();
     rest.next().map_or_else(String::new, |first| {
         first.to_uppercase().chain(rest).collect()

@@ -1,5 +1,4 @@
 //! Caveats of a capacity: what its probes cannot exclude, and what else has to be known of them.
-//! One table of their texts.
 
 use std::cmp::Reverse;
 
@@ -8,9 +7,11 @@ use serde::{Deserialize, Serialize};
 use super::limit::{Limit, let_through_per_s, longest_wait_s, may_be_longer, refused};
 use super::probe::{ProbeReport, Reason};
 use super::search::{Pace, ProbeResult};
-use super::{Question, SearchEnd, WithText, credit, resolution};
+use super::{Question, SearchEnd, WithText, resolution};
+use crate::show::doc::Severity;
 use crate::show::text::decimal;
-use crawlmark_harness::units::{grouped, micros};
+use crate::studies::Notice;
+use crawlmark_harness::units::{grouped, micros, percent};
 
 /// Lateness that brings requests together, as a part of the time between them.
 const UNEVEN: f64 = 0.1;
@@ -42,29 +43,17 @@ pub enum Caveat {
         /// Part by which the capacity may be lower.
         share: f64,
     },
-    /// A limit that allows bursts may be lower.
-    Burst {
-        /// Part by which it may be lower.
-        share: f64,
-        /// Requests at once that it would have to allow for that.
-        requests: f64,
-    },
     /// A limit that allows nothing at once may be higher.
     NoBurst {
         /// Lateness of this client at the 99th percentile, us.
         late_us: f64,
-    },
-    /// All connections were in use at the rate that fails.
-    Connections {
-        /// Connections.
-        connections: u32,
     },
     /// Probes that said nothing of the target.
     Void {
         /// Number of them.
         probes: usize,
         /// Reason of the last one.
-        reason: String,
+        reason: Reason,
     },
     /// The time for the search was used up.
     OutOfTime,
@@ -94,15 +83,24 @@ impl Caveat {
     }
 }
 
-impl From<Caveat> for WithText<Caveat> {
-    fn from(what: Caveat) -> Self {
-        let text = match &what {
-            Caveat::NotFound { share } => format!(
-                "{:.0} % of the responses were 404 or 410, which are not accepted: choose --ids that exist, or accept them \
-                 (--expect status:200,404).",
-                share * 100.0
+impl Caveat {
+    /// The caveat as it is shown.
+    #[must_use]
+    pub fn notice(&self) -> Notice {
+        let severity = if self.is_doubt() {
+            Severity::Warning
+        } else {
+            Severity::Neutral
+        };
+        let (title, remedy) = match self {
+            Self::NotFound { share } => (
+                format!(
+                    "{} of the responses were 404 or 410, which are not accepted",
+                    percent(*share)
+                ),
+                "Choose --ids that exist, or accept them (--expect status:200,404).",
             ),
-            Caveat::LongerPeriod {
+            Self::LongerPeriod {
                 let_through_per_s,
                 wait_s,
             } => {
@@ -111,41 +109,55 @@ impl From<Caveat> for WithText<Caveat> {
                 } else {
                     String::new()
                 };
-                format!(
-                    "The limit may count over a period longer than a probe: once the target refused requests, it accepted as little \
-                     as {}/s{wait}. A --probe of twice the period would show it.",
-                    decimal(*let_through_per_s)
+                let rate = decimal(*let_through_per_s);
+                (
+                    format!(
+                        "The limit may count over a period longer than a probe: once the target refused requests, it accepted as                          little as {rate}/s{wait}"
+                    ),
+                    "A --probe of twice the period would show it.",
                 )
             }
-            Caveat::RandomArrivals { share } => format!(
-                "The capacity may be up to {:.0} % lower: with random arrivals, a queue this close to capacity grows for longer than \
-                 a probe. A longer --probe would show it.",
-                (share * 100.0).ceil()
+            Self::RandomArrivals { share } => (
+                format!(
+                    "The capacity may be up to {:.0} % lower: with random arrivals, a queue this close to capacity grows for longer                      than a probe",
+                    (share * 100.0).ceil()
+                ),
+                LONGER,
             ),
-            Caveat::Burst { share, requests } => format!(
-                "The real limit may be {:.0} % lower if it allows bursts of {} requests. A longer --probe would show it.",
-                share * 100.0,
-                decimal(*requests)
+            Self::NoBurst { late_us } => (
+                format!(
+                    "The real limit may be higher if it allows no bursts, because requests that arrive too close together are then                      refused: this client sent some up to {} late",
+                    micros(*late_us)
+                ),
+                LONGER,
             ),
-            Caveat::NoBurst { late_us } => format!(
-                "The real limit may be higher if it allows no bursts, because requests that arrive too close together are then \
-                 refused: this client sent some up to {} late. A longer --probe would tell.",
-                micros(*late_us)
+            Self::Void { probes, reason } => (
+                format!(
+                    "Void probes, which say nothing of the target: {}; the last one because {}",
+                    grouped(*probes as u64),
+                    reason.title()
+                ),
+                "",
             ),
-            Caveat::Connections { connections } => {
-                let connections = grouped((*connections).into());
-                format!("All {connections} connections were in use above it: this is the capacity over {connections} connections (-c).")
-            }
-            Caveat::Void { probes, reason } => {
-                let probes = grouped(*probes as u64);
-                format!("Void probes, which say nothing of the target: {probes}. The last one: {reason}.")
-            }
-            Caveat::OutOfTime => {
-                "The time for the search (--budget) was used up: raise it, or search a narrower range (--from, --max-rate).".to_owned()
-            }
-            Caveat::Interrupted => "The search was interrupted.".to_owned(),
+            Self::OutOfTime => (
+                "The time for the search (--budget) was used up".to_owned(),
+                "Raise it, or search a narrower range (--from, --max-rate).",
+            ),
+            Self::Interrupted => ("The search was interrupted".to_owned(), ""),
         };
-        Self { what, text }
+        Notice::new(severity, title).with(remedy)
+    }
+}
+
+/// Advice where a probe was too short.
+const LONGER: &str = "A longer --probe would show it.";
+
+impl From<Caveat> for WithText<Caveat> {
+    fn from(what: Caveat) -> Self {
+        Self {
+            text: what.notice().sentence(),
+            what,
+        }
     }
 }
 
@@ -163,9 +175,6 @@ pub(super) fn caveats(
     let missing = of_pass
         .map(|probe| probe.counted.not_found as f64 / (probe.counted.attempts as f64).max(1.0))
         .fold(0.0, f64::max);
-    let share = question.bounds.precision;
-    let requests = pass.filter(|_| limit.is_none());
-    let requests = requests.map(|pass| credit(pass.per_s(), question).ceil().max(1.0));
     let random = pass.and_then(|pass| resolution(pass.per_s(), question));
     let late_us = fail
         .filter(|_| limit.is_none())
@@ -183,12 +192,10 @@ pub(super) fn caveats(
         (missing > MANY_MISSING).then_some(Caveat::NotFound { share: missing }),
         longer_period(question, probes, [pass, fail]),
         random.map(|share| Caveat::RandomArrivals { share }),
-        requests.map(|requests| Caveat::Burst { share, requests }),
         late_us.map(|late_us| Caveat::NoBurst { late_us }),
-        fail.and_then(|fail| connections(probes, fail)),
         reason.map(|reason| Caveat::Void {
             probes: void.count(),
-            reason: reason.text.clone(),
+            reason: reason.what.clone(),
         }),
         ending,
     ];
@@ -236,16 +243,4 @@ fn unevenness(probes: &[ProbeReport], fail: Pace) -> Option<f64> {
         .filter_map(|probe| probe.sched_lag_p99_us)
         .fold(0.0, f64::max);
     (late_us * fail.per_s() / 1e6 >= UNEVEN).then_some(late_us)
-}
-
-/// All connections were in use at the rate that fails.
-fn connections(probes: &[ProbeReport], fail: Pace) -> Option<Caveat> {
-    let of_fail = probes.iter().filter(|probe| probe.per_min == fail);
-    let mut reasons = of_fail.filter_map(ProbeReport::reason);
-    reasons.find_map(|reason| match reason {
-        Reason::NoConnection { connections } => Some(Caveat::Connections {
-            connections: *connections,
-        }),
-        _ => None,
-    })
 }

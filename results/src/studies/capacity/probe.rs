@@ -5,6 +5,7 @@ use statrs::distribution::{ContinuousCDF, StudentsT};
 
 use super::search::{Pace, ProbeKind, ProbeResult};
 use super::{Question, WithText};
+use crate::judge::Finding;
 use crate::run::gates::{Condition, Measured, Metric, Op, Quantity, Stat, Unit, of_report};
 use crate::run::report::thresholds::{SCHED_LAG_OF_SERVICE, SCHED_LAG_US};
 use crate::run::report::{IntervalRow, Latency, Report, ScheduleReport, Verdict};
@@ -193,8 +194,8 @@ pub enum Reason {
     },
     /// The run was disturbed or limited by this client, which may have made it slow.
     Disturbed {
-        /// First finding of the run.
-        finding: String,
+        /// Finding of the run; null without one that is.
+        finding: Option<Box<Finding>>,
     },
     /// This client sent requests in bunches, of which a limit may refuse as many.
     Bunches {
@@ -280,39 +281,44 @@ impl Reason {
     }
 }
 
-impl From<Reason> for WithText<Reason> {
-    fn from(what: Reason) -> Self {
-        let text = match &what {
-            Reason::NoPort { requests } => {
+impl Reason {
+    /// The reason in words.
+    #[must_use]
+    pub fn title(&self) -> String {
+        match self {
+            Self::NoPort { requests } => {
                 let requests = grouped(*requests);
                 format!("{requests} requests found no local port or descriptor")
             }
-            Reason::Late { share, us } => {
+            Self::Late { share, us } => {
                 let (percent, late) = (share * 100.0, micros(*us));
                 format!("{percent:.0} % of requests went out at least {late} late")
             }
-            Reason::SentTooFew {
+            Self::SentTooFew {
                 sent_per_s,
                 due_per_s,
             } => format!("this client sent {sent_per_s:.0} of {due_per_s:.0} requests a second"),
-            Reason::Disturbed { finding } => finding.clone(),
-            Reason::Bunches { late_share } => {
+            Self::Disturbed { finding } => finding.as_ref().map_or_else(
+                || "the run was disturbed".to_owned(),
+                |finding| finding.title(),
+            ),
+            Self::Bunches { late_share } => {
                 let percent = late_share * 100.0;
                 format!(
                     "{percent:.1} % of requests went out late, in bunches that a limit may refuse"
                 )
             }
-            Reason::Burst { limit_per_s, .. } => {
+            Self::Burst { limit_per_s, .. } => {
                 let limit = decimal(*limit_per_s);
                 format!(
                     "perhaps passed only by a burst: once it refuses requests, the target accepts only {limit}/s"
                 )
             }
-            Reason::Stopped { objective } => format!("stopped, because `{objective}` did not hold"),
-            Reason::NoConnection { connections } => format!(
+            Self::Stopped { objective } => format!("stopped, because `{objective}` did not hold"),
+            Self::NoConnection { connections } => format!(
                 "all of {connections} connections were waiting for a response when more requests were due"
             ),
-            Reason::Broken {
+            Self::Broken {
                 objective,
                 value,
                 at_least,
@@ -324,7 +330,7 @@ impl From<Reason> for WithText<Reason> {
                     objective.metric
                 )
             }
-            Reason::TooSlow(Slow {
+            Self::TooSlow(Slow {
                 objective,
                 slow,
                 all,
@@ -333,12 +339,18 @@ impl From<Reason> for WithText<Reason> {
                 let [slow, all, allowed] = [slow, all, allowed].map(|count| grouped(*count));
                 format!("{slow} of {all} requests broke {objective}, and {allowed} may")
             }
-            Reason::Unmeasured { objective, why } => format!("{}: {why}", objective.metric),
-            Reason::FellBehind { per_s } => {
+            Self::Unmeasured { objective, why } => format!("{}: {why}", objective.metric),
+            Self::FellBehind { per_s } => {
                 let each = decimal(*per_s);
                 format!("unanswered requests grew by {each} each second: the target fell behind")
             }
-        };
+        }
+    }
+}
+
+impl From<Reason> for WithText<Reason> {
+    fn from(what: Reason) -> Self {
+        let text = what.title();
         Self { what, text }
     }
 }
@@ -410,7 +422,7 @@ pub fn judge(
     let ours = match is_void {
         true if is_bunched => Some(Reason::Bunches { late_share }),
         true if disturbed => Some(Reason::Disturbed {
-            finding: report.reasons().into_iter().next().unwrap_or_default(),
+            finding: report.findings_of(&OURS).next().cloned().map(Box::new),
         }),
         _ => None,
     };
@@ -426,14 +438,16 @@ pub fn judge(
     )
 }
 
+/// Verdicts of a run that this client limited, or that was disturbed.
+const OURS: [Verdict; 3] = [
+    Verdict::ClientLimited,
+    Verdict::Disturbed,
+    Verdict::BudgetLimited,
+];
+
 /// True if the run itself was limited by this client or disturbed, also if it was limited by its
 /// target as well.
 fn is_disturbed(report: &Report) -> bool {
-    const OURS: [Verdict; 3] = [
-        Verdict::ClientLimited,
-        Verdict::Disturbed,
-        Verdict::BudgetLimited,
-    ];
     let validity = &report.validity;
     OURS.contains(&validity.verdict) || OURS.iter().any(|ours| validity.verdicts.contains(ours))
 }

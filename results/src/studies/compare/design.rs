@@ -42,7 +42,7 @@ pub enum Order {
 /// counts. Other findings of a round, such as a CPU wait or a retransmission, may be the arm's own
 /// doing, so that leaving them out would choose the result; they are counted. To be judged without
 /// knowing which arm ran: otherwise it is a way to choose the result.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Disturbance {
     /// Nothing was noticed.
@@ -54,6 +54,19 @@ pub enum Disturbance {
     Steal,
     /// In one of the rounds, a shard was not run for longer.
     RunQueue,
+}
+
+impl Disturbance {
+    /// The reason in words; empty without one.
+    #[must_use]
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::None => "",
+            Self::SpeedProbe => "the CPU changed its speed",
+            Self::Steal => "CPU time was stolen",
+            Self::RunQueue => "a shard froze",
+        }
+    }
 }
 
 /// One round: fresh processes, one arm.
@@ -263,6 +276,45 @@ fn uneven(orders: &[Order]) -> Option<usize> {
         .position(|block| block[0] == block[1])
 }
 
+/// The orders of the pairs of a comparison, without end: each two make a block, one of either
+/// order, and a fair coin says which comes first. The same seed gives the same orders.
+///
+/// A pair that turns out to be disturbed is run again in its own order, right away: ask for the
+/// next order only after an undisturbed pair.
+#[derive(Debug, Clone)]
+pub struct OrderSchedule {
+    draw: fastrand::Rng,
+    second: Option<Order>,
+}
+
+impl OrderSchedule {
+    /// The schedule of `seed`.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        Self {
+            draw: fastrand::Rng::with_seed(seed),
+            second: None,
+        }
+    }
+}
+
+impl Iterator for OrderSchedule {
+    type Item = Order;
+
+    fn next(&mut self) -> Option<Order> {
+        if let Some(second) = self.second.take() {
+            return Some(second);
+        }
+        let first = if self.draw.bool() {
+            Order::BaseFirst
+        } else {
+            Order::CandidateFirst
+        };
+        self.second = Some(first.reversed());
+        Some(first)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -380,34 +432,29 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_says_what_was_wrong_and_what_would_be_right() {
-        let said = DesignError::NotInBlocks {
-            pair: 3,
-            order: Order::BaseFirst,
-        }
-        .to_string();
-        assert!(
-            said.starts_with("counted pairs 3 and 4 both ran the base first: swap"),
-            "{said}"
-        );
-        let said = DesignError::Sequential {
-            first: Arm::Base,
-            rounds: 16,
-        }
-        .to_string();
-        assert!(
-            said.contains("all 16 rounds of the base before any")
-                && said.contains("run them in pairs"),
-            "{said}"
-        );
-        let said = DesignError::NotAlternating {
-            round: 3,
-            arm: Arm::Candidate,
-        }
-        .to_string();
-        assert!(
-            said.starts_with("rounds 3 and 4 are both of the candidate"),
-            "{said}"
-        );
+    fn a_seed_is_an_order_for_good() {
+        let orders = |seed, count| -> String {
+            OrderSchedule::new(seed)
+                .take(count)
+                .map(|o| if o == Order::BaseFirst { 'A' } else { 'B' })
+                .collect()
+        };
+        assert_eq!(orders(1, 16), orders(1, 16));
+        // A recorded comparison can be run again: a generator that changes breaks that, and is to
+        // be noticed.
+        assert_eq!(orders(1, 16), "BABAABABBAABBAAB");
+        assert_ne!(orders(1, 40), orders(2, 40));
+    }
+
+    #[test]
+    fn blocks_are_whole_and_a_fair_coin_opens_them() {
+        let orders: Vec<Order> = OrderSchedule::new(7).take(20_000).collect();
+        assert!(orders.chunks_exact(2).all(|block| block[0] != block[1]));
+        let opened = orders
+            .chunks_exact(2)
+            .filter(|block| block[0] == Order::BaseFirst)
+            .count();
+        // Five standard deviations of 10,000 fair coins.
+        assert!(opened.abs_diff(5_000) < 250, "{opened}");
     }
 }

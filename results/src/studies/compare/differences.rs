@@ -2,6 +2,8 @@
 //! Printed before any number, and where it means that the numbers are of different things, the
 //! comparison is refused.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use crawlmark_harness::plan::RunPlan;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -19,33 +21,27 @@ pub struct Difference {
     pub candidate: String,
 }
 
-/// Reason why two results are of different things.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{what} is {base} for the base and {candidate} for the candidate: {because}")]
-pub struct Incomparable {
-    what: String,
-    base: String,
-    candidate: String,
-    because: &'static str,
+impl Difference {
+    /// True if it is the command of a side, which no plan records.
+    #[must_use]
+    pub(super) fn is_of_command(&self) -> bool {
+        [TARGET_COMMAND, PROGRAM].contains(&&*self.what)
+    }
 }
 
-impl Incomparable {
-    /// Key in `result.json` of what differs.
-    #[must_use]
-    pub fn key(&self) -> &str {
-        &self.what
-    }
+/// Key of a difference between the commands of the targets.
+pub const TARGET_COMMAND: &str = "target command";
 
-    /// Name it by its flag, with the values of base and candidate as typed.
-    #[must_use]
-    pub fn by_flag(self, what: String, [base, candidate]: [String; 2]) -> Self {
-        Self {
-            what,
-            base,
-            candidate,
-            ..self
-        }
-    }
+/// Key of a difference between the programs.
+pub const PROGRAM: &str = "program";
+
+/// Reason why two results are of different things.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{} is {} for the base and {} for the candidate: {because}", .difference.what, .difference.base, .difference.candidate)]
+pub struct Incomparable {
+    /// What differs. Its name and values may be replaced by the flag, as typed.
+    pub difference: Difference,
+    because: &'static str,
 }
 
 /// Keys that make two results incomparable when they differ, and why.
@@ -84,40 +80,45 @@ const DECISIVE: [(&str, &str); 7] = [
 /// of their keys.
 #[must_use]
 pub fn differences(base: &Report, candidate: &Report) -> Vec<Difference> {
-    between(&told(base), &told(candidate))
+    let values = |report: &Report| {
+        let mut values = Values::new();
+        flatten("crawlmark_version", &report.crawlmark_version, &mut values);
+        flatten("plan", &report.plan, &mut values);
+        flatten("environment", &report.environment, &mut values);
+        // The hash says in one word what the keys say one by one; a proxy is the same wherever its
+        // URL is from.
+        values.remove("plan.config_hash");
+        values.remove("plan.workload.proxy_from");
+        values
+    };
+    between(&values(base), &values(candidate))
 }
 
 /// List the differences between two plans, in the order of their keys: those of their results
 /// before there are any.
 #[must_use]
 pub fn plan_differences(base: &RunPlan, candidate: &RunPlan) -> Vec<Difference> {
-    let told = |plan| {
-        let mut told = Vec::new();
-        flatten(
-            "plan",
-            &serde_json::to_value(plan).unwrap_or_default(),
-            &mut told,
-        );
-        told
+    let values = |plan: &RunPlan| {
+        let mut values = Values::new();
+        flatten("plan", plan, &mut values);
+        values
     };
-    between(&told(base), &told(candidate))
+    between(&values(base), &values(candidate))
 }
 
-fn between(base: &[(String, String)], candidate: &[(String, String)]) -> Vec<Difference> {
-    let mut keys: Vec<&String> = base.iter().chain(candidate).map(|(key, _)| key).collect();
-    keys.sort_unstable();
-    keys.dedup();
-    let of = |told: &[(String, String)], key: &str| {
-        told.iter()
-            .find(|(own, _)| own == key)
-            .map_or_else(|| "-".to_owned(), |(_, value)| value.clone())
-    };
-    let both = keys.into_iter().map(|key| Difference {
-        what: key.clone(),
-        base: of(base, key),
-        candidate: of(candidate, key),
-    });
-    both.filter(|difference| difference.base != difference.candidate)
+/// Values by key.
+type Values = BTreeMap<String, String>;
+
+fn between(base: &Values, candidate: &Values) -> Vec<Difference> {
+    let keys: BTreeSet<&String> = base.keys().chain(candidate.keys()).collect();
+    let of = |values: &Values, key: &String| values.get(key).map_or("-", String::as_str).to_owned();
+    keys.into_iter()
+        .map(|key| Difference {
+            what: key.clone(),
+            base: of(base, key),
+            candidate: of(candidate, key),
+        })
+        .filter(|difference| difference.base != difference.candidate)
         .collect()
 }
 
@@ -126,60 +127,29 @@ fn between(base: &[(String, String)], candidate: &[(String, String)]) -> Vec<Dif
 /// # Errors
 /// With the first difference that makes them two different things.
 pub fn comparable(differences: &[Difference]) -> Result<(), Incomparable> {
-    let decisive = DECISIVE.iter().find_map(|(key, because)| {
-        let is_in = |what: &str| {
-            what.strip_prefix(key)
-                .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-        };
-        let Difference {
-            what,
-            base,
-            candidate,
-        } = differences
-            .iter()
-            .find(|difference| is_in(&difference.what))?;
-        let (what, base, candidate) = (what.clone(), base.clone(), candidate.clone());
-        Some(Incomparable {
-            what,
-            base,
-            candidate,
-            because,
-        })
-    });
-    decisive.map_or(Ok(()), Err)
+    for (key, because) in DECISIVE {
+        let is_of_key = |what: &str| what == key || what.starts_with(&format!("{key}."));
+        if let Some(difference) = differences.iter().find(|one| is_of_key(&one.what)) {
+            return Err(Incomparable {
+                difference: difference.clone(),
+                because,
+            });
+        }
+    }
+    Ok(())
 }
 
-/// List the version, plan and environment of a result, by keys.
-fn told(report: &Report) -> Vec<(String, String)> {
-    let mut told = vec![(
-        "crawlmark_version".to_owned(),
-        report.crawlmark_version.clone(),
-    )];
-    let parts = [
-        (
-            "plan",
-            serde_json::to_value(&report.plan).unwrap_or_default(),
-        ),
-        (
-            "environment",
-            serde_json::to_value(&report.environment).unwrap_or_default(),
-        ),
-    ];
-    for (name, part) in parts {
-        flatten(name, &part, &mut told);
+fn flatten(name: &str, value: &impl Serialize, into: &mut Values) {
+    fn add(name: &str, value: Value, into: &mut Values) {
+        match value {
+            Value::Object(fields) => {
+                for (key, value) in fields {
+                    add(&format!("{name}.{key}"), value, into);
+                }
+            }
+            Value::String(text) => drop(into.insert(name.to_owned(), text)),
+            other => drop(into.insert(name.to_owned(), other.to_string())),
+        }
     }
-    // The hash says in one word what the keys say one by one; a proxy is the same wherever its URL
-    // is from.
-    told.retain(|(key, _)| !["plan.config_hash", "plan.workload.proxy_from"].contains(&&**key));
-    told
-}
-
-fn flatten(name: &str, value: &Value, into: &mut Vec<(String, String)>) {
-    match value {
-        Value::Object(fields) => fields
-            .iter()
-            .for_each(|(key, value)| flatten(&format!("{name}.{key}"), value, into)),
-        Value::String(text) => into.push((name.to_owned(), text.clone())),
-        other => into.push((name.to_owned(), other.to_string())),
-    }
+    add(name, serde_json::to_value(value).unwrap_or_default(), into);
 }

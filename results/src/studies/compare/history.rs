@@ -21,16 +21,16 @@
 //! `p = (1 + those with a Q no less) / (1 + permutations)`. Each part is then looked at by itself.
 //! Changes by less than 2 % are left out.
 
-mod words;
-
 use serde::{Deserialize, Serialize};
-
-pub(crate) use self::words::history_headline;
 
 use super::differences::differences;
 use super::metric::{Metric, Readings};
 use crate::run::report::Report;
-use crate::studies::Header;
+use crate::run::words::moment;
+use crate::show::doc::{Column, Doc, Severity, Table};
+use crate::show::plot::{self, Plot};
+use crate::show::text::{capital, counted};
+use crate::studies::{Conclusion, Header, Notice, StudyResult, doc_of};
 use crawlmark_harness::stats::median;
 
 /// The fewest results on either side of a change: of fewer, one bad day is a change.
@@ -247,6 +247,175 @@ fn best(segment: &[f64]) -> Option<(usize, f64)> {
         }
     }
     best
+}
+
+/// Fact about a history, with its numbers.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum HistoryFinding {
+    /// Too few results to find a change in.
+    TooFewResults {
+        /// Results.
+        results: usize,
+        /// Results needed.
+        needed: usize,
+    },
+    /// No metric changed.
+    NoChange {
+        /// Results.
+        results: usize,
+    },
+    /// The last change of a metric.
+    Changed {
+        /// The metric.
+        metric: Metric,
+        /// The change.
+        change: ChangePoint,
+    },
+}
+
+impl History {
+    /// The findings, the surest change first.
+    #[must_use]
+    pub fn findings(&self) -> Vec<HistoryFinding> {
+        let results = self.results.len();
+        if !self.is_enough() {
+            let needed = self.results_needed;
+            return vec![HistoryFinding::TooFewResults { results, needed }];
+        }
+        let mut last: Vec<(Metric, ChangePoint)> = self
+            .metrics
+            .iter()
+            .filter_map(|of| Some((of.metric, *of.changes.last()?)))
+            .collect();
+        last.sort_by(|(_, a), (_, b)| a.p.total_cmp(&b.p));
+        if last.is_empty() {
+            return vec![HistoryFinding::NoChange { results }];
+        }
+        last.into_iter()
+            .map(|(metric, change)| HistoryFinding::Changed { metric, change })
+            .collect()
+    }
+
+    fn notice(&self, finding: &HistoryFinding) -> Notice {
+        match finding {
+            HistoryFinding::TooFewResults { results, needed } => Notice::new(
+                Severity::Warning,
+                format!("Too few results to find a change: {results} of {needed}"),
+            ),
+            HistoryFinding::NoChange { results } => {
+                let results = counted(*results as u64, "result");
+                Notice::new(Severity::Neutral, format!("No metric changed in {results}"))
+            }
+            HistoryFinding::Changed { metric, change } => {
+                let worse = metric.toward_worse((change.after / change.before).ln());
+                let severity = if worse > 0.0 {
+                    Severity::Warning
+                } else {
+                    Severity::Neutral
+                };
+                let (title, by, since) = (metric.title(), percent(change), self.since(change));
+                Notice::new(severity, capital(&format!("{title} {by} since {since}")))
+                    .with("The machine may have changed: compare the versions with `crawlmark ab`.")
+            }
+        }
+    }
+
+    /// Start of the first result after a change.
+    fn since(&self, change: &ChangePoint) -> String {
+        self.results
+            .get(change.at)
+            .map_or_else(|| "-".to_owned(), |past| moment(&past.started_at))
+    }
+
+    /// The table of changes.
+    fn changes(&self) -> Table {
+        let row = |metric: Metric, change: &ChangePoint| {
+            let first_after = self.results.get(change.at);
+            vec![
+                metric.column().to_owned(),
+                percent(change),
+                self.since(change),
+                metric.in_unit(change.before),
+                metric.in_unit(change.after),
+                format!("{:.3}", change.p),
+                first_after.map_or_else(String::new, |past| past.result.clone()),
+            ]
+        };
+        let rows = |of: &MetricHistory| -> Vec<_> {
+            of.changes
+                .iter()
+                .map(|change| row(of.metric, change))
+                .collect()
+        };
+        Table {
+            columns: vec![
+                Column::words("metric"),
+                Column::numbers("change"),
+                Column::words("since"),
+                Column::numbers("before").leaving(2),
+                Column::numbers("after").leaving(3),
+                Column::numbers("p").leaving(1),
+                Column::sentences("first result after it"),
+            ],
+            rows: self.metrics.iter().flat_map(rows).collect(),
+            ..Table::default()
+        }
+    }
+}
+
+impl StudyResult for History {
+    const SCHEMA: &'static str = "crawlmark.history/1";
+
+    const FILE: &'static str = "history.json";
+
+    fn notices(&self) -> Vec<Notice> {
+        self.findings()
+            .iter()
+            .map(|finding| self.notice(finding))
+            .collect()
+    }
+
+    fn doc(&self) -> Doc {
+        let past = |past: Option<&PastResult>| {
+            past.map_or_else(String::new, |past| {
+                format!("{}, {}", moment(&past.started_at), past.result)
+            })
+        };
+        let left_out = counted(self.left_out as u64, "result");
+        let facts = [
+            ("results", counted(self.results.len() as u64, "result")),
+            ("first", past(self.results.first())),
+            ("latest", past(self.results.last())),
+            (
+                "left out",
+                format!("{left_out} with another plan, machine or name"),
+            ),
+        ];
+        let facts = facts
+            .into_iter()
+            .filter(|(name, _)| *name != "left out" || self.left_out > 0);
+        doc_of(format!("{}: history", self.header.name), &self.notices())
+            .facts(facts)
+            .table(self.changes())
+            .in_files()
+            .plot("history", "Metrics over time")
+    }
+
+    fn conclusion(&self) -> Conclusion {
+        if self.is_enough() {
+            Conclusion::Done
+        } else {
+            Conclusion::Inconclusive
+        }
+    }
+
+    fn plots(&self) -> Vec<Plot> {
+        vec![plot::history(self)]
+    }
+}
+
+fn percent(change: &ChangePoint) -> String {
+    format!("{:+.1} %", (change.after / change.before - 1.0) * 100.0)
 }
 
 #[cfg(test)]

@@ -1,9 +1,19 @@
 //! Metrics of a comparison: the direction in which each gets worse, the smallest loss that counts,
-//! and a reading of one.
+//! and the readings of a saved run; and whether the machine was disturbed in a pair of runs.
+//!
+//! Readings and disturbances are read from the reports alone, without a look at which arm is which:
+//! a machine that is called disturbed because of what the candidate did to it would be a way to
+//! choose the result.
 
 use std::time::Duration;
 
+use crawlmark_harness::stats::Series;
 use serde::{Deserialize, Serialize};
+
+use super::design::Disturbance;
+use crate::run::report::thresholds::{FREEZE_US, SHORTEST_FOR_STEAL_S, SPEED, STEAL};
+use crate::run::report::{Latency, Report};
+use crate::show::text::{decimal, micros};
 
 /// Samples that must lie beyond a percentile of a round before a verdict may rest on it.
 const BEYOND_TO_GATE: u64 = 100;
@@ -47,6 +57,16 @@ pub enum Worse {
     Less,
 }
 
+/// Row of the table of metrics.
+#[derive(Debug, Clone, Copy)]
+struct MetricInfo {
+    name: &'static str,
+    title: &'static str,
+    column: &'static str,
+    worse: Worse,
+    smallest_effect: f64,
+}
+
 impl Metric {
     /// All of them, in the order of reports.
     pub const ALL: [Self; 6] = [
@@ -58,16 +78,102 @@ impl Metric {
         Self::ServiceP99,
     ];
 
+    const fn info(self) -> MetricInfo {
+        const fn info(
+            name: &'static str,
+            title: &'static str,
+            column: &'static str,
+            worse: Worse,
+            smallest_effect: f64,
+        ) -> MetricInfo {
+            MetricInfo {
+                name,
+                title,
+                column,
+                worse,
+                smallest_effect,
+            }
+        }
+        use Worse::{Less, More};
+        match self {
+            Self::TargetCpuPerAttempt => info(
+                "target_cpu_per_attempt",
+                "target CPU per request",
+                "target CPU",
+                More,
+                0.02,
+            ),
+            Self::CpuPerAttempt => info(
+                "cpu_per_attempt",
+                "client CPU per request",
+                "client CPU",
+                More,
+                0.02,
+            ),
+            Self::Throughput => info(
+                "throughput",
+                "good items per second",
+                "throughput",
+                Less,
+                0.02,
+            ),
+            // A loss of 2 % is too much.
+            Self::OkShare => info("ok_share", "share of ok items", "ok share", Less, 0.01),
+            Self::ServiceP50 => info(
+                "service_p50",
+                "service time, median",
+                "service p50",
+                More,
+                0.02,
+            ),
+            // It moves by several percent between equal rounds.
+            Self::ServiceP99 => info(
+                "service_p99",
+                "service time, p99",
+                "service p99",
+                More,
+                0.05,
+            ),
+        }
+    }
+
     /// The name used in reports.
     #[must_use]
     pub const fn name(self) -> &'static str {
+        self.info().name
+    }
+
+    /// The name in a sentence.
+    #[must_use]
+    pub const fn title(self) -> &'static str {
+        self.info().title
+    }
+
+    /// The name in a column of a table.
+    #[must_use]
+    pub const fn column(self) -> &'static str {
+        self.info().column
+    }
+
+    /// Return the direction in which it gets worse.
+    #[must_use]
+    pub const fn worse(self) -> Worse {
+        self.info().worse
+    }
+
+    /// The smallest loss that is called a regression, as a fraction of the base.
+    #[must_use]
+    pub const fn smallest_effect(self) -> f64 {
+        self.info().smallest_effect
+    }
+
+    /// A value with its unit.
+    #[must_use]
+    pub fn in_unit(self, value: f64) -> String {
         match self {
-            Self::TargetCpuPerAttempt => "target_cpu_per_attempt",
-            Self::CpuPerAttempt => "cpu_per_attempt",
-            Self::Throughput => "throughput",
-            Self::OkShare => "ok_share",
-            Self::ServiceP50 => "service_p50",
-            Self::ServiceP99 => "service_p99",
+            Self::Throughput => format!("{}/s", decimal(value)),
+            Self::OkShare => format!("{:.2} %", value * 100.0),
+            _ => micros(value),
         }
     }
 
@@ -75,33 +181,6 @@ impl Metric {
     #[must_use]
     pub const fn is_percentile(self) -> bool {
         matches!(self, Self::ServiceP50 | Self::ServiceP99)
-    }
-
-    /// Return the direction in which it gets worse.
-    #[must_use]
-    pub const fn worse(self) -> Worse {
-        match self {
-            Self::TargetCpuPerAttempt
-            | Self::CpuPerAttempt
-            | Self::ServiceP50
-            | Self::ServiceP99 => Worse::More,
-            Self::Throughput | Self::OkShare => Worse::Less,
-        }
-    }
-
-    /// The smallest loss that is called a regression, as a fraction of the base: 0.02; 0.01 for the
-    /// part that is ok, where a loss of 0.02 is too much; and 0.05 for the 99th percentile, which
-    /// moves by several percent between equal rounds.
-    #[must_use]
-    pub const fn smallest_effect(self) -> f64 {
-        match self {
-            Self::TargetCpuPerAttempt
-            | Self::CpuPerAttempt
-            | Self::Throughput
-            | Self::ServiceP50 => 0.02,
-            Self::OkShare => 0.01,
-            Self::ServiceP99 => 0.05,
-        }
     }
 
     /// Return the candidate's loss, on the scale of logarithms: `ln(candidate/base)` for a cost,
@@ -214,6 +293,153 @@ impl Readings {
             Metric::OkShare => self.ok_share,
             Metric::ServiceP50 => self.service_p50,
             Metric::ServiceP99 => self.service_p99,
+        }
+    }
+}
+
+/// CPU time that the target of a run used, where it is known.
+pub type TargetCpu = Option<Duration>;
+
+impl Readings {
+    /// Read each metric of a run. Where the target's CPU is known, it decides in place of the
+    /// client's.
+    #[must_use]
+    pub fn taken_from(report: &Report, target_cpu: TargetCpu) -> Self {
+        let client = report
+            .shards
+            .iter()
+            .map(|shard| shard.usage.cpu_s())
+            .sum::<Option<f64>>();
+        let client = client.and_then(|cpu_s| Duration::try_from_secs_f64(cpu_s).ok());
+        let cpu = |used: TargetCpu| per_attempt(used?, report.totals.attempts);
+        let target = cpu(target_cpu);
+        let client = match (cpu(client), target) {
+            (Some(Reading::Gating(us)), Some(_)) => Some(Reading::Informational(us)),
+            (client, _) => client,
+        };
+        let service = report.latency(Series::ServiceOk);
+        Self {
+            target_cpu_per_attempt: target.unwrap_or_default(),
+            cpu_per_attempt: client.unwrap_or_default(),
+            // 0 when none was good, not absent: of two arms that answer nothing, a reading that is
+            // missing in both would leave the verdict to their CPU.
+            throughput: Reading::Gating(report.totals.good_per_s(&report.ledger)),
+            ok_share: ok_share(report),
+            service_p50: percentile(service, "p50_us", |times| times.p50_us, 2),
+            service_p99: percentile(service, "p99_us", |times| times.p99_us, 100),
+        }
+    }
+}
+
+/// Microseconds of CPU per attempt; none when nothing was attempted, or no time was used.
+fn per_attempt(used: Duration, attempts: u64) -> Option<Reading> {
+    let us = used.as_secs_f64() * 1e6 / attempts as f64;
+    (us.is_finite() && us > 0.0).then(|| Reading::cpu(us, used))
+}
+
+/// The part of the items that were ok, of those that ended by themselves. An item that is not there
+/// is not ok: a candidate that lost its items answers fast.
+fn ok_share(report: &Report) -> Reading {
+    let ended = report.ledger.ended() - report.ledger.aborted;
+    match report.ledger.ok {
+        _ if ended == 0 => Reading::Absent,
+        ok if ok == ended => Reading::Gating(1.0),
+        ok => Reading::Gating(ok as f64 / ended as f64),
+    }
+}
+
+/// The percentile beyond which one in `one_in` lies. One that is only known to be no less decides
+/// nothing.
+fn percentile(
+    times: Option<&Latency>,
+    key: &str,
+    value: fn(&Latency) -> Option<f64>,
+    one_in: u64,
+) -> Reading {
+    let Some((times, us)) = times.and_then(|times| Some((times, value(times)?))) else {
+        return Reading::Absent;
+    };
+    match Reading::percentile(us, times.count / one_in) {
+        Reading::Gating(us) if times.is_at_least(key) => Reading::Informational(us),
+        reading => reading,
+    }
+}
+
+/// Factor by which a reading has to differ for a disturbance not to explain it: more than a change
+/// of the CPU's speed, stolen time or a freeze in one of the rounds does.
+pub(super) const BEYOND: f64 = 1.5;
+
+/// Readings whose differences may be beyond a disturbance. A p99 is not among them: a single freeze
+/// makes it as large as itself.
+const TYPICAL: [Metric; 4] = [
+    Metric::CpuPerAttempt,
+    Metric::Throughput,
+    Metric::OkShare,
+    Metric::ServiceP50,
+];
+
+/// What disturbed a run, as far as it can be measured.
+#[derive(Debug, Clone, Copy)]
+struct Disturbances {
+    /// Mean time of the fixed work, µs; 0 if that is unknown.
+    work_us: f64,
+    /// The greatest part of a shard's CPU time that was stolen.
+    stolen: f64,
+    /// The longest time in which a shard did not run, µs.
+    frozen_us: f64,
+}
+
+impl Disturbances {
+    fn of(report: &Report) -> Self {
+        let usages = || report.shards.iter().map(|shard| &shard.usage);
+        let works: Vec<f64> = usages()
+            .flat_map(|usage| [usage.speed_before_us, usage.speed_after_us])
+            .flatten()
+            .collect();
+        let long =
+            usages().filter(|usage| usage.measured_s.is_some_and(|s| s >= SHORTEST_FOR_STEAL_S));
+        Self {
+            work_us: works.iter().sum::<f64>() / works.len().max(1) as f64,
+            stolen: long
+                .filter_map(|usage| usage.steal_share)
+                .fold(0.0, f64::max),
+            frozen_us: report
+                .latency(Series::LoopLag)
+                .and_then(|lag| lag.max_us)
+                .unwrap_or(0.0),
+        }
+    }
+
+    /// The disturbance by which this run differs from another one.
+    fn beside(self, other: Self) -> Disturbance {
+        let slower = self.work_us.max(other.work_us) / self.work_us.min(other.work_us);
+        match () {
+            // NaN or infinite if either is unknown.
+            () if slower.is_finite() && slower > 1.0 + SPEED => Disturbance::SpeedProbe,
+            () if (self.stolen - other.stolen).abs() > STEAL => Disturbance::Steal,
+            () if (self.frozen_us - other.frozen_us).abs() > FREEZE_US => Disturbance::RunQueue,
+            () => Disturbance::None,
+        }
+    }
+}
+
+impl Disturbance {
+    /// Find the disturbance of a pair in its two runs: that by which they differ. None if both were
+    /// disturbed alike, or if one is better or worse than the other by more than a disturbance
+    /// explains. Neither looks at which arm is which, so under the hypothesis of equal arms the
+    /// differences of the pairs that count stay as likely of either sign.
+    #[must_use]
+    pub fn of_pair(runs: [&Report; 2]) -> Self {
+        let [one, other] = runs.map(Disturbances::of);
+        let [first, second] = runs.map(|run| Readings::taken_from(run, None));
+        let is_beyond = |metric: Metric| {
+            let values = first.of(metric).value().zip(second.of(metric).value());
+            values.is_some_and(|(one, other)| one.max(other) > one.min(other) * BEYOND)
+        };
+        if TYPICAL.into_iter().any(is_beyond) {
+            Self::None
+        } else {
+            one.beside(other)
         }
     }
 }

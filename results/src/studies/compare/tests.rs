@@ -350,33 +350,6 @@ fn nothing_read_is_incomparable() {
     assert_eq!(judged(&pairs).verdict, Overall::Incomparable);
 }
 
-#[test]
-fn what_was_found_survives_its_json() {
-    let mut pairs = around(1.03, 0.2, 16);
-    pairs[3].base.service_p99 = Reading::Informational(100.0);
-    pairs[3].base.cpu_per_attempt = Reading::Absent;
-    for comparison in [
-        judged(&pairs),
-        judged(&around(1.06, 0.003, 44)),
-        judged(&pairs[..3]),
-    ] {
-        let json = serde_json::to_string_pretty(&comparison).unwrap();
-        assert_eq!(
-            serde_json::from_str::<Comparison>(&json).unwrap(),
-            comparison,
-            "{json}"
-        );
-    }
-    let json = serde_json::to_value(judged(&pairs)).unwrap();
-    assert_eq!(json["verdict"], "incomparable");
-    assert_eq!(json["look"]["pairs"], 16);
-    assert_eq!(json["findings"][0]["metric"], "cpu_per_attempt");
-    assert_eq!(json["findings"][0]["because"]["missing"]["pairs"], 1);
-    assert_eq!(json["findings"][1]["verdict"], "inconclusive");
-    assert_eq!(json["findings"][1]["because"], "noise");
-    assert!(json["findings"][1]["minimum_detectable_effect"].is_f64());
-}
-
 /// Readings of 16 to 44 pairs.
 fn readings() -> impl Strategy<Value = Vec<(f64, f64)>> {
     proptest::collection::vec((50.0..150.0_f64, 50.0..150.0_f64), 16..=44)

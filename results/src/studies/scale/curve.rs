@@ -6,9 +6,10 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::Room;
-use super::point::Point;
-use super::round::{Round, Size};
-use super::usl::{self, Fit, NoFit};
+use super::estimate::Estimate;
+use super::round::{Attempts, Round, Size};
+use crate::run::report::Verdict;
+use crate::show::text::counted;
 
 /// Quantity in which sizes differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,12 +76,157 @@ impl FixedQuantity {
 
 impl fmt::Display for FixedQuantity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let plural = |n: &u32| if *n == 1 { "" } else { "s" };
-        match self {
-            Self::ConnectionsPerShard(n) => write!(f, "{n} connection{} for each shard", plural(n)),
-            Self::Connections(n) => write!(f, "{n} connection{} in all", plural(n)),
-            Self::Shards(n) => write!(f, "{n} shard{}", plural(n)),
+        let connections = |n: u32| counted(n.into(), "connection");
+        match *self {
+            Self::ConnectionsPerShard(n) => write!(f, "{} for each shard", connections(n)),
+            Self::Connections(n) => write!(f, "{} in all", connections(n)),
+            Self::Shards(n) => f.write_str(&counted(n.into(), "shard")),
         }
+    }
+}
+
+/// Part of the time in pauses, or of the attempts that were throttled, from which on throttling
+/// sets the pace.
+const BY_THROTTLING: f64 = 0.5;
+
+/// Part of the time with all connections in use from which on nothing else held the shards back.
+const FULL: f64 = 0.9;
+
+/// A size.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Point {
+    /// The size.
+    #[serde(flatten)]
+    pub size: Size,
+    /// Size as a multiple of the smallest.
+    pub factor: f64,
+    /// Rounds that were run.
+    pub rounds: usize,
+    /// Rounds that do not count.
+    pub left_out: usize,
+    /// Attempts of all its rounds.
+    pub attempts: Attempts,
+    /// Median over the rounds of the part of the time in which a throttle pause held the shards
+    /// back.
+    pub paused_share: f64,
+    /// Median over the rounds of the part of the time in which all connections were in use.
+    pub full_share: f64,
+    /// `X`: good items per second.
+    pub items_per_s: Option<Estimate>,
+    /// `S`: how many times what the smallest does.
+    pub speedup: Option<Estimate>,
+    /// `E`: the same for each part of it; 1 is linear.
+    pub efficiency: Option<Estimate>,
+    /// User and system CPU of the shards, us.
+    pub cpu_us_per_attempt: Option<Estimate>,
+    /// `W`: CPU per attempt at the smallest over that at this size.
+    pub cpu_work_efficiency: Option<Estimate>,
+    /// Mean of the shards' times for an item over the greatest.
+    pub balance: Option<Estimate>,
+    /// Median over the rounds of the median service time, us.
+    pub p50_us: Option<f64>,
+    /// Median over the rounds of the 99th percentile of the service time, us.
+    pub p99_us: Option<f64>,
+    /// Karp and Flatt's serial fraction; none at a base that is not 1.
+    pub serial_fraction: Option<Estimate>,
+    /// Shards and target processes exceed the CPUs.
+    pub colocated: bool,
+    /// Most of its rounds may have lacked CPU.
+    pub lacked_cpu: bool,
+    /// In most of its rounds a shard lacked CPU, or sent or read late.
+    pub client_limited: bool,
+}
+
+impl Point {
+    /// Summarize `rounds` at `size`, `base` being those of the smallest size.
+    fn new(
+        size: Size,
+        held: FixedQuantity,
+        rounds: &[&Round],
+        base: &[&Round],
+        room: Room,
+    ) -> Self {
+        let used: Vec<&Round> = rounds
+            .iter()
+            .copied()
+            .filter(|round| round.counts())
+            .collect();
+        let least = held.n(base.first().map_or(size, |round| round.size));
+        let factor = held.n(size) / least;
+        // Each round that counts beside the one of the smallest size in its repeat, where that
+        // counts, too.
+        let mut pairs = Vec::new();
+        for own in &used {
+            let is_base = |base: &&&Round| {
+                base.replicate == own.replicate && base.counts() && base.items_per_s > 0.0
+            };
+            pairs.extend(base.iter().find(is_base).map(|base| (*own, *base)));
+        }
+        let over = |value: fn(&Round) -> Option<f64>| {
+            Estimate::of(used.iter().filter_map(|round| value(round)))
+        };
+        let speedups = || {
+            pairs
+                .iter()
+                .map(|(own, base)| own.items_per_s / base.items_per_s)
+        };
+        let has_serial = least <= 1.0 && factor > 1.0;
+        let serial = speedups()
+            .filter(|_| has_serial)
+            .map(|s| (1.0 / s - 1.0 / factor) / (1.0 - 1.0 / factor));
+        let work = pairs
+            .iter()
+            .filter_map(|(own, base)| Some(base.cpu_us_per_attempt? / own.cpu_us_per_attempt?));
+        let of_all = |value: fn(&Round) -> f64| {
+            Estimate::of(rounds.iter().map(|round| value(round))).map_or(0.0, |all| all.median)
+        };
+        let most =
+            |is: fn(&Round) -> bool| used.iter().filter(|round| is(round)).count() * 2 > used.len();
+        Self {
+            size,
+            factor,
+            rounds: rounds.len(),
+            left_out: rounds.len() - used.len(),
+            attempts: Attempts::of(rounds.iter().copied()),
+            paused_share: of_all(|round| round.binding.pause),
+            full_share: of_all(|round| round.binding.concurrency),
+            items_per_s: over(|round| Some(round.items_per_s)),
+            speedup: Estimate::of(speedups()),
+            efficiency: Estimate::of(speedups().map(|s| s / factor)),
+            cpu_us_per_attempt: over(|round| round.cpu_us_per_attempt),
+            cpu_work_efficiency: Estimate::of(work),
+            balance: over(|round| round.balance),
+            p50_us: over(|round| round.p50_us).map(|times| times.median),
+            p99_us: over(|round| round.p99_us).map(|times| times.median),
+            serial_fraction: Estimate::of(serial),
+            // Of a target elsewhere, shards can take the CPUs from each other alone.
+            colocated: room.target_processes > 0
+                && size.shards as usize + room.target_processes as usize > room.cores,
+            lacked_cpu: most(Round::lacked_cpu),
+            client_limited: most(|round| round.validity == Verdict::ClientLimited),
+        }
+    }
+
+    /// True if throttling set its pace: the shards paused for half of the time or longer, or half
+    /// of the attempts were throttled.
+    #[must_use]
+    pub fn is_throttled(&self) -> bool {
+        self.attempts.throttled > 0
+            && self.paused_share.max(self.attempts.throttled_share()) >= BY_THROTTLING
+    }
+
+    /// True if all connections were in use nearly all the time, and throttling did not set the
+    /// pace.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.full_share >= FULL && !self.is_throttled()
+    }
+
+    /// True if it says something about scaling: client and target did not take the CPUs from each
+    /// other.
+    #[must_use]
+    pub const fn counts(&self) -> bool {
+        self.left_out < self.rounds && !(self.colocated && self.lacked_cpu)
     }
 }
 
@@ -91,52 +237,25 @@ pub struct Curve {
     pub held: FixedQuantity,
     /// Its sizes, the smallest first.
     pub points: Vec<Point>,
-    /// The law that it follows.
-    pub fit: Option<Fit>,
-    /// Reason why there is none.
-    pub no_fit: Option<NoFit>,
 }
 
 impl Curve {
     /// Build the curve from the rounds of its sizes.
     #[must_use]
     pub fn new(held: FixedQuantity, rounds: &[Round], room: Room) -> Self {
-        let own: Vec<&Round> = rounds.iter().filter(|round| held.has(round.size)).collect();
-        let sizes: BTreeSet<Size> = own.iter().map(|round| round.size).collect();
-        let at = |size: Size| {
-            own.iter()
-                .copied()
-                .filter(|round| round.size == size)
+        let own = || rounds.iter().filter(|round| held.has(round.size));
+        let sizes: BTreeSet<Size> = own().map(|round| round.size).collect();
+        let at = |size: &Size| {
+            own()
+                .filter(|round| round.size == *size)
                 .collect::<Vec<_>>()
         };
-        let base = sizes.first().map(|size| at(*size)).unwrap_or_default();
+        let base = sizes.first().map(at).unwrap_or_default();
         let points: Vec<Point> = sizes
             .iter()
-            .map(|size| Point::new(*size, held, (&at(*size), &base), room))
+            .map(|size| Point::new(*size, held, &at(size), &base, room))
             .collect();
-        let counted: Vec<Size> = points
-            .iter()
-            .filter(|point| point.counts())
-            .map(|point| point.size)
-            .collect();
-        let data = own
-            .iter()
-            .filter(|round| round.counts() && counted.contains(&round.size));
-        let data = data.map(|round| usl::Datum {
-            replicate: round.replicate,
-            n: held.n(round.size),
-            x: round.items_per_s,
-        });
-        let (fit, no_fit) = match usl::fit(data.collect()) {
-            Ok(fit) => (Some(fit), None),
-            Err(why) => (None, Some(why)),
-        };
-        Self {
-            held,
-            points,
-            fit,
-            no_fit,
-        }
+        Self { held, points }
     }
 
     /// Return the position of one of its points on the axis.
@@ -155,17 +274,10 @@ impl Curve {
     /// largest that can be compared with it.
     #[must_use]
     pub fn told(&self) -> Option<&Point> {
-        let beyond = || {
-            self.points
-                .iter()
-                .skip(1)
-                .rev()
-                .filter(|point| point.speedup.is_some())
-        };
-        let base_counts = self.base().is_some_and(Point::counts);
-        beyond()
-            .find(|point| base_counts && point.counts())
-            .or_else(|| beyond().next())
+        let beyond = self.points.iter().skip(1).rev();
+        let mut beyond = beyond.filter(|point| point.speedup.is_some());
+        let largest = beyond.clone().next();
+        beyond.find(|point| self.is_answer(point)).or(largest)
     }
 
     /// True if a point is told apart as one that says nothing about scaling.

@@ -1,14 +1,14 @@
-//! One round at one size, as it is read from its report.
+//! One round at one size, as it is read from its report; and the order in which sizes run.
 
 use std::time::Duration;
 
+use crawlmark_harness::stats::Series;
 use serde::{Deserialize, Serialize};
 
-use crate::judge::Finding;
+use crate::judge::{self, Finding};
 use crate::run::report::thresholds::{LITTLE_CPU, RUN_DELAY};
 use crate::run::report::{BindingReport, Report, ShardReport, Verdict};
 use crate::studies::compare::Readings;
-use crawlmark_harness::stats::Series;
 
 /// The part of all CPUs from which on they are scarce. Below a half, who wants one mostly finds one
 /// free.
@@ -35,17 +35,20 @@ pub struct Attempts {
 }
 
 impl Attempts {
-    pub(super) const fn plus(self, other: Self) -> Self {
-        let Self {
-            all,
-            throttled,
-            not_found,
-        } = other;
-        Self {
-            all: self.all.saturating_add(all),
-            throttled: self.throttled.saturating_add(throttled),
-            not_found: self.not_found.saturating_add(not_found),
-        }
+    /// The attempts of these rounds together.
+    pub(super) fn of<'a>(rounds: impl IntoIterator<Item = &'a Round>) -> Self {
+        rounds.into_iter().fold(Self::default(), |all, round| {
+            let Self {
+                all: own,
+                throttled,
+                not_found,
+            } = round.attempts;
+            Self {
+                all: all.all.saturating_add(own),
+                throttled: all.throttled.saturating_add(throttled),
+                not_found: all.not_found.saturating_add(not_found),
+            }
+        })
     }
 
     /// Throttled ones as a part of all.
@@ -77,20 +80,18 @@ pub struct Round {
     pub finished_at: String,
     /// Verdict on the run itself.
     pub validity: Verdict,
-    /// Reason why it does not count; empty when it does.
-    pub left_out: Vec<String>,
+    /// Findings for which it does not count; empty when it does.
+    #[serde(serialize_with = "judge::serialize")]
+    pub left_out: Vec<Finding>,
     /// Good items per second.
     pub items_per_s: f64,
     /// Items that ended by themselves.
     pub items: u64,
     /// Items that failed or were given up.
     pub failed: u64,
-    /// Attempts. All 0 in results of older versions.
-    #[serde(default)]
+    /// Attempts.
     pub attempts: Attempts,
-    /// Limits that held its shards back, as parts of their time. All 0 in results of older
-    /// versions.
-    #[serde(default)]
+    /// Limits that held its shards back, as parts of their time.
     pub binding: BindingReport,
     /// User and system CPU of the shards, us.
     pub cpu_us_per_attempt: Option<f64>,
@@ -110,25 +111,32 @@ pub struct Round {
 }
 
 impl Round {
-    /// The round that `report` tells of: of `replicate`, at `size`, in the directory `result`.
-    /// `cpu` is what all of its processes used.
+    /// The round of `replicate` at `size`, whose run has this report, saved in `result`. `cpu` is
+    /// what all of its processes used.
     #[must_use]
     pub fn new(
         report: &Report,
-        (replicate, size, result): (usize, Size, String),
+        replicate: usize,
+        size: Size,
+        result: String,
         cpu: Option<Duration>,
     ) -> Self {
         let readings = Readings::taken_from(report, None);
         let service = report.latency(Series::ServiceOk);
         let cpus_s = report.environment.cores as f64 * report.totals.duration_s;
+        let validity = report.validity.verdict;
+        let is_reason = |finding: &&Finding| finding.effect() == Some(validity);
+        let found = report.findings.iter().filter(is_reason).cloned();
         Self {
             replicate,
             size,
             result,
             started_at: report.started_at.clone(),
             finished_at: report.finished_at.clone(),
-            validity: report.validity.verdict,
-            left_out: left_out(report),
+            validity,
+            left_out: found
+                .filter(|_| validity > Verdict::ClientLimited)
+                .collect(),
             items_per_s: readings.throughput.value().unwrap_or(0.0),
             items: report.ledger.ended() - report.ledger.aborted,
             failed: report.ledger.failed + report.ledger.gave_up,
@@ -150,22 +158,10 @@ impl Round {
         }
     }
 
-    /// Reason why it does not count, with the verdict of its run; none if it counts.
-    #[must_use]
-    pub fn why_left_out(&self) -> Option<String> {
-        let found = self.left_out.first()?;
-        let is_judged = self.validity > Verdict::ClientLimited;
-        Some(if is_judged {
-            format!("{}: {found}", self.validity.name())
-        } else {
-            found.clone()
-        })
-    }
-
-    /// True if it may be looked at.
+    /// True if it is the answer of this client at this size. A client that is its own limit is one.
     #[must_use]
     pub fn counts(&self) -> bool {
-        self.left_out.is_empty()
+        self.validity <= Verdict::ClientLimited
     }
 
     /// True if its processes may have taken the CPUs from each other: they used half of all CPUs or
@@ -176,27 +172,6 @@ impl Round {
         let has_waited = self.run_delay_share.is_none_or(|waited| waited > RUN_DELAY);
         self.machine_cpu_share
             .is_none_or(|used| used >= MUCH_CPU || (used >= LITTLE_CPU && has_waited))
-    }
-}
-
-/// Return the reasons why a round is not the answer of this client at this size. A client that is
-/// its own limit is one.
-fn left_out(report: &Report) -> Vec<String> {
-    if report.interrupted {
-        return vec!["it was interrupted".to_owned()];
-    }
-    let verdict = report.validity.verdict;
-    if verdict <= Verdict::ClientLimited {
-        return Vec::new();
-    }
-    let found: Vec<String> = report
-        .findings_of(&[verdict])
-        .map(Finding::sentence)
-        .collect();
-    if found.is_empty() {
-        vec![verdict.meaning().to_owned()]
-    } else {
-        found
     }
 }
 
@@ -215,10 +190,40 @@ fn balance(shards: &[ShardReport]) -> Option<f64> {
     Some((mean * least).min(1.0))
 }
 
-fn greatest(report: &Report, reading: impl Fn(&ShardReport) -> Option<f64>) -> Option<f64> {
+fn greatest(report: &Report, reading: fn(&ShardReport) -> Option<f64>) -> Option<f64> {
     report
         .shards
         .iter()
         .filter_map(reading)
         .max_by(f64::total_cmp)
+}
+
+/// For each of `repeats` repeats an order of `sizes` sizes, by their places: a random permutation
+/// of its own. The same seed gives the same orders.
+#[must_use]
+pub fn order(seed: u64, sizes: usize, repeats: usize) -> Vec<Vec<usize>> {
+    let mut draw = fastrand::Rng::with_seed(seed);
+    let replicate = || {
+        let mut places: Vec<usize> = (0..sizes).collect();
+        draw.shuffle(&mut places);
+        places
+    };
+    std::iter::repeat_with(replicate).take(repeats).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_is_an_order_for_good_and_each_replicate_has_every_size() {
+        // What was recorded can be run again: a generator that changes breaks that, and is to be
+        // noticed.
+        assert_eq!(order(1, 4, 3), [[3, 2, 1, 0], [2, 1, 0, 3], [0, 1, 3, 2]]);
+        assert_ne!(order(1, 4, 9), order(2, 4, 9));
+        for mut replicate in order(3, 9, 50) {
+            replicate.sort_unstable();
+            assert!(replicate.into_iter().eq(0..9));
+        }
+    }
 }
