@@ -15,6 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::sync::LazyLock;
 
+use crawlmark_harness::supervisor::ShardFault;
 use crawlmark_results::judge::{Finding, Missing};
 use crawlmark_results::run::report::{
     CommandLine, Course, GateReport, Report, ShardReport, Spread, Verdict, Witness,
@@ -354,8 +355,7 @@ fn spoilt(text: &str) -> Report {
     for gate in &mut report.gates {
         (gate.expression, gate.unit, gate.why) = (text(), text(), Some(text()));
     }
-    report.shards[0].fault = Some(text());
-    report.shards[1].exits = vec![text()];
+    report.shards[0].fault = Some(ShardFault::Junk(text()));
     report
         .latency
         .insert(text(), report.latency["service"].clone());

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use crawlmark_harness::supervisor::ShardFault;
 use crawlmark_results::run::cut::{Ask, Cut, CutError, CutReport, Outcomes, SCHEMA, Span};
 use crawlmark_results::run::report::Latency;
 use crawlmark_results::run::result_dir::{self, LOG};
@@ -219,7 +220,7 @@ fn what_the_log_cannot_tell_is_told() {
     let mut saved = saved(SMALL, 4);
     let log = saved.directory().join(LOG);
     let whole = fs::read_to_string(&log).unwrap();
-    saved.report.shards[1].fault = Some("died".to_owned());
+    saved.report.shards[1].fault = Some(ShardFault::Died);
     let notes = cut(&saved, &part(1, 2, "1-2")).notes.join("\n");
     assert!(
         notes.contains("shard 1 ended early (died): only what it had reported"),

@@ -776,6 +776,7 @@ impl PerHostArgs {
             hosts,
             connections: self.per_host_connections,
             rate: self.per_host_rate,
+            burst: None,
         }
     }
 }

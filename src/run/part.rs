@@ -16,7 +16,7 @@ use std::fs::File;
 use std::time::Duration;
 
 use crawlmark_harness::clock::{Clock, Nanos};
-use crawlmark_harness::plan::{Pinning, RunPlan, SlotShare};
+use crawlmark_harness::plan::{PerHost, Pinning, RunPlan, SlotShare};
 use crawlmark_harness::supervisor::parts::{PartError, PartWriter};
 use crawlmark_harness::supervisor::{HeldSignals, Interval, RunRecord};
 use crawlmark_harness::units::grouped;
@@ -102,6 +102,10 @@ pub(crate) fn whole(plan: RunPlan, slots: u32, burst: Option<u64>) -> RunPlan {
             u64::from(slots).min(burst)
         } else {
             0
+        },
+        per_host: PerHost {
+            burst: plan.per_host.at_once(slots),
+            ..plan.per_host
         },
         pinning: Pinning::None,
         finished: Vec::new(),

@@ -137,9 +137,16 @@ pub(super) fn obey(
             permits: 1,
             period_ns: u64::try_from(period.as_nanos()).unwrap_or(u64::MAX),
         };
-        let rate = &mut resolved.plan.per_host.rate;
-        if rate.is_none_or(|rate| rate.per_second() > delayed.per_second()) {
-            *rate = Some(delayed);
+        let per_host = &mut resolved.plan.per_host;
+        if per_host
+            .rate
+            .is_none_or(|rate| rate.per_second() > delayed.per_second())
+        {
+            (per_host.rate, per_host.burst) = (Some(delayed), None);
+            // Each shard may send one request at its start, and a slot is announced as one.
+            if slots > 1 {
+                resolved.plan.shards = 1;
+            }
             resolved
                 .plan
                 .workload

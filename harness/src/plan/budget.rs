@@ -122,6 +122,10 @@ pub struct PerHost {
     pub connections: Option<u32>,
     /// The budget of one host, over all shards; none is what the run's budget allows.
     pub rate: Option<Rate>,
+    /// Requests to one host at once, over all shards of all slots of a crawl in parts; none where
+    /// rate and shards say it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub burst: Option<u64>,
 }
 
 impl Default for PerHost {
@@ -130,6 +134,7 @@ impl Default for PerHost {
             hosts: 1,
             connections: None,
             rate: None,
+            burst: None,
         }
     }
 }
@@ -140,15 +145,14 @@ impl PerHost {
         let connections = self
             .connections
             .map(|all| u32::try_from(split_share(u64::from(all), parts, i)).unwrap_or(u32::MAX));
-        let bursts = |rate: &Rate| Bursts {
-            any: RunPlan::default_burst(rate, shards),
-            at_start: u64::from(shards),
+        let bursts = Bursts {
+            any: self.at_once(shards).unwrap_or(0),
+            at_start: parts,
         };
-        let budget = |rate: Rate| Budget::of(&rate, bursts(&rate), parts, i);
         HostShare {
             hosts: self.hosts,
             connections: connections.unwrap_or(u32::MAX),
-            budget: self.rate.map(budget),
+            budget: self.rate.map(|rate| Budget::of(&rate, bursts, parts, i)),
         }
     }
 
@@ -156,7 +160,10 @@ impl PerHost {
     /// a rate.
     #[must_use]
     pub fn at_once(&self, shards: u32) -> Option<u64> {
-        self.rate.map(|rate| RunPlan::default_burst(&rate, shards))
+        self.rate.map(|rate| {
+            self.burst
+                .unwrap_or_else(|| RunPlan::default_burst(&rate, shards))
+        })
     }
 }
 

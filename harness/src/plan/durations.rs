@@ -1,19 +1,19 @@
 //! Storage of a plan's durations: as whole microseconds, for serde's `with`.
 
 /// Durations as whole microseconds.
-pub(super) mod micros {
+pub(crate) mod micros {
     use std::time::Duration;
 
     use serde::{Deserialize, Deserializer, Serializer};
 
-    pub(in crate::plan) fn serialize<S: Serializer>(
+    pub(crate) fn serialize<S: Serializer>(
         value: &Duration,
         serializer: S,
     ) -> Result<S::Ok, S::Error> {
         serializer.serialize_u64(u64::try_from(value.as_micros()).unwrap_or(u64::MAX))
     }
 
-    pub(in crate::plan) fn deserialize<'de, D: Deserializer<'de>>(
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
         deserializer: D,
     ) -> Result<Duration, D::Error> {
         u64::deserialize(deserializer).map(Duration::from_micros)
@@ -27,7 +27,7 @@ pub(super) mod optional_micros {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
     #[expect(clippy::ref_option, reason = "serde's `with` fixes this signature")]
-    pub(in crate::plan) fn serialize<S: Serializer>(
+    pub(crate) fn serialize<S: Serializer>(
         value: &Option<Duration>,
         serializer: S,
     ) -> Result<S::Ok, S::Error> {
@@ -36,7 +36,7 @@ pub(super) mod optional_micros {
             .serialize(serializer)
     }
 
-    pub(in crate::plan) fn deserialize<'de, D: Deserializer<'de>>(
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
         deserializer: D,
     ) -> Result<Option<Duration>, D::Error> {
         Ok(Option::<u64>::deserialize(deserializer)?.map(Duration::from_micros))

@@ -147,24 +147,25 @@ impl RunPlan {
     #[must_use]
     pub fn part(&self, ids: IdRange, slot: SlotShare, shards: u32, burst: Option<u64>) -> Self {
         let connections = slot.of_u32(self.connections);
-        let PerHost {
-            hosts,
-            connections: per_host,
-            rate: per_host_rate,
-        } = self.per_host;
-        let per_host = per_host.map(|connections| slot.of_u32(connections));
-        // The burst that is announced of the whole holds over all shards of all slots, so a slot
+        let all = self.per_host;
+        let per_host = PerHost {
+            hosts: all.hosts,
+            connections: all.connections.map(|connections| slot.of_u32(connections)),
+            rate: all.rate.map(|rate| slot.of_rate(rate)),
+            burst: all.burst.map(|burst| slot.of(burst)),
+        };
+        // The bursts that are announced of the whole hold over all shards of all slots, so a slot
         // has no more shards than requests at once.
         let own_burst = slot.of(self.burst);
-        let most = if self.has_budget() {
-            u32::try_from(own_burst).unwrap_or(u32::MAX)
-        } else {
-            u32::MAX
-        };
+        let bursts = [
+            self.has_budget().then_some(own_burst),
+            per_host.rate.and(per_host.burst),
+        ];
+        let most = bursts.into_iter().flatten().min().unwrap_or(u64::MAX);
         let shards = shards
             .min(connections)
-            .min(per_host.unwrap_or(u32::MAX))
-            .min(most)
+            .min(per_host.connections.unwrap_or(u32::MAX))
+            .min(u32::try_from(most).unwrap_or(u32::MAX))
             .max(1);
         let rate = self.rate.map(|rate| slot.of_rate(rate));
         Self {
@@ -178,11 +179,7 @@ impl RunPlan {
             } else {
                 0
             },
-            per_host: PerHost {
-                hosts,
-                connections: per_host,
-                rate: per_host_rate.map(|rate| slot.of_rate(rate)),
-            },
+            per_host,
             ..self.clone()
         }
     }
@@ -203,6 +200,8 @@ mod tests {
             let rate = Rate { permits, period_ns: 1_000_000_000 };
             let ids = IdRange { start: 7, end: 10_007 };
             let whole = RunPlan { connections, rate: Some(rate), burst: burst.unwrap_or_else(|| RunPlan::default_burst(&rate, slots)), ..RunPlan::new("test", ids) };
+            let host_burst = RunPlan::default_burst(&rate, slots);
+            let whole = RunPlan { per_host: PerHost { rate: Some(rate), burst: Some(host_burst), ..PerHost::default() }, ..whole };
             prop_assert_eq!(whole.check_parts(100, slots, burst), Ok(()));
             let parts: Vec<RunPlan> =
                 (0..slots).map(|slot| whole.part(ids, SlotShare { slot, of: slots }, shards, burst)).collect();
@@ -212,6 +211,8 @@ mod tests {
             prop_assert_eq!(parts.iter().map(|part| part.burst).sum::<u64>(), whole.burst);
             let at_once = |part: &RunPlan| part.split(&[]).iter().filter_map(|shard| shard.budget).map(|own| own.burst).sum::<u64>();
             prop_assert_eq!(parts.iter().map(at_once).sum::<u64>(), whole.burst, "over all shards of all slots");
+            let at_host = |part: &RunPlan| part.split(&[]).iter().filter_map(|shard| shard.per_host.budget).map(|own| own.burst).sum::<u64>();
+            prop_assert_eq!(parts.iter().map(at_host).sum::<u64>(), host_burst, "at one host");
             for part in parts {
                 prop_assert!(part.validate().is_ok());
             }

@@ -4,13 +4,15 @@ use std::fmt;
 use std::io::ErrorKind;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::line::{Process, ShardLine};
 use super::replacements::{Past, PastLife, Successor};
 use super::shares::User;
 use super::timeline::Rest;
 use super::times::ReceivedStats;
 use crate::clock::{Nanos, duration_ns};
-use crate::plan::{ShardPlan, without};
+use crate::plan::{ShardPlan, micros, without};
 use crate::process::ShardExit;
 use crate::shard::INTERVAL;
 use crate::stats::{Bounds, Counters};
@@ -32,11 +34,13 @@ const MOST_STARTED: u64 = 500_000;
 const UNREPORTED: u64 = 2;
 
 /// Reason why a shard's result is not whole.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum ShardFault {
     /// Its pipe ended before its final frame.
     Died,
     /// Silence for too long; the shard was ended.
+    #[serde(rename = "silent_us", with = "micros")]
     Silent(Duration),
     /// Bytes that are no frame; the shard was ended.
     Junk(String),

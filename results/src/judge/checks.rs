@@ -144,16 +144,15 @@ fn ends(report: &Report) -> Found {
 }
 
 fn end(report: &Report, shard: &ShardReport) -> Option<Finding> {
-    let exit = shard.exits.last().cloned().unwrap_or_default();
+    let exit = shard.exits.last().copied().unwrap_or(ShardExit::Clean);
     let (number, ledger) = (shard.shard, &shard.ledger);
     let Some(fault) = &shard.fault else {
-        let is_clean = exit.is_empty() || exit == ShardExit::Clean.to_string();
-        return (!is_clean).then_some(Finding::ShardExitFailed {
+        return (exit != ShardExit::Clean).then_some(Finding::ShardExitFailed {
             shard: number,
             exit,
         });
     };
-    if *fault == ShardFault::Missing.to_string() {
+    if *fault == ShardFault::Missing {
         return Some(Finding::PartMissing {
             part: number,
             items: ledger.not_attempted,

@@ -16,7 +16,7 @@ use crate::run::report::{
     Limit, Report, cause_in_words, failures, in_unit, listed, remedy_in_words,
 };
 use crate::show::text::{capital, counted, decimal, grouped, micros, seconds};
-use crawlmark_harness::process::signal_in_words;
+use crawlmark_harness::process::{ShardExit, signal_in_words};
 use crawlmark_harness::stats::FailureCause;
 use crawlmark_harness::units::rounded_percent;
 
@@ -128,11 +128,11 @@ findings! {
     /// The run was stopped before its first request.
     StoppedBeforeStart {}
     /// A process of the crawl died before its final report.
-    ShardDied { shard: u32, exit: String, at_s: Option<f64>, lost: Option<u64>, not_attempted: u64, unscheduled: Option<u64> }
+    ShardDied { shard: u32, exit: ShardExit, at_s: Option<f64>, lost: Option<u64>, not_attempted: u64, unscheduled: Option<u64> }
     /// A part of the crawl has no result.
     PartMissing { part: u32, items: u64 }
     /// A process of the crawl reported everything, and then did not exit cleanly.
-    ShardExitFailed { shard: u32, exit: String }
+    ShardExitFailed { shard: u32, exit: ShardExit }
     /// Items or requests are not in exactly one state each.
     SumsDiffer { shard: u32, planned: u64, counted: u64 }
     /// Results could not be stored.
@@ -162,7 +162,7 @@ findings! {
     /// The run was suspended for a while.
     Suspended { suspended_s: f64 }
     /// Processes of the crawl died and were replaced.
-    ShardReplaced { shard: u32, times: u64, exits: Vec<String> }
+    ShardReplaced { shard: u32, times: u64, exits: Vec<ShardExit> }
     /// A process of the bundled target ended early.
     TargetProcessLost { exit: String }
     /// A part sent nothing for a while, because it could not renew its lease of the budget.
@@ -529,7 +529,11 @@ impl Finding {
             } => format!(
                 "Shard {shard} died and was replaced {} (its process {}): some requests are not counted, its times and CPU are left out",
                 counted(*times, "time"),
-                exits.join(", then ")
+                exits
+                    .iter()
+                    .map(ToString::to_string)
+                    .collect::<Vec<_>>()
+                    .join(", then ")
             ),
             Self::TargetProcessLost { exit } => {
                 format!("A process of the bundled target was lost: {exit}")

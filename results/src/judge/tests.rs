@@ -16,11 +16,12 @@ use crawlmark_harness::machine::NetworkCounts;
 use crawlmark_harness::machine::{CpuTicks, Watch};
 use crawlmark_harness::plan::RunPlan;
 use crawlmark_harness::plan::{Arrivals, OnThrottle, Pacing, REQUESTS_PER_CONNECTION};
+use crawlmark_harness::process::ShardExit;
 use crawlmark_harness::sample::ErrorKind;
 use crawlmark_harness::stats::{
     AnswerBins, Bins, Bounds, Counters, ItemCounts, RequestCounts, Series, ShardStats,
 };
-use crawlmark_harness::supervisor::Interval;
+use crawlmark_harness::supervisor::{Interval, ShardFault};
 use crawlmark_harness::units::{IdRange, Rate};
 use crawlmark_harness::wire::{BindingTimes, Scheduled, SecondFigures};
 
@@ -160,7 +161,7 @@ fn shard(number: u32) -> ShardReport {
         id_range: IdRange { start: 0, end: 500 },
         held: Vec::new(),
         connections: 4,
-        exits: vec!["exited cleanly".to_owned()],
+        exits: vec![ShardExit::Clean],
         fault: None,
         binding: BindingReport::new(BindingTimes::default()),
         ledger: Ledger {
@@ -256,12 +257,12 @@ fn g_nothing_is_found_in_a_quiet_run_and_every_check_is_made() {
 #[test]
 fn g_ends_and_sums() {
     trips(Verdict::Incomplete, FindingKind::ShardDied, |run| {
-        run.shards[1].fault = Some("died".to_owned());
+        run.shards[1].fault = Some(ShardFault::Died);
         run.shards[1].usage = UsageReport::default();
         run.shards[1].latency = BTreeMap::new();
     });
     trips(Verdict::Incomplete, FindingKind::ShardExitFailed, |run| {
-        run.shards[0].exits = vec!["was ended by SIGSEGV".to_owned()];
+        run.shards[0].exits = vec![ShardExit::Signal(11)];
     });
     trips(Verdict::Incomplete, FindingKind::SumsDiffer, |run| {
         run.shards[0].ledger.ok -= 1;
@@ -785,7 +786,7 @@ fn a_check_that_was_not_made_says_why() {
     // Shards that were killed reported nothing, on whatever machine.
     let killed = not_made(10.0, &|run| {
         for shard in &mut run.shards {
-            (shard.fault, shard.usage) = (Some("was killed".to_owned()), UsageReport::default());
+            (shard.fault, shard.usage) = (Some(ShardFault::Died), UsageReport::default());
             shard.latency.clear();
         }
     });

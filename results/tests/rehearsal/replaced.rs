@@ -193,7 +193,7 @@ fn a_shard_that_dies_is_replaced_and_every_item_is_committed_once() {
     );
     assert_eq!(
         report.shards[1].exits,
-        ["is gone", "is gone", "exited cleanly"]
+        [ShardExit::Unknown, ShardExit::Unknown, ShardExit::Clean]
     );
     assert_eq!(report.validity.verdict, Verdict::Disturbed);
     let reasons = report.reasons().join("; ");

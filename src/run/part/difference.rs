@@ -54,6 +54,7 @@ fn named(plan: &RunPlan) -> Vec<Setting> {
         hosts,
         connections,
         rate,
+        burst: _,
     } = plan.per_host;
     let time = |time: Duration| humantime::format_duration(time).to_string();
     let settings = [

@@ -168,7 +168,7 @@ pub fn merge(
             .attempt(part, attempt)
             .join(PartsDirectory::FRAMES)
     };
-    let crawl = crawled(&plan.crawl, &attempts);
+    let crawl = crawled(&plan.crawl, plan.slots, &attempts);
     let mut log = log.filter(|_| plan.nodes <= MOST_TIMES);
     let started_at = SystemTime::UNIX_EPOCH + Duration::from_micros(start_us);
     let mut recorder = Recorder {
@@ -226,7 +226,7 @@ pub fn merge(
 
 /// Return the crawl with the crawl-delay that its parts obeyed, which is not known when a plan is
 /// made.
-fn crawled(plan: &RunPlan, attempts: &[AttemptRecord]) -> RunPlan {
+fn crawled(plan: &RunPlan, slots: u32, attempts: &[AttemptRecord]) -> RunPlan {
     let delays_s = attempts.iter().filter_map(|attempt| attempt.crawl_delay_s);
     let period = delays_s
         .max_by(f64::total_cmp)
@@ -239,6 +239,7 @@ fn crawled(plan: &RunPlan, attempts: &[AttemptRecord]) -> RunPlan {
         permits: 1,
         period_ns: duration_ns(period),
     });
+    crawl.per_host.burst = Some(slots.into());
     crawl
         .workload
         .insert(PER_HOST_RATE_FROM.to_owned(), CRAWL_DELAY.to_owned());

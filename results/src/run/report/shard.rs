@@ -7,8 +7,9 @@ use serde::{Deserialize, Serialize};
 use super::schedule::unscheduled;
 use super::{BindingReport, Course, Detail, Latency, Ledger, Totals, cpu_s, share};
 use crawlmark_harness::plan::ShardPlan;
+use crawlmark_harness::process::ShardExit;
 use crawlmark_harness::stats::Series;
-use crawlmark_harness::supervisor::{RunRecord, ShardRecord};
+use crawlmark_harness::supervisor::{RunRecord, ShardFault, ShardRecord};
 use crawlmark_harness::units::IdRange;
 use crawlmark_harness::wire::{Binding, CpuHealth, Usage};
 
@@ -32,9 +33,9 @@ pub struct ShardReport {
     /// Ends of its processes: one, unless it died and was replaced. Its requests and limits are
     /// then those of all, with those of each that died until its last report, its times those of
     /// the last one.
-    pub exits: Vec<String>,
+    pub exits: Vec<ShardExit>,
     /// Reason why its result is not whole.
-    pub fault: Option<String>,
+    pub fault: Option<ShardFault>,
     /// Limits that held it back, as parts of its time.
     pub binding: BindingReport,
     /// Its items by state.
@@ -142,9 +143,8 @@ impl ShardReport {
                 .iter()
                 .map(|life| life.exit)
                 .chain([record.exit])
-                .map(|exit| exit.to_string())
                 .collect(),
-            fault: record.fault.as_ref().map(ToString::to_string),
+            fault: record.fault.clone(),
             ledger: Ledger::of(record),
             scheduled: record.timetable.map(|used| used.scheduled),
             postponed: record.timetable.map(|used| used.postponed),

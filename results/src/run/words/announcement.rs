@@ -163,6 +163,7 @@ fn hosts(plan: &RunPlan) -> Option<String> {
         hosts,
         connections,
         rate,
+        burst: _,
     } = plan.per_host;
     let in_flight = connections.map(|n| format!("{} requests in flight", grouped(n.into())));
     let rate = rate.map(|rate| {

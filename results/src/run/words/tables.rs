@@ -563,7 +563,10 @@ pub(super) fn shards(report: &Report) -> Table {
         let time = |series: Series, of: fn(&crate::run::report::Latency) -> Option<f64>| {
             or_dash(shard.latency.get(series.name()).and_then(of).map(micros))
         };
-        let end = || shard.exits.join(", ");
+        let end = || {
+            let exits: Vec<String> = shard.exits.iter().map(ToString::to_string).collect();
+            exits.join(", ")
+        };
         vec![
             shard.shard.to_string(),
             format!(
@@ -579,7 +582,7 @@ pub(super) fn shards(report: &Report) -> Table {
             or_dash(shard.usage.cpu_share.map(rounded_percent)),
             time(Series::SchedLag, |times| times.p99_us),
             time(Series::SchedLag, |times| times.max_us),
-            shard.fault.clone().unwrap_or_else(end),
+            shard.fault.as_ref().map_or_else(end, ToString::to_string),
         ]
     };
     Table {
