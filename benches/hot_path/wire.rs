@@ -4,10 +4,9 @@
 use std::hint::black_box;
 
 use crawlmark_harness::clock::Nanos;
-use crawlmark_harness::stats::{AnswerBins, Bins, Counters, Series, ShardStats};
+use crawlmark_harness::stats::{Series, ShardStats};
 use crawlmark_harness::wire::{
-    Frame, FrameDecoder, IntervalFrame, Progress, Scheduled, SecondFigures, WireError,
-    decode_stats, encode, encode_timings,
+    EncodedStats, Frame, FrameDecoder, IntervalFrame, Progress, SecondFigures, WireError, encode,
 };
 use criterion::Criterion;
 
@@ -33,7 +32,7 @@ pub(crate) fn benches(criterion: &mut Criterion) {
         "wire/decode an interval",
         &interval(&stats).and_then(|frame| encode(&frame)),
         |frame| match frame {
-            Frame::Interval(frame) => decode_stats(bounds(), frame.counters, &frame.timings).ok(),
+            Frame::Interval(frame) => Some(frame.stats.unpacked()),
             _ => None,
         },
     );
@@ -50,12 +49,7 @@ fn interval(stats: &ShardStats) -> Result<Frame, WireError> {
             max_sched_lag_ns: 80_000,
             ..SecondFigures::default()
         },
-        counters: stats.counters.clone(),
-        warmup: Counters::default(),
-        scheduled: Scheduled::default(),
-        answers: AnswerBins::default(),
-        bins: Bins::default(),
-        timings: encode_timings(stats)?,
+        stats: EncodedStats::of(stats)?,
     })))
 }
 

@@ -30,8 +30,8 @@ pub use self::audit::{BudgetAudit, WorstWindow};
 pub(crate) use self::gcra::Gcra;
 pub use self::rings::Slack;
 use self::rings::{Upcoming, rings};
+pub use self::tempo::Curve;
 use self::tempo::Tempo;
-pub use self::tempo::{Curve, Share};
 pub use self::timetable::Timetable;
 use self::window::WindowLog;
 use crate::clock::Nanos;
@@ -155,14 +155,6 @@ impl Pacer {
                 table.take();
                 Pace::Go(due)
             }
-        }
-    }
-
-    /// The shard has `share` of the run's budget, which `parts` shards share, from `now` on. What
-    /// it has saved up to its burst stays; nothing else is handed out.
-    pub fn set_share(&mut self, share: Share, parts: u32, now: Nanos) {
-        if let Self::Budgeted(pacer) = self {
-            pacer.tempo.set_share(share, parts, now);
         }
     }
 
@@ -403,51 +395,6 @@ mod tests {
     }
 
     #[test]
-    fn a_greedy_client_gets_the_burst_and_then_the_rate() {
-        // 100/s, burst 10, 10 s: burst + floor(T / t) = 1,010.
-        let sent = greedy(
-            Budget {
-                interval_ns: 10 * MS,
-                burst: 10,
-                at_start: 10,
-                phase_ns: 0,
-            },
-            Nanos(10_000 * MS),
-        );
-        assert_eq!(sent.len(), 1_010);
-        assert_eq!(worst_excess_ns(&sent[..200], 10 * MS), 100 * MS);
-    }
-
-    #[test]
-    fn shards_together_admit_what_one_limiter_would() {
-        use crate::fixtures::plan;
-        use crate::units::Rate;
-        let admitted = |shards: u32| -> usize {
-            let mut run = plan();
-            (run.shards, run.connections) = (shards, shards);
-            (run.rate, run.burst, run.at_start) = (
-                Some(Rate {
-                    permits: 100,
-                    period_ns: 1_000_000_000,
-                }),
-                10,
-                10,
-            );
-            run.split(&[])
-                .iter()
-                .map(|shard| greedy(shard.budget.unwrap(), Nanos(10_000 * MS)).len())
-                .sum()
-        };
-        for shards in [1, 2, 3, 7] {
-            assert!(
-                admitted(shards).abs_diff(1_010) <= shards as usize,
-                "{shards} shards: {}",
-                admitted(shards)
-            );
-        }
-    }
-
-    #[test]
     fn a_window_has_its_requests_at_once_and_saves_none() {
         use crate::units::RateShape;
         let curve = Curve::of(
@@ -521,22 +468,6 @@ mod tests {
                 .count(),
             4
         );
-    }
-
-    #[test]
-    fn the_first_request_waits_for_its_phase() {
-        let mut pacer = Pacer::new(
-            Some(Budget {
-                interval_ns: 10,
-                burst: 1,
-                at_start: 1,
-                phase_ns: 5,
-            }),
-            Nanos(100),
-        );
-        assert_eq!(pacer.poll(Nanos(100)), Pace::Wait(Nanos(105)));
-        assert_eq!(pacer.poll(Nanos(105)), Pace::Go(Nanos(105)));
-        assert_eq!(pacer.poll(Nanos(105)), Pace::Wait(Nanos(115)));
     }
 
     #[test]

@@ -6,14 +6,11 @@
 //!
 //! | room | for |
 //! |---|---|
-//! | `arrivals`, `pacing` | arrivals of an open or closed loop; waiting strategies |
+//! | `choices` | arrivals of an open or closed loop; waiting strategies; throttling, retries and backoff |
 //! | `budget` | shards' shares of a rate, and of each host's limits |
-//! | `throttling` | reaction to throttling, retries and backoff |
-//! | `durations` | durations in JSON, as whole microseconds |
-//! | `remaining` | IDs that are left to crawl, and the shards' parts of them |
+//! | `split` | parts of numbers and of ranges of IDs |
 //! | `part` | a part of a crawl on several machines, and its slot's share of the budget |
-//! | `error` | errors of a plan, by flag |
-//! | `tests` | laws of splitting, and invalid plans |
+//! | `error` | limits and errors of a plan, by flag |
 //!
 //! # The split laws
 //!
@@ -28,50 +25,35 @@
 //! no special case. Rounding the interval up keeps the total at or under the asked rate, by less
 //! than `N / P` nanoseconds per second.
 
-mod arrivals;
 mod budget;
-mod durations;
+mod choices;
 mod error;
-mod pacing;
 mod part;
-mod remaining;
-mod throttling;
+mod split;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-pub use self::arrivals::{Arrivals, Gaps, Recorded, TimetablePlan};
 use self::budget::Bursts;
-pub use self::budget::{Budget, HostShare, PerHost};
-pub(crate) use self::durations::micros;
-use self::durations::optional_micros;
-pub use self::error::PlanError;
-pub use self::pacing::Pacing;
-pub use self::part::{PartPlanError, SlotShare};
-use self::remaining::part as part_of;
-pub(crate) use self::remaining::without;
-pub use self::throttling::{
-    AdaptiveKind, Backoff, BackoffError, MAX_RETRIES, OnThrottle, RETRY_RESERVE, ThrottlingPolicy,
-    UnknownName,
+pub use self::budget::{Budget, HostShare, PerHost, default_burst, most_shards};
+pub(crate) use self::choices::micros;
+pub use self::choices::{
+    AdaptiveKind, Arrivals, Backoff, BackoffError, Gaps, MAX_RETRIES, OnThrottle, Pacing,
+    RETRY_RESERVE, Recorded, ThrottlingPolicy, TimetablePlan,
 };
+use self::choices::{LONGEST_PAUSE, SHORTEST_PAUSE, optional_micros};
+pub use self::error::{MAX_ARRIVALS_PER_S, MAX_CONNECTIONS, MAX_SHARDS, PlanError};
+pub use self::part::{PartPlanError, SlotShare};
+use self::split::part_of;
+pub(crate) use self::split::without;
+pub use self::split::{split_point, split_share};
+pub use crate::units::UnknownName;
 use crate::units::{IdRange, Rate, RateShape, ShapedRate};
 
 /// The most requests that a budget may let through at once.
 const MOST_AT_ONCE: u64 = 1_000_000_000_000;
-
-/// The most shards that a run may have: well above any machine's cores, well below the limit on
-/// descriptors.
-pub const MAX_SHARDS: u32 = 1024;
-
-/// The most connections, over all shards: more than any machine has ports and descriptors for. Each
-/// takes some kilobytes before it is opened.
-pub const MAX_CONNECTIONS: u32 = 1_000_000;
-
-/// The most requests of an open loop that a shard may be asked for in a second: several times what
-/// one core sends. What is not sent is counted one by one.
-pub const MAX_ARRIVALS_PER_S: u64 = 1_000_000;
 
 /// The key of a workload's setting that says how many requests a connection carries, where that is
 /// bounded: read by what describes a run.
@@ -87,22 +69,6 @@ pub const SAME_REQUEST: &str = "same_request";
 
 /// The longest ramp: its arithmetic is exact up to here.
 const LONGEST_RAMP: Duration = Duration::from_hours(24);
-
-/// Return the start of part `i` of `total` over `parts`; `i == parts` gives the end of the last
-/// part.
-///
-/// `parts` of 0 counts as 1.
-#[must_use]
-pub fn split_point(total: u64, parts: u64, i: u64) -> u64 {
-    let point = u128::from(i) * u128::from(total) / u128::from(parts.max(1));
-    u64::try_from(point).unwrap_or(u64::MAX)
-}
-
-/// The size of part `i` of `total` over `parts`.
-#[must_use]
-pub fn split_share(total: u64, parts: u64, i: u64) -> u64 {
-    split_point(total, parts, i + 1) - split_point(total, parts, i)
-}
 
 /// Pinning of shards to CPUs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -307,7 +273,7 @@ impl RunPlan {
                 shards: self.shards,
             });
         }
-        self.throttling.validate()?;
+        self.validate_throttling()?;
         if let (RateShape::Ramp { .. }, Some(rate)) = (self.shape, self.shaped_rate())
             && self.duration.is_none_or(|duration| duration > LONGEST_RAMP)
         {
@@ -339,6 +305,25 @@ impl RunPlan {
             return Err(PlanError::ShardDeadline(self.shard_deadline));
         }
         Ok(self)
+    }
+
+    fn validate_throttling(&self) -> Result<(), PlanError> {
+        let ThrottlingPolicy {
+            retries,
+            retry_budget_percent,
+            max_pause,
+            ..
+        } = self.throttling;
+        if retries > MAX_RETRIES {
+            return Err(PlanError::Retries(retries));
+        }
+        if retry_budget_percent > 100 {
+            return Err(PlanError::RetryBudget(retry_budget_percent));
+        }
+        if !(SHORTEST_PAUSE..=LONGEST_PAUSE).contains(&max_pause) {
+            return Err(PlanError::MaxPause(max_pause));
+        }
+        Ok(())
     }
 
     fn validate_arrivals(&self) -> Result<(), PlanError> {
@@ -386,6 +371,44 @@ impl RunPlan {
             return Err(PlanError::Warmup { warmup, duration });
         }
         Ok(())
+    }
+
+    /// Return the number of IDs to crawl: those of the range without the finished ones.
+    #[must_use]
+    pub fn items(&self) -> u64 {
+        self.ids.len()
+            - self
+                .finished
+                .iter()
+                .map(IdRange::len)
+                .sum::<u64>()
+                .min(self.ids.len())
+    }
+
+    /// Return the ranges of IDs to crawl, in order: all of `ids` unless some are finished.
+    fn remaining(&self) -> Vec<IdRange> {
+        without(&[self.ids], &self.finished)
+    }
+
+    fn validate_finished(&self) -> Result<(), PlanError> {
+        let mut next = self.ids.start;
+        for range in &self.finished {
+            if range.is_empty() || range.start < next || range.end > self.ids.end {
+                return Err(PlanError::Finished {
+                    finished: *range,
+                    ids: self.ids,
+                });
+            }
+            next = range.end;
+        }
+        if self.arrivals == Arrivals::Replay && !self.finished.is_empty() {
+            return Err(PlanError::FinishedReplay);
+        }
+        if self.items() == 0 {
+            Err(PlanError::NothingLeft(self.ids))
+        } else {
+            Ok(())
+        }
     }
 
     /// True if the budget has windows, of which each shard has whole requests.

@@ -13,9 +13,8 @@
 
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
 use crate::clock::Nanos;
+use crate::units::names;
 
 /// Leave to perform one ID, once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -207,85 +206,84 @@ pub enum Outcome {
     Error(ErrorKind),
 }
 
-/// Reason why there was no valid answer. In alphabetical order, as reports have them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ErrorKind {
-    /// No local port was left for this client.
-    AddressUnavailable,
-    /// The content of the answer is not of its coding.
-    BadEncoding,
-    /// The content of the answer is longer than may be kept, once it is decoded.
-    BodyTooLong,
-    /// The connection was closed before the answer began.
-    Closed,
-    /// The connection did not open for another reason.
-    ConnectFailed,
-    /// Connection refused.
-    ConnectRefused,
-    /// The connection did not open in time.
-    ConnectTimeout,
-    /// The target closed the connection before it began the request.
-    #[serde(rename = "http2_goaway")]
-    Http2GoAway,
-    /// The target does not speak HTTP/2.
-    Http2NotOffered,
-    /// The target broke the protocol of HTTP/2.
-    Http2Protocol,
-    /// The target refused the request before it began it.
-    Http2Refused,
-    /// The target reset the request.
-    Http2Reset,
-    /// The connection was closed before the answer ended.
-    Incomplete,
-    /// Anything else from the socket.
-    Io,
-    /// The answer did not follow the protocol.
-    Malformed,
-    /// The proxy does not accept the credentials.
-    ProxyAuth,
-    /// The proxy closed the connection before its answer.
-    ProxyClosed,
-    /// The proxy does not speak the protocol of its URL.
-    ProxyNotSpoken,
-    /// The proxy refuses to connect to the target.
-    ProxyRefused,
-    /// The proxy cannot connect to the target.
-    ProxyTargetUnreachable,
-    /// The proxy cannot be connected to.
-    ProxyUnreachable,
-    /// The target redirected to a host that is not in the plan.
-    RedirectRefused,
-    /// The connection was reset.
-    Reset,
-    /// The target redirected to a path that robots.txt forbids.
-    RobotsForbidden,
-    /// The answer did not come, or did not end, in time.
-    Timeout,
-    /// The target ended the TLS handshake, or the connection, with an alert.
-    TlsAlert,
-    /// The target's certificate is invalid for another reason.
-    TlsBadCertificate,
-    /// The connection was closed during the TLS handshake.
-    TlsClosed,
-    /// The target's certificate has expired or is not valid yet.
-    TlsExpired,
-    /// Client and target have no TLS version or cipher suite in common.
-    TlsIncompatible,
-    /// The target does not speak TLS on this port, or not correctly.
-    TlsNotSpoken,
-    /// The target speaks TLS on this port, and the request was sent in plain text.
-    TlsRequired,
-    /// No trusted authority issued the target's certificate.
-    TlsUnknownIssuer,
-    /// The target's certificate is for another name.
-    TlsWrongName,
-    /// No descriptor was left for this client.
-    TooManyFiles,
-    /// The target redirected more often than allowed.
-    TooManyRedirects,
-    /// The answer was complete and its body was wrong.
-    WrongBody,
+names! {
+    /// Reason why there was no valid answer. In alphabetical order, as reports have them.
+    pub enum ErrorKind {
+        /// No local port was left for this client.
+        AddressUnavailable = "address_unavailable",
+        /// The content of the answer is not of its coding.
+        BadEncoding = "bad_encoding",
+        /// The content of the answer is longer than may be kept, once it is decoded.
+        BodyTooLong = "body_too_long",
+        /// The connection was closed before the answer began.
+        Closed = "closed",
+        /// The connection did not open for another reason.
+        ConnectFailed = "connect_failed",
+        /// Connection refused.
+        ConnectRefused = "connect_refused",
+        /// The connection did not open in time.
+        ConnectTimeout = "connect_timeout",
+        /// The target closed the connection before it began the request.
+        Http2GoAway = "http2_goaway",
+        /// The target does not speak HTTP/2.
+        Http2NotOffered = "http2_not_offered",
+        /// The target broke the protocol of HTTP/2.
+        Http2Protocol = "http2_protocol",
+        /// The target refused the request before it began it.
+        Http2Refused = "http2_refused",
+        /// The target reset the request.
+        Http2Reset = "http2_reset",
+        /// The connection was closed before the answer ended.
+        Incomplete = "incomplete",
+        /// Anything else from the socket.
+        Io = "io",
+        /// The answer did not follow the protocol.
+        Malformed = "malformed",
+        /// The proxy does not accept the credentials.
+        ProxyAuth = "proxy_auth",
+        /// The proxy closed the connection before its answer.
+        ProxyClosed = "proxy_closed",
+        /// The proxy does not speak the protocol of its URL.
+        ProxyNotSpoken = "proxy_not_spoken",
+        /// The proxy refuses to connect to the target.
+        ProxyRefused = "proxy_refused",
+        /// The proxy cannot connect to the target.
+        ProxyTargetUnreachable = "proxy_target_unreachable",
+        /// The proxy cannot be connected to.
+        ProxyUnreachable = "proxy_unreachable",
+        /// The target redirected to a host that is not in the plan.
+        RedirectRefused = "redirect_refused",
+        /// The connection was reset.
+        Reset = "reset",
+        /// The target redirected to a path that robots.txt forbids.
+        RobotsForbidden = "robots_forbidden",
+        /// The answer did not come, or did not end, in time.
+        Timeout = "timeout",
+        /// The target ended the TLS handshake, or the connection, with an alert.
+        TlsAlert = "tls_alert",
+        /// The target's certificate is invalid for another reason.
+        TlsBadCertificate = "tls_bad_certificate",
+        /// The connection was closed during the TLS handshake.
+        TlsClosed = "tls_closed",
+        /// The target's certificate has expired or is not valid yet.
+        TlsExpired = "tls_expired",
+        /// Client and target have no TLS version or cipher suite in common.
+        TlsIncompatible = "tls_incompatible",
+        /// The target does not speak TLS on this port, or not correctly.
+        TlsNotSpoken = "tls_not_spoken",
+        /// The target speaks TLS on this port, and the request was sent in plain text.
+        TlsRequired = "tls_required",
+        /// No trusted authority issued the target's certificate.
+        TlsUnknownIssuer = "tls_unknown_issuer",
+        /// The target's certificate is for another name.
+        TlsWrongName = "tls_wrong_name",
+        /// No descriptor was left for this client.
+        TooManyFiles = "too_many_files",
+        /// The target redirected more often than allowed.
+        TooManyRedirects = "too_many_redirects",
+        /// The answer was complete and its body was wrong.
+        WrongBody = "wrong_body",
+    }
 }
 
 impl ErrorKind {
@@ -327,50 +325,6 @@ impl ErrorKind {
     #[must_use]
     pub fn is_local(self) -> bool {
         Self::LOCAL.contains(&self)
-    }
-
-    /// The key used in reports. The words for people are in `results/src/run/report/causes.rs`.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::ConnectRefused => "connect_refused",
-            Self::ConnectTimeout => "connect_timeout",
-            Self::ConnectFailed => "connect_failed",
-            Self::AddressUnavailable => "address_unavailable",
-            Self::TooManyFiles => "too_many_files",
-            Self::Http2GoAway => "http2_goaway",
-            Self::Http2NotOffered => "http2_not_offered",
-            Self::Http2Protocol => "http2_protocol",
-            Self::Http2Refused => "http2_refused",
-            Self::Http2Reset => "http2_reset",
-            Self::ProxyAuth => "proxy_auth",
-            Self::ProxyClosed => "proxy_closed",
-            Self::ProxyNotSpoken => "proxy_not_spoken",
-            Self::ProxyRefused => "proxy_refused",
-            Self::ProxyTargetUnreachable => "proxy_target_unreachable",
-            Self::ProxyUnreachable => "proxy_unreachable",
-            Self::Timeout => "timeout",
-            Self::TlsAlert => "tls_alert",
-            Self::TlsBadCertificate => "tls_bad_certificate",
-            Self::TlsClosed => "tls_closed",
-            Self::TlsExpired => "tls_expired",
-            Self::TlsIncompatible => "tls_incompatible",
-            Self::TlsNotSpoken => "tls_not_spoken",
-            Self::TlsRequired => "tls_required",
-            Self::TlsUnknownIssuer => "tls_unknown_issuer",
-            Self::TlsWrongName => "tls_wrong_name",
-            Self::BadEncoding => "bad_encoding",
-            Self::BodyTooLong => "body_too_long",
-            Self::RedirectRefused => "redirect_refused",
-            Self::RobotsForbidden => "robots_forbidden",
-            Self::TooManyRedirects => "too_many_redirects",
-            Self::Reset => "reset",
-            Self::Closed => "closed",
-            Self::Incomplete => "incomplete",
-            Self::Malformed => "malformed",
-            Self::WrongBody => "wrong_body",
-            Self::Io => "io",
-        }
     }
 }
 

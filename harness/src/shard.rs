@@ -322,7 +322,6 @@ fn obey<W: Workload>(engine: &Engine<W>, control: Control) -> Option<Nanos> {
         Control::Pause(order) => gate.pause(order),
         Control::Shed => gate.shed(),
         Control::Take(range) => gate.receive(range),
-        Control::Share(share) => gate.set_share(share),
         Control::Lease(end) => gate.set_lease(end),
         Control::Go { .. } => {}
     }

@@ -27,8 +27,6 @@ mod timing;
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
-
 pub use self::answers::AnswerBins;
 pub use self::bins::{Bin, Bins};
 pub use self::cells::{Cells, highest_beside};
@@ -45,80 +43,61 @@ pub use self::timing::{
 use crate::clock::Nanos;
 use crate::plan::Arrivals;
 use crate::sample::{Fate, InFlight, Opened, Opening, Outcome, Sample};
+use crate::units::names;
 
-/// Series of times, each with a distribution of its own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum Series {
-    /// First byte sent to last byte read, of good and not-found answers. Censored: attempts that
-    /// timed out, or were under way at the end.
-    ServiceOk,
-    /// Service time of throttled answers.
-    ServiceThrottled,
-    /// Service time of rejected, challenged and failed attempts that were sent.
-    ServiceError,
-    /// First byte sent to first byte read, of every attempt that had an answer. Censored: attempts
-    /// that timed out, or were cut off, before one.
-    Ttfb,
-    /// Scheduled to released.
-    SchedLag,
-    /// Released to admitted.
-    BudgetWait,
-    /// Admitted to sent. Censored: requests that were never sent, for want of a connection.
-    PoolWait,
-    /// Opening a connection to the target or the proxy, without tunnel and TLS handshake. Censored:
-    /// those that timed out, or were still opening at the end.
-    Connect,
-    /// Whole time of an item, from the scheduled time of its first attempt to the end of its last.
-    /// Censored: items that were due and had not ended when the run was over, and those of which
-    /// the last attempt timed out.
-    Item,
-    /// Event-loop delay: lateness of the shard's loop, which is to look up every 10 ms. Not of
-    /// attempts: a shard that does not get to run is late whatever it has under way. Its clock
-    /// rings up to 1 ms late by itself.
-    LoopLag,
-    /// Scheduled to last byte read, of good and not-found answers; in open loops only. Censored as
-    /// well: requests that were scheduled and never went.
-    ResponseOk,
-    /// Response time of throttled answers.
-    ResponseThrottled,
-    /// Response time of rejected, challenged and failed attempts, sent or not.
-    ResponseError,
-    /// TLS handshakes. Censored: those that timed out, or were still under way at the end. Only of
-    /// targets over TLS.
-    Tls,
-    /// Opening a tunnel through a proxy that is connected. Censored: those that timed out, or were
-    /// still opening at the end. Only of targets behind a proxy.
-    Tunnel,
-    /// Receipt of an answer's last segment by the kernel to the read of its last byte. Of a sample
-    /// of the answers, where the kernel stamps them.
-    ReceiveDelay,
-    /// First byte sent to last byte read, less the hold that the target says; 0 of one that claims
-    /// more than that. Only of targets that say it, to a workload that reads it; in no report.
-    Overhead,
+names! {
+    /// Series of times, each with a distribution of its own.
+    pub enum Series {
+        /// First byte sent to last byte read, of good and not-found answers. Censored: attempts that
+        /// timed out, or were under way at the end.
+        ServiceOk = "service",
+        /// Service time of throttled answers.
+        ServiceThrottled = "service_throttled",
+        /// Service time of rejected, challenged and failed attempts that were sent.
+        ServiceError = "service_error",
+        /// First byte sent to first byte read, of every attempt that had an answer. Censored: attempts
+        /// that timed out, or were cut off, before one.
+        Ttfb = "ttfb",
+        /// Scheduled to released.
+        SchedLag = "sched_lag",
+        /// Released to admitted.
+        BudgetWait = "budget_wait",
+        /// Admitted to sent. Censored: requests that were never sent, for want of a connection.
+        PoolWait = "pool_wait",
+        /// Opening a connection to the target or the proxy, without tunnel and TLS handshake. Censored:
+        /// those that timed out, or were still opening at the end.
+        Connect = "connect",
+        /// Whole time of an item, from the scheduled time of its first attempt to the end of its last.
+        /// Censored: items that were due and had not ended when the run was over, and those of which
+        /// the last attempt timed out.
+        Item = "item",
+        /// Event-loop delay: lateness of the shard's loop, which is to look up every 10 ms. Not of
+        /// attempts: a shard that does not get to run is late whatever it has under way. Its clock
+        /// rings up to 1 ms late by itself.
+        LoopLag = "loop_lag",
+        /// Scheduled to last byte read, of good and not-found answers; in open loops only. Censored as
+        /// well: requests that were scheduled and never went.
+        ResponseOk = "response",
+        /// Response time of throttled answers.
+        ResponseThrottled = "response_throttled",
+        /// Response time of rejected, challenged and failed attempts, sent or not.
+        ResponseError = "response_error",
+        /// TLS handshakes. Censored: those that timed out, or were still under way at the end. Only of
+        /// targets over TLS.
+        Tls = "tls",
+        /// Opening a tunnel through a proxy that is connected. Censored: those that timed out, or were
+        /// still opening at the end. Only of targets behind a proxy.
+        Tunnel = "tunnel",
+        /// Receipt of an answer's last segment by the kernel to the read of its last byte. Of a sample
+        /// of the answers, where the kernel stamps them.
+        ReceiveDelay = "receive_delay",
+        /// First byte sent to last byte read, less the hold that the target says; 0 of one that claims
+        /// more than that. Only of targets that say it, to a workload that reads it; in no report.
+        Overhead = "overhead",
+    }
 }
 
 impl Series {
-    /// Every series, in the order of its discriminant.
-    pub const ALL: [Self; 17] = [
-        Self::ServiceOk,
-        Self::ServiceThrottled,
-        Self::ServiceError,
-        Self::Ttfb,
-        Self::SchedLag,
-        Self::BudgetWait,
-        Self::PoolWait,
-        Self::Connect,
-        Self::Item,
-        Self::LoopLag,
-        Self::ResponseOk,
-        Self::ResponseThrottled,
-        Self::ResponseError,
-        Self::Tls,
-        Self::Tunnel,
-        Self::ReceiveDelay,
-        Self::Overhead,
-    ];
-
     /// Parts of opening a connection that only some connections have. They are kept along with
     /// [`Series::Connect`].
     pub const OPENING: [Self; 2] = [Self::Tls, Self::Tunnel];
@@ -164,30 +143,6 @@ impl Series {
         match arrivals {
             Arrivals::Asap | Arrivals::Waves => Self::ServiceOk,
             Arrivals::Constant | Arrivals::Poisson | Arrivals::Replay => Self::ResponseOk,
-        }
-    }
-
-    /// The name used in reports and as a tag in `.hlog` files.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::ServiceOk => "service",
-            Self::ServiceThrottled => "service_throttled",
-            Self::ServiceError => "service_error",
-            Self::Ttfb => "ttfb",
-            Self::SchedLag => "sched_lag",
-            Self::BudgetWait => "budget_wait",
-            Self::PoolWait => "pool_wait",
-            Self::Connect => "connect",
-            Self::Item => "item",
-            Self::LoopLag => "loop_lag",
-            Self::ResponseOk => "response",
-            Self::ResponseThrottled => "response_throttled",
-            Self::ResponseError => "response_error",
-            Self::Tls => "tls",
-            Self::Tunnel => "tunnel",
-            Self::ReceiveDelay => "receive_delay",
-            Self::Overhead => "overhead",
         }
     }
 }

@@ -11,7 +11,7 @@
 //! | `member`, `line` | one shard: its process, pipes and reports, its final one too, or the fault when that never comes (`view` makes the record; `results/src/run/report/totals.rs` counts lost items) |
 //! | `waking`, `signals`, `stop` | poll loop, Ctrl-C and other signals, the end of a run |
 //! | `replacements` | processes that take the place of those that died |
-//! | `moves`, `ranges`, `shares` | pauses, IDs and budget that move between shards |
+//! | `moves`, `ranges` | pauses and IDs that move between shards |
 //! | `timeline`, `times`, `windows` | seconds, histograms and the audit of rate limits, merged over shards |
 //! | [`parts`] | parts of a crawl on several machines, as streams of frames, and their merge |
 //! | `view` | live view ([`Live`]) and record of a run ([`RunRecord`]) |
@@ -27,7 +27,6 @@ mod ranges;
 #[cfg(feature = "virtual-time")]
 mod rehearsal;
 mod replacements;
-mod shares;
 mod signals;
 mod stop;
 mod timeline;
@@ -45,21 +44,20 @@ use nix::sys::signal::Signal;
 use nix::unistd::pipe2;
 
 use self::line::{Pipes, Process, ShardLine};
-pub use self::member::ShardFault;
-use self::member::{Member, PipeEvent};
+pub use self::member::Left;
+use self::member::Member;
 use self::phases::Phases;
 use self::ranges::Ranges;
 #[cfg(feature = "virtual-time")]
 pub(crate) use self::rehearsal::{Stage, conduct};
-pub use self::replacements::{Left, PastLife, Workloads};
-use self::shares::Shares;
+pub use self::replacements::Workloads;
 pub use self::signals::{HeldSignals, HeldSuspension};
 use self::stop::{Stop, StopCause};
 use self::timeline::{Measuring, Timeline};
-pub use self::times::{ReceivedStats, Recent, ShardTimes};
+pub use self::times::{Recent, ShardTimes};
 pub use self::view::{
-    Interval, Live, LivePause, LiveShard, LiveState, Moved, Observer, RunRecord, ShardRecord,
-    ShardSecond, Stopped, Stopping, SupervisorCpu, WorkloadFailure,
+    Interval, Live, LivePause, LiveShard, LiveState, Moved, Observer, PastLife, RunRecord,
+    ShardFault, ShardRecord, ShardSecond, Stopped, Stopping, SupervisorCpu, WorkloadFailure,
 };
 use self::waking::{Event, Wakers};
 pub use self::windows::BusiestWindow;
@@ -70,7 +68,7 @@ use crate::plan::{RunPlan, ShardPlan};
 use crate::process::{ForkError, Role, ShardExit, fork, own_usage, usable_cpus};
 use crate::shard::{self, Bell, INTERVAL, ShardLink};
 use crate::stats::Bounds;
-use crate::wire::{Control, PauseOrder, Usage};
+use crate::wire::{Control, Frame, PauseOrder, Usage};
 
 /// From the last `ready` to the common start: long enough for every shard to read its `go`, which
 /// costs each of them well under a millisecond.
@@ -191,8 +189,6 @@ struct Supervisor<L = Process> {
     suspended: Duration,
     timeline: Timeline,
     ranges: Ranges,
-    /// None without a rate.
-    budget: Option<Budgeting>,
     /// Requests sent under the limits of the run and of its hosts.
     windows: Windows,
     /// Number of hosts of the target.
@@ -210,14 +206,6 @@ struct Supervisor<L = Process> {
     machine: Option<Proc>,
     /// The machine from the common start on.
     watch: Option<Watch>,
-}
-
-/// The budget as it is shared.
-#[derive(Debug)]
-struct Budgeting {
-    /// All of it, in requests per second.
-    per_s: f64,
-    shares: Shares,
 }
 
 impl Supervisor {
@@ -297,14 +285,6 @@ impl<L: ShardLine> Supervisor<L> {
             suspended: Duration::ZERO,
             timeline: Timeline::new(Bounds::for_timeout(plan.timeout)),
             ranges: Ranges::of(plan.arrivals),
-            budget: plan
-                .rate
-                // A share of whole requests per window does not move: IDs do.
-                .filter(|_| plan.has_budget() && !plan.has_windows())
-                .map(|rate| Budgeting {
-                    per_s: rate.per_second(),
-                    shares: Shares::new(shards),
-                }),
             windows: Windows::new(shards),
             hosts: plan.per_host.hosts,
             pauses_in_force: BTreeMap::new(),
@@ -342,7 +322,6 @@ impl<L: ShardLine> Supervisor<L> {
             stop,
             failure,
             suspended,
-            budget,
             windows,
             moved,
             pauses,
@@ -376,13 +355,10 @@ impl<L: ShardLine> Supervisor<L> {
                 _ => Stopped::No,
             },
             failure,
-            moved: Moved {
-                shares: budget.as_ref().map_or(0, |budget| budget.shares.moves()),
-                ..moved
-            },
+            moved,
             pauses,
             busiest: windows.busiest(),
-            shards: members.into_iter().map(ShardRecord::of).collect(),
+            shards: members.into_iter().map(Member::into_record).collect(),
             supervisor: usage,
             effort: SupervisorCpu::default(),
             host: watch
@@ -419,7 +395,6 @@ impl<L: ShardLine> Supervisor<L> {
         if event.tick {
             self.check_deadlines(now);
             self.members.iter_mut().for_each(Member::flush);
-            self.look_at_shares();
             self.renew_lease(now, observer);
             if let Some(watch) = &mut self.watch {
                 watch.look(now);
@@ -434,35 +409,30 @@ impl<L: ShardLine> Supervisor<L> {
         let shard = self.members[i].plan.shard;
         for heard in self.members[i].read(now) {
             match heard {
-                PipeEvent::Ready => match self.start {
+                Frame::Ready => match self.start {
                     Some(start) => self.begin_late(i, start, now),
                     None => self.ready += 1,
                 },
-                PipeEvent::Refused(why) if self.start.is_some() => {
+                Frame::Refused(why) if self.start.is_some() => {
                     self.members[i].give_up(ShardFault::Refused(why), now);
                 }
-                PipeEvent::Refused(why) => return Err(SuperviseError::Refused { shard, why }),
-                PipeEvent::Interval(frame) => self.timeline.add(shard, *frame),
-                PipeEvent::Sends(sends) => self.windows.add(i, &sends),
-                PipeEvent::Pause(order) => self.pause_others(i, order),
-                PipeEvent::Idle => {
+                Frame::Refused(why) => return Err(SuperviseError::Refused { shard, why }),
+                Frame::Interval(frame) => self.timeline.add(shard, *frame),
+                Frame::Sends(sends) => self.windows.add(i, &sends),
+                Frame::Pause(order) => self.pause_others(i, order),
+                Frame::Idle => {
                     self.members[i].progress.remaining = 0;
                     self.ranges.idle(i);
                 }
-                PipeEvent::Shed(range) => self.hand_over(i, range),
-                PipeEvent::Share(kept) => {
-                    let tell = self
-                        .budget
-                        .as_mut()
-                        .map(|budget| budget.shares.kept(i, kept));
-                    self.tell_shares(tell.unwrap_or_default());
-                }
-                PipeEvent::Failed(why) => {
+                Frame::Shed(range) => self.hand_over(i, range),
+                Frame::Failed(why) => {
                     self.failure.get_or_insert(WorkloadFailure { shard, why });
                     if self.stop.is_none() {
                         self.stop(StopCause::Workload, now);
                     }
                 }
+                // The member keeps these.
+                Frame::Progress(_) | Frame::Finishing | Frame::Final(_) => {}
             }
         }
         Ok(())
@@ -568,7 +538,7 @@ impl<L: ShardLine> Supervisor<L> {
             .collect();
         self.live.pause = LivePause::at(now, &pauses, self.hosts);
         for (live, member) in self.live.shards.iter_mut().zip(&self.members) {
-            live.refresh(member);
+            member.show(live);
         }
     }
 

@@ -4,6 +4,7 @@
 //! text; every error says what was wrong and what would be right.
 
 mod alike;
+mod names;
 mod rate;
 mod words;
 
@@ -14,6 +15,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 pub use self::alike::nearest;
+pub use self::names::UnknownName;
+pub(crate) use self::names::names;
 pub use self::rate::{Rate, RateError, RateShape, ShapedRate};
 pub use self::words::{grouped, micros, percent, rounded_percent};
 

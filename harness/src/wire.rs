@@ -11,8 +11,8 @@
 //! [`WireError`]: it never panics, and never allocates what a length field claims before the bytes
 //! are there.
 //!
-//! The last frame of a shard ([`FinalFrame`]) is written by `shard/reports.rs`, by way of
-//! `shard/outbox.rs`, and read by `supervisor/member.rs`.
+//! What a shard knows at its end is one struct, [`ShardOutcome`]: on the wire, in the record of the
+//! run and in the file of a part. `shard/reports.rs` writes it, `supervisor/member.rs` reads it.
 
 mod message;
 pub mod v2;
@@ -23,8 +23,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 pub use self::message::{
-    Binding, BindingTimes, BudgetUse, Control, CpuHealth, FinalFrame, Frame, IntervalFrame,
-    PauseCause, PauseOrder, Progress, SLOT, Scheduled, Scope, SecondFigures, Sends,
+    Binding, BindingTimes, BudgetUse, Control, CpuHealth, Frame, IntervalFrame, PauseCause,
+    PauseOrder, Progress, SLOT, Scheduled, Scope, SecondFigures, Sends, ShardOutcome,
     ThrottlingCounts, TimetableUse, Usage,
 };
 use self::v2::read_cells;
@@ -141,49 +141,91 @@ impl FrameDecoder {
     }
 }
 
-/// The distributions of `stats`, ready to travel.
-///
-/// # Errors
-/// When a histogram cannot be written, which a run's bounds rule out.
-pub fn encode_timings(stats: &ShardStats) -> Result<Vec<EncodedTiming>, WireError> {
-    let mut serializer = V2Serializer::new();
-    let mut write = |histogram: &Histogram<u64>| {
-        let mut v2 = Vec::new();
-        let written = serializer.serialize(histogram, &mut v2);
-        written
-            .map(|_| v2)
-            .map_err(|error| WireError::Histogram(error.to_string()))
-    };
-    stats
-        .timings()
-        .map(|(series, timing)| {
-            let ages = timing.ages().as_ref().map(&mut write).transpose()?;
-            Ok(EncodedTiming {
+/// Counters and distributions, encoded: a few kilobytes, where one distribution takes 216 kB.
+/// Decoded, those of 64 shards would be more memory than everything else together.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EncodedStats {
+    bounds: Bounds,
+    /// Counts of items, attempts, connections and bytes.
+    pub counters: Counters,
+    /// The distributions.
+    pub timings: Vec<EncodedTiming>,
+}
+
+impl EncodedStats {
+    /// Counters without distributions.
+    #[must_use]
+    pub const fn counted(bounds: Bounds, counters: Counters) -> Self {
+        Self {
+            bounds,
+            counters,
+            timings: Vec::new(),
+        }
+    }
+
+    /// Encode `stats`.
+    ///
+    /// # Errors
+    /// When a histogram cannot be written, which a run's bounds rule out.
+    pub fn of(stats: &ShardStats) -> Result<Self, WireError> {
+        let mut serializer = V2Serializer::new();
+        let mut write = |histogram: &Histogram<u64>| {
+            let mut v2 = Vec::new();
+            match serializer.serialize(histogram, &mut v2) {
+                Ok(_) => Ok(v2),
+                Err(error) => Err(WireError::Histogram(error.to_string())),
+            }
+        };
+        let mut encoded = Self::counted(stats.bounds(), stats.counters.clone());
+        for (series, timing) in stats.timings() {
+            encoded.timings.push(EncodedTiming {
                 series,
                 exact: *timing.exact(),
                 v2: write(&timing.histogram())?,
-                ages,
-            })
-        })
-        .collect()
-}
-
-/// The stats that travelled as `counters` and `timings`.
-///
-/// # Errors
-/// When a histogram does not decode or has other bounds than `bounds`.
-pub fn decode_stats(
-    bounds: Bounds,
-    counters: Counters,
-    timings: &[EncodedTiming],
-) -> Result<ShardStats, WireError> {
-    let mut stats = ShardStats::new(bounds);
-    stats.counters = counters;
-    for timing in timings {
-        let (times, ages) = timing.cells(bounds)?;
-        stats.add_cells(timing.series, (&times, ages.as_ref()), &timing.exact);
+                ages: timing.ages().as_ref().map(&mut write).transpose()?,
+            });
+        }
+        Ok(encoded)
     }
-    Ok(stats)
+
+    /// Check that all distributions decode and have the bounds of the run.
+    ///
+    /// # Errors
+    /// When one does not.
+    pub fn check(&self, bounds: Bounds) -> Result<(), WireError> {
+        if self.bounds != bounds {
+            let why = "its bounds are not those of this run";
+            return Err(WireError::Histogram(why.to_owned()));
+        }
+        self.timings
+            .iter()
+            .try_for_each(|timing| timing.cells(bounds).map(drop))
+    }
+
+    /// Decode everything that decodes, which is all of what was [checked](Self::check).
+    #[must_use]
+    pub fn unpacked(&self) -> ShardStats {
+        let mut stats = ShardStats::new(self.bounds);
+        self.add_to(&mut stats);
+        stats
+    }
+
+    /// Add everything that decodes to `stats`.
+    pub fn add_to(&self, stats: &mut ShardStats) {
+        stats.counters.merge(&self.counters);
+        for timing in &self.timings {
+            if let Ok((times, ages)) = timing.cells(self.bounds) {
+                stats.add_cells(timing.series, (&times, ages.as_ref()), &timing.exact);
+            }
+        }
+    }
+
+    /// Exact figures of a series; none without times of it.
+    #[must_use]
+    pub fn exact(&self, series: Series) -> Option<&Exact> {
+        let mut timings = self.timings.iter();
+        Some(&timings.find(|timing| timing.series == series)?.exact)
+    }
 }
 
 impl EncodedTiming {
@@ -237,27 +279,26 @@ mod tests {
                     limit: 19,
                     pace_per_s: Some(23.5),
                 }),
-            },
-            counters: stats.counters.clone(),
-            warmup: stats.counters.clone(),
-            scheduled: Scheduled {
-                requests: 29,
-                good: 27,
-                failed: 2,
-            },
-            answers: samples
-                .iter()
-                .fold(AnswerBins::default(), |mut answers, sample| {
-                    answers.record(Nanos(0), sample);
-                    answers
+                warmup: stats.counters.clone(),
+                scheduled: Scheduled {
+                    requests: 29,
+                    good: 27,
+                    failed: 2,
+                },
+                answers: samples
+                    .iter()
+                    .fold(AnswerBins::default(), |mut answers, sample| {
+                        answers.record(Nanos(0), sample);
+                        answers
+                    }),
+                bins: samples.iter().fold(Bins::new(), |mut bins, sample| {
+                    let bin = bins.at(Nanos(0), sample.attempt.done).unwrap();
+                    bin.counters.record(sample);
+                    bin.record(sample.service_ns());
+                    bins
                 }),
-            bins: samples.iter().fold(Bins::new(), |mut bins, sample| {
-                let bin = bins.at(Nanos(0), sample.attempt.done).unwrap();
-                bin.counters.record(sample);
-                bin.record(sample.service_ns());
-                bins
-            }),
-            timings: encode_timings(&stats).unwrap(),
+            },
+            stats: EncodedStats::of(&stats).unwrap(),
         };
         (stats, Frame::Interval(Box::new(frame)))
     }
@@ -280,7 +321,7 @@ mod tests {
             let mut decoder = FrameDecoder::default();
             decoder.push(&bytes);
             if let Ok(Some(Frame::Interval(frame))) = decoder.next_frame::<Frame>() {
-                let _ = decode_stats(bounds(), frame.counters, &frame.timings);
+                let _ = frame.stats.unpacked();
             }
         }
     }
@@ -304,7 +345,7 @@ mod tests {
             }
             prop_assert_eq!(&frames[..], &[Frame::Ready, frame][..]);
             let Frame::Interval(got) = frames.pop().unwrap() else { unreachable!() };
-            prop_assert_eq!(decode_stats(bounds(), got.counters, &got.timings).unwrap(), stats);
+            prop_assert_eq!(got.stats.unpacked(), stats);
         }
 
         #[test]
@@ -326,13 +367,13 @@ mod tests {
             samples in prop::collection::vec(any_sample(), 1..20), at: prop::sample::Index, byte: u8,
         ) {
             let (stats, _) = interval(&samples);
-            let mut timings = encode_timings(&stats).unwrap();
-            let v2 = &mut timings[0].v2;
+            let mut stats = EncodedStats::of(&stats).unwrap();
+            let v2 = &mut stats.timings[0].v2;
             let at = at.index(v2.len());
             v2[at] = byte;
-            let _ = decode_stats(bounds(), stats.counters.clone(), &timings);
-            timings[0].v2.truncate(at);
-            prop_assert!(decode_stats(bounds(), stats.counters, &timings).is_err());
+            let _ = stats.unpacked();
+            stats.timings[0].v2.truncate(at);
+            prop_assert!(stats.check(bounds()).is_err());
         }
     }
 

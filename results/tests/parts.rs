@@ -17,9 +17,9 @@ use crawlmark_harness::process::FileCounters;
 use crawlmark_harness::rehearse::{Rehearsal, rehearse};
 use crawlmark_harness::sample::{Advice, Attempt, Outcome, Repeat};
 use crawlmark_harness::stats::{Bins, ShardStats};
-use crawlmark_harness::supervisor::ReceivedStats;
 use crawlmark_harness::supervisor::parts::PartWriter;
 use crawlmark_harness::units::{IdRange, Rate};
+use crawlmark_harness::wire::EncodedStats;
 use crawlmark_harness::workload::{Flight, InFlight, Workload};
 use crawlmark_results::judge::Finding;
 use crawlmark_results::run::cut::{Ask, Cut};
@@ -137,14 +137,14 @@ impl Synthetic {
             interval.figures.index = second;
             // Only the first seconds of a run have tenths.
             if second > DISTINCT {
-                interval.bins = Bins::default();
+                interval.figures.bins = Bins::default();
             }
             stats.merge(&interval.merged);
             writer.second(&interval).unwrap();
         }
         let requests = stats.counters.requests.attempts;
         record.shards.truncate(1);
-        record.shards[0].stats = ReceivedStats::of(&stats).unwrap();
+        record.shards[0].stats = EncodedStats::of(&stats).unwrap();
         record.shards[0].remaining = 0;
         record.shards[0].ids = vec![IdRange {
             start: 0,

@@ -223,7 +223,7 @@ fn what_the_log_cannot_tell_is_told() {
     saved.report.shards[1].fault = Some(ShardFault::Died);
     let notes = cut(&saved, &part(1, 2, "1-2")).notes.join("\n");
     assert!(
-        notes.contains("shard 1 ended early (died): only what it had reported"),
+        notes.contains("shard 1 ended early (died before its final report)"),
         "{notes}"
     );
     let shorter: Vec<&str> = whole.lines().take(40).collect();

@@ -16,16 +16,15 @@ use crawlmark_harness::pacer::WorstWindow;
 use crawlmark_harness::plan::{RunPlan, ShardPlan};
 use crawlmark_harness::process::ShardExit;
 use crawlmark_harness::sample::{Advice, Attempt, ErrorKind, Fate, Outcome, Permit, Sample};
-use crawlmark_harness::stats::{
-    AnswerBins, Bins, Bounds, Counters, Failures, Groups, Series, ShardStats,
-};
+use crawlmark_harness::stats::{Bounds, Failures, Series, ShardStats};
 use crawlmark_harness::supervisor::{
-    BusiestWindow, Interval, Moved, ReceivedStats, RunRecord, ShardFault, ShardRecord, ShardSecond,
-    Stopped, SupervisorCpu,
+    BusiestWindow, Interval, Moved, RunRecord, ShardFault, ShardRecord, ShardSecond, Stopped,
+    SupervisorCpu,
 };
 use crawlmark_harness::units::{IdRange, Rate};
 use crawlmark_harness::wire::{
-    BindingTimes, BudgetUse, CpuHealth, Scheduled, Scope, SecondFigures, ThrottlingCounts, Usage,
+    BindingTimes, BudgetUse, CpuHealth, EncodedStats, Scheduled, Scope, SecondFigures,
+    ShardOutcome, ThrottlingCounts, Usage,
 };
 use crawlmark_harness::workload::Opened;
 use crawlmark_results::export;
@@ -160,63 +159,59 @@ fn shard(plan: ShardPlan, fault: Option<ShardFault>) -> ShardRecord {
             ShardExit::Signal(9)
         },
         fault,
-        stats: ReceivedStats::of(&stats).unwrap(),
-        peak_in_flight: if whole { 4 } else { 0 },
-        remaining: if whole { 0 } else { 480 },
-        first_sent: whole.then_some(Nanos(3 * MS)),
-        last_done: Nanos(if whole { 2_000 * MS } else { 1_750 * MS }),
-        last_ended: whole.then_some(Nanos(2_000 * MS)),
-        timetable: None,
-        longest_slack: None,
-        warmup: Counters::default(),
-        hosts: Groups::default(),
-        templates: Groups::default(),
-        sources: Groups::default(),
-        failures: if whole {
-            failures(&plan)
-        } else {
-            Failures::default()
-        },
-        budgets: whole
-            .then_some(BudgetUse {
-                worst: WorstWindow {
-                    width_ns: 14 * MS,
-                    admitted: 11,
-                    allowed: 12,
-                },
-                kept: true,
-            })
-            .map(|used| (Scope::Run, used))
-            .into_iter()
-            .collect(),
-        usage: whole.then_some(Usage {
-            cpu_user_us: 9_000,
-            cpu_system_us: 11_000,
-            max_rss_bytes: 12 << 20,
-            run_delay_ns: None,
-            involuntary_switches: 3,
-        }),
-        cpu: whole.then_some(CpuHealth {
-            measured_ns: 2_000 * MS,
-            ticks: Some(CpuTicks {
-                stolen: 1,
-                all: 200,
-            }),
-            speed_before_ns: Some(1_520_000),
-            speed_after_ns: Some(1_550_000),
-        }),
         ids: plan.ids.clone(),
         past: Vec::new(),
-        binding: BindingTimes {
-            rate_ns: 1_800 * MS,
-            concurrency_ns: 150 * MS,
-            pause_ns: 50 * MS,
-            ..BindingTimes::default()
-        },
-        courtesy: if whole {
-            courtesy()
-        } else {
-            ThrottlingCounts::default()
+        outcome: ShardOutcome {
+            peak_in_flight: if whole { 4 } else { 0 },
+            remaining: if whole { 0 } else { 480 },
+            first_sent: whole.then_some(Nanos(3 * MS)),
+            last_done: Nanos(if whole { 2_000 * MS } else { 1_750 * MS }),
+            last_ended: whole.then_some(Nanos(2_000 * MS)),
+            failures: if whole {
+                failures(&plan)
+            } else {
+                Failures::default()
+            },
+            budgets: whole
+                .then_some(BudgetUse {
+                    worst: WorstWindow {
+                        width_ns: 14 * MS,
+                        admitted: 11,
+                        allowed: 12,
+                    },
+                    kept: true,
+                })
+                .map(|used| (Scope::Run, used))
+                .into_iter()
+                .collect(),
+            usage: whole.then_some(Usage {
+                cpu_user_us: 9_000,
+                cpu_system_us: 11_000,
+                max_rss_bytes: 12 << 20,
+                run_delay_ns: None,
+                involuntary_switches: 3,
+            }),
+            cpu: whole.then_some(CpuHealth {
+                measured_ns: 2_000 * MS,
+                ticks: Some(CpuTicks {
+                    stolen: 1,
+                    all: 200,
+                }),
+                speed_before_ns: Some(1_520_000),
+                speed_after_ns: Some(1_550_000),
+            }),
+            binding: BindingTimes {
+                rate_ns: 1_800 * MS,
+                concurrency_ns: 150 * MS,
+                pause_ns: 50 * MS,
+                ..BindingTimes::default()
+            },
+            courtesy: if whole {
+                courtesy()
+            } else {
+                ThrottlingCounts::default()
+            },
+            ..ShardOutcome::new(EncodedStats::of(&stats).unwrap())
         },
         plan,
     }
@@ -241,15 +236,13 @@ fn first_second() -> Interval {
                 limit: 12,
                 pace_per_s: Some(990.0),
             }),
+            scheduled: Scheduled {
+                requests: 1_000,
+                good: merged.counters.items.ok + merged.counters.items.not_found,
+                failed: merged.counters.items.failed,
+            },
+            ..SecondFigures::default()
         },
-        answers: AnswerBins::default(),
-        bins: Bins::default(),
-        scheduled: Scheduled {
-            requests: 1_000,
-            good: merged.counters.items.ok + merged.counters.items.not_found,
-            failed: merged.counters.items.failed,
-        },
-        warmup: Counters::default(),
         merged,
         shards: Vec::new(),
         seconds: [0, 1]
@@ -276,11 +269,7 @@ fn report(fault: Option<ShardFault>, interrupted: Option<i32>) -> Report {
         stopped: Stopped::No,
         failure: None,
         suspended: Duration::ZERO,
-        moved: Moved {
-            ranges: 1,
-            ids: 20,
-            shares: 2,
-        },
+        moved: Moved { ranges: 1, ids: 20 },
         pauses: 3,
         busiest: BTreeMap::from([(
             Scope::Run,

@@ -12,11 +12,9 @@ use base64::engine::general_purpose::STANDARD;
 use crawlmark_harness::clock::{Nanos, duration_ns};
 use crawlmark_harness::plan::split_point;
 use crawlmark_harness::sample::{Advice, Attempt, ErrorKind, Fate, Outcome, Permit, Sample};
-use crawlmark_harness::stats::{
-    AnswerBins, Bins, Bounds, Counters, Percentile, Series, ShardStats, Timing,
-};
+use crawlmark_harness::stats::{Bounds, Percentile, Series, ShardStats, Timing};
 use crawlmark_harness::supervisor::{Interval, ShardTimes};
-use crawlmark_harness::wire::{Scheduled, SecondFigures, decode_stats, encode_timings};
+use crawlmark_harness::wire::{EncodedStats, SecondFigures};
 use crawlmark_harness::workload::{Handshake, Opened};
 use crawlmark_results::run::result_dir::ResultDir;
 use hdrhistogram::Histogram;
@@ -100,12 +98,7 @@ fn recorded(ids: impl Iterator<Item = u64>) -> ShardStats {
 
 /// The stats as the supervisor gets them.
 fn over_the_pipe(stats: &ShardStats) -> ShardStats {
-    decode_stats(
-        bounds(),
-        stats.counters.clone(),
-        &encode_timings(stats).unwrap(),
-    )
-    .unwrap()
+    EncodedStats::of(stats).unwrap().unpacked()
 }
 
 #[test]
@@ -214,11 +207,7 @@ fn interval(index: u64, stats: &ShardStats) -> Interval {
             index,
             ..SecondFigures::default()
         },
-        warmup: Counters::default(),
         merged: stats.clone(),
-        scheduled: Scheduled::default(),
-        answers: AnswerBins::default(),
-        bins: Bins::default(),
         shards: vec![(3, ShardTimes::of(stats).unwrap())],
         seconds: Vec::new(),
     }

@@ -16,7 +16,7 @@ use std::fs::File;
 use std::time::Duration;
 
 use crawlmark_harness::clock::{Clock, Nanos};
-use crawlmark_harness::plan::{PerHost, Pinning, RunPlan, SlotShare};
+use crawlmark_harness::plan::{PerHost, Pinning, RunPlan, SlotShare, default_burst};
 use crawlmark_harness::supervisor::parts::{PartError, PartWriter};
 use crawlmark_harness::supervisor::{HeldSignals, Interval, RunRecord};
 use crawlmark_harness::units::grouped;
@@ -93,7 +93,7 @@ pub(crate) fn whole(plan: RunPlan, slots: u32, burst: Option<u64>) -> RunPlan {
     let default = || {
         plan.rate
             .filter(|_| plan.has_budget())
-            .map_or(0, |rate| RunPlan::default_burst(&rate, slots))
+            .map_or(0, |rate| default_burst(&rate, slots))
     };
     let burst = burst.unwrap_or_else(default);
     RunPlan {

@@ -15,7 +15,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crawlmark_harness::plan::{Arrivals, Pacing, PerHost, Pinning, Recorded, RunPlan};
+use crawlmark_harness::plan::{
+    Arrivals, Pacing, PerHost, Pinning, Recorded, RunPlan, default_burst, most_shards,
+};
 use crawlmark_harness::process::usable_cpus;
 use crawlmark_harness::stats::Series;
 use crawlmark_harness::units::{IdRange, RateShape};
@@ -139,7 +141,7 @@ pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
             let is_even = args.arrivals.gaps().is_none() && window(&args).is_none();
             let budget = rate.filter(|_| is_even);
             fitting_shards(cores, args.connections, per_host, own_burst)
-                .min(budget.as_ref().map_or(u32::MAX, RunPlan::most_shards))
+                .min(budget.as_ref().map_or(u32::MAX, most_shards))
         }
         Auto::Exactly(shards) => shards,
     };
@@ -179,7 +181,7 @@ pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
     let workload = record::workload(&args, &spec, resolution);
     // What the requests of an open loop may do at once is up to its timetable.
     let budget = rate.filter(|_| args.arrivals.gaps().is_none());
-    let default_burst = || budget.map(|rate| RunPlan::default_burst(&rate, shards));
+    let default_burst = || budget.map(|rate| default_burst(&rate, shards));
     let plan = RunPlan {
         target: spec.targets.to_string(),
         workload,
@@ -365,12 +367,7 @@ fn fitting_shards(cores: usize, connections: u32, per_host: PerHost, burst: Opti
         .min(connections.max(1))
         .min(of_host)
         .min(burst)
-        .min(
-            per_host
-                .rate
-                .as_ref()
-                .map_or(u32::MAX, RunPlan::most_shards),
-        )
+        .min(per_host.rate.as_ref().map_or(u32::MAX, most_shards))
 }
 
 /// Say why the target may be public; none if it is on this machine or in a private network. Looks

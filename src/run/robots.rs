@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use crawlmark_harness::clock::{Clock, Nanos};
-use crawlmark_harness::plan::{Arrivals, Pinning, RunPlan};
+use crawlmark_harness::plan::{Arrivals, Pinning, RunPlan, default_burst};
 use crawlmark_harness::process::usable_cpus;
 use crawlmark_harness::supervisor::{HeldSignals, Interval, Live, Observer};
 use crawlmark_harness::units::{IdRange, Rate, RateShape};
@@ -158,7 +158,7 @@ pub(super) fn obey(
     }
     if let Some(rate) = resolved.plan.rate {
         // The fetch may have used its burst a moment ago, and the run begins with another one.
-        let burst = requests.min(RunPlan::default_burst(&rate, 1).max(1));
+        let burst = requests.min(default_burst(&rate, 1).max(1));
         let interval = Duration::from_nanos(rate.period_ns / rate.permits.max(1));
         let rest = interval.saturating_mul(u32::try_from(burst).unwrap_or(u32::MAX));
         wait(rest, clock, held, &mut lease);
@@ -319,7 +319,7 @@ fn plan(run: &RunPlan, hosts: usize, wanted: &[usize]) -> Result<RunPlan, Error>
             .max(1),
         streams: 1,
         shape: RateShape::Constant,
-        burst: run.rate.map_or(0, |rate| RunPlan::default_burst(&rate, 1)),
+        burst: run.rate.map_or(0, |rate| default_burst(&rate, 1)),
         at_start: u64::from(run.rate.is_some()),
         arrivals: Arrivals::Asap,
         queue: None,

@@ -90,7 +90,7 @@ fn flags_of_a_run_that_make_no_sense_are_refused() {
             ("URL -c 1 -s 2", "--connections"),
             ("URL -s 1025 -c 2000", "--shards"),
             ("URL -d 0", "--duration 0s is out of range"),
-            ("URL --rate 0.5", "write 30/min"),
+            ("URL --rate 0.5", "as in 30/min"),
             ("URL --body @/nowhere/body", "cannot be read: No such file"),
             ("URL --body @/dev/zero", "longer than 64 MiB"),
             ("URL --burst 5", "add --rate"),

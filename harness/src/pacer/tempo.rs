@@ -1,16 +1,15 @@
 //! `Tempo`: the time scale of a budget. It runs slower than the clock while the rate is lower than
-//! its peak, and faster or slower once shares have moved between shards.
+//! its peak.
 //!
 //! On this scale a budget is always one request per interval, however its rate changes, so one
-//! limiter and one audit serve all shapes. With `r(t)` the rate at `t`, `p` its peak, and `s` the
-//! shard's share over an equal one, the time is
+//! limiter and one audit serve all shapes. With `r(t)` the rate at `t` and `p` its peak, the time is
 //!
 //! ```text
-//! v(t) = integral from the start to t of s * r(u) / p du
+//! v(t) = integral from the start to t of r(u) / p du
 //! ```
 //!
 //! in whole nanoseconds, rounded down: a window holds no more than it may, to within a nanosecond.
-//! With a constant rate and shares that have not moved, `v(t)` is exactly `t`. With a rate per
+//! With a constant rate, `v(t)` is exactly `t`. With a rate per
 //! window it stands still until the next window begins. Pure; called by the pacer and by the
 //! report.
 
@@ -18,15 +17,6 @@ use std::time::Duration;
 
 use crate::clock::{Nanos, duration_ns};
 use crate::units::RateShape;
-
-/// A part of a run's budget.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Share(pub u32);
-
-impl Share {
-    /// All of it.
-    pub const WHOLE: Self = Self(1 << 30);
-}
 
 /// Course of a rate over a run, relative to its peak.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -129,7 +119,7 @@ impl Curve {
     pub fn due(&self, own: u64) -> u64 {
         match self.shape {
             RateShape::Windows { every_ns } => own - own % every_ns.max(1),
-            _ => self.reaches(own, 0),
+            _ => self.reaches(own),
         }
     }
 
@@ -143,25 +133,17 @@ impl Curve {
         }
     }
 
-    /// The first moment, ns after the start and not before `from`, at which the budget's own time
-    /// is `own` or more.
+    /// The first moment, ns after the start, at which the budget's own time is `own` or more.
     #[must_use]
-    pub fn reaches(&self, own: u64, from: u64) -> u64 {
-        if self.is_flat() {
-            return own.max(from);
-        }
-        if self.at(from) >= own {
-            return from;
+    pub fn reaches(&self, own: u64) -> u64 {
+        if self.is_flat() || own == 0 {
+            return own;
         }
         // Never faster than the clock: it takes at least so long. Twice as long is enough sooner or
         // later.
-        let mut ahead = own - self.at(from);
-        let mut low = from;
-        let mut high = from.saturating_add(ahead);
+        let (mut low, mut high) = (0, own);
         while self.at(high) < own && high < u64::MAX {
-            low = high;
-            ahead = ahead.saturating_mul(2);
-            high = high.saturating_add(ahead);
+            (low, high) = (high, high.saturating_mul(2));
         }
         while high - low > 1 {
             let middle = low + (high - low) / 2;
@@ -175,89 +157,28 @@ impl Curve {
     }
 }
 
-/// The time that a shard's budget lives in.
+/// Time scale of a budget.
 #[derive(Debug)]
 pub(super) struct Tempo {
     curve: Curve,
     start: Nanos,
-    moved: Option<Moved>,
-}
-
-/// A share that is not the one that the shard began with.
-#[derive(Debug, Clone, Copy)]
-struct Moved {
-    share: Share,
-    /// Number of equal shares.
-    parts: u32,
-    /// Since when it holds, ns after the start.
-    since: u64,
-    /// The budget's own time then.
-    own: u64,
 }
 
 impl Tempo {
-    /// The tempo of a budget that starts at `start` with an equal share.
+    /// The tempo of a budget that starts at `start`.
     pub(super) const fn new(curve: Curve, start: Nanos) -> Self {
-        Self {
-            curve,
-            start,
-            moved: None,
-        }
-    }
-
-    /// The shard has `share` of `parts` equal ones from `now` on.
-    pub(super) fn set_share(&mut self, share: Share, parts: u32, now: Nanos) {
-        let own = self.own(now).since(self.start);
-        self.moved = Some(Moved {
-            share,
-            parts,
-            since: now.since(self.start),
-            own,
-        });
+        Self { curve, start }
     }
 
     /// The budget's own time at `now`: never runs backwards.
     pub(super) fn own(&self, now: Nanos) -> Nanos {
-        let t = now.since(self.start);
-        let own = match self.moved {
-            None => self.curve.at(t),
-            Some(Moved {
-                share,
-                parts,
-                since,
-                own,
-            }) => {
-                let passed = self.curve.at(t).saturating_sub(self.curve.at(since));
-                let part = u128::from(passed) * u128::from(share.0) * u128::from(parts)
-                    / u128::from(Share::WHOLE.0);
-                own.saturating_add(u64::try_from(part).unwrap_or(u64::MAX))
-            }
-        };
+        let own = self.curve.at(now.since(self.start));
         Nanos(self.start.0.saturating_add(own))
     }
 
-    /// The first moment at which the budget's own time is `own` or more, as far as it is known: not
-    /// before the share was last changed, and the end of time when there is no share at all.
+    /// The first moment at which the budget's own time is `own` or more.
     pub(super) fn when(&self, own: Nanos) -> Nanos {
-        let wanted = own.since(self.start);
-        let reached = match self.moved {
-            None => self.curve.reaches(wanted, 0),
-            Some(Moved {
-                share: Share(0), ..
-            }) => return Nanos(u64::MAX),
-            Some(Moved {
-                share,
-                parts,
-                since,
-                own,
-            }) => {
-                let missing = u128::from(wanted.saturating_sub(own)) * u128::from(Share::WHOLE.0);
-                let passed = missing.div_ceil(u128::from(share.0) * u128::from(parts));
-                let passed = u64::try_from(passed).unwrap_or(u64::MAX);
-                self.curve
-                    .reaches(self.curve.at(since).saturating_add(passed), since)
-            }
-        };
+        let reached = self.curve.reaches(own.since(self.start));
         Nanos(self.start.0.saturating_add(reached))
     }
 }
@@ -305,21 +226,6 @@ mod tests {
         );
     }
 
-    #[test]
-    fn a_share_of_nothing_is_never_reached() {
-        let mut tempo = Tempo::new(Curve::FLAT, Nanos(7));
-        tempo.set_share(Share(0), 4, Nanos(107));
-        assert_eq!(
-            (tempo.own(Nanos(1_000)), tempo.when(Nanos(108))),
-            (Nanos(107), Nanos(u64::MAX))
-        );
-        tempo.set_share(Share(Share::WHOLE.0 / 2), 4, Nanos(1_000));
-        assert_eq!(
-            (tempo.own(Nanos(1_010)), tempo.when(Nanos(127))),
-            (Nanos(127), Nanos(1_010))
-        );
-    }
-
     fn any_shape() -> impl Strategy<Value = RateShape> {
         let rate = |permits| Rate {
             permits,
@@ -355,19 +261,9 @@ mod tests {
         }
 
         #[test]
-        fn a_moment_is_named_exactly(
-            shape in any_shape(), ramp_ns in 1..2_000_u64, moves in prop::collection::vec((0..900_u64, 0..=Share::WHOLE.0), 0..4),
-            ahead in 0..2_000_u64,
-        ) {
-            let mut tempo = Tempo::new(Curve { shape, ramp_ns }, Nanos(11));
-            let mut now = Nanos(11);
-            for (later, share) in moves {
-                now = Nanos(now.0 + later);
-                let before = tempo.own(now);
-                tempo.set_share(Share(share), 3, now);
-                prop_assert_eq!(tempo.own(now), before, "a move hands out nothing");
-            }
-            let wanted = Nanos(tempo.own(now).0 + ahead);
+        fn a_moment_is_named_exactly(shape in any_shape(), ramp_ns in 1..2_000_u64, ahead in 0..4_000_u64) {
+            let tempo = Tempo::new(Curve { shape, ramp_ns }, Nanos(11));
+            let (now, wanted) = (Nanos(11), Nanos(11 + ahead));
             let when = tempo.when(wanted);
             if when < Nanos(u64::MAX) {
                 prop_assert!(tempo.own(when) >= wanted, "never early");

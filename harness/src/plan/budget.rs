@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{RunPlan, split_share};
+use super::split::split_share;
 use crate::clock::duration_ns;
 use crate::units::Rate;
 
@@ -84,32 +84,30 @@ fn shard_interval_ns(rate: &Rate, parts: u64) -> u64 {
     u64::try_from(interval).unwrap_or(u64::MAX).max(1)
 }
 
-impl RunPlan {
-    /// The burst that a budget gets when none is asked for: for each shard the one request that is
-    /// due, and as many as fall due in 25 ms, rounded up. Below 10/s per shard it is the one alone.
-    ///
-    /// A burst of `b` forgives lateness of up to `b - 1` intervals, so the one by itself would
-    /// forgive none.
-    #[must_use]
-    pub fn default_burst(rate: &Rate, shards: u32) -> u64 {
-        let interval_ns = shard_interval_ns(rate, u64::from(shards));
-        let late = if interval_ns < duration_ns(SLOW_INTERVAL) {
-            duration_ns(CATCH_UP).div_ceil(interval_ns)
-        } else {
-            0
-        };
-        (1 + late).saturating_mul(u64::from(shards))
-    }
+/// The burst that a budget gets when none is asked for: for each shard the one request that is
+/// due, and as many as fall due in 25 ms, rounded up. Below 10/s per shard it is the one alone.
+///
+/// A burst of `b` forgives lateness of up to `b - 1` intervals, so the one by itself would
+/// forgive none.
+#[must_use]
+pub fn default_burst(rate: &Rate, shards: u32) -> u64 {
+    let interval_ns = shard_interval_ns(rate, u64::from(shards));
+    let late = if interval_ns < duration_ns(SLOW_INTERVAL) {
+        duration_ns(CATCH_UP).div_ceil(interval_ns)
+    } else {
+        0
+    };
+    (1 + late).saturating_mul(u64::from(shards))
+}
 
-    /// Most shards that a budget is worth splitting into: one where the share of each of two would
-    /// be below 5/s.
-    #[must_use]
-    pub fn most_shards(rate: &Rate) -> u32 {
-        let per_s = rate.permits_in(1_000_000_000);
-        u32::try_from(per_s / LEAST_SHARE_PER_S)
-            .unwrap_or(u32::MAX)
-            .max(1)
-    }
+/// Most shards that a budget is worth splitting into: one where the share of each of two would
+/// be below 5/s.
+#[must_use]
+pub fn most_shards(rate: &Rate) -> u32 {
+    let per_s = rate.permits_in(1_000_000_000);
+    u32::try_from(per_s / LEAST_SHARE_PER_S)
+        .unwrap_or(u32::MAX)
+        .max(1)
 }
 
 /// The hosts of a run and the limits of each.
@@ -160,10 +158,8 @@ impl PerHost {
     /// a rate.
     #[must_use]
     pub fn at_once(&self, shards: u32) -> Option<u64> {
-        self.rate.map(|rate| {
-            self.burst
-                .unwrap_or_else(|| RunPlan::default_burst(&rate, shards))
-        })
+        self.rate
+            .map(|rate| self.burst.unwrap_or_else(|| default_burst(&rate, shards)))
     }
 }
 

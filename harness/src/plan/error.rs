@@ -1,9 +1,21 @@
-//! Errors of a plan, by the flag that has to change.
+//! Limits of a plan, and its errors by the flag that has to change.
 
 use std::time::Duration;
 
-use super::{Arrivals, MAX_ARRIVALS_PER_S, MAX_CONNECTIONS, MAX_RETRIES, MAX_SHARDS, Pacing};
+use super::choices::{Arrivals, MAX_RETRIES, Pacing};
 use crate::units::IdRange;
+
+/// The most shards that a run may have: well above any machine's cores, well below the limit on
+/// descriptors.
+pub const MAX_SHARDS: u32 = 1024;
+
+/// The most connections, over all shards: more than any machine has ports and descriptors for. Each
+/// takes some kilobytes before it is opened.
+pub const MAX_CONNECTIONS: u32 = 1_000_000;
+
+/// The most requests of an open loop that a shard may be asked for in a second: several times what
+/// one core sends. What is not sent is counted one by one.
+pub const MAX_ARRIVALS_PER_S: u64 = 1_000_000;
 
 /// Reason why a plan makes no sense. Each message names the flag.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

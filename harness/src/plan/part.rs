@@ -3,7 +3,8 @@
 //!
 //! Pure. Called by the command line when a part begins.
 
-use super::{PerHost, RunPlan, split_share};
+use super::split::split_share;
+use super::{PerHost, RunPlan};
 use crate::units::{IdRange, Rate, RateShape};
 
 /// A slot: a fixed share of the rate and of the connections of a crawl. A part runs only while it
@@ -199,8 +200,8 @@ mod tests {
         ) {
             let rate = Rate { permits, period_ns: 1_000_000_000 };
             let ids = IdRange { start: 7, end: 10_007 };
-            let whole = RunPlan { connections, rate: Some(rate), burst: burst.unwrap_or_else(|| RunPlan::default_burst(&rate, slots)), ..RunPlan::new("test", ids) };
-            let host_burst = RunPlan::default_burst(&rate, slots);
+            let whole = RunPlan { connections, rate: Some(rate), burst: burst.unwrap_or_else(|| super::super::default_burst(&rate, slots)), ..RunPlan::new("test", ids) };
+            let host_burst = super::super::default_burst(&rate, slots);
             let whole = RunPlan { per_host: PerHost { rate: Some(rate), burst: Some(host_burst), ..PerHost::default() }, ..whole };
             prop_assert_eq!(whole.check_parts(100, slots, burst), Ok(()));
             let parts: Vec<RunPlan> =

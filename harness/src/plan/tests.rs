@@ -114,66 +114,6 @@ fn a_plan_that_makes_no_sense_names_its_flag() {
 }
 
 #[test]
-fn the_default_burst_forgives_milliseconds_and_is_small_where_requests_are_rare() {
-    const SECOND: u64 = 1_000_000_000;
-    let cases = [
-        // One that is due and 63 that fall due in 25 ms, per shard.
-        ((5_000, SECOND), 2, 128),
-        ((5_000, SECOND), 8, 136),
-        ((200, SECOND), 2, 8),
-        ((1, 1), 1, 25_000_001),
-        // As far apart as a shard's requests may be and still be caught up with, and a little
-        // further.
-        ((21, SECOND), 2, 4),
-        ((20, SECOND), 2, 2),
-        ((3, SECOND), 8, 8),
-        ((500, 60 * SECOND), 8, 8),
-        ((10, 3_600 * SECOND), 8, 8),
-    ];
-    for ((permits, period_ns), shards, burst) in cases {
-        let rate = Rate { permits, period_ns };
-        assert_eq!(
-            RunPlan::default_burst(&rate, shards),
-            burst,
-            "{rate} over {shards}"
-        );
-    }
-}
-
-#[test]
-fn a_rate_below_one_per_shard_interleaves_evenly() {
-    let mut run = plan();
-    (run.shards, run.connections, run.rate, run.burst) = (
-        8,
-        8,
-        Some(Rate {
-            permits: 3,
-            period_ns: 1_000_000_000,
-        }),
-        8,
-    );
-    let budgets: Vec<Budget> = run
-        .split(&[])
-        .iter()
-        .filter_map(|shard| shard.budget)
-        .collect();
-    assert!(
-        budgets
-            .iter()
-            .all(|budget| budget.interval_ns == 2_666_666_667 && budget.burst == 1)
-    );
-    let gaps: Vec<u64> = budgets
-        .windows(2)
-        .map(|pair| pair[1].phase_ns - pair[0].phase_ns)
-        .collect();
-    assert!(
-        gaps.iter()
-            .all(|gap| (333_333_333..=333_333_334).contains(gap)),
-        "{gaps:?}"
-    );
-}
-
-#[test]
 fn a_plan_survives_json() {
     let mut run = plan();
     run.duration = Some(Duration::from_millis(1500));
@@ -201,7 +141,7 @@ proptest! {
         permits in 1..10_000_000_u64, period_s in 1..4_000_u64, shards in 1..=MAX_SHARDS,
     ) {
         let rate = Rate { permits, period_ns: period_s * 1_000_000_000 };
-        let burst = RunPlan::default_burst(&rate, shards);
+        let burst = default_burst(&rate, shards);
         for i in [0, u64::from(shards) - 1] {
             let budget = Budget::of(&rate, Bursts { any: burst, at_start: burst }, u64::from(shards), i);
             prop_assert_eq!(budget.burst * u64::from(shards), burst);

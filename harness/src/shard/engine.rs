@@ -23,7 +23,7 @@ use crate::sample::{Attempt, ErrorKind, Fate, Outcome, Permit, Sample};
 use crate::stats::{
     Bounds, Counters, Failures, Groups, Series, SeriesSet, ShardStats, Timing, Unfinished,
 };
-use crate::wire::{Frame, Progress};
+use crate::wire::{CpuHealth, EncodedStats, Frame, Progress, ShardOutcome, Usage, WireError};
 use crate::workload::{Asides, Flight, Opened, Workload};
 
 /// One shard's engine.
@@ -143,7 +143,7 @@ impl<W: Workload> Engine<W> {
     pub(super) fn begin_late(&self, from: Nanos) {
         self.begins.set(from);
         self.books.borrow_mut().intervals.begin_late(from);
-        self.gate.begin_late(from);
+        self.gate.limits().begin_late(from);
     }
 
     /// Paced by `alarm`, performs items until the engine is closed and what was under way has
@@ -376,7 +376,7 @@ impl<W: Workload> Engine<W> {
     pub(super) fn beat(&self, now: Nanos) -> Nanos {
         let mut due = self.next_beat.get();
         if now >= due.plus(BEAT) {
-            self.gate.stalled(due, now);
+            self.gate.limits().stalled(due, now);
         }
         let mut books = self.books.borrow_mut();
         // Nothing waits for a shard that is done: its looks are late for nothing.
@@ -448,7 +448,8 @@ impl<W: Workload> Engine<W> {
     /// Counts the requests that were dropped because the queue was full. They never waited, so their
     /// responses are censored at an age of 0.
     fn count_dropped(&self) {
-        for intended in self.gate.take_dropped() {
+        let dropped = std::mem::take(&mut self.gate.limits().dropped);
+        for intended in dropped {
             let dropped = Dropped {
                 intended,
                 admitted: None,
@@ -577,14 +578,16 @@ impl<W: Workload> Engine<W> {
     pub(super) fn progress(&self) -> Progress {
         self.count_skipped();
         let (books, now) = (self.books.borrow(), self.clock.now());
+        let (remaining, behind_ms) = (self.gate.remaining(), self.gate.behind_ms(now));
+        let limits = self.gate.limits();
         Progress {
             at: now,
             counters: books.stats.counters.clone(),
             in_flight: books.intervals.in_flight(),
-            remaining: self.gate.remaining(),
-            waiting_again: self.gate.waiting_again(),
-            behind_ms: self.gate.behind_ms(now),
-            binding: self.gate.binding(now),
+            remaining,
+            waiting_again: limits.waiting_again(),
+            behind_ms,
+            binding: limits.ribbon.times(now),
             failures: books.failures.clone(),
         }
     }
@@ -594,38 +597,46 @@ impl<W: Workload> Engine<W> {
         look(&mut self.books.borrow_mut().intervals)
     }
 
-    /// Counts of what was scheduled in the warm-up.
-    pub(super) fn warmup(&self) -> Counters {
-        self.books.borrow().warmup.clone()
+    /// Everything that is known at the end, with what its process used until `ended`.
+    ///
+    /// # Errors
+    /// When a distribution cannot be encoded, which a run's bounds rule out.
+    pub(super) fn outcome(
+        &self,
+        ended: Nanos,
+        usage: Usage,
+        cpu: CpuHealth,
+    ) -> Result<ShardOutcome, WireError> {
+        let remaining = self.progress().remaining;
+        let mut books = self.books.borrow_mut();
+        books.record_noted();
+        let mut limits = self.gate.limits();
+        let mut hosts = books.hosts.clone();
+        hosts.add_limits(&limits.host_times(ended));
+        Ok(ShardOutcome {
+            stats: EncodedStats::of(&books.stats)?,
+            remaining,
+            received: limits.received(),
+            peak_in_flight: books.peak_in_flight,
+            first_sent: Some(books.first_sent).filter(|sent| *sent != NEVER),
+            last_done: books.last_done,
+            last_ended: Some(books.last_ended),
+            budgets: limits.budget_uses(),
+            timetable: limits.timetable_use(),
+            longest_slack: Some(limits.longest_slack),
+            warmup: books.warmup.clone(),
+            failures: books.failures.clone(),
+            hosts,
+            templates: books.templates.clone(),
+            sources: books.sources.clone(),
+            binding: limits.ribbon.times(ended),
+            courtesy: limits.courtesy(ended),
+            usage: Some(usage),
+            cpu: Some(cpu),
+        })
     }
 
-    /// Failures by cause.
-    pub(super) fn failures(&self) -> Failures {
-        self.books.borrow().failures.clone()
-    }
-
-    /// Counts and times by host, by URL template, and by source address.
-    pub(super) fn groups(&self) -> [Groups; 3] {
-        let books = self.books.borrow();
-        [
-            books.hosts.clone(),
-            books.templates.clone(),
-            books.sources.clone(),
-        ]
-    }
-
-    /// When the first request was sent; none when none was.
-    pub(super) fn first_sent(&self) -> Option<Nanos> {
-        Some(self.books.borrow().first_sent).filter(|sent| *sent != NEVER)
-    }
-
-    /// When the last attempt ended by itself; the start when none did.
-    pub(super) fn last_ended(&self) -> Nanos {
-        self.books.borrow().last_ended
-    }
-
-    /// Looks at the totals: the stats, the most requests under way at once, the end of the last
-    /// attempt.
+    #[cfg(test)]
     pub(super) fn totals<T>(&self, look: impl FnOnce(&ShardStats, u32, Nanos) -> T) -> T {
         self.books.borrow_mut().record_noted();
         let books = self.books.borrow();

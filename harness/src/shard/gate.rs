@@ -15,29 +15,23 @@ mod lateness;
 mod limits;
 mod running_median;
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, RefCell, RefMut};
 use std::future::poll_fn;
 use std::pin::pin;
 use std::task::{Poll, Waker};
-use std::time::Duration;
 
 use self::keeper::{Call, Keeper};
-use self::limits::{Asked, Limits, State, Waits};
-pub(super) use self::limits::{Dropped, HostOf, MayRequest};
+use self::limits::{Asked, State, Waits};
+pub(super) use self::limits::{Dropped, HostOf, Limits, MayRequest};
 use super::alarm::{Alarm, Ring};
 use super::messages::Messages;
 use super::supply::Again;
-use crate::adaptive::ControllerState;
 use crate::clock::{Clock, Nanos};
 use crate::pacer::Pace;
 use crate::plan::ShardPlan;
 use crate::sample::{Attempt, Fate, Permit};
-use crate::stats::HostTimes;
 use crate::units::IdRange;
-use crate::wire::{
-    Binding, BindingTimes, BudgetUse, Frame, PauseOrder, Scope, Sends, ThrottlingCounts,
-    TimetableUse,
-};
+use crate::wire::{Binding, Frame, PauseOrder};
 
 /// The gate of one shard.
 pub(super) struct Gate {
@@ -111,6 +105,11 @@ impl Gate {
         };
         gate.note_idleness(&mut gate.inner.borrow_mut());
         gate
+    }
+
+    /// Its limits, to read.
+    pub(super) fn limits(&self) -> RefMut<'_, Limits> {
+        self.inner.borrow_mut()
     }
 
     /// Have IDs skipped that `may_request` refuses.
@@ -412,7 +411,6 @@ impl Gate {
         }
         if let Some(order) = inner.host(permit.id).ended(permit, attempt) {
             self.messages.send(Frame::Pause(order));
-            self.revoke(&mut inner);
             inner.shift();
         }
         if !inner.is_unlimited() {
@@ -437,21 +435,6 @@ impl Gate {
             Fate::Again
         } else {
             Fate::Ended
-        }
-    }
-
-    /// Has lanes wait again that were let through before a pause and have not begun: what they
-    /// would send would come after the target asked for a pause, perhaps on the very connection on
-    /// which it did.
-    fn revoke(&self, inner: &mut Limits) {
-        let mut permits: Vec<(usize, Permit)> = self.granted().collect();
-        // The last ID first, so that each is the last one that was dealt out.
-        permits.sort_by_key(|(_, permit)| std::cmp::Reverse(permit.id));
-        for (lane, permit) in permits {
-            if inner.revoke(&permit) {
-                self.lanes[lane].answer.set(None);
-                inner.wait_first(lane, permit.intended);
-            }
         }
     }
 
@@ -495,11 +478,6 @@ impl Gate {
         }
     }
 
-    /// Begins at `from`, after the common start: the shard has earned nothing before.
-    pub(super) fn begin_late(&self, from: Nanos) {
-        self.inner.borrow_mut().begin_late(from);
-    }
-
     /// Admits nothing until [`Gate::empty`]: the workload has no room for more results.
     pub(super) fn fill(&self) {
         if !std::mem::replace(&mut self.inner.borrow_mut().is_full, true) {
@@ -540,7 +518,6 @@ impl Gate {
     pub(super) fn pause(&self, order: PauseOrder) {
         let mut inner = self.inner.borrow_mut();
         inner.order(order);
-        self.revoke(&mut inner);
         inner.shift();
         drop(inner);
         self.keeper.call_before(Nanos(u64::MAX));
@@ -552,22 +529,10 @@ impl Gate {
         self.keeper.call();
     }
 
-    /// Keeps within another share of the budget from now on, and says so.
-    pub(super) fn set_share(&self, share: u32) {
-        self.inner.borrow_mut().set_share(share, self.clock.now());
-        self.messages.send(Frame::Share(share));
-        self.keeper.call();
-    }
-
     /// Send no request from `end` on. A later call extends it.
     pub(super) fn set_lease(&self, end: Nanos) {
         self.inner.borrow_mut().lease = end;
         self.keeper.call();
-    }
-
-    /// Return the limit and the pace of an adaptive shard now; none for others.
-    pub(super) fn standing(&self) -> Option<ControllerState> {
-        self.inner.borrow().standing()
     }
 
     /// Gives away the upper half of the IDs that were not started, and says which.
@@ -606,36 +571,11 @@ impl Gate {
         self.inner.borrow().state == State::Closed
     }
 
-    /// The client did not run from `from` to `to`.
-    pub(super) fn stalled(&self, from: Nanos, to: Nanos) {
-        self.inner.borrow_mut().stalled(from, to);
-    }
-
-    /// The use of the timetable; none in a closed loop.
-    pub(super) fn timetable_use(&self) -> Option<TimetableUse> {
-        self.inner.borrow_mut().timetable_use()
-    }
-
-    /// Longest slack that its pacing has used.
-    pub(super) fn longest_slack(&self) -> Duration {
-        self.inner.borrow().longest_slack
-    }
-
     /// IDs not yet started: not dealt out, or dealt to a lane that has not taken them.
     pub(super) fn remaining(&self) -> u64 {
         let untaken = |lane: &&LaneSlot| matches!(lane.answer.get(), Some(Answer::Go(permit)) if permit.attempt == 0);
         let inner = self.inner.borrow();
         inner.not_started() + self.lanes.iter().filter(untaken).count() as u64
-    }
-
-    /// IDs that it was given.
-    pub(super) fn received(&self) -> u64 {
-        self.inner.borrow().received()
-    }
-
-    /// Items that wait for another attempt.
-    pub(super) fn waiting_again(&self) -> u64 {
-        self.inner.borrow().waiting_again()
     }
 
     /// In an open loop, for how long the next request to go has been due at `now`, ms; 0 when none
@@ -660,39 +600,6 @@ impl Gate {
         self.granted()
             .map(|(_, permit)| permit.intended)
             .fold(due, Nanos::min)
-    }
-
-    /// Take the scheduled times of requests that were dropped because the queue was full, each
-    /// once.
-    pub(super) fn take_dropped(&self) -> Vec<Nanos> {
-        std::mem::take(&mut self.inner.borrow_mut().dropped)
-    }
-
-    /// Use of the budgets of the run and of its hosts, as far as they have any.
-    pub(super) fn budget_uses(&self) -> Vec<(Scope, BudgetUse)> {
-        self.inner.borrow_mut().budget_uses()
-    }
-
-    /// Return the times for which each limit has held the shard back until `now`.
-    pub(super) fn binding(&self, now: Nanos) -> BindingTimes {
-        self.inner.borrow().ribbon.times(now)
-    }
-
-    /// Return the times for which each limit has held back each host until `now`; empty with one
-    /// host.
-    pub(super) fn host_times(&self, now: Nanos) -> Vec<HostTimes> {
-        self.inner.borrow().host_times(now)
-    }
-
-    /// Return the counts of throttle pauses and retries until `now`.
-    pub(super) fn courtesy(&self, now: Nanos) -> ThrottlingCounts {
-        self.inner.borrow_mut().courtesy(now)
-    }
-
-    /// Take the counts of requests sent in slots that ended by `now`, once each; none without any
-    /// limit.
-    pub(super) fn take_sends(&self, now: Nanos) -> Option<Sends> {
-        self.inner.borrow_mut().take_sends(now)
     }
 }
 

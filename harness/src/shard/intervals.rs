@@ -12,10 +12,8 @@ use std::time::Duration;
 use crate::adaptive::ControllerState;
 use crate::clock::{Nanos, duration_ns};
 use crate::sample::Sample;
-use crate::stats::{
-    AnswerBins, Bins, Bounds, Counters, Series, SeriesSet, ShardStats, Took, Unfinished, took,
-};
-use crate::wire::{BindingTimes, Scheduled, SecondFigures};
+use crate::stats::{Bins, Bounds, Counters, Series, SeriesSet, ShardStats, Took, Unfinished, took};
+use crate::wire::{BindingTimes, SecondFigures};
 use crate::workload::{Asides, Opened};
 
 /// The length of an interval.
@@ -84,14 +82,6 @@ pub(super) struct ShardInterval {
     /// The counters: what ended in it, and requests that were due in it and never went. The
     /// distributions: of what was scheduled in it.
     pub(super) stats: ShardStats,
-    /// Counts of what ended in it and was scheduled in the warm-up.
-    pub(super) warmup: Counters,
-    /// Requests scheduled in it.
-    pub(super) scheduled: Scheduled,
-    /// Answers in each bin of it.
-    pub(super) answers: AnswerBins,
-    /// Counts and times of its bins.
-    pub(super) bins: Bins,
     begins: Nanos,
     pending: u32,
     over: bool,
@@ -146,7 +136,7 @@ impl Intervals {
         self.in_flight += 1;
         let interval = self.at(intended);
         interval.pending += 1;
-        interval.scheduled.requests += 1;
+        interval.figures.scheduled.requests += 1;
         interval.figures.index
     }
 
@@ -158,16 +148,16 @@ impl Intervals {
             interval.pending -= 1;
             interval.stats.record_times(sample, kept);
             interval.record_waited(sample.permit.intended, || took(sample, waited));
-            interval.scheduled.record(sample.attempt.outcome);
+            interval.figures.scheduled.record(sample.attempt.outcome);
             interval.figures.max_sched_lag_ns =
                 interval.figures.max_sched_lag_ns.max(sample.sched_lag_ns());
         }
         let is_warmup = sample.permit.intended < self.measured_from;
         let ended = self.at(sample.attempt.done);
         ended.counters_at(sample.attempt.done).record(sample);
-        ended.answers.record(ended.begins, sample);
+        ended.figures.answers.record(ended.begins, sample);
         if is_warmup {
-            ended.warmup.record(sample);
+            ended.figures.warmup.record(sample);
         }
     }
 
@@ -187,7 +177,7 @@ impl Intervals {
         let ended = self.at(rest.now);
         ended.counters_at(rest.now).abort(attempt, rest.in_flight);
         if is_warmup {
-            ended.warmup.abort(attempt, rest.in_flight);
+            ended.figures.warmup.abort(attempt, rest.in_flight);
         }
     }
 
@@ -210,7 +200,7 @@ impl Intervals {
     pub(super) fn drop_request(&mut self, intended: Nanos, rest: &Unfinished) {
         let (kept, waited) = (self.kept, self.waited);
         let interval = self.at(intended);
-        interval.scheduled.requests += 1;
+        interval.figures.scheduled.requests += 1;
         interval.counters_at(intended).drop_request();
         interval.stats.cut_off(kept, rest);
         interval.record_waited(intended, || rest.took(waited));
@@ -221,7 +211,7 @@ impl Intervals {
         self.in_flight -= 1;
         if let Some(interval) = self.get(index) {
             interval.pending -= 1;
-            interval.scheduled.requests -= 1;
+            interval.figures.scheduled.requests -= 1;
         }
     }
 
@@ -355,18 +345,15 @@ impl ShardInterval {
         Self {
             figures: SecondFigures {
                 index,
+                bins: if index < binned {
+                    Bins::new()
+                } else {
+                    Bins::default()
+                },
                 ..SecondFigures::default()
             },
             begins: Nanos(start.0 + index * duration_ns(INTERVAL)),
             stats: ShardStats::new(bounds),
-            warmup: Counters::default(),
-            scheduled: Scheduled::default(),
-            answers: AnswerBins::default(),
-            bins: if index < binned {
-                Bins::new()
-            } else {
-                Bins::default()
-            },
             pending: 0,
             over: false,
         }
@@ -374,7 +361,7 @@ impl ShardInterval {
 
     /// Counters of what happens at `moment`: those of its bin, or its own ones if it has no bins.
     fn counters_at(&mut self, moment: Nanos) -> &mut Counters {
-        match self.bins.at(self.begins, moment) {
+        match self.figures.bins.at(self.begins, moment) {
             Some(bin) => &mut bin.counters,
             None => &mut self.stats.counters,
         }
@@ -382,7 +369,7 @@ impl ShardInterval {
 
     /// Record in the bin of `intended` the time that users waited, if there are bins.
     fn record_waited(&mut self, intended: Nanos, took: impl FnOnce() -> Option<Took>) {
-        if let Some(bin) = self.bins.at(self.begins, intended)
+        if let Some(bin) = self.figures.bins.at(self.begins, intended)
             && let Some(took) = took()
         {
             bin.record(took.least_ns());
@@ -392,7 +379,8 @@ impl ShardInterval {
     /// Its counters, those of its bins included.
     fn counters(&self) -> Counters {
         let mut all = self.stats.counters.clone();
-        self.bins
+        self.figures
+            .bins
             .as_slice()
             .iter()
             .for_each(|bin| all.merge(&bin.counters));
@@ -422,7 +410,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::sample::{Advice, Attempt, ErrorKind, Fate, Outcome, Permit};
+    use crate::sample::{Advice, Attempt, Fate, Outcome, Permit};
     use crate::stats::tests::bounds;
 
     fn sample(intended: Nanos, done: Nanos) -> Sample {
@@ -489,30 +477,6 @@ mod tests {
     }
 
     #[test]
-    fn what_this_machine_lacked_is_no_failure_of_the_target() {
-        let mut intervals = Intervals::new((Nanos(0), Nanos(0)), bounds(), &Series::PER_INTERVAL);
-        for kind in [
-            ErrorKind::AddressUnavailable,
-            ErrorKind::TooManyFiles,
-            ErrorKind::Reset,
-        ] {
-            let index = intervals.begin(Nanos(1));
-            let mut sample = sample(Nanos(1), Nanos(2));
-            sample.attempt.outcome = Outcome::Error(kind);
-            intervals.finish(index, &sample);
-        }
-        let scheduled = intervals.take_all(Meters::default())[0].scheduled;
-        assert_eq!(
-            scheduled,
-            Scheduled {
-                requests: 3,
-                good: 0,
-                failed: 1
-            }
-        );
-    }
-
-    #[test]
     fn what_was_used_before_the_start_is_in_no_second() {
         let mut intervals = Intervals::new((Nanos(0), Nanos(0)), bounds(), &Series::PER_INTERVAL);
         intervals.meter_from(Meters {
@@ -539,31 +503,6 @@ mod tests {
             .map(|interval| interval.figures.cpu_us)
             .collect();
         assert_eq!(used, [70, 30]);
-    }
-
-    #[test]
-    fn what_never_went_counts_in_the_second_in_which_it_was_due() {
-        let mut intervals = Intervals::new((Nanos(0), Nanos(0)), bounds(), &Series::PER_INTERVAL);
-        let under_way = intervals.begin(Nanos(S / 2));
-        intervals.cut(Nanos(3 * S), Meters::default());
-        let due = Nanos(S / 2 + 1);
-        let rest = Unfinished {
-            now: Nanos(3 * S),
-            intended: Some(due),
-            ..Unfinished::default()
-        };
-        intervals.drop_request(due, &rest);
-        intervals.finish(under_way, &sample(Nanos(S / 2), Nanos(3 * S)));
-        let told = |interval: &ShardInterval| {
-            let response = interval.stats.timing(Series::ResponseOk);
-            (
-                interval.figures.index,
-                interval.stats.counters.requests.dropped,
-                response.map(|timing| timing.exact().censored),
-            )
-        };
-        let complete: Vec<_> = intervals.take_complete(NOTHING).iter().map(told).collect();
-        assert_eq!(complete, [(0, 1, Some(1)), (1, 0, None), (2, 0, None)]);
     }
 
     #[test]
@@ -626,8 +565,8 @@ mod tests {
                 prop_assert_eq!((counters.requests.attempts, counters.items.ok), (ended, ended));
                 let is_measured = |(at, took): &&(u64, u64)| second.contains(&(at + took)) && *at >= measured_from;
                 let measured = attempts.iter().filter(is_measured).count() as u64;
-                prop_assert_eq!(counters.clone().without(&interval.warmup).requests.attempts, measured);
-                prop_assert_eq!((interval.scheduled.requests, interval.scheduled.good), (due, due));
+                prop_assert_eq!(counters.clone().without(&interval.figures.warmup).requests.attempts, measured);
+                prop_assert_eq!((interval.figures.scheduled.requests, interval.figures.scheduled.good), (due, due));
                 let timed = interval.stats.timing(Series::ServiceOk).map_or(0, |timing| timing.exact().count);
                 prop_assert_eq!(timed, due);
                 let tenths = |at: u64| usize::try_from(at / (S / 10) - interval.figures.index * 10).unwrap();
@@ -641,7 +580,7 @@ mod tests {
                         bins[tenths(at + took)].0 += 1;
                     }
                 }
-                let known: Vec<_> = interval.bins.as_slice().iter()
+                let known: Vec<_> = interval.figures.bins.as_slice().iter()
                     .map(|bin| (bin.counters.requests.attempts, bin.times.count(), bin.max_ns)).collect();
                 let is_binned = interval.figures.index < MOST_BINNED;
                 prop_assert_eq!(&known[..], if is_binned { &bins[..] } else { &[] });

@@ -43,7 +43,6 @@ impl Urgency {
             | Frame::Pause(_)
             | Frame::Idle
             | Frame::Shed(_)
-            | Frame::Share(_)
             | Frame::Failed(_)
             | Frame::Finishing
             | Frame::Final(_) => Self::Rings,

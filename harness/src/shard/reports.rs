@@ -15,7 +15,7 @@ use super::intervals::{Meters, ShardInterval};
 use super::outbox::Outbox;
 use super::{Link, ShardError};
 use crate::clock::Nanos;
-use crate::wire::{FinalFrame, Frame, IntervalFrame, SLOT, WireError, encode_timings};
+use crate::wire::{EncodedStats, Frame, IntervalFrame, SLOT, WireError};
 use crate::workload::Workload;
 
 /// Interval between a shard's progress frames: four times a second looks alive and costs nothing.
@@ -63,11 +63,11 @@ where
 }
 
 fn meters<W: Workload>(engine: &Engine<W>, vitals: &CpuReadings, now: Nanos) -> Meters {
-    let gate = engine.gate();
+    let limits = engine.gate().limits();
     Meters {
         cpu_us: vitals.used().cpu_us(),
-        binding: gate.binding(now),
-        standing: gate.standing(),
+        binding: limits.ribbon.times(now),
+        standing: limits.standing(),
     }
 }
 
@@ -80,10 +80,8 @@ where
     W: Workload,
     T: AsyncWrite + Unpin,
 {
-    engine
-        .gate()
-        .take_sends(now)
-        .map_or(Ok(()), |sends| outbox.queue(&Frame::Sends(sends)))
+    let sends = engine.gate().limits().take_sends(now);
+    sends.map_or(Ok(()), |sends| outbox.queue(&Frame::Sends(sends)))
 }
 
 /// Sends everything that is known of a shard whose attempts were over at `ended`.
@@ -99,33 +97,8 @@ where
     let now = engine.clock().now();
     let (usage, cpu) = link.vitals.end(now);
     queue_rest(engine, link)?;
-    let [mut hosts, templates, sources] = engine.groups();
-    hosts.add_limits(&engine.gate().host_times(ended));
-    let last = engine.totals(|stats, peak_in_flight, last_done| {
-        Ok::<_, WireError>(FinalFrame {
-            counters: stats.counters.clone(),
-            timings: encode_timings(stats)?,
-            remaining: engine.progress().remaining,
-            received: engine.gate().received(),
-            peak_in_flight,
-            first_sent: engine.first_sent(),
-            last_done,
-            last_ended: engine.last_ended(),
-            budgets: engine.gate().budget_uses(),
-            timetable: engine.gate().timetable_use(),
-            longest_slack: engine.gate().longest_slack(),
-            warmup: engine.warmup(),
-            failures: engine.failures(),
-            hosts,
-            templates,
-            sources,
-            binding: engine.gate().binding(ended),
-            courtesy: engine.gate().courtesy(ended),
-            usage,
-            cpu,
-        })
-    })?;
-    link.outbox.queue(&Frame::Final(Box::new(last)))?;
+    let outcome = engine.outcome(ended, usage, cpu)?;
+    link.outbox.queue(&Frame::Final(Box::new(outcome)))?;
     Ok(link.outbox.flush().await?)
 }
 
@@ -153,12 +126,7 @@ where
 fn interval_frame(interval: ShardInterval) -> Result<Frame, WireError> {
     Ok(Frame::Interval(Box::new(IntervalFrame {
         figures: interval.figures,
-        scheduled: interval.scheduled,
-        answers: interval.answers,
-        bins: interval.bins,
-        timings: encode_timings(&interval.stats)?,
-        counters: interval.stats.counters,
-        warmup: interval.warmup,
+        stats: EncodedStats::of(&interval.stats)?,
     })))
 }
 

@@ -150,12 +150,6 @@ mod tests {
     }
 
     #[test]
-    fn who_wants_no_retries_gets_none() {
-        assert_eq!(budget(0, 20, 1).spend(1), RetryDecision::ItemHadItsShare);
-        assert_eq!(budget(4, 0, 1).spend(1), RetryDecision::BudgetIsEmpty);
-    }
-
-    #[test]
     fn a_back_off_doubles_up_to_its_cap() {
         let ms = Duration::from_millis;
         let whole = |n| {

@@ -168,15 +168,6 @@ impl Supply {
         self.stretch
     }
 
-    /// Takes an ID back that was dealt out last and never begun. Whether it could.
-    pub(super) fn take_back(&mut self, id: u64) -> bool {
-        let is_last = id.checked_add(1) == Some(self.ids.start) && !self.ids.is_empty();
-        if is_last {
-            self.ids.start = id;
-        }
-        is_last
-    }
-
     /// Adds an item that is to be tried again.
     pub(super) fn again(&mut self, again: Again) {
         self.again.push(Reverse(again));
@@ -265,26 +256,6 @@ mod tests {
         assert_eq!(supply.take(Nanos(30)), Some(Task::Again(again(10, 2))));
         assert_eq!(supply.take(Nanos(30)), Some(Task::Again(again(20, 1))));
         assert_eq!(supply.next(Nanos(30)), Next::Nothing);
-    }
-
-    #[test]
-    fn half_of_the_rest_is_shed_as_far_as_one_range_holds_it() {
-        let range = |start, end| IdRange { start, end };
-        let mut supply = Supply::new(&[range(0, 4), range(10, 20), range(30, 31)]);
-        assert_eq!(supply.take_first(), Some(0));
-        // 14 are left: 7, 3, 2, 1 are given away, and a single ID is not.
-        let shed: Vec<IdRange> = (0..5).map(|_| supply.shed()).collect();
-        assert_eq!(
-            shed,
-            [
-                range(13, 20),
-                range(10, 13),
-                range(2, 4),
-                range(30, 31),
-                range(2, 2)
-            ]
-        );
-        assert_eq!(supply.take_first(), Some(1));
     }
 
     proptest! {

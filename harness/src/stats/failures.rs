@@ -5,8 +5,6 @@
 
 use std::collections::BTreeMap;
 
-use serde::de::IntoDeserializer;
-use serde::de::value::Error as NoSuchName;
 use serde::{Deserialize, Serialize};
 
 use crate::clock::Nanos;
@@ -77,12 +75,8 @@ impl FailureCause {
         if key == "soft_blocked" {
             return Some(Self::Challenge);
         }
-        let name = IntoDeserializer::<NoSuchName>::into_deserializer(key);
-        let status = || key.parse().ok().map(Self::Status);
-        ErrorKind::deserialize(name)
-            .ok()
-            .map(Self::Error)
-            .or_else(status)
+        let error = key.parse().ok().map(Self::Error);
+        error.or_else(|| key.parse().ok().map(Self::Status))
     }
 
     /// True if there was a whole answer.

@@ -1,25 +1,19 @@
 //! One shard as its supervisor sees it: the line to it, and what it has reported.
 
-use std::fmt;
 use std::io::ErrorKind;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
 use super::line::{Process, ShardLine};
-use super::replacements::{Past, PastLife, Successor};
-use super::shares::User;
 use super::timeline::Rest;
-use super::times::ReceivedStats;
+use super::view::{LiveShard, LiveState, PastLife, ShardFault, ShardRecord};
 use crate::clock::{Nanos, duration_ns};
-use crate::plan::{ShardPlan, micros, without};
+use crate::plan::{ShardPlan, without};
 use crate::process::ShardExit;
 use crate::shard::INTERVAL;
-use crate::stats::{Bounds, Counters};
+use crate::stats::{Bounds, Counters, ItemCounts};
 use crate::units::IdRange;
 use crate::wire::{
-    Control, FinalFrame, Frame, FrameDecoder, IntervalFrame, PauseOrder, Progress, Sends,
-    WireError, encode,
+    Control, EncodedStats, Frame, FrameDecoder, Progress, ShardOutcome, WireError, encode,
 };
 
 /// Time that a shard whose pipe has ended may take to end itself.
@@ -33,77 +27,48 @@ const MOST_STARTED: u64 = 500_000;
 /// before its next one, which may have been late.
 const UNREPORTED: u64 = 2;
 
-/// Reason why a shard's result is not whole.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ShardFault {
-    /// Its pipe ended before its final frame.
-    Died,
-    /// Silence for too long; the shard was ended.
-    #[serde(rename = "silent_us", with = "micros")]
-    Silent(Duration),
-    /// Bytes that are no frame; the shard was ended.
-    Junk(String),
-    /// Still running when the grace after a stop was over; the shard was ended.
-    Overdue,
-    /// Its workload could not be built in the place of one that died.
-    Refused(String),
-    /// A part of a crawl on several machines that left no result.
-    Missing,
+/// IDs that the process of a shard left when it died, and those that it had finished.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Left {
+    /// The IDs to crawl again, in order and disjoint: of those that it held, all that are not
+    /// finished.
+    pub ids: Vec<IdRange>,
+    /// The finished ones by state: as many as it held and are not left.
+    pub items: ItemCounts,
 }
 
-impl fmt::Display for ShardFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Died => write!(f, "died before its final report"),
-            Self::Silent(limit) => write!(
-                f,
-                "was silent for {} and was ended",
-                humantime::format_duration(*limit)
-            ),
-            Self::Junk(error) => write!(
-                f,
-                "sent a frame that cannot be read ({error}) and was ended"
-            ),
-            Self::Refused(why) => write!(f, "could not be replaced ({why})"),
-            Self::Missing => write!(f, "left no result"),
-            Self::Overdue => write!(
-                f,
-                "had not ended when the grace after the stop was over, and was ended"
-            ),
-        }
+impl Left {
+    /// True if the IDs are of those in `held`, and the items as many as the others.
+    pub(super) fn fits(&self, held: &[IdRange]) -> bool {
+        let count = |ranges: &[IdRange]| ranges.iter().map(IdRange::len).sum::<u64>();
+        let finished = count(&without(held, &self.ids));
+        let is_in_order = self.ids.is_sorted_by(|a, b| a.end <= b.start);
+        is_in_order && finished + count(&self.ids) == count(held) && finished == self.items.ended()
     }
 }
 
-/// Event from a shard's pipe.
-#[derive(Debug)]
-pub(super) enum PipeEvent {
-    /// The workload stands.
-    Ready,
-    /// The workload could not be built.
-    Refused(String),
-    /// An interval is complete.
-    Interval(Box<IntervalFrame>),
-    /// Seconds of its are over and not complete.
-    /// Requests it sent.
-    Sends(Sends),
-    /// The target asks for a pause.
-    Pause(PauseOrder),
-    /// The shard has nothing left to do.
-    Idle,
-    /// The shard gave these IDs away.
-    Shed(IdRange),
-    /// The shard keeps within this share.
-    Share(u32),
-    /// Its workload takes no more results, or could not finish them.
-    Failed(String),
+/// Successor of a process that died.
+#[derive(Debug, Default)]
+pub(super) enum Successor {
+    /// Not decided.
+    #[default]
+    Unasked,
+    /// There will be none.
+    None,
+    /// To be started at this moment, with what is left.
+    At(Nanos, Left),
 }
 
-/// The final frame, and what it held of times.
-#[derive(Debug)]
-pub(super) struct Last {
-    pub(super) frame: FinalFrame,
-    pub(super) stats: ReceivedStats,
+/// Records of the earlier processes of a shard.
+#[derive(Debug, Default)]
+pub(super) struct Past {
+    /// Plan of the first one; none if the shard was never replaced.
+    pub(super) plan: Option<ShardPlan>,
+    pub(super) lives: Vec<PastLife>,
+    /// The IDs that they finished.
+    pub(super) finished: Vec<IdRange>,
+    /// Their finished items, and their requests, failures and limits until the last report of each.
+    pub(super) progress: Progress,
 }
 
 /// One shard.
@@ -126,7 +91,7 @@ pub(super) struct Member<L = Process> {
     busiest: Option<u64>,
     /// True once its attempts are over and its workload finishes.
     is_finishing: bool,
-    pub(super) last: Option<Last>,
+    pub(super) last: Option<ShardOutcome>,
     pub(super) fault: Option<ShardFault>,
     pub(super) exit: Option<ShardExit>,
     pub(super) successor: Successor,
@@ -191,12 +156,13 @@ impl<L: ShardLine> Member<L> {
         let Successor::At(_, left) = successor else {
             return;
         };
-        past.counters.merge(&Counters {
-            items: left.items,
-            ..progress.counters
+        past.progress.merge(&Progress {
+            counters: Counters {
+                items: left.items,
+                ..progress.counters
+            },
+            ..progress
         });
-        past.failures.merge(&progress.failures);
-        past.binding.merge(&progress.binding);
         past.finished.extend(without(&ids, &left.ids));
         past.lives.push(PastLife {
             pid: line.pid(),
@@ -251,13 +217,8 @@ impl<L: ShardLine> Member<L> {
         self.is_finishing
     }
 
-    /// When it last said something.
-    pub(super) const fn heard_at(&self) -> Nanos {
-        self.heard_at
-    }
-
     /// Reads what there is.
-    pub(super) fn read(&mut self, now: Nanos) -> Vec<PipeEvent> {
+    pub(super) fn read(&mut self, now: Nanos) -> Vec<Frame> {
         let mut heard = Vec::new();
         let mut buffer = [0; 16 << 10];
         while self.speaks {
@@ -283,45 +244,33 @@ impl<L: ShardLine> Member<L> {
         heard
     }
 
-    fn decode(&mut self, heard: &mut Vec<PipeEvent>) -> Result<(), WireError> {
+    fn decode(&mut self, heard: &mut Vec<Frame>) -> Result<(), WireError> {
         while let Some(frame) = self.decoder.next_frame()? {
             match frame {
-                Frame::Ready => heard.push(PipeEvent::Ready),
-                Frame::Refused(why) => heard.push(PipeEvent::Refused(why)),
                 Frame::Progress(progress) => {
                     let started = progress.started().saturating_sub(self.progress.started());
                     self.busiest = Some(self.busiest.unwrap_or(0).max(started));
                     self.progress = *progress;
                 }
-                Frame::Interval(interval) => {
-                    self.reported.merge(&interval.counters);
-                    self.next_second = self.next_second.max(interval.figures.index + 1);
-                    heard.push(PipeEvent::Interval(interval));
-                }
-                Frame::Sends(sends) => heard.push(PipeEvent::Sends(sends)),
-                Frame::Pause(order) => heard.push(PipeEvent::Pause(order)),
-                Frame::Idle => heard.push(PipeEvent::Idle),
-                Frame::Shed(range) => heard.push(PipeEvent::Shed(range)),
-                Frame::Share(share) => heard.push(PipeEvent::Share(share)),
-                Frame::Failed(why) => heard.push(PipeEvent::Failed(why)),
                 Frame::Finishing => self.is_finishing = true,
-                Frame::Final(mut frame) => {
-                    let timings = std::mem::take(&mut frame.timings);
-                    let stats = ReceivedStats::hear(self.bounds, frame.counters.clone(), timings)?;
+                Frame::Final(outcome) => {
+                    outcome.stats.check(self.bounds)?;
                     self.progress = Progress {
-                        at: frame.last_done,
-                        counters: frame.counters.clone(),
-                        in_flight: 0,
-                        remaining: frame.remaining,
-                        waiting_again: 0,
-                        behind_ms: 0,
-                        binding: frame.binding,
-                        failures: frame.failures.clone(),
+                        at: outcome.last_done,
+                        counters: outcome.stats.counters.clone(),
+                        remaining: outcome.remaining,
+                        binding: outcome.binding,
+                        failures: outcome.failures.clone(),
+                        ..Progress::default()
                     };
-                    self.last = Some(Last {
-                        frame: *frame,
-                        stats,
-                    });
+                    self.last = Some(*outcome);
+                }
+                frame => {
+                    if let Frame::Interval(interval) = &frame {
+                        self.reported.merge(&interval.stats.counters);
+                        self.next_second = self.next_second.max(interval.figures.index + 1);
+                    }
+                    heard.push(frame);
                 }
             }
         }
@@ -430,27 +379,67 @@ impl<L: ShardLine> Member<L> {
     }
 
     /// IDs that it was given and that it never read of: it had ended.
-    pub(super) fn unread(&self) -> u64 {
-        self.last
-            .as_ref()
-            .map_or(0, |last| self.given.saturating_sub(last.frame.received))
+
+    /// Return its state for the live view.
+    pub(super) fn show(&self, live: &mut LiveShard) {
+        live.progress.clone_from(&self.progress);
+        live.progress.merge(&self.past.progress);
+        let held = self.ids.iter().chain(&self.past.finished);
+        live.planned = held.map(IdRange::len).sum();
+        let lives = &self.past.lives;
+        live.replaced = lives.last().map(|life| (lives.len(), life.exit));
+        live.state = match (&self.last, &self.fault) {
+            (_, Some(_)) if self.returns() => LiveState::Restarting,
+            (_, Some(_)) => LiveState::Lost,
+            (Some(_), None) => LiveState::Done,
+            (None, None) => LiveState::Running,
+        };
     }
 
-    /// IDs that a shard without a final frame cannot have started: those left at its last report,
-    /// less as many as it can have started since.
-    pub(super) fn never_started(&self) -> u64 {
+    /// Return its record.
+    pub(super) fn into_record(self) -> ShardRecord {
+        // What came too late for it was never started; of what was left at its last report, a shard
+        // that died may have started twice as much as ever between two reports.
         let since = self
             .busiest
             .map_or(MOST_STARTED, |most| most.saturating_mul(UNREPORTED));
-        self.progress.remaining.saturating_sub(since)
-    }
-
-    /// Return the shard's use of its share of the budget.
-    pub(super) fn as_user(&self) -> User<'_> {
-        if self.exit.is_some() || self.is_finishing {
-            User::Gone
-        } else {
-            User::Works(&self.progress)
+        let (mut outcome, fault) = match (self.last, self.fault) {
+            (Some(mut last), None) => {
+                last.remaining += self.given.saturating_sub(last.received);
+                (last, None)
+            }
+            (_, fault) => {
+                let counted = EncodedStats::counted(self.bounds, self.progress.counters);
+                let known = ShardOutcome {
+                    remaining: self.progress.remaining.saturating_sub(since),
+                    last_done: self.heard_at,
+                    failures: self.progress.failures,
+                    binding: self.progress.binding,
+                    ..ShardOutcome::new(counted)
+                };
+                (known, Some(fault.unwrap_or(ShardFault::Died)))
+            }
+        };
+        let Past {
+            plan,
+            lives,
+            finished,
+            progress,
+        } = self.past;
+        if plan.is_some() {
+            outcome.first_sent = None;
+            outcome.stats.counters.merge(&progress.counters);
+            outcome.failures.merge(&progress.failures);
+            outcome.binding.merge(&progress.binding);
+        }
+        ShardRecord {
+            plan: plan.unwrap_or(self.plan),
+            ids: [self.ids, finished].concat(),
+            past: lives,
+            pid: self.line.pid(),
+            exit: self.exit.unwrap_or(ShardExit::Unknown),
+            fault,
+            outcome,
         }
     }
 }

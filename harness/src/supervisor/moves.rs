@@ -1,13 +1,12 @@
-//! Messages of the supervisor that move pauses, IDs and budget between shards during a run.
+//! Messages of the supervisor that move pauses and IDs between shards during a run.
 //!
-//! The decisions are made in `ranges` and `shares`; this module sends them. Called by the
+//! The decisions are made in `ranges`; this module sends them. Called by the
 //! supervisor's step alone.
 
 use super::Supervisor;
 use super::line::ShardLine;
 use super::member::Member;
 use super::ranges::{RangeMessage, RemainingIds, give_away};
-use super::shares::{ShareUpdate, User};
 use crate::units::IdRange;
 use crate::wire::{Control, PauseOrder};
 
@@ -98,21 +97,6 @@ impl<L: ShardLine> Supervisor<L> {
                 RangeMessage::Take(i, range) => self.members[i].give(range),
                 RangeMessage::Finish(i) => self.members[i].tell(Control::Finish),
             }
-        }
-    }
-
-    pub(super) fn look_at_shares(&mut self) {
-        let Some(budget) = &mut self.budget else {
-            return;
-        };
-        let users: Vec<User<'_>> = self.members.iter().map(Member::as_user).collect();
-        let tell = budget.shares.look(&users, budget.per_s);
-        self.tell_shares(tell);
-    }
-
-    pub(super) fn tell_shares(&mut self, tell: Vec<ShareUpdate>) {
-        for ShareUpdate { shard, share } in tell {
-            self.members[shard].tell(Control::Share(share));
         }
     }
 }

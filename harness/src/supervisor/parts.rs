@@ -16,20 +16,18 @@ use std::time::{Duration, SystemTime};
 use serde::{Deserialize, Serialize};
 
 use super::timeline::Timeline;
-use super::{
-    Interval, Moved, Observer, PastLife, ReceivedStats, RunRecord, ShardFault, ShardRecord,
-    Stopped, SupervisorCpu,
+use super::view::{
+    Interval, Moved, Observer, PastLife, RunRecord, ShardFault, ShardRecord, Stopped, SupervisorCpu,
 };
 use crate::clock::{Nanos, duration_ns};
-use crate::machine::{CpuTicks, HostRecord};
+use crate::machine::HostRecord;
 use crate::plan::{RunPlan, ShardPlan};
 use crate::process::ShardExit;
 use crate::shard::INTERVAL;
-use crate::stats::{Bounds, Counters, Failures, Groups, ShardStats};
+use crate::stats::{Bounds, Counters, ShardStats};
 use crate::units::IdRange;
 use crate::wire::{
-    BindingTimes, BudgetUse, CpuHealth, FinalFrame, FrameDecoder, IntervalFrame, Scope,
-    ThrottlingCounts, TimetableUse, Usage, WireError, encode, encode_timings,
+    EncodedStats, FrameDecoder, IntervalFrame, ShardOutcome, Usage, WireError, encode,
 };
 
 /// Most bytes that are read at once. Parts are read side by side: a buffer for each.
@@ -62,7 +60,7 @@ pub enum PartFrame {
 pub struct PartEnd {
     /// Figures of its shards, merged. Moments count from the part's start; the readings of CPUs are
     /// sums over the shards.
-    pub last: FinalFrame,
+    pub outcome: ShardOutcome,
     /// The IDs that its shards held.
     pub ids: Vec<IdRange>,
     /// Calendar time at its start, ns after the Unix epoch, by the clock of its machine.
@@ -122,12 +120,7 @@ impl<W: Write> PartWriter<W> {
     pub fn second(&mut self, interval: &Interval) -> Result<(), PartError> {
         let frame = IntervalFrame {
             figures: interval.figures.clone(),
-            counters: interval.merged.counters.clone(),
-            warmup: interval.warmup.clone(),
-            scheduled: interval.scheduled,
-            answers: interval.answers.clone(),
-            bins: interval.bins.clone(),
-            timings: encode_timings(&interval.merged)?,
+            stats: EncodedStats::of(&interval.merged)?,
         };
         self.write(&PartFrame::Second(Box::new(frame)))
     }
@@ -148,86 +141,25 @@ impl<W: Write> PartWriter<W> {
 }
 
 impl PartEnd {
-    /// Merge the shards of a run.
+    /// The outcome of a run, as one shard of a crawl.
     fn of(record: &RunRecord) -> Result<Self, WireError> {
         let shards = &record.shards;
-        let since_start = |at: Nanos| Nanos(at.since(record.start));
         let bounds = shards.first().map_or_else(
             || Bounds::for_timeout(Duration::ZERO),
-            |shard| shard.stats.bounds(),
+            |shard| Bounds::for_timeout(shard.plan.timeout),
         );
         let mut stats = ShardStats::new(bounds);
-        let (mut warmup, mut failures) = (Counters::default(), Failures::default());
-        let (mut binding, mut courtesy) = (BindingTimes::default(), ThrottlingCounts::default());
-        let [mut hosts, mut templates, mut sources] = <[Groups; 3]>::default();
-        let mut budgets = BTreeMap::new();
+        let mut outcome = ShardOutcome::new(EncodedStats::counted(bounds, Counters::default()));
+        (outcome.last_done, outcome.last_ended) = (record.start, Some(record.start));
         for shard in shards {
             shard.stats.add_to(&mut stats);
-            warmup.merge(&shard.warmup);
-            failures.merge(&shard.failures);
-            binding.merge(&shard.binding);
-            courtesy.merge(&shard.courtesy);
-            hosts.merge(&shard.hosts);
-            templates.merge(&shard.templates);
-            sources.merge(&shard.sources);
-            shard
-                .budgets
-                .iter()
-                .for_each(|(scope, used)| harder(&mut budgets, *scope, *used));
+            outcome.merge(shard);
         }
-        failures.shift(since_start);
+        outcome.stats = EncodedStats::of(&stats)?;
+        outcome.shift(|at| Nanos(at.since(record.start)));
+        let past = shards.iter().map(|shard| shard.past.len()).sum::<usize>();
         Ok(Self {
-            last: FinalFrame {
-                counters: stats.counters.clone(),
-                timings: encode_timings(&stats)?,
-                remaining: shards.iter().map(|shard| shard.remaining).sum(),
-                received: 0,
-                peak_in_flight: shards.iter().map(|shard| shard.peak_in_flight).sum(),
-                first_sent: shards
-                    .iter()
-                    .filter_map(|shard| shard.first_sent)
-                    .min()
-                    .map(since_start),
-                last_done: since_start(
-                    shards
-                        .iter()
-                        .map(|shard| shard.last_done)
-                        .max()
-                        .unwrap_or(record.start),
-                ),
-                last_ended: since_start(
-                    shards
-                        .iter()
-                        .filter_map(|shard| shard.last_ended)
-                        .max()
-                        .unwrap_or(record.start),
-                ),
-                budgets: budgets.into_iter().collect(),
-                timetable: shards
-                    .iter()
-                    .filter_map(|shard| shard.timetable)
-                    .reduce(TimetableUse::plus),
-                longest_slack: shards
-                    .iter()
-                    .filter_map(|shard| shard.longest_slack)
-                    .max()
-                    .unwrap_or_default(),
-                warmup,
-                failures,
-                hosts,
-                templates,
-                sources,
-                binding,
-                courtesy,
-                usage: shards
-                    .iter()
-                    .filter_map(|shard| shard.usage)
-                    .fold(Usage::default(), Usage::plus),
-                cpu: shards
-                    .iter()
-                    .filter_map(|shard| shard.cpu)
-                    .fold(CpuHealth::default(), CpuHealth::plus),
-            },
+            outcome,
             ids: joined(
                 shards
                     .iter()
@@ -238,27 +170,17 @@ impl PartEnd {
             finished_at_ns: unix_ns(record.finished_at),
             pauses: record.pauses,
             moved: record.moved,
-            replaced: shards
-                .iter()
-                .map(|shard| u32::try_from(shard.past.len()).unwrap_or(u32::MAX))
-                .sum(),
+            replaced: u32::try_from(past).unwrap_or(u32::MAX),
             whole: !record.was_stopped() && shards.iter().all(|shard| shard.fault.is_none()),
         })
     }
 
-    /// Return the part as a shard of the merged run, which it joined `offset` after the common
-    /// start.
-    fn record(self, plan: ShardPlan, offset: Duration) -> Result<ShardRecord, WireError> {
-        let Self {
-            last,
-            ids,
-            replaced,
-            ..
-        } = self;
-        let since_common = |at: Nanos| at.plus(offset);
-        let bounds = Bounds::for_timeout(plan.timeout);
-        let mut failures = last.failures;
-        failures.shift(since_common);
+    /// The part as a shard of the crawl that started `offset` before it.
+    fn record(mut self, plan: ShardPlan, offset: Duration) -> Result<ShardRecord, WireError> {
+        self.outcome
+            .stats
+            .check(Bounds::for_timeout(plan.timeout))?;
+        self.outcome.shift(|at| at.plus(offset));
         let past = PastLife {
             pid: 0,
             exit: ShardExit::Unknown,
@@ -266,61 +188,30 @@ impl PartEnd {
         };
         Ok(ShardRecord {
             plan,
-            ids,
-            past: vec![past; replaced as usize],
+            ids: self.ids,
+            past: vec![past; self.replaced as usize],
             pid: 0,
             exit: ShardExit::Clean,
             fault: None,
-            stats: ReceivedStats::hear(bounds, last.counters, last.timings)?,
-            remaining: last.remaining,
-            peak_in_flight: last.peak_in_flight,
-            first_sent: last.first_sent.map(since_common),
-            last_done: since_common(last.last_done),
-            last_ended: Some(since_common(last.last_ended)),
-            budgets: last.budgets,
-            timetable: last.timetable,
-            longest_slack: Some(last.longest_slack),
-            warmup: last.warmup,
-            failures,
-            hosts: last.hosts,
-            templates: last.templates,
-            sources: last.sources,
-            binding: last.binding,
-            courtesy: last.courtesy,
-            usage: Some(last.usage),
-            cpu: Some(last.cpu),
+            outcome: self.outcome,
         })
     }
 }
 
 impl ShardRecord {
-    /// The record of a part that left no result: none of its items is known to have been attempted.
+    /// A part without a result.
     fn missing(plan: ShardPlan) -> Self {
-        let bounds = Bounds::for_timeout(plan.timeout);
+        let stats = EncodedStats::counted(Bounds::for_timeout(plan.timeout), Counters::default());
         Self {
             ids: plan.ids.clone(),
             past: Vec::new(),
             pid: 0,
             exit: ShardExit::Unknown,
             fault: Some(ShardFault::Missing),
-            stats: ReceivedStats::counted(bounds, Counters::default()),
-            remaining: plan.items(),
-            peak_in_flight: 0,
-            first_sent: None,
-            last_done: Nanos::default(),
-            last_ended: None,
-            budgets: Vec::new(),
-            timetable: None,
-            longest_slack: None,
-            warmup: Counters::default(),
-            failures: Failures::default(),
-            hosts: Groups::default(),
-            templates: Groups::default(),
-            sources: Groups::default(),
-            binding: BindingTimes::default(),
-            courtesy: ThrottlingCounts::default(),
-            usage: None,
-            cpu: None,
+            outcome: ShardOutcome {
+                remaining: plan.items(),
+                ..ShardOutcome::new(stats)
+            },
             plan,
         }
     }
@@ -336,62 +227,6 @@ fn joined(mut ranges: Vec<IdRange>) -> Vec<IdRange> {
         follows
     });
     ranges
-}
-
-/// Keep the harder-used window of a limit.
-fn harder(all: &mut BTreeMap<Scope, BudgetUse>, scope: Scope, used: BudgetUse) {
-    let part = |used: &BudgetUse| used.worst.admitted as f64 / used.worst.allowed.max(1) as f64;
-    let known = all.entry(scope).or_insert(used);
-    let kept = known.kept && used.kept;
-    if part(&used) > part(known) {
-        *known = used;
-    }
-    known.kept = kept;
-}
-
-impl TimetableUse {
-    fn plus(self, other: Self) -> Self {
-        Self {
-            scheduled: self.scheduled + other.scheduled,
-            postponed: self.postponed + other.postponed,
-            dropped_by: self.dropped_by.or(other.dropped_by),
-            shifted_ns: self.shifted_ns.max(other.shifted_ns),
-        }
-    }
-}
-
-impl Usage {
-    fn plus(self, other: Self) -> Self {
-        Self {
-            cpu_user_us: self.cpu_user_us + other.cpu_user_us,
-            cpu_system_us: self.cpu_system_us + other.cpu_system_us,
-            max_rss_bytes: self.max_rss_bytes.max(other.max_rss_bytes),
-            run_delay_ns: match (self.run_delay_ns, other.run_delay_ns) {
-                (Some(one), Some(other)) => Some(one + other),
-                (one, other) => one.or(other),
-            },
-            involuntary_switches: self.involuntary_switches + other.involuntary_switches,
-        }
-    }
-}
-
-impl CpuHealth {
-    fn plus(self, other: Self) -> Self {
-        let ticks = |one: CpuTicks, other: CpuTicks| CpuTicks {
-            all: one.all + other.all,
-            stolen: one.stolen + other.stolen,
-        };
-        Self {
-            measured_ns: self.measured_ns + other.measured_ns,
-            ticks: match (self.ticks, other.ticks) {
-                (Some(one), Some(other)) => Some(ticks(one, other)),
-                (one, other) => one.or(other),
-            },
-            // Of pieces of work on different CPUs, no sum says anything.
-            speed_before_ns: None,
-            speed_after_ns: None,
-        }
-    }
 }
 
 fn unix_ns(time: SystemTime) -> u64 {
@@ -635,7 +470,7 @@ impl Merged {
         };
         self.record.finished_at = to.max(self.record.finished_at);
         self.record.pauses += end.pauses;
-        self.record.moved = self.record.moved.plus(end.moved);
+        self.record.moved.merge(&end.moved);
         *shard = end.record(shard.plan.clone(), start.offset)?;
         Ok(())
     }

@@ -184,27 +184,6 @@ mod tests {
     }
 
     #[test]
-    fn a_donor_that_dies_starves_nobody() {
-        let mut ranges = Ranges::default();
-        ranges.idle(0);
-        assert_eq!(ranges.feed(&rests(&[0, 5, 4])), [RangeMessage::Shed(1)]);
-        ranges.gone(1);
-        let mut rests = rests(&[0, 5, 4]);
-        rests[1].works = false;
-        assert_eq!(ranges.feed(&rests), [RangeMessage::Shed(2)]);
-    }
-
-    #[test]
-    fn what_was_meant_for_the_dead_goes_back() {
-        let mut ranges = Ranges::default();
-        ranges.idle(0);
-        assert_eq!(ranges.feed(&rests(&[0, 5, 9])), [RangeMessage::Shed(2)]);
-        ranges.gone(0);
-        let range = IdRange { start: 4, end: 9 };
-        assert_eq!(ranges.shed(2, range), Some(RangeMessage::Take(2, range)));
-    }
-
-    #[test]
     fn what_is_given_away_leaves_the_rest_on_both_sides() {
         let range = |start, end| IdRange { start, end };
         let mut held = vec![range(0, 10), range(20, 30)];

@@ -8,14 +8,12 @@ use std::time::Duration;
 
 use super::Supervisor;
 use super::line::ShardLine;
-use super::member::{Member, ShardFault};
+use super::member::{Left, Member, Successor};
 use crate::clock::{Nanos, duration_ns};
-use crate::plan::{ShardPlan, without};
-use crate::process::ShardExit;
+use crate::plan::ShardPlan;
 use crate::shard::INTERVAL;
-use crate::stats::{Counters, Failures, ItemCounts};
 use crate::units::IdRange;
-use crate::wire::{BindingTimes, Control};
+use crate::wire::Control;
 use crate::workload::Workload;
 
 /// Replacements of a shard at most: one that dies again and again has a cause that another process
@@ -61,53 +59,6 @@ where
     fn build(&self, plan: &ShardPlan) -> Result<W, E> {
         self(plan)
     }
-}
-
-/// IDs that the process of a shard left when it died, and those that it had finished.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Left {
-    /// The IDs to crawl again, in order and disjoint: of those that it held, all that are not
-    /// finished.
-    pub ids: Vec<IdRange>,
-    /// The finished ones by state: as many as it held and are not left.
-    pub items: ItemCounts,
-}
-
-/// Process of a shard that died and was replaced.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PastLife {
-    /// Its process.
-    pub pid: i32,
-    /// Exit of its process.
-    pub exit: ShardExit,
-    /// Reason why it told no end.
-    pub fault: ShardFault,
-}
-
-/// Successor of a process that died.
-#[derive(Debug, Default)]
-pub(super) enum Successor {
-    /// Not decided.
-    #[default]
-    Unasked,
-    /// There will be none.
-    None,
-    /// To be started at this moment, with what is left.
-    At(Nanos, Left),
-}
-
-/// Records of the earlier processes of a shard.
-#[derive(Debug, Default)]
-pub(super) struct Past {
-    /// Plan of the first one; none if the shard was never replaced.
-    pub(super) plan: Option<ShardPlan>,
-    pub(super) lives: Vec<PastLife>,
-    /// The IDs that they finished.
-    pub(super) finished: Vec<IdRange>,
-    /// Their finished items, and their requests until the last report of each.
-    pub(super) counters: Counters,
-    pub(super) failures: Failures,
-    pub(super) binding: BindingTimes,
 }
 
 impl<L: ShardLine> Supervisor<L> {
@@ -177,26 +128,11 @@ impl<L: ShardLine> Supervisor<L> {
             .values()
             .filter(|order| order.until > now)
             .map(|order| Control::Pause(*order));
-        let share = self
-            .budget
-            .as_mut()
-            .map(|budget| Control::Share(budget.shares.replaced(i)));
         let lease = self.lease.map(Control::Lease);
         let begin = pauses
-            .chain(share)
             .chain(lease)
             .chain([Control::Go { start, from: now }]);
         begin.for_each(|control| self.members[i].tell(control));
         self.members[i].first_second = Some(now.since(start) / duration_ns(INTERVAL));
-    }
-}
-
-impl Left {
-    /// True if the IDs are of those in `held`, and the items as many as the others.
-    fn fits(&self, held: &[IdRange]) -> bool {
-        let count = |ranges: &[IdRange]| ranges.iter().map(IdRange::len).sum::<u64>();
-        let finished = count(&without(held, &self.ids));
-        let is_in_order = self.ids.is_sorted_by(|a, b| a.end <= b.start);
-        is_in_order && finished + count(&self.ids) == count(held) && finished == self.items.ended()
     }
 }

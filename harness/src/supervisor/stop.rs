@@ -8,7 +8,7 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 
 use super::line::ShardLine;
-use super::member::ShardFault;
+use super::view::ShardFault;
 use super::{SHORTEST_SUSPENSION, Stopping, Supervisor};
 use crate::clock::{Nanos, duration_ns};
 use crate::wire::Control;

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::times::{Recent, ShardTimes};
 use super::view::{Interval, ShardSecond};
-use crate::stats::{AnswerBins, Bins, Bounds, Counters, ShardStats};
-use crate::wire::{IntervalFrame, Scheduled, SecondFigures, WireError};
+use crate::stats::{Bounds, Counters, ShardStats};
+use crate::wire::{EncodedStats, IntervalFrame, SecondFigures, WireError};
 
 /// A shard that has more seconds to report.
 #[derive(Debug, Clone, Copy)]
@@ -88,7 +88,7 @@ impl Timeline {
             let mut interval = self.merge(index, frames, &mut junk);
             for rest in self.rests.remove(&index).unwrap_or_default() {
                 interval.merged.counters.merge(&rest.counters);
-                interval.warmup.merge(&rest.warmup);
+                interval.figures.warmup.merge(&rest.warmup);
             }
             intervals.push(interval);
         }
@@ -103,10 +103,6 @@ impl Timeline {
                 ..SecondFigures::default()
             },
             merged: ShardStats::new(self.bounds),
-            warmup: Counters::default(),
-            scheduled: Scheduled::default(),
-            answers: AnswerBins::default(),
-            bins: Bins::default(),
             shards: Vec::new(),
             seconds: Vec::new(),
         }
@@ -138,34 +134,32 @@ impl Timeline {
         shard: u32,
         frame: IntervalFrame,
     ) -> Result<(), WireError> {
-        let cells = frame
-            .timings
+        let EncodedStats {
+            counters, timings, ..
+        } = frame.stats;
+        let cells = timings
             .iter()
             .map(|timing| timing.cells(self.bounds))
             .collect::<Result<Vec<_>, _>>()?;
-        let told = || frame.timings.iter().zip(&cells);
+        let told = || timings.iter().zip(&cells);
         for (timing, (times, ages)) in told() {
             interval
                 .merged
                 .add_cells(timing.series, (times, ages.as_ref()), &timing.exact);
         }
         let recent = Recent::told(self.bounds, told());
-        interval.merged.counters.merge(&frame.counters);
-        interval.warmup.merge(&frame.warmup);
-        interval.scheduled.merge(&frame.scheduled);
+        interval.merged.counters.merge(&counters);
         interval.figures.add(&frame.figures);
-        interval.answers.merge(&frame.answers);
-        interval.bins.merge(&frame.bins);
         interval.seconds.push(ShardSecond {
             shard,
-            attempts: frame.counters.requests.attempts,
+            attempts: counters.requests.attempts,
             max_sched_lag_ns: frame.figures.max_sched_lag_ns,
             cpu_us: frame.figures.cpu_us,
         });
         interval.shards.push((
             shard,
             ShardTimes {
-                told: frame.timings,
+                told: timings,
                 recent,
             },
         ));

@@ -1,21 +1,9 @@
-//! Histograms that shards reported, kept encoded: a few kilobytes each. Decoded, one takes 216 kB,
-//! which for 64 shards with ten series each would be more memory than everything else together.
+//! Times of a shard in a second, as it reported them, and the figures of them that are shown.
 //!
-//! Made by the timeline of each second and by the members of their ends. It must not decide
-//! anything.
+//! Made by the timeline. It must not decide anything.
 
-use crate::stats::{Bounds, Cells, Counters, Exact, Percentile, Series, ShardStats, Timing};
-use crate::wire::{EncodedTiming, WireError, encode_timings};
-
-/// Counters and distributions of a shard, as it told them.
-#[derive(Debug, Clone)]
-pub struct ReceivedStats {
-    bounds: Bounds,
-    /// Counts of items, attempts, connections and bytes.
-    pub counters: Counters,
-    /// They decode.
-    timings: Vec<EncodedTiming>,
-}
+use crate::stats::{Bounds, Cells, Percentile, Series, ShardStats, Timing};
+use crate::wire::{EncodedStats, EncodedTiming, WireError};
 
 /// The times of a shard in a second.
 #[derive(Debug, Clone)]
@@ -45,81 +33,6 @@ pub struct Recent {
 /// The quantiles of it.
 const QUANTILES: [f64; 3] = [0.5, 0.9, 0.99];
 
-impl ReceivedStats {
-    /// Those of a shard that told nothing but counters.
-    pub(super) const fn counted(bounds: Bounds, counters: Counters) -> Self {
-        Self {
-            bounds,
-            counters,
-            timings: Vec::new(),
-        }
-    }
-
-    /// Takes what was told.
-    ///
-    /// # Errors
-    /// When a histogram does not decode or has other bounds.
-    pub(super) fn hear(
-        bounds: Bounds,
-        counters: Counters,
-        timings: Vec<EncodedTiming>,
-    ) -> Result<Self, WireError> {
-        timings
-            .iter()
-            .try_for_each(|timing| timing.cells(bounds).map(drop))?;
-        Ok(Self {
-            bounds,
-            counters,
-            timings,
-        })
-    }
-
-    /// `stats`, as a shard would tell them.
-    ///
-    /// # Errors
-    /// When a histogram cannot be written, which a run's bounds rule out.
-    pub fn of(stats: &ShardStats) -> Result<Self, WireError> {
-        Ok(Self {
-            bounds: stats.bounds(),
-            counters: stats.counters.clone(),
-            timings: encode_timings(stats)?,
-        })
-    }
-
-    /// Bounds of the histograms.
-    pub(super) const fn bounds(&self) -> Bounds {
-        self.bounds
-    }
-
-    /// Adds them to `stats`, which must have the same bounds.
-    pub fn add_to(&self, stats: &mut ShardStats) {
-        stats.counters.merge(&self.counters);
-        for timing in &self.timings {
-            // It did decode when it was heard.
-            if let Ok((times, ages)) = timing.cells(self.bounds) {
-                stats.add_cells(timing.series, (&times, ages.as_ref()), &timing.exact);
-            }
-        }
-    }
-
-    /// Decode into stats with percentiles. Takes the memory of all histograms.
-    #[must_use]
-    pub fn unpacked(&self) -> ShardStats {
-        let mut stats = ShardStats::new(self.bounds);
-        self.add_to(&mut stats);
-        stats
-    }
-
-    /// The exact figures of a distribution; none when nothing was recorded.
-    #[must_use]
-    pub fn exact(&self, series: Series) -> Option<&Exact> {
-        self.timings
-            .iter()
-            .find(|timing| timing.series == series)
-            .map(|timing| &timing.exact)
-    }
-}
-
 impl ShardTimes {
     /// Encode the times of `stats`, as a shard reports them.
     ///
@@ -127,7 +40,7 @@ impl ShardTimes {
     /// When a histogram cannot be written, which a run's bounds rule out.
     pub fn of(stats: &ShardStats) -> Result<Self, WireError> {
         Ok(Self {
-            told: encode_timings(stats)?,
+            told: EncodedStats::of(stats)?.timings,
             recent: Recent::of(stats),
         })
     }
@@ -204,7 +117,7 @@ mod tests {
                 }
                 stats
             });
-            let told = ReceivedStats::of(&one).unwrap();
+            let told = EncodedStats::of(&one).unwrap();
             prop_assert_eq!(told.unpacked(), one.clone());
             let (mut added, mut merged) = (other.clone(), other);
             told.add_to(&mut added);
@@ -218,7 +131,7 @@ mod tests {
             for sample in &samples {
                 stats.record(sample);
             }
-            let told = encode_timings(&stats).unwrap();
+            let told = EncodedStats::of(&stats).unwrap().timings;
             let cells: Vec<_> = told.iter().map(|timing| timing.cells(bounds()).unwrap()).collect();
             prop_assert_eq!(Recent::told(bounds(), told.iter().zip(&cells)), Recent::of(&stats));
         }

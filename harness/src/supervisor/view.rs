@@ -2,26 +2,21 @@
 //! its end.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 
-use super::line::ShardLine;
-use super::member::{Member, ShardFault};
-use super::replacements::{Past, PastLife};
-use super::times::{ReceivedStats, Recent, ShardTimes};
+use super::times::{Recent, ShardTimes};
 use super::windows::BusiestWindow;
 use crate::adaptive::ControllerState;
 use crate::clock::Nanos;
 use crate::machine::HostRecord;
-use crate::plan::ShardPlan;
+use crate::plan::{ShardPlan, micros};
 use crate::process::ShardExit;
-use crate::stats::{AnswerBins, Bins, Bounds, Counters, Failures, Groups, ShardStats};
+use crate::stats::{ShardStats, counters};
 use crate::units::IdRange;
-use crate::wire::{
-    BindingTimes, BudgetUse, CpuHealth, Progress, Scheduled, Scope, SecondFigures,
-    ThrottlingCounts, TimetableUse, Usage,
-};
+use crate::wire::{Progress, Scope, SecondFigures, ShardOutcome, Usage};
 
 /// Watches a run. Called from the supervisor's loop, so it must be quick and start no thread.
 pub trait Observer {
@@ -101,20 +96,8 @@ pub struct LiveShard {
     pub pid: i32,
     /// Its IDs.
     pub planned: u64,
-    /// Time of its last progress report.
-    pub at: Nanos,
-    /// Everything counted so far.
-    pub counters: Counters,
-    /// Failures by cause so far.
-    pub failures: Failures,
-    /// Requests under way.
-    pub in_flight: u32,
-    /// Items that wait for another attempt.
-    pub waiting_again: u64,
-    /// In an open loop, for how long the next request to go has been due; zero when it is not.
-    pub behind: Duration,
-    /// Times for which each limit has held it back so far.
-    pub binding: BindingTimes,
+    /// Its last report, with what earlier processes of it had reported.
+    pub progress: Progress,
     /// Its times in the last complete second.
     pub recent: Option<Recent>,
     /// Its greatest lateness in that second; none while there is no such second.
@@ -124,6 +107,20 @@ pub struct LiveShard {
     /// Number of times that it was replaced, and the exit of the process that was last; none of one
     /// that never was.
     pub replaced: Option<(usize, ShardExit)>,
+}
+
+impl std::ops::Deref for LiveShard {
+    type Target = Progress;
+
+    fn deref(&self) -> &Progress {
+        &self.progress
+    }
+}
+
+impl std::ops::DerefMut for LiveShard {
+    fn deref_mut(&mut self) -> &mut Progress {
+        &mut self.progress
+    }
 }
 
 /// Progress of a shard.
@@ -147,14 +144,6 @@ pub struct Interval {
     /// All shards together. The counters: what ended in it, and what was due in it and never went.
     /// The distributions: of what was scheduled in it.
     pub merged: ShardStats,
-    /// Counts of what ended in it and was scheduled in the warm-up.
-    pub warmup: Counters,
-    /// Requests scheduled in it.
-    pub scheduled: Scheduled,
-    /// Answers in each bin of it.
-    pub answers: AnswerBins,
-    /// Counts and times of its bins; empty but in the first seconds of a short run.
-    pub bins: Bins,
     /// The times of each shard, by its number.
     pub shards: Vec<(u32, ShardTimes)>,
     /// Figures of each shard in it.
@@ -264,31 +253,68 @@ pub enum Stopped {
     BeforeStart,
 }
 
-/// IDs and budget moved between the shards while the run went on.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Moved {
-    /// Ranges of IDs that went from a shard to another that was done.
-    pub ranges: u64,
-    /// The IDs in them.
-    pub ids: u64,
-    /// Number of times that shares of the budget were moved.
-    pub shares: u64,
+counters! {
+    /// IDs moved between the shards while the run went on.
+    #[derive(Copy)]
+    pub struct Moved {
+        /// Ranges of IDs that went from a shard to another that was done.
+        ranges: u64,
+        /// The IDs in them.
+        ids: u64,
+    }
 }
 
-impl Moved {
-    /// Add the moves of another run.
-    pub(super) const fn plus(self, other: Self) -> Self {
-        let Self {
-            ranges,
-            ids,
-            shares,
-        } = other;
-        Self {
-            ranges: self.ranges + ranges,
-            ids: self.ids + ids,
-            shares: self.shares + shares,
+/// Reason why a shard's result is not whole.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ShardFault {
+    /// Its pipe ended before its final frame.
+    Died,
+    /// Silence for too long; the shard was ended.
+    #[serde(rename = "silent_us", with = "micros")]
+    Silent(Duration),
+    /// Bytes that are no frame; the shard was ended.
+    Junk(String),
+    /// Still running when the grace after a stop was over; the shard was ended.
+    Overdue,
+    /// Its workload could not be built in the place of one that died.
+    Refused(String),
+    /// A part of a crawl on several machines that left no result.
+    Missing,
+}
+
+impl fmt::Display for ShardFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Died => write!(f, "died before its final report"),
+            Self::Silent(limit) => write!(
+                f,
+                "was silent for {} and was ended",
+                humantime::format_duration(*limit)
+            ),
+            Self::Junk(error) => write!(
+                f,
+                "sent a frame that cannot be read ({error}) and was ended"
+            ),
+            Self::Refused(why) => write!(f, "could not be replaced ({why})"),
+            Self::Missing => write!(f, "left no result"),
+            Self::Overdue => write!(
+                f,
+                "had not ended when the grace after the stop was over, and was ended"
+            ),
         }
     }
+}
+
+/// Process of a shard that died and was replaced.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PastLife {
+    /// Its process.
+    pub pid: i32,
+    /// Exit of its process.
+    pub exit: ShardExit,
+    /// Reason why it told no end.
+    pub fault: ShardFault,
 }
 
 /// Record of a shard that is over.
@@ -309,104 +335,42 @@ pub struct ShardRecord {
     pub exit: ShardExit,
     /// Reason why its result is not whole; none when it is.
     pub fault: Option<ShardFault>,
-    /// Its final stats; of a shard with a fault, the counters of its last progress frame and no
-    /// distributions.
-    pub stats: ReceivedStats,
-    /// IDs that it never started: by its own count, and those that were given to it after its end.
-    /// Of a shard with a fault, those that it cannot have started, by its last report.
-    pub remaining: u64,
-    /// The most requests under way at once.
-    pub peak_in_flight: u32,
-    /// When its first request was sent; none when none was, or of a shard with a fault or an
-    /// earlier process.
-    pub first_sent: Option<Nanos>,
-    /// When its last attempt ended; of a shard with a fault, when it was last heard.
-    pub last_done: Nanos,
-    /// When its last attempt ended that was not cut off, the start when there was none; none of a
-    /// shard with a fault.
-    pub last_ended: Option<Nanos>,
-    /// Use of its budgets, those of hosts included; empty for a shard with a fault.
-    pub budgets: Vec<(Scope, BudgetUse)>,
-    /// Use of the timetable of an open loop; none in a closed one, or of a shard with a fault.
-    pub timetable: Option<TimetableUse>,
-    /// Longest slack that its pacing used; none of a shard with a fault.
-    pub longest_slack: Option<Duration>,
-    /// Counts of its warm-up; zero for a shard with a fault.
-    pub warmup: Counters,
-    /// Failures by cause; of a shard with a fault, until its last report.
-    pub failures: Failures,
-    /// Counts and times by host; none of a crawl of one, or of a shard with a fault.
-    pub hosts: Groups,
-    /// Counts and times by URL template; none of a crawl of one, or of a shard with a fault.
-    pub templates: Groups,
-    /// Counts and times by source address; none without several, or of a shard with a fault.
-    pub sources: Groups,
-    /// Times for which each limit held it back; of a shard with a fault, until its last report.
-    pub binding: BindingTimes,
-    /// Counts of throttle pauses and retries; zero for a shard with a fault.
-    pub courtesy: ThrottlingCounts,
-    /// Resource usage of its process; none of a shard with a fault.
-    pub usage: Option<Usage>,
-    /// Readings of its CPU; none of a shard with a fault.
-    pub cpu: Option<CpuHealth>,
+    /// What is known of it.
+    pub outcome: ShardOutcome,
+}
+
+impl std::ops::Deref for ShardRecord {
+    type Target = ShardOutcome;
+
+    fn deref(&self) -> &ShardOutcome {
+        &self.outcome
+    }
+}
+
+impl std::ops::DerefMut for ShardRecord {
+    fn deref_mut(&mut self) -> &mut ShardOutcome {
+        &mut self.outcome
+    }
 }
 
 impl LiveShard {
+    /// In an open loop, for how long the next request to go has been due; zero when it is not.
+    #[must_use]
+    pub fn behind(&self) -> Duration {
+        Duration::from_millis(self.behind_ms.into())
+    }
+
+    /// A shard that has reported nothing.
     pub(super) fn new(plan: &ShardPlan, pid: i32) -> Self {
         Self {
             pid,
             planned: plan.items(),
-            at: Nanos::default(),
-            counters: crate::stats::Counters::default(),
-            failures: Failures::default(),
-            in_flight: 0,
-            waiting_again: 0,
-            behind: Duration::ZERO,
-            binding: BindingTimes::default(),
+            progress: Progress::default(),
             recent: None,
             lag: None,
             state: LiveState::Running,
             replaced: None,
         }
-    }
-
-    /// Takes in what it last said.
-    pub(super) fn refresh<L: ShardLine>(&mut self, member: &Member<L>) {
-        let Progress {
-            at,
-            counters,
-            in_flight,
-            remaining: _,
-            waiting_again,
-            behind_ms,
-            binding,
-            failures,
-        } = &member.progress;
-        let Past {
-            lives,
-            finished,
-            counters: past,
-            failures: past_failures,
-            binding: past_binding,
-            ..
-        } = &member.past;
-        self.at = *at;
-        self.planned = member.ids.iter().chain(finished).map(IdRange::len).sum();
-        self.counters.clone_from(counters);
-        self.counters.merge(past);
-        self.failures.clone_from(failures);
-        self.failures.merge(past_failures);
-        self.replaced = lives.last().map(|life| (lives.len(), life.exit));
-        self.in_flight = *in_flight;
-        self.waiting_again = *waiting_again;
-        self.behind = Duration::from_millis((*behind_ms).into());
-        self.binding = binding.plus(past_binding);
-        self.state = match (&member.last, &member.fault) {
-            (_, Some(_)) if member.returns() => LiveState::Restarting,
-            (_, Some(_)) => LiveState::Lost,
-            (Some(_), None) => LiveState::Done,
-            (None, None) => LiveState::Running,
-        };
     }
 }
 
@@ -445,98 +409,6 @@ impl LivePause {
             of,
             left,
         })
-    }
-}
-
-impl ShardRecord {
-    /// Create the record of `member`, which is over.
-    pub(super) fn of<L: ShardLine>(mut member: Member<L>) -> Self {
-        let bounds = Bounds::for_timeout(member.plan.timeout);
-        let exit = member.exit.unwrap_or(ShardExit::Unknown);
-        let (pid, plan) = (member.line.pid(), member.plan.clone());
-        let (unread, never_started) = (member.unread(), member.never_started());
-        let ids = std::mem::take(&mut member.ids);
-        let past = std::mem::take(&mut member.past);
-        let record = match member.last.take() {
-            Some(last) if member.fault.is_none() => ShardRecord {
-                plan,
-                ids,
-                past: Vec::new(),
-                pid,
-                exit,
-                fault: None,
-                stats: last.stats,
-                // What came too late for it was never started.
-                remaining: last.frame.remaining + unread,
-                peak_in_flight: last.frame.peak_in_flight,
-                first_sent: last.frame.first_sent,
-                last_done: last.frame.last_done,
-                last_ended: Some(last.frame.last_ended),
-                budgets: last.frame.budgets,
-                timetable: last.frame.timetable,
-                longest_slack: Some(last.frame.longest_slack),
-                warmup: last.frame.warmup,
-                failures: last.frame.failures,
-                hosts: last.frame.hosts,
-                templates: last.frame.templates,
-                sources: last.frame.sources,
-                binding: last.frame.binding,
-                courtesy: last.frame.courtesy,
-                usage: Some(last.frame.usage),
-                cpu: Some(last.frame.cpu),
-            },
-            _ => {
-                let stats =
-                    ReceivedStats::counted(bounds, std::mem::take(&mut member.progress.counters));
-                let fault = member.fault.take().unwrap_or(ShardFault::Died);
-                ShardRecord {
-                    plan,
-                    ids,
-                    past: Vec::new(),
-                    pid,
-                    exit,
-                    fault: Some(fault),
-                    stats,
-                    remaining: never_started,
-                    peak_in_flight: 0,
-                    first_sent: None,
-                    last_done: member.heard_at(),
-                    last_ended: None,
-                    budgets: Vec::new(),
-                    timetable: None,
-                    longest_slack: None,
-                    warmup: Counters::default(),
-                    failures: member.progress.failures,
-                    hosts: Groups::default(),
-                    templates: Groups::default(),
-                    sources: Groups::default(),
-                    binding: member.progress.binding,
-                    courtesy: ThrottlingCounts::default(),
-                    usage: None,
-                    cpu: None,
-                }
-            }
-        };
-        record.after(past)
-    }
-
-    /// Adds what is known of earlier processes.
-    fn after(mut self, past: Past) -> Self {
-        let Past {
-            plan,
-            lives,
-            finished,
-            counters,
-            failures,
-            binding,
-        } = past;
-        let Some(plan) = plan else { return self };
-        (self.plan, self.past, self.first_sent) = (plan, lives, None);
-        self.ids.extend(finished);
-        self.stats.counters.merge(&counters);
-        self.failures.merge(&failures);
-        self.binding.merge(&binding);
-        self
     }
 }
 

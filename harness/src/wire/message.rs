@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::EncodedTiming;
+use super::EncodedStats;
 use crate::adaptive::ControllerState;
 use crate::clock::Nanos;
 use crate::machine::CpuTicks;
@@ -35,15 +35,13 @@ pub enum Frame {
     Idle,
     /// The answer to [`Control::Shed`]: these IDs are not the shard's any more; perhaps none.
     Shed(IdRange),
-    /// The answer to [`Control::Share`]: from now on the shard keeps within this one.
-    Share(u32),
     /// The workload takes no more results, or could not finish them: why, in a sentence for people.
     /// The run is to be stopped.
     Failed(String),
     /// All attempts are over; the workload finishes, which may take long.
     Finishing,
     /// Everything. The last frame.
-    Final(Box<FinalFrame>),
+    Final(Box<ShardOutcome>),
 }
 
 /// Message from a supervisor to its shard.
@@ -64,8 +62,6 @@ pub enum Control {
     Shed,
     /// Crawl these IDs, too.
     Take(IdRange),
-    /// Keep within this share of the run's budget from now on, in parts of 2^30.
-    Share(u32),
     /// Send no request from this time on, unless a later time arrives first.
     Lease(Nanos),
     /// There is nothing more to do.
@@ -235,6 +231,13 @@ pub struct Progress {
 }
 
 impl Progress {
+    /// Merge what an earlier process of the shard had reported; the rest is that of the last one.
+    pub(crate) fn merge(&mut self, past: &Self) {
+        self.counters.merge(&past.counters);
+        self.failures.merge(&past.failures);
+        self.binding.merge(&past.binding);
+    }
+
     /// Items that were started.
     pub(crate) const fn started(&self) -> u64 {
         self.counters
@@ -286,6 +289,14 @@ pub struct SecondFigures {
     pub binding: BindingTimes,
     /// Limit and pace at its end; none unless adaptive.
     pub standing: Option<ControllerState>,
+    /// Counts of what ended in it and was scheduled in the warm-up.
+    pub warmup: Counters,
+    /// Requests scheduled in it.
+    pub scheduled: Scheduled,
+    /// Answers in each bin of it.
+    pub answers: AnswerBins,
+    /// Counts and times of its bins; empty but in the first seconds of a short run.
+    pub bins: Bins,
 }
 
 impl SecondFigures {
@@ -298,6 +309,10 @@ impl SecondFigures {
             max_sched_lag_ns,
             binding,
             standing,
+            warmup,
+            scheduled,
+            answers,
+            bins,
         } = shard;
         self.in_flight += in_flight;
         self.cpu_us += cpu_us;
@@ -307,6 +322,10 @@ impl SecondFigures {
             (Some(all), Some(one)) => Some(all.plus(one)),
             (all, one) => all.or(one),
         };
+        self.warmup.merge(warmup);
+        self.scheduled.merge(scheduled);
+        self.answers.merge(answers);
+        self.bins.merge(bins);
     }
 }
 
@@ -315,46 +334,41 @@ impl SecondFigures {
 pub struct IntervalFrame {
     /// Its figures.
     pub figures: SecondFigures,
-    /// Counts of what ended in it, and of what was due in it and never went.
-    pub counters: Counters,
-    /// Counts of what ended in it and was scheduled in the warm-up.
-    pub warmup: Counters,
-    /// Requests scheduled in it.
-    pub scheduled: Scheduled,
-    /// Answers in each bin of it.
-    pub answers: AnswerBins,
-    /// Counts and times of its bins; empty but in the first seconds of a short run.
-    pub bins: Bins,
-    /// The distributions of what was intended in it.
-    pub timings: Vec<EncodedTiming>,
+    /// Counts of what ended in it, and of what was due in it and never went; the distributions of
+    /// what was intended in it.
+    pub stats: EncodedStats,
 }
 
-/// Everything a shard knows at its end.
+/// Everything that is known of a shard at its end: all of it from the shard itself, or little of one
+/// that died.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct FinalFrame {
-    /// Counts of items, attempts, connections and bytes.
-    pub counters: Counters,
-    /// Its distributions.
-    pub timings: Vec<EncodedTiming>,
-    /// IDs that it never started, by its own count of what it dealt out.
+pub struct ShardOutcome {
+    /// Its counters and distributions; of a shard that died, the counters of its last report.
+    pub stats: EncodedStats,
+    /// IDs that it never started: by its own count, and those given to it after its end. Of one
+    /// that died, those that it cannot have started, by its last report.
     pub remaining: u64,
     /// IDs that it was given by [`Control::Take`]: what was sent after its end, it never read.
     pub received: u64,
     /// The most requests under way at once.
     pub peak_in_flight: u32,
-    /// When its first request was sent; none when none was.
+    /// When its first request was sent; none when none was, and of a shard of which a process
+    /// died.
     pub first_sent: Option<Nanos>,
-    /// When its last attempt ended; the start when there was none.
+    /// When its last attempt ended, the start when there was none; of one that died, when it was
+    /// last heard.
     pub last_done: Nanos,
-    /// When its last attempt ended that was not cut off; the start when there was none.
-    pub last_ended: Nanos,
+    /// When its last attempt ended that was not cut off, the start when there was none; none of one
+    /// that died.
+    pub last_ended: Option<Nanos>,
     /// The hardest-used window of each limit that any request was sent under, and whether every
     /// window kept to it.
     pub budgets: Vec<(Scope, BudgetUse)>,
     /// Use of the timetable of an open loop; none in a closed one.
     pub timetable: Option<TimetableUse>,
-    /// Longest slack that its pacing used; 0 if no request waited for its time.
-    pub longest_slack: Duration,
+    /// Longest slack that its pacing used, 0 if no request waited for its time; none of one that
+    /// died.
+    pub longest_slack: Option<Duration>,
     /// Counts of what was scheduled in the warm-up.
     pub warmup: Counters,
     /// Failures by cause.
@@ -369,10 +383,81 @@ pub struct FinalFrame {
     pub binding: BindingTimes,
     /// Counts of throttle pauses and retries.
     pub courtesy: ThrottlingCounts,
-    /// Resource usage of its process since the start.
-    pub usage: Usage,
-    /// Readings of its CPU.
-    pub cpu: CpuHealth,
+    /// Resource usage of its process since the start; none of one that died.
+    pub usage: Option<Usage>,
+    /// Readings of its CPU; none of one that died.
+    pub cpu: Option<CpuHealth>,
+}
+
+impl ShardOutcome {
+    /// The outcome of a shard of which nothing but these are known.
+    #[must_use]
+    pub fn new(stats: EncodedStats) -> Self {
+        Self {
+            stats,
+            remaining: 0,
+            received: 0,
+            peak_in_flight: 0,
+            first_sent: None,
+            last_done: Nanos::default(),
+            last_ended: None,
+            budgets: Vec::new(),
+            timetable: None,
+            longest_slack: None,
+            warmup: Counters::default(),
+            failures: Failures::default(),
+            hosts: Groups::default(),
+            templates: Groups::default(),
+            sources: Groups::default(),
+            binding: BindingTimes::default(),
+            courtesy: ThrottlingCounts::default(),
+            usage: None,
+            cpu: None,
+        }
+    }
+
+    /// Merge the outcome of another shard of the run into this one, except for the distributions,
+    /// which are not decoded for each.
+    pub(crate) fn merge(&mut self, other: &Self) {
+        self.remaining += other.remaining;
+        self.peak_in_flight += other.peak_in_flight;
+        self.first_sent = either(self.first_sent, other.first_sent, Nanos::min);
+        self.last_done = self.last_done.max(other.last_done);
+        self.last_ended = self.last_ended.max(other.last_ended);
+        for (scope, used) in &other.budgets {
+            match self.budgets.iter_mut().find(|(known, _)| known == scope) {
+                Some((_, known)) => *known = known.harder(*used),
+                None => self.budgets.push((*scope, *used)),
+            }
+        }
+        self.timetable = either(self.timetable, other.timetable, TimetableUse::plus);
+        self.longest_slack = self.longest_slack.max(other.longest_slack);
+        self.warmup.merge(&other.warmup);
+        self.failures.merge(&other.failures);
+        self.hosts.merge(&other.hosts);
+        self.templates.merge(&other.templates);
+        self.sources.merge(&other.sources);
+        self.binding.merge(&other.binding);
+        self.courtesy.merge(&other.courtesy);
+        self.usage = either(self.usage, other.usage, Usage::plus);
+        self.cpu = either(self.cpu, other.cpu, CpuHealth::plus);
+    }
+
+    /// Move all moments to another clock.
+    pub(crate) fn shift(&mut self, clock: impl Fn(Nanos) -> Nanos) {
+        self.failures.shift(&clock);
+        self.first_sent = self.first_sent.map(&clock);
+        self.last_ended = self.last_ended.map(&clock);
+        self.last_done = clock(self.last_done);
+    }
+}
+
+/// Both, merged; or the one that there is.
+fn either<T>(one: Option<T>, other: Option<T>, merge: impl FnOnce(T, T) -> T) -> Option<T> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(merge(one, other)),
+        (one, other) => one.or(other),
+    }
 }
 
 /// Use of an open loop's timetable by a shard.
@@ -389,6 +474,17 @@ pub struct TimetableUse {
     pub shifted_ns: u64,
 }
 
+impl TimetableUse {
+    fn plus(self, other: Self) -> Self {
+        Self {
+            scheduled: self.scheduled + other.scheduled,
+            postponed: self.postponed + other.postponed,
+            dropped_by: self.dropped_by.or(other.dropped_by),
+            shifted_ns: self.shifted_ns.max(other.shifted_ns),
+        }
+    }
+}
+
 /// Use of a budget by a shard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BudgetUse {
@@ -396,6 +492,22 @@ pub struct BudgetUse {
     pub worst: WorstWindow,
     /// True if no window of any width exceeded its allowance.
     pub kept: bool,
+}
+
+impl BudgetUse {
+    /// Return the use that was closer to its limit, kept if both were.
+    fn harder(self, other: Self) -> Self {
+        let part = |used: Self| used.worst.admitted as f64 / used.worst.allowed.max(1) as f64;
+        let harder = if part(other) > part(self) {
+            other
+        } else {
+            self
+        };
+        Self {
+            kept: self.kept && other.kept,
+            ..harder
+        }
+    }
 }
 
 /// Resource usage of a process.
@@ -431,6 +543,16 @@ impl Usage {
         }
     }
 
+    fn plus(self, other: Self) -> Self {
+        Self {
+            cpu_user_us: self.cpu_user_us + other.cpu_user_us,
+            cpu_system_us: self.cpu_system_us + other.cpu_system_us,
+            max_rss_bytes: self.max_rss_bytes.max(other.max_rss_bytes),
+            run_delay_ns: either(self.run_delay_ns, other.run_delay_ns, u64::saturating_add),
+            involuntary_switches: self.involuntary_switches + other.involuntary_switches,
+        }
+    }
+
     /// User and system CPU, us.
     #[must_use]
     pub const fn cpu_us(&self) -> u64 {
@@ -451,4 +573,16 @@ pub struct CpuHealth {
     pub speed_before_ns: Option<u64>,
     /// CPU time of the same piece of work after the end, ns.
     pub speed_after_ns: Option<u64>,
+}
+
+impl CpuHealth {
+    /// Of pieces of work on different CPUs, no sum says anything.
+    fn plus(self, other: Self) -> Self {
+        Self {
+            measured_ns: self.measured_ns + other.measured_ns,
+            ticks: either(self.ticks, other.ticks, CpuTicks::plus),
+            speed_before_ns: None,
+            speed_after_ns: None,
+        }
+    }
 }

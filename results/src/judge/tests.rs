@@ -18,9 +18,7 @@ use crawlmark_harness::plan::RunPlan;
 use crawlmark_harness::plan::{Arrivals, OnThrottle, Pacing, REQUESTS_PER_CONNECTION};
 use crawlmark_harness::process::ShardExit;
 use crawlmark_harness::sample::ErrorKind;
-use crawlmark_harness::stats::{
-    AnswerBins, Bins, Bounds, Counters, ItemCounts, RequestCounts, Series, ShardStats,
-};
+use crawlmark_harness::stats::{Bounds, Counters, ItemCounts, RequestCounts, Series, ShardStats};
 use crawlmark_harness::supervisor::{Interval, ShardFault};
 use crawlmark_harness::units::{IdRange, Rate};
 use crawlmark_harness::wire::{BindingTimes, Scheduled, SecondFigures};
@@ -438,17 +436,14 @@ fn seconds(requests: &[TimedRequest]) -> Vec<IntervalRow> {
         IntervalRow::new(&Interval {
             figures: SecondFigures {
                 index: start_s,
+                scheduled: Scheduled {
+                    requests: due_good + due_failed,
+                    good: due_good,
+                    failed: due_failed,
+                },
                 ..SecondFigures::default()
             },
-            warmup: Counters::default(),
             merged,
-            scheduled: Scheduled {
-                requests: due_good + due_failed,
-                good: due_good,
-                failed: due_failed,
-            },
-            answers: AnswerBins::default(),
-            bins: Bins::default(),
             shards: Vec::new(),
             seconds: Vec::new(),
         })

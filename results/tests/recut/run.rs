@@ -11,16 +11,13 @@ use crawlmark_harness::machine::HostRecord;
 use crawlmark_harness::plan::{Arrivals, RunPlan, ShardPlan};
 use crawlmark_harness::process::ShardExit;
 use crawlmark_harness::sample::{Advice, Attempt, ErrorKind, Fate, Outcome, Permit, Sample};
-use crawlmark_harness::stats::{
-    AnswerBins, Bins, Bounds, Counters, Failures, Groups, Series, ShardStats, Unfinished,
-};
+use crawlmark_harness::stats::{Bounds, Series, ShardStats, Unfinished};
 use crawlmark_harness::supervisor::{
-    Interval, Moved, ReceivedStats, RunRecord, ShardRecord, ShardSecond, ShardTimes, Stopped,
-    SupervisorCpu,
+    Interval, Moved, RunRecord, ShardRecord, ShardSecond, ShardTimes, Stopped, SupervisorCpu,
 };
 use crawlmark_harness::units::{IdRange, Rate};
 use crawlmark_harness::wire::{
-    BindingTimes, CpuHealth, Scheduled, SecondFigures, ThrottlingCounts, Usage,
+    BindingTimes, CpuHealth, EncodedStats, Scheduled, SecondFigures, ShardOutcome, Usage,
 };
 use crawlmark_harness::workload::InFlight;
 use crawlmark_results::run::report::{Environment, IntervalRow, Labels, Report, Source};
@@ -139,15 +136,12 @@ pub(crate) fn interval(index: u64, shards: &[(u32, ShardStats)]) -> Interval {
                 concurrency_ns: S,
                 ..BindingTimes::default()
             },
-            standing: None,
+            scheduled: Scheduled {
+                requests: merged.counters.requests.attempts,
+                ..Scheduled::default()
+            },
+            ..SecondFigures::default()
         },
-        scheduled: Scheduled {
-            requests: merged.counters.requests.attempts,
-            ..Scheduled::default()
-        },
-        answers: AnswerBins::default(),
-        bins: Bins::default(),
-        warmup: Counters::default(),
         seconds: shards.iter().map(of).collect(),
         merged,
         shards: shards
@@ -162,39 +156,28 @@ pub(crate) fn record(plan: ShardPlan, stats: &ShardStats, seconds: u64) -> Shard
         pid: 4_000,
         exit: ShardExit::Clean,
         fault: None,
-        stats: ReceivedStats::of(stats).unwrap(),
-        peak_in_flight: 4,
-        remaining: 0,
-        first_sent: None,
-        last_done: Nanos(seconds * S),
-        last_ended: Some(Nanos(seconds * S)),
-        timetable: None,
-        longest_slack: None,
-        warmup: Counters::default(),
-        failures: Failures::default(),
-        hosts: Groups::default(),
-        templates: Groups::default(),
-        sources: Groups::default(),
-        budgets: Vec::new(),
-        usage: Some(Usage {
-            cpu_user_us: 9_000,
-            cpu_system_us: 1_000,
-            ..Usage::default()
-        }),
-        cpu: Some(CpuHealth {
-            measured_ns: seconds * S,
-            ticks: None,
-            speed_before_ns: None,
-            speed_after_ns: None,
-        }),
         ids: plan.ids.clone(),
         past: Vec::new(),
-        binding: BindingTimes {
-            rate_ns: 3 * S,
-            concurrency_ns: S,
-            ..BindingTimes::default()
+        outcome: ShardOutcome {
+            peak_in_flight: 4,
+            last_done: Nanos(seconds * S),
+            last_ended: Some(Nanos(seconds * S)),
+            usage: Some(Usage {
+                cpu_user_us: 9_000,
+                cpu_system_us: 1_000,
+                ..Usage::default()
+            }),
+            cpu: Some(CpuHealth {
+                measured_ns: seconds * S,
+                ..CpuHealth::default()
+            }),
+            binding: BindingTimes {
+                rate_ns: 3 * S,
+                concurrency_ns: S,
+                ..BindingTimes::default()
+            },
+            ..ShardOutcome::new(EncodedStats::of(stats).unwrap())
         },
-        courtesy: ThrottlingCounts::default(),
         plan,
     }
 }

@@ -5,9 +5,11 @@
 
 use std::fmt::Write;
 
+use crawlmark_harness::process::ShardExit;
 use crawlmark_harness::sample::Quota;
 use crawlmark_harness::stats::{Bounds, ShardStats};
-use crawlmark_harness::supervisor::ReceivedStats;
+use crawlmark_harness::wire::EncodedStats;
+use crawlmark_results::run::report::Verdict;
 
 use super::*;
 
@@ -112,7 +114,7 @@ fn killed(plan: &RunPlan, good: u64) -> Report {
     let mut told = ShardStats::new(Bounds::for_timeout(plan.timeout));
     told.counters = dead.stats.counters.clone();
     (told.counters.requests.attempts, told.counters.items.ok) = (good, good);
-    dead.stats = ReceivedStats::of(&told).unwrap();
+    dead.stats = EncodedStats::of(&told).unwrap();
     killed.as_it_is(plan)
 }
 

@@ -369,7 +369,7 @@ fn waiting(now: &Now<'_>) -> Vec<Part> {
         .live
         .shards
         .iter()
-        .map(|shard| shard.behind)
+        .map(|shard| shard.behind())
         .max()
         .unwrap_or_default();
     if oldest < ON_TIME {
@@ -434,7 +434,7 @@ mod tests {
             lines(&open(1), &late, 99)[1],
             "response nothing in second 4, the last complete one"
         );
-        late.shards[0].behind = Duration::from_millis(1_500);
+        late.shards[0].behind_ms = 1_500;
         assert_eq!(
             lines(&open(1), &late, 99)[4],
             "waiting  1,500 due and not sent  the oldest for 1.50 s"

@@ -106,7 +106,7 @@ impl Gauge {
         let behind_s = live
             .shards
             .iter()
-            .map(|shard| shard.behind.as_secs_f64())
+            .map(|shard| shard.behind().as_secs_f64())
             .sum::<f64>();
         Now {
             live,

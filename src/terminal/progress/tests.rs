@@ -10,7 +10,7 @@ use crawlmark_harness::sample::{Advice, Attempt, ErrorKind, Outcome};
 use crawlmark_harness::stats::{Counters, Failures, Percentile, SecondCounts, Series};
 use crawlmark_harness::supervisor::{Live, LivePause, LiveShard, LiveState, Recent, Stopping};
 use crawlmark_harness::units::{IdRange, Rate, RateShape};
-use crawlmark_harness::wire::BindingTimes;
+use crawlmark_harness::wire::{BindingTimes, Progress};
 use crawlmark_results::run::report::IntervalRow;
 use proptest::prelude::*;
 
@@ -65,15 +65,15 @@ pub(super) fn shard(ms: u64, items: u64) -> LiveShard {
     LiveShard {
         pid: 4_711,
         planned: 100_000,
-        at: Nanos(ms * 1_000_000),
-        counters: counters(items, items),
-        failures: Failures::default(),
-        in_flight: 8,
-        waiting_again: 0,
-        behind: Duration::ZERO,
-        binding: BindingTimes {
-            concurrency_ns: ms * 1_000_000,
-            ..BindingTimes::default()
+        progress: Progress {
+            at: Nanos(ms * 1_000_000),
+            counters: counters(items, items),
+            in_flight: 8,
+            binding: BindingTimes {
+                concurrency_ns: ms * 1_000_000,
+                ..BindingTimes::default()
+            },
+            ..Progress::default()
         },
         recent: Some(recent(1_000_000)),
         lag: Some(Duration::from_micros(120)),
@@ -193,17 +193,21 @@ fn any_shard() -> impl Strategy<Value = LiveShard> {
     )
         .prop_map(|(state, counts, recent, ms, in_flight)| {
             let [ok, throttled, failed, retries, waiting_again, behind] = counts;
+            let behind_ms = u32::try_from(behind / 1_000_000).unwrap_or(u32::MAX);
             let mut counters = counters(ok, ok + throttled + failed);
             counters.items.failed = failed;
             (counters.requests.throttled, counters.requests.retries) = (throttled, retries);
             counters.requests.errors_by_kind = [(ErrorKind::Timeout, failed)].into();
-            let behind = Duration::from_nanos(behind);
             let in_flight = in_flight / 100;
-            LiveShard {
+            let progress = Progress {
                 counters,
                 in_flight,
                 waiting_again,
-                behind,
+                behind_ms,
+                ..shard(ms, ok).progress
+            };
+            LiveShard {
+                progress,
                 recent,
                 state,
                 ..shard(ms, ok)

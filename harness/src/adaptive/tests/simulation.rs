@@ -28,9 +28,6 @@ pub(super) enum Algorithm {
     FixedWindow,
     /// Requests in any second.
     SlidingWindow,
-    /// Requests in any second, if those of the clock's last second had come evenly: what the
-    /// bundled target does.
-    TwoWindows,
     /// No limit.
     None,
 }
@@ -124,7 +121,6 @@ struct TargetLimiter {
     at: u64,
     window: u64,
     count: u64,
-    previous: u64,
     log: VecDeque<u64>,
 }
 
@@ -153,24 +149,6 @@ impl TargetLimiter {
                 }
                 Some((self.window + 1) * SECOND - now)
             }
-            Algorithm::TwoWindows => {
-                let window = now / SECOND;
-                if window != self.window {
-                    self.previous = if window == self.window + 1 {
-                        self.count
-                    } else {
-                        0
-                    };
-                    (self.window, self.count) = (window, 0);
-                }
-                let left = SECOND - now % SECOND;
-                let weighted = (self.previous * left).div_ceil(SECOND);
-                if ((self.count + weighted) as f64) < rate {
-                    self.count += 1;
-                    return None;
-                }
-                Some(self.two_windows_wait(left, whole(rate)))
-            }
             Algorithm::SlidingWindow => {
                 while self.log.front().is_some_and(|&at| at + SECOND <= now) {
                     self.log.pop_front();
@@ -185,26 +163,6 @@ impl TargetLimiter {
                 )
             }
         }
-    }
-}
-
-impl TargetLimiter {
-    /// In how many nanoseconds two windows would accept one, `left` before the end of this one.
-    fn two_windows_wait(&self, left: u64, permits: u64) -> u64 {
-        // How long before a window's end the one before it weighs no more than `spare`, if it ever
-        // does before.
-        let outweighed = |previous: u64, spare: u64| {
-            (spare * SECOND)
-                .checked_div(previous)
-                .map_or(SECOND, |at| at.min(SECOND))
-        };
-        let here = permits
-            .checked_sub(self.count + 1)
-            .map_or(0, |spare| outweighed(self.previous, spare));
-        if here > 0 {
-            return left.saturating_sub(here).max(1);
-        }
-        left + SECOND - outweighed(self.count, permits.saturating_sub(1))
     }
 }
 
@@ -287,7 +245,6 @@ impl Simulation {
             at: 0,
             window: 0,
             count: 0,
-            previous: 0,
             log: VecDeque::new(),
         };
         let mut this = Self {

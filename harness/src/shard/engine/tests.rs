@@ -191,75 +191,6 @@ fn run_against(
 }
 
 #[test]
-fn a_budget_is_used_whole_and_never_exceeded() {
-    // 100/s, burst 10, 10 s, greedy: 10 + 1,000, and the first cell beyond the end must not go.
-    let budget = Budget {
-        interval_ns: 10_000_000,
-        burst: 10,
-        at_start: 10,
-        phase_ns: 0,
-    };
-    let (engine, _) = run(
-        &shard(1 << 40, 64, Some(budget)),
-        None,
-        Duration::from_secs(10),
-    );
-    let attempts = engine.totals(|stats, _, _| stats.counters.requests.attempts);
-    assert!((1_009..=1_010).contains(&attempts), "{attempts}");
-    let used = engine.gate().budget_uses()[0].1;
-    assert!(used.kept && used.worst.admitted <= used.worst.allowed);
-}
-
-#[test]
-fn shards_share_a_budget_as_one_limiter_would() {
-    for shards in [1, 2, 3, 7] {
-        let mut whole = plan();
-        (whole.shards, whole.connections, whole.ids.end) = (shards, 64, 1 << 40);
-        (whole.rate, whole.burst, whole.at_start) = (
-            Some(Rate {
-                permits: 100,
-                period_ns: 1_000_000_000,
-            }),
-            10,
-            10,
-        );
-        let attempts = |plan: &ShardPlan| {
-            run(plan, None, Duration::from_secs(10))
-                .0
-                .totals(|stats, _, _| stats.counters.requests.attempts)
-        };
-        let all: u64 = whole.split(&[]).iter().map(attempts).sum();
-        assert!(
-            all.abs_diff(1_010) <= u64::from(shards),
-            "{shards} shards: {all}"
-        );
-    }
-}
-
-#[test]
-fn a_closed_loop_hides_a_stall_from_all_but_its_lanes() {
-    let at = |ms: u64| Nanos(ms * 1_000_000);
-    let (engine, _) = run(
-        &shard(1 << 40, 10, None),
-        Some((at(10_000), at(11_000))),
-        Duration::from_secs(30),
-    );
-    engine.totals(|stats, peak, _| {
-        let service = stats.timing(Series::ServiceOk).unwrap();
-        let histogram = service.histogram();
-        let slow = histogram
-            .iter_recorded()
-            .filter(|step| step.value_iterated_to() > 100_000_000);
-        assert_eq!(slow.map(|step| step.count_at_value()).sum::<u64>(), 10);
-        assert_eq!(
-            service.percentile(0.999),
-            crate::stats::Percentile::Exact(1_000_447)
-        );
-        assert_eq!(peak, 10);
-    });
-}
-
-#[test]
 fn every_id_is_performed_once_and_the_rest_of_the_lanes_end() {
     for (ids, lanes) in [(0, 3), (1, 3), (1_000, 3), (1_000, 64)] {
         for budget in [
@@ -282,32 +213,6 @@ fn every_id_is_performed_once_and_the_rest_of_the_lanes_end() {
             }
         }
     }
-}
-
-#[test]
-fn closing_wakes_lanes_that_wait_for_a_far_away_budget() {
-    let budget = Budget {
-        interval_ns: 3_600_000_000_000,
-        burst: 1,
-        at_start: 1,
-        phase_ns: 0,
-    };
-    let (engine, _) = run(&shard(100, 4, Some(budget)), None, Duration::from_secs(1));
-    let progress = engine.progress();
-    assert_eq!(
-        (
-            progress.counters.items.ok,
-            progress.remaining,
-            progress.in_flight
-        ),
-        (1, 99, 0)
-    );
-    // Virtual time would have jumped to the far-away moment if anybody had waited for it.
-    assert!(
-        engine.ran_for() < Duration::from_secs(2),
-        "{:?}",
-        engine.ran_for()
-    );
 }
 
 #[test]
@@ -373,24 +278,6 @@ fn shards_of_a_low_rate_interleave() {
             assert!(off <= 6_000_000, "{permits} in {per_s} s: {off} ns off");
         }
     }
-}
-
-#[test]
-fn lateness_is_booked_against_the_moment_the_budget_allowed() {
-    // The timer has whole milliseconds, the budget half ones: every other request is half a
-    // millisecond late.
-    let budget = Budget {
-        interval_ns: 2_500_000,
-        burst: 2,
-        at_start: 2,
-        phase_ns: 0,
-    };
-    let (engine, _) = run(&shard(100, 4, Some(budget)), None, Duration::from_secs(1));
-    engine.totals(|stats, _, _| {
-        let lag = stats.timing(Series::SchedLag).unwrap().exact();
-        assert_eq!((lag.min_ns, lag.max_ns), (0, 500_000));
-        assert_eq!(stats.timing(Series::BudgetWait).unwrap().exact().max_ns, 0);
-    });
 }
 
 /// Return an answer that a retry may improve on.
@@ -486,11 +373,11 @@ fn retries_pass_the_same_budget_as_everything_else() {
     );
     let attempts = engine.totals(|stats, _, _| stats.counters.requests.attempts);
     assert!((6_009..=6_010).contains(&attempts), "{attempts}");
-    assert!(engine.gate().budget_uses()[0].1.kept);
+    assert!(engine.gate().limits().budget_uses()[0].1.kept);
     let (retries, denied) = engine.totals(|stats, _, last| {
         (
             stats.counters.requests.retries,
-            engine.gate().courtesy(last).retries_denied,
+            engine.gate().limits().courtesy(last).retries_denied,
         )
     });
     // One retry for five first attempts, and the reserve.
@@ -556,7 +443,7 @@ fn redirects_go_at_once_within_the_budget_and_are_no_failures() {
         );
         assert_eq!(stats.timing(Series::ServiceError).unwrap().exact().count, 0);
     });
-    assert!(engine.gate().budget_uses()[0].1.kept);
+    assert!(engine.gate().limits().budget_uses()[0].1.kept);
 }
 
 #[test]
@@ -599,7 +486,7 @@ fn nothing_goes_while_the_target_asked_for_patience() {
         // too.
         assert_eq!(early, 0);
         assert!(engine.sent.iter().any(|sent| *sent > last));
-        let books = engine.gate().courtesy(engine.ended);
+        let books = engine.gate().limits().courtesy(engine.ended);
         assert_eq!(
             (
                 books.honoured,
@@ -609,7 +496,8 @@ fn nothing_goes_while_the_target_asked_for_patience() {
             ),
             (1, 0, 0, 1)
         );
-        let paused = Duration::from_nanos(engine.gate().binding(engine.ended).pause_ns);
+        let paused =
+            Duration::from_nanos(engine.gate().limits().ribbon.times(engine.ended).pause_ns);
         assert!((1_000..1_120).contains(&paused.as_millis()), "{paused:?}");
         engine.totals(|stats, _, _| {
             assert_eq!(
@@ -691,8 +579,8 @@ fn who_only_counts_gives_up_at_once_and_never_waits() {
             (50, 100)
         );
     });
-    assert!(engine.gate().courtesy(engine.ended).early_attempts > 0);
-    assert_eq!(engine.gate().courtesy(engine.ended).paused_ns, 0);
+    assert!(engine.gate().limits().courtesy(engine.ended).early_attempts > 0);
+    assert_eq!(engine.gate().limits().courtesy(engine.ended).paused_ns, 0);
 }
 
 #[test]
@@ -732,7 +620,7 @@ fn what_waits_for_another_attempt_when_time_is_up_stays_unfinished() {
 fn the_binding_limit_is_the_one_that_more_of_would_help() {
     let by = |plan: &ShardPlan, stall| {
         let (engine, _) = run(plan, stall, Duration::from_secs(10));
-        let times = engine.gate().binding(engine.ended);
+        let times = engine.gate().limits().ribbon.times(engine.ended);
         assert_eq!(times.sum_ns(), engine.ended.0);
         BindingTimes {
             rate_ns: times.rate_ns / 100_000_000,
@@ -867,7 +755,7 @@ fn what_was_cut_off_counts_as_sent_with_its_connection_its_bytes_and_its_age() {
         engine.close(clock.now());
         drop(run);
         engine.abort_rest();
-        assert_eq!(engine.first_sent(), Some(Nanos::default()));
+        assert_eq!(engine.books.borrow().first_sent, Nanos::default());
         let check = |stats: &ShardStats| {
             let counters = &stats.counters;
             assert_eq!(

@@ -22,7 +22,7 @@ use super::lateness::{Going, Stalls, Stamps};
 use super::running_median::RunningMedian;
 use crate::adaptive::ControllerState;
 use crate::clock::Nanos;
-use crate::pacer::{Curve, Pace, Pacer, Share, Slack, Timetable};
+use crate::pacer::{Curve, Pace, Pacer, Slack, Timetable};
 use crate::plan::{Arrivals, OnThrottle, ShardPlan};
 use crate::sample::{Attempt, Outcome, Permit, Repeat};
 use crate::stats::HostTimes;
@@ -58,7 +58,7 @@ const MOST_SKIPPED: usize = 512;
 pub(super) const SKIP_PAUSE: Duration = Duration::from_micros(20);
 
 /// Work and limits of a shard, by which its gate decides.
-pub(super) struct Limits {
+pub(in crate::shard) struct Limits {
     supply: Supply,
     hosts: Vec<Host>,
     host_of: HostOf,
@@ -75,8 +75,8 @@ pub(super) struct Limits {
     retries: RetryBudget,
     /// Service times of the last good responses, by which the slack of the pacing is chosen.
     service: RunningMedian,
-    pub(super) longest_slack: Duration,
-    pub(super) ribbon: LimitHistory,
+    pub(in crate::shard) longest_slack: Duration,
+    pub(in crate::shard) ribbon: LimitHistory,
     /// Limits of the shard without the rates of hosts: a host that waits for its own rate leaves
     /// the others free. Kept with several hosts.
     common_ribbon: LimitHistory,
@@ -107,7 +107,7 @@ pub(super) struct Limits {
     /// IDs that were skipped because they may not be requested, and are yet to be counted.
     pub(super) skipped: Vec<u64>,
     /// When those were scheduled that found the queue full and are yet to be counted.
-    pub(super) dropped: Vec<Nanos>,
+    pub(in crate::shard) dropped: Vec<Nanos>,
     /// The timetable's use, noted when the gate is closed.
     left_over: LeftOver,
 }
@@ -201,7 +201,7 @@ impl Limits {
     }
 
     /// Begins at `from`, after the common start: no time before it earns or counts.
-    pub(super) fn begin_late(&mut self, from: Nanos) {
+    pub(in crate::shard) fn begin_late(&mut self, from: Nanos) {
         (self.ribbon, self.common_ribbon, self.free_since) =
             (LimitHistory::new(from), LimitHistory::new(from), from);
         self.host_ribbons
@@ -221,7 +221,7 @@ impl Limits {
     }
 
     /// Items that wait for another attempt.
-    pub(super) fn waiting_again(&self) -> u64 {
+    pub(in crate::shard) fn waiting_again(&self) -> u64 {
         self.supply.waiting_again() + self.deferred_agains()
     }
 
@@ -235,20 +235,13 @@ impl Limits {
     }
 
     /// IDs that it was given.
-    pub(super) const fn received(&self) -> u64 {
+    pub(in crate::shard) const fn received(&self) -> u64 {
         self.supply.received()
     }
 
     /// Gives away the upper half of the IDs that were not started.
     pub(super) fn shed(&mut self) -> IdRange {
         self.supply.shed()
-    }
-
-    /// Keeps within another share of the budget from `now` on.
-    pub(super) fn set_share(&mut self, share: u32, now: Nanos) {
-        self.limiter
-            .pacer
-            .set_share(Share(share), self.plan.siblings, now);
     }
 
     /// Applies a pause that another shard received.
@@ -259,7 +252,7 @@ impl Limits {
     }
 
     /// Return the counts of throttle pauses and retries until `now`.
-    pub(super) fn courtesy(&mut self, now: Nanos) -> ThrottlingCounts {
+    pub(in crate::shard) fn courtesy(&mut self, now: Nanos) -> ThrottlingCounts {
         self.hosts
             .iter_mut()
             .fold(ThrottlingCounts::default(), |all, host| {
@@ -268,7 +261,7 @@ impl Limits {
     }
 
     /// The client did not run from `from` to `to`.
-    pub(super) fn stalled(&mut self, from: Nanos, to: Nanos) {
+    pub(in crate::shard) fn stalled(&mut self, from: Nanos, to: Nanos) {
         self.stalls.note(from, to);
     }
 
@@ -289,7 +282,7 @@ impl Limits {
 
     /// Return the limit and the pace of adaptive hosts, summed over them; none unless they are
     /// adaptive.
-    pub(super) fn standing(&self) -> Option<ControllerState> {
+    pub(in crate::shard) fn standing(&self) -> Option<ControllerState> {
         self.hosts
             .iter()
             .filter_map(Host::standing)
@@ -347,7 +340,7 @@ impl Limits {
 
     /// Return the times for which each limit has held back each host until `now`; empty with one
     /// host.
-    pub(super) fn host_times(&self, now: Nanos) -> Vec<HostTimes> {
+    pub(in crate::shard) fn host_times(&self, now: Nanos) -> Vec<HostTimes> {
         self.host_ribbons
             .iter()
             .map(|ribbon| ribbon.times(&self.common_ribbon, now))
@@ -471,16 +464,6 @@ impl Limits {
             self.free_since = free;
         }
         self.waiting.push_back((lane, free));
-    }
-
-    /// Adds a lane whose permit was taken back, before the others.
-    pub(super) fn wait_first(&mut self, lane: usize, free: Nanos) {
-        self.free_since = if self.waiting.is_empty() {
-            free
-        } else {
-            self.free_since.min(free)
-        };
-        self.waiting.push_front((lane, free));
     }
 
     /// Leaves out what the timetable says of a time before `now` in which there was nothing to do,
@@ -616,7 +599,7 @@ impl Limits {
     }
 
     /// Use of the limits.
-    pub(super) fn budget_uses(&mut self) -> Vec<(Scope, BudgetUse)> {
+    pub(in crate::shard) fn budget_uses(&mut self) -> Vec<(Scope, BudgetUse)> {
         self.all_limiters()
             .filter_map(|(scope, limiter)| Some((scope, limiter.budget_use()?)))
             .collect()
@@ -624,7 +607,7 @@ impl Limits {
 
     /// Take the counts of requests sent in slots that ended by `now`, once each; none without any
     /// limit.
-    pub(super) fn take_sends(&mut self, now: Nanos) -> Option<Sends> {
+    pub(in crate::shard) fn take_sends(&mut self, now: Nanos) -> Option<Sends> {
         let complete = self.limiter.slots().number(now);
         let mut is_limited = false;
         let slots = self.all_limiters().filter_map(|(scope, limiter)| {

@@ -124,29 +124,6 @@ fn a_wait_that_is_cut_is_a_promise_that_may_be_broken() {
 }
 
 #[test]
-fn who_only_counts_waits_for_nobody_and_says_what_that_broke() {
-    for on_throttle in [OnThrottle::Count, OnThrottle::Ignore] {
-        let mut brake = brake(
-            0,
-            ThrottlingPolicy {
-                on_throttle,
-                ..ThrottlingPolicy::default()
-            },
-        );
-        assert_eq!(hear(&mut brake, 0, Outcome::Throttled, wait(60)), None);
-        assert_eq!(brake.resume(), Nanos(0));
-        brake.sent(Nanos(1));
-        assert_eq!(
-            (
-                brake.books(Nanos(2)).violated,
-                brake.books(Nanos(2)).early_attempts
-            ),
-            (1, 1)
-        );
-    }
-}
-
-#[test]
 fn a_refusal_without_a_time_is_answered_by_ever_longer_waits() {
     let mut brake = brake(0, ThrottlingPolicy::default());
     let mut at = 0;
@@ -334,7 +311,6 @@ proptest! {
             }
             if let Pace::Wait(next) = brake.poll_quota(Nanos(now)) {
                 prop_assert!(next > Nanos(now) && next <= Nanos(now).plus(max_pause));
-
             }
             brake.admitted(Nanos(now));
             prop_assert!(brake.books(Nanos(now)).paused_ns <= now);

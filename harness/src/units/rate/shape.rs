@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{MOST_STEPS, Period, Rate, RateError, number_and_period, permits};
+use super::{MOST_STEPS, Rate, RateError, number_and_period, permits};
 use crate::units::parse_duration;
 
 /// The shortest step.
@@ -118,9 +118,7 @@ impl FromStr for ShapedRate {
         if let Some((number, time)) = text.split_once(" per ") {
             let every_ns =
                 parse_every_ns(time).ok_or_else(|| RateError::Window(text.to_owned()))?;
-            let permits = permits(number, Period::Second)
-                .ok()
-                .filter(|permits| *permits > 0);
+            let permits = permits(number).ok().filter(|permits| *permits > 0);
             let permits = permits.ok_or_else(|| RateError::Window(text.to_owned()))?;
             return Ok(Self {
                 peak: Rate {
@@ -147,7 +145,7 @@ impl FromStr for ShapedRate {
             return Err(RateError::Unit(text.to_owned()));
         }
         let (last, period) = number_and_period(last)?;
-        let rate = |part: &str| match permits(part, period) {
+        let rate = |part: &str| match permits(part) {
             Ok(permits) => Ok(Rate {
                 permits,
                 period_ns: period.ns(),

@@ -488,10 +488,10 @@ fn requests(mut frames: PartReader<File>) -> (u64, bool) {
     loop {
         match frames.next_frame() {
             Ok(Some(PartFrame::Second(second))) => {
-                requests = requests.saturating_add(second.counters.requests.attempts_sent);
+                requests = requests.saturating_add(second.stats.counters.requests.attempts_sent);
             }
             Ok(Some(PartFrame::End(end))) => {
-                return (end.last.counters.requests.attempts_sent, true);
+                return (end.outcome.stats.counters.requests.attempts_sent, true);
             }
             Ok(None) | Err(_) => return (requests, false),
         }

@@ -65,9 +65,9 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crawlmark_harness::stats::{AnswerBins, Bins, Bounds, Counters, ShardStats};
+    use crawlmark_harness::stats::{Bounds, ShardStats};
     use crawlmark_harness::supervisor::{Interval, ShardSecond};
-    use crawlmark_harness::wire::{Scheduled, SecondFigures};
+    use crawlmark_harness::wire::SecondFigures;
 
     fn row(index: u64, seconds: Vec<ShardSecond>) -> IntervalRow {
         IntervalRow::new(&Interval {
@@ -75,11 +75,7 @@ mod tests {
                 index,
                 ..SecondFigures::default()
             },
-            warmup: Counters::default(),
             merged: ShardStats::new(Bounds::for_timeout(Duration::from_secs(1))),
-            scheduled: Scheduled::default(),
-            answers: AnswerBins::default(),
-            bins: Bins::default(),
             shards: Vec::new(),
             seconds,
         })

@@ -81,6 +81,7 @@ impl Done {
         };
         self.engine
             .gate()
+            .limits()
             .host_times(self.ended)
             .into_iter()
             .map(foremost)
@@ -161,7 +162,14 @@ fn a_host_that_asks_for_patience_does_not_stop_the_others() {
         done.limits(),
         [("pause_ns", true), ("connections_ns", true)]
     );
-    assert_eq!(done.engine.gate().courtesy(done.ended).early_attempts, 0);
+    assert_eq!(
+        done.engine
+            .gate()
+            .limits()
+            .courtesy(done.ended)
+            .early_attempts,
+        0
+    );
     done.assert_adds_up(1 << 40);
     done.engine.totals(|stats, _, _| {
         assert_eq!(
@@ -304,7 +312,7 @@ fn a_host_without_work_is_not_held_back_by_the_rate_of_another() {
         phase_ns: 0,
     });
     let done = just_run(&plan, 60 * S, answers);
-    let times = done.engine.gate().host_times(done.ended);
+    let times = done.engine.gate().limits().host_times(done.ended);
     assert!(times[1].own_rate_ns > 1_000_000_000, "{times:?}");
     assert!(times[0].rate_ns < 50_000_000, "{times:?}");
 }
@@ -333,7 +341,7 @@ fn a_pause_that_another_shard_was_told_of_is_kept_for_that_host_only() {
     assert_eq!(done.of(1).iter().filter(within).count(), 0);
     assert!(done.of(0).iter().filter(within).count() >= 4 * 999 - 2);
     assert!(done.of(1).iter().any(|at| at.0 >= 1_500_000_000));
-    let books = done.engine.gate().courtesy(done.ended);
+    let books = done.engine.gate().limits().courtesy(done.ended);
     assert_eq!(
         (books.honoured, books.violated, books.early_attempts),
         (1, 0, 0)

@@ -4,7 +4,6 @@
 use super::*;
 use crate::clock::duration_ns;
 use crate::plan::{Arrivals, Gaps, Recorded, RunPlan};
-use crate::stats::Percentile;
 use crate::wire::Binding;
 
 /// One shard at 1,000/s for so long, over so many connections.
@@ -35,45 +34,6 @@ fn open(run: &mut RunPlan, duration: Duration) {
 
 const fn ms(ms: u64) -> Nanos {
     Nanos(ms * 1_000_000)
-}
-
-fn percentile_ms(ran: &Ran, series: Series, q: f64) -> f64 {
-    ran.totals(
-        |stats, _, _| match stats.timing(series).unwrap().percentile(q) {
-            Percentile::Exact(ns) => ns as f64 / 1e6,
-            other => panic!("{other:?}"),
-        },
-    )
-}
-
-fn near(value: f64, expected: f64) {
-    assert!(
-        (value - expected).abs() <= 2.0 + expected / 1_000.0,
-        "{value} for {expected}"
-    );
-}
-
-#[test]
-fn a_stall_is_seen_by_all_that_were_to_come_in_it() {
-    let stall = Some((ms(10_000), ms(11_000)));
-    let (ran, _) = run(
-        &timed(2_000, Duration::from_secs(30)),
-        stall,
-        Duration::from_secs(30),
-    );
-    assert_eq!(ran.gate().timetable_use().unwrap().scheduled, 30_000);
-    for (q, expected) in [(0.95, 1.0), (0.99, 701.0), (0.999, 971.0)] {
-        near(percentile_ms(&ran, Series::ResponseOk, q), expected);
-        near(percentile_ms(&ran, Series::ServiceOk, q), expected);
-    }
-    ran.totals(|stats, _, _| {
-        let response = stats.timing(Series::ResponseOk).unwrap();
-        assert_eq!(
-            (response.exact().count, response.exact().max_ns),
-            (30_000, 1_001_000_000)
-        );
-        assert_eq!(stats.timing(Series::PoolWait).unwrap().exact().max_ns, 0);
-    });
 }
 
 #[test]
@@ -111,100 +71,6 @@ fn what_goes_together_goes_late_by_the_slack_at_most_and_says_so() {
 }
 
 #[test]
-fn asleep_requests_go_together_while_responses_take_long_enough_for_it() {
-    // Those before 400 ms take until then, and all others 1 ms. Those from 350 ms to 600 ms are no
-    // good responses, and do not count.
-    let answers = |_, _, sent| {
-        let is_good = !(ms(350)..ms(600)).contains(&sent);
-        (
-            if is_good {
-                Outcome::Ok
-            } else {
-                Outcome::Rejected
-            },
-            Advice::default(),
-        )
-    };
-    let second = Duration::from_secs(1);
-    let (ran, _) = run_against(
-        &timed(1_000, second),
-        Some((ms(0), ms(400))),
-        second,
-        answers,
-    );
-    let late: Vec<u64> = ran
-        .sent
-        .iter()
-        .zip(0..)
-        .map(|(sent, n)| sent.0.checked_sub(ms(n).0).expect("early"))
-        .collect();
-    let of = |part: std::ops::Range<usize>| {
-        (
-            late[part.clone()].iter().max().copied(),
-            late[part].iter().sum::<u64>(),
-        )
-    };
-    assert_eq!(
-        [of(0..400), of(404..600), of(620..1_000)],
-        [(Some(0), 0), (Some(1_000_000), 98_000_000), (Some(0), 0)]
-    );
-    assert_eq!(ran.gate().longest_slack(), MS);
-    ran.totals(|stats, _, _| {
-        let lag = stats.timing(Series::SchedLag).unwrap().exact();
-        assert_eq!(
-            (lag.count, lag.sum_ns),
-            (1_000, late.iter().copied().map(u128::from).sum())
-        );
-    });
-}
-
-#[test]
-fn a_budget_whose_requests_go_together_is_kept_and_used() {
-    let budget = Budget {
-        interval_ns: 1_000_000,
-        burst: 26,
-        at_start: 1,
-        phase_ns: 0,
-    };
-    let plan = ShardPlan {
-        pacing: Pacing::Coarse,
-        ..shard(1 << 40, 10, Some(budget))
-    };
-    let (ran, _) = run(&plan, None, Duration::from_secs(1));
-    assert_eq!(ran.sent[..5], [0, 2, 2, 4, 4].map(ms));
-    assert!(ran.gate().budget_uses()[0].1.kept);
-    assert!(
-        (999..=1_001).contains(&ran.sent.len()),
-        "{}",
-        ran.sent.len()
-    );
-}
-
-#[test]
-fn too_few_connections_show_as_waits_for_them_and_not_as_the_targets_time() {
-    let stall = Some((ms(10_000), ms(11_000)));
-    let (ran, _) = run(
-        &timed(10, Duration::from_secs(30)),
-        stall,
-        Duration::from_secs(30),
-    );
-    near(percentile_ms(&ran, Series::ServiceOk, 0.99), 1.0);
-    ran.totals(|stats, _, _| {
-        let longest = |series| stats.timing(series).unwrap().exact().max_ns;
-        assert_eq!(
-            (longest(Series::SchedLag), longest(Series::BudgetWait)),
-            (0, 0)
-        );
-        assert!(
-            longest(Series::PoolWait) > 980_000_000,
-            "{}",
-            longest(Series::PoolWait)
-        );
-        assert_eq!(stats.counters.requests.attempts, 30_000);
-    });
-}
-
-#[test]
 fn a_shard_says_for_how_long_the_next_request_has_been_due() {
     // All ten connections are held from 10 s to 11 s; what is due at 10,010 ms is the first to
     // wait.
@@ -237,33 +103,6 @@ fn a_shard_says_for_how_long_the_next_request_has_been_due() {
 }
 
 #[test]
-fn what_was_due_and_never_went_is_dropped_and_counted_at_its_age() {
-    // All ten connections are held from 10 s to 11 s; the run ends in between.
-    let stall = Some((ms(10_000), ms(11_000)));
-    let (ran, _) = run(
-        &timed(10, Duration::from_millis(10_500)),
-        stall,
-        Duration::from_millis(10_500),
-    );
-    let scheduled = ran.gate().timetable_use().unwrap().scheduled;
-    ran.totals(|stats, _, _| {
-        assert_eq!((scheduled, stats.counters.requests.dropped), (10_500, 490));
-        assert_eq!(stats.counters.requests.attempts, 10_010);
-        let response = stats.timing(Series::ResponseOk).unwrap();
-        assert_eq!(
-            (response.exact().count, response.exact().censored),
-            (10_010, 490)
-        );
-        // The 10,395th of all: above 10,000 fast ones it is the 395th of those that were dropped,
-        // each a millisecond older.
-        let Percentile::AtLeast(least) = response.percentile(0.99) else {
-            panic!("it cannot be known")
-        };
-        near(least as f64 / 1e6, 395.0);
-    });
-}
-
-#[test]
 fn what_finds_the_queue_full_is_dropped_and_censored() {
     // All ten connections are held from 10 s to 11.001 s: those due from 10.010 s to 11 s find none
     // free.
@@ -274,7 +113,7 @@ fn what_finds_the_queue_full_is_dropped_and_censored() {
             ..timed(10, Duration::from_secs(12))
         };
         let (ran, _) = run(&plan, stall, Duration::from_secs(12));
-        let used = ran.gate().timetable_use().unwrap();
+        let used = ran.gate().limits().timetable_use().unwrap();
         assert_eq!((used.scheduled, used.postponed), (12_000, 0));
         assert_eq!(
             used.dropped_by,
@@ -296,7 +135,12 @@ fn what_finds_the_queue_full_is_dropped_and_censored() {
         let rows = ran.intervals(|intervals| intervals.take_all(Meters::default()));
         let counts: Vec<_> = rows
             .iter()
-            .map(|row| (row.scheduled.requests, row.stats.counters.requests.dropped))
+            .map(|row| {
+                (
+                    row.figures.scheduled.requests,
+                    row.stats.counters.requests.dropped,
+                )
+            })
             .collect();
         assert!(
             counts[..12]
@@ -319,7 +163,7 @@ fn what_there_is_no_item_for_is_not_dropped() {
             ..timed(10, Duration::from_secs(12))
         };
         let (ran, _) = run(&plan, Some((ms(0), ms(1_000))), Duration::from_secs(12));
-        let scheduled = ran.gate().timetable_use().unwrap().scheduled;
+        let scheduled = ran.gate().limits().timetable_use().unwrap().scheduled;
         ran.totals(|stats, _, _| {
             let counters = &stats.counters;
             assert_eq!(
@@ -340,7 +184,7 @@ fn shards_take_turns_and_a_warm_up_is_counted_and_not_timed() {
     let mut sent = Vec::new();
     for part in whole.split(&[]) {
         let (ran, _) = run(&part, None, Duration::from_secs(2));
-        let warm = ran.warmup();
+        let warm = ran.books.borrow().warmup.clone();
         let attempts = warm.requests.attempts;
         assert!(
             (333..=334).contains(&attempts) && warm.items.ended() == attempts,
@@ -381,7 +225,7 @@ fn a_pause_puts_the_timetable_off_and_is_nobodys_latency() {
         Duration::from_secs(3),
         answers,
     );
-    let used = ran.gate().timetable_use().unwrap();
+    let used = ran.gate().limits().timetable_use().unwrap();
     assert!(
         (1_000_000_000..1_150_000_000).contains(&used.shifted_ns),
         "{used:?}"
@@ -406,7 +250,7 @@ fn a_pause_puts_the_timetable_off_and_is_nobodys_latency() {
             (0, 3_000 - used.postponed)
         );
     });
-    let binding = ran.gate().binding(ran.ended);
+    let binding = ran.gate().limits().ribbon.times(ran.ended);
     assert!(
         binding.pause_ns.abs_diff(used.shifted_ns) <= 2_000_000,
         "{binding:?}"
@@ -477,7 +321,7 @@ fn turns_without_anything_to_do_are_not_made_up_for() {
     assert_eq!(
         (
             ran.sent.len(),
-            ran.gate().timetable_use().unwrap().scheduled
+            ran.gate().limits().timetable_use().unwrap().scheduled
         ),
         (20, 20)
     );
@@ -505,7 +349,7 @@ fn a_stall_of_the_client_is_booked_to_the_client_even_without_a_free_connection(
         let mut first = gate.admit(0, clock.now()).await.unwrap();
         // Its answer comes 40 ms later; for 30 of them the client did not run.
         tokio::time::advance(40 * MS).await;
-        gate.stalled(ms(5), ms(35));
+        gate.limits().stalled(ms(5), ms(35));
         let (outcome, advice) = answers(0, 0, clock.now());
         let attempt = Attempt {
             sent: Some(first.admitted),
@@ -551,12 +395,12 @@ fn a_queue_that_fills_while_the_client_does_not_run_lacks_no_connection() {
         let due = clock.now().0.div_ceil(1_000_000) - 1;
         gate.yet_to_go(clock.now());
         assert_eq!(
-            gate.take_dropped().len() as u64,
+            std::mem::take(&mut gate.limits().dropped).len() as u64,
             due - 2,
             "two lanes are free"
         );
         assert_eq!(
-            gate.timetable_use().unwrap().dropped_by,
+            gate.limits().timetable_use().unwrap().dropped_by,
             Some(Binding::Idle)
         );
     });
@@ -586,7 +430,7 @@ fn a_recording_is_sent_at_its_times() {
         Duration::from_hours(1),
     );
     assert_eq!(
-        (ids, ran.gate().timetable_use().unwrap().scheduled),
+        (ids, ran.gate().limits().timetable_use().unwrap().scheduled),
         (499_500, 1_000)
     );
     assert_eq!(ran.sent, times.into_iter().map(Nanos).collect::<Vec<_>>());

@@ -94,7 +94,7 @@ fn requests_that_were_due_while_the_shard_did_not_run_until_its_grace_was_over_a
         let progress = engine.progress();
         let (requests, table) = (
             &progress.counters.requests,
-            engine.gate().timetable_use().unwrap(),
+            engine.gate().limits().timetable_use().unwrap(),
         );
         assert!(requests.dropped > 0, "{requests:?}");
         assert_eq!(
@@ -166,7 +166,7 @@ fn requests_that_a_pause_holds_back_end_at_once_and_items_to_be_tried_again_stay
                 ),
                 (0, 1, 99, 0)
             );
-            if let Some(table) = engine.gate().timetable_use() {
+            if let Some(table) = engine.gate().limits().timetable_use() {
                 assert_eq!(
                     table.scheduled,
                     counters.requests.attempts + counters.requests.dropped + table.postponed
@@ -177,7 +177,7 @@ fn requests_that_a_pause_holds_back_end_at_once_and_items_to_be_tried_again_stay
                 );
             }
             let rows = engine.intervals(|intervals| intervals.take_all(Meters::default()));
-            let scheduled: u64 = rows.iter().map(|row| row.scheduled.requests).sum();
+            let scheduled: u64 = rows.iter().map(|row| row.figures.scheduled.requests).sum();
             assert_eq!(
                 scheduled,
                 counters.requests.attempts + counters.requests.dropped

@@ -3,7 +3,7 @@
 //!
 //! Called by the gate. It must not read a clock.
 
-use super::{Limits, State};
+use super::Limits;
 use crate::clock::Nanos;
 use crate::sample::Permit;
 use crate::shard::gate::lateness::Going;
@@ -27,25 +27,6 @@ pub(super) struct LeftOver {
 }
 
 impl Limits {
-    /// Takes back what was let through and has not begun, if it can be dealt out again as if it
-    /// never had been.
-    pub(in crate::shard::gate) fn revoke(&mut self, permit: &Permit) -> bool {
-        // Of several hosts, others may have gone past it since.
-        let is_back =
-            permit.attempt == 0 && self.hosts.len() == 1 && self.supply.take_back(permit.id);
-        if is_back {
-            self.under_way -= 1;
-            self.hosts[0].revoked();
-            self.limiter.never_connected();
-            if let Some(table) = self.limiter.pacer.timetable() {
-                table.give_back(permit.intended);
-                // Nothing takes it up again.
-                self.left_over.postponed += u64::from(self.state == State::Closed);
-            }
-        }
-        is_back
-    }
-
     /// Takes back what was let through and is withdrawn at `now`, after the gate was closed. True
     /// if the timetable had scheduled it by then: a pause of the only host moves it past the end.
     pub(in crate::shard::gate) fn withdraw(&mut self, permit: &Permit, now: Nanos) -> bool {
@@ -58,7 +39,7 @@ impl Limits {
         };
         let is_postponed = is_paused && hosts == 1;
         if is_postponed {
-            table.give_back(permit.intended);
+            table.leave_out();
             self.left_over.postponed += 1;
         } else {
             let held_by = if is_paused {
@@ -154,7 +135,7 @@ impl Limits {
     }
 
     /// The use of the timetable; none in a closed loop.
-    pub(in crate::shard::gate) fn timetable_use(&mut self) -> Option<TimetableUse> {
+    pub(in crate::shard) fn timetable_use(&mut self) -> Option<TimetableUse> {
         let LeftOver {
             postponed,
             dropped_by,

@@ -4,8 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crawlmark_harness::fixtures::plan;
-use crawlmark_harness::stats::{AnswerBins, Bins};
-use crawlmark_harness::wire::{Scheduled, SecondFigures};
+use crawlmark_harness::wire::SecondFigures;
 
 /// Attempts, errors among them, and the time of each, ms.
 type Second = [u64; 3];
@@ -26,11 +25,7 @@ fn second(index: u64, [count, errors, ms]: Second) -> Interval {
             index,
             ..SecondFigures::default()
         },
-        warmup: Counters::default(),
         merged: ShardStats::from_parts(bounds, counters, [(Series::ServiceOk, timing)].into()),
-        scheduled: Scheduled::default(),
-        answers: AnswerBins::default(),
-        bins: Bins::default(),
         shards: Vec::new(),
         seconds: Vec::new(),
     }
@@ -280,8 +275,8 @@ fn nothing_that_was_due_in_the_warm_up_counts() {
             let errors = [50, 60, 60, 60, 70, 60][usize::try_from(index).unwrap()];
             let mut interval = second(index, [200, errors, 5]);
             (
-                interval.warmup.requests.attempts,
-                interval.warmup.items.failed,
+                interval.figures.warmup.requests.attempts,
+                interval.figures.warmup.items.failed,
             ) = (50, 50);
             assert!(!live.has_enough(), "10 in each of three seconds, and 20");
             live.hear(&interval);
