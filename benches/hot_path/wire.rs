@@ -10,7 +10,7 @@ use crawlmark_harness::wire::{
 };
 use criterion::Criterion;
 
-use crate::samples::{bounds, filled};
+use crate::samples::filled;
 
 pub(crate) fn benches(criterion: &mut Criterion) {
     let stats = filled(&Series::PER_INTERVAL);

@@ -62,7 +62,7 @@ pub enum Role {
 }
 
 /// Exit of a process.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ShardExit {
     /// Code 0.
@@ -72,6 +72,7 @@ pub enum ShardExit {
     /// A signal, by number.
     Signal(i32),
     /// Not known: other code already waited for the process.
+    #[default]
     Unknown,
 }
 

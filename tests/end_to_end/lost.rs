@@ -193,10 +193,7 @@ fn a_signal_to_all_processes_at_once_is_for_the_supervisor_alone() {
             "/interrupted_by": number as i32, "/ledger/lost": 0, "/witness/agrees": true,
         }));
         for shard in report.shards() {
-            holds(
-                shard,
-                &json!({"/fault": null, "/exits": ["clean"]}),
-            );
+            holds(shard, &json!({"/fault": null, "/exits": ["clean"]}));
         }
     }
 }

@@ -378,8 +378,6 @@ impl<L: ShardLine> Member<L> {
         self.tell(Control::Take(range));
     }
 
-    /// IDs that it was given and that it never read of: it had ended.
-
     /// Return its state for the live view.
     pub(super) fn show(&self, live: &mut LiveShard) {
         live.progress.clone_from(&self.progress);

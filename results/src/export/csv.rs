@@ -92,7 +92,9 @@ fn text(value: &Value) -> String {
         Value::String(text) => text.clone(),
         Value::Array(all) => all.iter().map(text).collect::<Vec<_>>().join("; "),
         Value::Object(fields) => {
-            let fields = fields.iter().map(|(name, value)| format!("{name} {}", text(value)));
+            let fields = fields
+                .iter()
+                .map(|(name, value)| format!("{name} {}", text(value)));
             fields.collect::<Vec<_>>().join(" ")
         }
         other => other.to_string(),

@@ -9,7 +9,6 @@ use crawlmark_harness::process::ShardExit;
 use crawlmark_harness::sample::Quota;
 use crawlmark_harness::stats::{Bounds, ShardStats};
 use crawlmark_harness::wire::EncodedStats;
-use crawlmark_results::run::report::Verdict;
 
 use super::*;
 
