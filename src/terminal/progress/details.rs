@@ -369,7 +369,7 @@ fn waiting(now: &Now<'_>) -> Vec<Part> {
         .live
         .shards
         .iter()
-        .map(|shard| shard.behind())
+        .map(crawlmark_harness::supervisor::LiveShard::behind)
         .max()
         .unwrap_or_default();
     if oldest < ON_TIME {
