@@ -445,8 +445,10 @@ fn the_reference_is_that_of_the_program_and_the_schemas() {
         ("json.md", fields::pages(&root().join("results/schema"))),
     ] {
         for (path, text) in &pages {
-            let is_silent = text.contains("|  |") || text.contains("|  *(may");
-            assert!(!is_silent, "{path}: a field has no description");
+            let silent = text
+                .lines()
+                .find(|line| line.ends_with("|  |") || line.contains("|  *(may"));
+            assert_eq!(silent, None, "{path}: a field has no description");
             assert_generated(path, text);
         }
         assert_listed(list, &pages);
