@@ -20,9 +20,8 @@ use crawlmark_results::studies::compare::{
 };
 
 use self::side::Side;
-use crate::cli::{AbArgs, Cli, Command};
+use crate::cli::{AbArgs, Cli, Command, flags_of};
 use crate::error::Error;
-use crate::run::in_flags;
 use crate::study::{self, AROUND, Announcement, ROUNDS, Rounds, Study, minutes, usage};
 
 /// The folder of the rounds of the base against itself.
@@ -57,12 +56,14 @@ pub(crate) fn ab(args: &AbArgs) -> Result<u8, Error> {
 /// The refusal of two sides that are not of the same thing, which names the flag that makes them
 /// differ.
 pub(crate) fn incomparable(mut error: Incomparable, plans: [&RunPlan; 2]) -> Error {
-    if let Some((what, [base, candidate])) = in_flags(&error.difference.what, plans) {
-        error.difference = Difference {
-            what,
-            base,
-            candidate,
-        };
+    let flags = flags_of(&error.difference.what);
+    if flags == ["--rate"] {
+        let rates = plans.map(RunPlan::shaped_rate);
+        let rates = rates.map(|rate| rate.map_or("not set".to_owned(), |rate| rate.to_string()));
+        [error.difference.base, error.difference.candidate] = rates;
+    }
+    if !flags.is_empty() {
+        error.difference.what = flags.join(", ");
     }
     Error::Usage(error.to_string())
 }

@@ -8,12 +8,10 @@
 //! | `ab`, `scale`, `capacity`, `ladder`, `patterns`, `selftest`, `serve` | arguments of each command |
 //! | `saved`, `parts` | arguments of the commands that read what was saved; of a crawl in parts |
 //! | `recorded` | the command line that a result keeps |
-//! | `line` | words before they are read, and hints for unknown flags and commands |
 
 mod ab;
 mod capacity;
 mod ladder;
-mod line;
 mod network;
 mod parts;
 mod patterns;
@@ -33,7 +31,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use crawlmark_harness::units::{parse_count, parse_duration};
@@ -47,9 +45,7 @@ pub use network::{ConnectionArgs, ProxyArgs, TlsArgs};
 pub use parts::{MergeArgs, PlanArgs, Scheduler, SubmitArgs, WatchArgs};
 pub use patterns::PatternsArgs;
 pub use recorded::Typed;
-pub(crate) use recorded::{
-    given_in_rounds, is_recorded, may_be_secret, raw_values, refused_in_rounds, resumed,
-};
+pub(crate) use recorded::{given_in_rounds, may_be_secret, raw_values, refused_in_rounds, resumed};
 pub use run::{OutputFormat, PerHostArgs, RequestArgs, RobotsUse, RunArgs, ThrottlingArgs};
 pub use save::{PartArgs, SaveArgs};
 pub(crate) use saved::check_png;
@@ -60,7 +56,8 @@ pub use saved::{
 pub use scale::ScaleArgs;
 pub use selftest::{Row, SelftestArgs};
 pub use serve::ServeArgs;
-pub(crate) use table::{may_differ, setters};
+pub use table::Values;
+pub(crate) use table::{Need, first_flag_of, flags_of, lacking, may_differ, settings};
 
 /// Crawl a range of IDs as fast as the target, a rate budget and the machine allow, and measure it.
 #[derive(Debug, Parser)]
@@ -162,12 +159,21 @@ impl Cli {
     /// # Errors
     /// When it cannot be parsed, or asks for help.
     pub fn of(
-        words: impl IntoIterator<Item = impl Into<OsString>>,
+        words: impl IntoIterator<Item = impl Into<OsString> + Clone>,
     ) -> Result<(Self, Typed), clap::Error> {
         let mut matches = Self::matches(words)?;
         let typed = Typed::of(&matches);
-        let cli = Self::from_arg_matches_mut(&mut matches)
+        let given = match matches.subcommand() {
+            Some(("run" | "plan", matches)) => recorded::given_values(matches),
+            _ => Values::new(),
+        };
+        let mut cli = Self::from_arg_matches_mut(&mut matches)
             .map_err(|error| error.format(&mut Self::command()))?;
+        match &mut cli.command {
+            Command::Run(args) => args.given = given,
+            Command::Plan(args) => args.run.given = given,
+            _ => {}
+        }
         Ok((cli, typed))
     }
 
@@ -176,11 +182,11 @@ impl Cli {
     /// # Errors
     /// When it has an unknown argument, or asks for help.
     pub(crate) fn matches(
-        words: impl IntoIterator<Item = impl Into<OsString>>,
+        words: impl IntoIterator<Item = impl Into<OsString> + Clone>,
     ) -> Result<ArgMatches, clap::Error> {
-        let (command, words) = (Self::command(), line::with_values(words));
-        let matches = command.clone().try_get_matches_from(&words);
-        matches.map_err(|error| line::explained(error, &command, &words))
+        Self::command()
+            .try_get_matches_from(words)
+            .map_err(explained)
     }
 
     /// Return the arguments of a command line that may lack some which are required: they may stand
@@ -192,10 +198,31 @@ impl Cli {
         match Self::matches(words) {
             Err(error) if error.kind() == ErrorKind::MissingRequiredArgument => Self::command()
                 .ignore_errors(true)
-                .try_get_matches_from(line::with_values(words)),
+                .try_get_matches_from(words),
             matches => matches,
         }
     }
+}
+
+/// Add what was probably meant to an error, where clap cannot know it.
+fn explained(mut error: clap::Error) -> clap::Error {
+    let of = |kind| match error.get(kind) {
+        Some(ContextValue::String(word)) if !word.starts_with('-') => Some(word.clone()),
+        _ => None,
+    };
+    let tip = match error.kind() {
+        ErrorKind::UnknownArgument => of(ContextKind::InvalidArg)
+            .map(|_| "there is one URL; several are read from a file: --urls FILE".to_owned()),
+        ErrorKind::InvalidSubcommand => of(ContextKind::InvalidSubcommand)
+            .filter(|word| word.contains(['/', ':', '.']))
+            .map(|url| format!("a URL follows a command, as in crawlmark run {url}")),
+        _ => None,
+    };
+    if let Some(tip) = tip {
+        let tip = ContextValue::StyledStrs(vec![tip.into()]);
+        error.insert(ContextKind::Suggested, tip);
+    }
+    error
 }
 
 /// Return the program's command, with its global arguments in each command.
@@ -235,7 +262,7 @@ pub enum Command {
     /// Split a crawl into parts for several machines
     #[command(after_long_help = parts::PLAN_EXAMPLES, mut_args = parts::shown)]
     Plan(Box<PlanArgs>),
-    /// Submit the parts of a crawl to Slurm or Kubernetes
+    /// Submit the parts of a crawl to Slurm
     #[command(after_long_help = parts::SUBMIT_EXAMPLES)]
     Submit(Box<SubmitArgs>),
     /// Watch the parts of a crawl: done, running, lost, total rate
@@ -405,6 +432,14 @@ fn parse_limit_time(text: &str) -> Result<Duration, String> {
         return Err(Fault::NoUnit(text.to_owned()).to_string());
     }
     parse_duration(text).map_err(|error| error.to_string())
+}
+
+/// A time in which something can be done.
+fn parse_positive_time(text: &str) -> Result<Duration, String> {
+    match parse_duration(text) {
+        Ok(time) if time.is_zero() => Err("write a time longer than 0".to_owned()),
+        time => time.map_err(|error| error.to_string()),
+    }
 }
 
 /// The greatest share of errors, as the condition that it is short for.

@@ -6,19 +6,20 @@
 //! wherever it comes from; what a result records is therefore a command line that needs neither
 //! file nor environment.
 
-mod file;
 mod printed;
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 
 use clap::error::{ContextKind, ContextValue};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, Command};
 use crawlmark_harness::units::nearest;
+use toml::{Table, Value};
 
-use self::file::File;
+use self::printed::example;
 use crate::cli::{Cli, Typed, built};
 use crate::error::Error;
 
@@ -32,27 +33,8 @@ const FILE: &str = "CRAWLMARK_CONFIG";
 const FLAG: &str = "--config";
 const PRINT: &str = "--print-config";
 
-/// Flags that choose what is done, and not a value of it: whatever cannot be used with one of them
-/// is refused, wherever it comes from. Flags of the bundled target are such, too: `--target-latency`
-/// must not turn a crawl of the file's URL into one of the bundled target.
-const CHOICES: [&str; 8] = [
-    "connections_per_shard",
-    "exports",
-    "history",
-    "latency_bound",
-    "plan",
-    "png",
-    "steady",
-    "unix_socket",
-];
-
 /// Arguments that no configuration has.
 const NEVER: [&str; 4] = ["help", "version", "config", "print_config"];
-
-/// True for a variable that may be of this program.
-fn is_ours(name: &OsStr) -> bool {
-    name.as_encoded_bytes().starts_with(PREFIX.as_bytes())
-}
 
 /// True for a variable whose value could change what `crawlmark run` does.
 pub(crate) fn configures_run(name: &OsStr) -> bool {
@@ -78,16 +60,18 @@ impl Config {
         words: Vec<OsString>,
         environment: impl IntoIterator<Item = (OsString, OsString)>,
     ) -> Result<Self, Error> {
+        let is_ours = |name: &OsStr| name.as_encoded_bytes().starts_with(PREFIX.as_bytes());
         let environment = environment.into_iter().filter(|(name, _)| is_ours(name));
         let environment: Vec<_> = environment.collect();
+        let begins =
+            |word: &OsString, flag: &str| word.as_encoded_bytes().starts_with(flag.as_bytes());
+        let is_asked = words
+            .iter()
+            .any(|word| begins(word, FLAG) || begins(word, PRINT));
         let mut config = Self {
             words,
             sources: BTreeMap::new(),
         };
-        let begins =
-            |word: &OsString, flag: &str| word.as_encoded_bytes().starts_with(flag.as_bytes());
-        let mut words = config.words.iter();
-        let is_asked = words.any(|word| begins(word, FLAG) || begins(word, PRINT));
         if is_asked || !environment.is_empty() {
             config.complete(environment)?;
         }
@@ -113,47 +97,48 @@ impl Config {
         let (Some(at), Some(command)) = (at, program.find_subcommand(name)) else {
             return Ok(());
         };
-        let variables = Variables::of(command, environment)?;
+        let (variables, named) = of_environment(command, environment)?;
         let typed_file = typed.get_one::<PathBuf>("config").cloned();
-        let is_typed_file = typed_file.is_some();
-        let path = typed_file.or_else(|| variables.file.as_ref().map(PathBuf::from));
-        let file = path
-            .map(|path| File::read(path, command, &program))
-            .transpose()?;
-        // The variable may name a file for several commands.
-        if let (Some(file), true) = (&file, is_typed_file) {
-            file.check_has(name)?;
-        }
-        let is_typed = |argument: &Arg| {
-            typed.value_source(argument.get_id().as_str()) == Some(ValueSource::CommandLine)
+        let file = match (typed_file, named) {
+            (Some(path), _) => of_file(&path, command, &program, FileFor::ThisCommand)?,
+            // The variable may name a file for several commands.
+            (None, Some(path)) => of_file(&path, command, &program, FileFor::AnyCommand)?,
+            (None, None) => Layer::new(),
         };
-        let has_place =
-            configurable(command).any(|argument| is_place(argument) && is_typed(argument));
-        let (mut first, mut last) = (Vec::new(), Vec::new());
-        for argument in configurable(command) {
-            let others: Vec<&Arg> = alternatives(command, argument).collect();
-            let is_replaced = is_typed(argument) || others.iter().any(|other| is_typed(other));
-            if is_replaced || (has_place && is_place(argument)) {
-                continue;
+        let mut set: Vec<&Arg> = configurable(command)
+            .filter(|argument| {
+                typed.value_source(argument.get_id().as_str()) == Some(ValueSource::CommandLine)
+            })
+            .collect();
+        let (mut off, mut first, mut last) = (Vec::new(), Vec::new(), Vec::new());
+        for layer in [variables, file] {
+            let mut here = Vec::new();
+            for argument in configurable(command) {
+                let key = key(argument);
+                let Some((value, source)) = layer.get(&key) else {
+                    continue;
+                };
+                let is_set =
+                    |other: &&Arg| *other == argument || replaces(command, other, argument);
+                if set.iter().any(is_set) || off.contains(&argument) {
+                    continue;
+                }
+                let Some(words) = words(argument, value)
+                    .map_err(|form| refused(source, &format!("`{key}` is {form}")))?
+                else {
+                    off.push(argument);
+                    continue;
+                };
+                here.push(argument);
+                let added = if argument.is_last_set() {
+                    &mut last
+                } else {
+                    &mut first
+                };
+                added.extend(words.into_iter().map(OsString::from));
+                self.sources.insert(key, source.clone());
             }
-            let mut found = variables.value(argument)?;
-            if let (None, Some(file)) = (&found, &file)
-                && !others.iter().any(|other| variables.sets(other))
-            {
-                found = file.value(name, argument)?;
-            }
-            let Some((values, source)) =
-                found.filter(|(values, _)| *values != Given::Switch(false))
-            else {
-                continue;
-            };
-            let added = if argument.is_last_set() {
-                &mut last
-            } else {
-                &mut first
-            };
-            added.extend(values.words(argument).into_iter().map(OsString::from));
-            self.sources.insert(key(argument), source);
+            set.extend(here);
         }
         let typed = self.words.split_off(at + 1);
         self.words.extend(first);
@@ -177,7 +162,17 @@ impl Config {
     pub(crate) fn cli(&self) -> Result<(Cli, Typed), clap::Error> {
         match Cli::of(&self.words) {
             Ok(read) => Ok(self.with_sources(read)),
-            Err(error) => Err(self.explained(error)),
+            Err(mut error) => {
+                if let Some(origins) = self.origins().filter(|_| error.use_stderr()) {
+                    let mut hints = match error.remove(ContextKind::Suggested) {
+                        Some(ContextValue::StyledStrs(hints)) => hints,
+                        _ => Vec::new(),
+                    };
+                    hints.push(origins.into());
+                    error.insert(ContextKind::Suggested, ContextValue::StyledStrs(hints));
+                }
+                Err(error)
+            }
         }
     }
 
@@ -194,18 +189,6 @@ impl Config {
         }
     }
 
-    fn explained(&self, mut error: clap::Error) -> clap::Error {
-        if let Some(origins) = self.origins().filter(|_| error.use_stderr()) {
-            let mut hints = match error.remove(ContextKind::Suggested) {
-                Some(ContextValue::StyledStrs(hints)) => hints,
-                _ => Vec::new(),
-            };
-            hints.push(origins.into());
-            error.insert(ContextKind::Suggested, ContextValue::StyledStrs(hints));
-        }
-        error
-    }
-
     /// Say which keys each source sets; none if nothing is configured.
     fn origins(&self) -> Option<String> {
         let mut by_source: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
@@ -219,25 +202,170 @@ impl Config {
     }
 }
 
+/// Values of a source by the keys of their arguments, each with the file or the variable that
+/// holds it.
+type Layer = BTreeMap<String, (Value, String)>;
+
+/// Find the variables of a command, and the file that one names. An empty one is none.
+fn of_environment(
+    command: &Command,
+    environment: Vec<(OsString, OsString)>,
+) -> Result<(Layer, Option<PathBuf>), Error> {
+    let prefix = prefix(command.get_name());
+    let (mut file, mut layer) = (None, Layer::new());
+    for (name, value) in environment {
+        let (Ok(name), false) = (name.into_string(), value.is_empty()) else {
+            continue;
+        };
+        if name == FILE {
+            file = Some(value.into());
+        } else if let Some(flag) = name.strip_prefix(&prefix) {
+            let key = flag.to_lowercase().replace('_', "-");
+            let argument = known(command, &key, &name)?;
+            let text = value
+                .into_string()
+                .map_err(|_| refused(&name, "it is not UTF-8"))?;
+            let value = match &*text {
+                "true" if may_lack_value(argument) => true.into(),
+                "false" if may_lack_value(argument) => false.into(),
+                "1" if is_switch(argument) => true.into(),
+                "0" if is_switch(argument) => false.into(),
+                _ if is_repeatable(argument) => {
+                    Value::Array(text.lines().map(Value::from).collect())
+                }
+                _ => Value::from(text),
+            };
+            layer.insert(key, (value, name));
+        }
+    }
+    Ok((layer, file))
+}
+
+/// Commands that a file has to configure.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum FileFor {
+    ThisCommand,
+    AnyCommand,
+}
+
+/// Read the table of `command`, one of `program`, in a file. Never repeats a value, which may be a
+/// secret.
+fn of_file(
+    path: &Path,
+    command: &Command,
+    program: &Command,
+    file_for: FileFor,
+) -> Result<Layer, Error> {
+    let (name, source) = (command.get_name(), path.display().to_string());
+    let text = fs::read_to_string(path).map_err(|error| {
+        let remedy = format!(
+            "Check --config and {FILE}, or write a file with `crawlmark {name} --print-config`"
+        );
+        refused(&source, &format!("cannot be read: {error}. {remedy}"))
+    })?;
+    let tables: Table = text.parse().map_err(|error: toml::de::Error| {
+        let start = error.span().map_or(0, |span| span.start);
+        let before = &text[..text.floor_char_boundary(start)];
+        let line = before.matches('\n').count() + 1;
+        refused(&source, &format!("line {line}: {}", error.message()))
+    })?;
+    let mut layer = Layer::new();
+    for (table, value) in &tables {
+        let Some(keys) = value.as_table() else {
+            let why = format!("`{table}` is in no table: write a line [{name}] above it");
+            return Err(refused(&source, &why));
+        };
+        let Some(of_table) = program.find_subcommand(table) else {
+            let names = program.get_subcommands().map(Command::get_name);
+            let hint = hint(nearest(table, names).map(|meant| format!("[{meant}]")));
+            let why = format!("[{table}] is not the table of a command{hint}");
+            return Err(refused(&source, &why));
+        };
+        for (key, value) in keys {
+            known(of_table, key, &source)?;
+            if table == name {
+                layer.insert(key.clone(), (value.clone(), source.clone()));
+            }
+        }
+    }
+    if file_for == FileFor::ThisCommand && !tables.contains_key(name) {
+        let why = format!(
+            "there is no table [{name}], so it configures nothing of `crawlmark {name}`. Write the settings below a line [{name}] \
+             (`crawlmark {name} --print-config` prints one), or remove --config"
+        );
+        return Err(refused(&source, &why));
+    }
+    Ok(layer)
+}
+
+fn refused(source: &str, why: &str) -> Error {
+    Error::Usage(format!("{source}: {why}"))
+}
+
+fn hint(meant: Option<String>) -> String {
+    meant.map_or_else(String::new, |meant| format!(": did you mean {meant}?"))
+}
+
+/// Return the words that give an argument the value; none of a flag that is off.
+///
+/// # Errors
+/// When the value has another form; returns the right one.
+fn words(argument: &Arg, value: &Value) -> Result<Option<Vec<String>>, String> {
+    let wrong = |form| format!("{form}, as in {} = {}", key(argument), example(argument));
+    let flag = format!("--{}", key(argument));
+    let values = match value {
+        Value::Boolean(is_on) if may_lack_value(argument) => {
+            return Ok(is_on.then(|| vec![flag]));
+        }
+        _ if is_switch(argument) => return Err(wrong("true or false")),
+        Value::Array(values) if is_repeatable(argument) => values.iter().map(text).collect(),
+        value => text(value).map(|text| vec![text]),
+    };
+    let values: Vec<String> = values.ok_or_else(|| {
+        wrong(if is_repeatable(argument) {
+            "a list of plain values"
+        } else {
+            "one plain value"
+        })
+    })?;
+    if argument.get_long().is_none() {
+        return Ok(Some(values));
+    }
+    let words = values.iter().map(|value| format!("{flag}={value}"));
+    Ok(Some(words.collect()))
+}
+
+/// The text of a plain value.
+fn text(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Integer(number) => Some(number.to_string()),
+        Value::Float(number) => Some(number.to_string()),
+        Value::Datetime(time) => Some(time.to_string()),
+        Value::Boolean(is_set) => Some(is_set.to_string()),
+        Value::Array(_) | Value::Table(_) => None,
+    }
+}
+
 /// Iterate over the arguments that a command can be configured with.
 fn configurable(command: &Command) -> impl Iterator<Item = &Arg> {
     let is_one = |argument: &&Arg| !NEVER.contains(&argument.get_id().as_str());
     command.get_arguments().filter(is_one)
 }
 
-/// Iterate over the arguments that say what `argument` does in other ways: one of them that is typed
-/// or in the environment replaces it in the file.
-fn alternatives<'a>(command: &'a Command, argument: &'a Arg) -> impl Iterator<Item = &'a Arg> {
-    let is_choice = |argument: &Arg| {
+/// True if `set` says in another way what `argument` does, so that it replaces that of a file. Flags
+/// of the bundled target do not: `--target-latency` must not turn a crawl of the file's URL into one
+/// of the bundled target.
+fn replaces(command: &Command, set: &Arg, argument: &Arg) -> bool {
+    let is_bundled = |argument: &Arg| {
         let id = argument.get_id().as_str();
-        CHOICES.contains(&id) || id.starts_with("target_")
+        id.starts_with("target_") || id == "latency_bound"
     };
     let conflicts = |one: &Arg, other: &Arg| command.get_arg_conflicts_with(one).contains(&other);
-    configurable(command).filter(move |other| {
-        !is_choice(argument)
-            && !is_choice(other)
-            && (conflicts(argument, other) || conflicts(other, argument))
-    })
+    (is_place(set) && is_place(argument))
+        || (!is_bundled(set)
+            && !is_bundled(argument)
+            && (conflicts(set, argument) || conflicts(argument, set)))
 }
 
 /// The long name of a flag, or that of an argument without one.
@@ -275,107 +403,11 @@ fn variable(command: &Command, key: &str) -> String {
     prefix(command.get_name()) + &key.to_uppercase().replace('-', "_")
 }
 
-/// Value of an argument.
-#[derive(Debug, PartialEq, Eq)]
-enum Given {
-    /// A flag without a value; none at all if it is false.
-    Switch(bool),
-    /// Its values.
-    Texts(Vec<String>),
-}
-
-impl Given {
-    /// Words that give an argument this value.
-    fn words(self, argument: &Arg) -> Vec<String> {
-        let key = key(argument);
-        match self {
-            Self::Switch(_) => vec![format!("--{key}")],
-            Self::Texts(values) if argument.get_long().is_none() => values,
-            Self::Texts(values) => {
-                let words = values.iter().map(|value| format!("--{key}={value}"));
-                words.collect()
-            }
-        }
-    }
-}
-
-/// Values that the environment sets for a command.
-struct Variables {
-    file: Option<String>,
-    /// Values by the keys of their arguments, each with the name of its variable.
-    values: BTreeMap<String, (String, String)>,
-}
-
-impl Variables {
-    /// Find the variables of a command. An empty one is none.
-    fn of(command: &Command, environment: Vec<(OsString, OsString)>) -> Result<Self, Error> {
-        let prefix = prefix(command.get_name());
-        let (mut file, mut values) = (None, BTreeMap::new());
-        for (name, value) in environment {
-            let Ok(name) = name.into_string() else {
-                continue;
-            };
-            let flag = name.strip_prefix(&prefix);
-            if (name != FILE && flag.is_none()) || value.is_empty() {
-                continue;
-            }
-            let not_text = |_| Error::Usage(format!("{name}: it is not UTF-8"));
-            let value = value.into_string().map_err(not_text)?;
-            let Some(flag) = flag else {
-                file = Some(value);
-                continue;
-            };
-            let key = flag.to_lowercase().replace('_', "-");
-            known(command, &key).map_err(|meant| {
-                let hint =
-                    meant.map(|meant| format!(": did you mean {}?", variable(command, &meant)));
-                let (command, hint) = (command.get_name(), hint.unwrap_or_default());
-                Error::Usage(format!(
-                    "{name}: `crawlmark {command}` has no flag --{key}{hint}"
-                ))
-            })?;
-            values.insert(key, (name, value));
-        }
-        Ok(Self { file, values })
-    }
-
-    /// True if a variable sets the argument, and not to nothing.
-    fn sets(&self, argument: &Arg) -> bool {
-        let value = self.value(argument).ok().flatten();
-        value.is_some_and(|(given, _)| given != Given::Switch(false))
-    }
-
-    /// Return the value of an argument, and its source.
-    fn value(&self, argument: &Arg) -> Result<Option<(Given, String)>, Error> {
-        let Some((name, value)) = self.values.get(&key(argument)) else {
-            return Ok(None);
-        };
-        let given = match &**value {
-            "true" if may_lack_value(argument) => Given::Switch(true),
-            "false" if may_lack_value(argument) => Given::Switch(false),
-            "1" if is_switch(argument) => Given::Switch(true),
-            "0" if is_switch(argument) => Given::Switch(false),
-            _ if is_switch(argument) => {
-                return Err(Error::Usage(format!("{name}: write true or false")));
-            }
-            _ if is_repeatable(argument) => {
-                Given::Texts(value.lines().map(str::to_owned).collect())
-            }
-            _ => Given::Texts(vec![value.clone()]),
-        };
-        Ok(Some((given, name.clone())))
-    }
-}
-
-/// Find the argument of a key.
+/// Find the argument of a key that `source` has.
 ///
 /// # Errors
-/// When there is none; returns the key that was probably meant.
-fn known(command: &Command, wanted: &str) -> Result<(), Option<String>> {
-    let keys: Vec<String> = configurable(command).map(key).collect();
-    if keys.iter().any(|key| key == wanted) {
-        return Ok(());
-    }
+/// When there is none; names the key that was probably meant.
+fn known<'a>(command: &'a Command, wanted: &str, source: &str) -> Result<&'a Arg, Error> {
     let has_alias = |argument: &&Arg| {
         let aliases = argument.get_all_short_aliases().unwrap_or_default();
         let mut letters = argument.get_short().into_iter().chain(aliases);
@@ -385,8 +417,15 @@ fn known(command: &Command, wanted: &str) -> Result<(), Option<String>> {
                 .unwrap_or_default()
                 .contains(&wanted)
     };
-    let synonym = configurable(command).find(has_alias).map(key);
-    Err(synonym.or_else(|| nearest(wanted, keys)))
+    let mut all = configurable(command);
+    if let Some(argument) = all.find(|argument| key(argument) == wanted) {
+        return Ok(argument);
+    }
+    let meant = configurable(command).find(has_alias).map(key);
+    let meant = meant.or_else(|| nearest(wanted, configurable(command).map(key)));
+    let hint = hint(meant.map(|meant| format!("`{meant}`")));
+    let why = format!("`crawlmark {}` has no `{wanted}`{hint}", command.get_name());
+    Err(refused(source, &why))
 }
 
 #[cfg(test)]

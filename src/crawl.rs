@@ -13,7 +13,7 @@
 //! | http1: `connection`, [`codec`], `receive_stamps` | exchanges of HTTP/1.1; decoding of responses |
 //! | [`http2`] | connections of HTTP/2 and their streams |
 //! | response: `exchange`, `head`, `header_fields`, `expect`, `answer`, [`throttling`], `compressed`, `cookies`, `date` | what came, and what it means |
-//! | crawl: `request`, `redirects`, `saving`, `excerpt`, [`redact`] | the request of an item; records; examples of failures without secrets |
+//! | crawl: `fetch` (robots.txt), `request`, `redirects`, `saving`, `excerpt`, [`redact`] | the request of an item; records; examples of failures without secrets |
 
 mod answer;
 mod carrier;
@@ -27,6 +27,7 @@ mod dial;
 mod excerpt;
 mod exchange;
 mod expect;
+mod fetch;
 mod head;
 mod header_fields;
 mod host;

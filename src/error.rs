@@ -1,7 +1,7 @@
 //! Every way in which the program fails, and the exit code of each.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use crawlmark_harness::process::{ForkError, signal_in_words};
@@ -54,11 +54,14 @@ pub(crate) enum Error {
     },
     /// Connection refused.
     #[error(
-        "connect to the target at {address}: {error}. Start the target, or check the host and port of the URL"
+        "connect to the target at {address}{}: {error}. Start the target, or check the host and port of the URL",
+        from.map_or_else(String::new, |from| format!(" from {from} (--local-ips)"))
     )]
     Unreachable {
         /// Address of the target.
         address: SocketAddr,
+        /// Source address, if one was given.
+        from: Option<IpAddr>,
         /// Error of the system.
         error: io::Error,
     },

@@ -5,11 +5,10 @@ mod overlay;
 
 use std::path::{Path, PathBuf};
 
-use crawlmark_results::run::report::CommandLine;
 use crawlmark_results::run::result_dir::{self, PAGE, RESULT};
 use crawlmark_results::show::plot;
 
-use crate::cli::{Destination, ReportArgs, check_png, is_recorded};
+use crate::cli::{Destination, ReportArgs, check_png};
 use crate::error::{DONE, Error};
 use crate::export;
 use crate::terminal;
@@ -36,15 +35,7 @@ pub(crate) fn report(args: &ReportArgs) -> Result<u8, Error> {
 /// Make everything of one result again, and returns where its page is.
 fn remake(result: &Path, args: &ReportArgs) -> Result<PathBuf, Error> {
     let directory = directory(result, args)?;
-    let mut report = result_dir::read(result)?;
-    if report
-        .command
-        .as_ref()
-        .is_some_and(|command| !is_recorded(command))
-    {
-        // An empty one is shown as none that can be repeated.
-        report.command = Some(CommandLine::default());
-    }
+    let report = result_dir::read(result)?;
     let files = result_dir::made_from(&report);
     result_dir::remake(directory, &files)?;
     if let Some(ground) = args.png {

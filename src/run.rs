@@ -27,14 +27,15 @@ use crawlmark_results::run::words::{self, OfWhole};
 use crawlmark_results::show::doc::Readers;
 use crawlmark_results::show::plot;
 
-use self::output::{Output, OutputOptions};
+use self::output::{Output, OutputOptions, Voice};
 use self::part::{Beginning, PartOutcome, PartRun, PartSeconds, PartSlot, SlotTurn};
-pub(crate) use self::part::{check_shards, in_flags, whole};
+pub(crate) use self::part::{check_shards, whole};
 use self::reach::Checked;
 #[cfg(any(test, fuzzing))]
 pub use self::requests::laws as request_file_laws;
 use self::resolve::{BundledTarget, Resolved};
 pub(crate) use self::resolve::{objectives, stranger};
+use self::robots::Watch;
 pub(crate) use self::saving::with_recorded_flags;
 use self::saving::{Opened, SavedCrawl};
 use crate::cli::{MergeArgs, RunArgs, Typed};
@@ -65,7 +66,7 @@ pub(crate) fn result_directory(out: Option<&Path>, name: &str) -> Result<ResultD
 /// Crawls, and returns the exit code. `clock` was started with the program.
 pub(crate) fn run(mut args: RunArgs, typed: Typed, clock: Clock) -> Result<u8, Error> {
     let wanted = OutputOptions::of(&args)?;
-    let voice = Verbosity::of(&args, wanted.output);
+    let voice = wanted.voice;
     let mut part = match PartRun::begin(&mut args, clock)? {
         Beginning::NoPart => None,
         Beginning::Part(part) => Some(*part),
@@ -121,7 +122,7 @@ pub(crate) fn run(mut args: RunArgs, typed: Typed, clock: Clock) -> Result<u8, E
     let Checked {
         unreached,
         connections: checks,
-    } = reach::check_hosts(&mut resolved, clock, &held)?;
+    } = reach::check_hosts(&mut resolved, &held)?;
     let turn = part
         .as_ref()
         .map(|part| part.wait_for_slot(&mut resolved, &held, clock, |line| voice.say(line)))
@@ -137,13 +138,12 @@ pub(crate) fn run(mut args: RunArgs, typed: Typed, clock: Clock) -> Result<u8, E
     if !resolved.robots.is_empty() {
         voice.say("fetching robots.txt\n");
     }
-    let robots = robots::obey(
-        &mut resolved,
+    let watch = Watch {
+        held: &held,
+        slot: part_slot.as_mut(),
         clock,
-        &held,
-        part_slot.as_mut(),
-        directory.place(),
-    )?;
+    };
+    let robots = robots::obey(&mut resolved, watch)?;
     if let (Some(crawl), None) = (&saved_crawl, &part) {
         resolved.spec.options.sent = crawl.counters(resolved.plan.shards);
     }
@@ -151,9 +151,7 @@ pub(crate) fn run(mut args: RunArgs, typed: Typed, clock: Clock) -> Result<u8, E
     for host in &unreached {
         voice.warn(host);
     }
-    if voice.speaks() {
-        voice.say(&left_over(directory.path()));
-    }
+    voice.say(&left_over(directory.path()));
     let crawled = crawl(resolved, &directory, part_slot, voice, clock);
     let Crawled {
         mut report,
@@ -184,9 +182,7 @@ pub(crate) fn run(mut args: RunArgs, typed: Typed, clock: Clock) -> Result<u8, E
         log,
         part: part.as_ref().zip(outcome),
     };
-    Ok(deliver(
-        measured, directory, &wanted, voice, is_strict, clock,
-    ))
+    Ok(deliver(measured, directory, &wanted, is_strict, clock))
 }
 
 /// Check that nothing is wanted of the resumption of a crawl that is complete, which measures
@@ -219,7 +215,6 @@ fn deliver(
     measured: Measured<'_>,
     directory: ResultDir,
     wanted: &OutputOptions,
-    voice: Verbosity,
     is_strict: bool,
     clock: Clock,
 ) -> u8 {
@@ -229,17 +224,22 @@ fn deliver(
     // Saved first, because the reader of the output may be slow; and shown whether it could be
     // saved or not: neither may cost the other.
     let saved = directory.finish(&report);
-    let shown = show(&report, saved.as_deref().ok(), voice, wanted.output);
+    let is_shown = wanted.output.is_data() || !wanted.voice.is_quiet;
+    let shown = if is_shown {
+        show(&report, saved.as_deref().ok(), wanted.output)
+    } else {
+        Ok(())
+    };
     let place = saved
         .as_ref()
         .map_or_else(ResultError::place, |saved| Some(saved));
     let more = place.map_or(Ok(()), |place| write_more(&report, place, wanted));
-    if wanted.output.is_data() || voice == Verbosity::Errors {
+    if wanted.output.is_data() || wanted.voice.is_quiet {
         terminal::say(&failure(&report, ended));
     }
     let published = part.map(|(part, outcome)| {
         let publication = part.publish(&report, &outcome?, clock)?;
-        voice.say(&part.published(publication));
+        wanted.voice.say(&part.published(publication));
         Ok::<_, Error>(publication)
     });
     let code = match &published {
@@ -260,11 +260,8 @@ fn deliver(
         part,
     ];
     let mut failures = failures.into_iter().flatten().peekable();
-    let code = if code == DONE && failures.peek().is_some() {
-        FAILED
-    } else {
-        code
-    };
+    let is_failed = code == DONE && failures.peek().is_some();
+    let code = if is_failed { FAILED } else { code };
     failures.for_each(|error| terminal::say(&(error.message() + "\n")));
     code
 }
@@ -316,12 +313,14 @@ pub(crate) fn save_merged(
     args: &MergeArgs,
 ) -> Result<u8, Error> {
     let saved = directory.finish(report)?;
-    let (voice, output) = match (args.json, args.quiet) {
-        (true, _) => (Verbosity::Data, Output::Json),
-        (false, true) => (Verbosity::Errors, Output::Summary),
-        (false, false) => (Verbosity::Full, Output::Summary),
+    let output = if args.json {
+        Output::Json
+    } else {
+        Output::Summary
     };
-    show(report, Some(&saved), voice, output)?;
+    if args.json || !args.quiet {
+        show(report, Some(&saved), output)?;
+    }
     let code = exit_code(report, false);
     if args.json || args.quiet {
         terminal::say(&failure(report, code));
@@ -356,7 +355,7 @@ fn crawl(
     resolved: Resolved,
     directory: &ResultDir,
     part: Option<PartSlot<'_>>,
-    voice: Verbosity,
+    voice: Voice,
     clock: Clock,
 ) -> Result<Crawled, Error> {
     let target = resolved
@@ -389,9 +388,10 @@ fn crawl(
         part: part
             .map(|slot| PartSeconds::begin(slot, resolved.plan.items()))
             .transpose()?,
-        progress: match voice {
-            Verbosity::Full | Verbosity::DataWithProgress => Progress::fitting(&resolved.plan),
-            Verbosity::NoProgress | Verbosity::Errors | Verbosity::Data => Progress::Silent,
+        progress: if voice.has_progress {
+            Progress::fitting(&resolved.plan)
+        } else {
+            Progress::Silent
         },
     };
     let record = measure::crawl(&resolved.plan, &resolved.spec, clock, &mut recorder)?;
@@ -471,58 +471,6 @@ impl Observer for Recorder<'_> {
     }
 }
 
-/// Amount of output, and where it goes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Verbosity {
-    /// Totals, progress, summary.
-    Full,
-    /// Totals and summary.
-    NoProgress,
-    /// Data on standard output; the totals and the progress on standard error.
-    DataWithProgress,
-    /// Data on standard output and nothing else.
-    Data,
-    /// Errors only.
-    Errors,
-}
-
-impl Verbosity {
-    fn of(args: &RunArgs, output: Output) -> Self {
-        match (output.is_data(), args.quiet, args.no_progress) {
-            (true, false, false) => Self::DataWithProgress,
-            (true, true, _) => Self::Data,
-            (false, true, _) => Self::Errors,
-            (_, false, true) => Self::NoProgress,
-            (false, false, false) => Self::Full,
-        }
-    }
-
-    /// Says what may spoil the result. With --quiet, the verdict says it.
-    fn warn(self, text: &str) {
-        self.say(&format!("warning: {text}\n"));
-    }
-
-    fn warn_all(self, texts: &[String]) {
-        for text in texts {
-            self.warn(text);
-        }
-    }
-
-    fn say(self, text: &str) {
-        if self.speaks() {
-            terminal::say(text);
-        }
-    }
-
-    /// True if more than errors is said.
-    const fn speaks(self) -> bool {
-        match self {
-            Self::Full | Self::NoProgress | Self::DataWithProgress => true,
-            Self::Data | Self::Errors => false,
-        }
-    }
-}
-
 /// Return the exit code. A signal comes first. An incomplete run may have had good responses that
 /// were lost; any other without one has failed, whatever its flags. The gates of an invalid
 /// measurement do not count, and a gate that failed outweighs any that could not be decided.
@@ -578,16 +526,10 @@ fn failure(report: &Report, code: u8) -> String {
 }
 
 /// Shows the report, and where it is saved.
-fn show(
-    report: &Report,
-    saved: Option<&Path>,
-    voice: Verbosity,
-    output: Output,
-) -> Result<(), Error> {
+fn show(report: &Report, saved: Option<&Path>, output: Output) -> Result<(), Error> {
     match output {
         Output::Json => terminal::print(&(serde_json::to_string_pretty(report)? + "\n")),
         Output::Export => Ok(()),
-        Output::Summary | Output::SummaryWithPercentiles if voice == Verbosity::Errors => Ok(()),
         Output::Summary | Output::SummaryWithPercentiles => {
             let mut doc = words::doc(report, &[]).only(Readers::TERMINAL);
             if output == Output::SummaryWithPercentiles {

@@ -4,8 +4,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use crawlmark_harness::units::{Rate, parse_duration};
+use crawlmark_harness::units::Rate;
 
+use super::parse_positive_time;
 use crate::crawl::proxy::Session;
 use crate::crawl::tls::{Resume, Settings, Trust, Version};
 use crate::crawl::{HttpVersion, ReceiveStamps};
@@ -17,15 +18,13 @@ Requests still name the URL's host, and no name is looked up.
       --unix-socket /run/api.sock";
 
 const DNS_TTL: &str = "\
-By default, names are looked up once, before the run. A lookup never delays a
-connection: the first connection after TIME starts it, and uses the addresses
-that are known. Connections that are open stay open: add
---max-requests-per-connection to have them move. A lookup that fails keeps
-the old addresses and is counted.
+By default, names are looked up once, before the run. The first connection after
+TIME starts a lookup, and uses the addresses that are known. Connections that are
+open stay open: add --max-requests-per-connection to have them move. A lookup that
+fails keeps the old addresses and is counted.
 
-New connections use the addresses of a name in turn. If one refuses, or is
-silent for 250 ms, the next is tried at the same time, first one of the other
-IP version. An address that refused or was silent is tried last for 10 s.";
+New connections use the addresses of a name in turn. If one refuses, or is silent
+for 250 ms, the next is tried at the same time, and it is tried last for 10 s.";
 
 const RECEIVE_STAMPS: &str = "\
 The kernel stamps a response when its last segment arrives. The time from
@@ -46,7 +45,7 @@ pub struct ConnectionArgs {
     ///
     /// Set it below the target's own limit: a request on a connection that the target is about to
     /// close may fail. Needs HTTP/1.1.
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = parse_positive_time)]
     pub idle_timeout: Option<Duration>,
     /// Open at most N connections per second, over all shards
     ///
@@ -55,7 +54,7 @@ pub struct ConnectionArgs {
     #[arg(long, value_name = "RATE")]
     pub connect_rate: Option<Rate>,
     /// Look up names again when their addresses are older than TIME
-    #[arg(long, value_name = "TIME", value_parser = parse_duration, long_help = DNS_TTL)]
+    #[arg(long, value_name = "TIME", value_parser = parse_positive_time, long_help = DNS_TTL)]
     pub dns_ttl: Option<Duration>,
     /// Measure how long responses lie unread: all, sampled (1 in 64) or off
     #[arg(long, value_name = "all|sampled|off", default_value_t = ReceiveStamps::default(), long_help = RECEIVE_STAMPS)]

@@ -12,40 +12,12 @@ use clap::{Arg, ArgAction, ArgMatches};
 use crawlmark_harness::plan::RunPlan;
 use crawlmark_results::run::report::{self, CommandLine, PROXY_FROM, TARGET_PROCESSES};
 
-use super::table::{HEADERS, PROXY, REQUESTS_FILE, Record, TARGETS, URL, URLS, row};
+use super::table::{HEADERS, PROXY, Record, TARGETS, Values, row};
 use super::{Cli, NO_PROXY, built};
 use crate::crawl::proxy::ProxyUrl;
 use crate::crawl::redact;
 
-/// Words for what is withheld of an argument; a header is named by itself.
-const WITHHELD: [(&str, &str); 7] = [
-    ("body", "--body ..."),
-    ("json_body", "--json-body ..."),
-    ("auth", "--auth ..."),
-    (
-        URL,
-        "secrets in the query of the URL, which stand there as `...`",
-    ),
-    (PROXY, "user name and password of --proxy"),
-    (URLS, "the lines that standard input held (--urls -)"),
-    (
-        REQUESTS_FILE,
-        "the requests that standard input held (--requests-file -)",
-    ),
-];
-
-/// Return the words for what is withheld of an argument.
-fn withheld(id: &str) -> String {
-    let found = WITHHELD.iter().find(|(of, _)| *of == id);
-    found.map_or(id, |(_, words)| words).to_owned()
-}
-
-/// Return the flag of a header, without its value.
-fn header(value: &str) -> String {
-    format!("--header '{}'", redact::header(value))
-}
-
-/// An argument that a command line gives values.
+/// An argument of `run` that a command line gives values.
 struct Given {
     argument: Arg,
     values: Vec<String>,
@@ -56,51 +28,84 @@ impl Given {
         self.argument.get_id().as_str()
     }
 
-    fn record(&self) -> Option<Record> {
-        row(self.id()).map(|flag| flag.record)
+    fn record(&self) -> Record {
+        row(self.id()).map_or(Record::Never, |flag| flag.record)
     }
 
     /// Its flag, or "the URL".
     fn name(&self) -> String {
-        match self.argument.get_long() {
-            Some(long) => format!("--{long}"),
-            None => "the URL".to_owned(),
-        }
+        self.argument
+            .get_long()
+            .map_or_else(|| "the URL".to_owned(), |long| format!("--{long}"))
     }
 
-    /// Words that give it these values.
-    fn words(&self, values: Vec<String>) -> Vec<String> {
+    /// Words that give it `values`.
+    fn words(&self, values: &[String]) -> Vec<String> {
         let Some(long) = self.argument.get_long() else {
-            return values;
+            return values.to_owned();
         };
         if matches!(self.argument.get_action(), ArgAction::SetTrue) {
             return vec![format!("--{long}")];
         }
-        let is_joined = self.argument.is_require_equals_set();
-        let pair = |value: String| {
-            if is_joined || value.starts_with('-') {
-                vec![format!("--{long}={value}")]
+        let mut words = Vec::new();
+        for value in values {
+            if self.argument.is_require_equals_set() || value.starts_with('-') {
+                words.push(format!("--{long}={value}"));
             } else {
-                vec![format!("--{long}"), value]
+                words.extend([format!("--{long}"), value.clone()]);
             }
-        };
-        values.into_iter().flat_map(pair).collect()
+        }
+        words
+    }
+
+    /// Return the values without secrets, and what has to be given again with them, as it begins on
+    /// a command line.
+    fn without_secrets(&self) -> (Vec<String>, Vec<String>) {
+        let again = vec![format!("{} ...", self.name())];
+        match self.record() {
+            Record::Withheld if self.id() == HEADERS => {
+                let header = |value: &String| format!("--header '{}'", redact::header(value));
+                (Vec::new(), self.values.iter().map(header).collect())
+            }
+            Record::Withheld => (Vec::new(), again),
+            Record::Redacted => {
+                let values = redacted(self.id(), &self.values);
+                let is_whole = values == self.values;
+                (values, if is_whole { Vec::new() } else { again })
+            }
+            // Of standard input, nothing is recorded.
+            _ if TARGETS.contains(&self.id()) && self.values == ["-"] => {
+                (self.values.clone(), vec![format!("{} -", self.name())])
+            }
+            _ => (self.values.clone(), Vec::new()),
+        }
     }
 }
 
 /// Find the arguments of `run` that were given values, in the order of the help.
 fn given(matches: &ArgMatches) -> Vec<Given> {
-    let program = built();
-    let run = program.find_subcommand("run").into_iter();
-    let is_given = |argument: &&Arg| {
+    let mut all = Vec::new();
+    for argument in built()
+        .find_subcommand("run")
+        .into_iter()
+        .flat_map(clap::Command::get_arguments)
+    {
         let id = argument.get_id().as_str();
-        id != "help" && matches.value_source(id) == Some(ValueSource::CommandLine)
-    };
-    run.flat_map(|run| run.get_arguments().filter(is_given))
-        .map(|argument| Given {
-            argument: argument.clone(),
-            values: raw_values(matches, argument.get_id().as_str()),
-        })
+        if row(id).is_some() && matches.value_source(id) == Some(ValueSource::CommandLine) {
+            all.push(Given {
+                argument: argument.clone(),
+                values: raw_values(matches, id),
+            });
+        }
+    }
+    all
+}
+
+/// Return the values of the arguments of `run` that were given some, by the names of their fields.
+pub(super) fn given_values(matches: &ArgMatches) -> Values {
+    given(matches)
+        .into_iter()
+        .map(|given| (given.id().to_owned(), given.values))
         .collect()
 }
 
@@ -111,15 +116,14 @@ pub(crate) fn raw_values(matches: &ArgMatches, id: &str) -> Vec<String> {
         .collect()
 }
 
-/// Find the arguments of a command line of `run` that were given values; none if it is not
-/// understood.
-fn given_by(line: &[String]) -> Option<Vec<Given>> {
-    Some(given(Cli::matches(line).ok()?.subcommand_matches("run")?))
-}
-
-/// The same of the words after `run`.
-fn given_by_words(words: &[String]) -> Vec<Given> {
-    given_by(&[&run_words(), words].concat()).unwrap_or_default()
+/// Find the arguments that these words after `run` give values; none if they are not understood.
+fn given_by(words: &[String]) -> Vec<Given> {
+    let line = [&run_words(), words].concat();
+    let matches = Cli::matches(line).ok();
+    let run = matches
+        .as_ref()
+        .and_then(|matches| matches.subcommand_matches("run"));
+    run.map(given).unwrap_or_default()
 }
 
 fn run_words() -> Vec<String> {
@@ -129,7 +133,7 @@ fn run_words() -> Vec<String> {
 /// Find the first flag among these words after `run` that a round of a study cannot have, as in
 /// `--out`. What it does is in its words and in no file, so that its command can be repeated.
 pub(crate) fn refused_in_rounds(words: &[String]) -> Option<String> {
-    let all = given_by_words(words);
+    let all = given_by(words);
     let refused = |given: &&Given| row(given.id()).is_some_and(|flag| !flag.is_for_rounds);
     all.iter().find(refused).map(Given::name)
 }
@@ -137,30 +141,8 @@ pub(crate) fn refused_in_rounds(words: &[String]) -> Option<String> {
 /// Find the arguments of `run` that these words give a value, by the names of their fields; none of
 /// words that it does not understand.
 pub(crate) fn given_in_rounds(words: &[String]) -> Vec<String> {
-    let all = given_by_words(words);
+    let all = given_by(words);
     all.iter().map(|given| given.id().to_owned()).collect()
-}
-
-/// True if this program may have recorded this command line: `run` understands it, and all of its
-/// flags are recorded. One from another source may harm people who repeat it.
-pub(crate) fn is_recorded(command: &CommandLine) -> bool {
-    let is_own = |given: &Given| {
-        !matches!(
-            given.record(),
-            None | Some(Record::Withheld | Record::Never)
-        )
-    };
-    let is_header = |part: &str| {
-        let name = part
-            .strip_prefix("--header '")
-            .and_then(|part| part.split_once(':'));
-        name.is_some_and(|(name, _)| header(&format!("{name}:")) == part)
-    };
-    let is_withheld =
-        |part: &String| WITHHELD.iter().any(|(_, words)| words == part) || is_header(part);
-    command.arguments.starts_with(&run_words()[..1])
-        && given_by(&command.arguments).is_some_and(|all| all.iter().all(is_own))
-        && command.withheld.iter().all(is_withheld)
 }
 
 /// Return the words of a command that goes on with what `command` began: its flags, but for those
@@ -169,15 +151,13 @@ pub(crate) fn is_recorded(command: &CommandLine) -> bool {
 /// # Errors
 /// Lists the parts of the command that were not recorded, and that `words` leave out.
 pub(crate) fn resumed(command: &CommandLine, words: &[String]) -> Result<Vec<String>, Vec<String>> {
-    let typed = given_in_rounds(words);
-    // A target is named in one way.
-    let is_replaced = |id: &str| {
-        let by = |other: &String| other == id || [id, other].iter().all(|id| TARGETS.contains(id));
-        typed.iter().any(by)
-    };
-    let is_missing = |part: &&String| {
-        let of = WITHHELD.iter().find(|(_, words)| words == *part);
-        !is_replaced(of.map_or(HEADERS, |(id, _)| id))
+    let typed = given_by(words);
+    let is_typed = |name: &str| typed.iter().any(|given| given.name() == name);
+    let names_target = typed.iter().any(|given| TARGETS.contains(&given.id()));
+    // The first word of what has to be given again is its flag.
+    let is_missing = |part: &&String| match part.split(' ').next().unwrap_or_default() {
+        flag if flag.starts_with("--") => !is_typed(flag),
+        _ => !names_target,
     };
     let missing: Vec<String> = command
         .withheld
@@ -189,25 +169,29 @@ pub(crate) fn resumed(command: &CommandLine, words: &[String]) -> Result<Vec<Str
         return Err(missing);
     }
     let mut all = run_words();
-    for given in given_by(&command.arguments).unwrap_or_default() {
-        if !is_replaced(given.id()) {
-            all.extend(given.words(given.values.clone()));
+    for given in given_by(command.arguments.get(2..).unwrap_or_default()) {
+        // A target is named in one way.
+        let is_other_target = names_target && TARGETS.contains(&given.id());
+        if !is_typed(&given.name()) && !is_other_target {
+            all.extend(given.words(&given.values));
         }
     }
     all.extend_from_slice(words);
     Ok(all)
 }
 
-/// Return the URL of a proxy, without its credentials; nothing of one that cannot be read.
-fn proxy(url: &str) -> String {
-    let parsed = url.parse::<ProxyUrl>().map(|url| url.to_string());
-    parsed.unwrap_or_else(|_| if url == NO_PROXY { NO_PROXY } else { "..." }.to_owned())
-}
-
 /// Return the values of an argument that is recorded without secrets.
 fn redacted(id: &str, values: &[String]) -> Vec<String> {
-    let redact: fn(&str) -> String = if id == PROXY { proxy } else { redact::url };
-    values.iter().map(|value| redact(value)).collect()
+    let proxy = |url: &String| match url.parse::<ProxyUrl>() {
+        _ if url == NO_PROXY => NO_PROXY.to_owned(),
+        Ok(url) => url.to_string(),
+        Err(_) => "...".to_owned(),
+    };
+    if id == PROXY {
+        values.iter().map(proxy).collect()
+    } else {
+        values.iter().map(|url| redact::url(url)).collect()
+    }
 }
 
 /// True if these values of an argument, of any command, may hold a secret.
@@ -217,7 +201,7 @@ pub(crate) fn may_be_secret(id: &str, values: &[String]) -> bool {
     match row(id).map(|flag| flag.record) {
         Some(Record::Withheld) => true,
         Some(Record::Redacted) => redacted(id, values) != values,
-        Some(Record::AsTyped | Record::FromPlan | Record::Never) => false,
+        Some(_) => false,
         None => {
             // A value may be flags itself, as in `--base '-a user:password'`.
             let words = values
@@ -245,33 +229,16 @@ impl Typed {
             arguments: run_words(),
             ..CommandLine::default()
         };
-        let mut of_input = Vec::new();
         for given in given(typed) {
-            let id = given.id();
-            let recorded = match given.record() {
-                Some(Record::AsTyped) => given.values.clone(),
-                Some(Record::Redacted) => redacted(id, &given.values),
-                Some(Record::Withheld) if id == HEADERS => {
-                    command
-                        .withheld
-                        .extend(given.values.iter().map(|value| header(value)));
-                    continue;
-                }
-                Some(Record::Withheld) => {
-                    command.withheld.push(withheld(id));
-                    continue;
-                }
-                Some(Record::FromPlan | Record::Never) | None => continue,
-            };
-            if recorded != given.values {
-                command.withheld.push(withheld(id));
+            if matches!(given.record(), Record::FromPlan | Record::Never) {
+                continue;
             }
-            if TARGETS[1..].contains(&id) && recorded == ["-"] {
-                of_input.push(withheld(id));
+            let (values, again) = given.without_secrets();
+            if given.record() != Record::Withheld {
+                command.arguments.extend(given.words(&values));
             }
-            command.arguments.extend(given.words(recorded));
+            command.withheld.extend(again);
         }
-        command.withheld.extend(of_input);
         Self(command)
     }
 
@@ -293,24 +260,24 @@ impl Typed {
     #[must_use]
     pub fn for_plan(self, plan: &RunPlan) -> CommandLine {
         let mut command = self.0;
-        let mut add = |flag: &str, value: &str| {
-            command
-                .arguments
-                .extend([flag.to_owned(), value.to_owned()]);
-        };
-        add("--shards", &plan.shards.to_string());
+        let shards = plan.shards.to_string();
+        let mut known = vec![("--shards", &shards)];
         if let Some(processes) = plan.workload.get(TARGET_PROCESSES) {
-            add("--target-processes", processes);
+            known.push(("--target-processes", processes));
         }
         // One URL from the environment: the command does without that.
         let from = plan.workload.get(PROXY_FROM);
         let is_of_environment =
             from.is_some_and(|from| from != "--proxy") && plan.per_host.hosts == 1;
         if let (true, Some(url)) = (is_of_environment, plan.workload.get(report::PROXY)) {
-            add("--proxy", url);
+            known.push(("--proxy", url));
             if url.contains("...@") {
-                command.withheld.push(withheld(PROXY));
+                command.withheld.push("--proxy ...".to_owned());
             }
+        }
+        for (flag, value) in known {
+            let words = [flag.to_owned(), value.clone()];
+            command.arguments.extend(words);
         }
         command
     }
@@ -370,52 +337,6 @@ mod tests {
             (&["serve"], ""),
         ] {
             assert_eq!(typed(line).arguments.join(" "), recorded);
-        }
-    }
-
-    #[test]
-    fn only_what_could_be_recorded_is_taken_for_recorded() {
-        let plain = ["crawlmark", "run", "http://h/?token=...", "--rate", "5k"];
-        let is_own = |arguments: &[&str], withheld: &[&str]| {
-            is_recorded(&CommandLine {
-                arguments: words(arguments),
-                withheld: words(withheld),
-                ..CommandLine::default()
-            })
-        };
-        assert!(is_own(&plain, &["--body ...", "--header 'x-key: ...'"]));
-        for line in [
-            &[
-                "run",
-                "-H",
-                "a:b",
-                "-H",
-                "no header",
-                "--body",
-                "x",
-                "http://h/?key=1",
-            ][..],
-            &["run", "--urls", "-"],
-            &["run", "-a", "u:p", "--json-body", "1", "--shuffle"],
-        ] {
-            assert!(is_recorded(&typed(line)), "{line:?}");
-        }
-        for part in [
-            "rm -rf ~",
-            "--header 'a: ...'; rm '",
-            "--header 'a: b'",
-            "--body x",
-        ] {
-            assert!(!is_own(&plain, &[part]), "{part}");
-        }
-        for line in [
-            &["rm", "-rf", "~"][..],
-            &["sh", "run"],
-            &["crawlmark", "selftest"],
-            &["crawlmark", "run", "--export", "csv=.profile"],
-            &["crawlmark", "run", "--header", "a: b"],
-        ] {
-            assert!(!is_own(line, &[]), "{line:?}");
         }
     }
 

@@ -15,8 +15,9 @@ use crawlmark_results::run::gates::Condition;
 
 use super::saved::{EXPORT, PNG};
 use super::{
-    Auto, ConnectionArgs, Export, Ground, PartArgs, ProxyArgs, SaveArgs, TlsArgs, parse_error_rate,
-    parse_limit_time, parse_method, parse_name, parse_tag, whole,
+    Auto, ConnectionArgs, Export, Ground, PartArgs, ProxyArgs, SaveArgs, TlsArgs, Values,
+    parse_error_rate, parse_limit_time, parse_method, parse_name, parse_positive_time, parse_tag,
+    whole,
 };
 use crate::crawl::{ConnectTo, Expect, HttpVersion, IdFormat, LocalIps};
 
@@ -76,24 +77,16 @@ Examples:
   Each URL of a list once, with at most 2 requests in flight and 5 a second per host:
     crawlmark run --urls urls.txt --per-host-connections 2 --per-host-rate 5/s \\
         --rate 100
-  For CI: exit with 3 if the threshold fails; stop if most requests fail:
+  For CI: exit with 3 if the threshold fails, stop if most requests fail:
     crawlmark run 'http://127.0.0.1:8080/items/{id}' \\
-        --threshold 'service_p99 < 250ms' --stop-if 'error_rate[5s] < 50%'
-  The same, and export its figures for GitHub and a benchmark dashboard:
-    crawlmark run 'http://127.0.0.1:8080/items/{id}' \\
-        --threshold 'service_p99 < 250ms' \\
-        --export github-benchmark-smaller=smaller.json --export step-summary=- \\
-        >> \"$GITHUB_STEP_SUMMARY\"
-  A new connection for every request:
-    crawlmark run 'http://127.0.0.1:8080/items/{id}' -c 20 --disable-keepalive
-  The same, each from another address:
+        --threshold 'service_p99 < 250ms' --stop-if 'error_rate[5s] < 50%' \\
+        --export step-summary=- >> \"$GITHUB_STEP_SUMMARY\"
+  A new connection for every request, each from another address:
     crawlmark run 'http://127.0.0.1:8080/items/{id}' -c 20 --disable-keepalive \\
         --local-ips 127.1.0.0/16
   A TLS service with a private authority, at another address than DNS gives:
     crawlmark run 'https://api.example.com/items/{id}' --cacert authority.pem \\
         --connect-to api.example.com:443:127.0.0.1:8443 --rate 100
-  The cost of TLS, against the bundled target:
-    crawlmark run --target-tls
   HTTP/2 with 100 requests in flight on one connection:
     crawlmark run 'https://127.0.0.1/items/{id}' --http 2 -c 1 --streams 100
   Keep what is crawled, and go on after a stop:
@@ -105,15 +98,13 @@ Examples:
 
 const URLS: &str = "\
 Item i uses line i modulo the number of lines. Blank lines and lines that begin
-with # do not count. {id} in a line is replaced by the ID; a line without it is
-requested as it is. When no line has {id} and neither --ids nor -n nor -d is
-given, each line is requested once.
+with # do not count. {id} in a line is replaced by the ID. When no line has {id}
+and neither --ids nor -n nor -d is given, each line is requested once.
 
-A host is a name with a port. Each has its own connections, its own throttle
-pauses, and its own --per-host-rate and --per-host-connections; while one has to
-wait, requests to others go first (in an open loop the order stays). A host that
-cannot be reached is named before the run, and its items fail; when none can be
-reached, the run is refused.";
+A host is a name with a port. Each has its own connections, throttle pauses,
+--per-host-rate and --per-host-connections; while one has to wait, requests to
+others go first (in an open loop the order stays). Items of a host that cannot be
+reached fail; when none can be reached, the run is refused.";
 
 const BODY: &str = "\
 {id} in a body is replaced by the ID.
@@ -127,45 +118,37 @@ The format is found by the content; - is standard input. At most 256 MiB and
   JSON lines  {\"method\": \"POST\", \"url\": \"http://127.0.0.1:8080/items/{id}\",
               \"header\": {\"accept\": \"*/*\"}, \"body\": \"e30=\", \"weight\": 3,
               \"at\": 1.5} in one line. Only url is required. body is base64,
-              as in vegeta's JSON targets; body_text is plain text. at is
-              seconds, or a time (RFC 3339).
+              body_text plain text; at is seconds, or a time (RFC 3339).
   vegeta      METHOD URL, header lines, @FILE for a body, a blank line
   HAR         as browsers save it, without headers such as Host and Connection
   access log  common or combined. Only GET, HEAD and OPTIONS are sent. Requests
               of one second are spread evenly over it.
 
 What cannot be sent again of a HAR file or an access log is left out and counted.
-
-{id} in a URL, a header or a body is replaced by the ID. --method, --header and --body fill
-in what a line leaves out. Paths without a host are appended to the URL.
+{id} in a URL, a header or a body is replaced by the ID. --method, --header and
+--body fill in what a line leaves out. Paths are appended to the URL.
 
 Item i uses request i modulo their number. When no request has {id} and neither
 --ids nor -n nor -d is given, each is sent once. With weights, each item draws a
-request by --seed, the same for every number of shards. --arrivals replay sends
-each once, at its recorded time.
+request by --seed. --arrivals replay sends each once, at its recorded time.
 
   crawlmark run http://127.0.0.1:8080 --requests-file access.log \\
       --arrivals replay --speed 2";
 
 const ARRIVALS: &str = "  asap       Closed loop: the next request is sent when a connection is
              free and the budget allows it. A slow target slows this
-             client down, so the waits of independent users are not
-             measured: times are service times, not corrected for
+             client down: times are service times, not corrected for
              coordinated omission.
   waves      Closed loop in batches: as many requests as -c allows are sent
              at once, and the next ones when all of them have ended. Needs
              one shard (-s 1, its default here).
-  constant   Open loop: request number i is scheduled i/RATE after the
-             start, however slow the target is. Response times count from
-             there, so every wait is included, and the report names its
-             cause.
-  poisson    As constant, but at random instants, like many independent
-             users. They are drawn from --seed, and do not depend on the
-             number of shards.
+  constant   Open loop: request i is scheduled i/RATE after the start,
+             however slow the target is. Response times count from there,
+             so every wait is included, and the report names its cause.
+  poisson    As constant, but at random instants drawn from --seed, like
+             many independent users.
   replay     Open loop as recorded: each request of --requests-file once, at
-             its recorded time; --speed 2 is twice as fast. Not with --rate,
-             --retries or --follow. sched_lag in the result is the delay from
-             the recorded time until the request was sent.
+             its recorded time. Not with --rate, --retries or --follow.
 
 In an open loop --rate is the schedule of requests: none is skipped unless
 --queue is full, and late ones are sent at once. While the target throttles,
@@ -177,13 +160,10 @@ time; otherwise you measure the wait for a connection.
       --arrivals constant -c 1000 --warmup 5s";
 
 const PACING: &str = "  sleep   Sleep until a kernel timer wakes the shard, some tens of
-          microseconds late. Requests due within the slack of each other go
-          together, none of them early. The slack is a twentieth of the
-          median service time, from 50 µs to 1 ms. The longest slack used
-          is longest_slack_us of each shard in the result.
-  coarse  As sleep, with a slack of 1 ms: about half a millisecond late at
-          high rates, like other clients. At 10,000 requests a second to a
-          fast target it needs less than half of the CPU of sleep.
+          microseconds late. Requests due within a twentieth of the median
+          service time (50 µs to 1 ms) go together, none of them early.
+  coarse  As sleep, within 1 ms: about half a millisecond late at high
+          rates, for less than half of the CPU.
   spin    Stay awake for the last millisecond and read the clock
           continuously: a few microseconds late. From a thousand requests a
           second per shard on, each shard uses a whole core. More shards
@@ -196,19 +176,17 @@ May be repeated; then all must match. Without it any complete body with a
 status from 200 to 299 is good, and without a URL the bundled target's
 items are expected.
 
-  json               one JSON value under a JSON content type, in a body
-                     of up to 16 MiB
+  json               one JSON value under a JSON content type
   status:200,404     these statuses and no others, as in status:200-204;
                      404 and 410 count as `not found` unless they are listed
-  regex:\"id\":\\d+     a body of up to 16 MiB that has a match
-  len:1-1000         a body of 1 to 1,000 bytes; len:115 for exactly 115,
-                     len:1- for at least 1 byte
+  regex:\"id\":\\d+     a body that has a match
+  len:1-1000         a body of 1 to 1,000 bytes; len:115, len:1-
   items:SEED         exactly the body that `serve --seed SEED` sends for
                      the ID
   whole              any complete body
 
-A challenge page is never good, nor is a throttled response
-(429, and other limits). Redirects are followed with --follow.";
+json and regex read bodies of up to 16 MiB. A challenge page is never good, nor
+is a throttled response (429, and other limits).";
 
 const LOCAL_IPS: &str = "  127.0.0.9,127.0.0.11      these
   127.0.1.1-127.0.1.250     from the first to the last
@@ -219,17 +197,16 @@ connection that is opened again keeps its address. With --disable-keepalive
 or --max-requests-per-connection each new connection uses the next one.
 A target that limits by address then sees each address as a client.
 
-All of 127.0.0.0/8 works without setup, to targets on this machine.
-Other addresses have to be this machine's (ip addr add), or routed to it
-(ip route add local PREFIX dev lo). An address that cannot be used is
-refused before the run, and never replaced by another.
+All of 127.0.0.0/8 works without setup, to targets on this machine. Other
+addresses have to be this machine's (ip addr add), or routed to it (ip route
+add local PREFIX dev lo); the run is refused otherwise.
 
   crawlmark run --target-profile article -c 80 \\
       --local-ips 127.1.0.0/16";
 
 const THRESHOLD: &str = "\
-May be repeated. The exit code is then 3. As in k6's thresholds, the expression states what
-is wanted. METRIC[WINDOW] OP LIMIT, OP one of < <= > >= == !=.
+May be repeated. The exit code is then 3. The expression states what is wanted, as
+in k6: METRIC[WINDOW] OP LIMIT, OP one of < <= > >= == !=.
 
   times      SERIES_STAT, with a unit (us, ms, s, m, h): service_p99,
              response_p(99.9) (open loop only), item_max, ttfb_mean, ...
@@ -246,42 +223,26 @@ is wanted. METRIC[WINDOW] OP LIMIT, OP one of < <= > >= == !=.
              soft_blocked, errors, dropped, connections_opened: 100, 10k
   others     cpu_us_per_attempt, valid (== or != true or false)
 
-A condition with a window, of 1s to 60s, must hold in every window of that length
-after the warm-up: error_rate[10s] in any 10 seconds. Windows are for service and
-response times, rates, shares of requests and counts.
+A condition with a window, as in error_rate[10s], must hold in every window of 1s
+to 60s after the warm-up. Windows are for service and response times, rates,
+shares of requests and counts.
 
-A percentile needs 100 samples beyond it: 10,000 in all for p99. A warning
-before the run names each threshold that the run is too short to decide. A
-threshold that cannot be decided is reported as undecided, and the exit code is
-5 unless another threshold failed.";
+A percentile needs 100 samples beyond it: 10,000 in all for p99. A threshold that
+cannot be decided is reported as undecided, and the exit code is 5 unless another
+threshold failed; a warning before the run names each that it is too short for.";
 
 const STOP_IF: &str = "\
 Written as --threshold, and evaluated every second; without a window, over
-everything since the warm-up. The run stops as after Ctrl-C, with a
-partial report that names the threshold, and exit code 3. A window that is not
-full or has too few samples is not judged: shares and means need 100 requests,
-percentiles 100 samples beyond them. With fewer requests, a share still fails if
+everything since the warm-up. The run stops as after Ctrl-C, with a partial report
+that names the threshold, and exit code 3. Shares and means need 100 requests,
+percentiles 100 samples beyond them; with fewer requests, a share still fails if
 their errors alone would break the limit among 100.";
 
 const STRICT: &str = "\
-Only the exit code changes. The report has the verdict, and a reason and a
-remedy for each finding:
-
-  errors               1 % of the requests of a closed loop failed, or 10 %
-                       were cut off at the end; or no good response arrived
-                       for a tenth of the time while requests failed
-  target_limited       half of the requests failed or were cut off at the end
-                       (in an open loop 1 %), most were throttled, the target
-                       was silent at the end, or a host was unreachable
-  budget_limited, concurrency_limited
-                       requests of an open loop waited for a limit other than
-                       the schedule, or for connections
-  client_limited       a shard had no CPU, port or descriptor left, did not
-                       get to run, or sent requests or read responses late
-  disturbed            the CPU changed during the run, or others used it
-  nothing_measured     all requests were in the warm-up
-  incomplete           a shard died, or counts differ (exit code 4 without
-                       --strict, too)";
+Only the exit code changes. The report has the verdict, and a reason and a remedy
+for each finding: errors, target_limited, budget_limited, concurrency_limited,
+client_limited, disturbed, nothing_measured, or incomplete (exit code 4 without
+--strict, too).";
 
 /// Content of standard output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -335,13 +296,13 @@ pub struct RunArgs {
     #[arg(long, value_name = "A..B")]
     pub ids: Option<IdRange>,
     /// Stop after N items (retries not counted)
-    #[arg(short = 'n', long = "items", alias = "requests", value_name = "N", value_parser = whole::<u64>(1..=u64::MAX))]
+    #[arg(short = 'n', long = "items", aliases = ["requests", "count", "iterations"], value_name = "N", value_parser = whole::<u64>(1..=u64::MAX))]
     pub requests: Option<u64>,
     /// Stop starting items after TIME
-    #[arg(short = 'd', long, short_alias = 'z', value_name = "TIME", value_parser = parse_duration)]
+    #[arg(short = 'd', long, alias = "time", short_alias = 'z', value_name = "TIME", value_parser = parse_duration)]
     pub duration: Option<Duration>,
     /// HTTP method [default: GET, or POST with a body]
-    #[arg(short = 'm', long, value_parser = parse_method)]
+    #[arg(short = 'm', long, short_alias = 'X', value_parser = parse_method)]
     pub method: Option<String>,
     /// Add a request header, `name: value`; may be repeated
     ///
@@ -349,7 +310,7 @@ pub struct RunArgs {
     #[arg(short = 'H', long = "header", value_name = "HEADER")]
     pub headers: Vec<String>,
     /// Send this body: TEXT, @FILE for a file, or @@TEXT for a leading @
-    #[arg(long, long_help = BODY, default_value = "", hide_default_value = true)]
+    #[arg(long, alias = "data", long_help = BODY, default_value = "", hide_default_value = true)]
     pub body: String,
     /// Bodies, credentials, form and order of IDs
     #[command(flatten)]
@@ -362,6 +323,7 @@ pub struct RunArgs {
     #[arg(
         short = 's',
         long,
+        aliases = ["threads", "workers"],
         short_alias = 't',
         value_name = "N|auto",
         default_value = "auto"
@@ -371,7 +333,7 @@ pub struct RunArgs {
     ///
     /// Each carries one request at a time, or --streams. With several hosts, up to 2N idle connections may stay open as well. With HTTP/2, up to N
     /// times --streams requests are in flight.
-    #[arg(short = 'c', long, value_name = "N", default_value_t = 64, value_parser = whole::<u32>(1..=u32::MAX.into()))]
+    #[arg(short = 'c', long, aliases = ["clients", "concurrency", "parallel", "users", "vus"], value_name = "N", default_value_t = 64, value_parser = whole::<u32>(1..=u32::MAX.into()))]
     pub connections: u32,
     /// Maximum total rate: N, N/s, N/min or N/h
     ///
@@ -433,7 +395,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
     pub timeout: Duration,
     /// Time limit for opening a connection, tunnel and TLS handshake included
-    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_positive_time)]
     pub connect_timeout: Duration,
     /// Open a new connection for every request
     ///
@@ -460,7 +422,7 @@ pub struct RunArgs {
     /// target allows fewer streams, requests wait for one (`pool_wait`). A request that the target
     /// refused before it began (GOAWAY, `REFUSED_STREAM`) is sent again; it still counts as one
     /// request, and is counted in `resent`. Example: --http 2 -c 1 --streams 100
-    #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=u32::MAX.into()))]
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=u32::MAX.into()), conflicts_with = "disable_keepalive")]
     pub streams: Option<u32>,
     /// Connect from these local addresses: addresses, ranges or prefixes
     #[arg(long, value_name = "LIST", long_help = LOCAL_IPS)]
@@ -605,6 +567,10 @@ pub struct RunArgs {
     /// Inject faults: see `crawlmark serve --help`; may be repeated
     #[arg(long = "target-fault", value_name = "KIND:SHARE[:PARAMETER]")]
     pub target_faults: Vec<target::Faults>,
+
+    /// Values as they were typed, of the fields that were given some.
+    #[arg(skip)]
+    pub given: Values,
 }
 
 const ID_FORMAT: &str = "  width=8        00000042 for ID 42; longer IDs are written whole
@@ -625,24 +591,21 @@ keeps a token out of the command line.
 
 const COMPRESSED: &str = "\
 Requests say `accept-encoding: gzip, br, zstd`, unless --header sets another
-value. --expect checks the decoded body. A body that cannot be decoded fails
-(bad_encoding), and so does one of more than 16 MiB, compressed or decoded
-(body_too_long). bytes_received counts bytes before decoding. Decoding takes CPU
-of this client, but is not part of the service time.
+value. --expect checks the decoded body. A body that cannot be decoded
+(bad_encoding), or has more than 16 MiB (body_too_long), fails. bytes_received
+counts bytes before decoding, which is not part of the service time.
 
   crawlmark run 'http://127.0.0.1:8080/{id}' --compressed \\
       --expect json";
 
 const FOLLOW: &str = "\
-Each redirect is a request of its own: it is charged to --rate, and counted in
-redirects and in retries, without the retry budget. Method and body change as in
-browsers: 303 leads to a GET, and so do 301 and 302 of a POST. A retry repeats
-the last request of the item, not its first. The item is judged by the last
-response. A redirect to a host that is not in the URLs fails (redirect_refused):
-add one of its URLs to --urls. One to a path that robots.txt forbids fails as robots_forbidden, for good.
-Credentials (--auth, --bearer-env, and --header with a name such as cookie or
-x-api-key) are not sent to another host. More redirects fail
-(too_many_redirects). With 0, a redirect is a response like any other.
+Each redirect is a request of its own, charged to --rate and counted in redirects.
+Method and body change as in browsers: 303 leads to a GET, and so do 301 and 302
+of a POST. A retry repeats the last request of the item, whose last response is
+judged. Redirects to a host that is not in the URLs (redirect_refused: add one to
+--urls) or to a path that robots.txt forbids (robots_forbidden) fail, and so do
+more than N (too_many_redirects). Credentials (--auth, --bearer-env, and --header with a name
+such as cookie or x-api-key) are not sent to another host.
 
   crawlmark run 'http://127.0.0.1:8080/{id}' --follow 5";
 

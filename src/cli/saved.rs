@@ -131,15 +131,10 @@ pub(super) const REPORT_EXAMPLES: &str = "\
 Examples:
   Recreate the page and the plots of a result in its own directory:
     crawlmark report results/runs/2026-11-22T10-00-00Z-crawl
-  The same elsewhere:
-    crawlmark report results/runs/2026-11-22T10-00-00Z-crawl --out public
   A table of its seconds for a spreadsheet, and its metrics for Prometheus:
     crawlmark report results/runs/2026-11-22T10-00-00Z-crawl --export csv \\
         --export openmetrics
-  The step summary, for GitHub Actions:
-    crawlmark report results/runs/2026-11-22T10-00-00Z-crawl \\
-        --export step-summary=- >> \"$GITHUB_STEP_SUMMARY\"
-  Part of a result, measured again from its log of times (--json prints JSON, --out saves it):
+  Part of a result, measured again from its log of times (--out saves it):
     crawlmark report results/runs/2026-11-22T10-00-00Z-crawl --from 10s \\
         --to 70s --shards 0-3 --outcome ok
   The steady part, and how it was found:
@@ -148,7 +143,6 @@ Examples:
     crawlmark report results/runs/2026-11-22T10-00-00Z-crawl \\
         results/runs/2026-11-22T10-05-00Z-crawl
   With each plot as PNG, too, light or dark:
-    crawlmark report results/runs/2026-11-22T10-00-00Z-crawl --png
     crawlmark report results/runs/2026-11-22T10-00-00Z-crawl --png=dark";
 
 /// Help of `--png`.
@@ -249,8 +243,7 @@ Each format has the fields that the crawl saved (--save-fields), in this order:
   url           URL, only where it is not the template with the ID
   status        HTTP status; absent without a response
   outcome       ok, not_found, rejected, throttled, soft_blocked, skipped
-                (forbidden by robots.txt), or the
-                error: timeout, reset, ...
+                (forbidden by robots.txt), or the error: timeout, reset, ...
   attempts      requests for the item
   at            time at which the last of them was sent, UTC
   latency_us    its service time in microseconds
@@ -260,27 +253,20 @@ Each format has the fields that the crawl saved (--save-fields), in this order:
                 say so in body_encoding
   body_bytes    whole length of a body that --max-body cut
 
-Formats:
-  jsonl    JSON lines, as the segments hold them; `body` is a string, base64
-           or, if the response was JSON, the JSON itself
-  csv      RFC 4180 with a header line; an empty field without quotes is absent
-  parquet  id, latency_us, body_bytes: uint64; status: uint16;
-           attempts: uint32; at: timestamp (µs, UTC); body: binary; the
-           others: strings. zstd (builds with --features parquet)
-  warc     WARC/1.1: each body as a `resource` record, gzip per record;
-           records without a body are left out
+jsonl has the lines of the segments; csv a header line (RFC 4180), and an empty
+field without quotes for what is absent; parquet (builds with --features parquet)
+typed columns with zstd; warc (WARC/1.1) a `resource` record for each body, gzip
+per record.
 
-Of a crawl in parts, name the directory of the parts: their records follow one
-another. Records of a crawl that was stopped are exported as far as they are
-committed. A damaged crawl is not exported: see `crawlmark verify`.
+Of a crawl in parts, name the directory of the parts. Records of a crawl that was
+stopped are exported as far as they are committed. A damaged crawl is not
+exported: see `crawlmark verify`.
 
 Examples:
   A saved crawl as Parquet, into crawl.parquet:
     crawlmark export crawl --to parquet
   As CSV to another program:
-    crawlmark export crawl --to csv --out - | head
-  As WARC into a named file:
-    crawlmark export crawl --to warc --out archive.warc.gz";
+    crawlmark export crawl --to csv --out - | head";
 
 /// Arguments of `export`.
 #[derive(Debug, Args)]
@@ -379,17 +365,15 @@ fn parse_destination(text: &str) -> Result<Destination, String> {
 }
 
 pub(super) const VERIFY_EXAMPLES: &str = "\
-Checks that no ID is finished twice or has two records of a session, that every
-ID is in the range of the crawl, that indexes count what their frames hold,
-and that digests of bodies and checksums of files are right. Changes nothing.
-Finished is what is good, not found or forbidden by robots.txt: --resume asks
-for the other IDs.
-Such a crawl is no violation: the output says how many IDs are left, and the
-exit code is 0 unless --complete is given.
+Checks that no ID is finished twice or has two records of a session, that every ID
+is in the range of the crawl, that indexes count what their frames hold, and that
+digests of bodies and checksums of files are right. Changes nothing. Finished is
+what is good, not found or forbidden by robots.txt: --resume asks for the other
+IDs. They are no violation: the output says how many are left, and the exit code
+is 0 unless --complete is given.
 
-Of a crawl in parts (`crawlmark plan`), name the directory of the parts: the
-saved crawls of all attempts that count are read one after another, and each
-has to be that of its part, with as many items as its result counts.
+Of a crawl in parts (`crawlmark plan`), name the directory of the parts: each
+saved crawl has to be that of its part, with as many items as its result counts.
 
 Exit codes: 0 no violation · 4 violations (the first ten are listed), or
             items left with --complete

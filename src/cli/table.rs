@@ -6,6 +6,8 @@
 //! stands here alone. A flag is recorded only if it has a row, so that no new one can leak its
 //! value; a test fails when one has none.
 
+use std::collections::BTreeMap;
+
 use clap::Arg;
 
 use super::built;
@@ -25,6 +27,50 @@ pub(crate) enum Record {
     Never,
 }
 
+/// Values as they were typed, by the names of their fields.
+pub type Values = BTreeMap<String, Vec<String>>;
+
+/// What a flag needs to have an effect: without it, the flag is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Need {
+    /// A URL: the bundled target does not take it.
+    Url,
+    /// A rate budget.
+    Rate,
+    /// A recording that is replayed.
+    Replay,
+    /// Anything but a recording that is replayed.
+    NoReplay,
+    /// An https:// URL.
+    Tls,
+    /// A host to which HTTP/2 may be spoken.
+    Http2,
+    /// Hosts to which HTTP/1.1 alone is spoken.
+    Http1,
+    /// A proxy with sessions.
+    Session,
+}
+
+impl Need {
+    /// Reads after the flag.
+    pub(crate) const fn lack(self) -> &'static str {
+        match self {
+            Self::Url => "is for a URL: give one",
+            Self::Rate => "is for a rate budget: add --rate",
+            Self::Replay => "is for --arrivals replay: add it",
+            Self::NoReplay => {
+                "does not work with --arrivals replay, which sends each recorded request once, at its time: leave it out"
+            }
+            Self::Tls => "is for https:// URLs: give one (without a URL, add --target-tls)",
+            Self::Http2 => {
+                "needs HTTP/2: add --http 2, or --http auto for https:// URLs; or use more connections (-c)"
+            }
+            Self::Http1 => "works with HTTP/1.1 only: add --http 1.1",
+            Self::Session => "needs a --proxy with {session} in its user name or password: add one",
+        }
+    }
+}
+
 /// A flag of `run`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Flag {
@@ -35,8 +81,11 @@ pub(crate) struct Flag {
     pub(crate) is_for_rounds: bool,
     /// True if `-h` shows it.
     is_common: bool,
+    /// True if a plan records its values as typed, under its own name.
+    is_setting: bool,
     /// Keys of the settings that it sets in a plan, if they are not its own name.
     keys: &'static [&'static str],
+    needs: &'static [Need],
 }
 
 impl Flag {
@@ -58,9 +107,21 @@ impl Flag {
         Self { keys, ..self }
     }
 
-    /// True if it sets the setting `key` of a plan.
+    const fn needs(self, needs: &'static [Need]) -> Self {
+        Self { needs, ..self }
+    }
+
+    /// True if it sets a key of `result.json`, or a part of it, as in `plan.rate.permits`.
     fn is_of(&self, key: &str) -> bool {
-        self.keys.contains(&key) || key.strip_suffix("_us").unwrap_or(key) == self.id
+        let key = key.strip_prefix("plan.").unwrap_or(key);
+        let groups = ["workload.", "throttling."];
+        let key = groups
+            .iter()
+            .find_map(|group| key.strip_prefix(group))
+            .unwrap_or(key);
+        let stem = key.split('.').next().unwrap_or_default();
+        let is_own = stem.strip_suffix("_us").unwrap_or(stem) == self.id;
+        is_own || self.keys.iter().any(|own| [key, stem].contains(own))
     }
 }
 
@@ -70,12 +131,22 @@ const fn flag(record: Record, id: &'static str) -> Flag {
         record,
         is_for_rounds: true,
         is_common: false,
+        is_setting: false,
         keys: &[],
+        needs: &[],
     }
 }
 
 const fn typed(id: &'static str) -> Flag {
     flag(Record::AsTyped, id)
+}
+
+/// A flag that a plan records as typed, too.
+const fn setting(id: &'static str) -> Flag {
+    Flag {
+        is_setting: true,
+        ..typed(id)
+    }
 }
 
 const fn redacted(id: &'static str) -> Flag {
@@ -112,7 +183,7 @@ const GROUPS: [Group; 12] = [
         heading: "",
         may_differ: false,
         flags: &[
-            redacted(URL).common(),
+            redacted(URL).common().sets(&["target", "per_host.hosts"]),
             never("color"),
             never("config").not_for_rounds(),
             never("print_config").not_for_rounds(),
@@ -124,8 +195,8 @@ const GROUPS: [Group; 12] = [
         flags: &[
             typed(URLS).common().sets(&["lines", "order"]),
             typed(REQUESTS_FILE).sets(&["lines", "order"]),
-            typed("ids").common(),
-            typed("requests").common(),
+            typed("ids").common().needs(&[Need::NoReplay]),
+            typed("requests").common().sets(&["ids"]),
             typed("duration").common(),
             typed("method"),
             withheld(HEADERS).common(),
@@ -134,11 +205,11 @@ const GROUPS: [Group; 12] = [
             withheld("json_body").sets(&["body_bytes"]),
             withheld("auth"),
             typed("bearer_env"),
-            typed("id_format"),
-            typed("shuffle"),
+            setting("id_format").needs(&[Need::Url]),
+            typed("shuffle").needs(&[Need::NoReplay]),
             typed("compressed").sets(&["content"]),
-            typed("follow"),
-            typed("cookies"),
+            setting("follow").needs(&[Need::NoReplay]),
+            setting("cookies").needs(&[Need::Http1]),
             typed("seed"),
             typed("expect").common(),
         ],
@@ -149,14 +220,17 @@ const GROUPS: [Group; 12] = [
         flags: &[
             from_plan("shards").common(),
             typed("connections").common(),
-            typed("rate").common(),
+            typed("rate")
+                .common()
+                .sets(&["shape"])
+                .needs(&[Need::NoReplay]),
             typed("arrivals").common(),
-            typed("speed"),
+            setting("speed").needs(&[Need::Replay]),
             typed("queue"),
             typed("pacing"),
             typed("warmup").common(),
             typed("grace"),
-            typed("burst"),
+            typed("burst").needs(&[Need::Rate]),
             typed("no_pin"),
         ],
     },
@@ -168,11 +242,11 @@ const GROUPS: [Group; 12] = [
             typed("robots"),
             typed("max_pause"),
             typed("adaptive"),
-            typed("retries"),
-            typed("retry_budget"),
+            typed("retries").needs(&[Need::NoReplay]),
+            typed("retry_budget").sets(&["retry_budget_percent"]),
             typed("backoff"),
-            typed("per_host_connections"),
-            typed("per_host_rate").sets(&["per_host_rate_from"]),
+            typed("per_host_connections").sets(&["per_host.connections"]),
+            typed("per_host_rate").sets(&["per_host.rate", "per_host_rate_from"]),
         ],
     },
     Group {
@@ -183,33 +257,38 @@ const GROUPS: [Group; 12] = [
             typed("connect_timeout"),
             typed("disable_keepalive").sets(&["requests_per_connection"]),
             typed("max_requests_per_connection").sets(&["requests_per_connection"]),
-            typed("http"),
-            typed("streams"),
+            setting("http"),
+            typed("streams").needs(&[Need::Http2]),
             typed("local_ips"),
-            typed("connect_to"),
-            typed("unix_socket"),
-            typed("idle_timeout"),
-            typed("connect_rate"),
-            typed("dns_ttl"),
-            typed("receive_stamps"),
+            setting("connect_to"),
+            setting("unix_socket").needs(&[Need::Url]),
+            setting("idle_timeout").needs(&[Need::Http1]),
+            setting("connect_rate"),
+            setting("dns_ttl"),
+            setting("receive_stamps"),
         ],
     },
     Group {
         heading: "Proxy",
         may_differ: true,
-        flags: &[redacted(PROXY).sets(&["proxy_from"]), typed("session")],
+        flags: &[
+            redacted(PROXY).sets(&["proxy_from"]),
+            setting("session").needs(&[Need::Session]),
+        ],
     },
     Group {
         heading: "TLS, for https:// URLs",
         may_differ: true,
         flags: &[
-            typed("cacert").sets(&["tls_trust"]),
-            typed("insecure").sets(&["tls_trust"]),
-            typed("cert").sets(&["tls_client_certificate"]),
-            typed("key"),
-            typed("tls_resume"),
-            typed("tls_min"),
-            typed("tls_max"),
+            typed("cacert")
+                .sets(&["tls_trust"])
+                .needs(&[Need::Url, Need::Tls]),
+            typed("insecure").sets(&["tls_trust"]).needs(&[Need::Tls]),
+            setting("cert").needs(&[Need::Url, Need::Tls]),
+            typed("key").needs(&[Need::Url, Need::Tls]),
+            setting("tls_resume").needs(&[Need::Tls]),
+            setting("tls_min").needs(&[Need::Tls]),
+            setting("tls_max").needs(&[Need::Tls]),
         ],
     },
     Group {
@@ -302,15 +381,50 @@ pub(crate) fn row(id: &str) -> Option<&'static Flag> {
     rows().map(|(_, flag)| flag).find(|flag| flag.id == id)
 }
 
-/// Return the flags that set a setting of a plan, as in `--header`.
-pub(crate) fn setters(key: &str) -> Vec<String> {
+/// Return the names of the flags that set a key of `result.json`, as in `--header`.
+pub(crate) fn flags_of(key: &str) -> Vec<String> {
+    let flags = rows().filter(|(_, flag)| flag.is_of(key));
+    flags.map(|(_, flag)| name(flag.id)).collect()
+}
+
+/// Return the name of the first flag that sets one of these keys: of those that were given, or else
+/// of any. One that others follow from comes before them.
+pub(crate) fn first_flag_of(keys: &[String], given: &Values) -> Option<String> {
+    let sets = |flag: &&Flag| keys.iter().any(|key| flag.is_of(key));
+    let all = || rows().map(|(_, flag)| flag).filter(sets);
+    let found = all().find(|flag| given.contains_key(flag.id));
+    found.or_else(|| all().next()).map(|flag| name(flag.id))
+}
+
+/// Return the name of a flag, as in `--header`.
+fn name(id: &str) -> String {
     let program = built();
-    let run = program.find_subcommand("run").into_iter();
-    let sets =
-        |argument: &&Arg| row(argument.get_id().as_str()).is_some_and(|flag| flag.is_of(key));
-    run.flat_map(|run| run.get_arguments().filter(sets))
-        .filter_map(|argument| Some(format!("--{}", argument.get_long()?)))
-        .collect()
+    let run = program.find_subcommand("run");
+    let mut arguments = run.into_iter().flat_map(clap::Command::get_arguments);
+    let argument = arguments.find(|argument| argument.get_id() == id);
+    match argument.and_then(Arg::get_long) {
+        Some(long) => format!("--{long}"),
+        None => "the URL".to_owned(),
+    }
+}
+
+/// Return the flags that were given and have a need that is not met, as in `--header`, each with
+/// the first such need.
+pub(crate) fn lacking(
+    given: &Values,
+    is_met: impl Fn(Need) -> bool,
+) -> impl Iterator<Item = (String, Need)> {
+    given.keys().filter_map(move |id| {
+        let need = row(id)?.needs.iter().find(|need| !is_met(**need))?;
+        Some((name(id), *need))
+    })
+}
+
+/// Return the settings that a plan records as they were typed.
+pub(crate) fn settings(given: &Values) -> impl Iterator<Item = (String, String)> {
+    let is_setting = |id: &str| row(id).is_some_and(|flag| flag.is_setting);
+    let given = given.iter().filter(move |(id, _)| is_setting(id));
+    given.map(|(id, values)| (id.clone(), values.join(", ")))
 }
 
 /// True if a setting of a plan may differ between the sessions of a saved crawl; a setting that no

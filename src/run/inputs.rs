@@ -21,29 +21,18 @@ const LONGEST_BODY: u64 = 64 << 20;
 /// Reason why there are no lines. Reads after "--urls FILE: ", and repeats no credentials.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum UrlsError {
-    /// The file, or standard input.
-    #[error("cannot be read: {0}. Name a file with one URL per line, or - for standard input")]
-    Io(#[from] io::Error),
-    /// No URL in it.
-    #[error("holds no URL: write one per line")]
-    Empty,
-    /// A line that is no URL.
-    #[error("line {line}: {error}")]
-    Line {
-        /// Counted from 1.
-        line: usize,
-        /// Error of the line.
-        error: TemplateError,
-    },
-    /// A line that is no text.
-    #[error("line {0} is not UTF-8 text: save the file as UTF-8, with one URL per line")]
-    NotText(usize),
-    /// A line without an end.
-    #[error("line {0} is longer than 64 KiB")]
-    TooLong(usize),
+    /// The file, or one of its lines.
+    #[error("{0}")]
+    File(String),
     /// Error without a known line.
     #[error("{0}")]
     Template(#[from] TemplateError),
+}
+
+fn unreadable(error: &io::Error) -> UrlsError {
+    UrlsError::File(format!(
+        "cannot be read: {error}. Name a file with one URL per line, or - for standard input"
+    ))
 }
 
 /// Read the URLs of the file at `path`, or of standard input.
@@ -51,7 +40,8 @@ pub(super) fn read_urls(path: &Path) -> Result<Targets, UrlsError> {
     if path == Path::new(STDIN) {
         parse(io::stdin().lock())
     } else {
-        parse(BufReader::new(File::open(path)?))
+        let file = File::open(path).map_err(|error| unreadable(&error))?;
+        parse(BufReader::new(file))
     }
 }
 
@@ -61,30 +51,33 @@ fn parse(mut text: impl BufRead) -> Result<Targets, UrlsError> {
         loop {
             buffer.clear();
             line += 1;
+            let failed = |why: &str| Some(Err(UrlsError::File(format!("line {line} {why}"))));
             match io::Read::take(&mut text, LONGEST_LINE).read_until(b'\n', &mut buffer) {
-                Err(error) => return Some(Err(error.into())),
+                Err(error) => return Some(Err(unreadable(&error))),
                 Ok(0) => return None,
                 Ok(read) if read as u64 == LONGEST_LINE => {
-                    return Some(Err(UrlsError::TooLong(line)));
+                    return failed("is longer than 64 KiB");
                 }
                 Ok(_) => {}
             }
             let Ok(text) = std::str::from_utf8(&buffer) else {
-                return Some(Err(UrlsError::NotText(line)));
+                return failed("is not UTF-8 text: save the file as UTF-8, with one URL per line");
             };
             // Some editors begin a file with an invisible byte order mark.
             let text = text.trim_start_matches('\u{feff}').trim();
             if !text.is_empty() && !text.starts_with('#') {
+                let read = text.parse::<Template>();
                 return Some(
-                    text.parse::<Template>()
-                        .map_err(|error| UrlsError::Line { line, error }),
+                    read.map_err(|error| UrlsError::File(format!("line {line}: {error}"))),
                 );
             }
         }
     });
     let targets = Targets::collect(templates)?;
     if targets.lines() == 0 {
-        Err(UrlsError::Empty)
+        Err(UrlsError::File(
+            "holds no URL: write one per line".to_owned(),
+        ))
     } else {
         Ok(targets)
     }
@@ -122,7 +115,6 @@ mod tests {
         let long = format!("http://a/{}\n", "x".repeat(70_000));
         for (text, says) in [
             (&b""[..], "holds no URL"),
-            (b"\n# nothing\n  \n", "holds no URL"),
             (
                 b"http://a/\n\nftp://b/\n",
                 "line 3: the URL `ftp://b/` begins with neither http:// nor https://",

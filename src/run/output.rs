@@ -5,6 +5,7 @@ use crawlmark_results::export::Format;
 use crate::cli::{Destination, Export, Ground, OutputFormat, RunArgs, check_png};
 use crate::error::{Error, GATE, K6_GATE};
 use crate::export;
+use crate::terminal;
 
 /// Content of standard output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,6 +20,13 @@ pub(super) enum Output {
     Export,
 }
 
+impl Output {
+    /// True if it is for programs.
+    pub(super) const fn is_data(self) -> bool {
+        matches!(self, Self::Json | Self::Export)
+    }
+}
+
 /// All of it.
 #[derive(Debug)]
 pub(super) struct OutputOptions {
@@ -26,14 +34,9 @@ pub(super) struct OutputOptions {
     pub(super) exports: Vec<Export>,
     /// Background of the PNG plots; none when there are to be none.
     pub(super) png: Option<Ground>,
-    codes: Codes,
-}
-
-/// Convention for exit codes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Codes {
-    Own,
-    K6,
+    pub(super) voice: Voice,
+    /// True if exit codes are those of k6.
+    is_k6: bool,
 }
 
 impl OutputOptions {
@@ -48,18 +51,15 @@ impl OutputOptions {
             });
         }
         let json = args.json || args.output_format == Some(OutputFormat::Json);
-        let prints = export::prints(&exports);
-        let output = match (json, prints, args.latency) {
+        let output = match (json, export::prints(&exports), args.latency) {
             (true, true, _) => {
-                return Err(Error::Usage(
-                    "the JSON and an export to `-` cannot both be on standard output: give the export a file"
-                        .to_owned(),
+                return Err(Error::usage(
+                    "the JSON and an export to `-` cannot both be on standard output: give the export a file",
                 ));
             }
             (true, ..) | (_, true, _) if args.latency => {
-                return Err(Error::Usage(
-                    "--latency adds to the summary, which is not printed when standard output has the JSON or an export: remove one of them"
-                        .to_owned(),
+                return Err(Error::usage(
+                    "--latency adds to the summary, which is not printed when standard output has the JSON or an export: remove one of them",
                 ));
             }
             (true, ..) => Output::Json,
@@ -73,11 +73,11 @@ impl OutputOptions {
             output,
             exports,
             png: args.png,
-            codes: if args.k6_exit_codes {
-                Codes::K6
-            } else {
-                Codes::Own
+            voice: Voice {
+                is_quiet: args.quiet,
+                has_progress: !args.quiet && !args.no_progress,
             },
+            is_k6: args.k6_exit_codes,
         })
     }
 
@@ -88,16 +88,37 @@ impl OutputOptions {
 
     /// The exit code as the caller knows it.
     pub(super) const fn code(&self, own: u8) -> u8 {
-        match self.codes {
-            Codes::K6 if own == GATE => K6_GATE,
-            Codes::K6 | Codes::Own => own,
+        if self.is_k6 && own == GATE {
+            K6_GATE
+        } else {
+            own
         }
     }
 }
 
-impl Output {
-    /// True if it is for programs, and people are told everything else beside it.
-    pub(super) const fn is_data(self) -> bool {
-        matches!(self, Self::Json | Self::Export)
+/// What is said beside standard output.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Voice {
+    /// True if only errors are said, and no summary is printed.
+    pub(super) is_quiet: bool,
+    pub(super) has_progress: bool,
+}
+
+impl Voice {
+    /// Say what may spoil the result. With --quiet, the verdict says it.
+    pub(super) fn warn(self, text: &str) {
+        self.say(&format!("warning: {text}\n"));
+    }
+
+    pub(super) fn warn_all(self, texts: &[String]) {
+        for text in texts {
+            self.warn(text);
+        }
+    }
+
+    pub(super) fn say(self, text: &str) {
+        if !self.is_quiet {
+            terminal::say(text);
+        }
     }
 }

@@ -5,13 +5,12 @@
 //!
 //! | room | for |
 //! |---|---|
-//! | `difference` | settings in which plans differ, by their flags |
 //! | `slot` | wait for a slot and for the common start; the slot that a part holds |
 
-mod difference;
 mod slot;
 
 use std::cell::Cell;
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::time::Duration;
 
@@ -23,13 +22,12 @@ use crawlmark_harness::units::grouped;
 use crawlmark_results::judge::Finding;
 use crawlmark_results::run::parts::{AttemptRecord, AttemptState, PartsDirectory};
 use crawlmark_results::run::report::{IntervalRow, Report};
+use serde_json::Value;
 
-use self::difference::difference;
-pub(crate) use self::difference::in_flags;
 pub(super) use self::slot::{PartSlot, SlotTurn};
 use self::slot::{SLOT_LOST, Shares, is_published, unfinished};
 use super::resolve::{self, Resolved};
-use crate::cli::{Auto, RunArgs};
+use crate::cli::{Auto, RunArgs, Values, first_flag_of};
 use crate::cluster::attempt::{Attempt, Begun, Publication, unix_us};
 use crate::error::Error;
 
@@ -44,6 +42,7 @@ pub(super) struct PartRun {
     /// Settings that the plan's shares are made of.
     burst: Option<u64>,
     shards: Auto<u32>,
+    given: Values,
     saved: Option<String>,
     /// Items that an earlier attempt had saved.
     taken_over: u64,
@@ -113,6 +112,26 @@ pub(crate) fn whole(plan: RunPlan, slots: u32, burst: Option<u64>) -> RunPlan {
     }
 }
 
+/// Return the keys in which two plans differ, as in `plan.rate`.
+fn differing(plan: &RunPlan, own: &RunPlan) -> Vec<String> {
+    let [was, is] = [plan, own].map(|plan| serde_json::to_value(plan).unwrap_or_default());
+    let mut keys = Vec::new();
+    for (key, was) in was.as_object().into_iter().flatten() {
+        match (was.as_object(), is.get(key)) {
+            (_, Some(is)) if is == was => {}
+            (Some(was), Some(Value::Object(is))) => {
+                let names: BTreeSet<&String> = was.keys().chain(is.keys()).collect();
+                let differ = names
+                    .into_iter()
+                    .filter(|name| was.get(*name) != is.get(*name));
+                keys.extend(differ.map(|name| format!("plan.{key}.{name}")));
+            }
+            _ => keys.push(format!("plan.{key}")),
+        }
+    }
+    keys
+}
+
 impl PartRun {
     /// Begin the part that the flags name. Changes the flags: the result and what is saved go to
     /// the attempt's directory, and thresholds and `--strict` are about the whole crawl.
@@ -150,6 +169,7 @@ impl PartRun {
             attempt,
             burst: args.burst,
             shards: args.shards,
+            given: args.given.clone(),
             saved: saved.map(|name| name.display().to_string()),
             taken_over,
             whole: None,
@@ -178,6 +198,7 @@ impl PartRun {
             attempt,
             burst,
             shards,
+            given,
             ..
         } = self;
         let plan = &attempt.plan;
@@ -185,8 +206,12 @@ impl PartRun {
             shards: plan.nodes,
             ..whole(resolved.plan.clone(), plan.slots, *burst)
         };
-        if let Some(difference) = difference(&plan.crawl, &own) {
-            return Err(Error::Usage(difference));
+        let keys = differing(&plan.crawl, &own);
+        if let Some(key) = keys.first() {
+            let name = first_flag_of(&keys, given).unwrap_or_else(|| format!("`{key}`"));
+            return Err(Error::Usage(format!(
+                "{name} differs from the plan: leave it as it is there, or make another plan"
+            )));
         }
         let share = SlotShare {
             slot: 0,

@@ -43,68 +43,18 @@ const LOOKED_AT: usize = 100;
 /// Most requests of a file.
 const MOST_REQUESTS: usize = 2_000_000;
 
-/// Reason why there are no requests. Reads after "--requests-file FILE ".
-#[derive(Debug, thiserror::Error)]
-pub(super) enum RequestsError {
-    /// The file, or standard input.
-    #[error("cannot be read: {0}. Check the path, or write - for standard input")]
-    Io(#[from] io::Error),
-    /// Longer than [`MOST_BYTES`].
-    #[error("is larger than 256 MiB: split it, and crawl its parts one after the other")]
-    TooLarge,
-    /// More than [`MOST_REQUESTS`].
-    #[error(
-        "holds more than 2,000,000 requests: split it, and crawl its parts one after the other"
-    )]
-    TooMany,
-    /// None of the formats.
-    #[error(
-        "begins with none of the formats: write JSON lines ({{\"url\": \"http://...\"}}) or vegeta's text (GET http://...), or give a HAR \
-         file or an access log in the common or combined format"
-    )]
-    Unknown,
-    /// No request in it.
-    #[error("holds no request{0}. Add one, as in {{\"url\": \"http://127.0.0.1:8080/items/1\"}}")]
-    Empty(String),
-    /// Not a HAR file.
-    #[error("is no valid HAR file at line {0}, column {1}: save it again from the browser")]
-    Har(usize, usize),
-    /// A line or an entry that is no request.
-    #[error("{place}: {why}")]
-    Request {
-        /// Its place: `line 3`.
-        place: String,
-        /// The error, with a remedy.
-        why: String,
-    },
-    /// Paths without a host.
-    #[error(
-        "{0} has a path without a host: add the URL of the host, as in `crawlmark run http://127.0.0.1:8080 --requests-file FILE`"
-    )]
-    NoHost(String),
-    /// A host for paths, and no path.
-    #[error(
-        "names the host of each request, so the URL has no effect: remove it, or send them elsewhere with --connect-to"
-    )]
-    UselessUrl,
-    /// A URL that is more than a host.
-    #[error("needs a URL without a path, to which its own paths are appended: write {0}")]
-    LongUrl(String),
-    /// Error without a known line.
-    #[error("{0}")]
-    Template(#[from] TemplateError),
-}
+/// Reason why there are no requests: reads after the name of the file, in one line.
+pub(super) type Fault = String;
 
-impl RequestsError {
-    /// Return the message, to follow the name of the file. A line feed in JSON is written as there,
-    /// so that it stays one line.
-    pub(super) fn message(&self) -> String {
-        let message = match self {
-            Self::Request { .. } | Self::NoHost(_) | Self::Template(_) => format!(": {self}"),
-            _ => format!(" {self}"),
-        };
-        message.replace('\n', "\\n")
-    }
+const TOO_LARGE: &str =
+    " is larger than 256 MiB: split it, and crawl its parts one after the other";
+const TOO_MANY: &str =
+    " holds more than 2,000,000 requests: split it, and crawl its parts one after the other";
+const UNKNOWN: &str = " begins with none of the formats: write JSON lines ({\"url\": \"http://...\"}) or vegeta's text (GET http://...), \
+     or give a HAR file or an access log in the common or combined format";
+
+fn empty(why: &str) -> Fault {
+    format!(" holds no request{why}. Add one, as in {{\"url\": \"http://127.0.0.1:8080/items/1\"}}")
 }
 
 /// Place of a request in its file, counted from 1.
@@ -115,11 +65,9 @@ enum FilePosition {
 }
 
 impl FilePosition {
-    fn failed(self, why: impl Into<String>) -> RequestsError {
-        RequestsError::Request {
-            place: self.to_string(),
-            why: why.into(),
-        }
+    /// A line feed in JSON is written as there.
+    fn failed(self, why: impl std::fmt::Display) -> Fault {
+        format!(": {self}: {why}").replace('\n', "\\n")
     }
 }
 
@@ -175,10 +123,10 @@ struct Parsed {
 }
 
 impl Parsed {
-    fn add(&mut self, entry: RecordedRequest) -> Result<(), RequestsError> {
+    fn add(&mut self, entry: RecordedRequest) -> Result<(), Fault> {
         self.entries.push(entry);
         if self.entries.len() > MOST_REQUESTS {
-            Err(RequestsError::TooMany)
+            Err(TOO_MANY.to_owned())
         } else {
             Ok(())
         }
@@ -186,7 +134,7 @@ impl Parsed {
 
     fn skip(&mut self, place: FilePosition, why: &str) {
         self.skipped
-            .get_or_insert_with(|| (0, format!("{place}: {why}")))
+            .get_or_insert_with(|| (0, format!("{place}: {why}").replace('\n', "\\n")))
             .0 += 1;
     }
 }
@@ -211,23 +159,26 @@ pub(super) fn read(
     path: &Path,
     base: Option<&Template>,
     shape: &RequestShape,
-) -> Result<RequestFile, RequestsError> {
+) -> Result<RequestFile, Fault> {
     let mut text = Vec::new();
     let limit = MOST_BYTES + 1;
-    if path == Path::new(STDIN) {
-        io::stdin().lock().take(limit).read_to_end(&mut text)?;
+    let read = if path == Path::new(STDIN) {
+        io::stdin().lock().take(limit).read_to_end(&mut text)
     } else {
-        File::open(path)?.take(limit).read_to_end(&mut text)?;
-    }
+        File::open(path).and_then(|file| file.take(limit).read_to_end(&mut text))
+    };
+    read.map_err(|error| {
+        format!(" cannot be read: {error}. Check the path, or write - for standard input")
+    })?;
     if text.len() as u64 > MOST_BYTES {
-        Err(RequestsError::TooLarge)
+        Err(TOO_LARGE.to_owned())
     } else {
         build(parse(&text)?, base, shape)
     }
 }
 
 /// Parse a file whose format is found by its content. Whatever the bytes, it returns.
-fn parse(text: &[u8]) -> Result<Parsed, RequestsError> {
+fn parse(text: &[u8]) -> Result<Parsed, Fault> {
     // Some editors begin a file with an invisible byte order mark.
     let text = text.strip_prefix("\u{feff}".as_bytes()).unwrap_or(text);
     if let Some(object) = text.trim_ascii_start().strip_prefix(b"{") {
@@ -244,7 +195,7 @@ fn parse(text: &[u8]) -> Result<Parsed, RequestsError> {
             .filter(|line| !line.is_empty() && !line.starts_with(b"#"))
     };
     let Some(first) = content().next() else {
-        return Err(RequestsError::Empty(String::new()));
+        return Err(empty(""));
     };
     let mut words = first.split(u8::is_ascii_whitespace);
     let is_method = |word: &[u8]| !word.is_empty() && word.iter().all(u8::is_ascii_uppercase);
@@ -252,7 +203,7 @@ fn parse(text: &[u8]) -> Result<Parsed, RequestsError> {
         // First: the name of a host may look like a method, but no target has the time of a log.
         () if content().take(LOOKED_AT).any(access_log::is_line) => access_log::parse(text),
         () if words.next().is_some_and(is_method) && words.next().is_some() => vegeta::parse(text),
-        () => Err(RequestsError::Unknown),
+        () => Err(UNKNOWN.to_owned()),
     }
 }
 
@@ -267,19 +218,35 @@ fn build(
     mut parsed: Parsed,
     base: Option<&Template>,
     shape: &RequestShape,
-) -> Result<RequestFile, RequestsError> {
-    let origin = base.map(origin).transpose()?;
+) -> Result<RequestFile, Fault> {
+    let origin = base.map(Template::origin);
+    if let (Some(base), Some(origin)) = (base, origin)
+        && base.path() != ("/", None)
+    {
+        return Err(format!(
+            " needs a URL without a path, to which its own paths are appended: write {origin}"
+        ));
+    }
     let mut lines = Vec::with_capacity(parsed.entries.len());
     for entry in std::mem::take(&mut parsed.entries) {
-        match line(&entry, origin, (shape, parsed.is_recording)) {
+        if origin.is_none() && entry.url.starts_with('/') {
+            return Err(format!(
+                ": {} has a path without a host: add the URL of the host, as in `crawlmark run http://127.0.0.1:8080 --requests-file FILE`",
+                entry.place
+            ));
+        }
+        let own = if parsed.is_recording {
+            RequestShape::recorded
+        } else {
+            RequestShape::own
+        };
+        match line(&entry, origin, shape, own) {
             Ok(line) => {
                 lines.push(line);
                 parsed.entries.push(entry);
             }
-            Err(RequestsError::Request { why, .. }) if parsed.is_recording => {
-                parsed.skip(entry.place, &why);
-            }
-            Err(error) => return Err(error),
+            Err(why) if parsed.is_recording => parsed.skip(entry.place, &why),
+            Err(why) => return Err(entry.place.failed(why)),
         }
     }
     let Parsed {
@@ -294,14 +261,14 @@ fn build(
         format!("{count} {are} left out (the first: {first})")
     });
     if entries.is_empty() {
-        return Err(RequestsError::Empty(
-            skipped
-                .map(|skipped| format!(": {skipped}"))
-                .unwrap_or_default(),
-        ));
+        let why = skipped.map(|skipped| format!(": {skipped}"));
+        return Err(empty(&why.unwrap_or_default()));
     }
     if origin.is_some() && entries.iter().all(|entry| !entry.url.starts_with('/')) {
-        return Err(RequestsError::UselessUrl);
+        return Err(
+            " names the host of each request, so the URL has no effect: remove it, or send them elsewhere with --connect-to"
+                .to_owned(),
+        );
     }
     let has_weights = entries.iter().any(|entry| entry.weight.is_some());
     let weights = has_weights.then(|| {
@@ -319,55 +286,35 @@ fn build(
     })
 }
 
-/// Return scheme and host of the URL that paths are appended to.
-fn origin(base: &Template) -> Result<&str, RequestsError> {
-    if base.path() == ("/", None) {
-        Ok(base.origin())
-    } else {
-        Err(RequestsError::LongUrl(base.origin().to_owned()))
-    }
-}
+/// Makes the request of a line out of that of the flags.
+type Own =
+    fn(&RequestShape, Option<&str>, &[String], Option<Bytes>) -> Result<RequestShape, ShapeError>;
 
+/// Return what is sent for an entry, whose path is appended to `origin`.
 fn line(
     entry: &RecordedRequest,
     origin: Option<&str>,
-    (shape, is_recording): (&RequestShape, bool),
-) -> Result<Line, RequestsError> {
-    let RecordedRequest {
-        place,
-        method,
-        url,
-        headers,
-        body,
-        ..
-    } = entry;
-    let origin = match origin {
-        _ if !url.starts_with('/') => "",
-        None => return Err(RequestsError::NoHost(place.to_string())),
-        Some(origin) => origin,
-    };
-    let template: Template = [origin, url]
-        .concat()
+    shape: &RequestShape,
+    own: Own,
+) -> Result<Line, String> {
+    let origin = origin.filter(|_| entry.url.starts_with('/'));
+    let url = [origin.unwrap_or_default(), &entry.url].concat();
+    let template: Template = url
         .parse()
-        .map_err(|error: TemplateError| place.failed(error.to_string()))?;
-    if method.is_none() && headers.is_empty() && body.is_none() {
+        .map_err(|error: TemplateError| error.to_string())?;
+    if entry.method.is_none() && entry.headers.is_empty() && entry.body.is_none() {
         return Ok(template.into());
     }
     // As with flags: a body is meant to be posted.
-    let posts = method.is_none() && body.is_some() && *shape.method() == Method::GET;
+    let posts = entry.method.is_none() && entry.body.is_some() && *shape.method() == Method::GET;
     let method = if posts {
         Some(Method::POST.as_str())
     } else {
-        method.as_deref()
+        entry.method.as_deref()
     };
     // Errors of flags begin with their dashes.
-    let failed = |error: ShapeError| place.failed(error.to_string().trim_start_matches("--"));
-    let own = if is_recording {
-        RequestShape::recorded
-    } else {
-        RequestShape::own
-    };
-    let own = own(shape, method, headers, body.clone()).map_err(failed)?;
+    let own = own(shape, method, &entry.headers, entry.body.clone())
+        .map_err(|error| error.to_string().trim_start_matches("--").to_owned())?;
     let method = Some(own.method().clone()).filter(|method| method != shape.method());
     Ok(Line {
         template,

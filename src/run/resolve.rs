@@ -98,9 +98,9 @@ pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
         times,
         note,
     } = targets::choose(&args, &request)?;
-    rules::check_targets(&args, &targets)?;
     let expect = choose_expectations(&args, &methods(&request, &targets))?;
     let (mut proxies, proxy_from) = proxies::choose(&args, &targets)?.unzip();
+    rules::check_targets(&args, &request, &targets, proxies.as_ref())?;
     let request = request.withholding(proxies.iter().flat_map(Proxies::secrets));
     let Found {
         mut addresses,

@@ -1,82 +1,81 @@
-//! `--robots`: robots.txt of the hosts of a run (RFC 9309), fetched before the run by the crawl
-//! itself: one request per host, under the run's limits, from a process of its own.
+//! `--robots`: robots.txt of the hosts of a run (RFC 9309), fetched before the run by plain requests
+//! under its limits.
 //!
 //! Which paths a robots.txt allows is the business of the crate `robotxt`; the shards skip the
 //! items whose paths it forbids.
 
-use std::fs::{self, File};
-use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::thread::sleep;
 use std::time::Duration;
 
 use bytes::Bytes;
-use crawlmark_harness::clock::{Clock, Nanos};
-use crawlmark_harness::plan::{Arrivals, Pinning, RunPlan, default_burst};
-use crawlmark_harness::process::usable_cpus;
-use crawlmark_harness::supervisor::{HeldSignals, Interval, Live, Observer};
-use crawlmark_harness::units::{IdRange, Rate, RateShape};
+use crawlmark_harness::clock::Clock;
+use crawlmark_harness::plan::RunPlan;
+use crawlmark_harness::sample::{Attempt, ErrorKind, Outcome, Repeat};
+use crawlmark_harness::supervisor::HeldSignals;
+use crawlmark_harness::units::Rate;
 use crawlmark_results::run::report::{
     CRAWL_DELAY, PER_HOST_RATE_FROM, RobotsHost, RobotsOutcome, RobotsReport,
 };
 use robotxt::{AccessResult, Agent, BYTE_LIMIT, Robots};
+use tokio::sync::Mutex;
+use tokio::task::{JoinSet, LocalSet};
+use tokio::time::{Instant, sleep_until, timeout};
 
 use super::part::PartSlot;
 use super::resolve::Resolved;
-use crate::crawl::{Content, CrawlOptions, CrawlSpec, Expectations, Targets, Template};
-use crate::dataset::manifest::{Bodies, Durability, Fields, Saved};
-use crate::dataset::record::SavedRecord;
-use crate::dataset::segment::{Frames, SegmentName};
-use crate::dataset::session::Session;
+use crate::crawl::{Content, Crawl, CrawlOptions, CrawlSpec, Expectations, Targets, Template};
 use crate::error::Error;
-use crate::measure;
 
 /// Redirects of a robots.txt that are followed (RFC 9309, 2.3.1.2).
 const REDIRECTS: u32 = 5;
 
-/// Interval at which a signal is looked for while nothing may be sent.
+/// Interval at which a signal and the lease of a part are looked at.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Hosts that the report names.
 const NAMED_HOSTS: usize = 100;
 
-/// Directory of the files that were fetched, removed when it is dropped.
-struct Scratch(PathBuf);
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
+/// What may end the time before a run: a signal, or the loss of the slot of a part, whose lease is
+/// renewed.
+pub(super) struct Watch<'a, 'b> {
+    pub(super) held: &'a HeldSignals,
+    pub(super) slot: Option<&'a mut PartSlot<'b>>,
+    pub(super) clock: Clock,
 }
 
-/// Slot of a part, whose lease is renewed while robots.txt is fetched; none of a run of its own.
-struct Lease<'a, 'b>(Option<&'a mut PartSlot<'b>>);
-
-impl Observer for Lease<'_, '_> {
-    fn progress(&mut self, _: &Live) {}
-
-    fn interval(&mut self, _: &Interval) {}
-
-    fn lease(&mut self, now: Nanos) -> Option<Nanos> {
-        self.0.as_mut().map(|slot| slot.renew(now))
-    }
-
-    fn has_enough(&self) -> bool {
-        self.is_lost()
-    }
-}
-
-impl Lease<'_, '_> {
-    fn is_lost(&self) -> bool {
-        self.0.as_ref().is_some_and(|slot| slot.is_lost())
-    }
-
-    /// Check that the slot is still held.
+impl Watch<'_, '_> {
+    /// Check that the run may begin.
     ///
     /// # Errors
-    /// When the part cannot go on.
-    fn check(&self) -> Result<(), Error> {
-        self.0.as_ref().map_or(Ok(()), |slot| slot.check())
+    /// When a signal came, or another attempt has the slot.
+    fn check(&mut self) -> Result<(), Error> {
+        if let Some(slot) = &mut self.slot {
+            slot.renew(self.clock.now());
+            slot.check()?;
+        }
+        match self.held.asks_to_stop(Duration::ZERO) {
+            Ok(Some(signal)) => Err(Error::StoppedBeforeRun(signal)),
+            Ok(None) => Ok(()),
+            Err(error) => Err(Error::Signal(error)),
+        }
+    }
+
+    /// Wait.
+    ///
+    /// # Errors
+    /// As for [`Self::check`].
+    fn wait(&mut self, time: Duration) -> Result<(), Error> {
+        let end = self.clock.now().plus(time);
+        loop {
+            self.check()?;
+            let left = Duration::from_nanos(end.since(self.clock.now()));
+            if left.is_zero() {
+                return Ok(());
+            }
+            sleep(LOOK.min(left));
+        }
     }
 }
 
@@ -89,277 +88,236 @@ impl Lease<'_, '_> {
 /// robots.txt can be fetched, or one of a crawl that is saved; or when a part loses its slot.
 pub(super) fn obey(
     resolved: &mut Resolved,
-    clock: Clock,
-    held: &HeldSignals,
-    slot: Option<&mut PartSlot<'_>>,
-    place: &Path,
+    mut watch: Watch<'_, '_>,
 ) -> Result<Option<RobotsReport>, Error> {
     if resolved.robots.is_empty() {
         return Ok(None);
     }
-    let slots = slot.as_ref().map_or(1, |slot| slot.share().of);
-    let mut lease = Lease(slot);
-    let Fetched {
-        rules,
-        hosts,
-        requests,
-    } = fetch(resolved, clock, place, &mut lease)?;
+    let slots = watch.slot.as_ref().map_or(1, |slot| slot.share().of);
+    let files = fetch(resolved, &mut watch)?;
+    let hosts: Vec<RobotsHost> = files.iter().map(|file| file.host.clone()).collect();
+    let count = |outcome| {
+        let of_it = hosts.iter().filter(|host| host.outcome == outcome);
+        u32::try_from(of_it.count()).unwrap_or(u32::MAX)
+    };
+    let unreachable = count(RobotsOutcome::Unreachable);
     // Records are final: what may be allowed tomorrow must not be saved as skipped.
-    let is_nothing_left = hosts.len() == rules.len()
-        && hosts
-            .iter()
-            .all(|host| host.outcome == RobotsOutcome::Unreachable);
+    let is_nothing_left = unreachable as usize == resolved.spec.targets.hosts().len();
     let is_refused = is_nothing_left || resolved.spec.options.session.is_some();
-    if let Some(RobotsHost { host, status, .. }) = hosts
-        .iter()
-        .find(|host| is_refused && host.outcome == RobotsOutcome::Unreachable)
+    let mut lost = hosts.iter();
+    if let Some(RobotsHost { host, status, .. }) = lost
+        .find(|host| host.outcome == RobotsOutcome::Unreachable)
+        .filter(|_| is_refused)
     {
         return Err(Error::Robots {
             host: host.clone(),
             status: *status,
         });
     }
-    let delay = hosts
-        .iter()
-        .filter_map(|host| host.crawl_delay_s)
-        .fold(0.0, f64::max);
+    let delays = hosts.iter().filter_map(|host| host.crawl_delay_s);
     let report = RobotsReport {
-        requests,
-        crawl_delay_s: Some(delay).filter(|delay| *delay > 0.0),
-        unreachable: count(&hosts, RobotsOutcome::Unreachable),
-        with_rules: count(&hosts, RobotsOutcome::Rules),
+        requests: files.iter().map(|file| file.requests).sum(),
+        crawl_delay_s: Some(delays.fold(0.0, f64::max)).filter(|delay| *delay > 0.0),
+        unreachable,
+        with_rules: count(RobotsOutcome::Rules),
         hosts: hosts.into_iter().take(NAMED_HOSTS).collect(),
     };
+    let mut rules = vec![None; resolved.spec.targets.hosts().len()];
+    for file in files {
+        rules[file.number] = Some(file.rules);
+    }
     resolved.spec.options.robots = Some(Arc::new(rules));
     if let Some(delay) = report.crawl_delay_s {
-        let period = Duration::from_secs_f64(delay).saturating_mul(slots.max(1));
-        let delayed = Rate {
-            permits: 1,
-            period_ns: u64::try_from(period.as_nanos()).unwrap_or(u64::MAX),
-        };
-        let per_host = &mut resolved.plan.per_host;
-        if per_host
-            .rate
-            .is_none_or(|rate| rate.per_second() > delayed.per_second())
-        {
-            (per_host.rate, per_host.burst) = (Some(delayed), None);
-            // Each shard may send one request at its start, and a slot is announced as one.
-            if slots > 1 {
-                resolved.plan.shards = 1;
-            }
-            resolved
-                .plan
-                .workload
-                .insert(PER_HOST_RATE_FROM.to_owned(), CRAWL_DELAY.to_owned());
-        }
-        resolved.plan = resolved.plan.clone().validate().map_err(|error| {
-            Error::Usage(format!("robots.txt requires {delay} s between requests, and {error}. Or use --robots ignore"))
-        })?;
+        delay_hosts(&mut resolved.plan, delay, slots)?;
     }
-    if let Some(rate) = resolved.plan.rate {
-        // The fetch may have used its burst a moment ago, and the run begins with another one.
-        let burst = requests.min(default_burst(&rate, 1).max(1));
-        let interval = Duration::from_nanos(rate.period_ns / rate.permits.max(1));
-        let rest = interval.saturating_mul(u32::try_from(burst).unwrap_or(u32::MAX));
-        wait(rest, clock, held, &mut lease);
-        lease.check()?;
-    }
+    // The fetch may have used the burst a moment ago, and the run begins with another one.
+    let plan = &resolved.plan;
+    let burst = plan.rate.map_or(0, |rate| {
+        let burst = RunPlan::default_burst(&rate, 1).max(1);
+        u32::try_from(report.requests.min(burst)).unwrap_or(u32::MAX)
+    });
+    let rest = interval(plan.rate).saturating_mul(burst);
+    watch.wait(rest.max(interval(plan.per_host.rate)))?;
     Ok(Some(report))
 }
 
-/// Wait, unless a signal comes: the run, which is stopped at once, says so.
-fn wait(time: Duration, clock: Clock, held: &HeldSignals, lease: &mut Lease<'_, '_>) {
-    let end = clock.now().plus(time);
-    while clock.now() < end && !lease.is_lost() && !held.is_asked_to_stop().unwrap_or(false) {
-        lease.lease(clock.now());
-        sleep(LOOK.min(Duration::from_nanos(end.since(clock.now()))));
+/// Limit the rate of each host by a crawl-delay, s.
+///
+/// # Errors
+/// When there can be no run at that rate.
+fn delay_hosts(plan: &mut RunPlan, delay: f64, slots: u32) -> Result<(), Error> {
+    let period = Duration::from_secs_f64(delay).saturating_mul(slots.max(1));
+    let delayed = Rate {
+        permits: 1,
+        period_ns: u64::try_from(period.as_nanos()).unwrap_or(u64::MAX),
+    };
+    let rate = &mut plan.per_host.rate;
+    if rate.is_none_or(|rate| rate.per_second() > delayed.per_second()) {
+        *rate = Some(delayed);
+        plan.workload
+            .insert(PER_HOST_RATE_FROM.to_owned(), CRAWL_DELAY.to_owned());
     }
+    *plan = plan.clone().validate().map_err(|error| {
+        Error::Usage(format!(
+            "robots.txt requires {delay} s between requests, and {error}. Or use --robots ignore"
+        ))
+    })?;
+    Ok(())
 }
 
-fn count(hosts: &[RobotsHost], outcome: RobotsOutcome) -> u32 {
-    u32::try_from(hosts.iter().filter(|host| host.outcome == outcome).count()).unwrap_or(u32::MAX)
+/// Return the time between two requests.
+fn interval(rate: Option<Rate>) -> Duration {
+    let between = |rate: Rate| rate.period_ns.div_ceil(rate.permits.max(1));
+    Duration::from_nanos(rate.map_or(0, between))
 }
 
-/// Rules of the hosts of a run.
-struct Fetched {
-    /// By the host's number; none of a host whose rules do not apply.
-    rules: Vec<Option<Robots>>,
-    /// Hosts whose rules apply.
-    hosts: Vec<RobotsHost>,
-    /// Requests that were sent.
+/// robots.txt of a host.
+struct RobotsFile {
+    /// Number of the host.
+    number: usize,
+    host: RobotsHost,
+    rules: Robots,
+    /// Requests that were sent for it.
     requests: u64,
 }
 
-/// Crawl robots.txt of each host whose rules apply. A host's number is that of its item.
-fn fetch(
-    resolved: &Resolved,
-    clock: Clock,
-    place: &Path,
-    lease: &mut Lease<'_, '_>,
-) -> Result<Fetched, Error> {
-    let (scratch, spec) = (scratch(place)?, &resolved.spec);
+/// Fetch robots.txt of each host whose rules apply, by plain requests.
+fn fetch(resolved: &Resolved, watch: &mut Watch<'_, '_>) -> Result<Vec<RobotsFile>, Error> {
+    let (spec, plan, clock) = (&resolved.spec, &resolved.plan, watch.clock);
     let hosts = spec.targets.hosts();
     let lines = hosts
         .iter()
         .map(|host| format!("{}/robots.txt", host.origin()).parse::<Template>());
-    let targets = Targets::collect(lines).map_err(|error| Error::Usage(error.to_string()))?;
-    let saved = Saved {
-        fields: "id,status,outcome,body"
-            .parse::<Fields>()
-            .map_err(Error::Usage)?,
-        bodies: Bodies::All,
-        max_body: BYTE_LIMIT as u64 + 1,
-        durability: Durability::Process,
-    };
-    let session = Session {
-        place: scratch.0.clone(),
-        number: 1,
-        plan: String::new(),
-        saved,
-        cpus: usable_cpus(),
-    };
     let request = spec.request.own(Some("GET"), &[], Some(Bytes::new()));
     let fetching = CrawlSpec {
-        targets: Arc::new(targets),
-        request: request.map_err(|error| Error::Usage(error.to_string()))?,
-        expect: Expectations::new(Vec::new()).map_err(|error| Error::Usage(error.to_string()))?,
+        targets: Arc::new(Targets::collect(lines).map_err(Error::usage)?),
+        request: request.map_err(Error::usage)?,
+        expect: Expectations::new(Vec::new()).map_err(Error::usage)?,
         // Some servers compress it unasked. One that cannot be decoded is unreachable.
         options: CrawlOptions {
             content: Content::Decoded,
             follow: REDIRECTS,
-            shuffle: None,
-            session: Some(session),
-            keeps_throttled: false,
-            ..spec.options.clone()
+            unix_socket: spec.options.unix_socket.clone(),
+            ..CrawlOptions::default()
         },
         ..spec.clone()
     };
-    let plan = plan(&resolved.plan, hosts.len(), &resolved.robots)?;
-    let record = measure::crawl(&plan, &fetching, clock, lease)?;
-    if let Some(signal) = record.interrupted {
-        return Err(Error::StoppedBeforeRun(signal));
-    }
-    // What it has not fetched then says nothing about its hosts.
-    lease.check()?;
+    let most = plan.connections.clamp(1, 128);
     let agent = spec.request.product();
-    let mut fetched = Fetched {
-        rules: vec![None; hosts.len()],
-        hosts: Vec::new(),
-        requests: 0,
-    };
-    for number in &resolved.robots {
-        // Without a record, as of a fetch that could not be made: no URL may be crawled.
-        fetched.rules[*number] = Some(Robots::disallow_all());
-    }
-    fetched.requests = record
-        .shards
-        .iter()
-        .map(|shard| shard.stats.counters.requests.attempts_sent)
-        .sum();
-    let mut found = vec![None; hosts.len()];
-    read(&scratch.0, |record| {
-        let Some(number) = usize::try_from(record.id)
-            .ok()
-            .filter(|number| *number < hosts.len())
-        else {
-            return;
-        };
-        let body = record.body().ok().flatten();
-        let is_good = record.outcome.0 == "ok";
-        let access = match (record.status, &body) {
-            (Some(200..=299), Some(body)) if is_good => AccessResult::Successful(body.bytes()),
-            (Some(200..=299), None) if is_good => AccessResult::Successful(b""),
-            (Some(400..=499), _) if record.status != Some(429) => AccessResult::Unavailable,
-            _ if record.outcome.0 == "too_many_redirects" => AccessResult::TooManyRedirects,
-            _ => AccessResult::Unreachable,
-        };
-        let outcome = match access {
-            AccessResult::Successful(_) => RobotsOutcome::Rules,
-            AccessResult::Unavailable | AccessResult::TooManyRedirects => RobotsOutcome::None,
-            AccessResult::Unreachable => RobotsOutcome::Unreachable,
-        };
-        fetched.rules[number] = Some(Robots::from_access(access, Agent::Exact(agent)));
-        found[number] = Some((record.status, outcome));
-    })?;
-    fetched.hosts.extend(resolved.robots.iter().map(|number| {
-        let (status, outcome) = found[*number].unwrap_or((None, RobotsOutcome::Unreachable));
-        let rules = fetched.rules[*number].as_ref();
-        RobotsHost {
-            host: hosts[*number].origin().to_owned(),
-            status,
-            outcome,
-            crawl_delay_s: rules
-                .and_then(Robots::crawl_delay)
-                .map(|delay| delay.as_secs_f64()),
-        }
-    }));
-    Ok(fetched)
-}
-
-/// Return the plan of the fetch: an item for each host, under the limits of the run.
-fn plan(run: &RunPlan, hosts: usize, wanted: &[usize]) -> Result<RunPlan, Error> {
-    let ids = IdRange {
-        start: 0,
-        end: hosts as u64,
-    };
-    let others =
-        (ids.start..ids.end).filter(|number| !wanted.iter().any(|host| *host as u64 == *number));
-    let plan = RunPlan {
-        ids,
-        finished: others
-            .map(|number| IdRange {
-                start: number,
-                end: number + 1,
-            })
-            .collect(),
-        shards: 1,
-        connections: run
-            .connections
-            .min(u32::try_from(wanted.len()).unwrap_or(u32::MAX))
-            .max(1),
-        streams: 1,
-        shape: RateShape::Constant,
-        burst: run.rate.map_or(0, |rate| default_burst(&rate, 1)),
-        at_start: u64::from(run.rate.is_some()),
-        arrivals: Arrivals::Asap,
-        queue: None,
-        duration: None,
-        warmup: Duration::ZERO,
-        pinning: Pinning::None,
-        ..run.clone()
-    };
-    plan.validate()
-        .map_err(|error| Error::Usage(format!("--robots: {error}")))
-}
-
-/// Read the records that were fetched.
-fn read(place: &Path, mut each: impl FnMut(&SavedRecord<'_>)) -> Result<(), Error> {
-    let failed = |why: String| Error::unwritable(place)(std::io::Error::other(why));
-    for entry in fs::read_dir(place).map_err(Error::unwritable(place))? {
-        let path = entry.map_err(Error::unwritable(place))?.path();
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        if SegmentName::of_segment(&name).is_none() {
-            continue;
-        }
-        let file = File::open(&path).map_err(Error::unwritable(&path))?;
-        let mut frames = Frames::open(file).map_err(|error| failed(error.to_string()))?;
-        while frames
-            .next_frame()
-            .map_err(|error| failed(error.to_string()))?
-            .is_some()
-        {
-            let lines = frames.lines().map_err(|error| failed(error.to_string()))?;
-            for line in lines.lines() {
-                each(&SavedRecord::parse(line).map_err(|error| failed(error.to_string()))?);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(Error::Output)?;
+    let fetcher = Rc::new(Fetcher {
+        interval: interval(plan.rate),
+        per_host: interval(plan.per_host.rate),
+        retries: plan.throttling.retries,
+        backoff: plan.throttling.backoff.base,
+        next: Mutex::new(None),
+        clock,
+    });
+    LocalSet::new().block_on(&runtime, async {
+        let crawl = Crawl::new(fetching, most, clock).keeping_bodies(BYTE_LIMIT as u64 + 1);
+        let crawl = Rc::new(crawl);
+        let (mut all, mut rest) = (JoinSet::new(), resolved.robots.iter().copied());
+        let mut files = Vec::new();
+        loop {
+            for number in rest.by_ref().take(most as usize - all.len()) {
+                let (fetcher, crawl) = (Rc::clone(&fetcher), Rc::clone(&crawl));
+                all.spawn_local(
+                    async move { (number, fetcher.fetch(&crawl, number as u64).await) },
+                );
             }
+            match timeout(LOOK, all.join_next()).await {
+                Ok(None) => break,
+                Ok(Some(Ok((number, (last, body, requests))))) => {
+                    if let Some(sent) = &spec.options.sent {
+                        (0..requests).for_each(|_| sent.add(0));
+                    }
+                    let (rules, outcome) = judge(&last, body.as_deref(), agent);
+                    let host = RobotsHost {
+                        host: hosts[number].origin().to_owned(),
+                        status: last.status,
+                        outcome,
+                        crawl_delay_s: rules.crawl_delay().map(|delay| delay.as_secs_f64()),
+                    };
+                    files.push(RobotsFile {
+                        number,
+                        host,
+                        rules,
+                        requests,
+                    });
+                }
+                Ok(Some(Err(_))) | Err(_) => {}
+            }
+            watch.check()?;
         }
-    }
-    Ok(())
+        files.sort_by_key(|file| file.number);
+        Ok(files)
+    })
 }
 
-/// Make a directory for what is fetched, in that of the result.
-fn scratch(place: &Path) -> Result<Scratch, Error> {
-    let path = place.join("robots");
-    fs::create_dir(&path).map_err(Error::unwritable(&path))?;
-    Ok(Scratch(path))
+/// Read the rules for `agent` out of the last response.
+fn judge(last: &Attempt, body: Option<&[u8]>, agent: &str) -> (Robots, RobotsOutcome) {
+    let access = match last.status {
+        Some(200..=299) if last.outcome == Outcome::Ok => {
+            AccessResult::Successful(body.unwrap_or_default())
+        }
+        Some(400..=499) if last.status != Some(429) => AccessResult::Unavailable,
+        _ if last.outcome == Outcome::Error(ErrorKind::TooManyRedirects) => {
+            AccessResult::TooManyRedirects
+        }
+        _ => AccessResult::Unreachable,
+    };
+    let outcome = match access {
+        AccessResult::Successful(_) => RobotsOutcome::Rules,
+        AccessResult::Unavailable | AccessResult::TooManyRedirects => RobotsOutcome::None,
+        AccessResult::Unreachable => RobotsOutcome::Unreachable,
+    };
+    (Robots::from_access(access, Agent::Exact(agent)), outcome)
+}
+
+/// Sends the requests, at the intervals of the run's limits.
+struct Fetcher {
+    interval: Duration,
+    per_host: Duration,
+    retries: u32,
+    backoff: Duration,
+    /// Time of the next request; none before the first.
+    next: Mutex<Option<Instant>>,
+    clock: Clock,
+}
+
+impl Fetcher {
+    /// Fetch robots.txt of a host, again after temporary failures; return the last attempt, its
+    /// body, and the number of requests.
+    async fn fetch(&self, crawl: &Crawl, number: u64) -> (Attempt, Option<Vec<u8>>, u64) {
+        let (mut sent, mut backoff) = (0, self.backoff);
+        let last_of_host = Mutex::new(None);
+        let clear_to_send = async || {
+            let mut of_host = last_of_host.lock().await;
+            if let Some(last) = *of_host {
+                sleep_until(last + self.per_host).await;
+            }
+            let mut next = self.next.lock().await;
+            if let Some(next) = *next {
+                sleep_until(next).await;
+            }
+            let now = Instant::now();
+            (*next, *of_host) = (Some(now + self.interval), Some(now));
+            self.clock.now()
+        };
+        let mut retries = self.retries;
+        loop {
+            let fetched = crawl.fetch(number, &clear_to_send).await;
+            sent += fetched.requests;
+            let may_help = fetched.last.advice.repeat == Repeat::MayHelp
+                && fetched.last.outcome != Outcome::Throttled;
+            if !may_help || retries == 0 {
+                return (fetched.last, fetched.body, sent);
+            }
+            tokio::time::sleep(backoff).await;
+            (retries, backoff) = (retries - 1, backoff * 2);
+        }
+    }
 }

@@ -133,7 +133,7 @@ fn a_name_is_looked_up_again_and_new_connections_move_with_it() {
             report.count("/totals/lookups_failed"),
         );
         assert!(failed >= 1 && lookups > failed, "{failed} of {lookups}");
-        assert_eq!(report.text("/plan/workload/dns_ttl_us"), "50000");
+        assert_eq!(report.text("/plan/workload/dns_ttl"), "50ms");
         assert!(report.errors().is_empty(), "{:?}", report.errors());
     });
 }

@@ -17,7 +17,7 @@
 //! | `status` | [`AttemptStatus`]: what an attempt says of itself while it goes on |
 //! | `overview` | all parts at a glance, look by look |
 //! | `merge` | the published parts as one report |
-//! | [`scheduler`] | scripts and manifests for Slurm and Kubernetes |
+//! | [`scheduler`] | scripts for Slurm |
 //!
 //! Called by the commands `plan`, `run --plan`, `merge` and `watch`. It must not crawl.
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use crawlmark_harness::clock::{Clock, Nanos, duration_ns, wall_time};
 use crawlmark_harness::plan::{RunPlan, SlotShare};
 use crawlmark_harness::supervisor::HeldSignals;
-use crawlmark_harness::units::{Rate, grouped};
+use crawlmark_harness::units::Rate;
 use crawlmark_results::run::parts::AttemptStatus;
 
 use crate::cluster::attempt::{Attempt, unix_us};
@@ -123,46 +123,19 @@ fn report(attempt: &Attempt, status: &mut AttemptStatus) {
     attempt.report(status);
 }
 
-/// Words about a wait for a slot.
-struct Spoken {
-    began: Nanos,
-    /// Time of the last line, and if it was about a directory that fails.
-    last: Option<(Nanos, bool)>,
-}
-
-impl Spoken {
-    /// Return a line when the wait begins, when the directory begins to fail or is there again, and
-    /// every [`SAY`].
-    fn line(&mut self, slots: &Slots, attempt: &Attempt, now: Nanos) -> Option<String> {
-        let failing = slots.failing();
-        let is_due = |(last, was_failing)| {
-            now.since(last) >= duration_ns(SAY) || was_failing != failing.is_some()
-        };
-        if !self.last.is_none_or(is_due) {
-            return None;
-        }
-        let begins = match self.last.replace((now, failing.is_some())) {
-            None => "waits".to_owned(),
-            Some(_) => format!("has waited {}", self.waited(now)),
-        };
-        let why = match failing {
-            Some((_, error)) => format!(
-                "{} cannot be used: {error}. The part gives up after {}",
-                attempt.directory().slots().display(),
-                humantime::format_duration(TOLERANCE)
-            ),
-            None if attempt.plan.slots == 1 => "the only one is in use".to_owned(),
-            None => format!("all {} are in use", grouped(attempt.plan.slots.into())),
-        };
-        Some(format!(
-            "Part {} {begins} for a slot: {why}.\n",
-            attempt.part()
-        ))
-    }
-
-    fn waited(&self, now: Nanos) -> impl std::fmt::Display {
-        humantime::format_duration(Duration::from_secs(now.since(self.began) / 1_000_000_000))
-    }
+/// Say what a part waits for, and what it does about it.
+fn waits(slots: &Slots, attempt: &Attempt) -> String {
+    let why = if let Some((_, fault)) = slots.failing() {
+        format!(
+            "{} cannot be used: {fault}. The part gives up after {}",
+            attempt.directory().slots().display(),
+            humantime::format_duration(TOLERANCE)
+        )
+    } else {
+        let all = attempt.plan.slots;
+        format!("{all} of {all} are in use")
+    };
+    format!("Part {} waits for a slot: {why}.\n", attempt.part())
 }
 
 /// The crawl of a part, which slots share.
@@ -199,10 +172,8 @@ impl<'a> Shares<'a> {
         };
         resolved.spec.options.sent = attempt.counters(resolved.plan.shards).map(Rc::new);
         let mut look = Slots::new(&place, slots, attempt.name());
-        let mut spoken = Spoken {
-            began: clock.now(),
-            last: None,
-        };
+        // Time of the last line, and if it was about a directory that fails.
+        let mut said: Option<(Nanos, bool)> = None;
         let taken = loop {
             if result.exists() {
                 attempt.leave();
@@ -211,10 +182,12 @@ impl<'a> Shares<'a> {
             if let Some(slot) = look.take(part % slots, || clock.now())? {
                 break slot;
             }
-            spoken
-                .line(&look, attempt, clock.now())
-                .iter()
-                .for_each(|line| say(line));
+            let (now, fails) = (clock.now(), look.failing().is_some());
+            let is_due = |(last, failed)| now.since(last) >= duration_ns(SAY) || failed != fails;
+            if said.is_none_or(is_due) {
+                say(&waits(&look, attempt));
+                said = Some((now, fails));
+            }
             report(attempt, &mut status);
             wait(held, LOOK)?;
         };
@@ -225,13 +198,9 @@ impl<'a> Shares<'a> {
             status,
             beat_at: clock.now(),
         };
-        if spoken.last.is_some() {
+        if said.is_some() {
             let SlotShare { slot, of } = slot.share();
-            say(&format!(
-                "Part {} has slot {slot}/{of} after {}.\n",
-                attempt.part(),
-                spoken.waited(clock.now())
-            ));
+            say(&format!("Part {} has slot {slot}/{of}.\n", attempt.part()));
         }
         let begun = self.share(&slot, resolved).and_then(|()| {
             let rests = if slot.held.was_used() {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use regex::bytes::{Captures, Regex};
 
 use super::time::{At, recorded_url};
-use super::{FilePosition, Parsed, RecordedRequest, RequestsError, lines};
+use super::{Fault, FilePosition, Parsed, RecordedRequest, lines};
 
 /// Up to the time, where a user may be quoted, the request, and what the combined format adds.
 static LINE: LazyLock<Option<Regex>> = LazyLock::new(|| {
@@ -33,7 +33,7 @@ pub(super) fn is_line(line: &[u8]) -> bool {
     captures(line).is_some()
 }
 
-pub(super) fn parse(text: &[u8]) -> Result<Parsed, RequestsError> {
+pub(super) fn parse(text: &[u8]) -> Result<Parsed, Fault> {
     let mut parsed = Parsed {
         is_recording: true,
         ..Parsed::default()

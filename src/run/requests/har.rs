@@ -8,7 +8,7 @@ use serde::Deserialize;
 use url::form_urlencoded::Serializer;
 
 use super::time::{At, recorded_url};
-use super::{FilePosition, Parsed, RecordedRequest, RequestsError};
+use super::{Fault, FilePosition, Parsed, RecordedRequest};
 
 /// Headers of the connection that was recorded, and of its messages' frames: each crawl has its
 /// own.
@@ -66,9 +66,14 @@ struct PostData {
     params: Option<Vec<Field>>,
 }
 
-pub(super) fn parse(text: &[u8]) -> Result<Parsed, RequestsError> {
-    let har: Har = serde_json::from_slice(text)
-        .map_err(|error| RequestsError::Har(error.line(), error.column()))?;
+pub(super) fn parse(text: &[u8]) -> Result<Parsed, Fault> {
+    let har: Har = serde_json::from_slice(text).map_err(|error| {
+        format!(
+            " is no valid HAR file at line {}, column {}: save it again from the browser",
+            error.line(),
+            error.column()
+        )
+    })?;
     let mut parsed = Parsed {
         is_recording: true,
         ..Parsed::default()

@@ -6,12 +6,12 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
 
 use super::time::At;
-use super::{FilePosition, Parsed, RecordedRequest, RequestsError, lines};
+use super::{Fault, FilePosition, Parsed, RecordedRequest, lines};
 
 /// Greatest weight of a line.
 const MOST_WEIGHT: u32 = 1_000_000;
 
-pub(super) fn parse(text: &[u8]) -> Result<Parsed, RequestsError> {
+pub(super) fn parse(text: &[u8]) -> Result<Parsed, Fault> {
     let mut parsed = Parsed::default();
     for (place, line) in lines(text).filter(|(_, line)| !line.is_empty()) {
         let entry = entry(place, line).map_err(|why| place.failed(why))?;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::CONTENT_LENGTH;
 
-use super::{RequestFile, RequestsError, build, lines, parse};
+use super::{Fault, RequestFile, build, lines, parse};
 use crate::crawl::{RequestShape, Template};
 
 /// Return the request of lines without one of their own.
@@ -27,16 +27,18 @@ pub fn check(bytes: &[u8]) {
     match read(bytes) {
         Ok(file) => check_read(&file),
         Err(error) => {
-            let said = error.message();
+            let said = error;
             // Other control characters are written by their numbers at the terminal.
             assert!(said.len() > 10 && !said.contains('\n'), "{said:?}");
         }
     }
 }
 
-fn read(bytes: &[u8]) -> Result<RequestFile, RequestsError> {
+fn read(bytes: &[u8]) -> Result<RequestFile, Fault> {
     let parsed = parse(bytes)?;
-    let base = "http://h".parse::<Template>()?;
+    let base = "http://h"
+        .parse::<Template>()
+        .map_err(|error| error.to_string())?;
     let has_paths = parsed
         .entries
         .iter()

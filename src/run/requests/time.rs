@@ -4,7 +4,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use serde_json::Value;
 
-use super::{RecordedRequest, RequestsError};
+use super::{Fault, RecordedRequest};
 
 /// Time of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd)]
@@ -60,7 +60,7 @@ impl At {
 /// When some are seconds and others times of day.
 pub(super) fn since_first(
     entries: &[RecordedRequest],
-) -> Result<Result<Vec<Duration>, String>, RequestsError> {
+) -> Result<Result<Vec<Duration>, String>, Fault> {
     let mut times = Vec::with_capacity(entries.len());
     let is_clock = |at: &At| matches!(at, At::Clock(_));
     let mut first: Option<At> = None;

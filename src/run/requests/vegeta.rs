@@ -6,10 +6,10 @@ use std::path::Path;
 
 use bytes::Bytes;
 
-use super::{FilePosition, MOST_BYTES, Parsed, RecordedRequest, RequestsError, lines};
+use super::{Fault, FilePosition, MOST_BYTES, Parsed, RecordedRequest, lines};
 use crate::run::inputs::read_body;
 
-pub(super) fn parse(text: &[u8]) -> Result<Parsed, RequestsError> {
+pub(super) fn parse(text: &[u8]) -> Result<Parsed, Fault> {
     let (mut parsed, mut bodies) = (Parsed::default(), Bodies::default());
     let mut open: Option<RecordedRequest> = None;
     for (place, line) in lines(text) {
@@ -52,7 +52,7 @@ fn is_target(line: &str) -> bool {
         && method.bytes().all(|byte| byte.is_ascii_uppercase())
 }
 
-fn target(place: FilePosition, line: &str) -> Result<RecordedRequest, RequestsError> {
+fn target(place: FilePosition, line: &str) -> Result<RecordedRequest, Fault> {
     let mut words = line.split_whitespace();
     match (words.next(), words.next(), words.next()) {
         (Some(method), Some(url), None) if is_target(line) => Ok(RecordedRequest {
@@ -74,7 +74,7 @@ struct Bodies {
 }
 
 impl Bodies {
-    fn read(&mut self, place: FilePosition, path: &str) -> Result<Bytes, RequestsError> {
+    fn read(&mut self, place: FilePosition, path: &str) -> Result<Bytes, Fault> {
         if let Some(body) = self.read.get(path) {
             return Ok(body.clone());
         }

@@ -232,10 +232,11 @@ impl Peers<'_> {
 
     /// Return the numbers of the hosts whose robots.txt is obeyed.
     pub(super) fn obeyed(self, robots: RobotsUse) -> Vec<usize> {
-        let (all, known) = (0..self.hosts.len(), 0..self.addresses.len());
+        // The bundled target has neither an address nor a robots.txt.
+        let known = 0..self.hosts.len().min(self.addresses.len());
         match robots {
             RobotsUse::Ignore => Vec::new(),
-            RobotsUse::Honor => all.collect(),
+            RobotsUse::Honor => known.collect(),
             RobotsUse::Auto => known
                 .filter(|number| self.why_strange(*number).is_some())
                 .collect(),

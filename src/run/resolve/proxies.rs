@@ -6,7 +6,6 @@
 use std::net::IpAddr;
 
 use super::addresses::{find, is_own, keep_families};
-use super::rules::{check_direct, check_proxies};
 use crate::cli::{NO_PROXY, RunArgs};
 use crate::crawl::proxy::{Proxies, Proxy, ProxyUrl, turns};
 use crate::crawl::{Host, Scheme, Targets};
@@ -31,11 +30,10 @@ pub(super) fn choose(
         urls => of_flag(urls, hosts.len())?,
     };
     if found.urls.is_empty() {
-        return check_direct(args).map(|()| None);
+        return Ok(None);
     }
     let sources = found.sources();
     let mut proxies = found.look_up(args)?;
-    check_proxies(args, targets, &proxies)?;
     let is_here = |proxy: &Proxy| proxy.addresses.iter().any(is_own);
     if args.is_bundled() && !proxies.all.iter().all(is_here) {
         return Err(Error::usage(

@@ -12,8 +12,8 @@ use crawlmark_results::run::report::{PROXY, PROXY_FROM, TARGET_PROCESSES, TLS_TR
 
 use super::bundled::BundledTarget;
 use super::targets::methods;
-use crate::cli::RunArgs;
-use crate::crawl::{Content, Cookies, CrawlSpec, HttpVersion, IdUse, ReceiveStamps, Reuse};
+use crate::cli::{self, RunArgs};
+use crate::crawl::{Content, CrawlSpec, IdUse, Reuse};
 
 /// What is recorded of a crawl beside its flags and its settings.
 pub(super) struct Resolution<'a> {
@@ -35,24 +35,12 @@ pub(super) fn workload(
     let list = args.list().map(|(_, file)| file.display().to_string());
     let is_same = targets.lines() == 1 && targets.asks_ids() == IdUse::No && !request.has_id();
     let proxies = spec.proxies.iter().flat_map(|proxies| &proxies.all);
-    let sessions = spec.proxies.as_ref().filter(|proxies| {
-        let mut all = proxies.all.iter();
-        all.any(|proxy| proxy.url.has_session())
-    });
-    let tls = spec.tls.as_ref().map(|_| &args.tls);
-    let of_tls = |is_set: bool, value: String| tls.filter(|_| is_set).map(|_| value);
     let trust = match &args.tls.cacert {
         _ if args.tls.insecure => UNVERIFIED.to_owned(),
         _ if resolution.bundled.is_some() => "the bundled target's authority".to_owned(),
         Some(file) => format!("--cacert {}", file.display()),
         None => "the system's authorities".to_owned(),
     };
-    let cert = args
-        .tls
-        .cert
-        .as_ref()
-        .map(|cert| cert.display().to_string());
-    let version = |version: Option<_>| tls.and(version.as_ref()).map(ToString::to_string);
     let settings = [
         ("method", Some(methods(request, targets))),
         ("headers", Some(request.header_names().join(", "))),
@@ -69,22 +57,12 @@ pub(super) fn workload(
         ),
         ("lines", list.map(|_| targets.lines().to_string())),
         ("order", targets.is_drawn().then(|| "by weight".to_owned())),
-        ("speed", args.speed.map(|speed| speed.to_string())),
         (SAME_REQUEST, is_same.then(|| true.to_string())),
         (
             REQUESTS_PER_CONNECTION,
             unless_default(&spec.reuse, &Reuse::default()),
         ),
         (LOCAL_IPS, spec.local_ips.as_ref().map(ToString::to_string)),
-        ("connect_to", non_empty(joined(&args.connect_to, ", "))),
-        (
-            "http",
-            unless_default(&spec.http.version, &HttpVersion::default()),
-        ),
-        (
-            "dns_ttl_us",
-            options.lookups.as_ref().map(|lookups| us(lookups.ttl)),
-        ),
         (
             "robots",
             resolution.obeys_robots.then(|| "honor".to_owned()),
@@ -94,14 +72,6 @@ pub(super) fn workload(
             non_empty(joined(proxies.map(|proxy| &proxy.url), ", ")),
         ),
         (PROXY_FROM, resolution.proxy_from),
-        (
-            "session",
-            sessions.map(|proxies| proxies.session.to_string()),
-        ),
-        (
-            "id_format",
-            args.request.id_format.as_ref().map(ToString::to_string),
-        ),
         (
             "shuffle",
             options
@@ -113,42 +83,15 @@ pub(super) fn workload(
             "content",
             (options.content == Content::Decoded).then(|| "decoded".to_owned()),
         ),
-        ("follow", unless_default(&options.follow, &0)),
-        (
-            "cookies",
-            (options.cookies == Cookies::Kept).then(|| "kept".to_owned()),
-        ),
-        (
-            "unix_socket",
-            options
-                .unix_socket
-                .as_ref()
-                .map(|path| path.display().to_string()),
-        ),
-        ("idle_timeout_us", options.idle_timeout.map(us)),
-        (
-            "connect_rate",
-            options.connect_rate.map(|rate| rate.to_string()),
-        ),
-        (
-            "receive_stamps",
-            unless_default(&options.receive_stamps, &ReceiveStamps::default()),
-        ),
-        (TLS_TRUST, of_tls(true, trust)),
-        ("tls_client_certificate", tls.and(cert)),
-        (
-            "tls_resume",
-            of_tls(args.tls.tls_resume, "sessions".to_owned()),
-        ),
-        ("tls_min", version(args.tls.tls_min)),
-        ("tls_max", version(args.tls.tls_max)),
+        (TLS_TRUST, spec.tls.is_some().then_some(trust)),
     ];
     let settings = settings
         .into_iter()
         .filter_map(|(name, value)| Some((name, value?)));
     let bundled = resolution.bundled.map(|bundled| of_target(args, bundled));
     let all = settings.chain(bundled.into_iter().flatten());
-    all.map(|(name, value)| (name.to_owned(), value)).collect()
+    let resolved = all.map(|(name, value)| (name.to_owned(), value));
+    cli::settings(&args.given).chain(resolved).collect()
 }
 
 /// Behaviour of the bundled target.

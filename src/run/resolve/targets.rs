@@ -82,7 +82,7 @@ fn requests_of(args: &RunArgs, request: &RequestShape, file: &Path) -> Result<Ch
         weights,
         times,
         skipped,
-    } = requests::read(file, base.as_ref(), request).map_err(|error| error.message())?;
+    } = requests::read(file, base.as_ref(), request)?;
     let note = skipped.map(|skipped| format!("--requests-file {}: {skipped}", file.display()));
     if args.arrivals != Arrivals::Replay {
         let targets = Targets::collect::<_, TemplateError>(lines.into_iter().map(Ok))
