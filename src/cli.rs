@@ -34,7 +34,7 @@ use std::time::Duration;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
-use crawlmark_harness::units::{parse_count, parse_duration};
+use crawlmark_harness::units::{nearest, parse_count, parse_duration};
 use crawlmark_results::run::gates::{Condition, ConditionError, Fault};
 
 pub use ab::AbArgs;
@@ -213,9 +213,16 @@ fn explained(mut error: clap::Error) -> clap::Error {
     let tip = match error.kind() {
         ErrorKind::UnknownArgument => of(ContextKind::InvalidArg)
             .map(|_| "there is one URL; several are read from a file: --urls FILE".to_owned()),
-        ErrorKind::InvalidSubcommand => of(ContextKind::InvalidSubcommand)
-            .filter(|word| word.contains(['/', ':', '.']))
-            .map(|url| format!("a URL follows a command, as in crawlmark run {url}")),
+        ErrorKind::InvalidSubcommand => of(ContextKind::InvalidSubcommand).and_then(|word| {
+            if word.contains(['/', ':', '.']) {
+                return Some(format!(
+                    "a URL follows a command, as in crawlmark run {word}"
+                ));
+            }
+            let command = Cli::command();
+            let names = command.get_subcommands().map(clap::Command::get_name);
+            nearest(&word, names).map(|name| format!("did you mean '{name}'?"))
+        }),
         _ => None,
     };
     if let Some(tip) = tip {

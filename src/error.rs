@@ -1,7 +1,6 @@
 //! Every way in which the program fails, and the exit code of each.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use crawlmark_harness::process::{ForkError, signal_in_words};
@@ -52,38 +51,15 @@ pub(crate) enum Error {
         /// Error of the resolver.
         error: io::Error,
     },
-    /// Connection refused.
-    #[error(
-        "connect to the target at {address}{}: {error}. Start the target, or check the host and port of the URL",
-        from.map_or_else(String::new, |from| format!(" from {from} (--local-ips)"))
-    )]
-    Unreachable {
-        /// Address of the target.
-        address: SocketAddr,
-        /// Source address, if one was given.
-        from: Option<IpAddr>,
+    /// A target or a proxy cannot be connected to.
+    #[error("connect to {to}: {error}. Start it, or check {check}")]
+    Connect {
+        /// Name and address, without credentials.
+        to: String,
         /// Error of the system.
         error: io::Error,
-    },
-    /// A Unix socket cannot be connected to.
-    #[error("connect to the target at {}: {error}. Start the target, or check --unix-socket", path.display())]
-    UnixSocket {
-        /// Path of the socket.
-        path: PathBuf,
-        /// Error of the system.
-        error: io::Error,
-    },
-    /// A proxy cannot be connected to.
-    #[error(
-        "connect to the proxy {proxy}: {error}. Start the proxy, or check the host and port of {from}"
-    )]
-    Proxy {
-        /// URL of the proxy, without credentials.
-        proxy: String,
         /// Flag or variables that name it.
-        from: String,
-        /// Error of the system.
-        error: io::Error,
+        check: String,
     },
     /// No host of several can be crawled.
     #[error("reach any of the {} hosts: {}. Start the targets, or check --urls", .0.len(), join(.0))]
@@ -246,22 +222,10 @@ impl Error {
         }
     }
 
-    /// Address that could not be connected to and the cause, without a remedy:
-    /// `127.0.0.1:9 (Connection refused)`.
-    fn host_and_cause(&self) -> String {
-        let cause = self.cause();
-        match self {
-            Self::Unreachable { address, .. } => format!("{address} ({cause})"),
-            Self::Resolve { host, .. } => format!("{host} ({cause})"),
-            Self::Proxy { proxy, .. } => format!("the proxy {proxy} ({cause})"),
-            _ => cause,
-        }
-    }
-
-    /// Cause of a failed connection, without its address and remedy.
+    /// Cause of a failed connection, without its remedy.
     pub(crate) fn cause(&self) -> String {
         match self {
-            Self::Unreachable { error, .. } | Self::Proxy { error, .. } => error.to_string(),
+            Self::Connect { error, .. } => error.to_string(),
             Self::Resolve { error, .. } => format!("no address: {error}"),
             _ => self.to_string(),
         }
@@ -298,8 +262,7 @@ impl Error {
         }
     }
 
-    /// The exit code. Exhaustive, so that a new error cannot be added without deciding what scripts
-    /// see.
+    /// The exit code.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::Cut(CutError::NotSteady(_)) => INCONCLUSIVE,
@@ -318,39 +281,7 @@ impl Error {
             ) => USAGE,
             Self::Stopped(signal) | Self::StoppedBeforeRun(signal) => signalled(*signal),
             Self::Kept { error, .. } => error.exit_code(),
-            Self::Resolve { .. }
-            | Self::Unreachable { .. }
-            | Self::UnixSocket { .. }
-            | Self::Proxy { .. }
-            | Self::NoHost(_)
-            | Self::Shared(_)
-            | Self::Listen(_)
-            | Self::Tls(_)
-            | Self::Certificate { .. }
-            | Self::Fork(_)
-            | Self::Signal(_)
-            | Self::Supervise(_)
-            | Self::Result(_)
-            | Self::Merge(
-                MergeError::Missing { .. }
-                | MergeError::Io { .. }
-                | MergeError::Frames { .. }
-                | MergeError::Log(_),
-            )
-            | Self::Recover(_)
-            | Self::Export(_)
-            | Self::CrawlExport(_)
-            | Self::Round(_)
-            | Self::Robots { .. }
-            | Self::PartUnfinished { .. }
-            | Self::Slots(_)
-            | Self::TargetLost { .. }
-            | Self::Json(_)
-            | Self::Program(_)
-            | Self::Scheduler { .. }
-            | Self::Unreadable { .. }
-            | Self::Port(_)
-            | Self::Output(_) => FAILED,
+            _ => FAILED,
         }
     }
 }
@@ -358,13 +289,18 @@ impl Error {
 /// The first errors, and how many more there are.
 fn join(errors: &[Error]) -> String {
     const SHOWN: usize = 3;
-    let shown = errors.iter().take(SHOWN).map(Error::host_and_cause);
-    let more = errors
-        .len()
-        .checked_sub(SHOWN)
-        .filter(|more| *more > 0)
-        .map(|more| format!("and {more} more"));
-    shown.chain(more).collect::<Vec<_>>().join("; ")
+    let mut words = Vec::new();
+    for error in errors.iter().take(SHOWN) {
+        words.push(match error {
+            Error::Connect { to, error, .. } => format!("{to} ({error})"),
+            Error::Resolve { host, error } => format!("{host} (no address: {error})"),
+            other => other.to_string(),
+        });
+    }
+    if errors.len() > SHOWN {
+        words.push(format!("and {} more", errors.len() - SHOWN));
+    }
+    words.join("; ")
 }
 
 /// The exit code after a signal.

@@ -33,13 +33,11 @@ Examples:
     crawlmark ab --base-target './old --port {port}' \\
         --cand-target './new --port {port}' \\
         -- 'http://127.0.0.1:{port}/items/{id}' -c 32 -d 3s --expect json
-  Two settings of the crawl, two versions of crawlmark:
-    crawlmark ab --base '-c 64' --cand '-c 128' \\
-        -- 'http://127.0.0.1:8080/items/{id}'
-    crawlmark ab --base-bin ./crawlmark-0.1 \\
-        -- 'http://127.0.0.1:8080/items/{id}'
-  Measure this machine's noise first, with the base against itself:
+  Two settings of the crawl, and the noise of this machine first:
     crawlmark ab --aa --base '-c 64' --cand '-c 128' \\
+        -- 'http://127.0.0.1:8080/items/{id}'
+  Two versions of crawlmark:
+    crawlmark ab --base-bin ./crawlmark-0.1 \\
         -- 'http://127.0.0.1:8080/items/{id}'";
 
 /// Arguments of `ab`.

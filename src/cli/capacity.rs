@@ -38,15 +38,14 @@ Examples:
 const THRESHOLD: &str = "\
 Fail a rate unless this holds, as 'error_rate < 1%'; may be repeated
 
-Written as for `run` (see `crawlmark run --help`), without a window. Shares
-of requests are judged after the warm-up, and in the later half of a probe as
-well. Defaults: response_p99 < 500ms without --threshold, --slo-p99 and
---max-error-rate; error_rate < 1% and throttled_rate < 1% unless given
-themselves. Always required: 99 % of the requests are sent, and 99 % of those are
-late by at most 10 % of the tightest time objective; and unanswered requests do
-not grow in number throughout the probe (which takes four whole seconds after the
-warm-up to see). Not-found responses (404, 410) are no errors, but good only if
---expect accepts them.";
+Written as for `run` (see `crawlmark run --help`), without a window. Shares of
+requests are judged after the warm-up, and in the later half of a probe as well.
+Defaults: response_p99 < 500ms without --threshold, --slo-p99 and
+--max-error-rate; error_rate < 1% and throttled_rate < 1% unless given themselves.
+Always required: 99 % of the requests are sent, 99 % of those late by at most 10 %
+of the tightest time objective, and unanswered requests do not grow in number
+throughout the probe. Not-found responses (404, 410) are no errors, but good only
+if --expect accepts them.";
 
 /// Arguments of `capacity`.
 #[derive(Debug, Args)]

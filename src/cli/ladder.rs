@@ -108,32 +108,3 @@ fn parse_rung_time(text: &str) -> Result<Duration, String> {
         Err(format!("`{text}` is out of range: 500ms to 60s"))
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_rung_is_read_as_it_is_written() {
-        for rung in LADDER.scenarios {
-            assert!(
-                format!(" {} ", rung.number)
-                    .parse::<RungNumber>()
-                    .unwrap()
-                    .is(rung)
-            );
-        }
-        for text in ["", "0", "9", "R1", "1-3", "1,2"] {
-            let refusal = text.parse::<RungNumber>().unwrap_err();
-            assert!(refusal.contains("write 1 to 8"), "{refusal}");
-        }
-    }
-
-    #[test]
-    fn a_rung_takes_half_a_second_to_a_minute() {
-        assert_eq!(parse_rung_time("4s"), Ok(Duration::from_secs(4)));
-        for text in ["", "0.4s", "61s", "x"] {
-            assert!(parse_rung_time(text).is_err(), "{text}");
-        }
-    }
-}

@@ -71,19 +71,18 @@ const PROXY: &str = "  http://HOST:PORT       forwards http:// requests, tunnels
   none                   no proxy, whatever the environment says
 
 USER:PASS@ before the host is sent to the proxy; write characters such as @ and
-/ as %40 and %2F. {session} in either is replaced by a session label, as
-rotating proxies expect: 10 characters of a-z and 0-9. {session:8:digits} sets
-another length (1 to 10) and alphabet (lower, mixed, hex, digits). Labels depend
-on --seed.
+/ as %40 and %2F. {session} in either is replaced by a session label, as rotating
+proxies expect: 10 characters of a-z and 0-9, drawn from --seed.
+{session:8:digits} sets another length (1 to 10) and alphabet (lower, mixed, hex,
+digits).
 
-Each connection uses the next proxy; append ,weight=3 to give a proxy three
-turns. --local-ips sets the source addresses of connections to proxies.
+Each connection uses the next proxy; append ,weight=3 to give a proxy three turns.
+--local-ips sets the source addresses of connections to proxies, and
 --connect-timeout includes the tunnel.
 
-Without this flag, http_proxy, https_proxy and all_proxy are used, except
-for localhost, loopback addresses and hosts in no_proxy. User names and
-passwords in --proxy are overwritten in the process list, where the system
-allows it.
+Without this flag, http_proxy, https_proxy and all_proxy are used, except for
+localhost, loopback addresses and hosts in no_proxy. Credentials in --proxy are
+overwritten in the process list, where the system allows it.
 
   crawlmark run 'https://api.example.com/items/{id}' --rate 50 \\
       -x 'http://user-session-{session}:pass@gateway.example:8000'";

@@ -769,19 +769,3 @@ fn parse_percent(text: &str) -> Result<u32, String> {
     let percent = digits.parse().ok().filter(|percent| *percent <= 100);
     percent.ok_or_else(|| format!("`{text}` is not a whole percentage: write 0% to 100%"))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_percentage_is_whole_and_at_most_a_hundred() {
-        assert_eq!(
-            [("0", 0), ("20%", 20), ("100%", 100)].map(|(text, _)| parse_percent(text)),
-            [Ok(0), Ok(20), Ok(100)]
-        );
-        for text in ["", "%", "101%", "-1", "0.5", "20%%", "a"] {
-            assert!(parse_percent(text).is_err(), "{text}");
-        }
-    }
-}

@@ -17,11 +17,10 @@ which zstdcat, DuckDB, Polars and pandas read as they are:
   duckdb -c \"SELECT outcome, count(*) FROM 'DIR/*.jsonl.zst'
       GROUP BY 1\"
 
-Items are committed each second. A crawl that was stopped or killed goes on
-with --resume DIR, which requests the items that are not finished: not good, not
-found or forbidden by robots.txt. An item that is throttled is retried until the
-run ends: neither --retries nor --retry-budget counts that (--retries 0 turns it
-off). A shard whose disk is slow waits, and the report says so.
+Items are committed each second. A crawl that was stopped or killed goes on with
+--resume DIR, which requests the items that are not finished: not good, not found
+or forbidden by robots.txt. A throttled item is retried until the run ends, beyond
+--retries and --retry-budget (--retries 0 turns it off).
 
   crawlmark run 'http://127.0.0.1:8080/items/{id}' --ids 0..1m \\
       --save items";
@@ -101,24 +100,23 @@ passwords again. Each task of a job array runs the same command:
 
   crawlmark run --plan plan.json --node auto --into crawl
 
-The part waits for one of the plan's slots, crawls its IDs with the slot's
-share of the rate and of the connections, and publishes its result in DIR.
-`crawlmark merge DIR` adds up the results. A part that was lost may be run
-again: only one attempt at each part counts. With --save, the new attempt goes
-on from what the lost one had saved.
+The part waits for one of the plan's slots, crawls its IDs with the slot's share
+of the rate and of the connections, and publishes its result in DIR. `crawlmark
+merge DIR` adds up the results. A part that was lost may be run again: only one
+attempt at each part counts. With --save, the new attempt goes on from what the
+lost one had saved.
 
 An attempt holds its slot by a lease of 10 s, which it renews every 2 s in
-DIR/slots. One that cannot renew it sends nothing until it can; after 12 s
-another attempt may take the slot, and this one ends. The rate is never
-exceeded, whatever is stopped, lost or run again.
+DIR/slots. One that cannot renew it sends nothing until it can; after 12 s another
+attempt may take the slot, and this one ends. The rate is never exceeded, whatever
+is stopped, lost or run again.
 
 Exit codes, for schedulers:
   0        the part has a result, of this attempt or of another one. Do not
            retry an invalid measurement: --strict and thresholds are for merge
   2        the command or the plan is wrong: do not retry
-  1        the part has no result: a shard or the slot was lost, or the target
-           or DIR could not be reached. Run it again
-  130 143  stopped by a signal (137: killed). Run it again";
+  1        the part has no result: run it again
+  130 143  stopped by a signal (137: killed): run it again";
 
 const NODE: &str = "\
 auto reads SLURM_ARRAY_TASK_ID (with _MIN and _COUNT), HQ_TASK_ID of HyperQueue

@@ -21,10 +21,9 @@ Examples:
   A service with a cache, a queue and regular stalls:
     crawlmark serve --latency bimodal:300us,15ms,0.1 \\
         --latency-per-in-flight 20us --stall 10s,200ms
-  A service far away: 45 ms, and three round trips of 30 ms for a new connection:
-    crawlmark serve --latency 45ms --handshake 90ms
-  A service that fails now and then:
-    crawlmark serve --fault error:0.01:503 --fault reset:0.005,drip:0.01:2s
+  A service that fails now and then, 30 ms of network away:
+    crawlmark serve --fault error:0.01:503 --fault reset:0.005,drip:0.01:2s \\
+        --latency 45ms --handshake 90ms
   Your WireMock stubs, with requests kept for verification:
     crawlmark serve --stubs ./wiremock --journal
   Over TLS, with HTTP/2 for clients that ask for it:

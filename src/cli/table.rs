@@ -239,7 +239,7 @@ const GROUPS: [Group; 12] = [
         may_differ: true,
         flags: &[
             typed("on_throttle"),
-            typed("robots"),
+            typed("robots").needs(&[Need::Url]),
             typed("max_pause"),
             typed("adaptive"),
             typed("retries").needs(&[Need::NoReplay]),
@@ -453,7 +453,11 @@ pub(super) fn described(argument: Arg) -> Arg {
     let Some((group, flag)) = rows().find(|(_, flag)| flag.id == id) else {
         return argument;
     };
-    let argument = detailed(argument).hide_short_help(!flag.is_common);
+    // A negative number is refused as the value of its flag.
+    let has_value = argument.get_action().takes_values() && argument.get_long().is_some();
+    let argument = detailed(argument)
+        .hide_short_help(!flag.is_common)
+        .allow_negative_numbers(has_value);
     match group.heading {
         "" => argument,
         BUNDLED => argument.help_heading(BUNDLED).conflicts_with_all(TARGETS),

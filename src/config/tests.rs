@@ -100,39 +100,6 @@ fn each_value_comes_from_the_first_that_has_one() {
 }
 
 #[test]
-fn sources_name_what_was_not_typed() {
-    let file = file_of(RUN);
-    let path = file.path().to_str().unwrap();
-    let config = configured(
-        &["--config", path, "run", "-c", "2"],
-        &[("CRAWLMARK_RUN_RATE", "7")],
-    )
-    .unwrap();
-    let sources: Vec<_> = config
-        .sources
-        .iter()
-        .map(|(key, source)| (key.as_str(), source.as_str()))
-        .collect();
-    let of_file = ["adaptive", "shuffle", "tag", "url"].map(|key| (key, path));
-    assert_eq!(
-        sources,
-        [
-            &of_file[..1],
-            &[("rate", "CRAWLMARK_RUN_RATE")],
-            &of_file[1..]
-        ]
-        .concat()
-    );
-    let located = config.located(Error::Usage("no".to_owned()));
-    assert!(
-        located
-            .to_string()
-            .ends_with("; CRAWLMARK_RUN_RATE sets rate)"),
-        "{located}"
-    );
-}
-
-#[test]
 fn studies_take_the_flags_of_their_rounds_as_a_list() {
     let file =
         file_of("[ab]\nbase = '-c 1'\npairs = 16\naa = true\nrun = ['http://h/', '-c', '8']\n");

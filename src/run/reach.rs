@@ -167,9 +167,10 @@ pub(super) fn check_hosts(resolved: &mut Resolved, held: &HeldSignals) -> Result
     let mut dead = std::mem::take(&mut resolved.unresolved);
     let spec = &resolved.spec;
     if let Some(path) = &spec.options.unix_socket {
-        let refused = |error| Error::UnixSocket {
-            path: path.clone(),
+        let refused = |error| Error::Connect {
+            to: format!("the target at {}", path.display()),
             error,
+            check: "--unix-socket".to_owned(),
         };
         UnixStream::connect(path).map_err(refused)?;
         return Ok(Checked {
@@ -189,19 +190,22 @@ pub(super) fn check_hosts(resolved: &mut Resolved, held: &HeldSignals) -> Result
             .checked_sub(count)
             .and_then(|number| proxies?.all.get(number));
         match proxy {
-            Some(proxy) => dead_proxies.push(Error::Proxy {
-                proxy: proxy.url.to_string(),
-                from: proxy_from(&resolved.plan),
+            Some(proxy) => dead_proxies.push(Error::Connect {
+                to: format!("the proxy {}", proxy.url),
                 error,
+                check: proxy_from(&resolved.plan),
             }),
-            None => dead.push((
-                number,
-                Error::Unreachable {
-                    address: end.to,
-                    from: end.from,
+            None => {
+                let from = end
+                    .from
+                    .map_or_else(String::new, |from| format!(" from {from}"));
+                let unreached = Error::Connect {
+                    to: format!("the target at {}{from}", end.to),
                     error,
-                },
-            )),
+                    check: "the host and port of the URL".to_owned(),
+                };
+                dead.push((number, unreached));
+            }
         }
     }
     let lost = proxies

@@ -46,55 +46,32 @@ pub(crate) fn with_recorded_flags(
     let Command::Run(args) = &cli.command else {
         return Ok((cli, typed));
     };
-    let (whose, command, saving) = match (&args.save.resume, &args.part.plan) {
-        (Some(place), _) => (
-            format!("--resume {}", place.display()),
-            Manifest::read(place)?.command,
-            Vec::new(),
-        ),
-        (None, Some(path)) => {
-            let (plan, _) = PlanFile::read(path)?;
-            (
-                format!("--plan {}", path.display()),
-                plan.command,
-                plan.saving,
-            )
-        }
-        (None, None) => return Ok((cli, typed)),
+    let (whose, command, saving) = if let Some(place) = &args.save.resume {
+        let command = Manifest::read(place)?.command;
+        (format!("--resume {}", place.display()), command, Vec::new())
+    } else if let Some(path) = &args.part.plan {
+        let (plan, _) = PlanFile::read(path)?;
+        (
+            format!("--plan {}", path.display()),
+            plan.command,
+            plan.saving,
+        )
+    } else {
+        return Ok((cli, typed));
     };
-    let words = words
-        .iter()
-        .map(|word| word.to_string_lossy().into_owned())
-        .skip_while(|word| word != "run")
-        .skip(1);
-    let mut all = resumed(&command, &words.collect::<Vec<_>>()).map_err(|missing| {
+    let words = words.iter().map(|word| word.to_string_lossy().into_owned());
+    let words: Vec<String> = words.skip_while(|word| word != "run").skip(1).collect();
+    let mut all = resumed(&command, &words).map_err(|missing| {
         Error::Usage(format!(
             "{whose}: secrets are not saved, so give these parts of the command again: {}",
             missing.join(", ")
         ))
     })?;
-    let is_typed = |flag: &&String| {
-        all.iter()
-            .any(|word| word.split('=').next() == Some(flag.as_str()))
-    };
-    if let Some(flag) = saving
-        .iter()
-        .find(|word| word.starts_with("--") && is_typed(word))
-    {
-        return Err(Error::Usage(format!(
-            "{whose}: the plan has {flag} already. Leave it out here"
-        )));
-    }
     all.extend(saving);
     let (merged, typed) =
         Cli::of(all).map_err(|error| Error::Usage(format!("{whose}: {error}")))?;
-    Ok((
-        Cli {
-            color: cli.color,
-            ..merged
-        },
-        typed,
-    ))
+    let color = cli.color;
+    Ok((Cli { color, ..merged }, typed))
 }
 
 /// Directory of `--save` or `--resume`, opened.
@@ -165,18 +142,15 @@ impl SavedCrawl {
             .clone()
             .validate()
             .map_err(|error| Error::Usage(error.to_string()))?;
-        let plan = config_hash(&resolved.plan);
         // A session that committed nothing may have sent requests.
         let counted = counted_sessions(place);
         let last = counted.iter().chain(sessions.keys()).max();
-        let number = last.copied().unwrap_or(0).saturating_add(1);
-        let (place, cpus) = (place.clone(), usable_cpus());
         let session = Session {
-            place,
-            number,
-            plan,
+            place: place.clone(),
+            number: last.copied().unwrap_or(0).saturating_add(1),
+            plan: config_hash(&resolved.plan),
             saved: manifest.saved,
-            cpus,
+            cpus: usable_cpus(),
         };
         resolved.spec.options.session = Some(session.clone());
         resolved.spec.options.keeps_throttled = resolved.plan.throttling.retries > 0;
@@ -217,18 +191,19 @@ fn begin(
     typed: &Typed,
     resolved: &Resolved,
 ) -> Result<(Manifest, File), Error> {
-    let refuse = |why: &str| Err(Error::Usage(format!("--save {}: {why}", place.display())));
     let io = Error::unwritable(place);
     fs::create_dir_all(place).map_err(&io)?;
     let lock = lock(place)?;
     let mut entries = fs::read_dir(place).map_err(&io)?.flatten();
-    if place.join(MANIFEST).exists() {
-        return refuse(
-            "it holds a saved crawl. Go on with it (--resume), or name another directory",
-        );
-    }
-    if entries.any(|entry| entry.file_name() != LOCK) {
-        return refuse("it is not empty. Name another directory");
+    let holds = if place.join(MANIFEST).exists() {
+        Some("it holds a saved crawl. Go on with it (--resume), or name another directory")
+    } else if entries.any(|entry| entry.file_name() != LOCK) {
+        Some("it is not empty. Name another directory")
+    } else {
+        None
+    };
+    if let Some(why) = holds {
+        return Err(Error::Usage(format!("--save {}: {why}", place.display())));
     }
     let manifest = Manifest {
         format: FORMAT.to_owned(),
@@ -255,29 +230,21 @@ fn begin(
 fn resume(place: &Path, resolved: &mut Resolved) -> Result<(Manifest, File), Error> {
     let manifest = Manifest::read(place)?;
     let lock = lock(place)?;
-    let differs = |what: &str, was: &str, is: &str| {
-        Err(Error::Usage(format!(
-            "--resume {}: {what} was {was} when the crawl began, and is {is} now. Leave it out, or begin another crawl with --save",
-            place.display()
-        )))
-    };
-    let Manifest { target, ids, .. } = &manifest;
-    if *target != resolved.plan.target {
-        return differs("the target", target, &resolved.plan.target);
-    }
-    if *ids != resolved.plan.ids {
-        return differs(
-            "the range of IDs",
-            &ids.to_string(),
-            &resolved.plan.ids.to_string(),
-        );
-    }
-    let (was, is) = (&manifest.workload, lasting(&resolved.plan));
-    for key in was.keys().chain(is.keys()) {
+    let plan = &resolved.plan;
+    let mut was = manifest.workload.clone();
+    was.insert("the target".to_owned(), manifest.target.clone());
+    was.insert("the range of IDs".to_owned(), manifest.ids.to_string());
+    let mut is = lasting(plan);
+    is.insert("the target".to_owned(), plan.target.clone());
+    is.insert("the range of IDs".to_owned(), plan.ids.to_string());
+    for what in was.keys().chain(is.keys()) {
         let [was, is] =
-            [was.get(key), is.get(key)].map(|value| value.map_or("not set", String::as_str));
+            [was.get(what), is.get(what)].map(|value| value.map_or("not set", String::as_str));
         if was != is {
-            return differs(key, was, is);
+            return Err(Error::Usage(format!(
+                "--resume {}: {what} was {was} when the crawl began, and is {is} now. Leave it out, or begin another crawl with --save",
+                place.display()
+            )));
         }
     }
     Ok((manifest, lock))
@@ -297,14 +264,10 @@ fn shuffled(plan: &RunPlan) -> Option<ShuffledRange> {
 
 /// Return the settings of a plan that have to be the same in each session.
 fn lasting(plan: &RunPlan) -> BTreeMap<String, String> {
-    let lasting = plan
-        .workload
-        .iter()
-        .filter(|(key, _)| !cli::may_differ(key));
-    let lasting = lasting.map(|(key, value)| (key.clone(), value.clone()));
+    let mut lasting = plan.workload.clone();
+    lasting.retain(|key, _| !cli::may_differ(key));
+    lasting.insert("seed".to_owned(), plan.seed.to_string());
     lasting
-        .chain([("seed".to_owned(), plan.seed.to_string())])
-        .collect()
 }
 
 /// Lock the directory of a saved crawl. The lock lasts as long as any process of the session.

@@ -202,28 +202,24 @@ impl<'a> Shares<'a> {
             let SlotShare { slot, of } = slot.share();
             say(&format!("Part {} has slot {slot}/{of}.\n", attempt.part()));
         }
-        let begun = self.share(&slot, resolved).and_then(|()| {
-            let rests = if slot.held.was_used() {
-                interval(&resolved.plan)
-            } else {
-                Duration::ZERO
-            };
-            // The machine's clock may have been set while this attempt waited.
-            attempt.read_clock();
-            let until_start = attempt.until_start();
-            let ahead = rests.max(until_start);
-            if ahead > NOTABLE_WAIT {
-                let what = if until_start > rests {
-                    "for the common start"
-                } else {
-                    "until the rate allows its next request"
-                };
-                let ahead = humantime::format_duration(Duration::from_secs(ahead.as_secs()));
-                say(&format!("Part {} waits {ahead} {what}.\n", attempt.part()));
-            }
-            wait_for_start(&mut slot, ahead, held, clock)
-        });
-        begun.map(|()| SlotTurn::Held(Box::new(slot)))
+        self.share(&slot, resolved)?;
+        let rests = if slot.held.was_used() {
+            interval(&resolved.plan)
+        } else {
+            Duration::ZERO
+        };
+        // The machine's clock may have been set while this attempt waited.
+        attempt.read_clock();
+        let ahead = rests.max(attempt.until_start());
+        if ahead > NOTABLE_WAIT {
+            let ahead = humantime::format_duration(Duration::from_secs(ahead.as_secs()));
+            say(&format!(
+                "Part {} waits {ahead} until it may send.\n",
+                attempt.part()
+            ));
+        }
+        wait_for_start(&mut slot, ahead, held, clock)?;
+        Ok(SlotTurn::Held(Box::new(slot)))
     }
 
     /// Give the crawl the share of `slot`.

@@ -270,10 +270,8 @@ fn a_line_of_a_log_that_cannot_be_sent_is_left_out_and_counted() {
     let good = line("-", "GET /good HTTP/1.1");
     for (other, sent) in [
         (line("\"\"", "GET /2 HTTP/1.0"), Some("/2")),
-        (line("\"jo\"", "GET /2 HTTP/1.0"), Some("/2")),
         (line("j[o", "GET /2 HTTP/1.0"), Some("/2")),
         (line("-", "GET /a b/c HTTP/1.1"), Some("/a%20b/c")),
-        (line("-", "GET /a b"), Some("/a%20b")),
         (
             line("-", "GET /caf\u{e9}?q=\u{fc} HTTP/2.0"),
             Some("/caf%C3%A9?q=%C3%BC"),
@@ -283,12 +281,8 @@ fn a_line_of_a_log_that_cannot_be_sent_is_left_out_and_counted() {
         (line("-", "POST /2 HTTP/1.1"), None),
         (line("-", "GET /a\\x22b HTTP/1.1"), None),
         (line("-", "GET http://u:secret@h/ HTTP/1.1"), None),
-        (line("-", "GET http://[::1/ HTTP/1.1"), None),
-        (line("-", "GET /2 HTTP/1.1").replace("Feb", "Fev"), None),
-        (line("-", "GET /2 HTTP/1.1").replace("200 1", "x"), None),
         (line("-", "GET /2 HTTP/1.1")[..50].to_owned() + "\n", None),
         ("logrotate: rotated\n".to_owned(), None),
-        ("LOGROTATE rotated\n".to_owned(), None),
     ] {
         for text in [
             [&*other, &good, &good].concat(),
@@ -322,7 +316,6 @@ fn null_in_an_archive_is_as_good_as_nothing() {
     };
     let time = "\"2026-01-31T22:00:00.000Z\"";
     for (other, body) in [
-        (entry(time, r#""headers": []"#), Some("")),
         (
             entry(time, r#""headers": null, "postData": null"#),
             Some(""),
@@ -332,10 +325,6 @@ fn null_in_an_archive_is_as_good_as_nothing() {
                 time,
                 r#""headers": [{"name": "x-a"}, {"name": "x-b", "value": null}, {"name": null}]"#,
             ),
-            Some(""),
-        ),
-        (
-            entry(time, r#""postData": {"mimeType": "", "text": null}"#),
             Some(""),
         ),
         (
@@ -359,7 +348,6 @@ fn null_in_an_archive_is_as_good_as_nothing() {
             ),
             Some("a+b=%26&c="),
         ),
-        (entry("\"\"", r#""headers": []"#), Some("")),
         (entry("null", r#""headers": []"#), Some("")),
         (
             entry(time, r#""postData": {"text": "!", "encoding": "base64"}"#),
@@ -376,13 +364,8 @@ fn null_in_an_archive_is_as_good_as_nothing() {
             entry(time, r#""headers": [{"name": "x y", "value": "1"}]"#),
             None,
         ),
-        (entry(time, r#""headers": []"#).replace("POST", "a b"), None),
         (
             entry(time, r#""headers": []"#).replace("http://a/", "http://u:secret@a/"),
-            None,
-        ),
-        (
-            entry(time, r#""headers": []"#).replace("\"http://a/\"", "null"),
             None,
         ),
     ] {

@@ -26,6 +26,7 @@ struct Facts {
 
 /// Check flags before anything is read.
 pub(super) fn check_flags(args: &RunArgs) -> Result<(), Error> {
+    check_needs(args, None)?;
     if args.arrivals == Arrivals::Replay && args.requests_file.is_none() {
         return Err(Error::usage(
             "--arrivals replay needs a --requests-file, whose requests have times",
@@ -62,7 +63,7 @@ pub(super) fn check_targets(
         has_session: proxies
             .is_some_and(|proxies| proxies.all.iter().any(|proxy| proxy.url.has_session())),
     };
-    check_needs(args, &facts)?;
+    check_needs(args, Some(&facts))?;
     let is_limited =
         args.per_host.per_host_rate.is_some() || args.per_host.per_host_connections.is_some();
     if args.request.follow > 0 && is_limited && hosts.len() > 1 {
@@ -84,17 +85,17 @@ pub(super) fn check_targets(
     proxies.map_or(Ok(()), |proxies| check_proxies(args, targets, proxies))
 }
 
-/// Refuse the first flag that lacks what it needs.
-fn check_needs(args: &RunArgs, facts: &Facts) -> Result<(), Error> {
+/// Refuse the first flag that lacks what it needs, as far as that is known.
+fn check_needs(args: &RunArgs, facts: Option<&Facts>) -> Result<(), Error> {
     let is_met = |need| match need {
         Need::Url => !args.is_bundled(),
         Need::Rate => args.rate.is_some(),
         Need::Replay => args.arrivals == Arrivals::Replay,
         Need::NoReplay => args.arrivals != Arrivals::Replay,
-        Need::Tls => facts.has_tls,
-        Need::Http2 => facts.may_be_http2,
-        Need::Http1 => !facts.may_be_http2,
-        Need::Session => facts.has_session,
+        Need::Tls => facts.is_none_or(|facts| facts.has_tls),
+        Need::Http2 => facts.is_none_or(|facts| facts.may_be_http2),
+        Need::Http1 => facts.is_none_or(|facts| !facts.may_be_http2),
+        Need::Session => facts.is_none_or(|facts| facts.has_session),
     };
     match lacking(&args.given, is_met).next() {
         None => Ok(()),

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::time::Duration;
 
 use crawlmark_harness::clock::duration_ns;
 use crawlmark_harness::plan::{Arrivals, Recorded};
@@ -44,28 +45,26 @@ pub(super) fn choose(args: &RunArgs, request: &RequestShape) -> Result<Chosen, E
         let failed = |why: String| Error::usage(format!("--requests-file {}{why}", file.display()));
         return requests_of(args, request, file).map_err(failed);
     }
-    let bundled: Template = match (args.urls.as_deref(), args.url.as_deref()) {
-        (Some(file), _) => return read_urls(file).map(Chosen::from),
-        (None, Some(url)) => {
-            let template = url.parse().map_err(|error| no_url(&error))?;
-            return Targets::one(&template)
-                .map(Chosen::from)
-                .map_err(Error::usage);
-        }
-        (None, None) => {
-            let scheme = if args.target_tls {
-                Scheme::Https
-            } else {
-                Scheme::Http
-            };
-            format!("{}127.0.0.1{ITEMS}", scheme.prefix())
-                .parse()
-                .map_err(Error::usage)?
-        }
+    if let Some(file) = &args.urls {
+        return read_urls(file).map(Chosen::from);
+    }
+    if let Some(url) = &args.url {
+        let template = url.parse().map_err(|error| no_url(&error))?;
+        let targets = Targets::one(&template).map_err(Error::usage)?;
+        return Ok(targets.into());
+    }
+    let scheme = if args.target_tls {
+        Scheme::Https
+    } else {
+        Scheme::Http
     };
+    let template: Template = format!("{}127.0.0.1{ITEMS}", scheme.prefix())
+        .parse()
+        .map_err(Error::usage)?;
+    let targets = Targets::one(&template).map_err(Error::usage)?;
     Ok(Chosen {
-        bundled: Some(bundled.clone()),
-        ..Targets::one(&bundled).map_err(Error::usage)?.into()
+        bundled: Some(template),
+        ..targets.into()
     })
 }
 
@@ -78,7 +77,7 @@ fn requests_of(args: &RunArgs, request: &RequestShape, file: &Path) -> Result<Ch
         .transpose()
         .map_err(|error: TemplateError| format!(": {error}"))?;
     let RequestFile {
-        mut lines,
+        lines,
         weights,
         times,
         skipped,
@@ -106,18 +105,18 @@ fn requests_of(args: &RunArgs, request: &RequestShape, file: &Path) -> Result<Ch
             ": {place} has no time, which --arrivals replay needs: add `at` to JSON lines, or remove --arrivals replay"
         )
     })?;
-    let mut order: Vec<usize> = (0..lines.len()).collect();
-    order.sort_by_key(|line| times[*line]);
-    order.truncate(args.requests.map_or(usize::MAX, |most| {
+    let most = args.requests.map_or(usize::MAX, |most| {
         usize::try_from(most).unwrap_or(usize::MAX)
-    }));
+    });
+    let mut sent: Vec<(Duration, Line)> = times.into_iter().zip(lines).collect();
+    sent.sort_by_key(|(time, _)| *time);
+    sent.truncate(most);
     let speed = args.speed.unwrap_or(1.0);
-    let at = |line: &usize| duration_ns(times[*line].div_f64(speed));
-    let (times, mut sorted): (Vec<u64>, Vec<Option<Line>>) = (
-        order.iter().map(at).collect(),
-        lines.drain(..).map(Some).collect(),
-    );
-    let lines = order.into_iter().filter_map(|line| sorted[line].take());
+    let times = sent
+        .iter()
+        .map(|(time, _)| duration_ns(time.div_f64(speed)))
+        .collect();
+    let lines = sent.into_iter().map(|(_, line)| line);
     let targets = Targets::collect::<_, TemplateError>(lines.map(Ok))
         .map_err(|error| format!(": {error}"))?;
     Ok(Chosen {
@@ -163,25 +162,14 @@ pub(super) fn deal(targets: Targets, times: &[u64], shards: u32) -> (Targets, Re
     )
 }
 
-/// Return the mean rate of a recording with these times, in whole requests of the shortest unit
-/// that has ten of them.
+/// Return the mean rate of a recording with these times.
 pub(super) fn mean_rate(times: &[u64]) -> Rate {
     const S: u64 = 1_000_000_000;
-    let span = times.last().copied().unwrap_or(0).max(1);
-    let of = |period_ns: u64| {
-        let permits = u128::from(period_ns) * times.len() as u128 / u128::from(span);
-        Rate {
-            permits: u64::try_from(permits)
-                .unwrap_or(u64::MAX)
-                .clamp(1, times.len().max(1) as u64 * 3_600),
-            period_ns,
-        }
-    };
-    [S, 60 * S]
-        .map(of)
-        .into_iter()
-        .find(|rate| rate.permits >= 10)
-        .unwrap_or_else(|| of(3_600 * S))
+    let span = times.last().copied().unwrap_or(0);
+    Rate {
+        permits: times.len().max(1) as u64,
+        period_ns: span.div_ceil(S).max(1) * S,
+    }
 }
 
 fn read_urls(file: &Path) -> Result<Targets, Error> {
