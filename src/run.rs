@@ -122,7 +122,7 @@ pub(crate) fn run(mut args: RunArgs, typed: Typed, clock: Clock) -> Result<u8, E
     let Checked {
         unreached,
         connections: checks,
-    } = reach::check_hosts(&mut resolved, &held)?;
+    } = reach::check_hosts(&mut resolved, clock, &held)?;
     let turn = part
         .as_ref()
         .map(|part| part.wait_for_slot(&mut resolved, &held, clock, |line| voice.say(line)))

@@ -8,6 +8,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
+use crawlmark_harness::clock::Clock;
 use crawlmark_harness::plan::RunPlan;
 use crawlmark_harness::process::raise_descriptor_limit;
 use crawlmark_harness::supervisor::HeldSignals;
@@ -15,7 +16,7 @@ use crawlmark_results::run::report::PROXY_FROM;
 use nix::errno::Errno;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{sleep, timeout};
 
 use super::resolve::Resolved;
 use crate::crawl::{CrawlSpec, End, Family, OPEN_PER_LANE, Reuse, connect_to, go_from};
@@ -163,7 +164,11 @@ pub(super) struct Checked {
 ///
 /// # Errors
 /// When no host can be reached: a run would only count refusals.
-pub(super) fn check_hosts(resolved: &mut Resolved, held: &HeldSignals) -> Result<Checked, Error> {
+pub(super) fn check_hosts(
+    resolved: &mut Resolved,
+    clock: Clock,
+    held: &HeldSignals,
+) -> Result<Checked, Error> {
     let mut dead = std::mem::take(&mut resolved.unresolved);
     let spec = &resolved.spec;
     if let Some(path) = &spec.options.unix_socket {
@@ -181,7 +186,7 @@ pub(super) fn check_hosts(resolved: &mut Resolved, held: &HeldSignals) -> Result
     // Hosts that were not looked at are not called dead: the run, which is stopped at once, reports
     // the signal.
     let stop = || held.is_asked_to_stop().unwrap_or(false);
-    let tried = try_peers(&ends(spec), spec.connect_timeout, &stop);
+    let tried = try_peers(&ends(spec), spec.connect_timeout, clock, &stop);
     let (hosts, count) = (spec.targets.hosts(), spec.addresses.len());
     let proxies = spec.proxies.as_deref();
     let mut dead_proxies = Vec::new();
@@ -189,24 +194,23 @@ pub(super) fn check_hosts(resolved: &mut Resolved, held: &HeldSignals) -> Result
         let proxy = number
             .checked_sub(count)
             .and_then(|number| proxies?.all.get(number));
-        match proxy {
-            Some(proxy) => dead_proxies.push(Error::Connect {
+        if let Some(proxy) = proxy {
+            dead_proxies.push(Error::Connect {
                 to: format!("the proxy {}", proxy.url),
                 error,
                 check: proxy_from(&resolved.plan),
-            }),
-            None => {
-                let from = end
-                    .from
-                    .map_or_else(String::new, |from| format!(" from {from}"));
-                let unreached = Error::Connect {
-                    to: format!("the target at {}{from}", end.to),
-                    error,
-                    check: "the host and port of the URL".to_owned(),
-                };
-                dead.push((number, unreached));
-            }
+            });
+            continue;
         }
+        let from = end
+            .from
+            .map_or_else(String::new, |from| format!(" from {from}"));
+        let unreached = Error::Connect {
+            to: format!("the target at {}{from}", end.to),
+            error,
+            check: "the host and port of the URL".to_owned(),
+        };
+        dead.push((number, unreached));
     }
     let lost = proxies
         .filter(|proxies| dead_proxies.len() == proxies.all.len())
@@ -280,7 +284,7 @@ struct Tried {
 
 /// Try many peers at once: a list may have many that never answer. Ends early when `stop` says so.
 /// The runtime has no thread, and is gone before anything is forked.
-fn try_peers(peers: &[Vec<End>], limit: Duration, stop: &impl Fn() -> bool) -> Tried {
+fn try_peers(peers: &[Vec<End>], limit: Duration, clock: Clock, stop: &impl Fn() -> bool) -> Tried {
     let mut tried = Tried::default();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -289,12 +293,15 @@ fn try_peers(peers: &[Vec<End>], limit: Duration, stop: &impl Fn() -> bool) -> T
         return tried;
     };
     runtime.block_on(async {
-        let starting = Instant::now() + STARTING;
+        let starting = clock.now().plus(STARTING);
         let (mut all, mut rest) = (JoinSet::new(), peers.iter().enumerate());
         while !stop() {
             for (number, ends) in rest.by_ref().take(AT_ONCE - all.len()) {
                 let ends = ends.clone();
-                all.spawn(async move { (number, reach_peer(&ends, limit, starting).await) });
+                all.spawn(async move {
+                    let is_starting = || clock.now() < starting;
+                    (number, reach_peer(&ends, limit, is_starting).await)
+                });
             }
             match timeout(LOOK, all.join_next()).await {
                 Ok(None) => return,
@@ -309,18 +316,17 @@ fn try_peers(peers: &[Vec<End>], limit: Duration, stop: &impl Fn() -> bool) -> T
     tried
 }
 
-/// Try a peer, again and again until `starting` while it refuses connections; return the number of
-/// connections.
+/// Try a peer, again and again while it refuses connections and may be starting; return the number
+/// of connections.
 async fn reach_peer(
     ends: &[End],
     limit: Duration,
-    starting: Instant,
+    is_starting: impl Fn() -> bool,
 ) -> Result<u64, (End, io::Error)> {
     loop {
         match try_peer(ends, limit).await {
             Err((_, error))
-                if error.kind() == io::ErrorKind::ConnectionRefused
-                    && Instant::now() < starting =>
+                if error.kind() == io::ErrorKind::ConnectionRefused && is_starting() =>
             {
                 sleep(AGAIN).await;
             }
@@ -364,8 +370,6 @@ mod tests {
     use std::cell::Cell;
     use std::net::TcpListener;
 
-    use crawlmark_harness::clock::Clock;
-
     use super::*;
     use crate::crawl::silent;
 
@@ -385,7 +389,7 @@ mod tests {
 
     /// Numbers of the peers that cannot be reached.
     fn failed(peers: &[Vec<End>], limit: Duration) -> Vec<usize> {
-        let tried = try_peers(peers, limit, &|| false);
+        let tried = try_peers(peers, limit, Clock::start(), &|| false);
         let mut numbers: Vec<usize> = tried.failed.iter().map(|(number, ..)| *number).collect();
         numbers.sort_unstable();
         numbers
@@ -434,7 +438,7 @@ mod tests {
         for looks in [0, 2] {
             let left = Cell::new(looks);
             let stop = || left.replace(left.get() - 1) <= 0;
-            let tried = try_peers(&hosts, Duration::from_hours(1), &stop);
+            let tried = try_peers(&hosts, Duration::from_hours(1), Clock::start(), &stop);
             assert!(tried.failed.is_empty(), "{looks}: {tried:?}");
         }
     }

@@ -10,7 +10,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use bytes::Bytes;
-use crawlmark_harness::clock::Clock;
+use crawlmark_harness::clock::{Clock, Nanos};
 use crawlmark_harness::plan::RunPlan;
 use crawlmark_harness::sample::{Attempt, ErrorKind, Outcome, Repeat};
 use crawlmark_harness::supervisor::HeldSignals;
@@ -21,7 +21,7 @@ use crawlmark_results::run::report::{
 use robotxt::{AccessResult, Agent, BYTE_LIMIT, Robots};
 use tokio::sync::Mutex;
 use tokio::task::{JoinSet, LocalSet};
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::timeout;
 
 use super::part::PartSlot;
 use super::resolve::Resolved;
@@ -207,13 +207,13 @@ fn fetch(resolved: &Resolved, watch: &mut Watch<'_, '_>) -> Result<Vec<RobotsFil
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(Error::Output)?;
+        .map_err(|error| Error::usage(format!("--robots: {error}")))?;
     let fetcher = Rc::new(Fetcher {
         interval: interval(plan.rate),
         per_host: interval(plan.per_host.rate),
         retries: plan.throttling.retries,
         backoff: plan.throttling.backoff.base,
-        next: Mutex::new(None),
+        next: Mutex::new(Nanos::default()),
         clock,
     });
     LocalSet::new().block_on(&runtime, async {
@@ -283,8 +283,8 @@ struct Fetcher {
     per_host: Duration,
     retries: u32,
     backoff: Duration,
-    /// Time of the next request; none before the first.
-    next: Mutex<Option<Instant>>,
+    /// Time of the next request.
+    next: Mutex<Nanos>,
     clock: Clock,
 }
 
@@ -293,19 +293,15 @@ impl Fetcher {
     /// body, and the number of requests.
     async fn fetch(&self, crawl: &Crawl, number: u64) -> (Attempt, Option<Vec<u8>>, u64) {
         let (mut sent, mut backoff) = (0, self.backoff);
-        let last_of_host = Mutex::new(None);
+        let next_of_host = Mutex::new(Nanos::default());
         let clear_to_send = async || {
-            let mut of_host = last_of_host.lock().await;
-            if let Some(last) = *of_host {
-                sleep_until(last + self.per_host).await;
-            }
+            let mut of_host = next_of_host.lock().await;
             let mut next = self.next.lock().await;
-            if let Some(next) = *next {
-                sleep_until(next).await;
-            }
-            let now = Instant::now();
-            (*next, *of_host) = (Some(now + self.interval), Some(now));
-            self.clock.now()
+            let left = (*next).max(*of_host).since(self.clock.now());
+            tokio::time::sleep(Duration::from_nanos(left)).await;
+            let now = self.clock.now();
+            (*next, *of_host) = (now.plus(self.interval), now.plus(self.per_host));
+            now
         };
         let mut retries = self.retries;
         loop {
