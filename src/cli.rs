@@ -46,7 +46,7 @@ pub use parts::{MergeArgs, PlanArgs, Scheduler, SubmitArgs, WatchArgs};
 pub use patterns::PatternsArgs;
 pub use recorded::Typed;
 pub(crate) use recorded::{given_in_rounds, may_be_secret, raw_values, refused_in_rounds, resumed};
-pub use run::{OutputFormat, PerHostArgs, RequestArgs, RobotsUse, RunArgs, ThrottlingArgs};
+pub use run::{PerHostArgs, RequestArgs, RobotsUse, RunArgs, ThrottlingArgs};
 pub use save::{PartArgs, SaveArgs};
 pub(crate) use saved::check_png;
 pub use saved::{

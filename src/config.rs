@@ -161,7 +161,7 @@ impl Config {
     /// When it cannot be parsed, or asks for help; says what is configured.
     pub(crate) fn cli(&self) -> Result<(Cli, Typed), clap::Error> {
         match Cli::of(&self.words) {
-            Ok(read) => Ok(self.with_sources(read)),
+            Ok((cli, typed)) => Ok((cli, self.with_sources(typed))),
             Err(mut error) => {
                 if let Some(origins) = self.origins().filter(|_| error.use_stderr()) {
                     let mut hints = match error.remove(ContextKind::Suggested) {
@@ -176,9 +176,9 @@ impl Config {
         }
     }
 
-    /// Record the sources with a command line that goes on with another one.
-    pub(crate) fn with_sources(&self, (cli, typed): (Cli, Typed)) -> (Cli, Typed) {
-        (cli, typed.with_sources(&self.sources))
+    /// Record the sources with a command line, which may go on with another one.
+    pub(crate) fn with_sources(&self, typed: Typed) -> Typed {
+        typed.with_sources(&self.sources)
     }
 
     /// Say what is configured in an error of usage, which may be about that.

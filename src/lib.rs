@@ -91,8 +91,7 @@ pub fn main() -> ExitCode {
     let _ = process_list::hide_credentials();
     terminal::set_color(cli.color);
     let executed = run::with_recorded_flags(cli, typed, config.words())
-        .map(|both| config.with_sources(both))
-        .and_then(|(cli, typed)| execute(cli.command, typed, clock));
+        .and_then(|(cli, typed)| execute(cli.command, config.with_sources(typed), clock));
     ended(executed.map_err(|error| config.located(error)))
 }
 

@@ -160,7 +160,6 @@ fn recorded(typed: Typed, shards: Auto<u32>) -> CommandLine {
 fn of_result(crawl: &RunArgs) -> Option<&'static str> {
     let flags = [
         ("--json", crawl.json),
-        ("--output-format", crawl.output_format.is_some()),
         ("--latency", crawl.latency),
         ("--export", !crawl.exports.is_empty()),
         ("--png", crawl.png.is_some()),

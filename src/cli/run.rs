@@ -2,7 +2,6 @@
 
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
@@ -244,32 +243,6 @@ for each finding: errors, target_limited, budget_limited, concurrency_limited,
 client_limited, disturbed, nothing_measured, or incomplete (exit code 4 without
 --strict, too).";
 
-/// Content of standard output.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OutputFormat {
-    /// The summary.
-    Text,
-    /// The report.
-    Json,
-    /// A row for each second.
-    Csv,
-}
-
-impl FromStr for OutputFormat {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "text" => Ok(Self::Text),
-            "json" => Ok(Self::Json),
-            "csv" => Ok(Self::Csv),
-            _ => Err(format!(
-                "`{text}` is not one of text, json and csv; --export FORMAT=- has more"
-            )),
-        }
-    }
-}
-
 /// Arguments of `run`.
 #[derive(Debug, Args)]
 #[expect(
@@ -479,11 +452,6 @@ pub struct RunArgs {
     /// Print the report as JSON to standard output
     #[arg(long)]
     pub json: bool,
-    /// Print a summary (text), the report (json) or a row per second (csv)
-    ///
-    /// json is --json, csv is --export csv=-.
-    #[arg(long, value_name = "text|json|csv", conflicts_with = "json")]
-    pub output_format: Option<OutputFormat>,
     /// Add the full latency distribution to the summary
     #[arg(long)]
     pub latency: bool,

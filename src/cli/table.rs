@@ -322,7 +322,6 @@ const GROUPS: [Group; 12] = [
             typed("tags"),
             never("png").not_for_rounds(),
             never("json").not_for_rounds().common(),
-            never("output_format").not_for_rounds(),
             never("latency"),
             never("exports").not_for_rounds(),
             never("quiet").not_for_rounds().common(),

@@ -1,8 +1,6 @@
 //! Outputs of a run beside its result: standard output, the exports, and exit codes.
 
-use crawlmark_results::export::Format;
-
-use crate::cli::{Destination, Export, Ground, OutputFormat, RunArgs, check_png};
+use crate::cli::{Export, Ground, RunArgs, check_png};
 use crate::error::{Error, GATE, K6_GATE};
 use crate::export;
 use crate::terminal;
@@ -43,15 +41,8 @@ impl OutputOptions {
     /// Read the output options, or refuse those that do not fit together. Touches no file except to
     /// see whether it could be written.
     pub(super) fn of(args: &RunArgs) -> Result<Self, Error> {
-        let mut exports = args.exports.clone();
-        if args.output_format == Some(OutputFormat::Csv) {
-            exports.push(Export {
-                format: Format::Csv,
-                to: Destination::Output,
-            });
-        }
-        let json = args.json || args.output_format == Some(OutputFormat::Json);
-        let output = match (json, export::prints(&exports), args.latency) {
+        let exports = args.exports.clone();
+        let output = match (args.json, export::prints(&exports), args.latency) {
             (true, true, _) => {
                 return Err(Error::usage(
                     "the JSON and an export to `-` cannot both be on standard output: give the export a file",

@@ -17,7 +17,7 @@ use std::time::Duration;
 use crawlmark_harness::clock::{Clock, Nanos};
 use crawlmark_harness::plan::{PerHost, Pinning, RunPlan, SlotShare, default_burst};
 use crawlmark_harness::supervisor::parts::{PartError, PartWriter};
-use crawlmark_harness::supervisor::{HeldSignals, Interval, RunRecord};
+use crawlmark_harness::supervisor::{Interval, RunRecord};
 use crawlmark_harness::units::grouped;
 use crawlmark_results::judge::Finding;
 use crawlmark_results::run::parts::{AttemptRecord, AttemptState, PartsDirectory};
@@ -25,7 +25,7 @@ use crawlmark_results::run::report::{IntervalRow, Report};
 use serde_json::Value;
 
 pub(super) use self::slot::{PartSlot, SlotTurn};
-use self::slot::{SLOT_LOST, Shares, is_published, unfinished};
+use self::slot::{SLOT_LOST, is_published, unfinished};
 use super::resolve::{self, Resolved};
 use crate::cli::{Auto, RunArgs, Values, first_flag_of};
 use crate::cluster::attempt::{Attempt, Begun, Publication, unix_us};
@@ -239,27 +239,6 @@ impl PartRun {
             ..own
         });
         Ok(())
-    }
-
-    /// Wait for a slot and for the common start, and give the crawl the slot's share of the budget.
-    /// `say` shows a line.
-    ///
-    /// # Errors
-    /// When a signal ends the wait, the slot is lost, or the directory cannot be used.
-    pub(super) fn wait_for_slot(
-        &self,
-        resolved: &mut Resolved,
-        held: &HeldSignals,
-        clock: Clock,
-        say: impl Fn(&str),
-    ) -> Result<SlotTurn<'_>, Error> {
-        self.waits.set(true);
-        let shares = Shares {
-            attempt: &self.attempt,
-            whole: self.whole.as_ref(),
-            burst: self.burst,
-        };
-        shares.wait_for_slot(resolved, held, clock, say)
     }
 
     /// Return the sentence that says what an earlier attempt had saved; none if it is nothing.

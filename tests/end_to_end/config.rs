@@ -69,8 +69,8 @@ fn a_configured_run_is_repeated_by_its_recorded_command_line() {
     );
     assert_eq!(second["command"].get("sources"), None);
     for (command, says) in [
-        ("scale", "no table [scale], only [run]"),
-        ("run", "[run] has no key `no-such-key`"),
+        ("scale", "no table [scale]"),
+        ("run", "`crawlmark run` has no `no-such-key`"),
     ] {
         if command == "run" {
             fs::write(

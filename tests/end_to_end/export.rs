@@ -184,14 +184,14 @@ fn an_export_goes_where_it_is_told() {
     pipe.unwrap().read_exact(&mut head).unwrap();
     assert_eq!(&head, b"start_s,");
     assert!(
-        run("--out two --output-format csv")
+        run("--out two --export csv=-")
             .stdout
             .starts_with("start_s,")
     );
-    let said = run("--out three --output-format json");
+    let said = run("--out three --json");
     let measured = fs::read_to_string(place.join("three/result.json")).unwrap();
     assert_eq!(said.stdout, measured);
-    let said = run("--out four --latency --output-format text");
+    let said = run("--out four --latency");
     assert!(
         said.stdout
             .contains("service times by percentile, 300 samples"),

@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crawlmark_results::run::parts::PlanFile;
-use saphyr::{LoadableYamlNode, Yaml};
 use tempfile::TempDir;
 
 use crate::command::{Said, said, words};
@@ -180,15 +179,6 @@ fn a_plan_that_cannot_be_used_is_refused_by_every_command() {
             "slurm plan.json --into new --flags \"'open\"",
             "quotation mark",
         ),
-        (
-            "kubernetes plan.json --into /abs --image i:1",
-            "relative path",
-        ),
-        (
-            "kubernetes plan.json --into a --go --image i:1",
-            "for slurm",
-        ),
-        ("kubernetes plan.json --into a", "--image"),
     ] {
         desk.assert_refused(&format!("submit {line}"), says);
     }
@@ -204,10 +194,6 @@ fn a_plan_that_cannot_be_used_is_refused_by_every_command() {
     }
     for (line, file) in [
         ("submit slurm edited.json --into new", "edited.json"),
-        (
-            "submit kubernetes edited.json --into new --image i:1",
-            "edited.json",
-        ),
         (
             "run --plan edited.json --node 0/2 --into new",
             "edited.json",
@@ -271,81 +257,14 @@ fn a_task_is_requeued_if_its_part_was_lost_and_not_if_it_was_measured_or_makes_n
 }
 
 /// The value at a path such as `spec/containers/0`.
-fn at<'a>(yaml: &'a Yaml<'a>, path: &str) -> &'a Yaml<'a> {
-    path.split('/')
-        .fold(yaml, |yaml, key| match key.parse::<usize>() {
-            Ok(index) => &yaml[index],
-            Err(_) => &yaml[key],
-        })
-}
-
 #[test]
-fn manifests_hold_the_plan_and_its_parts() {
-    let desk = Desk::new("");
-    let printed = desk.call(
-        "submit kubernetes plan.json --into july --image registry.local/crawlmark:1 --name july \
-         --claim shared --cpus 4 --memory 3Gi --flags '--bearer-env TOKEN'",
-    );
-    assert_eq!(printed.code, Some(0), "{}", printed.stderr);
-    let manifests = printed.stdout;
-    let read = Yaml::load_from_str(&manifests).unwrap();
-    let [plan, job, merge] = &read[..] else {
-        panic!("{manifests}")
-    };
-    let plan_text = fs::read_to_string(desk.path("plan.json")).unwrap();
-    assert_eq!(at(plan, "data/plan.json").as_str(), Some(&*plan_text));
-    for (path, number) in [
-        ("completions", 12),
-        ("parallelism", 3),
-        ("backoffLimitPerIndex", 3),
-    ] {
-        assert_eq!(
-            at(job, &format!("spec/{path}")).as_integer(),
-            Some(number),
-            "{path}"
-        );
-    }
-    let container = at(job, "spec/template/spec/containers/0");
-    let args = at(container, "args").as_sequence().unwrap().iter();
-    let args: Vec<&str> = args.map(|word| word.as_str().unwrap()).collect();
-    let run = "run --plan /plan/plan.json --node auto --into /data/july --no-progress";
-    assert_eq!(args.join(" "), format!("{run} --bearer-env TOKEN"));
-    for (yaml, path, value) in [
-        (job, "metadata/name", "july"),
-        (job, "spec/completionMode", "Indexed"),
-        (job, "spec/podReplacementPolicy", "Failed"),
-        (job, "spec/podFailurePolicy/rules/1/action", "FailIndex"),
-        (
-            job,
-            "spec/template/spec/volumes/0/configMap/name",
-            "july-plan",
-        ),
-        (
-            job,
-            "spec/template/spec/volumes/1/persistentVolumeClaim/claimName",
-            "shared",
-        ),
-        (container, "image", "registry.local/crawlmark:1"),
-        (container, "resources/limits/memory", "3Gi"),
-        (container, "envFrom/0/secretRef/name", "july"),
-        (merge, "metadata/name", "july-merge"),
-        (
-            merge,
-            "spec/template/spec/containers/0/args/1",
-            "/data/july",
-        ),
-    ] {
-        assert_eq!(at(yaml, path).as_str(), Some(value), "{path}");
-    }
-    // The published schema of Kubernetes checks these and the shipped ones.
-    fs::write(desk.path("printed.yaml"), &manifests).unwrap();
+fn shipped_manifests_are_valid() {
+    // By the published schema of Kubernetes.
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let shipped = ["claim.yaml", "job.yaml", "merge.yaml"]
         .map(|name| root.join("results/cluster/kubernetes").join(name));
     let mut checker = Command::new(python());
-    checker
-        .arg(root.join("tests/consumers/read_manifests.py"))
-        .arg(desk.path("printed.yaml"));
+    checker.arg(root.join("tests/consumers/read_manifests.py"));
     let Ok(output) = checker.args(shipped).output() else {
         eprintln!("skipped: the schema of Kubernetes: there is no Python");
         return;

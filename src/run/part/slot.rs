@@ -13,6 +13,7 @@ use crawlmark_harness::supervisor::HeldSignals;
 use crawlmark_harness::units::Rate;
 use crawlmark_results::run::parts::AttemptStatus;
 
+use super::PartRun;
 use crate::cluster::attempt::{Attempt, unix_us};
 use crate::cluster::node::Part;
 use crate::cluster::slots::{HeldSlot, Slots};
@@ -138,29 +139,21 @@ fn waits(slots: &Slots, attempt: &Attempt) -> String {
     format!("Part {} waits for a slot: {why}.\n", attempt.part())
 }
 
-/// The crawl of a part, which slots share.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Shares<'a> {
-    pub(super) attempt: &'a Attempt,
-    /// The whole crawl, with the settings of this machine.
-    pub(super) whole: Option<&'a RunPlan>,
-    pub(super) burst: Option<u64>,
-}
-
-impl<'a> Shares<'a> {
+impl PartRun {
     /// Wait for a slot and for the common start, and give the crawl the slot's share of the budget.
     /// `say` shows a line.
     ///
     /// # Errors
     /// When a signal ends the wait, the slot is lost, or the directory cannot be used.
-    pub(super) fn wait_for_slot(
-        self,
+    pub(in crate::run) fn wait_for_slot(
+        &self,
         resolved: &mut Resolved,
         held: &HeldSignals,
         clock: Clock,
         say: impl Fn(&str),
-    ) -> Result<SlotTurn<'a>, Error> {
-        let attempt = self.attempt;
+    ) -> Result<SlotTurn<'_>, Error> {
+        self.waits.set(true);
+        let attempt = &self.attempt;
         let (part, slots) = (attempt.part().part, attempt.plan.slots);
         let (result, place) = (
             attempt.directory().result(part),
@@ -226,8 +219,8 @@ impl<'a> Shares<'a> {
     ///
     /// # Errors
     /// When the share makes no crawl.
-    fn share(self, slot: &PartSlot<'_>, resolved: &mut Resolved) -> Result<(), Error> {
-        let Some(whole) = self.whole else {
+    fn share(&self, slot: &PartSlot<'_>, resolved: &mut Resolved) -> Result<(), Error> {
+        let Some(whole) = &self.whole else {
             return Ok(());
         };
         let (ids, share, shards) = (self.attempt.ids(), slot.share(), resolved.plan.shards);

@@ -14,7 +14,7 @@ use super::{Fault, FilePosition, Parsed, RecordedRequest, lines};
 /// Up to the time, where a user may be quoted, the request, and what the combined format adds.
 static LINE: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(
-        r#"(?x-u)^.*?\[(?<day>\d\d)/(?<month>[A-Z][a-z]{2})/(?<year>\d{4}):(?<time>\d\d:\d\d:\d\d)\ (?<offset>[+-]\d{4})\]
+        r#"(?x-u)^.*?\[(?<at>\d\d/[A-Z][a-z]{2}/\d{4}:\d\d:\d\d:\d\d\ [+-]\d{4})\]
         \ "(?<request>(?:[^"\\]|\\.)*)"\ (?:\d{3}|-)
         (?:\ \S+(?:\ "(?<referer>(?:[^"\\]|\\.)*)"\ "(?<agent>(?:[^"\\]|\\.)*)")?)?"#,
     )
@@ -52,22 +52,10 @@ fn group<'a>(captures: &'a Captures<'_>, name: &str) -> Option<&'a str> {
     std::str::from_utf8(captures.name(name)?.as_bytes()).ok()
 }
 
-fn at(captures: &Captures<'_>) -> Option<Duration> {
-    const MONTHS: &str = "JanFebMarAprMayJunJulAugSepOctNovDec";
-    let part = |name| group(captures, name);
-    let month = MONTHS.find(part("month")?).filter(|at| at % 3 == 0)? / 3 + 1;
-    let (hours, minutes) = part("offset")?.split_at(3);
-    At::clock(&format!(
-        "{}-{month:02}-{}T{}{hours}:{minutes}",
-        part("year")?,
-        part("day")?,
-        part("time")?
-    ))
-}
-
 fn entry(place: FilePosition, line: &[u8]) -> Result<RecordedRequest, &'static str> {
     let captures = &captures(line).ok_or("it is no line of an access log")?;
-    let at = at(captures).ok_or("its time cannot be read")?;
+    let at = group(captures, "at").and_then(At::of_log);
+    let at = at.ok_or("its time cannot be read")?;
     let request = group(captures, "request").ok_or("its request is not text")?;
     let (method, rest) = request.split_once(' ').unwrap_or((request, ""));
     // A path may have blanks, and HTTP/0.9 has no version.
@@ -93,7 +81,7 @@ fn entry(place: FilePosition, line: &[u8]) -> Result<RecordedRequest, &'static s
         method: Some(method.to_owned()),
         url: recorded_url(url),
         headers,
-        at: Some(At::Clock(at)),
+        at: Some(at),
         ..RecordedRequest::new(place)
     })
 }

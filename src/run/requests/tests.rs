@@ -179,12 +179,12 @@ fn what_is_wrong_is_named_with_its_line_and_without_secrets() {
         (
             "{\"url\":\"http://a/\"}\n{\"url\":\"http://secret",
             None,
-            ": line 2: it is not one JSON object, at column 21: write",
+            ": line 2: it is no request, at column 21: write",
         ),
         (
             "{\"url\":\"http://a/\",\"header\":{\"x\":[\"secret\",5]}}",
             None,
-            ": line 1: the field `header` is not",
+            ": line 1: it is no request",
         ),
         (
             "{\"url\":\"http://a/\",\"header\":{\"x\":\"se\\ncret\"}}",
@@ -206,7 +206,7 @@ fn what_is_wrong_is_named_with_its_line_and_without_secrets() {
             None,
             ": line 2: `at` is a number in some",
         ),
-        ("{\"method\":\"GET\"}", None, ": line 1: it has no `url`"),
+        ("{\"method\":\"GET\"}", None, ": line 1: it is no request"),
         (
             "{\"url\":\"http://a{\\nb}/\"}",
             None,

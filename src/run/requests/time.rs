@@ -1,7 +1,9 @@
 //! Times of recorded requests, and their URLs.
 
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::Duration;
 
+use jiff::Timestamp;
+use jiff::fmt::strtime;
 use serde_json::Value;
 
 use super::{Fault, RecordedRequest};
@@ -26,30 +28,19 @@ impl At {
 
     /// Read a time of RFC 3339.
     pub(super) fn of_text(text: &str) -> Option<Self> {
-        Self::clock(text).map(Self::Clock)
+        Self::of(text.parse().ok()?)
     }
 
-    /// Return a time of RFC 3339 since the Unix epoch; none before it.
-    pub(super) fn clock(text: &str) -> Option<Duration> {
-        let local = |text: &str| {
-            humantime::parse_rfc3339(&format!("{text}Z"))
-                .ok()?
-                .duration_since(UNIX_EPOCH)
-                .ok()
-        };
-        if let Some(text) = text.strip_suffix(['Z', 'z']) {
-            return local(text);
-        }
-        let (time, offset) = text.split_at_checked(text.len().checked_sub("+00:00".len())?)?;
-        let (hours, minutes) = offset.get(1..)?.split_once(':')?;
-        let number =
-            |text: &str, most: u64| text.parse::<u64>().ok().filter(|number| *number <= most);
-        let offset_s = number(hours, 23)? * 3_600 + number(minutes, 59)? * 60;
-        match offset.as_bytes()[0] {
-            b'+' => local(time)?.checked_sub(Duration::from_secs(offset_s)),
-            b'-' => local(time)?.checked_add(Duration::from_secs(offset_s)),
-            _ => None,
-        }
+    /// Read a time as access logs have it.
+    pub(super) fn of_log(text: &str) -> Option<Self> {
+        let parsed = strtime::parse("%d/%b/%Y:%H:%M:%S %z", text).ok()?;
+        Self::of(parsed.to_timestamp().ok()?)
+    }
+
+    /// None before the Unix epoch.
+    fn of(time: Timestamp) -> Option<Self> {
+        let since = time.duration_since(Timestamp::UNIX_EPOCH);
+        since.try_into().ok().map(Self::Clock)
     }
 }
 

@@ -38,7 +38,8 @@ pub(super) fn find_all(
             .is_none_or(|proxies| proxies.needs_address(number));
         let mut addresses = Vec::new();
         if is_needed {
-            match find(destination(host, connect_to)) {
+            let (name, port) = destination(host, connect_to);
+            match find(name, port) {
                 Ok(found) => addresses = found,
                 Err(error) => all.unresolved.push((number, error)),
             }
@@ -81,11 +82,11 @@ pub(super) fn lookups(
     let mut names = Vec::new();
     for (number, host) in hosts.iter().enumerate() {
         let needs = proxies.is_none_or(|proxies| proxies.needs_address(number));
-        let name = name(destination(host, &args.connect_to));
-        names.push(name.filter(|_| needs && is_looked_up));
+        let (to, port) = destination(host, &args.connect_to);
+        names.push(looked_up(to, port).filter(|_| needs && is_looked_up));
     }
     let of_proxies = proxies.into_iter().flat_map(|proxies| &proxies.all);
-    names.extend(of_proxies.map(|proxy| name((proxy.url.host(), proxy.url.port()))));
+    names.extend(of_proxies.map(|proxy| looked_up(proxy.url.host(), proxy.url.port())));
     if names.iter().all(Option::is_none) {
         return Err(Error::Usage(
             "--dns-ttl: there is no name to look up during the run: remove it".to_owned(),
@@ -104,7 +105,7 @@ pub(super) fn lookups(
 }
 
 /// Return a name that is looked up, and its port; none of an address.
-fn name((name, port): (&str, u16)) -> Option<(String, u16)> {
+fn looked_up(name: &str, port: u16) -> Option<(String, u16)> {
     let address = name.split('%').next().unwrap_or_default();
     let is_name = address.parse::<IpAddr>().is_err();
     is_name.then(|| (name.to_owned(), port))
@@ -119,7 +120,7 @@ pub(super) fn on_this_machine(hosts: &[Host]) -> Vec<Vec<SocketAddr>> {
 }
 
 /// Look up the addresses of a name.
-pub(super) fn find((name, port): (&str, u16)) -> Result<Vec<SocketAddr>, Error> {
+pub(super) fn find(name: &str, port: u16) -> Result<Vec<SocketAddr>, Error> {
     let resolve = |error| Error::Resolve {
         host: name.to_owned(),
         error,
@@ -280,7 +281,7 @@ mod tests {
 
     #[test]
     fn a_zone_is_the_index_of_an_interface() {
-        let scope = |name: &str| match find((name, 80)).map(|found| found[0]) {
+        let scope = |name: &str| match find(name, 80).map(|found| found[0]) {
             Ok(SocketAddr::V6(address)) => Some((address.ip().to_string(), address.scope_id())),
             _ => None,
         };

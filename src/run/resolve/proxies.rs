@@ -72,7 +72,7 @@ impl Found {
 
     fn look_up(self, args: &RunArgs) -> Result<Proxies, Error> {
         let all = self.urls.into_iter().map(|(url, _)| {
-            let addresses = find((url.host(), url.port()))?;
+            let addresses = find(url.host(), url.port())?;
             Ok(Proxy { url, addresses })
         });
         Ok(Proxies {
