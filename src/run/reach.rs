@@ -367,7 +367,7 @@ async fn try_peer(ends: &[End], limit: Duration) -> Result<u64, (End, io::Error)
 
 #[cfg(test)]
 mod tests {
-    use std::cell::Cell;
+    use std::cell::{Cell, OnceCell};
     use std::net::TcpListener;
 
     use super::*;
@@ -420,13 +420,17 @@ mod tests {
 
     #[test]
     fn a_target_that_begins_to_listen_within_a_second_is_reached() {
-        let refused = refused();
-        let late = std::thread::spawn(move || {
-            std::thread::sleep(Duration::from_millis(100));
-            TcpListener::bind(refused).unwrap()
-        });
-        assert!(failed(&[peer(&[refused])], Duration::from_mins(1)).is_empty());
-        late.join().unwrap();
+        let (refused, late, looks) = (refused(), OnceCell::new(), Cell::new(0));
+        let stop = || {
+            looks.set(looks.get() + 1);
+            if looks.get() == 3 {
+                late.set(TcpListener::bind(refused).unwrap()).unwrap();
+            }
+            false
+        };
+        let limit = Duration::from_mins(1);
+        let tried = try_peers(&[peer(&[refused])], limit, Clock::start(), &stop);
+        assert!(tried.failed.is_empty() && tried.opened == 1, "{tried:?}");
     }
 
     #[test]

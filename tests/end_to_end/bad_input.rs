@@ -128,10 +128,7 @@ fn flags_of_a_run_that_make_no_sense_are_refused() {
                 "URL --max-requests-per-connection 5 --disable-keepalive",
                 "--disable-keepalive",
             ),
-            (
-                "URL --idle-timeout 0",
-                "--idle-timeout",
-            ),
+            ("URL --idle-timeout 0", "--idle-timeout"),
             ("URL --dns-ttl 5s", "there is no name to look up"),
             ("--unix-socket s", "--unix-socket is for a URL"),
             (

@@ -428,11 +428,7 @@ fn exit_codes_say_what_a_scheduler_has_to_do() {
     // Configuration: not to be retried.
     for (plan, args, says) in [
         (&*plan, "--node 0/3", "the plan has 2"),
-        (
-            &plan,
-            "--node 0/2 --rate 7",
-            "--rate differs from the plan",
-        ),
+        (&plan, "--node 0/2 --rate 7", "--rate differs from the plan"),
         (
             &plan,
             "--node 0/2 --arrivals poisson",
@@ -450,11 +446,7 @@ fn exit_codes_say_what_a_scheduler_has_to_do() {
         ),
         (&plan, "--node 0/2 --shards 4", "at most 2 shards"),
         (&plan, "--node auto", "SLURM_ARRAY_TASK_ID"),
-        (
-            &other,
-            "--node 0/2 --save=items",
-            "--save <DIR>",
-        ),
+        (&other, "--node 0/2 --save=items", "--save <DIR>"),
         (&other, "--node 0/2", "the parts of another plan"),
     ] {
         // The directory has the parts of the first plan.

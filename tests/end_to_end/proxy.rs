@@ -39,10 +39,7 @@ fn the_bundled_proxy_sees_the_sessions_that_were_asked_for() {
             let opened = report.count("/totals/connections_opened");
             report.holds(&json!({"/plan/workload/proxy": format!("http://...@{address}")}));
             let withheld = report.at("/command/withheld").to_string();
-            assert!(
-                withheld.contains("--proxy ..."),
-                "{withheld}"
-            );
+            assert!(withheld.contains("--proxy ..."), "{withheld}");
             let tunnels = report.json().pointer("/latency/tunnel/count");
             assert_eq!(tunnels, (!tls.is_empty()).then(|| json!(opened)).as_ref());
             let books = proxy.stop();

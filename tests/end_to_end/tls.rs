@@ -386,14 +386,8 @@ fn settings_that_cannot_be_used_are_refused() {
         let name = flag.split(' ').next().unwrap();
         for (target, why) in [
             ("URL", "is for "),
-            (
-                "--urls plain.txt",
-                "is for ",
-            ),
-            (
-                "",
-                "is for ",
-            ),
+            ("--urls plain.txt", "is for "),
+            ("", "is for "),
         ] {
             assert_refused(
                 "run",
