@@ -249,7 +249,7 @@ fn what_cannot_be_sent_is_refused() {
         ),
         (
             format!("http://127.0.0.1:1 {of_http_1} --http 2"),
-            "header te of a request",
+            "header te is not allowed",
         ),
         (
             format!("{replay} --rate 5"),
