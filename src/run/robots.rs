@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use crawlmark_harness::clock::{Clock, Nanos};
-use crawlmark_harness::plan::RunPlan;
+use crawlmark_harness::plan::{RunPlan, default_burst};
 use crawlmark_harness::sample::{Attempt, ErrorKind, Outcome, Repeat};
 use crawlmark_harness::supervisor::HeldSignals;
 use crawlmark_harness::units::Rate;
@@ -133,7 +133,7 @@ pub(super) fn obey(
     // The fetch may have used the burst a moment ago, and the run begins with another one.
     let plan = &resolved.plan;
     let burst = plan.rate.map_or(0, |rate| {
-        let burst = RunPlan::default_burst(&rate, 1).max(1);
+        let burst = default_burst(&rate, 1).max(1);
         u32::try_from(report.requests.min(burst)).unwrap_or(u32::MAX)
     });
     let rest = interval(plan.rate).saturating_mul(burst);
@@ -151,9 +151,13 @@ fn delay_hosts(plan: &mut RunPlan, delay: f64, slots: u32) -> Result<(), Error> 
         permits: 1,
         period_ns: u64::try_from(period.as_nanos()).unwrap_or(u64::MAX),
     };
-    let rate = &mut plan.per_host.rate;
+    let rate = plan.per_host.rate;
     if rate.is_none_or(|rate| rate.per_second() > delayed.per_second()) {
-        *rate = Some(delayed);
+        (plan.per_host.rate, plan.per_host.burst) = (Some(delayed), None);
+        // Each shard may send one request at its start, and a slot is announced as one.
+        if slots > 1 {
+            plan.shards = 1;
+        }
         plan.workload
             .insert(PER_HOST_RATE_FROM.to_owned(), CRAWL_DELAY.to_owned());
     }
