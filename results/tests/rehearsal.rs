@@ -554,40 +554,6 @@ fn no_time_leaves_out_what_a_target_that_hangs_did_not_end() {
     }
 }
 
-#[test]
-fn what_was_due_and_had_no_connection_and_what_waits_to_be_tried_again_is_in_no_time_a_quick_one() {
-    // Two connections that hang, and an item a millisecond.
-    let mut plan = run_of(1, 2, 1_000);
-    plan.duration = Some(500 * MS);
-    (plan.rate, plan.arrivals) = (Some(per_s(1_000)), Arrivals::Constant);
-    let report = run(&plan, &[], |_, _| 3_600 * S).report(&plan);
-    assert_eq!(
-        known_and_cut_off(&report, ["pool_wait", "item", "response"]),
-        [(2, 498), (0, 500), (0, 500)]
-    );
-    // Every item is to be tried again in an hour.
-    let later = |_, _| {
-        let advice = Advice {
-            repeat: Repeat::MayHelp,
-            wait: Some(3_600 * S),
-            quota: None,
-            held_ns: None,
-        };
-        (Outcome::Error(ErrorKind::Reset), advice)
-    };
-    let mut plan = run_of(1, 20, 20);
-    (plan.duration, plan.throttling.max_pause) = (Some(S), 3_600 * S);
-    let report = run_against(&plan, &[], |_, _| MS, later).report(&plan);
-    assert_eq!(
-        (
-            report.ledger.unfinished,
-            known_and_cut_off(&report, ["item"])
-        ),
-        (20, [(0, 20)])
-    );
-    assert_eq!(report.latency["item"].max_us, Some(1_000_000.0));
-}
-
 /// The caption of a plot; none when it is not drawn.
 fn caption(plots: &[Plot], name: &str) -> Option<String> {
     plots

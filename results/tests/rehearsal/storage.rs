@@ -151,31 +151,6 @@ fn a_run_whose_results_are_stored_slowly_goes_at_that_pace_and_says_so() {
 }
 
 #[test]
-fn waits_to_store_results_are_the_waits_for_a_limit_of_an_open_loop() {
-    let plan = RunPlan {
-        queue: Some(100),
-        ..timed(40, 2_000, 10 * S)
-    };
-    let (rehearsal, _) = store(&plan, &[], 2 * MS, |_, _| {});
-    let report = rehearsal.report(&plan);
-    let dropped: Vec<_> = report
-        .schedule
-        .as_ref()
-        .unwrap()
-        .dropped_by
-        .keys()
-        .copied()
-        .collect();
-    assert_eq!(dropped, [crawlmark_harness::wire::Binding::Storage]);
-    assert!(
-        report.latency["sched_lag"].max_us.unwrap() < 2_000.0,
-        "{:?}",
-        report.latency["sched_lag"]
-    );
-    assert_eq!(never_sent_for(&report), [Limit::Storage]);
-}
-
-#[test]
 fn results_that_cannot_be_stored_stop_the_run_and_the_report_says_why() {
     let plan = run_of(2, 4, 1 << 40);
     let fails = Nanos::default().plus(3 * S);
@@ -206,31 +181,6 @@ fn results_that_cannot_be_stored_stop_the_run_and_the_report_says_why() {
     let why = format!("shard 1 could not store its results: {}", failure.why);
     assert_eq!(report.storage_failure.as_ref(), Some(&why));
     assert_eq!(kinds(&report)[0], FindingKind::StorageFailed);
-}
-
-#[test]
-fn a_shard_that_could_not_finish_its_results_says_so_when_all_is_done() {
-    let plan = run_of(2, 4, 1_000);
-    let lost = || {
-        (
-            Duration::ZERO,
-            Err("sync DIR: input/output error. Check the disk".to_owned()),
-        )
-    };
-    let (rehearsal, _) = store(&plan, &[], MS / 10, |shard, store| {
-        if shard == 0 {
-            store.finish = lost();
-        }
-    });
-    assert_eq!(ok(&rehearsal), 1_000);
-    let report = rehearsal.report(&plan);
-    assert_eq!(report.validity.verdict, Verdict::Incomplete);
-    assert!(
-        report
-            .storage_failure
-            .unwrap()
-            .ends_with("results: sync DIR: input/output error. Check the disk")
-    );
 }
 
 #[test]

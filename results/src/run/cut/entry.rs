@@ -258,38 +258,6 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_line_of_this_run_is_told_why() {
-        let mut recorded = bounds().histogram();
-        recorded.record_n(1_000, 3).unwrap();
-        let line = line(&recorded);
-        let fault = |line: &str| {
-            LineReader::new(bounds())
-                .read(line)
-                .unwrap_err()
-                .to_string()
-        };
-        for (line, says) in [
-            ("hello".to_owned(), "not of the form"),
-            (line.replace("Tag=shard-3.service,", ""), "not of the form"),
-            (line.replace("shard-3", "node-3"), "names no shard"),
-            (line.replace("7.000", "7.500"), "one whole second"),
-            (line.replace("7.000", "-1"), "one whole second"),
-            (line.replace("1.000", "2.000"), "one whole second"),
-            (line[..line.len() - 9].to_owned(), "not base64"),
-            (line[..line.len() - 8].to_owned(), "cut short"),
-            (line.replace(",5.5,", ",5.5,AAAA"), "V2-deflate"),
-        ] {
-            assert!(fault(&line).contains(says), "{line}: {}", fault(&line));
-        }
-        let other = Bounds::for_timeout(Duration::from_secs(2));
-        let foreign = LineReader::new(other).read(&line).unwrap_err();
-        assert!(
-            foreign.to_string().contains("bounds are not those"),
-            "{foreign}"
-        );
-    }
-
-    #[test]
     fn what_inflates_beyond_a_histogram_is_refused_without_the_memory_for_it() {
         let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::best());
         std::io::copy(

@@ -6,8 +6,7 @@ use super::{Answered, Counted, CutReport, CutSeconds};
 use crate::run::report::{Latency, Limit};
 use crate::run::words::{limited_by, spectrum as percentiles};
 use crate::show::doc::Doc;
-use crate::show::text::{bytes, decimal, grouped, micros, seconds};
-use crawlmark_harness::stats::SecondCounts;
+use crate::show::text::{decimal, grouped, micros, seconds};
 
 /// A part of a run as a document.
 #[must_use]
@@ -61,7 +60,7 @@ fn rows(cut: &CutReport) -> Vec<(&'static str, String)> {
         rows.extend(latency.map(|latency| (name, spectrum(latency))));
     }
     if let Some(counted) = &cut.counted {
-        rows.extend(items(counted));
+        rows.push(("counts", counts(counted)));
         rows.push(("limited by", limited_by(Limit::of_any(&counted.binding))));
         rows.push(("client", client(counted)));
     }
@@ -172,41 +171,12 @@ fn spectrum(latency: &Latency) -> String {
     row.trim_start().to_owned()
 }
 
-fn items(counted: &Counted) -> Option<(&'static str, String)> {
-    let &SecondCounts {
-        items,
-        ok,
-        not_found,
-        failed,
-        retries,
-        throttled,
-        soft_blocked,
-        aborted,
-        ..
-    } = &counted.counts;
-    let parts: Vec<String> = [
-        (ok, "ok"),
-        (not_found, "not found"),
-        (failed, "failed"),
-        (aborted, "cut off at the end"),
-        (throttled, "requests throttled"),
-        (soft_blocked, "challenged"),
-        (retries, "retries"),
-    ]
-    .iter()
-    .filter(|(n, _)| *n > 0)
-    .map(|(n, what)| format!("{} {what}", grouped(*n)))
-    .collect();
-    (items > 0).then(|| {
-        (
-            "items",
-            format!(
-                "{} ended in this part: {}",
-                grouped(items),
-                parts.join(", ")
-            ),
-        )
-    })
+/// Counts of what ended in these seconds, without those that are 0.
+fn counts(counted: &Counted) -> String {
+    let known = counted.counts.iter().filter(|(_, n)| *n > 0);
+    let known =
+        known.map(|(counter, n)| format!("{} {}", grouped(n), counter.name.replace('_', " ")));
+    known.collect::<Vec<_>>().join(", ")
 }
 
 fn client(counted: &Counted) -> String {
@@ -214,10 +184,9 @@ fn client(counted: &Counted) -> String {
         format!("{} of CPU per request, ", micros(us))
     });
     format!(
-        "{cpu}send delay up to {}, up to {} in flight at the end of a second; {} received",
+        "{cpu}send delay up to {}, up to {} in flight at the end of a second",
         micros(counted.max_sched_lag_us),
-        grouped(u64::from(counted.most_in_flight)),
-        bytes(counted.counts.bytes_received)
+        grouped(u64::from(counted.most_in_flight))
     )
 }
 

@@ -5,9 +5,6 @@ use crate::run::report::{GateReport, Report, in_unit};
 use crate::show::doc::{Column, Table};
 use crate::show::text::{decimal, write_row};
 
-/// Multiple of a limit from which on a value is given as a multiple.
-const MANIFOLD: f64 = 2.0;
-
 /// Return the thresholds of the run that is about to begin, a row each, for a terminal of `columns`
 /// columns.
 #[must_use]
@@ -101,14 +98,9 @@ fn value(gate: &GateReport) -> Option<String> {
 /// On which side of the limit the value is, and how far; none while that is undecided.
 fn margin(gate: &GateReport) -> Option<String> {
     gate.margin?;
-    let (value, limit, passed) = (gate.value?, gate.limit, gate.ok?);
-    let part = decimal((value - limit).abs() / limit * 100.0);
-    Some(match passed {
-        _ if value.total_cmp(&limit).is_eq() => "on the limit".to_owned(),
-        true => format!("{part} % better"),
-        _ if value >= limit * MANIFOLD => format!("{} times the limit", decimal(value / limit)),
-        _ => format!("{part} % worse"),
-    })
+    let part = decimal((gate.value? - gate.limit).abs() / gate.limit * 100.0);
+    let side = if gate.ok? { "better" } else { "worse" };
+    Some(format!("{part} % {side}"))
 }
 
 /// Return the window of the value, and the number of windows judged.
