@@ -100,7 +100,7 @@ mod tests {
             (7, &lab.latency, &lab.limits)
         );
         let (latency, limits, faults) =
-            (Latency::None, ["5/s".parse().unwrap()], [Faults::default()]);
+            (Latency::default(), ["5/s".parse().unwrap()], [Faults::default()]);
         let faster = Typed {
             latency: Some(&latency),
             ..NOTHING

@@ -135,12 +135,12 @@ fn load(root: &Path, args: &ServeArgs) -> Result<Mappings, Error> {
         };
         Error::Usage(format!("--stubs: {error}{remedy}"))
     })?;
-    if mappings.skipped() > 0 {
-        let (left_out, served) = (mappings.skipped(), mappings.len());
-        let why = mappings.warnings();
+    let skipped = mappings.skipped();
+    let count = skipped.0.len();
+    if count > 0 {
         terminal::say(&format!(
-            "warning: {left_out} of {} stubs are left out:\n{why}\n",
-            left_out + served
+            "warning: {count} of {} stubs are left out:\n{skipped}\n",
+            count + mappings.len()
         ));
     }
     Ok(mappings)

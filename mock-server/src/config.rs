@@ -79,7 +79,7 @@ impl Config {
             .map(Mappings::limits)
             .unwrap_or_default();
         Ok(Self {
-            limits: self.limits.and_of_stubs(&of_stubs)?,
+            limits: self.limits.and_of_stubs(of_stubs)?,
             ..self.clone()
         })
     }

@@ -102,8 +102,10 @@ const MAX_BODY: u64 = 16 << 30;
 impl Fault {
     /// Position of the fault's counter in the ledger, and of its share among the others'.
     pub(crate) fn index(self) -> usize {
-        let is_kind = |row: &(&str, Self, &str)| discriminant(&row.1) == discriminant(&self);
-        KINDS.iter().position(is_kind).unwrap_or_default()
+        KINDS
+            .iter()
+            .position(|row| discriminant(&row.1) == discriminant(&self))
+            .unwrap_or_default()
     }
 
     /// Return the fault's key in the ledger.

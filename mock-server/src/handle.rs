@@ -149,34 +149,4 @@ mod tests {
         );
         drop(idle);
     }
-
-    #[test]
-    fn several_keep_books_of_their_own() {
-        let [one, two] = [(); 2].map(|()| serve(loopback(), Config::default()).unwrap());
-        assert_ne!(one.address(), two.address());
-        let mut client = TcpStream::connect(one.address()).unwrap();
-        std::io::Write::write_all(&mut client, b"GET /items/1 HTTP/1.0\r\n\r\n").unwrap();
-        std::io::Read::read_to_end(&mut client, &mut Vec::new()).unwrap();
-        assert_eq!((one.ledger().requests, two.ledger().requests), (1, 0));
-        one.reset_ledger();
-        assert_eq!(one.stop().unwrap().requests, 0);
-        assert_eq!(two.stop().unwrap().requests, 0);
-    }
-
-    #[test]
-    fn it_can_be_stopped_before_it_has_begun() {
-        for _ in 0..20 {
-            assert_eq!(
-                serve(loopback(), Config::default())
-                    .unwrap()
-                    .stop()
-                    .unwrap(),
-                Ledger {
-                    uniqueness_exact: true,
-                    window_exact: true,
-                    ..Ledger::default()
-                }
-            );
-        }
-    }
 }

@@ -6,7 +6,7 @@
 use crate::fault::{Fault, KINDS};
 use crate::limit::Limits;
 use crate::shared::{
-    ArrivalCounts, Counters, Keys, ProxyCounters, Shared, Sighting, Times as TimeCounters, Traffic,
+    ArrivalCounts, Counters, Keys, Peaks, ProxyCounters, Shared, Sighting, Times as TimeCounters,
     UnderWay,
 };
 use serde::{Deserialize, Serialize};
@@ -169,22 +169,12 @@ impl Ledger {
         for ((name, ..), counter) in KINDS.into_iter().zip(&counters.faults) {
             add_to(&mut self.faults, name.to_owned(), counter.get());
         }
-        for (index, name) in with_other(shared.region().sources.all(), counters.by_source.len()) {
+        for (index, name) in shared.region().sources.all_and_other() {
             add_to(&mut self.by_source, name, counters.by_source[index].get());
         }
         self.held_us.add(&counters.holds);
         self.hold_error_us.add(&counters.hold_errors);
     }
-}
-
-/// Add `other` to names, whose counter is the last one.
-fn with_other(
-    names: Vec<(usize, String)>,
-    counters: usize,
-) -> impl Iterator<Item = (usize, String)> {
-    names
-        .into_iter()
-        .chain([(counters - 1, "other".to_owned())])
 }
 
 /// Adds to an entry; a zero makes none.
@@ -200,15 +190,6 @@ fn add_to<K: Ord>(counts: &mut BTreeMap<K, u64>, key: K, count: u64) {
 pub struct LedgerWriter {
     shared: Shared,
     counters: usize,
-}
-
-/// Way in which a limit let a request through.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Pass {
-    /// At once.
-    AtOnce,
-    /// After a wait.
-    Delayed,
 }
 
 /// One connection's place in the ledger.
@@ -284,15 +265,11 @@ impl LedgerWriter {
         self.shared.region().window.admit(now_ns);
     }
 
-    /// Limit `index` let a request or a connection through.
-    pub(crate) fn admitted_by(&self, index: usize, pass: Pass) {
-        let Some(counters) = self.counters().by_limit.get(index) else {
-            return;
-        };
-        counters.admitted.increment();
-        match pass {
-            Pass::AtOnce => {}
-            Pass::Delayed => counters.delayed.increment(),
+    /// Limit `index` let a request or a connection through, at once or after a delay.
+    pub(crate) fn admitted_by(&self, index: usize, delay_ns: u64) {
+        if let Some(counters) = self.counters().by_limit.get(index) {
+            counters.admitted.increment();
+            counters.delayed.add((delay_ns > 0).into());
         }
     }
 
@@ -358,22 +335,9 @@ pub struct Busiest {
     pub second: Peaks,
 }
 
-/// The most that any window of one width saw. The two may be of different windows.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Peaks {
-    /// The greatest number of requests that arrived within one, whether they were let through or
-    /// not.
-    pub requests: u64,
-    /// The greatest number of requests that the limiter let through within one; those that it
-    /// delayed count when they go on.
-    pub admitted: u64,
-}
-
 impl Busiest {
     fn read(window: &ArrivalCounts) -> Self {
-        let [ten_ms, hundred_ms, second] = window
-            .busiest([10, 100, 1000])
-            .map(|Traffic { requests, admitted }| Peaks { requests, admitted });
+        let [ten_ms, hundred_ms, second] = window.busiest([10, 100, 1000]);
         Self {
             ten_ms,
             hundred_ms,
@@ -486,8 +450,7 @@ impl ProxyLedger {
     fn add(&mut self, counters: &Counters, shared: &Shared) {
         let counters = &counters.proxy;
         add!(self, counters, requests tunnels auth_failures refused upstream_failures sessionless bytes_up bytes_down);
-        for (index, label) in with_other(shared.region().sessions.all(), counters.by_session.len())
-        {
+        for (index, label) in shared.region().sessions.all_and_other() {
             add_to(
                 &mut self.by_session,
                 label,

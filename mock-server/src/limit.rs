@@ -73,6 +73,8 @@ pub struct Limit {
     /// it needs no escapes anywhere.
     name: String,
     is_named: bool,
+    /// True if it concerns only what the stubs answer that have it in their metadata.
+    pub(crate) is_of_stub: bool,
     text: String,
 }
 
@@ -128,43 +130,27 @@ pub(crate) enum Dialect {
     Draft03,
 }
 
-/// Algorithms: name, options that may stand behind it, and form of its rate.
-const ALGORITHMS: [(&str, &str, &str); 7] = [
+/// Algorithms, and how the rate of each is written.
+const ALGORITHMS: [(&str, &str); 7] = [
     (
         "gcra",
-        "burst key status retry headers body name",
         "N/s, N/min, N/h or N/90s, at most one per nanosecond, as in 1000/s:burst=50",
     ),
-    (
-        "bucket",
-        "burst key status retry headers body name",
-        "bucket:N/PERIOD, as in bucket:100/min:burst=20",
-    ),
+    ("bucket", "bucket:N/PERIOD, as in bucket:100/min:burst=20"),
     (
         "fixed",
-        "key status retry headers body name",
         "fixed:N/PERIOD with a period of 1ms to 24h and N up to 16777215, as in fixed:100/min",
     ),
     (
         "sliding",
-        "key status retry headers body name",
         "sliding:N/PERIOD with a period of 100ms to 24h and N up to 1048575, as in sliding:100/min",
     ),
     (
         "leaky",
-        "burst delay nodelay key status retry headers body name",
         "leaky:N/PERIOD with a delay of at most the burst, as in leaky:10/s:burst=20:delay=5",
     ),
-    (
-        "concurrency",
-        "key status retry headers body name",
-        "concurrency:N, as in concurrency:8",
-    ),
-    (
-        "connections",
-        "key over name",
-        "connections:N, as in connections:16",
-    ),
+    ("concurrency", "concurrency:N, as in concurrency:8"),
+    ("connections", "connections:N, as in connections:16"),
 ];
 
 const PERIODS: [(&str, Duration); 3] = [
@@ -208,23 +194,16 @@ pub(crate) const DIALECTS: [(&str, Dialect); 5] = [
     ("draft-03", Dialect::Draft03),
 ];
 
-/// Options that stand behind the rate of a limit, as `NAME=VALUE`, or `nodelay`.
-struct Options<'a>(Vec<(&'a str, Option<&'a str>)>);
+/// Options that stand behind the rate of a limit, as `NAME=VALUE` or `nodelay`, until they are
+/// taken.
+struct Options<'a>(Vec<(&'a str, &'a str)>);
 
 impl<'a> Options<'a> {
-    fn read(known: &str, parts: impl Iterator<Item = &'a str>) -> Result<Self, SettingError> {
+    fn read(parts: impl Iterator<Item = &'a str>) -> Result<Self, SettingError> {
         let mut options = Self(Vec::new());
         for part in parts {
-            let (name, value) = match part.split_once('=') {
-                Some((name, value)) => (name, Some(value)),
-                None => (part, None),
-            };
-            let is_known = known.split(' ').any(|known| known == name);
-            if !is_known || (name == "nodelay") != value.is_none() {
-                let right = known.replace(' ', "=.., ").replace("nodelay=..", "nodelay") + "=..";
-                return Err(SettingError::new(part, "option of this limit", right));
-            }
-            if options.has(name) {
+            let (name, value) = part.split_once('=').unwrap_or((part, ""));
+            if options.0.iter().any(|(given, _)| *given == name) {
                 let right = "each option once";
                 return Err(SettingError::new(part, "second value of an option", right));
             }
@@ -233,35 +212,40 @@ impl<'a> Options<'a> {
         Ok(options)
     }
 
-    fn has(&self, name: &str) -> bool {
-        self.0.iter().any(|(given, _)| *given == name)
-    }
-
-    /// Read the value of an option, if it was given; `right` says what it may be.
-    fn get<T>(
-        &self,
+    /// Take the value of an option, if it was given; `right` says what it may be.
+    fn take<T>(
+        &mut self,
         name: &'static str,
         right: &str,
         read: impl FnOnce(&str) -> Option<T>,
     ) -> Result<Option<T>, SettingError> {
-        let given = self.0.iter().find(|(given, _)| *given == name);
-        let Some((_, Some(value))) = given else {
+        let Some(index) = self.0.iter().position(|(given, _)| *given == name) else {
             return Ok(None);
         };
+        let (_, value) = self.0.remove(index);
         let read = read(value).map(Some);
         read.ok_or_else(|| SettingError::new(value, name, right))
     }
 
-    fn choice<T: Copy>(&self, name: &'static str, words: &Words<T>) -> Result<T, SettingError> {
-        let chosen = self.get(name, &list(words), |value| meaning(words, value))?;
-        // The first is the default.
+    /// Take one of some words, of which the first is the default.
+    fn choice<T: Copy>(&mut self, name: &'static str, words: &Words<T>) -> Result<T, SettingError> {
+        let chosen = self.take(name, &list(words), |value| meaning(words, value))?;
         Ok(chosen.unwrap_or(words[0].1))
     }
 
-    fn number(&self, name: &'static str) -> Result<Option<u32>, SettingError> {
-        self.get(name, "a whole number of requests", |value| {
+    fn number(&mut self, name: &'static str) -> Result<Option<u32>, SettingError> {
+        self.take(name, "a whole number of requests", |value| {
             value.parse().ok()
         })
+    }
+
+    /// Refuse what nobody has taken.
+    fn end(self) -> Result<(), SettingError> {
+        let right = "key=.. and name=.., burst=.. of a bucket, delay=.. or nodelay of leaky, over=.. of connections, status=.., retry=.., headers=.. and body=.. of requests";
+        match self.0.first() {
+            None => Ok(()),
+            Some((name, _)) => Err(SettingError::new(name, "option of this limit", right)),
+        }
     }
 }
 
@@ -276,51 +260,77 @@ impl FromStr for Limit {
         } else {
             ("gcra", first)
         };
-        let Some((name, known, form)) = ALGORITHMS.iter().find(|row| row.0 == name) else {
-            let names = ALGORITHMS.map(|(name, ..)| (name, ()));
-            return Err(SettingError::new(
-                name,
-                "algorithm of a limit",
-                list(&names),
-            ));
+        let Some((name, form)) = ALGORITHMS.iter().find(|row| row.0 == name) else {
+            let right = list(&ALGORITHMS);
+            return Err(SettingError::new(name, "algorithm of a limit", right));
         };
-        let options = Options::read(known, parts)?;
-        let bursts = Bursts {
-            burst: options.number("burst")?,
-            delay: options.number("delay")?,
-            never_delays: options.has("nodelay"),
-        };
+        let mut options = Options::read(parts)?;
+        let bursts = Bursts::take(name, &mut options)?;
         let algorithm = algorithm(name, rate, &bursts)
             .ok_or_else(|| SettingError::new(given, "limit", *form))?;
-        let is_of_connections = matches!(algorithm, Algorithm::Connections(_));
         let given_name =
-            options.get("name", "1 to 32 of a-z, 0-9, `-`, `_` and `.`", plain_name)?;
-        Ok(Self {
-            key: key(&options, is_of_connections)?,
-            over: options.choice("over", &OVERS)?,
-            status: options.choice("status", &STATUSES)?,
-            retry_after: options.choice("retry", &RETRIES)?,
-            headers: options
-                .get(
-                    "headers",
-                    &(list(&DIALECTS) + ", joined by +, of which no two write the same field"),
-                    dialects,
-                )?
-                .unwrap_or_default(),
-            body: options.choice("body", &BODIES)?,
+            options.take("name", "1 to 32 of a-z, 0-9, `-`, `_` and `.`", plain_name)?;
+        let mut limit = Self {
+            key: KeyBy::ADDRESS,
+            over: Over::Close,
+            status: StatusCode::TOO_MANY_REQUESTS,
+            retry_after: RetryAfter::Seconds,
+            headers: Vec::new(),
+            body: RefusalBody::Plain,
             is_named: given_name.is_some(),
             name: given_name.unwrap_or_else(|| (*name).to_owned()),
+            is_of_stub: false,
             algorithm,
             text: given.trim().to_owned(),
-        })
+        };
+        let key = if limit.is_of_connections() {
+            limit.over = options.choice("over", &OVERS)?;
+            // The key of a connection is known before its first request.
+            let right =
+                "everyone, address or a prefix such as /64: more is not known of a connection";
+            options.take("key", right, |value| {
+                let address = Ipv4Addr::LOCALHOST.into();
+                KeyBy::read(value).filter(|key| key.of_connection(address).is_some())
+            })?
+        } else {
+            limit.status = options.choice("status", &STATUSES)?;
+            limit.retry_after = options.choice("retry", &RETRIES)?;
+            limit.body = options.choice("body", &BODIES)?;
+            let right = list(&DIALECTS) + ", joined by +, of which no two write the same field";
+            let headers = options.take("headers", &right, dialects)?;
+            limit.headers = headers.unwrap_or_default();
+            let right =
+                "everyone, address, /64, /24,/48, header=NAME or session, with +path or not";
+            options.take("key", right, KeyBy::read)?
+        };
+        limit.key = key.unwrap_or(KeyBy::ADDRESS);
+        options.end()?;
+        Ok(limit)
     }
 }
 
 /// Number of requests that may come at once.
+#[derive(Default)]
 struct Bursts {
     burst: Option<u32>,
     delay: Option<u32>,
-    never_delays: bool,
+    nodelay: Option<()>,
+}
+
+impl Bursts {
+    fn take(name: &str, options: &mut Options<'_>) -> Result<Self, SettingError> {
+        let mut bursts = Self::default();
+        if matches!(name, "gcra" | "bucket" | "leaky") {
+            bursts.burst = options.number("burst")?;
+        }
+        if name == "leaky" {
+            bursts.delay = options.number("delay")?;
+            bursts.nodelay = options.take("nodelay", "nodelay alone", |value| {
+                value.is_empty().then_some(())
+            })?;
+        }
+        Ok(bursts)
+    }
 }
 
 fn algorithm(name: &str, rate: &str, bursts: &Bursts) -> Option<Algorithm> {
@@ -336,31 +346,18 @@ fn algorithm(name: &str, rate: &str, bursts: &Bursts) -> Option<Algorithm> {
     if period_ns == 0 || period > MAX_PERIOD {
         return None;
     }
-    let (excess, undelayed) = match name {
-        "fixed" => return FixedWindow::new(permits, period_ns).map(Algorithm::FixedWindow),
-        "sliding" => return SlidingWindow::new(permits, period_ns).map(Algorithm::SlidingWindow),
-        "leaky" if bursts.never_delays && bursts.delay.is_some() => return None,
-        "leaky" if bursts.never_delays => (bursts.burst.unwrap_or(0), None),
-        "leaky" => (bursts.burst.unwrap_or(0), Some(bursts.delay.unwrap_or(0))),
-        "bucket" => (bursts.burst.unwrap_or(permits).checked_sub(1)?, None),
+    let (excess, undelayed) = match (name, bursts.delay, bursts.nodelay) {
+        ("fixed", ..) => return FixedWindow::new(permits, period_ns).map(Algorithm::FixedWindow),
+        ("sliding", ..) => {
+            return SlidingWindow::new(permits, period_ns).map(Algorithm::SlidingWindow);
+        }
+        ("leaky", Some(_), Some(())) => return None,
+        ("leaky", None, Some(())) => (bursts.burst.unwrap_or(0), None),
+        ("leaky", delay, None) => (bursts.burst.unwrap_or(0), Some(delay.unwrap_or(0))),
+        ("bucket", ..) => (bursts.burst.unwrap_or(permits).checked_sub(1)?, None),
         _ => (bursts.burst.unwrap_or(1).checked_sub(1)?, None),
     };
     Bucket::new(permits, period_ns, excess, undelayed).map(Algorithm::Bucket)
-}
-
-fn key(options: &Options<'_>, is_of_connections: bool) -> Result<KeyBy, SettingError> {
-    let right = if is_of_connections {
-        "everyone, address or a prefix such as /64: more is not known of a connection"
-    } else {
-        "everyone, address, /64, /24,/48, header=NAME or session, with +path or not"
-    };
-    let key = options.get("key", right, |value| {
-        // The key of a connection is known before its first request.
-        let key = KeyBy::read(value)?;
-        let is_known = key.of_connection(Ipv4Addr::LOCALHOST.into()).is_some();
-        (is_known || !is_of_connections).then_some(key)
-    })?;
-    Ok(key.unwrap_or(KeyBy::ADDRESS))
 }
 
 fn plain_name(given: &str) -> Option<String> {
@@ -391,6 +388,10 @@ impl Limit {
     pub fn name(&self) -> &str {
         &self.name
     }
+
+    pub(crate) fn is_of_connections(&self) -> bool {
+        matches!(self.algorithm, Algorithm::Connections(_))
+    }
 }
 
 impl fmt::Display for Limit {
@@ -402,12 +403,7 @@ impl fmt::Display for Limit {
 /// The limits of a target: [`MAX_LIMITS`] at most, each with a name of its own. A request is let
 /// through if all let it through that concern it, and takes from none if one does not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Limits {
-    all: Vec<Limit>,
-    /// So many of them, from the first, concern every request. The others concern what certain
-    /// stubs answer.
-    common: usize,
-}
+pub struct Limits(Vec<Limit>);
 
 impl Limits {
     /// Checks the limits and numbers those that have no name and whose algorithm is not the only
@@ -442,23 +438,16 @@ impl Limits {
             }
             taken.push(limit.name.clone());
         }
-        Ok(Self {
-            common: limits.len(),
-            all: limits,
-        })
+        Ok(Self(limits))
     }
 
     /// These limits, and behind them those of stubs.
-    pub(crate) fn and_of_stubs(&self, of_stubs: &[Limit]) -> Result<Self, SettingError> {
-        let all = Self::new(self.all.iter().chain(of_stubs).cloned().collect())?;
-        Ok(Self {
-            common: self.common,
-            ..all
-        })
-    }
-
-    pub(crate) const fn common(&self) -> usize {
-        self.common
+    pub(crate) fn and_of_stubs(&self, of_stubs: Vec<Limit>) -> Result<Self, SettingError> {
+        let of_stubs = of_stubs.into_iter().map(|limit| Limit {
+            is_of_stub: true,
+            ..limit
+        });
+        Self::new(self.0.iter().cloned().chain(of_stubs).collect())
     }
 }
 
@@ -466,7 +455,7 @@ impl Deref for Limits {
     type Target = [Limit];
 
     fn deref(&self) -> &[Limit] {
-        &self.all
+        &self.0
     }
 }
 
@@ -546,80 +535,50 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_with_what_would_be_right() {
-        for (given, said) in [
-            ("", "`` is not a valid limit: write N/s, N/min,"),
-            ("0/s", "`0/s` is not a valid limit"),
-            ("1.5/s", "`1.5/s` is not a valid limit"),
-            ("10/m", "`10/m` is not a valid limit"),
-            ("10/0s", "`10/0s` is not a valid limit"),
-            ("10/2days", "`10/2days` is not a valid limit"),
-            ("2000000000/s", "at most one per nanosecond"),
-            ("10/s:burst=0", "`10/s:burst=0` is not a valid limit"),
-            (
-                "10/s:burst=x",
-                "`x` is not a valid burst: write a whole number",
-            ),
-            (
-                "10/s:bust=3",
-                "`bust=3` is not a valid option of this limit: write burst=.., key=.., status=..",
-            ),
-            ("10/s:", "`` is not a valid option"),
-            ("10/s:nodelay", "`nodelay` is not a valid option"),
-            ("1/24h:burst=4000000000", "is not a valid limit"),
-            (
-                "fast:10/s",
-                "`fast` is not a valid algorithm of a limit: write gcra, bucket, fixed, sliding, leaky, concurrency or conn",
-            ),
-            (
-                "fixed",
-                "`fixed` is not a valid limit: write fixed:N/PERIOD",
-            ),
-            ("fixed:10/100us", "a period of 1ms to 24h"),
-            ("fixed:17000000/h", "N up to 16777215"),
-            ("sliding:10/10ms", "a period of 100ms to 24h"),
-            ("sliding:1048576/h", "N up to 1048575"),
-            ("leaky:10/s:burst=2:delay=3", "a delay of at most the burst"),
-            ("leaky:10/s:burst=2:delay=2:nodelay", "is not a valid limit"),
-            (
-                "leaky:10/s:burst=2:nodelay=1",
-                "`nodelay=1` is not a valid option",
-            ),
-            ("concurrency:8/s", "`concurrency:8/s` is not a valid limit"),
-            (
-                "connections:8:key=session",
-                "`session` is not a valid key: write everyone, address or a prefix",
-            ),
-            (
-                "connections:8:key=address+path",
-                "`address+path` is not a valid key",
-            ),
-            (
-                "connections:8:status=503",
-                "`status=503` is not a valid option",
-            ),
-            (
-                "10/s:key=mac",
-                "`mac` is not a valid key: write everyone, address, /64",
-            ),
-            ("10/s:key=/64:key=/48", "write each option once"),
-            (
-                "10/s:status=418",
-                "`418` is not a valid status: write 429, 503 or 403",
-            ),
-            (
-                "10/s:headers=github",
-                "`github` is not a valid headers: write x-ratelimit,",
-            ),
-            ("10/s:headers=ietf+draft-07", "no two write the same field"),
-            (
-                "10/s:name=Über",
-                "is not a valid name: write 1 to 32 of a-z",
-            ),
+    fn what_is_no_limit_is_refused() {
+        for given in [
+            "",
+            "0/s",
+            "1.5/s",
+            "10/m",
+            "10/0s",
+            "10/2days",
+            "2000000000/s",
+            "10/s:burst=0",
+            "10/s:burst=x",
+            "10/s:bust=3",
+            "10/s:",
+            "10/s:nodelay",
+            "1/24h:burst=4000000000",
+            "fast:10/s",
+            "fixed",
+            "fixed:10/s:burst=3",
+            "fixed:10/100us",
+            "fixed:17000000/h",
+            "sliding:10/10ms",
+            "sliding:1048576/h",
+            "leaky:10/s:burst=2:delay=3",
+            "leaky:10/s:burst=2:delay=2:nodelay",
+            "leaky:10/s:burst=2:nodelay=1",
+            "concurrency:8/s",
+            "connections:8:key=session",
+            "connections:8:key=address+path",
+            "connections:8:status=503",
+            "10/s:over=close",
+            "10/s:key=mac",
+            "10/s:key=/64:key=/48",
+            "10/s:status=418",
+            "10/s:headers=github",
+            "10/s:headers=ietf+draft-07",
+            "10/s:name=Über",
         ] {
-            let error = given.parse::<Limit>().unwrap_err().to_string();
-            assert!(error.contains(said), "{given}: {error}");
+            assert!(given.parse::<Limit>().is_err(), "{given}");
         }
+        let error = "fixed:10/100us".parse::<Limit>().unwrap_err().to_string();
+        assert!(
+            error.starts_with("`fixed:10/100us` is not a valid limit: write fixed:N/PERIOD with"),
+            "{error}"
+        );
     }
 
     #[test]

@@ -6,8 +6,8 @@
 
 use crate::clock;
 use crate::config::Config;
-use crate::ledger::{LedgerWriter, Pass};
-use crate::limit::{Algorithm, Clients, KeyHash, Limit, LimitDecision, Over, RetryAfter, Standing};
+use crate::ledger::LedgerWriter;
+use crate::limit::{Clients, KeyHash, Limit, LimitDecision, Over, RetryAfter, Standing};
 use crate::shared::{HeldSlot, KeyQuery, Keys, SlotIndex, Telling};
 use hyper::header::HeaderMap;
 use std::cell::{Cell, RefCell};
@@ -59,8 +59,11 @@ impl Refusals {
     /// True if the client of a request could know of a promise that was first made at `made_ns`;
     /// false if the request may have crossed it on the way.
     fn is_early(&self, key: KeyHash, now_ns: u64, made_ns: u64) -> bool {
-        let knows = |(other, told_ns): &(KeyHash, u64)| *other == key && *told_ns >= made_ns;
-        now_ns.saturating_sub(made_ns) > NOTICE_NS || self.0.borrow().iter().any(knows)
+        let told = self.0.borrow();
+        now_ns.saturating_sub(made_ns) > NOTICE_NS
+            || told
+                .iter()
+                .any(|(other, told_ns)| *other == key && *told_ns >= made_ns)
     }
 }
 
@@ -129,10 +132,19 @@ pub(crate) enum AdmissionVerdict<'a> {
     Unwelcome,
 }
 
+impl AdmissionVerdict<'_> {
+    /// Return how long a request is to be held, on top of everything else, that was let through.
+    pub(crate) fn delay(&self) -> Duration {
+        match self {
+            Self::Admitted(admission) => admission.delay,
+            Self::Rejected(_) | Self::Unwelcome => Duration::ZERO,
+        }
+    }
+}
+
 /// A request that was let through. It is in flight, wherever there is a cap, until this is dropped.
 pub(crate) struct Admission<'a> {
-    /// For how long it is to be held on top of everything else.
-    pub(crate) delay: Duration,
+    delay: Duration,
     /// State of the limits that tell, by their numbers.
     pub(crate) standings: Vec<(usize, Standing)>,
     in_flight: Vec<(&'a Keys, SlotIndex)>,
@@ -199,14 +211,17 @@ impl Visitor {
         books: &Rc<LedgerWriter>,
         address: IpAddr,
     ) -> Result<Self, Over> {
-        let visit = |limit: &Limit| Visit {
-            key: limit.key.of_connection(address),
-            place: Cell::new(SlotIndex::UNKNOWN),
-            heard: Refusals::default(),
-        };
         let mut visitor = Self {
             address,
-            visits: config.limits.iter().map(visit).collect(),
+            visits: config
+                .limits
+                .iter()
+                .map(|limit| Visit {
+                    key: limit.key.of_connection(address),
+                    place: Cell::new(SlotIndex::UNKNOWN),
+                    heard: Refusals::default(),
+                })
+                .collect(),
             open: Open {
                 books: Rc::clone(books),
                 counted: Vec::new(),
@@ -330,12 +345,7 @@ fn take(held: Vec<Held<'_, '_>>, asking: &Asking<'_>) -> Duration {
             continue;
         };
         held.slot.set(next);
-        let pass = if delay_ns > 0 {
-            Pass::Delayed
-        } else {
-            Pass::AtOnce
-        };
-        asking.books.admitted_by(held.index, pass);
+        asking.books.admitted_by(held.index, delay_ns);
         longest = longest.max(Duration::from_nanos(delay_ns));
     }
     longest
@@ -369,12 +379,12 @@ fn admit<'a>(held: Vec<Held<'a, '_>>, asking: &Asking<'a>) -> Admission<'a> {
 /// Count a request that comes before a promised wait has passed. Of several limits that whose
 /// promise the client could know counts.
 fn count_early(held: &[Held<'_, '_>], asking: &Asking<'_>) {
-    let is_early = |held: &Held<'_, '_>| {
+    let early = held.iter().filter_map(|held| {
         let made_ns = held.slot.promise_made_ns(asking.now_ns)?;
         Some(held.visit.heard.is_early(held.key, asking.now_ns, made_ns))
-    };
+    });
     let counters = asking.books.counters();
-    match held.iter().filter_map(is_early).max() {
+    match early.max() {
         None => {}
         Some(false) => counters.crossed_promises.increment(),
         Some(true) => counters.early_retries.increment(),
@@ -415,12 +425,10 @@ fn tell(by: &Held<'_, '_>, asking: &Asking<'_>, retry_after_ns: u64) -> Told {
 
 impl Asking<'_> {
     fn concerns(&self, index: usize, limit: &Limit) -> bool {
-        let is_of_connections = matches!(limit.algorithm, Algorithm::Connections(_));
         match self.about {
-            About::Connection => is_of_connections,
+            About::Connection => limit.is_of_connections(),
             About::Own { of_stub } => {
-                let is_common = index < self.config.limits.common();
-                !is_of_connections && (is_common || of_stub == Some(index))
+                !limit.is_of_connections() && (!limit.is_of_stub || of_stub == Some(index))
             }
             About::Forwarded => limit.key.clients == Clients::Session,
         }

@@ -10,12 +10,11 @@
 //! | `connection`, `wire`, `tasks` | accepted sockets, TLS and HTTP versions, connections and their streams |
 //! | `answer`, `body` | responses: the hot path |
 //! | `quota` | status and header fields of limits |
-//! | `spoil`, `act` | faults in responses; abrupt ends of connections |
+//! | `spoil` | faults in responses; abrupt ends of connections |
 //! | `live_stubs`, `journal` | stubs at run time; recorded requests |
 //! | `admin` | routes below `/__admin`: ledger, stubs, journal |
 //! | `gateway` | forward proxy |
 
-mod act;
 mod admin;
 mod answer;
 mod body;

@@ -8,15 +8,14 @@
 //!
 //! | room | for |
 //! |---|---|
-//! | `counters` | counters of one process |
-//! | `in_flight`, `seen`, `window` | requests: in flight, per ID, per millisecond |
+//! | `counters` | counters of one process; requests in flight |
+//! | `seen`, `window` | requests per ID, per millisecond |
 //! | `names` | numbers of addresses, sessions and limits |
 //! | `lock`, `keys` | lock between processes; words of a limit's keys |
 //! | `log` | changes of stubs at run time; recorded requests |
 //! | `scenarios` | states of scenarios |
 
 mod counters;
-mod in_flight;
 mod keys;
 mod lock;
 mod log;
@@ -25,18 +24,17 @@ mod scenarios;
 mod seen;
 mod window;
 
-pub(crate) use counters::{Counters, ProxyCounters, Times};
-pub(crate) use in_flight::UnderWay;
+pub(crate) use counters::{Counters, ProxyCounters, Times, UnderWay};
 pub(crate) use keys::{HeldSlot, KeyQuery, Keys, SlotIndex, Telling};
-pub(crate) use log::{Cursor, Log};
+pub(crate) use log::{Cursor, Full, Log};
 pub(crate) use scenarios::Scenarios;
 pub(crate) use seen::Sighting;
-pub(crate) use window::{ArrivalCounts, Traffic};
+pub(crate) use window::ArrivalCounts;
+pub use window::Peaks;
 
 use crate::clock::Clock;
 use crate::limit::MAX_LIMITS;
-use counters::NAMED;
-use in_flight::InFlight;
+use counters::{InFlight, NAMED};
 use names::Names;
 use nix::sys::mman::{MapFlags, MmapAdvise, ProtFlags, madvise, mmap_anonymous, munmap};
 use seen::Seen;
@@ -285,18 +283,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clones_see_one_memory_and_others_do_not() {
-        let shared = Shared::new().unwrap();
-        let clone = shared.clone();
-        let other = Shared::new().unwrap();
-        assert_eq!(shared.claim_counters(), 0);
-        assert_eq!(clone.claim_counters(), 1);
-        drop(shared);
-        assert_eq!(clone.all_counters().len(), 2);
-        assert!(other.all_counters().is_empty());
-    }
-
-    #[test]
     fn more_processes_than_counters_share_them() {
         let shared = Shared::new().unwrap();
         let indices: Vec<usize> = (0..=PROCESSES).map(|_| shared.claim_counters()).collect();
@@ -315,30 +301,11 @@ mod tests {
         }
         shared.claim_counters();
         shared.forget(0);
-        assert_eq!(window.busiest([1000]), [Traffic::default()]);
+        assert_eq!(window.busiest([1000]), [Peaks::default()]);
         for id in [0, 1, 1 << 20, seen::TRACKED_IDS - 1] {
             assert_eq!(seen.mark(id), Sighting::First);
         }
         assert_eq!(shared.all_counters().len(), 1);
-    }
-
-    #[test]
-    fn forgetting_starts_the_horizon_over() {
-        const FIVE_HOURS_NS: u64 = 5 * 3600 * 1_000_000_000;
-        let shared = Shared::new().unwrap();
-        let window = &shared.region().window;
-        window.admit(FIVE_HOURS_NS);
-        assert!(!window.is_exact());
-        shared.forget(FIVE_HOURS_NS);
-        window.admit(FIVE_HOURS_NS);
-        assert!(window.is_exact());
-        assert_eq!(
-            window.busiest([1000]),
-            [Traffic {
-                requests: 0,
-                admitted: 1
-            }]
-        );
     }
 
     #[test]

@@ -29,7 +29,6 @@
 //! | a number or truth value for a URL, a name or a scenario; a fraction for `priority` | takes its text, or its whole part |
 //! | a value of a header, or `statusMessage`, that is not one line of ISO 8859-1 | writes blanks, `?` or a raw NUL |
 //! | the name of a header that HTTP does not have (`X N`, `X-{{..}}`) | sends it |
-//! | a `Content-Length` other than the body's | leaves it out |
 //! | a status of 1 to 199, or above 999 | sends `001`, or never ends |
 //! | a negative delay, one above an hour, no pieces of a dribble | answers at once, or fails |
 //! | a body file that is missing, or outside `__files` | answers 500 |
@@ -46,6 +45,9 @@
 //! | request or stub | WireMock 3.13 | here |
 //! |---|---|---|
 //! | invalid percent-encoding (`%zz`), raw `\|` or `{` in a URL; a strange `Host`; a tab in a cookie | 400 or 500 of Jetty's | the stub |
+//! | a time with a raw `+` in a query | is not decoded | as any other value |
+//! | `{{math 5 '%' 0.5}}` | `0` | `0.0` |
+//! | control characters in a `jsonBody` | `\u001F` | `\u001f` |
 //! | no `Host` | `request.host` is the server's own address | it is empty |
 //! | a body in gzip, or in another charset than UTF-8 | is decoded before it is matched | is matched as it came |
 //! | `{"a":1} x` for `equalToJson` | the rest is ignored | is no JSON |
@@ -61,7 +63,6 @@
 //! | a stub's name beyond ASCII in `Matched-Stub-Name` | `?` for each character | ISO 8859-1, a blank beyond it |
 //! | a request that no stub fits | a comparison with the nearest stub | one line |
 //! | two requests at once for one state of a scenario | both may get it | one gets it |
-//! | `"method": {"oneOf": ..}`, as in 4.x | refused | served |
 //!
 //! The admin routes show stubs as they were written (WireMock adds `"method": "ANY"` and
 //! `"status": 200`) and numbers as 64 bits hold them, answer 404 with a body, and `{}` where
@@ -91,7 +92,7 @@ pub use node::{Problem, ValueProblem};
 pub use text::SyntaxError;
 
 pub(crate) use node::Node;
-pub(crate) use reply::{Breakage, Delays, Dribble, Files, Rendered};
+pub(crate) use reply::{Delays, Dribble, Files, Rendered};
 pub(crate) use request::RequestView;
 pub(crate) use request_pattern::RequestPattern;
 pub(crate) use set::{ChangeError, Stubs};

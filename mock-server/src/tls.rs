@@ -200,46 +200,11 @@ mod tests {
     }
 
     #[test]
-    fn names_are_few_and_none_is_a_wildcard() {
-        let given: Vec<IpAddr> = ["0.0.0.0", "::", "127.0.0.1", "192.168.1.5", "192.168.1.5"]
-            .map(|text| text.parse().unwrap())
-            .into();
-        let expected = ["127.0.0.1", "::1", "192.168.1.5"]
-            .map(|text| SanType::IpAddress(text.parse().unwrap()));
-        assert_eq!(names(&given).unwrap()[1..], expected);
-    }
-
-    #[test]
     fn nothing_that_is_printed_has_a_private_key() {
         let tls = Tls::generate(&[]).unwrap();
         assert_eq!(format!("{tls:?}"), "Tls { .. }");
         let pem = tls.certificate_pem();
         assert!(pem.starts_with("-----BEGIN CERTIFICATE-----"), "{pem}");
         assert_eq!(pem.matches("-----BEGIN").count(), 1);
-    }
-
-    #[test]
-    fn each_choice_reads_as_it_is_written() {
-        for (text, http, offered) in [
-            ("auto", Http::Auto, &["h2", "http/1.1"][..]),
-            ("1.1", Http::Http1, &["http/1.1"]),
-            ("2", Http::Http2, &["h2"]),
-        ] {
-            assert_eq!(
-                (text.parse(), http.to_string()),
-                (Ok(http), text.to_owned())
-            );
-            assert_eq!(
-                http.alpn(),
-                offered
-                    .iter()
-                    .map(|name| name.as_bytes().to_vec())
-                    .collect::<Vec<_>>()
-            );
-        }
-        for text in ["", "1", "1.0", "2.0", "3", "Auto", "h2"] {
-            let error = text.parse::<Http>().unwrap_err();
-            assert!(error.to_string().contains(&format!("`{text}`")), "{error}");
-        }
     }
 }

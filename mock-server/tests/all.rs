@@ -1,5 +1,6 @@
 //! The target from outside: one program, so that the crate is linked once for all of its tests.
 
+mod client;
 mod faults;
 mod protocols;
 mod proxy;

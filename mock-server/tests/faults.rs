@@ -4,14 +4,12 @@
     reason = "the helpers of a test may stop at the first surprise, as the test itself may"
 )]
 
-use crawlmark_mock_server::{Clock, Config, Fault, Faults, Handle, items, serve};
+use crate::client::{self, Client, PATIENCE, start};
+use crawlmark_mock_server::{Clock, Config, Fault, Faults, Handle, items};
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
+use std::io::{BufRead, ErrorKind, Read, Write};
+use std::net::Shutdown;
 use std::time::Duration;
-
-/// Only a hang takes this long.
-const DEADLINE: Duration = Duration::from_secs(30);
 
 const SEED: u64 = 7;
 
@@ -22,103 +20,36 @@ fn target(faults: &str) -> Handle {
         faults: faults.parse().unwrap(),
         ..Config::default()
     };
-    serve(TcpListener::bind("127.0.0.1:0").unwrap(), config).unwrap()
+    start(config)
 }
 
 fn body(id: u64) -> Vec<u8> {
-    let mut body = Vec::new();
-    items::write_body(SEED, id, &mut body);
-    body
+    client::body(SEED, id)
 }
 
-/// A connection on which everything is as it comes.
-struct Client(BufReader<TcpStream>);
-
-/// An answer by its `Content-Length`.
-struct Answer {
-    status: u16,
-    headers: BTreeMap<String, String>,
-    body: Vec<u8>,
-}
-
-impl Client {
-    fn connect(target: &Handle) -> Self {
-        let stream = TcpStream::connect(target.address()).unwrap();
-        stream.set_read_timeout(Some(DEADLINE)).unwrap();
-        Self(BufReader::new(stream))
-    }
-
-    fn send(&mut self, method: &str, path: &str) {
-        write!(
-            self.0.get_mut(),
-            "{method} {path} HTTP/1.1\r\nhost: target\r\n\r\n"
-        )
+/// Nothing comes, however patient one is, and the connection lasts until this side leaves.
+fn assert_silent(client: &mut Client) {
+    let stream = client.reader.get_ref();
+    stream
+        .set_read_timeout(Some(Duration::from_millis(50)))
         .unwrap();
-    }
-
-    /// Everything until the end of the connection.
-    fn rest(&mut self) -> Result<Vec<u8>, ErrorKind> {
-        let mut bytes = Vec::new();
-        self.0
-            .read_to_end(&mut bytes)
-            .map(|_| bytes)
-            .map_err(|error| error.kind())
-    }
-
-    fn get(&mut self, path: &str) -> Answer {
-        self.send("GET", path);
-        self.answer()
-    }
-
-    fn answer(&mut self) -> Answer {
-        let mut lines = std::iter::from_fn(|| {
-            let mut line = String::new();
-            self.0.read_line(&mut line).unwrap();
-            Some(line.trim_end().to_owned()).filter(|line| !line.is_empty())
-        });
-        let status = lines
-            .next()
-            .unwrap()
-            .split(' ')
-            .nth(1)
-            .unwrap()
-            .parse()
-            .unwrap();
-        let split = |line: String| {
-            line.split_once(": ")
-                .map(|(name, value)| (name.to_owned(), value.to_owned()))
-        };
-        let headers: BTreeMap<_, _> = lines.map(|line| split(line).unwrap()).collect();
-        let mut body = vec![0; headers["content-length"].parse().unwrap()];
-        self.0.read_exact(&mut body).unwrap();
-        Answer {
-            status,
-            headers,
-            body,
-        }
-    }
-
-    /// Nothing comes, however patient one is, and the connection lasts until this side leaves.
-    fn assert_silent(&mut self) {
-        let stream = self.0.get_ref();
-        stream
-            .set_read_timeout(Some(Duration::from_millis(50)))
-            .unwrap();
-        let waited = self.0.read(&mut [0; 1]).map_err(|error| error.kind());
-        assert!(
-            matches!(waited, Err(ErrorKind::WouldBlock | ErrorKind::TimedOut)),
-            "{waited:?}"
-        );
-        let stream = self.0.get_ref();
-        stream.set_read_timeout(Some(DEADLINE)).unwrap();
-        stream.shutdown(Shutdown::Write).unwrap();
-        assert_eq!(self.rest(), Ok(Vec::new()));
-    }
+    let waited = client
+        .reader
+        .read(&mut [0; 1])
+        .map_err(|error| error.kind());
+    assert!(
+        matches!(waited, Err(ErrorKind::WouldBlock | ErrorKind::TimedOut)),
+        "{waited:?}"
+    );
+    let stream = client.reader.get_ref();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(client.rest(), Ok(Vec::new()));
 }
 
 /// What comes on a connection for one request of item 42, until the target ends it.
 fn bytes_of(target: &Handle, method: &str) -> Result<Vec<u8>, ErrorKind> {
-    let mut client = Client::connect(target);
+    let mut client = Client::connect(target.address());
     client.send(method, "/items/42");
     client.rest()
 }
@@ -150,25 +81,11 @@ fn split(bytes: &[u8]) -> (String, Vec<u8>) {
 }
 
 #[test]
-fn a_drop_is_the_end_without_a_byte() {
-    let target = target("drop:1");
-    assert_eq!(bytes_of(&target, "GET"), Ok(Vec::new()));
-    assert_books(target, "drop", 1, &[]);
-}
-
-#[test]
-fn a_reset_is_a_reset() {
-    let target = target("reset:1");
-    assert_eq!(bytes_of(&target, "GET"), Err(ErrorKind::ConnectionReset));
-    assert_books(target, "reset", 1, &[]);
-}
-
-#[test]
 fn garbage_is_no_http_and_seeded() {
     let target = target("garbage:1");
     let mut seen: Vec<Vec<u8>> = Vec::new();
     for id in [1, 2] {
-        let mut client = Client::connect(&target);
+        let mut client = Client::connect(target.address());
         client.send("GET", &format!("/items/{id}"));
         seen.push(client.rest().unwrap());
     }
@@ -180,7 +97,7 @@ fn garbage_is_no_http_and_seeded() {
     assert_ne!(seen[0], seen[1]);
     assert_books(target, "garbage", 2, &[]);
     let again = self::target("garbage:1");
-    let mut client = Client::connect(&again);
+    let mut client = Client::connect(again.address());
     client.send("GET", "/items/1");
     assert_eq!(client.rest().unwrap(), seen[0]);
 }
@@ -213,11 +130,11 @@ fn lengths_and_bodies_differ_as_the_fault_says() {
         ("long-length:1", "long_length", whole.len() * 2, whole.len()),
     ] {
         let target = target(fault);
-        let mut client = Client::connect(&target);
+        let mut client = Client::connect(target.address());
         client.send("GET", "/items/42");
         let mut lines = String::new();
         while !lines.ends_with("\r\n\r\n") {
-            client.0.read_line(&mut lines).unwrap();
+            client.reader.read_line(&mut lines).unwrap();
         }
         assert!(lines.starts_with("HTTP/1.1 200 OK\r\n"), "{lines}");
         assert!(
@@ -229,20 +146,20 @@ fn lengths_and_bodies_differ_as_the_fault_says() {
             "{fault}: {lines}"
         );
         let mut part = vec![0; sent];
-        client.0.read_exact(&mut part).unwrap();
+        client.reader.read_exact(&mut part).unwrap();
         assert_eq!(part, whole[..sent]);
         match name {
-            "long_length" => client.assert_silent(),
+            "long_length" => assert_silent(&mut client),
             _ => assert_eq!(client.rest(), Ok(Vec::new())),
         }
         // An answer to HEAD has no body to be long or short.
-        let mut client = Client::connect(&target);
+        let mut client = Client::connect(target.address());
         client.send("HEAD", "/items/42");
         let mut head = String::new();
         while !head.ends_with("\r\n\r\n") {
-            client.0.read_line(&mut head).unwrap();
+            client.reader.read_line(&mut head).unwrap();
         }
-        client.0.get_ref().shutdown(Shutdown::Write).unwrap();
+        client.reader.get_ref().shutdown(Shutdown::Write).unwrap();
         assert_eq!(client.rest(), Ok(Vec::new()));
         assert_books(target, name, 2, &[(200, 2)]);
     }
@@ -251,21 +168,21 @@ fn lengths_and_bodies_differ_as_the_fault_says() {
 #[test]
 fn silence_lasts_until_the_client_leaves() {
     let target = target("silence:1");
-    let mut client = Client::connect(&target);
+    let mut client = Client::connect(target.address());
     client.send("GET", "/items/42");
     while target.ledger().faults.is_empty() {
         std::thread::yield_now();
     }
-    client.assert_silent();
+    assert_silent(&mut client);
     assert_books(target, "silence", 1, &[]);
 }
 
 #[test]
 fn an_error_is_an_answer_and_its_connection_goes_on() {
     let target = target("error:1:503");
-    let mut client = Client::connect(&target);
+    let mut client = Client::connect(target.address());
     for _ in 0..2 {
-        let answer = client.get("/items/42");
+        let answer = client.request("GET", "/items/42").unwrap();
         assert_eq!(
             (answer.status, &answer.headers["content-type"][..]),
             (503, "application/json")
@@ -279,14 +196,14 @@ fn an_error_is_an_answer_and_its_connection_goes_on() {
 #[test]
 fn a_drip_comes_in_pieces_over_its_time_and_is_whole() {
     let target = target("drip:1:300ms");
-    let mut client = Client::connect(&target);
+    let mut client = Client::connect(target.address());
     for _ in 0..2 {
         let clock = Clock::start();
         client.send("GET", "/items/42");
         // The head and the first piece do not wait for the rest.
         let mut head = String::new();
         while !head.ends_with("\r\n\r\n") {
-            client.0.read_line(&mut head).unwrap();
+            client.reader.read_line(&mut head).unwrap();
         }
         assert!(
             head.contains(&format!("content-length: {}\r\n", body(42).len())),
@@ -295,7 +212,7 @@ fn a_drip_comes_in_pieces_over_its_time_and_is_whole() {
         let (mut bytes, mut pieces) = (vec![0; body(42).len()], 0);
         let mut filled = 0;
         while filled < bytes.len() {
-            filled += client.0.read(&mut bytes[filled..]).unwrap();
+            filled += client.reader.read(&mut bytes[filled..]).unwrap();
             pieces += 1;
         }
         assert!(clock.now_ns() >= 300_000_000, "{} ns", clock.now_ns());
@@ -317,13 +234,13 @@ fn a_redirect_leads_to_the_same_item_and_no_further() {
         "/moved",
         "//elsewhere.example/42",
     ] {
-        let mut client = Client::connect(&target);
-        let answer = client.get(path);
+        let mut client = Client::connect(target.address());
+        let answer = client.request("GET", path).unwrap();
         assert_eq!(
             (answer.status, &answer.headers["location"]),
             (302, &format!("/moved{path}"))
         );
-        let answer = client.get(&answer.headers["location"]);
+        let answer = client.request("GET", &answer.headers["location"]).unwrap();
         assert_eq!(answer.status, 200);
         assert!(!answer.headers.contains_key("location"));
         assert_eq!(
@@ -349,8 +266,8 @@ fn a_redirect_leads_to_the_same_item_and_no_further() {
 #[test]
 fn a_goodbye_is_said_and_meant() {
     let target = target("close:1");
-    let mut client = Client::connect(&target);
-    let answer = client.get("/items/42");
+    let mut client = Client::connect(target.address());
+    let answer = client.request("GET", "/items/42").unwrap();
     assert_eq!(
         (answer.status, &answer.headers["connection"][..]),
         (200, "close")
@@ -364,9 +281,9 @@ fn a_goodbye_is_said_and_meant() {
 fn a_challenge_is_a_page_with_the_status_asked_for() {
     for status in [200, 403, 429] {
         let target = target(&format!("challenge:1:{status}"));
-        let mut client = Client::connect(&target);
+        let mut client = Client::connect(target.address());
         for _ in 0..2 {
-            let answer = client.get("/items/42");
+            let answer = client.request("GET", "/items/42").unwrap();
             assert_eq!(
                 (answer.status, &answer.headers["cf-mitigated"][..]),
                 (status, "challenge")
@@ -385,9 +302,9 @@ fn a_challenge_is_a_page_with_the_status_asked_for() {
 fn a_huge_head_is_as_long_as_asked_and_its_body_is_right() {
     for (fault, length) in [("huge-headers:1", 64 << 10), ("huge-headers:1:1m", 1 << 20)] {
         let target = target(fault);
-        let mut client = Client::connect(&target);
+        let mut client = Client::connect(target.address());
         for _ in 0..2 {
-            let answer = client.get("/items/42");
+            let answer = client.request("GET", "/items/42").unwrap();
             assert_eq!(
                 (answer.status, answer.headers["x-mock-padding"].len()),
                 (200, length)
@@ -406,9 +323,9 @@ fn a_huge_body_is_the_item_and_blanks() {
         ("huge-body:1:100000", 100_000),
     ] {
         let target = target(fault);
-        let mut client = Client::connect(&target);
+        let mut client = Client::connect(target.address());
         for _ in 0..2 {
-            let answer = client.get("/items/42");
+            let answer = client.request("GET", "/items/42").unwrap();
             assert_eq!((answer.status, answer.body.len()), (200, length));
             let (item, blanks) = answer.body.split_at(body(42).len());
             assert_eq!(item, body(42));
@@ -426,12 +343,12 @@ fn each_fault_is_held_like_the_answer_that_it_meets() {
             faults: fault.parse().unwrap(),
             ..Config::default()
         };
-        let target = serve(TcpListener::bind("127.0.0.1:0").unwrap(), config).unwrap();
+        let target = start(config);
         let clock = Clock::start();
-        let mut client = Client::connect(&target);
+        let mut client = Client::connect(target.address());
         client.send("GET", "/items/42");
         let mut first = [0; 1];
-        drop(client.0.read(&mut first));
+        drop(client.reader.read(&mut first));
         assert!(clock.now_ns() >= 20_000_000, "{fault}");
         assert_eq!(target.stop().unwrap().held_us.count, 1);
     }
@@ -440,7 +357,7 @@ fn each_fault_is_held_like_the_answer_that_it_meets() {
 #[test]
 fn stopping_ends_a_silence() {
     let target = target("silence:1");
-    let mut client = Client::connect(&target);
+    let mut client = Client::connect(target.address());
     client.send("GET", "/items/42");
     while target.ledger().faults.is_empty() {
         std::thread::yield_now();
@@ -460,9 +377,9 @@ fn mixed_faults_are_those_picked_and_add_up() {
         if let Some(fault) = faults.pick(SEED, id, 0) {
             *expected.entry(fault.name().to_owned()).or_default() += 1;
         }
-        let mut client = Client::connect(&target);
+        let mut client = Client::connect(target.address());
         write!(
-            client.0.get_mut(),
+            client.reader.get_mut(),
             "GET /items/{id} HTTP/1.1\r\nhost: target\r\nconnection: close\r\n\r\n"
         )
         .unwrap();

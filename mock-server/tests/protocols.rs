@@ -4,63 +4,26 @@
     reason = "the helpers of a test may stop at the first surprise, as the test itself may"
 )]
 
+use crate::client::{Local, PATIENCE, body, connect, rest, start};
 use bytes::Bytes;
-use crawlmark_mock_server::{Clock, Config, Faults, Handle, Http, Latency, Tls, items, serve};
+use crawlmark_mock_server::{Clock, Config, Faults, Handle, Http, Latency, Tls};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::http2::{SendRequest, handshake};
-use hyper::rt::Executor;
 use hyper::{Method, Request, Response};
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use std::io::{ErrorKind, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::{Builder, LocalOptions};
 
-/// Far beyond what any test waits for: it ends a test that would otherwise hang.
-const PATIENCE: Duration = Duration::from_secs(30);
-
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// A SETTINGS frame without settings.
 const SETTINGS: &[u8] = &[0, 0, 0, 4, 0, 0, 0, 0, 0];
-
-fn start(config: Config) -> Handle {
-    serve(TcpListener::bind("127.0.0.1:0").unwrap(), config).unwrap()
-}
-
-fn connect(target: &Handle) -> TcpStream {
-    let stream = TcpStream::connect(target.address()).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    stream.set_nodelay(true).unwrap();
-    stream
-}
-
-/// Everything until the end; a reset is an end, too.
-fn rest(stream: &mut impl Read) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    let _ = stream.read_to_end(&mut bytes);
-    bytes
-}
-
-fn body(seed: u64, id: u64) -> Vec<u8> {
-    let mut body = Vec::new();
-    items::write_body(seed, id, &mut body);
-    body
-}
-
-/// Runs the tasks of an HTTP/2 client.
-#[derive(Clone)]
-struct Local;
-
-impl<Task: Future<Output = ()> + 'static> Executor<Task> for Local {
-    fn execute(&self, task: Task) {
-        tokio::task::spawn_local(task);
-    }
-}
 
 /// One HTTP/2 connection by prior knowledge, for as long as `test` runs.
 fn with_http2<Test: Future<Output = ()>>(
@@ -101,7 +64,7 @@ async fn whole(response: Response<Incoming>) -> Vec<u8> {
 fn many_requests_share_one_http2_connection_and_are_held_together() {
     let target = start(Config {
         seed: 5,
-        latency: Latency::Fixed(Duration::from_millis(50)),
+        latency: Latency::fixed(Duration::from_millis(50)),
         ..Config::default()
     });
     let clock = Clock::start();
@@ -141,25 +104,6 @@ fn many_requests_share_one_http2_connection_and_are_held_together() {
         ),
         (1, 1, 0)
     );
-}
-
-#[test]
-fn more_streams_than_are_allowed_wait_for_their_turn() {
-    let target = start(Config {
-        latency: Latency::Fixed(Duration::from_millis(20)),
-        ..Config::default()
-    });
-    with_http2(target.address(), |mut sender| async move {
-        let mut answers = Vec::new();
-        for id in 0..1000 {
-            sender.ready().await.unwrap();
-            answers.push(sender.send_request(request(Method::GET, &format!("/items/{id}"))));
-        }
-        for answer in answers {
-            assert_eq!(answer.await.unwrap().status(), 200);
-        }
-    });
-    assert_eq!(target.stop().unwrap().requests, 1000);
 }
 
 #[test]
@@ -224,29 +168,6 @@ fn a_fault_over_http2_resets_its_stream_and_no_other() {
 }
 
 #[test]
-fn an_answer_over_http2_has_no_headers_that_concern_the_connection() {
-    let target = start(Config {
-        faults: "close:1".parse().unwrap(),
-        ..Config::default()
-    });
-    with_http2(target.address(), |mut sender| async move {
-        for id in 0..3 {
-            let answer = sender
-                .send_request(request(Method::GET, &format!("/items/{id}")))
-                .await
-                .unwrap();
-            assert!(!answer.headers().contains_key("connection"));
-            assert_eq!(whole(answer).await, body(0, id));
-        }
-    });
-    let books = target.stop().unwrap();
-    assert_eq!(
-        (books.requests, books.connections, books.faults["close"]),
-        (3, 1, 3)
-    );
-}
-
-#[test]
 fn requests_end_when_their_streams_or_their_connection_do() {
     let latency: Latency = "bimodal:0,1h,0.5".parse().unwrap();
     // Beyond the ids that are tracked every attempt is as the first.
@@ -266,7 +187,7 @@ fn requests_end_when_their_streams_or_their_connection_do() {
     });
     // An item that is not held, but for as many microseconds as there are other requests.
     let others = || {
-        let mut stream = connect(&target);
+        let mut stream = connect(target.address());
         let request = format!("GET {fast} HTTP/1.1\r\nHost: target\r\nConnection: close\r\n\r\n");
         stream.write_all(request.as_bytes()).unwrap();
         let answer = String::from_utf8(rest(&mut stream)).unwrap();
@@ -303,7 +224,7 @@ fn a_connection_may_begin_in_any_pieces() {
         b"POST /items/7 HTTP/1.1\r\nHost: target\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
     for piece in [1, 2, 3, 23, 24, 25, 1000] {
         for (bytes, status) in [(&get[..], "200"), (&post[..], "405")] {
-            let mut stream = connect(&target);
+            let mut stream = connect(target.address());
             for piece in bytes.chunks(piece) {
                 stream.write_all(piece).unwrap();
             }
@@ -313,7 +234,7 @@ fn a_connection_may_begin_in_any_pieces() {
                 "{piece}: {answer}"
             );
         }
-        let mut stream = connect(&target);
+        let mut stream = connect(target.address());
         for piece in [PREFACE, SETTINGS].concat().chunks(piece) {
             stream.write_all(piece).unwrap();
         }
@@ -326,41 +247,12 @@ fn a_connection_may_begin_in_any_pieces() {
 }
 
 #[test]
-fn what_only_looks_like_http2_is_answered_as_http1() {
-    let target = start(Config::default());
-    let mut stream = connect(&target);
-    stream
-        .write_all(b"PRI * HTTP/1.1\r\nHost: target\r\nConnection: close\r\n\r\n")
-        .unwrap();
-    assert!(rest(&mut stream).starts_with(b"HTTP/1.1 405 "));
-    let mut stream = connect(&target);
-    stream.write_all(&PREFACE[..23]).unwrap();
-    stream.shutdown(Shutdown::Write).unwrap();
-    rest(&mut stream);
-    assert_eq!(target.stop().unwrap().http2_connections, 0);
-}
-
-#[test]
-fn a_long_head_is_read_in_full() {
-    let target = start(Config::default());
-    for length in [900, 1000, 1024, 1100, 5000] {
-        let mut stream = connect(&target);
-        let filler = "x".repeat(length);
-        let request = format!(
-            "GET /items/7 HTTP/1.1\r\nHost: target\r\nConnection: close\r\nX-Long: {filler}\r\n\r\n"
-        );
-        stream.write_all(request.as_bytes()).unwrap();
-        assert!(rest(&mut stream).ends_with(&body(0, 7)), "{length}");
-    }
-}
-
-#[test]
 fn a_choice_of_one_version_is_kept_to() {
     let target = start(Config {
         http: Http::Http1,
         ..Config::default()
     });
-    let mut stream = connect(&target);
+    let mut stream = connect(target.address());
     stream.write_all(&[PREFACE, SETTINGS].concat()).unwrap();
     assert!(!rest(&mut stream).starts_with(&[0, 0]));
     assert_eq!(target.stop().unwrap().http2_connections, 0);
@@ -369,7 +261,7 @@ fn a_choice_of_one_version_is_kept_to() {
         http: Http::Http2,
         ..Config::default()
     });
-    let mut stream = connect(&target);
+    let mut stream = connect(target.address());
     stream
         .write_all(b"GET /items/7 HTTP/1.1\r\nHost: target\r\nConnection: close\r\n\r\n")
         .unwrap();
@@ -401,7 +293,7 @@ fn tls(
     let name = ServerName::try_from(name.to_owned()).unwrap();
     StreamOwned::new(
         ClientConnection::new(Arc::clone(client), name).unwrap(),
-        connect(target),
+        connect(target.address()),
     )
 }
 
@@ -514,7 +406,7 @@ fn handshakes_that_fail_or_hang_do_not_hurt_others() {
         ..Config::default()
     });
     // The beginning of a ClientHello that never goes on, and nothing at all.
-    let mut hanging: Vec<TcpStream> = (0..20).map(|_| connect(&target)).collect();
+    let mut hanging: Vec<TcpStream> = (0..20).map(|_| connect(target.address())).collect();
     for stream in &mut hanging[..10] {
         stream.write_all(&[0x16, 3, 1, 2, 0, 1, 0]).unwrap();
     }
@@ -524,7 +416,7 @@ fn handshakes_that_fail_or_hang_do_not_hurt_others() {
         &[0x16, 3, 1, 0xff, 0xff],
         PREFACE,
     ] {
-        let mut stream = connect(&target);
+        let mut stream = connect(target.address());
         stream.write_all(garbage).unwrap();
         stream.shutdown(Shutdown::Write).unwrap();
         rest(&mut stream);
@@ -604,10 +496,10 @@ fn a_session_is_resumed_with_a_ticket_by_any_handle_to_the_certificate() {
 #[test]
 fn stopping_ends_idle_connections_of_every_kind() {
     let plain = start(Config::default());
-    let mut silent = connect(&plain);
-    let mut beginning = connect(&plain);
+    let mut silent = connect(plain.address());
+    let mut beginning = connect(plain.address());
     beginning.write_all(&PREFACE[..10]).unwrap();
-    let mut open = connect(&plain);
+    let mut open = connect(plain.address());
     open.write_all(&[PREFACE, SETTINGS].concat()).unwrap();
     open.read_exact(&mut [0; 9]).unwrap();
 

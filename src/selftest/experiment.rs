@@ -255,11 +255,7 @@ fn modes_flags(form: &Form) -> String {
 
 /// The items that the target is to hold for long.
 fn slow_items(form: &Form) -> u64 {
-    let latency = Latency::Bimodal {
-        first: HOLD,
-        second: SLOW_HOLD,
-        share_of_second: SLOW_SHARE,
-    };
+    let latency = Latency::bimodal(HOLD, SLOW_HOLD, SLOW_SHARE);
     let is_slow = |id: &u64| latency.hold(SEED, *id, 0) == SLOW_HOLD;
     (0..form.modes_items).filter(is_slow).count() as u64
 }

@@ -28,10 +28,10 @@ fn record_everything(one: &LedgerWriter, two: &LedgerWriter) {
             .try_into()
             .unwrap(),
     );
-    one.admitted_by(0, Pass::AtOnce);
-    two.admitted_by(0, Pass::Delayed);
+    one.admitted_by(0, 0);
+    two.admitted_by(0, 7);
     two.rejected_by(0);
-    two.admitted_by(1, Pass::AtOnce);
+    two.admitted_by(1, 0);
     one.refused_by(1);
     two.refused_by(1);
     one.counters().rejected.increment();
@@ -158,17 +158,6 @@ fn everything_recorded_is_in_the_ledger_and_gone_after_a_reset() {
 }
 
 #[test]
-fn a_reset_forgets_ids() {
-    let shared = Shared::new().unwrap();
-    let books = LedgerWriter::open(&shared);
-    let peer = books.peer(address(1));
-    books.arrived(&peer, 7, 0);
-    Ledger::reset(&shared);
-    books.arrived(&peer, 7, 0);
-    assert_eq!(Ledger::read(&shared).unique_ids, 1);
-}
-
-#[test]
 fn sources_beyond_the_table_are_others() {
     let shared = Shared::new().unwrap();
     let books = LedgerWriter::open(&shared);
@@ -178,19 +167,6 @@ fn sources_beyond_the_table_are_others() {
     let ledger = Ledger::read(&shared);
     assert_eq!(ledger.by_source.len(), 65);
     assert_eq!(ledger.by_source["other"], 6);
-}
-
-#[test]
-fn a_ledger_survives_json() {
-    let shared = Shared::new().unwrap();
-    let books = LedgerWriter::open(&shared);
-    books.arrived(&books.peer(address(1)), 7, 0);
-    books.counters().count_status(429);
-    books.held(20_000, 20_060);
-    let ledger = Ledger::read(&shared);
-    let json = serde_json::to_string(&ledger).unwrap();
-    assert!(json.contains(r#""by_status":{"429":1}"#), "{json}");
-    assert_eq!(serde_json::from_str::<Ledger>(&json).unwrap(), ledger);
 }
 
 proptest! {

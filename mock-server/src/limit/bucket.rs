@@ -119,7 +119,7 @@ mod tests {
     use super::super::{Algorithm, Limit};
     use super::*;
     use proptest::prelude::*;
-    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::sync::atomic::AtomicU64;
 
     const MS: u64 = 1_000_000;
 
@@ -130,12 +130,6 @@ mod tests {
     /// A bucket of this burst that gains a token in 100 ns.
     fn bucket(burst: u32) -> Bucket {
         Bucket::new(1, 100, burst - 1, None).unwrap()
-    }
-
-    #[test]
-    fn an_interval_is_never_rounded_down() {
-        let bucket = Bucket::new(3, 1_000_000_000, 0, None).unwrap();
-        assert_eq!(bucket.interval_ns, 333_333_334);
     }
 
     proptest! {
@@ -165,29 +159,11 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_says_when_to_come_back() {
-        let limit = algorithm("10/s");
-        let tat = AtomicU64::new(0);
-        assert_eq!(ask(&tat, 5, &limit), Ok(0));
-        assert_eq!(ask(&tat, 6, &limit), Err(99_999_999));
-        assert_eq!(ask(&tat, 100_000_004, &limit), Err(1));
-        assert_eq!(ask(&tat, 100_000_005, &limit), Ok(0));
-    }
-
-    #[test]
     fn threads_that_share_a_word_admit_exactly_what_one_would() {
         let instants: Vec<u64> = (0..=400).map(|quarter| quarter * 250).collect();
         let admitted = fought_over(&algorithm("1000000/s:burst=10"), &instants);
         assert_eq!(admitted[0], 10);
         assert_eq!(admitted.iter().sum::<u64>(), 10 + 100);
-    }
-
-    #[test]
-    fn threads_that_fight_for_one_burst_get_exactly_the_burst() {
-        assert_eq!(
-            fought_over(&algorithm("1000000/s:burst=400000"), &[0]),
-            [400_000]
-        );
     }
 
     fn any_bucket() -> impl Strategy<Value = Bucket> {
@@ -252,88 +228,9 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_bucket_holds_a_period_unless_told_otherwise() {
-        assert_eq!(
-            fought_over(&algorithm("bucket:30000/min"), &[0, 2_000_000]),
-            [30_000, 1]
-        );
-        assert_eq!(
-            fought_over(&algorithm("bucket:30000/min:burst=7"), &[0, 2_000_000]),
-            [7, 1]
-        );
-    }
-
-    proptest! {
-        /// Whole tokens of integers, refilled at each multiple of the interval after the bucket was
-        /// last full.
-        #[test]
-        fn it_admits_what_counted_tokens_do(
-            size in 1_u32..20, per_s in 1_u32..1000, gaps in proptest::collection::vec(0_u64..250, 1..200),
-        ) {
-            let limit = algorithm(&format!("bucket:{per_s}/s:burst={size}"));
-            let t = 1_000_000_000_u64.div_ceil(per_s.into());
-            let word = AtomicU64::new(0);
-            let (mut tokens, mut since, mut now) = (u64::from(size), 0_u64, 0_u64);
-            let mut admitted = Vec::new();
-            for gap in gaps {
-                now += gap * t / 100;
-                if tokens < u64::from(size) {
-                    let gained = (now - since) / t;
-                    tokens += gained;
-                    since += gained * t;
-                }
-                if tokens >= u64::from(size) {
-                    (tokens, since) = (size.into(), now);
-                }
-                prop_assert_eq!(ask(&word, now, &limit).is_ok(), tokens > 0);
-                if tokens > 0 {
-                    tokens -= 1;
-                    admitted.push(now);
-                }
-                prop_assert_eq!(limit.standing(word.load(Ordering::Relaxed), now).remaining, tokens);
-            }
-            prop_assert!(is_within(&admitted, size.into(), t));
-        }
-    }
-
     fn at_once(text: &str) -> Vec<Result<u64, u64>> {
         let (word, limit) = (AtomicU64::new(0), algorithm(text));
         (0..5).map(|_| ask(&word, 1000 * MS, &limit)).collect()
-    }
-
-    #[test]
-    fn the_excess_is_delayed_and_then_turned_away() {
-        assert_eq!(
-            at_once("leaky:10/s"),
-            [
-                Ok(0),
-                Err(100 * MS),
-                Err(100 * MS),
-                Err(100 * MS),
-                Err(100 * MS)
-            ]
-        );
-        let waits = |waits: [u64; 3]| waits.map(|ms| Ok(ms * MS));
-        let all =
-            |admitted: [Result<u64, u64>; 3]| [&[Ok(0)][..], &admitted, &[Err(100 * MS)]].concat();
-        assert_eq!(at_once("leaky:10/s:burst=3"), all(waits([100, 200, 300])));
-        assert_eq!(
-            at_once("leaky:10/s:burst=3:delay=1"),
-            all(waits([0, 100, 200]))
-        );
-        assert_eq!(at_once("leaky:10/s:burst=3:nodelay"), all(waits([0, 0, 0])));
-        assert_eq!(at_once("leaky:10/s:burst=3:delay=3"), all(waits([0, 0, 0])));
-    }
-
-    #[test]
-    fn threads_fill_exactly_the_queue() {
-        let instants: Vec<u64> = (0..100).map(|half| half * 500).collect();
-        let admitted = fought_over(&algorithm("leaky:1000000/s:burst=99999"), &instants);
-        assert_eq!(
-            (admitted[0], admitted.iter().sum::<u64>()),
-            (100_000, 100_000 + 49)
-        );
     }
 
     proptest! {

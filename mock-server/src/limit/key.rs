@@ -75,15 +75,9 @@ impl KeyBy {
 
     /// The key of all requests of a connection, if they have one in common.
     pub(crate) fn of_connection(&self, address: IpAddr) -> Option<KeyHash> {
-        if self.by_path {
-            return None;
-        }
-        match &self.clients {
-            Clients::Everyone | Clients::Address | Clients::Prefix(_) => {
-                Some(hash(&[&self.of_address(address)]))
-            }
-            Clients::Header(_) | Clients::Session => None,
-        }
+        let is_by_request =
+            self.by_path || matches!(self.clients, Clients::Header(_) | Clients::Session);
+        (!is_by_request).then(|| self.of_request(address, &HeaderMap::new(), ""))
     }
 
     /// The key of one request.

@@ -119,16 +119,6 @@ fn threads_that_fight_for_two_limits_get_exactly_the_stricter_and_leave_the_rest
 }
 
 #[test]
-fn what_makes_no_difference_is_not_kept() {
-    let heard = Refusals::default();
-    for step in 0..1_000 {
-        heard.note(KeyHash(step + 2), step * NOTICE_NS / 4);
-        heard.note(KeyHash(1), step * NOTICE_NS / 4);
-    }
-    assert_eq!(heard.0.borrow().len(), 6);
-}
-
-#[test]
 fn requests_in_flight_are_counted_until_they_end() {
     let shared = Shared::new().unwrap();
     let config = config(&["concurrency:2:headers=ietf"]);
@@ -272,34 +262,6 @@ fn who_may_have_crossed_a_promise_is_told_from_who_could_know() {
 }
 
 #[test]
-fn nobody_crosses_for_ever() {
-    let shared = Shared::new().unwrap();
-    let config = config(&["1/h"]);
-    let books = books(&shared, &config);
-    // A new connection every millisecond.
-    for ms in 0..1_000 {
-        drop(visitor(&config, &books).ask(&asking(&config, &books, ms * MS)));
-    }
-    // The promise was made at 1 ms, and each of those that followed extended it.
-    assert_eq!(hasty(&shared), (50, 948));
-}
-
-#[test]
-fn streams_of_one_connection_cross_like_connections() {
-    let shared = Shared::new().unwrap();
-    let config = config(&["1/h"]);
-    let books = books(&shared, &config);
-    let visitor = visitor(&config, &books);
-    for ms in [0, 0, 50, 51] {
-        drop(visitor.ask(&Asking {
-            turns: Turns::AtOnce,
-            ..asking(&config, &books, ms * MS)
-        }));
-    }
-    assert_eq!(hasty(&shared), (1, 1));
-}
-
-#[test]
 fn a_promise_that_waits_for_the_end_of_a_stall_is_made_then() {
     let shared = Shared::new().unwrap();
     let stall = Some("1s,200ms".parse().unwrap());
@@ -329,32 +291,6 @@ fn a_promise_that_waits_for_the_end_of_a_stall_is_made_then() {
         ask(visitor, ms, own);
     }
     assert_eq!(hasty(&shared), (2, 2));
-}
-
-#[test]
-fn a_request_that_is_early_for_one_limit_and_has_crossed_another_is_early() {
-    let shared = Shared::new().unwrap();
-    let config = config(&["fixed:2/1h:key=header=k", "fixed:3/1h:key=everyone"]);
-    let books = books(&shared, &config);
-    let [one, two] = [(); 2].map(|()| visitor(&config, &books));
-    let ask = |visitor: &Visitor, key, ms| {
-        drop(visitor.ask(&of_key(key, &asking(&config, &books, ms * MS))));
-    };
-    // Key 7 is turned away by the first, much later key 8 by the second.
-    for (visitor, key, ms) in [
-        (&one, 7, 0),
-        (&one, 7, 0),
-        (&one, 7, 1),
-        (&one, 8, 90),
-        (&one, 8, 99),
-    ] {
-        ask(visitor, key, ms);
-    }
-    assert_eq!(hasty(&shared), (0, 0));
-    ask(&two, 9, 100);
-    assert_eq!(hasty(&shared), (1, 0));
-    ask(&two, 7, 100);
-    assert_eq!(hasty(&shared), (1, 1));
 }
 
 proptest! {

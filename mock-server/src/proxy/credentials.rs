@@ -157,19 +157,6 @@ mod tests {
     }
 
     #[test]
-    fn without_credentials_anybody_is_let_in_and_labels_still_count() {
-        assert_eq!(admit(None, None), Ok(None));
-        for (given, label) in [("x:y", None), ("x:", None), ("x-session-7:y", Some("7"))] {
-            assert_eq!(
-                admit(None, Some(&header(given))),
-                Ok(label.map(str::to_owned)),
-                "{given}"
-            );
-        }
-        assert_eq!(admit(None, Some(b"Basic !!!")), Err(Denied::Malformed));
-    }
-
-    #[test]
     fn what_is_not_basic_is_malformed_and_padding_does_not_matter() {
         for unreadable in [
             &b""[..],

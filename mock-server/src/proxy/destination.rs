@@ -121,19 +121,6 @@ mod tests {
         }
     }
 
-    #[test]
-    fn localhost_is_both_and_a_mapped_address_is_the_address() {
-        let found = |host| candidates(host, 81, Reach::Loopback).unwrap();
-        assert_eq!(
-            found("localhost"),
-            ["127.0.0.1:81".parse().unwrap(), "[::1]:81".parse().unwrap()]
-        );
-        assert_eq!(
-            found("[::ffff:127.0.0.2]"),
-            ["127.0.0.2:81".parse().unwrap()]
-        );
-    }
-
     proptest! {
         #[test]
         fn no_address_outside_loopback_gets_through(bits in any::<u32>(), wide in any::<u128>()) {

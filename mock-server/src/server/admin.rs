@@ -4,30 +4,28 @@
 //! Its requests must not be counted, limited, delayed or made to fail: they would change the counts
 //! that they read.
 
-mod requests;
-mod stubs;
-
-use super::live_stubs::LiveStubs;
+use super::journal::{self, Logged};
+use super::live_stubs::{LiveStubs, Refusal, StubChange};
+use crate::config::Journal;
 use crate::ledger::Ledger;
 use crate::shared::Shared;
-use crate::stubs::{Document, Problem, parse_json};
+use crate::stubs::{ChangeError, Document, Node, RequestPattern, STARTED, Stub, Stubs, parse_json};
 use bytes::Bytes;
 use hyper::{Method, StatusCode};
+use percent_encoding::percent_decode_str;
 use serde_json::{Value, json};
-use std::borrow::Cow;
+use std::rc::Rc;
+use uuid::Uuid;
 
 /// Everything below this is for the operator; `/__adminx` is an item.
 const PREFIX: &str = "/__admin";
 
-/// Routes, for answers to unknown ones.
-const ROUTES: &str = "\
-    GET /__admin/health, GET /__admin/version, GET /__admin/ledger, POST /__admin/ledger/reset, \
-    POST /__admin/reset, GET /__admin/mappings, POST /__admin/mappings, DELETE /__admin/mappings, \
-    POST /__admin/mappings/reset, GET /__admin/mappings/{id}, PUT /__admin/mappings/{id}, \
-    DELETE /__admin/mappings/{id}, GET /__admin/requests, GET /__admin/requests/unmatched, DELETE /__admin/requests, \
-    POST /__admin/requests/count, POST /__admin/requests/find, GET /__admin/scenarios, \
-    POST /__admin/scenarios/reset, PUT /__admin/scenarios/{name}/state, GET /__admin/settings, \
-    POST /__admin/settings";
+/// Most bytes of requests listed, whatever the limit: the process answers no other client while it
+/// writes them.
+const LARGE: usize = 16 << 20;
+
+/// WireMock's title for every malformed request.
+const NOT_AS_ASKED: &str = "Error parsing JSON";
 
 /// True if a path belongs to the operator.
 pub(super) fn is_admin(path: &str) -> bool {
@@ -35,141 +33,275 @@ pub(super) fn is_admin(path: &str) -> bool {
         .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// Admin request.
-#[derive(Clone, Copy, Debug)]
+/// Admin request, with the state that it reads and changes.
+#[derive(Clone, Copy)]
 pub(super) struct AdminRequest<'r> {
     pub(super) method: &'r Method,
     /// Path and query.
     pub(super) target: &'r str,
     pub(super) body: &'r [u8],
-}
-
-/// State that admin requests read and change.
-#[derive(Clone, Copy)]
-pub(super) struct AdminState<'d> {
-    pub(super) shared: &'d Shared,
-    pub(super) stubs: &'d LiveStubs,
-    pub(super) journal: crate::config::Journal,
+    pub(super) shared: &'r Shared,
+    pub(super) stubs: &'r LiveStubs,
+    pub(super) journal: Journal,
 }
 
 /// A status, and JSON.
-pub(super) type AdminResponse = (StatusCode, Value);
+type AdminResponse = (StatusCode, Value);
 
-impl<'r> AdminRequest<'r> {
-    /// The path below the prefix.
-    fn route(&self) -> &'r str {
-        let path = self
-            .target
-            .split_once('?')
-            .map_or(self.target, |(path, _)| path);
-        path.strip_prefix(PREFIX).unwrap_or_default()
+/// The part of a list that is asked for.
+struct Page {
+    limit: usize,
+    offset: usize,
+}
+
+impl AdminRequest<'_> {
+    /// Does what is asked for, and says what to answer.
+    pub(super) fn answer(&self) -> (StatusCode, Bytes) {
+        match self.routed().unwrap_or_else(|refusal| refusal) {
+            (status, Value::Null) => (status, Bytes::new()),
+            (status, json) => (status, format!("{json:#}").into()),
+        }
     }
 
-    /// The part of a list that is asked for: its greatest length, and how many come before it.
-    fn page(&self) -> (usize, usize) {
-        let number = |key| self.query().find(|(name, _)| name == key)?.1.parse().ok();
-        let (limit, offset): (Option<usize>, Option<usize>) = (number("limit"), number("offset"));
-        (limit.unwrap_or(usize::MAX), offset.unwrap_or(0))
+    /// Route the request; an `Err` is the answer to one that cannot be carried out.
+    fn routed(&self) -> Result<AdminResponse, AdminResponse> {
+        let path = self.target.split('?').next().unwrap_or_default();
+        let route = path.strip_prefix(PREFIX).unwrap_or_default();
+        let parts: Vec<&str> = route.trim_start_matches('/').split('/').collect();
+        let method = match self.method.as_str() {
+            "HEAD" => "GET",
+            method => method,
+        };
+        let done = match (method, parts.as_slice()) {
+            ("GET", ["health"]) => json!({"status": "healthy"}),
+            ("GET", ["version"]) => json!({"version": env!("CARGO_PKG_VERSION")}),
+            ("GET", ["ledger"]) => json!(Ledger::read(self.shared)),
+            ("POST", ["ledger", "reset"]) => {
+                Ledger::reset(self.shared);
+                return Ok((StatusCode::NO_CONTENT, Value::Null));
+            }
+            ("POST", ["reset"]) => {
+                self.shared.forget_journal();
+                self.change(&StubChange::Settings(json!({})))?;
+                self.reset_stubs()?
+            }
+            ("GET", ["mappings"]) => self.mappings()?,
+            ("POST", ["mappings"]) => {
+                // A stub without an id gets it where it comes in the order of all changes.
+                let added = StubChange::Add(self.json()?);
+                let after = self.change(&added)?;
+                return Ok((StatusCode::CREATED, shown(after.last_added())?));
+            }
+            ("DELETE", ["mappings"]) => self.changed(&StubChange::Clear)?,
+            ("POST", ["mappings", "reset"]) => self.reset_stubs()?,
+            ("GET", ["mappings", id]) => shown(self.stubs.current().get(uuid(id)?))?,
+            ("PUT", ["mappings", id]) => {
+                let id = uuid(id)?;
+                let replaced = StubChange::Replace(id, self.json()?);
+                shown(self.change(&replaced)?.get(id))?
+            }
+            ("DELETE", ["mappings", id]) => self.changed(&StubChange::Remove(uuid(id)?))?,
+            ("GET", ["scenarios"]) => self.scenarios(),
+            ("POST", ["scenarios", "reset"]) => {
+                self.stubs.reset_scenarios();
+                json!({})
+            }
+            ("PUT", ["scenarios", name, "state"]) => {
+                self.set_state(&percent_decode_str(name).decode_utf8_lossy())?
+            }
+            ("GET", ["settings"]) => json!({"settings": self.stubs.settings().json}),
+            ("POST" | "PUT", ["settings"]) => {
+                self.changed(&StubChange::Settings(self.json()?.value))?
+            }
+            ("GET", ["requests"]) => self.requests()?,
+            ("GET", ["requests", "unmatched"]) => {
+                let unmatched = journal::find(self.shared, None);
+                self.listed(unmatched.filter(|logged| !logged.is_matched()))?
+            }
+            ("DELETE", ["requests"]) | ("POST", ["requests", "reset"]) => {
+                self.shared.forget_journal();
+                json!({})
+            }
+            ("POST", ["requests", "count"]) => {
+                let count = journal::find(self.shared, Some(&self.pattern()?)).count();
+                json!({"count": count, "requestJournalDisabled": self.journal == Journal::Off})
+            }
+            ("POST", ["requests", "find"]) => {
+                self.listed(journal::find(self.shared, Some(&self.pattern()?)))?
+            }
+            _ => {
+                let unknown = json!({"error": "no such admin route"});
+                return Err((StatusCode::NOT_FOUND, unknown));
+            }
+        };
+        Ok((StatusCode::OK, done))
     }
 
-    /// Names in the query.
-    fn parameters(&self) -> impl Iterator<Item = Cow<'_, str>> {
-        self.query().map(|(name, _)| name)
-    }
-
-    fn query(&self) -> form_urlencoded::Parse<'_> {
+    /// The part of a list that is asked for. Any other parameter is refused, for what it would leave
+    /// out is listed.
+    fn page(&self) -> Result<Page, AdminResponse> {
+        let mut page = Page {
+            limit: usize::MAX,
+            offset: 0,
+        };
         let query = self.target.split_once('?').map_or("", |(_, query)| query);
-        form_urlencoded::parse(query.as_bytes())
+        for (name, value) in form_urlencoded::parse(query.as_bytes()) {
+            match (&*name, value.parse()) {
+                ("limit", Ok(limit)) => page.limit = limit,
+                ("offset", Ok(offset)) => page.offset = offset,
+                _ => {
+                    let what = format!("`{name}={value}` is not supported: use limit and offset");
+                    return Err(malformed(&json!({}), &what));
+                }
+            }
+        }
+        Ok(page)
     }
 
     /// The body as JSON, with the liberties of mapping files.
     fn json(&self) -> Result<Document, AdminResponse> {
-        parse_json(self.body).map_err(|error| {
-            let error = json!({"code": 10, "source": {}, "title": NOT_AS_ASKED, "detail": error.to_string()});
-            (StatusCode::UNPROCESSABLE_ENTITY, json!({"errors": [error]}))
-        })
+        parse_json(self.body).map_err(|error| malformed(&json!({}), &error))
+    }
+
+    fn pattern(&self) -> Result<RequestPattern, AdminResponse> {
+        RequestPattern::read(&Node::of(&self.json()?))
+            .map_err(|problem| refusal(&Refusal::Settings(problem)))
+    }
+
+    fn mappings(&self) -> Result<Value, AdminResponse> {
+        let Page { limit, offset } = self.page()?;
+        let current = self.stubs.current();
+        let stubs = current.iter().skip(offset).take(limit);
+        let shown: Vec<&Value> = stubs.map(|stub| &stub.json).collect();
+        Ok(json!({"mappings": shown, "meta": {"total": current.len()}}))
+    }
+
+    fn change(&self, change: &StubChange) -> Result<Rc<Stubs>, AdminResponse> {
+        self.stubs.change(change).map_err(|error| refusal(&error))
+    }
+
+    fn changed(&self, change: &StubChange) -> Result<Value, AdminResponse> {
+        self.change(change).map(|_| json!({}))
+    }
+
+    fn reset_stubs(&self) -> Result<Value, AdminResponse> {
+        self.stubs.reset_scenarios();
+        self.changed(&StubChange::Reset)
+    }
+
+    fn scenarios(&self) -> Value {
+        let current = self.stubs.current();
+        let all: Vec<Value> = current
+            .scenarios()
+            .into_iter()
+            .map(|name| {
+                let states = current.possible_states(name);
+                let mut known = [STARTED].into_iter().chain(states.iter().copied());
+                let state = known.find(|state| self.stubs.is_in(name, state));
+                json!({"id": name, "name": name, "state": state, "possibleStates": states})
+            })
+            .collect();
+        json!({"scenarios": all})
+    }
+
+    fn set_state(&self, name: &str) -> Result<Value, AdminResponse> {
+        let current = self.stubs.current();
+        if !current.scenarios().contains(name) {
+            let title = format!("Scenario {name} does not exist");
+            return Err(failure(StatusCode::NOT_FOUND, 404, &title));
+        }
+        let wanted = match self.body {
+            [] => Value::Null,
+            _ => self.json()?.value,
+        };
+        let state = wanted["state"].as_str().unwrap_or(STARTED);
+        if state != STARTED && !current.possible_states(name).contains(state) {
+            let title = format!("Scenario {name} does not support state {state}");
+            return Err(failure(StatusCode::UNPROCESSABLE_ENTITY, 11, &title));
+        }
+        self.stubs.set_state(name, state);
+        Ok(json!({}))
+    }
+
+    /// The newest come first, as WireMock lists them. Only what is listed is read.
+    fn requests(&self) -> Result<Value, AdminResponse> {
+        let Page { limit, offset } = self.page()?;
+        let places = journal::places(self.shared);
+        let newest = places.iter().rev().skip(offset).take(limit);
+        let shown = light(newest.filter_map(|place| journal::at(self.shared, *place)));
+        let shown: Vec<Value> = shown.map(|logged| logged.event).collect();
+        Ok(self.list(&shown, places.len()))
+    }
+
+    /// Requests, and how many there are in all: beyond the limit, or what is [light], some are left
+    /// out.
+    fn listed(&self, found: impl Iterator<Item = Logged>) -> Result<Value, AdminResponse> {
+        let Page { limit, offset } = self.page()?;
+        let mut total = 0;
+        let counted = found.inspect(|_| total += 1);
+        let mut rest = counted.skip(offset);
+        let shown: Vec<Value> = light(rest.by_ref().take(limit))
+            .map(|mut logged| logged.event["request"].take())
+            .collect();
+        rest.for_each(drop);
+        Ok(self.list(&shown, total))
+    }
+
+    fn list(&self, requests: &[Value], total: usize) -> Value {
+        let is_off = self.journal == Journal::Off;
+        json!({"requests": requests, "meta": {"total": total}, "requestJournalDisabled": is_off})
     }
 }
 
-/// Does what an admin request asks for, and says what to answer.
-pub(super) fn answer(request: &AdminRequest<'_>, state: &AdminState<'_>) -> (StatusCode, Bytes) {
-    match routed(request, state).unwrap_or_else(|refusal| refusal) {
-        (status, Value::Null) => (status, Bytes::new()),
-        (status, json) => (status, format!("{json:#}").into()),
-    }
-}
-
-/// Route a request; an `Err` is the answer to one that cannot be carried out.
-fn routed(
-    request: &AdminRequest<'_>,
-    state: &AdminState<'_>,
-) -> Result<AdminResponse, AdminResponse> {
-    let method = if request.method == Method::HEAD {
-        &Method::GET
-    } else {
-        request.method
-    };
-    let mut parts = request.route().trim_start_matches('/').split('/');
-    let (first, second, third, more) = (parts.next(), parts.next(), parts.next(), parts.next());
-    if more.is_some() {
-        return Err(unknown());
-    }
-    match (method.as_str(), first.unwrap_or_default(), second, third) {
-        ("GET", "health", None, None) => Ok(done(json!({"status": "healthy"}))),
-        ("GET", "version", None, None) => Ok(done(json!({"version": env!("CARGO_PKG_VERSION")}))),
-        ("GET", "ledger", None, None) => ledger(state.shared),
-        ("POST", "ledger", Some("reset"), None) => {
-            Ledger::reset(state.shared);
-            Ok((StatusCode::NO_CONTENT, Value::Null))
-        }
-        ("POST", "reset", None, None) => {
-            requests::forget(state);
-            stubs::reset(state)
-        }
-        (method, "mappings", second, None) => stubs::mappings(method, second, request, state),
-        (method, "scenarios", second, third) => {
-            stubs::scenarios(method, second, third, request, state)
-        }
-        (method, "settings", None, None) => stubs::settings(method, request, state),
-        (method, "requests", second, None) => requests::routed(method, second, request, state),
-        _ => Err(unknown()),
-    }
-}
-
-fn ledger(shared: &Shared) -> Result<AdminResponse, AdminResponse> {
-    let json = serde_json::to_value(Ledger::read(shared));
-    json.map(done).map_err(|error| {
-        let title = format!("failed to write the ledger as JSON: {error}");
-        (StatusCode::INTERNAL_SERVER_ERROR, json!({"error": title}))
+/// As many of `requests`, but at least one, as are not too large together.
+fn light(requests: impl Iterator<Item = Logged>) -> impl Iterator<Item = Logged> {
+    let mut weight = 0;
+    requests.take_while(move |request| {
+        let is_first = weight == 0;
+        weight += request.size;
+        is_first || weight <= LARGE
     })
 }
 
-fn done(json: Value) -> AdminResponse {
-    (StatusCode::OK, json)
+fn shown(stub: Option<&Stub>) -> Result<Value, AdminResponse> {
+    let missing = || failure(StatusCode::NOT_FOUND, 404, "Stub mapping not found");
+    stub.map(|stub| stub.json.clone()).ok_or_else(missing)
 }
 
-fn unknown() -> AdminResponse {
-    (
-        StatusCode::NOT_FOUND,
-        json!({"error": "no such admin route", "routes": ROUTES.split(", ").collect::<Vec<_>>()}),
-    )
+fn uuid(id: &str) -> Result<Uuid, AdminResponse> {
+    Uuid::try_parse(id).map_err(|_| {
+        let title = format!("{id} is not a valid UUID");
+        failure(StatusCode::BAD_REQUEST, 10, &title)
+    })
 }
 
-/// WireMock's title for every malformed request.
-const NOT_AS_ASKED: &str = "Error parsing JSON";
+fn refusal(error: &Refusal) -> AdminResponse {
+    let what = error.to_string();
+    match error {
+        Refusal::Change(ChangeError::Missing(_)) => failure(StatusCode::NOT_FOUND, 404, &what),
+        Refusal::Change(ChangeError::Refused(problem)) | Refusal::Settings(problem) => {
+            malformed(&json!({"pointer": problem.pointer}), &what)
+        }
+        Refusal::Change(ChangeError::Taken(_)) => {
+            let error = json!({"code": 109, "title": "Duplicate stub mapping ID", "detail": what});
+            (StatusCode::UNPROCESSABLE_ENTITY, json!({"errors": [error]}))
+        }
+        Refusal::Limit { .. } => failure(StatusCode::UNPROCESSABLE_ENTITY, 10, &what),
+        Refusal::Full => failure(StatusCode::INSUFFICIENT_STORAGE, 50, &what),
+    }
+}
 
-/// Format a request that is wrong, in the shape that WireMock's clients read: each problem with its
-/// place.
-fn refused(problem: &Problem) -> AdminResponse {
-    let source = json!({"pointer": problem.pointer});
-    let error =
-        json!({"code": 10, "source": source, "title": NOT_AS_ASKED, "detail": problem.to_string()});
+/// Format a request that is wrong, in the shape that WireMock's clients read, with the place of the
+/// problem.
+fn malformed(source: &Value, what: &dyn ToString) -> AdminResponse {
+    let detail = what.to_string();
+    let error = json!({"code": 10, "source": source, "title": NOT_AS_ASKED, "detail": detail});
     (StatusCode::UNPROCESSABLE_ENTITY, json!({"errors": [error]}))
 }
 
 /// Format an error without a place.
-fn failure(code: u16, title: &str) -> Value {
-    json!({"errors": [{"code": code, "title": title}]})
+fn failure(status: StatusCode, code: u16, title: &str) -> AdminResponse {
+    (status, json!({"errors": [{"code": code, "title": title}]}))
 }
 
 #[cfg(test)]

@@ -4,15 +4,13 @@
 //! It must not block, and for a plain item it allocates nothing but the body.
 
 mod play;
-mod request_body;
 
-use super::act::{Act, Fate, Interrupted};
-use super::admin::{self, AdminRequest, AdminState};
+use super::admin::{self, AdminRequest};
 use super::body::AnswerBody;
 use super::gateway::{Gateway, Tunnel};
 use super::live_stubs::LiveStubs;
 use super::quota;
-use super::spoil::{Spoiler, Spoilt, can_meet};
+use super::spoil::{Act, Fate, Interrupted, Spoiler, Spoilt, can_meet};
 use crate::config::Config;
 use crate::fault::{Fault, Faults};
 use crate::items::{ItemPath, body_len, write_body};
@@ -21,13 +19,12 @@ use crate::limit::{Clients, Over};
 use crate::limiter::{About, AdmissionVerdict, Asking, Turns, Visitor};
 use crate::timer::Timer;
 use bytes::Bytes;
-use hyper::body::Incoming;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use hyper::body::{Body, Incoming};
 use hyper::header::{ALLOW, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::http::uri::PathAndQuery;
 use hyper::{Method, Request, Response, StatusCode, Uri, Version};
-use play::Played;
-use request_body::{Unread, read_body};
 use std::cell::Cell;
 use std::net::IpAddr;
 use std::rc::Rc;
@@ -41,6 +38,7 @@ const HOLD_US: HeaderName = HeaderName::from_static("x-mock-hold-us");
 /// For how many microseconds it was.
 const HELD_US: HeaderName = HeaderName::from_static("x-mock-held-us");
 
+const TOO_LARGE: &[u8] = br#"{"error":"a body of more than 16 MiB is not read"}"#;
 const WRONG_METHOD: &[u8] = br#"{"error":"an item can only be read"}"#;
 
 const NS_PER_US: u64 = 1_000;
@@ -116,7 +114,7 @@ impl Answers {
             match (arrival, gateway) {
                 (Some(arrival), _) => self.serve(&mut parts, arrival, incoming).await,
                 (None, Some(gateway)) => Box::pin(self.forward(gateway, parts, incoming)).await,
-                (None, None) => Ok(Box::pin(self.administer(&parts, incoming)).await),
+                (None, None) => Box::pin(self.administer(&parts, incoming)).await,
             }
         }
     }
@@ -130,33 +128,21 @@ impl Answers {
         parts: Parts,
         incoming: Incoming,
     ) -> Result<Response<AnswerBody>, Interrupted> {
-        if !self
-            .state
-            .config
-            .limits
-            .iter()
-            .any(|limit| limit.key.clients == Clients::Session)
-        {
-            return gateway
-                .answer(Request::from_parts(parts, incoming), &self.tunnel)
-                .await;
-        }
-        let now_ns = self.state.books.shared().clock().now_ns();
-        let asking = self.asking(&parts, now_ns, About::Forwarded);
-        let verdict = self.visitor.ask(&asking);
-        if let Some((status, body)) = quota::refusal(&self.state.config.limits, &verdict) {
-            let mut headers = HeaderMap::new();
-            quota::say(&self.state.config.limits, &verdict, &mut headers);
-            return Ok(json(status, headers, body).map(AnswerBody::whole));
-        }
-        if let AdmissionVerdict::Admitted(admission) = &verdict {
+        let ServerState { config, books, .. } = &*self.state;
+        let mut limits = config.limits.iter();
+        if limits.any(|limit| limit.key.clients == Clients::Session) {
+            let now_ns = books.shared().clock().now_ns();
+            let asking = self.asking(&parts, now_ns, About::Forwarded);
+            let verdict = self.visitor.ask(&asking);
+            if let Some((status, body)) = quota::refusal(&config.limits, &verdict) {
+                let mut headers = HeaderMap::new();
+                quota::say(&config.limits, &verdict, &mut headers);
+                return Ok(json(status, headers, body).map(AnswerBody::whole));
+            }
+            let delay_ns = u64::try_from(verdict.delay().as_nanos()).unwrap_or(u64::MAX);
             self.state
                 .timer
-                .until(
-                    now_ns.saturating_add(
-                        u64::try_from(admission.delay.as_nanos()).unwrap_or(u64::MAX),
-                    ),
-                )
+                .until(now_ns.saturating_add(delay_ns))
                 .await;
         }
         gateway
@@ -174,18 +160,13 @@ impl Answers {
     ) -> Result<Response<AnswerBody>, Interrupted> {
         // Until this call ends: with an answer, or dropped because its client left.
         let per_in_flight = self.state.config.latency_per_in_flight;
-        let under_way = if per_in_flight.is_none() {
-            None
-        } else {
-            Some(self.state.books.enter())
-        };
+        let under_way = (!per_in_flight.is_none()).then(|| self.state.books.enter());
         arrival.growth = under_way.as_ref().map_or(Duration::ZERO, |under_way| {
             per_in_flight.times(under_way.others)
         });
         let stage = match self.stage(incoming).await {
             Ok(stage) => stage,
-            Err(Unread::Left) => return Err(self.fate.seal(Act::Close(Vec::new()))),
-            Err(unread) => return Ok(self.counted(unread.answer().map(AnswerBody::whole))),
+            Err(unread) => return self.unread(unread).map(|answer| self.counted(answer)),
         };
         if stage.is_some() {
             play::add_host(parts);
@@ -195,29 +176,18 @@ impl Answers {
             .and_then(|stage| self.limit_of_stub(parts, stage));
         let asking = self.asking(parts, arrival.now_ns, About::Own { of_stub });
         let verdict = self.visitor.ask(&asking);
-        if let AdmissionVerdict::Admitted(admission) = &verdict {
-            arrival.growth += admission.delay;
-            if let Some(stage) = stage
-                && let Played::Answered(answer) =
-                    self.play(parts, stage, &arrival, &verdict).await?
-            {
-                return Ok(answer);
-            }
+        arrival.growth += verdict.delay();
+        if matches!(verdict, AdmissionVerdict::Admitted(_))
+            && let Some(stage) = stage
+            && let Some(answer) = self.play(parts, stage, &arrival, &verdict).await?
+        {
+            return Ok(answer);
         }
-        // The answer's headers go into the request's map: the HTTP library keeps the map for the
-        // next request, so that a connection allocates one for its whole life.
-        let mut headers = std::mem::take(&mut parts.headers);
-        headers.clear();
-        quota::say(&self.state.config.limits, &verdict, &mut headers);
+        let mut headers = self.headers(parts, &verdict);
         if let Some((status, body)) = self.refusal(&parts.method, &verdict, &mut headers) {
             // Nothing but a handshake, the end of a stall and the turn that a limit let it wait
             // for.
-            let turn = if let AdmissionVerdict::Admitted(admission) = &verdict {
-                admission.delay
-            } else {
-                Duration::ZERO
-            };
-            self.hold(&arrival, turn, &mut headers).await;
+            self.hold(&arrival, verdict.delay(), &mut headers).await;
             return Ok(self.counted(json(status, headers, body).map(AnswerBody::whole)));
         }
         let own =
@@ -236,6 +206,28 @@ impl Answers {
         match self.fault(&arrival, parts) {
             None => Ok(self.counted(item.map(AnswerBody::whole))),
             Some(fault) => Box::pin(self.fail(fault, item, &arrival, parts)).await,
+        }
+    }
+
+    /// The headers of an answer, with what limits say of themselves. They go into the request's map:
+    /// the HTTP library keeps the map for the next request, so that a connection allocates one for
+    /// its whole life.
+    fn headers(&self, parts: &mut Parts, verdict: &AdmissionVerdict<'_>) -> HeaderMap {
+        let mut headers = std::mem::take(&mut parts.headers);
+        headers.clear();
+        quota::say(&self.state.config.limits, verdict, &mut headers);
+        headers
+    }
+
+    /// Answer a request whose body could not be read, if its client may still be there.
+    fn unread(&self, unread: Unread) -> Result<Response<AnswerBody>, Interrupted> {
+        match unread {
+            Unread::Broken => Err(self.fate.seal(Act::Close(Vec::new()))),
+            Unread::TooLarge => {
+                let body = Bytes::from_static(TOO_LARGE);
+                let answer = json(StatusCode::PAYLOAD_TOO_LARGE, HeaderMap::new(), body);
+                Ok(answer.map(AnswerBody::whole))
+            }
         }
     }
 
@@ -367,26 +359,59 @@ impl Answers {
     }
 
     /// Answer an admin request, which the ledger does not count.
-    async fn administer(&self, parts: &Parts, incoming: Incoming) -> Response<AnswerBody> {
+    async fn administer(
+        &self,
+        parts: &Parts,
+        incoming: Incoming,
+    ) -> Result<Response<AnswerBody>, Interrupted> {
         let body = match read_body(incoming).await {
             Ok(body) => body,
-            Err(unread) => return unread.answer().map(AnswerBody::whole),
+            Err(unread) => return self.unread(unread),
         };
-        let state = AdminState {
-            shared: self.state.books.shared(),
-            stubs: &self.state.stubs,
-            journal: self.state.config.journal,
+        let ServerState {
+            config,
+            books,
+            stubs,
+            ..
+        } = &*self.state;
+        let request = AdminRequest {
+            method: &parts.method,
+            target: target(parts),
+            body: &body,
+            shared: books.shared(),
+            stubs,
+            journal: config.journal,
         };
-        let (status, body) = admin::answer(
-            &AdminRequest {
-                method: &parts.method,
-                target: target(parts),
-                body: &body,
-            },
-            &state,
-        );
-        json(status, HeaderMap::new(), body).map(AnswerBody::whole)
+        let (status, body) = request.answer();
+        Ok(json(status, HeaderMap::new(), body).map(AnswerBody::whole))
     }
+}
+
+/// No stub, and no admin route, needs more of a body.
+const MAX_BODY_BYTES: usize = 16 << 20;
+
+/// Read the whole body of a request.
+async fn read_body(incoming: Incoming) -> Result<Bytes, Unread> {
+    if incoming.is_end_stream() {
+        return Ok(Bytes::new());
+    }
+    let body = Box::pin(Limited::new(incoming, MAX_BODY_BYTES).collect()).await;
+    body.map(|body| body.to_bytes()).map_err(|error| {
+        if error.is::<LengthLimitError>() {
+            Unread::TooLarge
+        } else {
+            Unread::Broken
+        }
+    })
+}
+
+/// Reason why the body of a request could not be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Unread {
+    /// Larger than is read.
+    TooLarge,
+    /// Not what its headers announce, or the client left before its end.
+    Broken,
 }
 
 /// Request as it arrived.

@@ -5,9 +5,9 @@
 //! It must not decide what an answer is (`answer` does).
 
 use super::Stop;
-use super::act::Interrupted;
 use super::answer::Answers;
 use super::body::AnswerBody;
+use super::spoil::Interrupted;
 use super::tasks::{Spawner, Tasks};
 use super::wire::Wire;
 use crate::config::Config;
@@ -254,24 +254,6 @@ mod tests {
         });
     }
 
-    /// Serves one connection, and tells it to stop once `client` is done, which hands back its end.
-    fn is_told_to_stop_after<Client: Future<Output = TcpStream>>(
-        client: impl FnOnce(TcpStream) -> Client,
-    ) {
-        with_connection(&Shared::new().unwrap(), async |near, serving, stop| {
-            let served = tokio::task::spawn_local(serving);
-            let mut near = timeout(TIMEOUT, client(near)).await.expect("no answer");
-            stop.now();
-            timeout(TIMEOUT, served)
-                .await
-                .expect("an idle connection is not kept")
-                .unwrap();
-            let mut rest = Vec::new();
-            near.read_to_end(&mut rest).await.unwrap();
-            assert!(rest.is_empty());
-        });
-    }
-
     async fn ask(mut stream: TcpStream) -> TcpStream {
         stream
             .write_all(b"GET /items/1 HTTP/1.1\r\nhost: a\r\n\r\n")
@@ -282,13 +264,6 @@ mod tests {
             assert_ne!(stream.read_buf(&mut answer).await.unwrap(), 0);
         }
         stream
-    }
-
-    #[test]
-    fn an_idle_connection_ends_when_serving_does() {
-        is_told_to_stop_after(async |stream| stream);
-        is_told_to_stop_after(ask);
-        is_told_to_stop_after(async |stream| ask(ask(stream).await).await);
     }
 
     #[test]

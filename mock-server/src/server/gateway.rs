@@ -15,8 +15,8 @@ mod upstream;
 
 pub(super) use upstream::Tunnel;
 
-use super::act::Interrupted;
 use super::body::AnswerBody;
+use super::spoil::Interrupted;
 use super::tasks::Tasks;
 use crate::config::Config;
 use crate::ledger::LedgerWriter;
@@ -75,70 +75,54 @@ impl Gateway {
     }
 
     /// True if a request is to be forwarded: CONNECT, or one in absolute form (RFC 9112, 3.2.2).
-    /// HTTP/2 has no such form: there every request names an authority, and all but CONNECT are the
-    /// target's own.
+    /// Over HTTP/2, where every request names an authority, all are the target's own.
     pub(super) fn concerns(request: &Parts) -> bool {
-        let is_absolute = request.version < Version::HTTP_2 && request.uri.scheme().is_some();
-        is_absolute || request.method == Method::CONNECT
+        let is_meant = request.uri.scheme().is_some() || request.method == Method::CONNECT;
+        is_meant && request.version < Version::HTTP_2
     }
 
-    /// Forwards a request, or opens the tunnel that it asks for. Over HTTP/1 that ends the HTTP
-    /// library's part of the connection: the tunnel is then in `opened`.
+    /// Forwards a request, or opens the tunnel that it asks for. That ends the HTTP library's part
+    /// of the connection: the tunnel is then in `opened`.
     pub(super) async fn answer(
         &self,
         request: Request<Incoming>,
         opened: &Cell<Option<Tunnel>>,
     ) -> Result<Response<AnswerBody>, Interrupted> {
-        let is_tunnel = *request.method() == Method::CONNECT;
         let counters = self.books.proxy();
-        if is_tunnel {
-            &counters.tunnels
+        let failure = if *request.method() == Method::CONNECT {
+            counters.tunnels.increment();
+            match self.tunnel(&request).await {
+                Ok(tunnel) => {
+                    opened.set(Some(tunnel));
+                    return Err(Interrupted);
+                }
+                Err(failure) => failure,
+            }
         } else {
-            &counters.requests
-        }
-        .increment();
-        let is_http1 = request.version() < Version::HTTP_2;
-        let done = if is_tunnel {
-            self.tunnel(request).await
-        } else {
-            self.forward(request).await
+            counters.requests.increment();
+            match self.forward(request).await {
+                Ok(response) => return Ok(response),
+                Err(failure) => failure,
+            }
         };
-        match done {
-            Ok(Done::Answered(response)) => Ok(response),
-            Ok(Done::Opened(tunnel, _)) if is_http1 => {
-                opened.set(Some(tunnel));
-                Err(Interrupted)
-            }
-            Ok(Done::Opened(tunnel, upgrade)) => {
-                self.tasks.spawn(async move {
-                    if let Ok(stream) = upgrade.await {
-                        tunnel
-                            .carry(&mut hyper_util::rt::TokioIo::new(stream))
-                            .await
-                            .ok();
-                    }
-                });
-                Ok(Response::new(AnswerBody::whole(bytes::Bytes::new())))
-            }
-            Err(failure) => {
-                failure.count(counters);
-                Ok(failure.response())
-            }
-        }
+        failure.count(counters);
+        Ok(failure.response())
     }
 
-    async fn tunnel(&self, mut request: Request<Incoming>) -> Result<Done, GatewayFailure> {
-        let way = self.way(&request)?;
+    async fn tunnel(&self, request: &Request<Incoming>) -> Result<Tunnel, GatewayFailure> {
+        let way = self.way(request)?;
         let (_, upstream) = self.in_time(upstream::connect_any(&way.routes)).await?;
-        let tunnel = Tunnel::new(upstream, &self.books);
-        Ok(Done::Opened(tunnel, hyper::upgrade::on(&mut request)))
+        Ok(Tunnel::new(upstream, &self.books))
     }
 
-    async fn forward(&self, request: Request<Incoming>) -> Result<Done, GatewayFailure> {
+    async fn forward(
+        &self,
+        request: Request<Incoming>,
+    ) -> Result<Response<AnswerBody>, GatewayFailure> {
         let way = self.way(&request)?;
         let request = forward::outgoing(request, &self.books)?;
         let response = self.in_time(self.exchange(request, &way)).await?;
-        Ok(Done::Answered(forward::incoming(response, &self.books)))
+        Ok(forward::incoming(response, &self.books))
     }
 
     /// Lets a request in, and finds its way out.
@@ -157,12 +141,14 @@ impl Gateway {
             Some(label) => (Sender::Session(label), Keep::Pooled),
             None => (Sender::Turn(self.books.next_turn()), Keep::Once),
         };
-        let exit = |to| Route {
-            to,
-            from: self.proxy.exits.toward(&to, self.seed, sender),
-        };
         Ok(Way {
-            routes: addresses.into_iter().map(exit).collect(),
+            routes: addresses
+                .into_iter()
+                .map(|to| Route {
+                    to,
+                    from: self.proxy.exits.toward(&to, self.seed, sender),
+                })
+                .collect(),
             keep,
         })
     }
@@ -177,12 +163,6 @@ impl Gateway {
     }
 }
 
-/// Result of forwarding a request.
-enum Done {
-    Answered(Response<AnswerBody>),
-    Opened(Tunnel, hyper::upgrade::OnUpgrade),
-}
-
 /// Host and port that a request names.
 fn destination<Body>(request: &Request<Body>) -> Result<(&str, u16), GatewayFailure> {
     let uri = request.uri();
@@ -190,26 +170,13 @@ fn destination<Body>(request: &Request<Body>) -> Result<(&str, u16), GatewayFail
         .host()
         .filter(|host| !host.is_empty())
         .ok_or(GatewayFailure::Malformed("the request names no host"))?;
-    let port = match (request.method(), uri.scheme()) {
-        (&Method::CONNECT, _) => uri
-            .port_u16()
-            .ok_or(GatewayFailure::Malformed("CONNECT wants HOST:PORT"))?,
-        (_, Some(scheme)) if *scheme == Scheme::HTTP => match uri.port() {
-            None => HTTP_PORT,
-            Some(port) => port.as_u16(),
-        },
-        _ => {
-            return Err(GatewayFailure::Malformed(
-                "only http:// can be forwarded; https:// wants a tunnel (CONNECT)",
-            ));
-        }
-    };
-    if port == 0 {
-        Err(GatewayFailure::Malformed(
-            "port 0 is not a valid destination",
-        ))
-    } else {
-        Ok((host, port))
+    let malformed = |what| Err(GatewayFailure::Malformed(what));
+    match (request.method(), uri.scheme(), uri.port_u16()) {
+        (_, _, Some(0)) => malformed("port 0 is not a valid destination"),
+        (&Method::CONNECT, _, None) => malformed("CONNECT wants HOST:PORT"),
+        (&Method::CONNECT, _, Some(port)) => Ok((host, port)),
+        (_, Some(scheme), port) if *scheme == Scheme::HTTP => Ok((host, port.unwrap_or(HTTP_PORT))),
+        _ => malformed("only http:// can be forwarded; https:// wants a tunnel (CONNECT)"),
     }
 }
 
@@ -241,7 +208,7 @@ pub(super) enum GatewayFailure {
 }
 
 impl GatewayFailure {
-    pub(super) fn count(&self, counters: &ProxyCounters) {
+    fn count(&self, counters: &ProxyCounters) {
         match self {
             Self::Denied(_) => &counters.auth_failures,
             Self::Malformed(_) | Self::Refused(_) => &counters.refused,
@@ -252,25 +219,22 @@ impl GatewayFailure {
         .increment();
     }
 
-    pub(super) fn response(&self) -> Response<AnswerBody> {
+    fn response(&self) -> Response<AnswerBody> {
         let body = serde_json::json!({ "error": self.to_string() }).to_string();
         let mut response = Response::new(AnswerBody::whole(body.into()));
-        *response.status_mut() = self.status();
-        response.headers_mut().insert(CONTENT_TYPE, JSON);
-        if matches!(self, Self::Denied(_)) {
-            response.headers_mut().insert(PROXY_AUTHENTICATE, CHALLENGE);
-        }
-        response
-    }
-
-    fn status(&self) -> StatusCode {
-        match self {
+        *response.status_mut() = match self {
             Self::Denied(_) => StatusCode::PROXY_AUTHENTICATION_REQUIRED,
             Self::Malformed(_) => StatusCode::BAD_REQUEST,
             Self::Refused(_) => StatusCode::FORBIDDEN,
             Self::Unreachable(_) | Self::Broken(_) => StatusCode::BAD_GATEWAY,
             Self::TimedOut(_) => StatusCode::GATEWAY_TIMEOUT,
+        };
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, JSON);
+        if matches!(self, Self::Denied(_)) {
+            headers.insert(PROXY_AUTHENTICATE, CHALLENGE);
         }
+        response
     }
 }
 
@@ -296,7 +260,7 @@ mod tests {
             ("GET", "http://127.0.0.1/items/1", Version::HTTP_10, true),
             ("GET", "http://127.0.0.1/items/1", Version::HTTP_2, false),
             ("CONNECT", "127.0.0.1:80", Version::HTTP_11, true),
-            ("CONNECT", "127.0.0.1:80", Version::HTTP_2, true),
+            ("CONNECT", "127.0.0.1:80", Version::HTTP_2, false),
         ] {
             let request = request(method, uri, version);
             assert_eq!(

@@ -6,197 +6,132 @@
 //! that it missed.
 
 use crate::clock;
-use crate::shared::{Cursor, Shared};
+use crate::shared::{Cursor, Full, Shared};
 use crate::stubs::{Rendered, RequestPattern, RequestView, Stub};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use hyper::Method;
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
-use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use std::net::IpAddr;
 use std::time::{Duration, UNIX_EPOCH};
 
-/// One request as it is kept.
-#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// One request, with the response of the stub that matched it, as WireMock shows a serve event. A
+/// response is kept as rendered, before any fault. Values of headers have one character per byte.
 pub(super) struct Logged {
-    method: String,
-    target: String,
-    /// Values with one character per byte.
-    headers: Vec<(String, String)>,
-    /// In base64.
-    body: String,
-    client: IpAddr,
-    /// Milliseconds since 1970.
-    at_ms: u64,
-    /// Response of the stub that matched; none where no stub did.
-    response: Option<LoggedResponse>,
+    pub(super) event: Value,
     /// Bytes of the record.
-    #[serde(skip)]
     pub(super) size: usize,
 }
 
-/// Response of a stub as it is kept: as rendered, before any fault.
-#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct LoggedResponse {
-    stub: String,
-    status: u16,
-    headers: Vec<(String, String)>,
-    /// In base64.
-    body: String,
-}
-
 impl Logged {
-    fn of(asked: &RequestView<'_>, matched: Option<(&Stub, &Rendered<'_>)>) -> Self {
-        let response = matched.map(|(stub, rendered)| LoggedResponse {
-            stub: stub.id.to_string(),
-            status: rendered.status.as_u16(),
-            headers: texts(rendered.headers.iter().map(|(name, value)| (name, value))),
-            body: BASE64_STANDARD.encode(&rendered.body),
-        });
-        Self {
-            method: asked.method.to_string(),
-            target: asked.target.to_owned(),
-            headers: texts(asked.headers.iter()),
-            body: BASE64_STANDARD.encode(asked.body),
-            client: asked.client,
-            at_ms: u64::try_from(clock::wall().as_millis()).unwrap_or(u64::MAX),
-            response,
-            size: 0,
+    /// A record holds all but what follows from the rest.
+    fn read(record: &[u8]) -> Option<Self> {
+        let mut event: Value = serde_json::from_slice(record).ok()?;
+        for part in ["request", "response"] {
+            if let Some(bytes) = event[part]["bodyAsBase64"].as_str() {
+                let bytes = BASE64_STANDARD.decode(bytes).ok()?;
+                event[part]["body"] = json!(String::from_utf8_lossy(&bytes));
+            }
         }
+        let at = UNIX_EPOCH + Duration::from_millis(event["request"]["loggedDate"].as_u64()?);
+        let text = humantime::format_rfc3339_millis(at).to_string();
+        event["request"]["loggedDateString"] = json!(text);
+        let size = record.len();
+        Some(Self { event, size })
     }
 
     /// True if a stub matched it.
-    pub(super) const fn is_matched(&self) -> bool {
-        self.response.is_some()
+    pub(super) fn is_matched(&self) -> bool {
+        self.event["wasMatched"] == true
     }
 
-    /// True if it is of the kind that `pattern` means.
-    fn is(&self, pattern: &RequestPattern) -> bool {
-        let Ok(method) = Method::from_bytes(self.method.as_bytes()) else {
-            return false;
-        };
+    /// True if it is of the kind that `pattern` means; none if it is no request.
+    fn is(&self, pattern: &RequestPattern) -> Option<bool> {
+        let request = &self.event["request"];
         let mut headers = HeaderMap::new();
-        for (name, value) in &self.headers {
-            let bytes: Vec<u8> = value
-                .chars()
-                .filter_map(|char| u8::try_from(char).ok())
-                .collect();
-            if let (Ok(name), Ok(value)) =
-                (HeaderName::try_from(name), HeaderValue::from_bytes(&bytes))
-            {
-                headers.append(name, value);
+        for (name, values) in request["headers"].as_object()? {
+            let name = HeaderName::try_from(name).ok()?;
+            let one = std::slice::from_ref(values);
+            for value in values.as_array().map_or(one, Vec::as_slice) {
+                let bytes: Option<Vec<u8>> = value
+                    .as_str()?
+                    .chars()
+                    .map(|char| u8::try_from(char).ok())
+                    .collect();
+                headers.append(name.clone(), HeaderValue::from_bytes(&bytes?).ok()?);
             }
         }
-        let body = self.body();
-        let (target, client) = (self.target.as_str(), self.client);
-        pattern.matches(&RequestView {
-            method: &method,
-            target,
+        let text = |name: &str| request[name].as_str();
+        Some(pattern.matches(&RequestView {
+            method: &Method::from_bytes(text("method")?.as_bytes()).ok()?,
+            target: text("url")?,
             headers: &headers,
-            body: &body,
-            client,
-        })
-    }
-
-    fn body(&self) -> Vec<u8> {
-        BASE64_STANDARD.decode(&self.body).unwrap_or_default()
-    }
-
-    /// As WireMock shows a request.
-    pub(super) fn to_json(&self) -> Value {
-        let at = UNIX_EPOCH + Duration::from_millis(self.at_ms);
-        json!({
-            "url": self.target,
-            "method": self.method,
-            "clientIp": self.client,
-            "headers": shown(&self.headers),
-            "loggedDate": self.at_ms,
-            "loggedDateString": humantime::format_rfc3339_millis(at).to_string(),
-            "body": String::from_utf8_lossy(&self.body()),
-            "bodyAsBase64": self.body,
-        })
-    }
-
-    /// As WireMock shows a serve event: the request, if a stub matched it, and which response that
-    /// gave.
-    pub(super) fn to_event(&self) -> Value {
-        let mut event = json!({"request": self.to_json(), "wasMatched": self.is_matched()});
-        if let Some(LoggedResponse {
-            stub,
-            status,
-            headers,
-            body,
-        }) = &self.response
-        {
-            event["stubMapping"] = json!({"id": stub});
-            let text = BASE64_STANDARD.decode(body).unwrap_or_default();
-            event["response"] = json!({
-                "status": status,
-                "headers": shown(headers),
-                "body": String::from_utf8_lossy(&text),
-                "bodyAsBase64": body,
-            });
-        }
-        event
+            body: &BASE64_STANDARD.decode(text("bodyAsBase64")?).ok()?,
+            client: text("clientIp")?.parse().ok()?,
+        }))
     }
 }
 
-/// Header fields as they are kept: values with one character per byte.
-fn texts<'h>(
+/// Header fields, several of a name as a list.
+fn shown<'h>(
     fields: impl Iterator<Item = (&'h HeaderName, &'h HeaderValue)>,
-) -> Vec<(String, String)> {
-    let text = |value: &HeaderValue| value.as_bytes().iter().copied().map(char::from).collect();
-    fields
-        .map(|(name, value)| (name.to_string(), text(value)))
-        .collect()
-}
-
-/// Header fields as WireMock shows them: several of a name as a list.
-fn shown(fields: &[(String, String)]) -> Map<String, Value> {
+) -> Map<String, Value> {
     let mut headers = Map::new();
     for (name, value) in fields {
-        match headers.get_mut(name) {
-            None => drop(headers.insert(name.clone(), json!(value))),
+        let value: String = value.as_bytes().iter().copied().map(char::from).collect();
+        match headers.get_mut(name.as_str()) {
+            None => drop(headers.insert(name.to_string(), json!(value))),
             Some(Value::Array(several)) => several.push(json!(value)),
-            Some(one) => *one = json!([one.clone(), value]),
+            Some(one) => *one = json!([one.take(), value]),
         }
     }
     headers
 }
-
-/// There was no room for the request.
-pub(super) struct Missed;
 
 /// Keep a request, with the stub that matched it and its response.
 pub(super) fn keep(
     shared: &Shared,
     asked: &RequestView<'_>,
     matched: Option<(&Stub, &Rendered<'_>)>,
-) -> Result<(), Missed> {
-    let record = serde_json::to_vec(&Logged::of(asked, matched)).map_err(|_| Missed)?;
-    shared
-        .region()
-        .journal
-        .append(&record)
-        .map(|_| ())
-        .map_err(|_| Missed)
+) -> Result<(), Full> {
+    let mut event = json!({
+        "request": {
+            "url": asked.target,
+            "method": asked.method.as_str(),
+            "clientIp": asked.client,
+            "headers": shown(asked.headers.iter()),
+            "loggedDate": u64::try_from(clock::wall().as_millis()).unwrap_or(u64::MAX),
+            "bodyAsBase64": BASE64_STANDARD.encode(asked.body),
+        },
+        "wasMatched": matched.is_some(),
+    });
+    if let Some((stub, rendered)) = matched {
+        event["stubMapping"] = json!({"id": stub.id});
+        event["response"] = json!({
+            "status": rendered.status.as_u16(),
+            "headers": shown(rendered.headers.iter().map(|(name, value)| (name, value))),
+            "bodyAsBase64": BASE64_STANDARD.encode(&rendered.body),
+        });
+    }
+    let journal = &shared.region().journal;
+    journal.append(event.to_string().as_bytes())
 }
 
 /// Return the places of the requests, in the order in which they arrived. Nothing of them is read
 /// for it.
 pub(super) fn places(shared: &Shared) -> Vec<Cursor> {
+    let journal = &shared.region().journal;
     let mut cursor = Cursor::default();
-    let next = || {
+    std::iter::from_fn(|| {
         let here = cursor;
-        shared.region().journal.skip(&mut cursor).then_some(here)
-    };
-    std::iter::from_fn(next).collect()
+        journal.skip(&mut cursor).then_some(here)
+    })
+    .collect()
 }
 
 /// The request at a place.
 pub(super) fn at(shared: &Shared, mut place: Cursor) -> Option<Logged> {
-    read(&shared.region().journal.next(&mut place)?)
+    Logged::read(&shared.region().journal.next(&mut place)?)
 }
 
 /// The requests that `pattern` means, of all or, without one, all, in the order in which they
@@ -205,24 +140,17 @@ pub(super) fn find(
     shared: &Shared,
     pattern: Option<&RequestPattern>,
 ) -> impl Iterator<Item = Logged> {
-    let journal = &shared.region().journal;
-    let mut cursor = Cursor::default();
-    let all = std::iter::from_fn(move || journal.next(&mut cursor));
-    let read = all.filter_map(|record| read(&record));
-    read.filter(move |logged| pattern.is_none_or(|pattern| logged.is(pattern)))
-}
-
-fn read(record: &[u8]) -> Option<Logged> {
-    let mut logged: Logged = serde_json::from_slice(record).ok()?;
-    logged.size = record.len();
-    Some(logged)
+    places(shared)
+        .into_iter()
+        .filter_map(|place| at(shared, place))
+        .filter(move |logged| pattern.is_none_or(|pattern| logged.is(pattern).unwrap_or_default()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::stubs::Node;
-    use std::net::Ipv4Addr;
+    use std::net::{IpAddr, Ipv4Addr};
 
     #[test]
     fn what_is_kept_is_found_as_it_was() {
@@ -254,7 +182,12 @@ mod tests {
         let places = places(&shared);
         let targets: Vec<String> = places
             .iter()
-            .map(|place| at(&shared, *place).unwrap().target)
+            .map(|place| {
+                at(&shared, *place).unwrap().event["request"]["url"]
+                    .as_str()
+                    .unwrap()
+                    .to_owned()
+            })
             .collect();
         assert_eq!(targets, ["/a?x=1", "/b"]);
         assert_eq!(count(json!({"method": "GET"})), 1);
@@ -273,7 +206,7 @@ mod tests {
             0
         );
         assert_eq!(count(json!({"bodyPatterns": [{"contains": "\"a\""}]})), 1);
-        let shown = find(&shared, None).next().unwrap().to_json();
+        let shown = &find(&shared, None).next().unwrap().event["request"];
         assert_eq!(
             shown["headers"],
             json!({"x-one": "grüße", "x-many": ["1", "2", "3"]})

@@ -13,8 +13,6 @@ use crate::stubs::{
     ChangeError, Delays, Document, Files, Mappings, Node, Problem, RequestView, ScenarioStep, Stub,
     Stubs, state_hash,
 };
-use base64::Engine;
-use base64::prelude::BASE64_STANDARD;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::cell::{Cell, RefCell};
@@ -24,10 +22,6 @@ use uuid::Uuid;
 /// Most times that a request looks for its stub again because another moved a scenario in between.
 /// Who loses that often takes what it finds.
 const TRIES: usize = 64;
-
-/// Time that a change waits for those before it, in nanoseconds. It is a matter of microseconds,
-/// unless their process was killed.
-const PATIENCE_NS: u64 = 1_000_000_000;
 
 /// The stubs of one process.
 pub(super) struct LiveStubs {
@@ -48,9 +42,9 @@ pub(super) struct LiveStubs {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) enum StubChange {
     /// One more.
-    Add(Posted),
+    Add(Document),
     /// Another in the place of one.
-    Replace(Uuid, Posted),
+    Replace(Uuid, Document),
     /// One less.
     Remove(Uuid),
     /// None at all.
@@ -78,28 +72,6 @@ impl Default for Settings {
     }
 }
 
-/// A stub as an operator gives it, with the body that it names in a file as that was then:
-/// processes that read the file themselves, each in its own time, might come to different stubs.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Posted {
-    stub: Document,
-    /// Name and content, in base64.
-    body_file: Option<(String, String)>,
-}
-
-impl Posted {
-    /// Return the source of the stub's body: with it, or, if it has none, where there is none.
-    fn files(&self, files: &Files) -> Files {
-        let given = self.body_file.as_ref().and_then(|(name, content)| {
-            Some(Files::Given {
-                name: name.clone(),
-                content: BASE64_STANDARD.decode(content).ok()?.into(),
-            })
-        });
-        given.unwrap_or_else(|| files.clone())
-    }
-}
-
 /// Reason why a change was refused.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Refusal {
@@ -117,9 +89,6 @@ pub(super) enum Refusal {
         /// The limit.
         limit: String,
     },
-    /// Another process began a change before this one and does not finish it.
-    #[error("another process has not finished its change to the stubs: restart the target")]
-    Stuck,
     /// There is no room for more changes.
     #[error(
         "there is no more room for changes to the stubs (128 MiB of them since the target started): restart it"
@@ -139,7 +108,11 @@ impl LiveStubs {
                 .as_ref()
                 .map(Mappings::limits)
                 .unwrap_or_default(),
-            first_limit: config.limits.common(),
+            first_limit: config
+                .limits
+                .iter()
+                .filter(|limit| !limit.is_of_stub)
+                .count(),
             shared: books.shared().clone(),
             files,
             current: RefCell::new(Current {
@@ -154,8 +127,17 @@ impl LiveStubs {
     /// The stubs, with every change that was acknowledged before this call.
     pub(super) fn current(&self) -> Rc<Stubs> {
         let log = &self.shared.region().stub_log;
-        if !log.is_at_end(self.followed.get()) {
-            self.follow(None);
+        let mut cursor = self.followed.get();
+        while !log.is_at_end(cursor)
+            && let Some(record) = log.next(&mut cursor)
+        {
+            self.followed.set(cursor);
+            // It was tried before it was logged, with the same stubs.
+            if let Ok(change) = serde_json::from_slice(&record)
+                && let Ok(after) = self.applied(&change)
+            {
+                self.current.replace(after);
+            }
         }
         Rc::clone(&self.current.borrow().stubs)
     }
@@ -194,19 +176,6 @@ impl LiveStubs {
         found
     }
 
-    /// A stub, ready to be part of a change.
-    pub(super) fn posted(&self, stub: Document) -> Posted {
-        let name = stub.value.pointer("/response/bodyFileName");
-        let name = name.and_then(Value::as_str);
-        let body_file = name.and_then(|name| {
-            Some((
-                name.to_owned(),
-                BASE64_STANDARD.encode(self.files.read(name).ok()?),
-            ))
-        });
-        Posted { stub, body_file }
-    }
-
     /// The number of a request, different from that of any other in all processes for as long as
     /// they run.
     pub(super) fn ordinal(&self) -> u64 {
@@ -218,59 +187,23 @@ impl LiveStubs {
     /// Makes a change, here and, before they answer their next request, in all other processes.
     /// Returns the stubs as they are with it and with nothing after it.
     pub(super) fn change(&self, change: &StubChange) -> Result<Rc<Stubs>, Refusal> {
-        let before = self.current();
-        // Tried first: what is in the log has to be right, for every process must do the same with
-        // it.
-        self.applied(change)?;
         let record = serde_json::to_vec(change).map_err(|_| Refusal::Full)?;
-        let place = self
-            .shared
-            .region()
-            .stub_log
-            .append(&record)
-            .map_err(|_| Refusal::Full)?;
-        let after = self.followed_past(place)?;
-        self.forget_unused_scenarios(&before, &after);
-        Ok(after)
-    }
-
-    /// Wait for the change at `place`. Another process may have taken the place before it and be
-    /// about to write there: what stands behind that cannot be read before.
-    fn followed_past(&self, place: Cursor) -> Result<Rc<Stubs>, Refusal> {
-        let clock = self.shared.clock();
-        let deadline_ns = clock.now_ns().saturating_add(PATIENCE_NS);
-        while clock.now_ns() < deadline_ns {
-            if let Some(outcome) = self.follow(Some(place)) {
-                return outcome;
-            }
-            std::thread::yield_now();
-        }
-        Err(Refusal::Stuck)
-    }
-
-    /// Does what the log says, and tells what became of the change at `place`.
-    fn follow(&self, place: Option<Cursor>) -> Option<Result<Rc<Stubs>, Refusal>> {
         let log = &self.shared.region().stub_log;
-        let mut asked_for = None;
+        // Again if another process was faster: what is in the log has to be right for the stubs
+        // that all before it has left.
         loop {
+            let before = self.current();
+            let after = self.applied(change)?;
             let mut cursor = self.followed.get();
-            let here = cursor;
-            let Some(record) = log.next(&mut cursor) else {
-                return asked_for;
-            };
-            self.followed.set(cursor);
-            let Ok(change) = serde_json::from_slice::<StubChange>(&record) else {
-                continue;
-            };
-            // Refused where another process changed the same thing at the same moment and came
-            // first; then it is refused by all of them.
-            let outcome = self.applied(&change).map(|after| {
+            if log
+                .append_at(&mut cursor, &record)
+                .map_err(|_| Refusal::Full)?
+            {
+                self.followed.set(cursor);
                 let stubs = Rc::clone(&after.stubs);
                 self.current.replace(after);
-                stubs
-            });
-            if place == Some(here) {
-                asked_for = Some(outcome);
+                self.forget_unused_scenarios(&before, &stubs);
+                return Ok(stubs);
             }
         }
     }
@@ -278,13 +211,11 @@ impl LiveStubs {
     fn applied(&self, change: &StubChange) -> Result<Current, Refusal> {
         let Current { stubs, settings } = self.current.borrow().clone();
         let stubs = match change {
-            StubChange::Add(posted) => {
-                let files = posted.files(&self.files);
-                self.with_known_limits(stubs.with_added(&posted.stub, &files)?)?
+            StubChange::Add(stub) => {
+                self.with_known_limits(stubs.with_added(stub, &self.files)?)?
             }
-            StubChange::Replace(id, posted) => {
-                let files = posted.files(&self.files);
-                self.with_known_limits(stubs.with_replaced(*id, &posted.stub, &files)?)?
+            StubChange::Replace(id, stub) => {
+                self.with_known_limits(stubs.with_replaced(*id, stub, &self.files)?)?
             }
             StubChange::Remove(id) => stubs.without(*id).ok_or(ChangeError::Missing(*id))?,
             StubChange::Clear => stubs.emptied(),

@@ -127,8 +127,10 @@ fn date(seconds: u64) -> String {
 /// one with the least left.
 fn say_all(told: &[(&Limit, Standing)], headers: &mut HeaderMap) {
     for (_, dialect) in DIALECTS {
-        let speaks = |(limit, _): &&(&Limit, Standing)| limit.headers.contains(&dialect);
-        let of_dialect: Vec<_> = told.iter().filter(speaks).collect();
+        let of_dialect: Vec<_> = told
+            .iter()
+            .filter(|(limit, _)| limit.headers.contains(&dialect))
+            .collect();
         let least = of_dialect
             .iter()
             .min_by_key(|(_, standing)| standing.remaining);

@@ -1,4 +1,5 @@
-//! Counters of one process, in memory of its own; the ledger sums them up.
+//! Counters of one process, in memory of its own, which the ledger sums up, and the requests in
+//! flight over all processes.
 //!
 //! It must not know what is counted when.
 
@@ -161,5 +162,35 @@ impl Counters {
     /// Zero all of them.
     pub(crate) fn reset(&self) {
         self.zero();
+    }
+}
+
+/// The number of requests under way, which a reset of the ledger does not change, on cache lines of its own: every process writes it.
+#[repr(C, align(128))]
+pub(crate) struct InFlight {
+    requests: AtomicU64,
+}
+
+impl InFlight {
+    /// Counts a request until what this returns is dropped, however the request ends.
+    pub(crate) fn enter(&self) -> UnderWay<'_> {
+        UnderWay {
+            others: self.requests.fetch_add(1, Ordering::Relaxed),
+            of: self,
+        }
+    }
+}
+
+/// One request under way.
+#[must_use]
+pub(crate) struct UnderWay<'a> {
+    /// Number of others under way when it came: exact, for additions to one number have an order.
+    pub(crate) others: u64,
+    of: &'a InFlight,
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        self.of.requests.fetch_sub(1, Ordering::Relaxed);
     }
 }

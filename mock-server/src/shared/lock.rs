@@ -12,6 +12,7 @@ const SPINS: u32 = 64;
 const YIELDS: u32 = 1 << 20;
 
 /// Lock of several processes. Odd while it is held; all-zero memory is free.
+#[derive(Default)]
 #[repr(transparent)]
 pub(super) struct Lock(AtomicU64);
 

@@ -3,6 +3,7 @@
 //!
 //! It must not know what its records mean.
 
+use super::lock::Lock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Bytes per word of the log.
@@ -11,105 +12,104 @@ const WORD: usize = size_of::<u64>();
 /// A log of at most `WORDS` words of eight bytes, each record taking one more than its bytes need.
 /// Once full it stays as it is.
 ///
-/// A writer first reserves the place of its record, then writes it, and marks it as written last.
-/// Records are read in the order of their places, by everyone, and none behind one that is not
-/// written yet. All of it is one aligned part, so that it can be handed back to the kernel in whole
-/// pages.
+/// One process at a time writes a record and then moves the end behind it, so that a reader sees
+/// whole records, and one whose writer was killed is overwritten by the next. All of it is one
+/// aligned part, so that it can be handed back to the kernel in whole pages.
 #[repr(C, align(4096))]
 pub(crate) struct Log<const WORDS: usize> {
-    /// Words reserved so far.
-    reserved: AtomicU64,
+    lock: Lock,
+    /// Words written so far.
+    end: AtomicU64,
     words: [AtomicU64; WORDS],
 }
 
 /// Position of a reader; the default is the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Cursor(u64);
+pub(crate) struct Cursor(usize);
 
 /// The log has no room for a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Full;
 
 impl<const WORDS: usize> Log<WORDS> {
-    /// Appends `record`, which every process sees from here on, behind all that were appended
-    /// before this call. Returns where a reader is who has read all before it.
-    ///
-    /// A process killed in the middle of this hides all later records for good; a target whose
-    /// process was killed is no longer a target.
-    pub(crate) fn append(&self, record: &[u8]) -> Result<Cursor, Full> {
-        let words = 1 + record.len().div_ceil(WORD) as u64;
-        let fits = |reserved: u64| {
-            reserved
-                .checked_add(words)
-                .filter(|end| *end <= WORDS as u64)
-        };
-        let start = self
-            .reserved
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits)
-            .map_err(|_| Full)?;
-        let Some(place) = usize::try_from(start)
-            .ok()
-            .and_then(|start| self.words.get(start..))
-        else {
+    /// Appends a record, which every process sees from here on.
+    pub(crate) fn append(&self, record: &[u8]) -> Result<(), Full> {
+        let _held = self.lock.hold();
+        self.write(self.end(), record).map(drop)
+    }
+
+    /// Appends a record if there is nothing behind `cursor`, and moves that past it. False if there
+    /// is.
+    pub(crate) fn append_at(&self, cursor: &mut Cursor, record: &[u8]) -> Result<bool, Full> {
+        let _held = self.lock.hold();
+        let is_at_end = self.is_at_end(*cursor);
+        if is_at_end {
+            *cursor = self.write(cursor.0, record)?;
+        }
+        Ok(is_at_end)
+    }
+
+    fn write(&self, start: usize, record: &[u8]) -> Result<Cursor, Full> {
+        let end = start + 1 + record.len().div_ceil(WORD);
+        let [header, payload @ ..] = self.words.get(start..end).ok_or(Full)? else {
             return Err(Full);
         };
-        let Some((header, payload)) = place.split_first() else {
-            return Err(Full);
-        };
+        header.store(record.len() as u64, Ordering::Relaxed);
         for (word, bytes) in payload.iter().zip(record.chunks(WORD)) {
             let mut padded = [0; WORD];
             padded[..bytes.len()].copy_from_slice(bytes);
             word.store(u64::from_le_bytes(padded), Ordering::Relaxed);
         }
-        // Release: a reader that sees the header sees the record. Zero is the header of a place not
-        // written yet.
-        header.store(record.len() as u64 + 1, Ordering::Release);
-        Ok(Cursor(start))
+        // Release: a reader that sees the new end sees the record.
+        self.end.store(end as u64, Ordering::Release);
+        Ok(Cursor(end))
+    }
+
+    fn end(&self) -> usize {
+        usize::try_from(self.end.load(Ordering::Acquire)).unwrap_or(WORDS)
     }
 
     /// True if there is nothing behind `cursor`; a look at one word.
     pub(crate) fn is_at_end(&self, cursor: Cursor) -> bool {
-        self.reserved.load(Ordering::Relaxed) <= cursor.0
+        self.end() <= cursor.0
     }
 
     /// The record behind `cursor`, which moves past it.
     pub(crate) fn next(&self, cursor: &mut Cursor) -> Option<Vec<u8>> {
-        let start = usize::try_from(cursor.0).ok()?;
-        let (header, payload) = self.words.get(start..)?.split_first()?;
-        let length = usize::try_from(header.load(Ordering::Acquire).checked_sub(1)?).ok()?;
-        let words = payload.get(..length.div_ceil(WORD))?;
-        let mut record: Vec<u8> = words
-            .iter()
+        let record = self.record(cursor)?;
+        let words = record.words.iter();
+        let mut bytes: Vec<u8> = words
             .flat_map(|word| word.load(Ordering::Relaxed).to_le_bytes())
             .collect();
-        record.truncate(length);
-        cursor.0 += 1 + words.len() as u64;
-        Some(record)
+        bytes.truncate(record.length);
+        Some(bytes)
     }
 
     /// Moves past the record behind `cursor` without reading it, if there is one.
     pub(crate) fn skip(&self, cursor: &mut Cursor) -> bool {
-        let header = usize::try_from(cursor.0)
-            .ok()
-            .and_then(|start| self.words.get(start));
-        let Some(length) = header.and_then(|header| header.load(Ordering::Acquire).checked_sub(1))
-        else {
-            return false;
-        };
-        cursor.0 = cursor.0.saturating_add(1 + length.div_ceil(WORD as u64));
-        true
+        self.record(cursor).is_some()
     }
 
-    /// Forgets every record, the slow way. Nothing may append at the same time.
-    pub(crate) fn clear(&self) {
-        let used = usize::try_from(self.reserved.load(Ordering::Relaxed))
-            .unwrap_or(WORDS)
-            .min(WORDS);
-        for word in &self.words[..used] {
-            word.store(0, Ordering::Relaxed);
-        }
-        self.reserved.store(0, Ordering::Relaxed);
+    fn record(&self, cursor: &mut Cursor) -> Option<Record<'_>> {
+        let (header, payload) = self.words.get(cursor.0..self.end())?.split_first()?;
+        let length = usize::try_from(header.load(Ordering::Relaxed)).ok()?;
+        let words = payload.get(..length.div_ceil(WORD))?;
+        cursor.0 += 1 + words.len();
+        Some(Record { length, words })
     }
+
+    /// Forgets every record, the slow way.
+    pub(crate) fn clear(&self) {
+        let _held = self.lock.hold();
+        self.end.store(0, Ordering::Release);
+    }
+}
+
+/// A record in the log.
+struct Record<'l> {
+    /// In bytes.
+    length: usize,
+    words: &'l [AtomicU64],
 }
 
 #[cfg(test)]
@@ -119,7 +119,8 @@ mod tests {
 
     fn log<const WORDS: usize>() -> Log<WORDS> {
         Log {
-            reserved: AtomicU64::new(0),
+            lock: Lock::default(),
+            end: AtomicU64::new(0),
             words: std::array::from_fn(|_| AtomicU64::new(0)),
         }
     }
@@ -155,18 +156,15 @@ mod tests {
     }
 
     #[test]
-    fn a_record_that_is_not_written_yet_hides_those_behind_it() {
+    fn what_comes_late_is_not_appended_and_the_log_is_read_first() {
         let log = log::<64>();
-        log.append(b"first").unwrap();
-        let place = log.reserved.fetch_add(2, Ordering::Relaxed);
-        log.append(b"third").unwrap();
-        let mut cursor = Cursor::default();
-        assert_eq!(log.next(&mut cursor).as_deref(), Some(&b"first"[..]));
-        assert_eq!(log.next(&mut cursor), None);
-        assert!(!log.is_at_end(cursor));
-        log.words[usize::try_from(place).unwrap()].store(1 + 1, Ordering::Release);
-        assert_eq!(log.next(&mut cursor).as_deref(), Some(&[0][..]));
-        assert_eq!(log.next(&mut cursor).as_deref(), Some(&b"third"[..]));
+        let (mut one, mut other) = (Cursor::default(), Cursor::default());
+        assert_eq!(log.append_at(&mut one, b"first"), Ok(true));
+        assert_eq!(log.append_at(&mut other, b"second"), Ok(false));
+        assert_eq!(log.next(&mut other).as_deref(), Some(&b"first"[..]));
+        assert_eq!(log.append_at(&mut other, b"second"), Ok(true));
+        assert!(log.skip(&mut one));
+        assert_eq!(one, other);
     }
 
     #[test]

@@ -30,51 +30,44 @@ impl<const NAMES: usize> Names<NAMES> {
         }
         let mut bytes = [0; NAME_BYTES];
         bytes[..name.len()].copy_from_slice(name.as_bytes());
-        let words = bytes
-            .as_chunks()
-            .0
-            .iter()
-            .map(|chunk| u64::from_ne_bytes(*chunk));
-        let is = |entry: &[Word; WORDS], words: &mut dyn Iterator<Item = u64>| {
-            entry.iter().map(Word::get).eq(words)
-        };
+        let mut words = [0; WORDS];
+        for (word, chunk) in words.iter_mut().zip(bytes.as_chunks().0) {
+            *word = u64::from_ne_bytes(*chunk);
+        }
         let _held = self.lock.hold();
-        if let Some(known) = self
-            .names
-            .iter()
-            .position(|entry| is(entry, &mut words.clone()))
-        {
+        if let Some(known) = self.position(words) {
             return known;
         }
-        let free = self
-            .names
-            .iter()
-            .position(|entry| is(entry, &mut std::iter::repeat_n(0, WORDS)));
-        for (place, word) in free
-            .map_or(&[][..], |free| &self.names[free])
-            .iter()
-            .zip(words)
-        {
+        let Some(free) = self.position([0; WORDS]) else {
+            return Self::OTHER;
+        };
+        for (place, word) in self.names[free].iter().zip(words) {
             place.set(word);
         }
-        free.unwrap_or(Self::OTHER)
+        free
+    }
+
+    fn position(&self, words: [u64; WORDS]) -> Option<usize> {
+        let mut names = self.names.iter();
+        names.position(|entry| entry.each_ref().map(Word::get) == words)
+    }
+
+    /// Return the names with their numbers, in order, and `other` for everything else.
+    pub(crate) fn all_and_other(&self) -> impl Iterator<Item = (usize, String)> {
+        let other = (Self::OTHER, "other".to_owned());
+        self.all().into_iter().chain([other])
     }
 
     /// Return the names with their numbers, in order.
     pub(crate) fn all(&self) -> Vec<(usize, String)> {
         let _held = self.lock.hold();
-        let text = |entry: &[Word; WORDS]| {
-            let bytes = entry
-                .each_ref()
-                .map(|word| word.get().to_ne_bytes())
-                .concat();
-            String::from_utf8_lossy(&bytes)
-                .trim_end_matches('\0')
-                .to_owned()
-        };
         self.names
             .iter()
-            .map(text)
+            .map(|entry| {
+                let bytes = entry.each_ref().map(|word| word.get().to_ne_bytes());
+                let name = String::from_utf8_lossy(bytes.as_flattened());
+                name.trim_end_matches('\0').to_owned()
+            })
             .enumerate()
             .take_while(|(_, name)| !name.is_empty())
             .collect()
@@ -101,26 +94,6 @@ mod tests {
             .map(|number| (number, format!("s{number}")))
             .collect();
         assert_eq!(names.all(), expected);
-    }
-
-    #[test]
-    fn threads_that_look_up_the_same_names_find_the_same_numbers() {
-        let shared = Shared::new().unwrap();
-        let names = &shared.region().sources;
-        let find_all = || {
-            (0..16)
-                .map(|name| names.find(&name.to_string()))
-                .collect::<Vec<_>>()
-        };
-        let found: Vec<_> = std::thread::scope(|scope| {
-            let threads: Vec<_> = (0..4).map(|_| scope.spawn(find_all)).collect();
-            threads
-                .into_iter()
-                .map(|thread| thread.join().unwrap())
-                .collect()
-        });
-        assert!(found.windows(2).all(|pair| pair[0] == pair[1]), "{found:?}");
-        assert_eq!(names.all().len(), 16);
     }
 
     proptest! {

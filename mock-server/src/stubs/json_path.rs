@@ -10,7 +10,7 @@ use super::node::{Node, Problem, ValueProblem};
 use jsonpath_rust::parser::model::{JpQuery, Segment, Selector};
 use jsonpath_rust::parser::parse_json_path;
 use jsonpath_rust::query::js_path_process;
-use serde_json::{Number, Value};
+use serde_json::Value;
 use std::borrow::Cow;
 
 /// A path, compiled.
@@ -109,25 +109,34 @@ fn means_the_same(segment: &Segment) -> bool {
 /// Read a text as Jayway's reader does: what is no JSON, nor begins like an object or an array, is
 /// a text.
 pub(crate) fn document(text: &str) -> Option<Value> {
-    let is_broken = || text.trim_start().starts_with(['{', '[']);
-    serde_json::from_str(text)
-        .ok()
-        .or_else(|| (!is_broken()).then(|| Value::String(text.to_owned())))
+    match serde_json::from_str(text) {
+        Ok(json) => Some(json),
+        Err(_) if text.trim_start().starts_with(['{', '[']) => None,
+        Err(_) => Some(Value::String(text.to_owned())),
+    }
 }
 
 /// A value as Java's `toString` writes it; arrays and objects as JSON.
 pub(crate) fn java_text(value: &Value) -> Cow<'_, str> {
     match value {
         Value::String(text) => Cow::Borrowed(text),
-        Value::Number(number) => Cow::Owned(java_number(number)),
+        Value::Number(number) if number.is_f64() => {
+            Cow::Owned(java_double(number.as_f64().unwrap_or_default()))
+        }
         other => Cow::Owned(other.to_string()),
     }
 }
 
-fn java_number(number: &Number) -> String {
-    match number.as_f64() {
-        Some(real) if number.is_f64() => super::template::java_double(real),
-        _ => number.to_string(),
+/// Java's `Double.toString` of a number of JSON: the shortest digits, with an exponent below 10^-3
+/// and from 10^7 on.
+pub(crate) fn java_double(real: f64) -> String {
+    if real == 0.0 || (1e-3..1e7).contains(&real.abs()) {
+        return format!("{real:?}");
+    }
+    let text = format!("{real:e}");
+    match text.split_once('e') {
+        Some((digits, exponent)) if !digits.contains('.') => format!("{digits}.0E{exponent}"),
+        _ => text.replace('e', "E"),
     }
 }
 

@@ -7,6 +7,9 @@ use super::node::{Node, Problem};
 use super::text;
 use serde_json::{Map, Number, Value};
 
+/// Most expected elements that are paired in any order: recursion is as deep.
+const MAX_PAIRED: usize = 1000;
+
 /// Pattern for a JSON value, and how equal it has to be.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct JsonPattern {
@@ -26,9 +29,14 @@ impl JsonPattern {
         if has_placeholder(&expected) {
             return Err(operand.unsupported("a placeholder of JsonUnit (`${json-unit...}`)"));
         }
+        let ignore_order = node.is_set("ignoreArrayOrder")?;
+        if ignore_order && longest_array(&expected) > MAX_PAIRED {
+            let what = format!("more than {MAX_PAIRED} elements of an array in any order");
+            return Err(operand.unsupported(what));
+        }
         Ok(Self {
             expected,
-            ignore_order: node.is_set("ignoreArrayOrder")?,
+            ignore_order,
             ignore_extras: node.is_set("ignoreExtraElements")?,
         })
     }
@@ -77,56 +85,41 @@ impl JsonPattern {
     /// alike would not do: `{"a":1}` is like `{"a":1,"b":2}` when extras are ignored, though
     /// another element may need just that one.
     fn can_pair(&self, expected: &[Value], actual: &[Value]) -> bool {
-        let alike: Vec<Vec<usize>> = expected
+        let alike: Vec<Vec<bool>> = expected
             .iter()
             .map(|one| {
-                (0..)
-                    .zip(actual)
-                    .filter(|(_, other)| self.is_like(one, other))
-                    .map(|(index, _)| index)
+                actual
+                    .iter()
+                    .map(|other| self.is_like(one, other))
                     .collect()
             })
             .collect();
-        let mut owner = vec![None; actual.len()];
-        (0..expected.len()).all(|one| augment(one, &alike, &mut owner))
+        let mut owners = vec![None; actual.len()];
+        (0..expected.len()).all(|one| {
+            let mut tried = vec![false; actual.len()];
+            find_partner(one, &alike, &mut owners, &mut tried)
+        })
     }
 }
 
 /// One step of the augmenting-path algorithm for bipartite matching (Kuhn, 1955): finds a partner
-/// for `start`, moving the partners of others where they have another choice. Without recursion,
-/// for arrays may be long.
-fn augment(start: usize, alike: &[Vec<usize>], owner: &mut [Option<usize>]) -> bool {
-    let mut reached_from = vec![None; owner.len()];
-    let mut open = vec![start];
-    while let Some(one) = open.pop() {
-        for &other in alike.get(one).into_iter().flatten() {
-            let Some(seen @ None) = reached_from.get_mut(other) else {
-                continue;
-            };
-            *seen = Some(one);
-            let Some(next) = owner.get(other).copied().flatten() else {
-                reassign(other, &reached_from, owner);
-                return true;
-            };
-            open.push(next);
+/// for `one`, moving the partners of others where they have another choice.
+fn find_partner(
+    one: usize,
+    alike: &[Vec<bool>],
+    owners: &mut [Option<usize>],
+    tried: &mut [bool],
+) -> bool {
+    for other in 0..owners.len() {
+        if !alike[one][other] || std::mem::replace(&mut tried[other], true) {
+            continue;
+        }
+        if owners[other].is_none_or(|owner| find_partner(owner, alike, owners, tried)) {
+            owners[other] = Some(one);
+            return true;
         }
     }
     false
-}
-
-/// Walks back along the path that ended at the free element `free` and gives each its new partner.
-fn reassign(free: usize, reached_from: &[Option<usize>], owner: &mut [Option<usize>]) {
-    let mut other = free;
-    while let Some(one) = reached_from.get(other).copied().flatten() {
-        // What `one` owned until now goes to the one that reached it by that; the one at the start
-        // owned nothing.
-        let before = owner.iter().position(|owned| *owned == Some(one));
-        if let Some(slot) = owner.get_mut(other) {
-            *slot = Some(one);
-        }
-        let Some(before) = before else { return };
-        other = before;
-    }
 }
 
 /// True if two numbers have one value: `1`, `1.0` and `1e0` do
@@ -145,6 +138,17 @@ pub(super) fn json_operand(operand: &Node<'_>) -> Result<Value, Problem> {
             .map(|document| document.value)
             .map_err(|error| operand.malformed(format!("not JSON: {error}"))),
         inline => Ok(inline.clone()),
+    }
+}
+
+fn longest_array(value: &Value) -> usize {
+    match value {
+        Value::Array(elements) => elements
+            .iter()
+            .map(longest_array)
+            .fold(elements.len(), usize::max),
+        Value::Object(fields) => fields.values().map(longest_array).max().unwrap_or(0),
+        _ => 0,
     }
 }
 
@@ -281,7 +285,8 @@ mod tests {
                 })
             }
             let mut owner = vec![None; 5];
-            let found = (0..edges.len()).all(|one| augment(one, &edges, &mut owner));
+            let alike: Vec<Vec<bool>> = edges.iter().map(|edges| (0..5).map(|other| edges.contains(&other)).collect()).collect();
+            let found = (0..edges.len()).all(|one| find_partner(one, &alike, &mut owner, &mut [false; 5]));
             prop_assert_eq!(found, exhaustive(&edges, &mut [false; 5]));
             for (other, one) in owner.iter().enumerate().filter_map(|(other, one)| Some((other, (*one)?))) {
                 prop_assert!(edges[one].contains(&other), "{} has {}", one, other);

@@ -17,9 +17,10 @@ mod files;
 pub(crate) use delay::{Delays, Dribble};
 pub(crate) use files::Files;
 
-use super::node::{Node, Problem, written};
+use super::node::{Node, Problem};
 use super::template::{Failed, Occasion, Template};
 use crate::draw::Draws;
+use crate::fault::Fault;
 use crate::text::BASE64;
 use base64::Engine;
 use bytes::Bytes;
@@ -50,33 +51,19 @@ pub(crate) struct Reply {
     reason: Option<ReasonPhrase>,
     headers: Vec<(HeaderName, Fill<HeaderValue>)>,
     body: Fill<Bytes>,
-    /// Delay of the answer, or of the breakage.
+    /// Delay of the answer, or of the fault.
     pub(crate) delays: Delays,
     /// Pieces that the body comes in, if it does.
     pub(crate) dribble: Option<Dribble>,
-    /// Breakage of the connection instead of an answer, once it has been held back.
-    pub(crate) breakage: Option<Breakage>,
+    /// Fault of the answer, once it has been held back.
+    pub(crate) fault: Option<Fault>,
 }
 
-/// Breakage of a connection by a stub: `fault`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Breakage {
-    /// Reset (RST).
-    ConnectionReset,
-    /// Closed without a byte.
-    EmptyResponse,
-    /// After the head of a 200 with chunked encoding come bytes that are no chunk, and it is
-    /// closed.
-    MalformedChunk,
-    /// Bytes that are no HTTP, and the end of the connection.
-    RandomDataThenClose,
-}
-
-const BREAKAGES: [(&str, Breakage); 4] = [
-    ("CONNECTION_RESET_BY_PEER", Breakage::ConnectionReset),
-    ("EMPTY_RESPONSE", Breakage::EmptyResponse),
-    ("MALFORMED_RESPONSE_CHUNK", Breakage::MalformedChunk),
-    ("RANDOM_DATA_THEN_CLOSE", Breakage::RandomDataThenClose),
+const FAULTS: [(&str, Fault); 4] = [
+    ("CONNECTION_RESET_BY_PEER", Fault::Reset),
+    ("EMPTY_RESPONSE", Fault::Drop),
+    ("MALFORMED_RESPONSE_CHUNK", Fault::MalformedChunk),
+    ("RANDOM_DATA_THEN_CLOSE", Fault::Garbage),
 ];
 
 /// One answer, ready to be sent.
@@ -95,8 +82,8 @@ impl Reply {
         let empty = Node::root(&nothing);
         let node = node.unwrap_or(&empty);
         node.only(FIELDS)?;
-        let proxy = PROXY_FIELDS.iter().filter_map(|name| node.get(name));
-        if let Some(field) = proxy.into_iter().find(|field| !field.is_empty()) {
+        let mut proxy = PROXY_FIELDS.iter().filter_map(|name| node.get(name));
+        if let Some(field) = proxy.find(|field| !field.is_empty()) {
             return Err(field.unsupported("answering as a proxy"));
         }
         let templates = Templates::read(node)?;
@@ -111,26 +98,19 @@ impl Reply {
             body,
             delays: Delays::of_stub(node)?,
             dribble: node.read("chunkedDribbleDelay", Dribble::read)?,
-            breakage: node.read("fault", |fault| fault.choice("fault", &BREAKAGES))?,
+            fault: node.read("fault", |fault| fault.choice("fault", &FAULTS))?,
         })
     }
 
     /// The answer, if it is the same for all requests.
     pub(crate) fn ready(&self) -> Option<Rendered<'_>> {
-        let headers = self.headers.iter();
-        let headers = headers.map(|(name, value)| Some((name.clone(), value.ready()?.clone())));
-        Some(Rendered {
-            status: self.status,
-            reason: self.reason.as_ref(),
-            headers: headers.collect::<Option<_>>()?,
-            body: self.body.ready()?.clone(),
-        })
+        self.filled(|_| Err(())).ok()
     }
 
     /// The answer for a request. A template that fails on what the client sent is a 500.
     pub(crate) fn render(&self, occasion: &Occasion<'_>, draws: &mut Draws) -> Rendered<'_> {
-        self.try_render(occasion, draws)
-            .unwrap_or_else(|failed| Rendered {
+        self.filled(|template| template.render(occasion, draws))
+            .unwrap_or_else(|failed: Failed| Rendered {
                 status: StatusCode::INTERNAL_SERVER_ERROR,
                 reason: None,
                 headers: vec![(CONTENT_TYPE, HeaderValue::from_static("text/plain"))],
@@ -138,20 +118,19 @@ impl Reply {
             })
     }
 
-    fn try_render(
+    fn filled<E>(
         &self,
-        occasion: &Occasion<'_>,
-        draws: &mut Draws,
-    ) -> Result<Rendered<'_>, Failed> {
+        mut fill: impl FnMut(&Template) -> Result<String, E>,
+    ) -> Result<Rendered<'_>, E> {
         let body = match &self.body {
             Fill::Ready(body) => body.clone(),
-            Fill::Template(template) => template.render(occasion, draws)?.into(),
+            Fill::Template(template) => fill(template)?.into(),
         };
         let mut headers = Vec::with_capacity(self.headers.len());
         for (name, value) in &self.headers {
             let value = match value {
                 Fill::Ready(value) => value.clone(),
-                Fill::Template(template) => sanitised(&template.render(occasion, draws)?),
+                Fill::Template(template) => sanitised(&fill(template)?),
             };
             headers.push((name.clone(), value));
         }
@@ -190,13 +169,6 @@ impl<T> Fill<T> {
             None => Ok(Self::Template(template)),
         }
     }
-
-    fn ready(&self) -> Option<&T> {
-        match self {
-            Self::Ready(value) => Some(value),
-            Self::Template(_) => None,
-        }
-    }
 }
 
 /// Templates of a stub.
@@ -227,14 +199,11 @@ impl<'v> Templates<'v> {
 
     /// For files: none if the parameter `disableBodyFileTemplating` says so.
     fn in_files(self) -> Self {
-        let Self::On(Some(parameters)) = self else {
-            return self;
-        };
-        let disabled = parameters.get("disableBodyFileTemplating");
-        if disabled.and_then(Value::as_bool) == Some(true) {
-            Self::Off
-        } else {
-            self
+        match self {
+            Self::On(Some(parameters)) if parameters["disableBodyFileTemplating"] == true => {
+                Self::Off
+            }
+            other => other,
         }
     }
 }
@@ -246,7 +215,8 @@ fn body(node: &Node<'_>, files: &Files, templates: Templates<'_>) -> Result<Fill
         return Fill::read(&field, &field.scalar()?, templates, text_body);
     }
     if let Some(field) = node.get("jsonBody") {
-        return Fill::read(&field, &written(&field), templates, text_body);
+        let text = serde_json::to_string(&field).unwrap_or_default();
+        return Fill::read(&field, &text, templates, text_body);
     }
     if let Some(field) = node.get("base64Body") {
         let bytes = BASE64.decode(field.text()?);
@@ -279,22 +249,22 @@ fn text_body(_: &Node<'_>, text: &str) -> Result<Bytes, Problem> {
     Ok(Bytes::copy_from_slice(text.as_bytes()))
 }
 
-/// Reads `{"Name":"value","Other":["one","two"]}`. Framing is left to the server: a
-/// `Transfer-Encoding` of chunks and the true `Content-Length` of `body` are taken out, other
-/// lengths of a body are refused.
+/// Reads `{"Name":"value","Other":["one","two"]}`. Framing is left to the server: of the headers
+/// about it only the length of a body that HEAD does not get is kept.
 fn fields(
     node: &Node<'_>,
     templates: Templates<'_>,
     body: &Fill<Bytes>,
 ) -> Result<Vec<(HeaderName, Fill<HeaderValue>)>, Problem> {
+    let is_empty = matches!(body, Fill::Ready(body) if body.is_empty());
     let mut all = Vec::new();
     for (name, field) in node.fields()? {
         let name = HeaderName::from_bytes(name.as_bytes())
             .map_err(|_| field.malformed(format!("`{name}` is not a valid header name")))?;
         let mut values = if field.value().is_array() {
-            field.elements()?.collect()
+            field.list(|value| Fill::read(value, value.text()?, templates, line))?
         } else {
-            vec![field.clone()]
+            vec![Fill::read(&field, field.text()?, templates, line)?]
         };
         if values.is_empty() {
             return Err(field.malformed("a header without a value: write \"\" for an empty one"));
@@ -303,16 +273,8 @@ fn fields(
         if name == CONTENT_TYPE {
             values.drain(..values.len() - 1);
         }
-        for value in values {
-            let fill = Fill::read(&value, value.text()?, templates, line)?;
-            match framing(&name, &fill, body) {
-                Framing::None => all.push((name.clone(), fill)),
-                Framing::Own => {}
-                Framing::Other => {
-                    let what = format!("a {name} other than the body's own");
-                    return Err(value.unsupported(what));
-                }
-            }
+        if name != TRANSFER_ENCODING && (name != CONTENT_LENGTH || is_empty) {
+            all.extend(values.into_iter().map(|value| (name.clone(), value)));
         }
     }
     Ok(all)
@@ -324,34 +286,6 @@ fn line(node: &Node<'_>, text: &str) -> Result<HeaderValue, Problem> {
         .ok_or_else(|| node.malformed("a header is one line of ISO 8859-1"))
 }
 
-/// What a header says about how the body is framed.
-enum Framing {
-    None,
-    /// What the server does anyway.
-    Own,
-    Other,
-}
-
-fn framing(name: &HeaderName, value: &Fill<HeaderValue>, body: &Fill<Bytes>) -> Framing {
-    let value = value.ready().and_then(|value| value.to_str().ok());
-    match *name {
-        TRANSFER_ENCODING if value.is_some_and(|coding| coding.eq_ignore_ascii_case("chunked")) => {
-            Framing::Own
-        }
-        CONTENT_LENGTH => match (
-            value.and_then(|length| length.parse::<usize>().ok()),
-            body.ready(),
-        ) {
-            (Some(length), Some(body)) if body.len() == length => Framing::Own,
-            // The length of a body that HEAD does not get.
-            (Some(_), Some(body)) if body.is_empty() => Framing::None,
-            _ => Framing::Other,
-        },
-        TRANSFER_ENCODING => Framing::Other,
-        _ => Framing::None,
-    }
-}
-
 fn status(field: &Node<'_>) -> Result<StatusCode, Problem> {
     match field.whole()? {
         ..=0 => Ok(StatusCode::OK),
@@ -359,10 +293,12 @@ fn status(field: &Node<'_>) -> Result<StatusCode, Problem> {
             "the status {status}, which announces another response,"
         ))),
         status => {
-            let known = u16::try_from(status).ok();
-            let known = known.and_then(|status| StatusCode::from_u16(status).ok());
-            let wrong = || format!("`{status}` is not an HTTP status: write 200 to 999");
-            known.ok_or_else(|| field.malformed(wrong()))
+            let known = u16::try_from(status).map(StatusCode::from_u16);
+            let Ok(Ok(known)) = known else {
+                let what = format!("`{status}` is not an HTTP status: write 200 to 999");
+                return Err(field.malformed(what));
+            };
+            Ok(known)
         }
     }
 }
@@ -388,13 +324,13 @@ fn latin_1(text: &str) -> Option<Vec<u8>> {
 /// Clean a text that a client had a say in as Jetty does: what is no byte of ISO 8859-1, or would
 /// break the line, is a space.
 pub(crate) fn sanitised(text: &str) -> HeaderValue {
-    let byte = |char| {
-        u8::try_from(char)
-            .ok()
-            .filter(|byte| matches!(byte, b'\t' | b' '..=b'~' | 0x80..))
-            .unwrap_or(b' ')
-    };
-    let bytes: Vec<u8> = text.chars().map(byte).collect();
+    let bytes: Vec<u8> = text
+        .chars()
+        .map(|char| match u8::try_from(char) {
+            Ok(byte @ (b'\t' | b' '..=b'~' | 0x80..)) => byte,
+            _ => b' ',
+        })
+        .collect();
     HeaderValue::from_maybe_shared(Bytes::from(bytes)).unwrap_or(HeaderValue::from_static(""))
 }
 

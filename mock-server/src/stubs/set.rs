@@ -77,15 +77,14 @@ impl Stubs {
         is_in: impl Fn(&str, &str) -> bool,
     ) -> Option<&Stub> {
         let look = RequestSubject::at(asked);
-        let may_answer = |step: &ScenarioStep| {
-            let required = step.required.as_ref();
-            required.is_none_or(|state| is_in(&step.scenario, state))
-        };
         self.index
             .candidates(look.url(), look.path())
             .filter_map(|rank| self.entries.get(rank).map(|entry| &*entry.stub))
             .find(|stub| {
-                stub.scenario.as_ref().is_none_or(may_answer) && stub.request.is_match(&look)
+                let step = stub.scenario.as_ref();
+                let required = step.and_then(|step| Some((step, step.required.as_ref()?)));
+                required.is_none_or(|(step, state)| is_in(&step.scenario, state))
+                    && stub.request.is_match(&look)
             })
     }
 
@@ -257,10 +256,9 @@ impl Index {
     /// The ranks of all stubs whose URL may be this one, in order; `path` is its part before the
     /// query. Allocates nothing.
     fn candidates<'i>(&'i self, url: &str, path: &str) -> Candidates<'i> {
-        let exact = |ranks: &'i Ranks, text: &str| ranks.get(text).map_or(&[][..], Vec::as_slice);
         Candidates([
-            exact(&self.by_url, url),
-            exact(&self.by_path, path),
+            self.by_url.get(url).map_or(&[], Vec::as_slice),
+            self.by_path.get(path).map_or(&[], Vec::as_slice),
             &self.others,
         ])
     }

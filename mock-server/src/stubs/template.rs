@@ -4,10 +4,8 @@
 //!
 //! | room | for |
 //! |---|---|
-//! | `scan`, `parse` | tags and tokens of a text; expressions of a tag |
-//! | `expression`, `value` | expressions, and the values they evaluate to |
-//! | `field` | fields of the request |
-//! | `helper`, `date`, `decimal`, `random` | helpers: arguments, `now`, `math`, random values |
+//! | `parse` | texts, tags, tokens; the expression of a tag |
+//! | `field`, `helper`, `date`, `decimal` | fields of the request; helpers, `now`, the arithmetic of `math` |
 //! | `tests` | templates compared with WireMock's |
 //!
 //! Served are `request.*`, `parameters.*`, the helpers `now` (and `date`), `randomInt`,
@@ -26,22 +24,20 @@
 
 mod date;
 mod decimal;
-mod expression;
 mod field;
 mod helper;
 mod parse;
-mod random;
-mod scan;
-mod value;
 
+use super::json_path::{java_double, java_text};
 use super::node::ValueProblem;
 use super::request::RequestView;
 use crate::draw::Draws;
-use expression::Expression;
-use scan::Piece;
+use field::Field;
+use helper::Call;
+use parse::Piece;
 use serde_json::Value as Json;
+use std::borrow::Cow;
 use std::time::SystemTime;
-pub(crate) use value::java_double;
 
 /// Values that a template is filled in with.
 #[derive(Clone, Copy, Debug)]
@@ -117,10 +113,10 @@ impl Template {
             segments: Vec::new(),
             known_len: 0,
         };
-        for piece in scan::pieces(text)? {
+        for piece in parse::pieces(text)? {
             match piece {
                 Piece::Text(text) => template.push_text(text),
-                Piece::Tag(tag) => match parse::parse(tag, parameters)? {
+                Piece::Tag(tag) => match parse::expression(tag, parameters)? {
                     Expression::Constant(value) => template.push_text(&value.text()),
                     expression => template.segments.push(Segment::Gap(expression)),
                 },
@@ -160,7 +156,6 @@ impl Template {
         for segment in &self.segments {
             match segment {
                 Segment::Text(text) => out.push_str(text),
-                // Most gaps are fields, and need no list of all that could be there.
                 Segment::Gap(expression) => {
                     out.push_str(&expression.evaluate(occasion, draws)?.text());
                 }
@@ -168,6 +163,80 @@ impl Template {
         }
         Ok(out)
     }
+}
+
+/// Expression in a gap of a template.
+#[derive(Clone, Debug)]
+enum Expression {
+    /// Known beforehand.
+    Constant(Value<'static>),
+    Field(Field),
+    Call(Box<Call>),
+}
+
+impl Expression {
+    fn evaluate<'r>(
+        &'r self,
+        occasion: &Occasion<'r>,
+        draws: &mut Draws,
+    ) -> Result<Value<'r>, Failed> {
+        match self {
+            Self::Constant(value) => Ok(value.clone()),
+            Self::Field(field) => Ok(field.value(occasion)),
+            Self::Call(call) => call.evaluate(occasion, draws),
+        }
+    }
+}
+
+/// A value in a template.
+#[derive(Clone, Debug, PartialEq)]
+enum Value<'v> {
+    /// There is none.
+    Missing,
+    Text(Cow<'v, str>),
+    Integer(i64),
+    Real(f64),
+    Truth(bool),
+    /// Several values that are written as one text.
+    List {
+        items: Vec<Cow<'v, str>>,
+        written: Cow<'v, str>,
+    },
+}
+
+impl Value<'_> {
+    fn owned(text: String) -> Self {
+        Self::Text(Cow::Owned(text))
+    }
+
+    fn of_json(json: &Json) -> Self {
+        match json {
+            Json::Null => Self::Missing,
+            Json::Bool(truth) => Self::Truth(*truth),
+            Json::Array(elements) => Self::List {
+                items: elements.iter().map(own_text).collect(),
+                written: own_text(json),
+            },
+            other => other
+                .as_i64()
+                .map_or_else(|| Self::Text(own_text(other)), Self::Integer),
+        }
+    }
+
+    /// The value as Java's `toString` writes it; nothing for what is missing.
+    fn text(&self) -> Cow<'_, str> {
+        match self {
+            Self::Missing => Cow::Borrowed(""),
+            Self::Text(text) | Self::List { written: text, .. } => Cow::Borrowed(text),
+            Self::Integer(integer) => Cow::Owned(integer.to_string()),
+            Self::Real(real) => Cow::Owned(java_double(*real)),
+            Self::Truth(truth) => Cow::Borrowed(if *truth { "true" } else { "false" }),
+        }
+    }
+}
+
+fn own_text(json: &Json) -> Cow<'static, str> {
+    Cow::Owned(java_text(json).into_owned())
 }
 
 /// The template is not right.

@@ -64,8 +64,9 @@ pub(crate) fn parse(text: &[u8]) -> Result<Document, SyntaxError> {
         column: error.column_display(),
         what: error.kind().to_string(),
     })?;
-    let nothing = || SyntaxError::at(&[], 0, "there is no value");
-    let parsed = parsed.value.ok_or_else(nothing)?;
+    let Some(parsed) = parsed.value else {
+        return Err(SyntaxError::at(&[], 0, "there is no value"));
+    };
     let mut numbers = BTreeMap::new();
     let value = value(&parsed, "", &mut numbers).map_err(|place| {
         let what = "this number does not fit into 64 bits";

@@ -1,10 +1,9 @@
 //! The admin routes without a socket.
 
 use super::*;
-use crate::config::{Config, Journal};
+use crate::config::Config;
 use crate::ledger::LedgerWriter;
-use crate::server::journal;
-use crate::stubs::{Mappings, OnUnsupported, RequestView, Stub};
+use crate::stubs::RequestView;
 use hyper::header::HeaderMap;
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -26,19 +25,15 @@ impl Office {
     fn ask(&self, process: usize, request: &str, body: &str) -> (u16, Value) {
         let (method, target) = request.split_once(' ').unwrap();
         let method = Method::from_bytes(method.as_bytes()).unwrap();
-        let state = AdminState {
+        let request = AdminRequest {
+            method: &method,
+            target,
+            body: body.as_bytes(),
             shared: &self.shared,
             stubs: &self.processes[process],
             journal: Journal::On,
         };
-        let (status, body) = answer(
-            &AdminRequest {
-                method: &method,
-                target,
-                body: body.as_bytes(),
-            },
-            &state,
-        );
+        let (status, body) = request.answer();
         (
             status.as_u16(),
             if body.is_empty() {
@@ -114,15 +109,6 @@ fn routes_want_their_own_method_and_path() {
 }
 
 #[test]
-fn an_unknown_route_names_the_known_ones() {
-    let (_, said) = Office::open().ask(0, "GET /__admin/nothing", "");
-    assert_eq!(
-        said["routes"].as_array().map(Vec::len),
-        Some(ROUTES.split(", ").count())
-    );
-}
-
-#[test]
 fn what_one_process_is_told_all_do() {
     let office = Office::open();
     let (status, added) = office.ask(
@@ -175,74 +161,6 @@ fn what_one_process_is_told_all_do() {
     );
     office.ask(1, "DELETE /__admin/mappings", "");
     assert_eq!(office.found(0, "/"), None);
-}
-
-#[test]
-fn what_is_wrong_changes_nothing_and_says_where() {
-    let office = Office::open();
-    let (status, said) = office.ask(
-        0,
-        "POST /__admin/mappings",
-        r#"{"request": {"urlPaht": "/"}}"#,
-    );
-    assert_eq!(
-        (status, &said["errors"][0]["source"]["pointer"]),
-        (422, &json!("/request/urlPaht")),
-        "{said}"
-    );
-    assert_eq!(office.ask(0, "POST /__admin/mappings", "{").0, 422);
-    assert_eq!(
-        office
-            .ask(0, "POST /__admin/settings", r#"{"fixedDelay": -1}"#)
-            .0,
-        422
-    );
-    assert_eq!(
-        office
-            .ask(0, "POST /__admin/requests/count", r#"{"url": 1}"#)
-            .0,
-        422
-    );
-    let stub = json!({"id": "6f9a3c1e-0000-4000-8000-000000000001"}).to_string();
-    assert_eq!(office.ask(0, "POST /__admin/mappings", &stub).0, 201);
-    assert_eq!(
-        office.ask(1, "POST /__admin/mappings", &stub).0,
-        422,
-        "the id is taken"
-    );
-    assert_eq!(
-        office.ask(1, "GET /__admin/mappings", "").1["meta"]["total"],
-        1
-    );
-}
-
-#[test]
-fn a_body_in_a_file_is_the_one_that_was_there_when_the_stub_came() {
-    let root = tempfile::tempdir().unwrap();
-    std::fs::create_dir_all(root.path().join("mappings")).unwrap();
-    std::fs::create_dir_all(root.path().join("__files")).unwrap();
-    let file = root.path().join("__files/gone.txt");
-    std::fs::write(&file, "here").unwrap();
-    let stubs = Mappings::load(root.path(), OnUnsupported::Refuse).unwrap();
-    let config = Config {
-        stubs: Some(stubs),
-        ..Config::default()
-    };
-    let shared = Shared::new().unwrap();
-    let processes = [(); 2].map(|()| LiveStubs::new(&config, &LedgerWriter::open(&shared)));
-    let office = Office { shared, processes };
-    let stub =
-        r#"{"name": "one", "request": {"url": "/a"}, "response": {"bodyFileName": "gone.txt"}}"#;
-    assert_eq!(office.ask(0, "POST /__admin/mappings", stub).0, 201);
-    std::fs::remove_file(&file).unwrap();
-    assert_eq!(
-        office.found(1, "/a").as_deref(),
-        Some("one"),
-        "the other process reads no file"
-    );
-    let (status, said) = office.ask(0, "POST /__admin/mappings", stub);
-    assert_eq!(status, 422, "{said}");
-    assert!(said.to_string().contains("gone.txt"), "{said}");
 }
 
 #[test]
@@ -320,61 +238,4 @@ fn scenarios_move_on_in_all_processes_and_can_be_put_back() {
         .to_string();
     office.ask(0, "POST /__admin/mappings", &stub);
     assert_eq!(office.found(1, "/").as_deref(), Some("new"));
-}
-
-#[test]
-fn requests_are_counted_listed_and_forgotten() {
-    let office = Office::open();
-    let headers = HeaderMap::new();
-    let client = IpAddr::V4(Ipv4Addr::LOCALHOST);
-    for target in ["/a", "/a", "/b?x=1"] {
-        let asked = RequestView {
-            method: &Method::GET,
-            target,
-            headers: &headers,
-            body: &[],
-            client,
-        };
-        assert!(journal::keep(&office.shared, &asked, None).is_ok());
-    }
-    let (_, count) = office.ask(
-        0,
-        "POST /__admin/requests/count",
-        r#"{"method": "GET", "url": "/a"}"#,
-    );
-    assert_eq!(count, json!({"count": 2, "requestJournalDisabled": false}));
-    let (_, found) = office.ask(1, "POST /__admin/requests/find", r#"{"urlPath": "/b"}"#);
-    assert_eq!(found["requests"][0]["url"], "/b?x=1");
-    let (_, listed) = office.ask(1, "GET /__admin/requests?limit=1", "");
-    assert_eq!(
-        (
-            &listed["requests"][0]["request"]["url"],
-            &listed["meta"]["total"]
-        ),
-        (&json!("/b?x=1"), &json!(3))
-    );
-    assert_eq!(listed["requests"][0]["wasMatched"], false);
-    assert_eq!(
-        office
-            .ask(1, "GET /__admin/requests/unmatched?limit=1", "")
-            .1["meta"]["total"],
-        3
-    );
-    assert_eq!(
-        office
-            .ask(1, "GET /__admin/requests?since=2030-01-01T00:00:00Z", "")
-            .0,
-        422
-    );
-    assert_eq!(
-        office.ask(1, "GET /__admin/requests/unmatched", "").1["requests"]
-            .as_array()
-            .map(Vec::len),
-        Some(3)
-    );
-    assert_eq!(office.ask(0, "DELETE /__admin/requests", "").0, 200);
-    assert_eq!(
-        office.ask(0, "POST /__admin/requests/count", "{}").1["count"],
-        0
-    );
 }

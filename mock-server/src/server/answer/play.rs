@@ -3,18 +3,16 @@
 //! It must not decide which stub matches (`stubs` does), and a stub without templates, body
 //! patterns or a scenario is answered without allocating.
 
-use super::super::act::Interrupted;
 use super::super::body::AnswerBody;
-use super::super::{journal, quota};
-use super::request_body::{Unread, read_body};
-use super::{Answers, Arrival, target};
+use super::super::journal;
+use super::super::spoil::Interrupted;
+use super::{Answers, Arrival, ServerState, Unread, read_body, target};
 use crate::clock;
 use crate::config::{Journal, Unmatched};
 use crate::draw::{Draws, Stream};
-use crate::fault::Fault;
 use crate::items::ItemPath;
 use crate::limiter::AdmissionVerdict;
-use crate::stubs::{Breakage, Dribble, Occasion, Rendered, RequestView, Scheme, Stub, Stubs};
+use crate::stubs::{Dribble, Occasion, Rendered, RequestView, Scheme, Stub, Stubs};
 use bytes::Bytes;
 use hyper::body::Incoming;
 use hyper::header::{CONTENT_TYPE, HOST, HeaderName, HeaderValue};
@@ -31,20 +29,13 @@ const STUB_NAME: HeaderName = HeaderName::from_static("matched-stub-name");
 
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain");
 
+/// Not WireMock's comparison with all stubs, which costs more than any answer.
 const UNMATCHED: &[u8] = b"Request was not matched\n";
 
 /// Context of a request to stubs: the stubs of its moment, and its body.
 pub(super) struct StubContext {
     stubs: Rc<Stubs>,
     body: Bytes,
-}
-
-/// Verdict on a request.
-pub(super) enum Played {
-    /// Answered.
-    Answered(Response<AnswerBody>),
-    /// No stub answers it: it is for an item.
-    Item,
 }
 
 impl Answers {
@@ -68,70 +59,58 @@ impl Answers {
             .limit(&stage.stubs, &asked(parts, &stage.body, self.client))
     }
 
-    /// The answer of the stub that fits, if one does. Its headers are then taken from `parts`.
+    /// The answer of the stub that fits, if one does; else the request may be for an item. Its
+    /// headers are then taken from `parts`.
     pub(super) async fn play(
         &self,
         parts: &mut Parts,
         StubContext { stubs, body }: StubContext,
         arrival: &Arrival,
         verdict: &AdmissionVerdict<'_>,
-    ) -> Result<Played, Interrupted> {
+    ) -> Result<Option<Response<AnswerBody>>, Interrupted> {
+        let ServerState { config, books, .. } = &*self.state;
         let arrival = &Self::one_of_many(arrival);
         let asked = asked(parts, &body, self.client);
         let Some(stub) = self.state.stubs.find(&stubs, &asked) else {
             self.note(&asked, None);
-            return Ok(match self.state.config.unmatched {
-                Unmatched::Item => Played::Item,
-                Unmatched::NotFound => {
-                    let mut headers = std::mem::take(&mut parts.headers);
-                    headers.clear();
-                    quota::say(&self.state.config.limits, verdict, &mut headers);
-                    Played::Answered(self.unmatched(arrival, headers).await)
-                }
-            });
+            if config.unmatched == Unmatched::Item {
+                return Ok(None);
+            }
+            let mut headers = self.headers(parts, verdict);
+            self.hold(arrival, arrival.growth, &mut headers).await;
+            books.counters().unmatched.increment();
+            headers.insert(CONTENT_TYPE, TEXT);
+            let body = AnswerBody::whole(Bytes::from_static(UNMATCHED));
+            let mut answer = Response::new(body);
+            *answer.status_mut() = StatusCode::NOT_FOUND;
+            *answer.headers_mut() = headers;
+            return Ok(Some(self.counted(answer)));
         };
-        self.state.books.counters().stub_answers.increment();
-        let rendered = self.noted(stub, &asked, arrival);
-        let mut headers = std::mem::take(&mut parts.headers);
-        headers.clear();
-        quota::say(&self.state.config.limits, verdict, &mut headers);
-        let Arrival {
-            id,
-            attempt,
-            growth,
-            ..
-        } = *arrival;
+        books.counters().stub_answers.increment();
+        let rendered = self.render(stub, &asked, arrival);
+        self.note(&asked, Some((stub, &rendered)));
+        let mut headers = self.headers(parts, verdict);
         // A stub's own draws never repeat, not even for one id: there may be more requests for it
         // than attempts are told.
-        let draws = || Draws::new(Stream::Stub, self.state.config.seed, arrival.ordinal);
-        let delay = stub
-            .reply
-            .delays
-            .hold(&self.state.stubs.settings().delays, draws);
-        let own = self
-            .state
-            .config
+        let draws = || Draws::new(Stream::Stub, config.seed, arrival.ordinal);
+        let settings = self.state.stubs.settings();
+        let delay = stub.reply.delays.hold(&settings.delays, draws);
+        let own = config
             .latency
-            .hold(self.state.config.seed, id, attempt);
+            .hold(config.seed, arrival.id, arrival.attempt);
         self.let_go(parts);
-        self.hold(arrival, delay + own + growth, &mut headers).await;
+        let hold = delay + own + arrival.growth;
+        self.hold(arrival, hold, &mut headers).await;
         let answer = written(stub, rendered, headers);
-        let fault = stub
-            .reply
-            .breakage
-            .map(Fault::from)
-            .or_else(|| self.fault(arrival, parts));
-        match (fault, stub.reply.dribble) {
-            (Some(fault), _) => Box::pin(self.fail(fault, answer, arrival, parts))
-                .await
-                .map(Played::Answered),
-            (None, None) => Ok(Played::Answered(
-                self.counted(answer.map(AnswerBody::whole)),
-            )),
-            (None, Some(dribble)) => Ok(Played::Answered(
-                self.counted(answer.map(|body| self.dribbled(&body, dribble))),
-            )),
-        }
+        let answer = match (
+            stub.reply.fault.or_else(|| self.fault(arrival, parts)),
+            stub.reply.dribble,
+        ) {
+            (Some(fault), _) => Box::pin(self.fail(fault, answer, arrival, parts)).await?,
+            (None, None) => self.counted(answer.map(AnswerBody::whole)),
+            (None, Some(dribble)) => self.counted(answer.map(|body| self.dribbled(&body, dribble))),
+        };
+        Ok(Some(answer))
     }
 
     /// Keep a request in the journal, with the stub that matched it and its response.
@@ -166,18 +145,6 @@ impl Answers {
         )
     }
 
-    /// Render the response of a stub, and keep it in the journal.
-    fn noted<'s>(
-        &self,
-        stub: &'s Stub,
-        asked: &RequestView<'_>,
-        arrival: &Arrival,
-    ) -> Rendered<'s> {
-        let rendered = self.render(stub, asked, arrival);
-        self.note(asked, Some((stub, &rendered)));
-        rendered
-    }
-
     fn render<'s>(
         &self,
         stub: &'s Stub,
@@ -201,18 +168,6 @@ impl Answers {
             scheme,
         };
         stub.reply.render(&occasion, &mut draws)
-    }
-
-    /// Answer a request that no stub answers: not WireMock's comparison with all stubs, which costs
-    /// more than any answer.
-    async fn unmatched(&self, arrival: &Arrival, mut headers: HeaderMap) -> Response<AnswerBody> {
-        self.hold(arrival, arrival.growth, &mut headers).await;
-        self.state.books.counters().unmatched.increment();
-        headers.insert(CONTENT_TYPE, TEXT);
-        let mut answer = Response::new(AnswerBody::whole(Bytes::from_static(UNMATCHED)));
-        *answer.status_mut() = StatusCode::NOT_FOUND;
-        *answer.headers_mut() = headers;
-        self.counted(answer)
     }
 }
 
@@ -264,15 +219,4 @@ fn written(stub: &Stub, rendered: Rendered<'_>, mut headers: HeaderMap) -> Respo
         answer.extensions_mut().insert(reason.clone());
     }
     answer
-}
-
-impl From<Breakage> for Fault {
-    fn from(breakage: Breakage) -> Self {
-        match breakage {
-            Breakage::ConnectionReset => Self::Reset,
-            Breakage::EmptyResponse => Self::Drop,
-            Breakage::MalformedChunk => Self::MalformedChunk,
-            Breakage::RandomDataThenClose => Self::Garbage,
-        }
-    }
 }

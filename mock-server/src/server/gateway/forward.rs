@@ -204,18 +204,4 @@ mod tests {
         passed.sort();
         assert_eq!(passed, pairs(&kept));
     }
-
-    #[test]
-    fn a_framing_that_overrules_a_length_takes_it_along() {
-        let given = [("transfer-encoding", "chunked"), ("content-length", "5")];
-        assert_eq!(passed(&given), pairs(&[("via", "1.1 crawlmark")]));
-    }
-
-    #[test]
-    fn whoever_passed_it_on_before_stays_named() {
-        assert_eq!(
-            passed(&[("via", "1.0 a")]),
-            pairs(&[("via", "1.0 a"), ("via", "1.1 crawlmark")])
-        );
-    }
 }

@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, copy_bidirectional};
+use tokio::io::{AsyncWriteExt, copy_bidirectional};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio_util::io::{InspectReader, InspectWriter};
 
@@ -113,33 +113,22 @@ impl Tunnel {
         }
     }
 
-    /// Tell the client over HTTP/1 that the tunnel is open, and carry until its end. A reset goes
-    /// through.
+    /// Tell the client that the tunnel is open, and carry until both directions have ended. A reset
+    /// goes through. The traffic is counted as it happens: a tunnel may be open for hours.
     pub(in crate::server) async fn carry_over(self, mut wire: Wire) {
-        let carried = async {
-            wire.write_all(ESTABLISHED).await?;
-            wire.flush().await?;
-            self.carry(&mut wire).await
-        };
-        if carried
-            .await
-            .is_err_and(|error| error.kind() == io::ErrorKind::ConnectionReset)
-        {
-            wire.reset();
-        }
-    }
-
-    /// Carry until both directions have ended. The traffic is counted as it happens: a tunnel may
-    /// be open for hours.
-    pub(super) async fn carry(
-        self,
-        near: &mut (impl AsyncRead + AsyncWrite + Unpin),
-    ) -> io::Result<()> {
         let counters = self.books.proxy();
         let far = InspectReader::new(self.far, |bytes| {
             counters.bytes_down.add(bytes.len() as u64);
         });
         let mut far = InspectWriter::new(far, |bytes| counters.bytes_up.add(bytes.len() as u64));
-        copy_bidirectional(near, &mut far).await.map(drop)
+        let carried = async {
+            wire.write_all(ESTABLISHED).await?;
+            wire.flush().await?;
+            copy_bidirectional(&mut wire, &mut far).await
+        };
+        let is_reset = |error: io::Error| error.kind() == io::ErrorKind::ConnectionReset;
+        if carried.await.is_err_and(is_reset) {
+            wire.reset();
+        }
     }
 }

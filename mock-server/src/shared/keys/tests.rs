@@ -5,7 +5,6 @@ use crate::draw::mix;
 use crate::limit::Limit;
 use crate::shared::Shared;
 use proptest::prelude::*;
-use std::collections::HashSet;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -61,27 +60,6 @@ fn place_of(keys: &Keys, algorithm: &Algorithm, key: KeyHash) -> SlotIndex {
         place: &place,
     };
     keys.hold(&query).place
-}
-
-#[test]
-fn keys_have_places_of_their_own_and_keep_them() {
-    let shared = Shared::new().unwrap();
-    let (keys, limit) = (keys(&shared), algorithm("1/h"));
-    let admit = |number| assert!(is_admitted(keys, &limit, any(number), 0));
-    (0..10_000).for_each(admit);
-    let places: Vec<SlotIndex> = (0..10_000)
-        .map(|number| place_of(keys, &limit, any(number)))
-        .collect();
-    assert_eq!(
-        places
-            .iter()
-            .map(|place| (place.bucket, place.way))
-            .collect::<HashSet<_>>()
-            .len(),
-        places.len()
-    );
-    assert!(places.iter().all(|place| place.way < WAYS));
-    assert!((0..10_000).all(|number| !is_admitted(keys, &limit, any(number), 0)));
 }
 
 #[test]
@@ -275,12 +253,6 @@ fn fought_over(keys_per_tick: u64) -> Vec<u64> {
 }
 
 #[test]
-fn threads_that_fight_for_slots_get_each_key_its_own() {
-    let admitted = fought_over(40);
-    assert!(admitted.iter().all(|count| *count == 3), "{admitted:?}");
-}
-
-#[test]
 fn threads_that_fight_for_too_few_slots_get_no_key_more_than_its_own() {
     let admitted = fought_over(100);
     for (now, tick) in admitted.chunks(100).enumerate() {
@@ -394,37 +366,6 @@ fn a_promise_is_made_when_it_is_answered_but_never_after_its_end() {
     assert_eq!(promise.first_made_ns(12), Some(20));
     promise.make(telling(21, 31));
     assert_eq!(promise.first_made_ns(22), Some(21));
-}
-
-#[test]
-fn of_promises_that_begin_together_the_first_counts() {
-    const THREADS: u64 = 4;
-    let promise = fresh();
-    let turn = Barrier::new(usize::try_from(THREADS).unwrap());
-    std::thread::scope(|scope| {
-        for thread in 0..THREADS {
-            let (promise, turn) = (&promise, &turn);
-            scope.spawn(move || {
-                for round in 1..3_000 {
-                    let begin_ns = round * 1_000;
-                    // No thread is earlier than the end of the round before.
-                    assert_eq!(promise.first_made_ns(begin_ns), None);
-                    turn.wait();
-                    let asked_ns = begin_ns + (thread + round) % THREADS;
-                    promise.make(telling(asked_ns, asked_ns + 500));
-                    // A thread that made one never sees an older one.
-                    assert!(
-                        promise
-                            .first_made_ns(asked_ns)
-                            .is_some_and(|made_ns| made_ns >= begin_ns)
-                    );
-                    turn.wait();
-                    assert_eq!(promise.first_made_ns(begin_ns + 500), Some(begin_ns));
-                    turn.wait();
-                }
-            });
-        }
-    });
 }
 
 proptest! {

@@ -75,12 +75,10 @@ const REDRAWS: usize = 10;
 
 impl DelayDistribution {
     fn read(node: &Node<'_>) -> Result<Self, Problem> {
-        let kinds = [("lognormal", 0), ("uniform", 1), ("fixed", 2)];
-        let _ = node.fields()?;
-        match node.need("type", |kind| kind.choice("distribution of delays", &kinds))? {
-            0 => Self::log_normal(node),
-            1 => {
-                node.only("type lower upper")?;
+        node.only("type lower upper milliseconds median sigma maxValue")?;
+        node.need("type", |kind| match kind.text()? {
+            "lognormal" => Self::log_normal(node),
+            "uniform" => {
                 let lower = node.need("lower", Node::milliseconds)?;
                 let upper = node.need("upper", Node::milliseconds)?;
                 if lower > upper {
@@ -89,16 +87,14 @@ impl DelayDistribution {
                 }
                 Ok(Self::Uniform { lower, upper })
             }
-            _ => {
-                node.only("type milliseconds")?;
-                node.need("milliseconds", Node::milliseconds)
-                    .map(Self::Fixed)
-            }
-        }
+            "fixed" => node
+                .need("milliseconds", Node::milliseconds)
+                .map(Self::Fixed),
+            _ => Err(kind.malformed("expected lognormal, uniform or fixed")),
+        })
     }
 
     fn log_normal(node: &Node<'_>) -> Result<Self, Problem> {
-        node.only("type median sigma maxValue")?;
         let median = node.need("median", Node::delay)?;
         let sigma = node.need("sigma", Node::number)?;
         let max = node.read("maxValue", Node::delay)?;
@@ -110,42 +106,28 @@ impl DelayDistribution {
     }
 
     /// Draws a delay in milliseconds.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "clamped to an hour; no number is 0"
+    )]
     fn sample(self, draws: &mut Draws) -> u64 {
-        let milliseconds = match self {
-            Self::Fixed(always) => return always.into(),
+        match self {
+            Self::Fixed(always) => always.into(),
             Self::Uniform { lower, upper } => {
                 let choices = u64::from(upper.saturating_sub(lower)) + 1;
-                return u64::from(lower) + draws.below(choices);
+                u64::from(lower) + draws.below(choices)
             }
             Self::LogNormal { median, sigma, max } => {
                 let most = max.unwrap_or(f64::INFINITY);
-                let mut once = || rounded((draws.normal() * sigma).exp() * median);
-                let mut sample = once();
-                for _ in 0..REDRAWS {
-                    if sample <= most {
-                        break;
-                    }
-                    sample = once();
-                }
-                rounded(sample.min(most))
+                let fitting = std::iter::repeat_with(|| (draws.normal() * sigma).exp() * median)
+                    .take(1 + REDRAWS)
+                    .find(|drawn| *drawn <= most);
+                // As Java's `Math.round`.
+                let rounded = (fitting.unwrap_or(most) + 0.5).floor();
+                rounded.clamp(0.0, MAX_HOLD.as_secs_f64() * 1000.0) as u64
             }
-        };
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "whole, and clamped to an hour"
-        )]
-        let whole = milliseconds.clamp(0.0, MAX_HOLD.as_secs_f64() * 1000.0) as u64;
-        whole
-    }
-}
-
-/// As Java's `Math.round`.
-fn rounded(number: f64) -> f64 {
-    if number.is_nan() {
-        0.0
-    } else {
-        (number + 0.5).floor()
+        }
     }
 }
 
@@ -328,21 +310,6 @@ mod tests {
             "{counts:?}"
         );
         assert_eq!(counts.iter().sum::<u32>(), counts[3..6].iter().sum::<u32>());
-    }
-
-    #[test]
-    fn the_last_piece_has_the_remainder_and_short_bodies_have_fewer() {
-        let document = json!({"numberOfChunks": 3, "totalDuration": 1000});
-        let dribble = Dribble::read(&Node::root(&document)).unwrap();
-        let sent = |length| {
-            (
-                dribble.pieces(length).interval.as_millis(),
-                dribble.pieces(length).ranges().collect(),
-            )
-        };
-        assert_eq!(sent(11), (333, vec![0..3, 3..6, 6..11]));
-        assert_eq!(sent(2), (500, vec![0..1, 1..2]));
-        assert_eq!(sent(0), (0, vec![]));
     }
 
     proptest! {

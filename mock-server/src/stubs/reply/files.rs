@@ -1,5 +1,5 @@
 //! The files that hold bodies: WireMock's `__files`, next to `mappings`. They are read when stubs
-//! are loaded, never while serving.
+//! are loaded or, by each process, changed; never while serving.
 //!
 //! It must not hand out anything from outside that folder, whatever a stub names.
 
@@ -12,13 +12,6 @@ use std::path::{Component, Path, PathBuf};
 pub(crate) enum Files {
     /// Nowhere, as for stubs that come without a folder.
     None,
-    /// Here: the one file that a stub names, as it was when the stub was added.
-    Given {
-        /// Name in the stub.
-        name: String,
-        /// Content of the file.
-        content: Bytes,
-    },
     /// In this folder, which need not exist until a stub names a file.
     Under(PathBuf),
 }
@@ -27,17 +20,10 @@ impl Files {
     /// The content of the file `name`, a path in the folder with `/` between its parts. A `/` in
     /// front means the folder itself, as it does for WireMock.
     pub(crate) fn read(&self, name: &str) -> Result<Bytes, String> {
-        let root = match self {
-            Self::Under(root) => root,
-            Self::Given {
-                name: given,
-                content,
-            } if given == name => return Ok(content.clone()),
-            Self::Given { .. } | Self::None => {
-                return Err(format!(
-                    "there is no folder of body files that could hold `{name}`"
-                ));
-            }
+        let Self::Under(root) = self else {
+            return Err(format!(
+                "there is no folder of body files that could hold `{name}`"
+            ));
         };
         let outside = || format!("`{name}` is outside the folder of body files");
         let relative = Path::new(name.trim_start_matches('/'));

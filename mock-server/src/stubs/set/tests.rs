@@ -1,7 +1,7 @@
 //! Tests of the set of stubs.
 
 use super::*;
-use crate::stubs::load::{OnUnsupported, parse};
+use crate::stubs::load::{Mappings, OnUnsupported};
 use crate::stubs::request::testing::Request;
 use crate::stubs::stub::STARTED;
 use hyper::Method;
@@ -10,7 +10,8 @@ use serde_json::json;
 
 fn set(stubs: &Value) -> Stubs {
     let text = json!({"mappings": stubs}).to_string();
-    parse(text.as_bytes(), OnUnsupported::Refuse).unwrap().stubs
+    let loaded = Mappings::parse(text.as_bytes(), OnUnsupported::Refuse).unwrap();
+    loaded.stubs().reset()
 }
 
 fn document(stub: Value) -> Document {
@@ -29,22 +30,6 @@ fn found<'s>(stubs: &'s Stubs, target: &'static str) -> Option<&'s str> {
     Request::get(target)
         .see(find)
         .map(|stub| stub.json["name"].as_str().unwrap())
-}
-
-#[test]
-fn lower_priority_first_and_the_last_added_among_equals() {
-    let stubs = set(&json!([
-        {"name": "any", "priority": 9},
-        {"name": "old", "request": {"url": "/a"}},
-        {"name": "new", "request": {"urlPath": "/a"}},
-        {"name": "urgent", "priority": 1, "request": {"urlPattern": "/b.*"}},
-    ]));
-    assert_eq!(names(&stubs), ["urgent", "new", "old", "any"]);
-    let hits = ["/a", "/a?x", "/b", "/c"].map(|target| found(&stubs, target).unwrap());
-    assert_eq!(hits, ["new", "new", "urgent", "any"]);
-    assert_eq!(found(&stubs.emptied(), "/a"), None);
-    let pattern = RequestPattern::read(&Node::root(&json!({"urlPath": "/a"}))).unwrap();
-    assert!(Request::get("/a?b").see(|asked| pattern.matches(asked)));
 }
 
 #[test]
@@ -104,54 +89,6 @@ fn changes_keep_turns_ids_and_numbers() {
         add(&more, json!({"requst": {}})),
         Err(ChangeError::Refused(_))
     ));
-}
-
-#[test]
-fn the_same_changes_make_the_same_set_anywhere() {
-    let make = || {
-        let stubs = set(&json!([{"name": "a"}, {"name": "b"}]));
-        let add = |stubs: Stubs, name: &str| {
-            let stub = document(json!({ "name": name }));
-            stubs.with_added(&stub, &Files::None).unwrap()
-        };
-        add(add(stubs, "c").reset(), "d")
-    };
-    let ids = |stubs: &Stubs| stubs.iter().map(|stub| stub.id).collect::<Vec<_>>();
-    let ids_of_one = ids(&make());
-    assert_eq!(ids_of_one, ids(&make()));
-    assert_eq!(
-        ids_of_one
-            .iter()
-            .collect::<std::collections::HashSet<_>>()
-            .len(),
-        3,
-        "all differ"
-    );
-}
-
-#[test]
-fn a_stub_of_a_scenario_answers_in_its_state_only() {
-    let stubs = set(&json!([
-        {"name": "always", "priority": 9},
-        {"name": "first", "scenarioName": "s", "requiredScenarioState": "Started", "newScenarioState": "x"},
-        {"name": "then", "scenarioName": "s", "requiredScenarioState": "x"},
-        {"name": "whenever", "scenarioName": "s", "newScenarioState": "y", "priority": 8},
-    ]));
-    let found_in = |state: &str| {
-        let is_in = |_: &str, required: &str| required == state;
-        Request::get("/")
-            .see(|asked| stubs.find(asked, is_in))
-            .unwrap()
-            .json["name"]
-            .as_str()
-            .unwrap()
-    };
-    assert_eq!(
-        ["Started", "x", "y"].map(found_in),
-        ["first", "then", "whenever"]
-    );
-    let states: Vec<_> = stubs.possible_states("s").into_iter().collect();
-    assert_eq!(states, ["Started", "x", "y"]);
 }
 
 const PATHS: [&str; 6] = ["/", "/a", "/ab", "/a/b", "/a/b/c", "/b"];
@@ -342,28 +279,4 @@ proptest! {
             }
         }
     }
-}
-
-#[test]
-fn candidates_come_in_order_and_only_those() {
-    let patterns = json!([
-        {"urlPathPattern": "/b/.*"},
-        {"url": "/a?x=1"},
-        {},
-        {"urlPath": "/a"},
-        {"urlPattern": "/a.*"},
-        {"url": "/a"},
-        {"urlPathTemplate": "/a/{id}"},
-        {"urlPath": "/a?x=1"},
-    ]);
-    let read = |pattern| RequestPattern::read(&Node::root(pattern)).unwrap();
-    let patterns: Vec<_> = patterns.as_array().unwrap().iter().map(read).collect();
-    let index = Index::new(patterns.iter());
-    let path = |url: &'static str| url.split_once('?').map_or(url, |(path, _)| path);
-    let candidates = |url| index.candidates(url, path(url)).collect::<Vec<_>>();
-    assert_eq!(candidates("/a?x=1"), [0, 1, 2, 3, 4, 6]);
-    assert_eq!(candidates("/a"), [0, 2, 3, 4, 5, 6]);
-    assert_eq!(candidates("/a/3"), [0, 2, 4, 6]);
-    assert_eq!(candidates("/b/"), [0, 2, 4, 6]);
-    assert_eq!(candidates(""), [0, 2, 4, 6]);
 }

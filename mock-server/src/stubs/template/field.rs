@@ -1,8 +1,6 @@
 //! `request.…`: the fields of the request that templates can use.
 
-use super::Occasion;
-use super::unsupported;
-use super::value::Value;
+use super::{Occasion, Value, unsupported};
 use crate::stubs::node::ValueProblem;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -36,10 +34,8 @@ pub(super) enum Field {
 pub(super) enum Pick {
     /// All, written as the first.
     All,
-    /// Counted from 0.
-    At(usize),
-    /// Counted from the last but one, which WireMock calls -1.
-    BeforeLast(usize),
+    /// Counted from 0; of negative numbers -1 is the last but one, as it is for WireMock.
+    At(isize),
     Last,
 }
 
@@ -120,9 +116,9 @@ impl Field {
                 written: path(occasion),
             },
             Self::PathPart(name) => path_part(name, occasion).map_or(Value::Missing, Value::Text),
-            Self::Query(name, pick) => pick.of(asked.query_values(name).collect()),
-            Self::Header(name, pick) => pick.of(asked.header_values(name).collect()),
-            Self::Cookie(name, pick) => pick.of(asked.cookie_values(name).collect()),
+            Self::Query(name, pick) => pick.of(asked.query_values(name)),
+            Self::Header(name, pick) => pick.of(asked.header_values(name)),
+            Self::Cookie(name, pick) => pick.of(asked.cookie_values(name)),
             Self::Body => Value::Text(String::from_utf8_lossy(asked.body)),
             Self::BodyAsBase64 => Value::owned(STANDARD.encode(asked.body)),
             Self::ClientIp => Value::Text(asked.client_text()),
@@ -136,40 +132,28 @@ impl Pick {
             [] => Some(Self::All),
             ["first"] => Some(Self::At(0)),
             ["last"] => Some(Self::Last),
-            [index] => {
-                let index: i32 = index.parse().ok()?;
-                let distance = usize::try_from(index.unsigned_abs()).ok()?;
-                Some(if index < 0 {
-                    Self::BeforeLast(distance - 1)
-                } else {
-                    Self::At(distance)
-                })
-            }
+            [index] => index.parse().ok().map(Self::At),
             _ => None,
         }
     }
 
-    fn of(self, mut values: Vec<Cow<'_, str>>) -> Value<'_> {
-        let len = values.len();
+    fn of<'v>(self, values: impl Iterator<Item = Cow<'v, str>>) -> Value<'v> {
+        let items: Vec<_> = values.collect();
         let index = match self {
             Self::All => {
-                return match values.first().cloned() {
-                    Some(written) => Value::List {
-                        items: values,
-                        written,
-                    },
+                return match items.first().cloned() {
+                    Some(written) => Value::List { items, written },
                     None => Value::Missing,
                 };
             }
-            Self::At(index) => Some(index),
-            Self::BeforeLast(distance) => len.checked_sub(distance.saturating_add(2)),
-            Self::Last => len.checked_sub(1),
+            Self::At(index @ 0..) => Some(index.unsigned_abs()),
+            Self::At(index) => items
+                .len()
+                .checked_sub(index.unsigned_abs().saturating_add(1)),
+            Self::Last => items.len().checked_sub(1),
         };
-        index
-            .filter(|index| *index < len)
-            .map_or(Value::Missing, |index| {
-                Value::Text(values.swap_remove(index))
-            })
+        let found = index.and_then(|index| items.into_iter().nth(index));
+        found.map_or(Value::Missing, Value::Text)
     }
 }
 
@@ -200,26 +184,17 @@ fn path<'r>(occasion: &Occasion<'r>) -> Cow<'r, str> {
 
 /// The parts between the slashes that are not empty.
 fn segments<'r>(occasion: &Occasion<'r>) -> Vec<Cow<'r, str>> {
-    let filled = |segment: &&str| !segment.is_empty();
-    match path(occasion) {
-        Cow::Borrowed(path) => path.split('/').filter(filled).map(Cow::Borrowed).collect(),
-        Cow::Owned(path) => path
-            .split('/')
-            .filter(filled)
-            .map(|segment| Cow::Owned(segment.to_owned()))
-            .collect(),
-    }
+    path(occasion)
+        .split('/')
+        .filter(|segment| !segment.is_empty())
+        .map(|segment| Cow::Owned(segment.to_owned()))
+        .collect()
 }
 
 fn path_part<'r>(name: &str, occasion: &Occasion<'r>) -> Option<Cow<'r, str>> {
-    let variable = occasion
-        .path_variables
-        .iter()
-        .rfind(|(known, _)| *known == name);
-    if let Some((_, value)) = variable {
-        return Some(Cow::Borrowed(value));
+    let mut variables = occasion.path_variables.iter();
+    match variables.rfind(|(known, _)| *known == name) {
+        Some((_, value)) => Some(Cow::Borrowed(value)),
+        None => segments(occasion).into_iter().nth(name.parse().ok()?),
     }
-    let mut segments = segments(occasion);
-    let index = name.parse().ok().filter(|index| *index < segments.len())?;
-    Some(segments.swap_remove(index))
 }
