@@ -318,29 +318,29 @@ mod tests {
 
     #[test]
     fn quantiles_are_those_of_the_definition() {
-        for (text, share, expected) in [
+        for (text, rank, expected) in [
             // z of the 15.87th, 50th and 84.13th percentile is -1, 0 and 1.
-            ("lognormal:20ms,0.4,1h", 0.1587, 0.020 * (-0.4_f64).exp()),
-            ("lognormal:20ms,0.4,1h", 0.5, 0.020),
-            ("lognormal:20ms,0.4,1h", 0.8413, 0.020 * 0.4_f64.exp()),
-            ("lognormal:20ms,0.4,21ms", 0.9, 0.021),
-            ("pareto:10ms,1.2", 0.0, 0.010),
-            ("pareto:10ms,1.2", 0.5, 0.010 * 0.5_f64.powf(-1.0 / 1.2)),
-            ("pareto:10ms,3", 0.9, 0.010 * 0.1_f64.powf(-1.0 / 3.0)),
-            ("pareto:10ms,1.2,1s", 0.9999, 1.0),
-            ("quantiles:0=5ms,0.5=15ms,0.75=15ms,1=115ms", 0.25, 0.010),
-            ("quantiles:0=5ms,0.5=15ms,0.75=15ms,1=115ms", 0.6, 0.015),
-            ("quantiles:0=5ms,0.5=15ms,0.75=15ms,1=115ms", 0.875, 0.065),
-            ("bimodal:2ms,200ms,0.25", 0.74, 0.002),
-            ("bimodal:2ms,200ms,0.25", 0.76, 0.200),
-            ("bimodal:2ms,200ms,0", 0.9999, 0.002),
-            ("bimodal:2ms,200ms,1", 0.0, 0.200),
-            ("20ms", 0.3, 0.020),
+            ("lognormal:20ms,0.4,1h", 1587, 0.020 * (-0.4_f64).exp()),
+            ("lognormal:20ms,0.4,1h", 5000, 0.020),
+            ("lognormal:20ms,0.4,1h", 8413, 0.020 * 0.4_f64.exp()),
+            ("lognormal:20ms,0.4,21ms", 9000, 0.021),
+            ("pareto:10ms,1.2", 0, 0.010),
+            ("pareto:10ms,1.2", 5000, 0.010 * 0.5_f64.powf(-1.0 / 1.2)),
+            ("pareto:10ms,3", 9000, 0.010 * 0.1_f64.powf(-1.0 / 3.0)),
+            ("pareto:10ms,1.2,1s", 9999, 1.0),
+            ("quantiles:0=5ms,0.5=15ms,0.75=15ms,1=115ms", 2500, 0.010),
+            ("quantiles:0=5ms,0.5=15ms,0.75=15ms,1=115ms", 6000, 0.015),
+            ("quantiles:0=5ms,0.5=15ms,0.75=15ms,1=115ms", 8750, 0.065),
+            ("bimodal:2ms,200ms,0.25", 7400, 0.002),
+            ("bimodal:2ms,200ms,0.25", 7600, 0.200),
+            ("bimodal:2ms,200ms,0", 9999, 0.002),
+            ("bimodal:2ms,200ms,1", 0, 0.200),
+            ("20ms", 3000, 0.020),
         ] {
-            let found = holds(text, 3)[(share * 10_000.0) as usize];
+            let found = holds(text, 3)[rank];
             assert!(
                 (found / expected - 1.0).abs() < 0.1,
-                "{text} at {share}: {found} instead of {expected}"
+                "{text} at {rank}: {found} instead of {expected}"
             );
         }
     }

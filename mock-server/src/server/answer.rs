@@ -19,7 +19,7 @@ use crate::limit::{Clients, Over};
 use crate::limiter::{About, AdmissionVerdict, Asking, Turns, Visitor};
 use crate::timer::Timer;
 use bytes::Bytes;
-use http_body_util::{BodyExt, LengthLimitError, Limited};
+use http_body_util::{BodyExt, Collected, LengthLimitError, Limited};
 use hyper::body::{Body, Incoming};
 use hyper::header::{ALLOW, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use hyper::http::request::Parts;
@@ -396,7 +396,7 @@ async fn read_body(incoming: Incoming) -> Result<Bytes, Unread> {
         return Ok(Bytes::new());
     }
     let body = Box::pin(Limited::new(incoming, MAX_BODY_BYTES).collect()).await;
-    body.map(|body| body.to_bytes()).map_err(|error| {
+    body.map(Collected::to_bytes).map_err(|error| {
         if error.is::<LengthLimitError>() {
             Unread::TooLarge
         } else {

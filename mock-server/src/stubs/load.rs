@@ -410,19 +410,6 @@ mod tests {
         }
     }
 
-    #[test]
-    fn nesting_is_refused_before_it_can_hurt() {
-        let not = format!("{}{{}}{}", r#"{"not":"#.repeat(200), "}".repeat(200));
-        let text = format!(r#"{{"request": {{"cookies": {{"a": {not}}}}}}}"#);
-        let error = Mappings::parse(text.as_bytes(), OnUnsupported::Refuse).unwrap_err();
-        assert!(
-            error
-                .to_string()
-                .contains("nested deeper than 64 is not supported"),
-            "{error}"
-        );
-    }
-
     /// Mappings that hold every field and every operator.
     fn seed() -> Value {
         json!({"mappings": [

@@ -85,11 +85,6 @@ impl<'v> Node<'v> {
         &self.pointer
     }
 
-    /// Return the number of values that hold this one.
-    pub(crate) fn depth(&self) -> usize {
-        self.pointer.matches('/').count()
-    }
-
     /// The field `key` of an object. `null` counts as absent, as it does for WireMock; so does any
     /// field of a value that is no object.
     pub(crate) fn get(&self, key: &str) -> Option<Self> {
@@ -135,24 +130,14 @@ impl<'v> Node<'v> {
         self.value.as_f64().ok_or_else(|| self.expected("a number"))
     }
 
-    /// `true` or `false`.
-    pub(crate) fn truth(&self) -> Result<bool, Problem> {
-        self.value
-            .as_bool()
-            .ok_or_else(|| self.expected("true or false"))
-    }
-
     /// True if the field `key` of an object says true; absent is false. The texts "true" and
     /// "false" will do, as they do for WireMock.
     pub(crate) fn is_set(&self, key: &str) -> Result<bool, Problem> {
-        match self.get(key) {
-            None => Ok(false),
-            Some(field) => match field.value {
-                Value::String(text) if text == "true" => Ok(true),
-                Value::String(text) if text == "false" => Ok(false),
-                _ => field.truth(),
-            },
-        }
+        let set = self.read(key, |field| {
+            let text = field.scalar()?;
+            text.parse().map_err(|_| field.expected("true or false"))
+        });
+        Ok(set?.unwrap_or(false))
     }
 
     /// The value is not what the format asks for.

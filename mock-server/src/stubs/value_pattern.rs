@@ -152,10 +152,6 @@ const UNSUPPORTED: [&str; 10] = [
     "lessThanEqualNumber",
 ];
 
-/// Greatest depth of a pattern in its document. Patterns are read recursively, and a stack has an
-/// end.
-const MAX_DEPTH: usize = 64;
-
 impl ValuePattern {
     /// Reads an object with one operator and its options.
     ///
@@ -167,9 +163,6 @@ impl ValuePattern {
 
     /// Reads an object with one operator, its options, and the field `other`.
     fn read_beside(node: &Node<'_>, other: &str) -> Result<Self, Problem> {
-        if node.depth() > MAX_DEPTH {
-            return Err(node.unsupported(format!("a pattern nested deeper than {MAX_DEPTH}")));
-        }
         let mut found = None;
         for (key, operand) in node.fields()? {
             if UNSUPPORTED.contains(&key) {

@@ -16,6 +16,9 @@ use std::borrow::Cow;
 /// A longer random value is a typing error, in characters.
 const LONGEST: i64 = 1_000_000;
 
+/// Of ASCII, with the blank at the end.
+const VISIBLE: &str = "!\"#$%&'()*+,-./0123456789:;<=>?@ABCDEFGHIJKLMNOPQRSTUVWXYZ[\\]^_`abcdefghijklmnopqrstuvwxyz{|}~ ";
+
 /// Arguments of a helper.
 #[derive(Default)]
 pub(super) struct Arguments {
@@ -148,8 +151,6 @@ fn random_value(arguments: &Arguments) -> Result<RandomValue, ValueProblem> {
         let length = integer(value).filter(|length| *length <= LONGEST)?;
         usize::try_from(length).ok()
     })?;
-    // Of ASCII, from the blank on.
-    const VISIBLE: &str = "!\"#$%&'()*+,-./0123456789:;<=>?@ABCDEFGHIJKLMNOPQRSTUVWXYZ[\\]^_`abcdefghijklmnopqrstuvwxyz{|}~ ";
     let characters = match arguments.known("type", "a text", text)? {
         None | Some("ALPHANUMERIC") => {
             "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"

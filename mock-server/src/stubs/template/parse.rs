@@ -79,7 +79,11 @@ pub(super) fn pieces(text: &str) -> Result<Vec<Piece<'_>>, ValueProblem> {
     let mut at = 0;
     for found in pattern(&PIECE)?.captures_iter(tags) {
         let whole = found.get_match();
-        pieces.push(Piece::Text(plain(&tags[at..whole.start()])?));
+        let text = &tags[at..whole.start()];
+        if text.contains("{{") || (text.ends_with('\\') && found.name("escaped").is_none()) {
+            return incomplete(text);
+        }
+        pieces.push(Piece::Text(text));
         at = whole.end();
         if let Some(escaped) = found.name("escaped") {
             pieces.push(Piece::Text(escaped.as_str()));
@@ -99,16 +103,14 @@ pub(super) fn pieces(text: &str) -> Result<Vec<Piece<'_>>, ValueProblem> {
             pieces.push(Piece::Tag(tag.as_str()));
         }
     }
-    pieces.push(Piece::Text(plain(&tags[at..])?));
+    if at < tags.len() {
+        return incomplete(&tags[at..]);
+    }
     pieces.push(Piece::Text(&text[last + 2..]));
     Ok(pieces)
 }
 
-/// A text between tags, which has no beginning of one in it.
-fn plain(text: &str) -> Result<&str, ValueProblem> {
-    if !text.contains("{{") && !text.ends_with('\\') {
-        return Ok(text);
-    }
+fn incomplete<T>(text: &str) -> Result<T, ValueProblem> {
     // What a JSON body makes of double quotes.
     let hint = if text.contains("\\\"") {
         ": in JSON, quote with ' instead of \""
