@@ -114,7 +114,7 @@ impl Exits {
 
 /// Read a prefix, or an address on its own.
 fn prefix(text: &str) -> Option<IpNet> {
-    let prefix = match text.parse::<IpAddr>() {
+    let prefix: IpNet = match text.parse::<IpAddr>() {
         Ok(address) => address.into(),
         Err(_) => text.parse().ok()?,
     };
