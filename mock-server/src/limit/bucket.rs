@@ -228,11 +228,6 @@ mod tests {
         }
     }
 
-    fn at_once(text: &str) -> Vec<Result<u64, u64>> {
-        let (word, limit) = (AtomicU64::new(0), algorithm(text));
-        (0..5).map(|_| ask(&word, 1000 * MS, &limit)).collect()
-    }
-
     proptest! {
         /// nginx's own arithmetic, with nanoseconds for milliseconds:
         /// `excess = max(0, excess - rate * passed + 1)`.

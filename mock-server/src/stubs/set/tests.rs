@@ -25,13 +25,6 @@ fn names(stubs: &Stubs) -> Vec<&str> {
         .collect()
 }
 
-fn found<'s>(stubs: &'s Stubs, target: &'static str) -> Option<&'s str> {
-    let find = |asked: &RequestView<'_>| stubs.find(asked, |_, state| state == STARTED);
-    Request::get(target)
-        .see(find)
-        .map(|stub| stub.json["name"].as_str().unwrap())
-}
-
 #[test]
 fn changes_keep_turns_ids_and_numbers() {
     let loaded = set(&json!([

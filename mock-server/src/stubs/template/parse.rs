@@ -103,9 +103,10 @@ pub(super) fn pieces(text: &str) -> Result<Vec<Piece<'_>>, ValueProblem> {
             pieces.push(Piece::Tag(tag.as_str()));
         }
     }
-    if at < tags.len() {
+    if tags[at..].contains("{{") {
         return incomplete(&tags[at..]);
     }
+    pieces.push(Piece::Text(&tags[at..]));
     pieces.push(Piece::Text(&text[last + 2..]));
     Ok(pieces)
 }
