@@ -99,8 +99,11 @@ mod tests {
             (plain.seed, &plain.latency, &plain.limits),
             (7, &lab.latency, &lab.limits)
         );
-        let (latency, limits, faults) =
-            (Latency::default(), ["5/s".parse().unwrap()], [Faults::default()]);
+        let (latency, limits, faults) = (
+            Latency::default(),
+            ["5/s".parse().unwrap()],
+            [Faults::default()],
+        );
         let faster = Typed {
             latency: Some(&latency),
             ..NOTHING
