@@ -210,10 +210,12 @@ impl FromStr for Latency {
             );
             SettingError::new(given, "latency", right)
         });
-        Ok(Self {
-            model: read?,
-            text: text.to_owned(),
-        })
+        let model = read?;
+        let text = match model {
+            Model::Points(_) if !text.contains(':') => format!("fixed:{text}"),
+            _ => text.to_owned(),
+        };
+        Ok(Self { model, text })
     }
 }
 
