@@ -326,9 +326,11 @@ fn latin_1(text: &str) -> Option<Vec<u8>> {
 pub(crate) fn sanitised(text: &str) -> HeaderValue {
     let bytes: Vec<u8> = text
         .chars()
-        .map(|char| match u8::try_from(char) {
-            Ok(byte @ (b'\t' | b' '..=b'~' | 0x80..)) => byte,
-            _ => b' ',
+        .map(|char| {
+            u8::try_from(char)
+                .ok()
+                .filter(|byte| matches!(byte, b'\t' | b' '..=b'~' | 0x80..))
+                .unwrap_or(b' ')
         })
         .collect();
     HeaderValue::from_maybe_shared(Bytes::from(bytes)).unwrap_or(HeaderValue::from_static(""))
