@@ -2,7 +2,6 @@
 //! the test's own, sees of it, with the counts of both as witnesses.
 #![expect(
     clippy::unwrap_used,
-    clippy::panic,
     reason = "the helpers of a test may stop at the first surprise, as the test itself may"
 )]
 
