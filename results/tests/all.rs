@@ -18,3 +18,18 @@ mod scaling;
 mod scenarios;
 mod truth_c;
 mod truth_s;
+
+use crawlmark_results::run::report::Report;
+
+/// A run as it was saved once, of which a test changes what it is about.
+#[expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
+fn saved() -> Report {
+    let golden = include_str!("golden/whole.json.snap");
+    serde_json::from_str(golden.splitn(3, "---").nth(2).unwrap()).unwrap()
+}
+
+fn golden(name: &str, text: &str) {
+    insta::with_settings!({ snapshot_path => "golden", prepend_module_to_snapshot => false, omit_expression => true }, {
+        insta::assert_snapshot!(name, text);
+    });
+}

@@ -24,11 +24,12 @@ use crawlmark_results::studies::capacity::{
 use crawlmark_results::studies::{Header, StudyResult};
 use proptest::prelude::*;
 
+use crate::golden;
+
 /// A run of an open loop as it was saved once, of which a test changes what it is about: 5 seconds,
 /// the first of them warm-up, in which all went well.
 fn saved() -> Report {
-    let golden = include_str!("golden/whole.json.snap");
-    let mut report: Report = serde_json::from_str(golden.splitn(3, "---").nth(2).unwrap()).unwrap();
+    let mut report = crate::saved();
     let row = report
         .intervals
         .iter()
@@ -370,12 +371,6 @@ fn caveats(capacity: &Capacity) -> Vec<Caveat> {
     what.collect()
 }
 
-fn golden(name: &str, text: &str) {
-    insta::with_settings!({ snapshot_path => "golden", prepend_module_to_snapshot => false, omit_expression => true }, {
-        insta::assert_snapshot!(name, text);
-    });
-}
-
 #[test]
 fn a_search_is_told_in_text_and_markdown() {
     let capacity = capacity();
@@ -390,55 +385,8 @@ fn a_search_is_told_in_text_and_markdown() {
     );
     golden("capacity.txt", &capacity.doc().terminal(100));
     golden("capacity.md", &capacity.doc().markdown());
-    for columns in [40, 55, 80] {
-        let text = capacity.doc().terminal(columns);
-        let width = text.lines().map(|line| line.chars().count()).max();
-        assert!(width <= Some(columns), "{width:?} of {columns}");
-    }
     let json = serde_json::to_string(&capacity).unwrap();
     assert_eq!(serde_json::from_str::<Capacity>(&json).unwrap(), capacity);
-}
-
-#[test]
-fn every_outcome_has_a_sentence_of_its_own() {
-    let question = question(&["response_p99 < 50ms", "throttled_rate < 1%"]);
-    let (probes, _) = probes(&question);
-    let pace = Pace::nearest(4_000.0);
-    let ends = [
-        SearchEnd::Known(Ending::LeastFails(pace)),
-        SearchEnd::Known(Ending::GreatestPasses(pace)),
-        SearchEnd::Known(Ending::ClientLimited(Some(pace))),
-        SearchEnd::Known(Ending::Unsteady {
-            fail: pace,
-            pass: pace,
-        }),
-        SearchEnd::OutOfTime,
-    ];
-    let mut told: Vec<String> = ends
-        .into_iter()
-        .map(|end| concluded(question.clone(), probes.clone(), end).headline())
-        .collect();
-    told.sort();
-    told.dedup();
-    assert_eq!(told.len(), ends.len(), "{told:#?}");
-}
-
-#[test]
-fn its_plot_has_the_limit_the_band_and_what_failed() {
-    let svg = |capacity: &Capacity| capacity.plots().remove(0).svg;
-    let (band, refusals) = ("the capacity lies here", "share of the requests of a probe");
-    let mut capacity = capacity();
-    for part in ["p99 &lt; 50 ms", band, "failed: throttled", "Capacity: "] {
-        assert!(svg(&capacity).contains(part), "{part}");
-    }
-    // Refused requests have a panel if there were any.
-    assert!(!svg(&capacity).contains(refusals));
-    capacity.probes[0].throttled_share = 0.3;
-    assert!(svg(&capacity).contains(refusals));
-    // A search that ended after its first probe has a plot, too.
-    let first = vec![capacity.probes[0].clone()];
-    let short = concluded(capacity.question, first, SearchEnd::OutOfTime);
-    assert!(!svg(&short).contains(band));
 }
 
 #[test]

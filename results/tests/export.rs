@@ -18,11 +18,11 @@ use proptest::prelude::*;
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 use serde_json::{Value, json};
 
+use crate::golden;
+
 /// A run as it was saved once, of which a test changes what it is about.
 fn saved() -> Report {
-    let golden = include_str!("golden/whole.json.snap");
-    let json = golden.splitn(3, "---").nth(2).unwrap();
-    let mut report: Report = serde_json::from_str(json).unwrap();
+    let mut report = crate::saved();
     for row in &mut report.intervals {
         let tenth = |n: u64| BinRow {
             counts: SecondCounts {
@@ -87,12 +87,6 @@ fn seconds(report: &Report, count: u64) -> Vec<IntervalRow> {
             ..report.intervals[0].clone()
         })
         .collect()
-}
-
-fn golden(name: &str, text: &str) {
-    insta::with_settings!({ snapshot_path => "golden", prepend_module_to_snapshot => false, omit_expression => true }, {
-        insta::assert_snapshot!(name, text);
-    });
 }
 
 fn read(text: &str) -> Value {

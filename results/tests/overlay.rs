@@ -17,8 +17,7 @@ use roxmltree::{Document, Node};
 
 /// A run as it was saved once, of so many seconds.
 fn run(name: &str, seconds: u64) -> Report {
-    let golden = include_str!("golden/whole.json.snap");
-    let mut report: Report = serde_json::from_str(golden.splitn(3, "---").nth(2).unwrap()).unwrap();
+    let mut report = crate::saved();
     let second = report.intervals[0].clone();
     let row = |n: u64| IntervalRow {
         start_s: n,
@@ -131,9 +130,7 @@ fn three_runs_say_what_they_said() {
     for id in ["figures", "differences"] {
         let _ = writeln!(out, "# {id}\n{}\n", section(page(&overlaid), id));
     }
-    insta::with_settings!({ snapshot_path => "golden", prepend_module_to_snapshot => false, omit_expression => true }, {
-        insta::assert_snapshot!("overlay.txt", out);
-    });
+    crate::golden("overlay.txt", &out);
 }
 
 #[test]

@@ -17,21 +17,14 @@ use std::sync::LazyLock;
 
 use crawlmark_harness::supervisor::ShardFault;
 use crawlmark_results::judge::{Finding, Missing};
-use crawlmark_results::run::report::{
-    CommandLine, Course, GateReport, Report, ShardReport, Spread, Verdict, Witness,
-};
+use crawlmark_results::run::report::{CommandLine, GateReport, Report, Verdict, Witness};
 use crawlmark_results::run::words;
 use crawlmark_results::show::plot;
 use crawlmark_results::show::visible;
 use proptest::prelude::*;
 use roxmltree::{Document, Node, ParsingOptions};
 
-/// A run as it was saved once, of which a test changes what it is about.
-fn saved() -> Report {
-    let golden = include_str!("golden/whole.json.snap");
-    let json = golden.splitn(3, "---").nth(2).unwrap();
-    serde_json::from_str(json).unwrap()
-}
+use crate::saved;
 
 fn gate(expression: &str, ok: Option<bool>) -> GateReport {
     GateReport {
@@ -165,9 +158,7 @@ fn a_page_is_built_as_it_was() {
             _ => Ok(()),
         };
     }
-    insta::with_settings!({ snapshot_path => "golden", prepend_module_to_snapshot => false, omit_expression => true }, {
-        insta::assert_snapshot!("page.txt", out);
-    });
+    crate::golden("page.txt", &out);
 }
 
 #[test]
@@ -275,64 +266,6 @@ fn what_a_run_did_not_have_is_left_out() {
             "{words:?}"
         );
     }
-}
-
-/// A run of an hour on 64 shards, in which nothing repeats.
-fn hour() -> Report {
-    let mut report = full();
-    let (second, shard) = (report.intervals[0].clone(), report.shards[0].clone());
-    report.intervals = vec![second; 3_600];
-    report.totals.duration_s = 3_600.0;
-    // No second is like the one before: what repeats takes less.
-    let noise = |n: u64, most: u64| (n.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40) & (most - 1);
-    for (row, n) in report.intervals.iter_mut().zip(0..) {
-        (row.start_s, row.in_flight, row.attempts) = (
-            n,
-            u32::try_from(16 + noise(n, 16)).unwrap(),
-            980 + noise(n, 32),
-        );
-        let us = |base: u64| Some((base + noise(n, base.next_power_of_two() / 8)) as f64);
-        (row.p50_us, row.p90_us, row.p99_us, row.max_us) =
-            (us(20_000), us(30_000), us(60_000), us(90_000));
-        row.spread = Some(Spread {
-            first: 40,
-            counts: (0..12).map(|cell| noise(n * 12 + cell, 128)).collect(),
-        });
-    }
-    report.shards = (0..64)
-        .map(|number| ShardReport {
-            shard: number,
-            ..shard.clone()
-        })
-        .collect();
-    for shard in &mut report.shards {
-        let values = |most| {
-            (0..600)
-                .map(|n| Some(noise(n + 600 * u64::from(shard.shard), most)))
-                .collect::<Vec<_>>()
-        };
-        let late = values(4_096)
-            .into_iter()
-            .map(|us| us.map(|us| us as f64))
-            .collect();
-        shard.course = Course {
-            step_s: 6,
-            attempts: values(32)
-                .iter()
-                .map(|more| more.map(|more| 100 + more))
-                .collect(),
-            max_sched_lag_us: late,
-            cpu_us: values(1 << 20),
-        };
-    }
-    report
-}
-
-#[test]
-fn an_hour_of_64_shards_is_a_small_page() {
-    let report = hour();
-    let page = page(&report);
-    assert!(page.len() < 400_000, "{} bytes", page.len());
 }
 
 /// The report with this text wherever somebody else's can be.

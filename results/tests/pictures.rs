@@ -4,14 +4,11 @@
 #![cfg(feature = "png")]
 #![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
-use crawlmark_results::run::report::Report;
 use crawlmark_results::show::plot::{self, Ground, Plot, Rasterizer};
 use resvg::tiny_skia::Pixmap;
 
 fn plots() -> Vec<Plot> {
-    let golden = include_str!("golden/whole.json.snap");
-    let report: Report = serde_json::from_str(golden.splitn(3, "---").nth(2).unwrap()).unwrap();
-    plot::all(&report)
+    plot::all(&crate::saved())
 }
 
 fn drawn(plot: &Plot, ground: Ground) -> Pixmap {

@@ -25,12 +25,7 @@ use proptest::prelude::*;
 use roxmltree::{Document, Node};
 use serde_json::Value;
 
-/// A run as it was saved once, of which a test changes what it is about.
-fn saved() -> Report {
-    let golden = include_str!("golden/whole.json.snap");
-    let json = golden.splitn(3, "---").nth(2).unwrap();
-    serde_json::from_str(json).unwrap()
-}
+use crate::saved;
 
 /// A second in which all went as in the others, but for a stall of the target in the sixth.
 fn second(n: u64, like: &IntervalRow) -> IntervalRow {
@@ -279,9 +274,7 @@ fn the_plots_of_a_run_say_what_they_said() {
         let _ = writeln!(out, "# {}: {}\n{}", plot.name, plot.title, plot.caption);
         let _ = writeln!(out, "{:?}\n{}\n", shapes(&plot), texts(&plot).join(" | "));
     }
-    insta::with_settings!({ snapshot_path => "golden", prepend_module_to_snapshot => false, omit_expression => true }, {
-        insta::assert_snapshot!("plots.txt", out);
-    });
+    crate::golden("plots.txt", &out);
 }
 
 #[test]

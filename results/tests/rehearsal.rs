@@ -15,7 +15,6 @@ mod storage;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs;
-use std::future::{Future, poll_fn};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -35,7 +34,6 @@ use crawlmark_results::run::report::{
 };
 use crawlmark_results::run::result_dir::{self, RESULT};
 use crawlmark_results::run::words;
-use crawlmark_results::show::plot::Plot;
 
 use proptest::prelude::*;
 
@@ -63,25 +61,43 @@ impl Workload for Target {
         clear_to_send: impl AsyncFn() -> Nanos,
     ) -> Attempt {
         let sent = clear_to_send().await;
-        flight.note(InFlight {
-            sent,
-            first_byte: None,
-            bytes_sent: 0,
-            bytes_received: 0,
-        });
+        flight.note(in_flight(sent));
         tokio::time::sleep((self.takes)(self.shard, sent)).await;
-        let (outcome, advice) = (self.answer)(self.shard, sent);
-        Attempt {
-            sent: Some(sent),
-            first_byte: None,
-            done: self.clock.now(),
-            bytes_sent: 0,
-            bytes_received: 0,
-            status: (outcome == Outcome::Rejected).then_some(503),
-            outcome,
-            advice,
-        }
+        let answer = (self.answer)(self.shard, sent);
+        attempt(Some(sent), self.clock.now(), answer)
     }
+}
+
+const fn in_flight(sent: Nanos) -> InFlight {
+    InFlight {
+        sent,
+        first_byte: None,
+        bytes_sent: 0,
+        bytes_received: 0,
+    }
+}
+
+fn attempt(sent: Option<Nanos>, done: Nanos, (outcome, advice): (Outcome, Advice)) -> Attempt {
+    Attempt {
+        sent,
+        first_byte: None,
+        done,
+        bytes_sent: 0,
+        bytes_received: 0,
+        status: (outcome == Outcome::Rejected).then_some(503),
+        outcome,
+        advice,
+    }
+}
+
+/// A refusal, with the wait that it asks for.
+fn throttled(wait: Option<Duration>) -> (Outcome, Advice) {
+    let asks = Advice {
+        repeat: Repeat::MayHelp,
+        wait,
+        ..Advice::default()
+    };
+    (Outcome::Throttled, asks)
 }
 
 const GOOD: (Outcome, Advice) = (
@@ -302,34 +318,6 @@ fn a_run_that_is_resumed_does_what_is_left_and_nothing_else() {
 }
 
 #[test]
-fn items_move_to_a_shard_that_is_done() {
-    // Alone, the slow shard would take 5,000 x 10 ms / 2 lanes = 25 s.
-    let plan = run_of(2, 4, 10_000);
-    let rehearsal = run(&plan, &[], |shard, _| if shard == 0 { 10 * MS } else { MS });
-    assert_eq!(ok(&rehearsal), 10_000);
-    assert!(
-        rehearsal.record.moved.ids > 3_000,
-        "{:?}",
-        rehearsal.record.moved
-    );
-    let ended = rehearsal
-        .record
-        .shards
-        .iter()
-        .map(|shard| shard.last_done)
-        .max()
-        .unwrap();
-    assert!(ended < Nanos::default().plus(5 * S), "{ended:?}");
-    let plots = crawlmark_results::show::plot::all(&rehearsal.report(&plan));
-    assert!(
-        caption(&plots, "shards")
-            .unwrap()
-            .contains("of the median (0)"),
-        "its plots name it"
-    );
-}
-
-#[test]
 fn what_one_shard_is_told_all_shards_keep() {
     let mut plan = run_of(3, 6, 1 << 40);
     plan.duration = Some(10 * S);
@@ -340,15 +328,7 @@ fn what_one_shard_is_told_all_shards_keep() {
         |shard, sent| {
             let refused = shard == 0 && sent == Nanos::default().plus(3 * S);
             if refused {
-                (
-                    Outcome::Throttled,
-                    Advice {
-                        repeat: Repeat::MayHelp,
-                        wait: Some(2 * S),
-                        quota: None,
-                        held_ns: None,
-                    },
-                )
+                throttled(Some(2 * S))
             } else {
                 GOOD
             }
@@ -434,27 +414,16 @@ impl Workload for Hanging {
             3 => tokio::time::sleep(limit).await,
             _ => tokio::time::sleep(MS).await,
         }
-        let failed = |sent, kind| Attempt {
-            sent,
-            first_byte: None,
-            done: clock.now(),
-            bytes_sent: 0,
-            bytes_received: 0,
-            status: None,
-            outcome: Outcome::Error(kind),
-            advice: Advice::default(),
+        let failed = |sent, kind| {
+            let error = (Outcome::Error(kind), Advice::default());
+            attempt(sent, clock.now(), error)
         };
         if part == 3 {
             return failed(None, ErrorKind::ConnectTimeout);
         }
         flight.opened(1_000_000);
         let sent = clear_to_send().await;
-        let mut in_flight = InFlight {
-            sent,
-            first_byte: None,
-            bytes_sent: 0,
-            bytes_received: 0,
-        };
+        let mut in_flight = in_flight(sent);
         flight.note(in_flight);
         match part {
             1 => tokio::time::sleep(hang).await,
@@ -469,17 +438,9 @@ impl Workload for Hanging {
         if part == 2 {
             tokio::time::sleep(hang).await;
         }
-        let (outcome, advice) = GOOD;
-        let (first_byte, done) = (in_flight.first_byte, clock.now());
         Attempt {
-            sent: Some(sent),
-            first_byte,
-            done,
-            bytes_sent: 0,
-            bytes_received: 0,
-            status: None,
-            outcome,
-            advice,
+            first_byte: in_flight.first_byte,
+            ..attempt(Some(sent), clock.now(), GOOD)
         }
     }
 }
@@ -554,77 +515,6 @@ fn no_time_leaves_out_what_a_target_that_hangs_did_not_end() {
     }
 }
 
-/// The caption of a plot; none when it is not drawn.
-fn caption(plots: &[Plot], name: &str) -> Option<String> {
-    plots
-        .iter()
-        .find(|plot| plot.name == name)
-        .map(|plot| plot.caption.clone())
-}
-
-/// A target whose requests note when they are looked at.
-struct Noted {
-    clock: Clock,
-    looks: Rc<RefCell<BTreeMap<Nanos, u64>>>,
-}
-
-impl Workload for Noted {
-    async fn perform(
-        &self,
-        id: u64,
-        flight: &Flight,
-        clear_to_send: impl AsyncFn() -> Nanos,
-    ) -> Attempt {
-        let target = Target {
-            clock: self.clock,
-            shard: 0,
-            takes: |_, _| MS,
-            answer: |_, _| GOOD,
-        };
-        let mut attempt = std::pin::pin!(target.perform(id, flight, clear_to_send));
-        poll_fn(|cx| {
-            *self.looks.borrow_mut().entry(self.clock.now()).or_default() += 1;
-            attempt.as_mut().poll(cx)
-        })
-        .await
-    }
-}
-
-#[test]
-fn nothing_runs_while_the_client_is_blocked() {
-    let mut plan = run_of(2, 10, 1 << 40);
-    plan.duration = Some(2 * S);
-    let looks = Rc::default();
-    let blocked = Incident::Block {
-        at: S,
-        lasts: 300 * MS,
-    };
-    let noted = |_: &ShardPlan, clock| Noted {
-        clock,
-        looks: Rc::clone(&looks),
-    };
-    let rehearsal = rehearse(&plan, &[blocked], noted).unwrap();
-    let (from, to) = (Nanos::default().plus(S), Nanos::default().plus(1_300 * MS));
-    let looks = looks.take();
-    let within = looks.range(Nanos(from.0 + 1)..to).count();
-    assert_eq!(within, 0, "something ran");
-    assert!(looks.contains_key(&to) && looks.contains_key(&Nanos(from.0 - 1_000_000)));
-    // Each lane had one attempt under way, and that one took as long as the block; every other one
-    // a millisecond.
-    let slow: Vec<u64> = rehearsal
-        .samples
-        .iter()
-        .map(Sample::service_ns)
-        .filter(|ns| *ns > 1_000_000)
-        .collect();
-    assert_eq!(slow.len(), 10);
-    assert!(
-        slow.iter()
-            .all(|ns| (300_000_000..=301_000_000).contains(ns)),
-        "{slow:?}"
-    );
-}
-
 /// Hosts whose connections take time to open, each request a new one: ID `i` is asked of host `i`
 /// modulo their number.
 struct Cold {
@@ -654,19 +544,7 @@ impl Workload for Cold {
         self.opened.borrow_mut().insert(id, connect_ns);
         let sent = clear_to_send().await;
         tokio::time::sleep(MS).await;
-        let done = self.clock.now();
-        let (outcome, advice) = GOOD;
-        let (first_byte, bytes_sent, bytes_received, status) = (None, 0, 0, None);
-        Attempt {
-            sent: Some(sent),
-            first_byte,
-            done,
-            bytes_sent,
-            bytes_received,
-            status,
-            outcome,
-            advice,
-        }
+        attempt(Some(sent), self.clock.now(), GOOD)
     }
 }
 
@@ -686,36 +564,15 @@ impl Workload for Opening {
             flight.opened(500_000_000);
         }
         let sent = clear_to_send().await;
-        flight.note(InFlight {
-            sent,
-            first_byte: None,
-            bytes_sent: 0,
-            bytes_received: 0,
-        });
+        flight.note(in_flight(sent));
         let is_first = sent < Nanos::default().plus(100 * MS);
         tokio::time::sleep(if is_first { 200 * MS } else { MS }).await;
-        let refused = Advice {
-            repeat: Repeat::MayHelp,
-            wait: Some(2 * S),
-            quota: None,
-            held_ns: None,
-        };
-        let (outcome, advice) = if is_first {
-            (Outcome::Throttled, refused)
+        let answer = if is_first {
+            throttled(Some(2 * S))
         } else {
             GOOD
         };
-        let (done, first_byte, bytes_sent, bytes_received) = (self.0.now(), None, 0, 0);
-        Attempt {
-            sent: Some(sent),
-            first_byte,
-            done,
-            bytes_sent,
-            bytes_received,
-            status: None,
-            outcome,
-            advice,
-        }
+        attempt(Some(sent), self.0.now(), answer)
     }
 }
 
@@ -931,10 +788,7 @@ fn a_run_that_is_over_sends_nothing_that_its_limit_holds_back_and_does_not_wait_
 
 #[test]
 fn a_shard_that_dies_leaves_its_part_of_the_schedule_and_the_report_says_how_much() {
-    for arrivals in [
-        crawlmark_harness::plan::Arrivals::Constant,
-        crawlmark_harness::plan::Arrivals::Poisson,
-    ] {
+    for arrivals in [Arrivals::Constant, Arrivals::Poisson] {
         let mut plan = run_of(2, 20, 1 << 40);
         (plan.rate, plan.arrivals, plan.duration) = (Some(per_s(200)), arrivals, Some(10 * S));
         let rehearsal = run(&plan, &[], |_, _| MS);
@@ -1276,14 +1130,9 @@ fn a_hang_that_empties_the_windows_of_a_share_does_not_pass() {
 }
 
 fn timed(connections: u32, per_s: u64, duration: Duration) -> RunPlan {
-    let rate = Rate {
-        permits: per_s,
-        period_ns: 1_000_000_000,
-    };
-    let arrivals = crawlmark_harness::plan::Arrivals::Constant;
     RunPlan {
-        rate: Some(rate),
-        arrivals,
+        rate: Some(self::per_s(per_s)),
+        arrivals: Arrivals::Constant,
         duration: Some(duration),
         ..run_of(1, connections, 1 << 40)
     }
@@ -1331,10 +1180,7 @@ fn what_goes_after_its_second_is_in_the_second_in_which_it_was_due() {
             5 * MS
         }
     };
-    for arrivals in [
-        crawlmark_harness::plan::Arrivals::Constant,
-        crawlmark_harness::plan::Arrivals::Poisson,
-    ] {
+    for arrivals in [Arrivals::Constant, Arrivals::Poisson] {
         for shards in [1, 2] {
             let plan = RunPlan {
                 shards,
@@ -1413,15 +1259,8 @@ fn a_wait_of_minutes_leaves_every_second_its_requests_and_its_answers() {
 
 /// Throttles what comes from a second on, and asks for an hour of patience.
 fn throttled_from_a_second_on(_: u32, sent: Nanos) -> (Outcome, Advice) {
-    let wait = Some(3_600 * S);
-    let asks = Advice {
-        repeat: Repeat::MayHelp,
-        wait,
-        quota: None,
-        held_ns: None,
-    };
     if sent >= Nanos::default().plus(S) {
-        (Outcome::Throttled, asks)
+        throttled(Some(3_600 * S))
     } else {
         GOOD
     }
@@ -1429,10 +1268,7 @@ fn throttled_from_a_second_on(_: u32, sent: Nanos) -> (Outcome, Advice) {
 
 #[test]
 fn a_pause_to_the_end_leaves_the_rest_of_the_schedule_unsent_and_the_report_says_so() {
-    for arrivals in [
-        crawlmark_harness::plan::Arrivals::Constant,
-        crawlmark_harness::plan::Arrivals::Poisson,
-    ] {
+    for arrivals in [Arrivals::Constant, Arrivals::Poisson] {
         let mut plan = RunPlan {
             arrivals,
             ..timed(20, 100, 6 * S)
@@ -1460,7 +1296,7 @@ fn a_pause_to_the_end_leaves_the_rest_of_the_schedule_unsent_and_the_report_says
         );
         assert_eq!(
             report.validity.verdict,
-            crawlmark_results::run::report::Verdict::TargetLimited,
+            Verdict::TargetLimited,
             "{:?}",
             report.validity
         );
@@ -1487,7 +1323,7 @@ fn requests_that_a_paused_host_held_back_are_not_blamed_on_connections() {
     );
     assert_eq!(
         report.validity.verdict,
-        crawlmark_results::run::report::Verdict::TargetLimited,
+        Verdict::TargetLimited,
         "{:?}",
         report.validity
     );
@@ -1568,7 +1404,7 @@ fn waits_while_connections_were_free_name_the_limit_on_their_host() {
     assert_eq!(waited_for(&report), [Limit::PerHostConnections]);
     assert_eq!(
         report.validity.verdict,
-        crawlmark_results::run::report::Verdict::BudgetLimited,
+        Verdict::BudgetLimited,
         "{:?}",
         report.findings
     );
@@ -1584,33 +1420,6 @@ fn waits_while_connections_were_free_name_the_limit_on_their_host() {
     plan.per_host.connections = None;
     let report = run(&plan, &[], hangs).report(&plan);
     assert_eq!(waited_for(&report), [Limit::Connections]);
-}
-
-#[test]
-fn waits_for_the_pause_of_another_host_and_what_they_dropped_name_the_pause() {
-    fn refused(_: u32, sent: Nanos) -> (Outcome, Advice) {
-        let of_second = sent.0 % 3_000_000_000;
-        let is_refused = (1_000_000_000..1_015_000_000).contains(&of_second);
-        let advice = Advice {
-            repeat: Repeat::MayHelp,
-            wait: Some(2 * S),
-            quota: None,
-            held_ns: None,
-        };
-        if is_refused {
-            (Outcome::Throttled, advice)
-        } else {
-            GOOD
-        }
-    }
-    let mut plan = timed(30, 150, 6_700 * MS);
-    (plan.per_host.hosts, plan.per_host.rate) = (3, Some(per_s(160)));
-    let report = run_against(&plan, &[], |_, _| MS, refused).report(&plan);
-    let limits = [waited_for(&report), never_sent_for(&report)].concat();
-    assert!(
-        !limits.is_empty() && limits.iter().all(|limit| *limit == Limit::Pause),
-        "{limits:?}"
-    );
 }
 
 #[test]
@@ -1654,18 +1463,6 @@ fn a_run_that_was_stopped_before_its_first_request_says_that_nothing_was_sent() 
     }
     let report = rehearsal.as_it_is(&plan);
     assert_eq!(kinds(&report)[0], FindingKind::StoppedBeforeStart);
-}
-
-#[test]
-fn a_run_that_was_stopped_in_its_warm_up_has_no_rate() {
-    let mut plan = run_of(2, 4, 1 << 40);
-    (plan.duration, plan.warmup) = (Some(10 * S), 2 * S);
-    let signal = Incident::Signal {
-        at: 500 * MS,
-        number: 15,
-    };
-    let report = run(&plan, &[signal], |_, _| MS).report(&plan);
-    assert_eq!(kinds(&report)[0], FindingKind::WithinWarmUp);
 }
 
 #[test]

@@ -39,6 +39,8 @@ use crawlmark_results::run::words;
 use crawlmark_results::show::plot;
 use proptest::prelude::*;
 
+use crate::golden;
+
 const MS: u64 = 1_000_000;
 
 fn plan() -> RunPlan {
@@ -360,12 +362,6 @@ fn gated(mut report: Report, conditions: &[(&str, Breach)]) -> Report {
     let objectives: Vec<Objective> = conditions.iter().copied().map(objective).collect();
     LiveThresholds::new(&objectives, &plan()).close(&mut report);
     report
-}
-
-fn golden(name: &str, text: &str) {
-    insta::with_settings!({ snapshot_path => "golden", prepend_module_to_snapshot => false, omit_expression => true }, {
-        insta::assert_snapshot!(name, text);
-    });
 }
 
 #[test]

@@ -5,8 +5,6 @@
 //! `INSTA_UPDATE=always cargo test -p crawlmark-results --test scaling` writes them again when a
 //! change is meant.
 
-#![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
-
 use std::time::Duration;
 
 use crawlmark_results::judge::Finding;
@@ -17,11 +15,7 @@ use crawlmark_results::studies::scale::{
 };
 use crawlmark_results::studies::{Header, StudyResult};
 
-/// A run as it was saved once, of which a test changes what it is about.
-fn saved() -> Report {
-    let golden = include_str!("golden/whole.json.snap");
-    serde_json::from_str(golden.splitn(3, "---").nth(2).unwrap()).unwrap()
-}
+use crate::{golden, saved};
 
 const SIZE: Size = Size {
     shards: 2,
@@ -150,12 +144,6 @@ fn linear(replicate: usize, n: f64) -> f64 {
     159.0 * n * (1.0 + (replicate as f64 * 7.0 + n * 3.0) % 5.0 * 1e-3 - 2e-3)
 }
 
-fn golden(name: &str, text: &str) {
-    insta::with_settings!({ snapshot_path => "golden", prepend_module_to_snapshot => false, omit_expression => true }, {
-        insta::assert_snapshot!(name, text);
-    });
-}
-
 /// Number of dots of a plot: ends of lines without a length.
 fn dots(svg: &str) -> usize {
     svg.matches("h.01").count()
@@ -274,18 +262,6 @@ fn what_fights_for_cpus_is_hollow_and_no_answer() {
     );
 }
 
-#[test]
-fn a_table_has_as_many_columns_as_there_is_room_for() {
-    let scaling = scaling(2, 0.1, linear);
-    for columns in [60, 80, 100, 200] {
-        let text = scaling.doc().terminal(columns);
-        let widest = text.lines().map(|line| line.chars().count()).max().unwrap();
-        assert!(widest <= columns, "{columns}: {widest}\n{text}");
-        assert!(text.contains("balance") || columns <= 100, "{text}");
-        assert!(!text.contains("balance") || columns > 60, "{text}");
-    }
-}
-
 /// Sweep in which every round had these attempts and limits.
 fn answered(
     mut scaling: Scaling,
@@ -367,19 +343,4 @@ fn a_limit_that_is_not_the_clients_is_named() {
     // A part that is small is not none.
     let slow = scaling(2, 0.1, |_, n| 100.0 / n.powi(2)).headline();
     assert!(slow.contains(": less than 0.1 % efficient"), "{slow}");
-}
-
-#[test]
-fn what_is_saved_reads_back_and_says_the_same() {
-    let scaling = scaling(2, 0.1, linear);
-    let read: Scaling = serde_json::from_str(&serde_json::to_string(&scaling).unwrap()).unwrap();
-    assert_eq!(read, scaling);
-    assert_eq!(plot::scaling(&read), plot::scaling(&scaling));
-}
-
-#[test]
-fn the_level_is_that_of_the_least_sure_row() {
-    // The second repeat's round of 8 shards was disturbed: of five pairs there are four.
-    let text = scaling(2, 0.1, linear).doc().terminal(120);
-    assert!(text.contains("at least 87.5 %"), "{text}");
 }

@@ -15,11 +15,7 @@ use crawlmark_results::studies::scenarios::{
 };
 use crawlmark_results::studies::{Header, StudyResult};
 
-/// A run as it was saved once, of which a test changes what it is about.
-fn saved() -> Report {
-    let golden = include_str!("golden/whole.json.snap");
-    serde_json::from_str(golden.splitn(3, "---").nth(2).unwrap()).unwrap()
-}
+use crate::saved;
 
 /// A run of so many connections over so many shards, in which each good answer took this long, at
 /// this rate for four seconds; `cores` are what client and target used of two.
@@ -151,9 +147,7 @@ const ALL: [u8; 8] = [1, 2, 3, 4, 5, 6, 7, 8];
 
 fn golden(name: &str, text: &str) {
     let text = text.replace(env!("CARGO_PKG_VERSION"), "VERSION");
-    insta::with_settings!({ snapshot_path => "golden", prepend_module_to_snapshot => false, omit_expression => true }, {
-        insta::assert_snapshot!(name, text);
-    });
+    crate::golden(name, &text);
 }
 
 #[test]

@@ -215,12 +215,7 @@ fn an_export_goes_where_it_is_told() {
             "three --export csv=three/../three/result.json",
             "it is the result itself",
         ),
-        ("three --export csv --png", "cannot be used with"),
         ("three --out four", "--out four holds another result"),
-        (
-            "three --from 0s --out four",
-            "--out four holds another result",
-        ),
     ] {
         let said = call_line(place, &format!("report {line}"));
         assert!(

@@ -10,12 +10,11 @@ use std::os::unix::fs::PermissionsExt;
 use serde_json::json;
 use tempfile::TempDir;
 
-use crate::command::start;
 use crate::foreign::{Foreign, column, nginx};
 use crate::process::wait_for;
 use crate::proxy::assert_failed_as;
 use crate::run::{self, crawl, crawl_once};
-use crate::secrets::{SECRET, lines_of_shards, tells_nothing};
+use crate::secrets::SECRET;
 use crate::target::Target;
 use crate::tls::{Authority, GOOD};
 
@@ -220,26 +219,4 @@ fn each_proxy_serves_those_who_know_the_password_and_its_refusals_are_named() {
         let users: BTreeSet<&str> = users.filter(|user| user.contains("session")).collect();
         (users.len() == 60).then_some(())
     });
-}
-
-#[test]
-fn passwords_for_foreign_proxies_are_in_no_file_output_log_or_process_title() {
-    if !are_wanted() {
-        return;
-    }
-    let target = Target::start("--processes 1 --latency 1ms");
-    let proxies = [tinyproxy(), squid(), dante(), microsocks()];
-    for way in ways(&proxies).iter().filter(|way| way.contains(SECRET)) {
-        for (more, code) in [("", 0), ("x", 1)] {
-            let way = way.replace(SECRET, &format!("{SECRET}{more}"));
-            let started = start(&format!(
-                "run {} -s 2 -c 2 --retries 0 --out out -d 1s --rate 100 \
-                 --threshold 'error_rate < 50%' {way}",
-                target.url()
-            ));
-            let lines = lines_of_shards(&started);
-            assert!(lines.iter().all(|line| !line.contains(SECRET)), "{lines:?}");
-            tells_nothing(started, &[code]);
-        }
-    }
 }

@@ -2,12 +2,11 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
 use nix::sys::stat::Mode;
 use serde_json::Value;
 
-use crate::command::{call, json as read_json, run, start};
+use crate::command::{call, json as read_json, start};
 use crate::lost::{Disk, path};
 use crate::process::wait_for;
 
@@ -47,31 +46,6 @@ fn a_study_whose_disk_gets_full_names_the_file_and_what_is_kept() {
             "free some space",
         ] {
             assert!(said.contains(&part.to_lowercase()), "{line}: {said}");
-        }
-    }
-}
-
-#[test]
-fn a_directory_that_cannot_be_made_is_named_with_its_flag_and_a_remedy() {
-    let Some(disk) = Disk::of(1 << 20) else {
-        return;
-    };
-    let mut mount = Command::new("mount");
-    mount.args(["-o", "remount,ro"]).arg(disk.place());
-    assert!(mount.status().unwrap().success());
-    for line in STUDIES
-        .into_iter()
-        .chain(["run -n 10 -s 1", "selftest --quick"])
-    {
-        let said = run(&into(line, &disk.out())).code(&[1]).stderr;
-        let out = disk.out();
-        for part in [
-            "--out",
-            path(&out),
-            "Read-only file system",
-            "can be written to",
-        ] {
-            assert!(said.contains(part), "{line}: {said}");
         }
     }
 }

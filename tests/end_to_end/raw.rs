@@ -216,43 +216,6 @@ fn the_first_byte_of_a_response_is_timed_and_not_the_end_of_its_head() {
     }
 }
 
-#[test]
-fn a_report_says_what_an_error_page_means_and_what_was_wrong_with_a_response() {
-    for (answer, said, of_status) in [
-        (
-            "HTTP/1.1 400 Bad Request\r\nconnection: close\r\n\r\n<html>\n<title>400 The plain \
-             HTTP request was sent to HTTPS port</title>\n</html>\n",
-            "Use https://.",
-            json!(400),
-        ),
-        (
-            "HTTP/1.1 200 OK\r\ncontent-length: 300\r\n\r\nabc",
-            "200, 3 of 300 bytes",
-            json!(200),
-        ),
-        (
-            "SSH-2.0-OpenSSH_9.6\r\n",
-            "invalid HTTP version",
-            json!(null),
-        ),
-    ] {
-        let serve = |mut peer: Peer| {
-            if peer.request().is_some() {
-                peer.send(answer);
-            }
-        };
-        let line = "-n 4 --shards 2 -c 4 --retries 0";
-        let ended = with_server(serve, |address| {
-            ended(&format!("http://{address}/{{id}} {line}"))
-        });
-        let summary = ended.file("summary.md");
-        assert!(summary.contains(said), "{said}: {summary}");
-        let failures = ended.report(0).at("/failures").clone();
-        let mut failures = failures.as_object().unwrap().values();
-        assert_eq!(failures.next().unwrap()["status"], of_status);
-    }
-}
-
 /// An address that refuses connections, as long as the socket lives: bound and not listening, so
 /// nobody else gets it.
 pub(crate) fn nobody() -> (OwnedFd, String) {

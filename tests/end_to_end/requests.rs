@@ -137,22 +137,6 @@ fn shuffled_ids_are_crawled_once_each_by_any_number_of_shards() {
     assert_eq!(some, one[..40].iter().copied().collect());
 }
 
-#[test]
-fn ids_are_written_in_their_format() {
-    for (format, paths) in [
-        ("width=4", ["/a/0034", "/a/0035", "/a/0036"]),
-        ("hex", ["/a/22", "/a/23", "/a/24"]),
-        ("base36,width=3", ["/a/00y", "/a/00z", "/a/010"]),
-    ] {
-        let line = format!("--id-format {format} --ids 34..37 -c 1 -s 1");
-        let (_, requests) = requests_of(&line, &[]);
-        let asked = requests
-            .iter()
-            .map(|request| request.split(' ').nth(1).unwrap());
-        assert!(asked.eq(paths), "{requests:?}");
-    }
-}
-
 /// Compressed by brotli: `{"ok":true}`.
 const BROTLI: &[u8] = b"\x0b\x05\x80{\x22ok\x22:true}\x03";
 

@@ -8,7 +8,6 @@ use serde_json::json;
 use crate::report::Report;
 use crate::run::{ONE_ATTEMPT, ended};
 use crate::scripted::{OK, Peer, with_server};
-use crate::target::Target;
 
 /// The ID in the path of a request; 0 without one.
 fn id(path: &str) -> u64 {
@@ -70,27 +69,6 @@ fn a_run_whose_responses_fail_is_not_valid_whatever_the_status() {
 }
 
 #[test]
-fn an_open_loop_is_never_faster_than_its_connections() {
-    // Five connections of 300 ms each carry 16.7/s, however many requests were started in the last
-    // moment.
-    let target = Target::start("--processes 1 --latency 300ms");
-    let report = ended(&format!(
-        "{} -R 50 -d 1s --arrivals constant -s 1 -c 5 --threshold 'rate <= 16.67' \
-         --threshold 'attempts_rate <= 16.67'",
-        target.url()
-    ))
-    .report(0);
-    let [items, attempts] =
-        ["items_per_s", "attempts_per_s"].map(|key| report.number(&format!("/totals/{key}")));
-    assert!(
-        items <= 5.0 / 0.3 && attempts <= 5.0 / 0.3,
-        "{items} {attempts}"
-    );
-    let exact = report.count("/totals/attempts") as f64 / report.number("/totals/duration_s");
-    assert!((attempts - exact).abs() < 1e-9, "{attempts} {exact}");
-}
-
-#[test]
 fn what_found_no_connection_was_not_sent() {
     // A target that answers ten requests, and is gone.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -118,27 +96,6 @@ fn what_found_no_connection_was_not_sent() {
     }));
     let summary = ended.file("summary.md");
     assert!(summary.contains("| scheduled | 200 |"), "{summary}");
-}
-
-#[test]
-fn a_budget_that_was_kept_was_not_exceeded_on_average() {
-    let target = Target::start("--processes 1");
-    for (flags, asked) in [
-        ("-R 100 --ids 0..11 -s 1", 100.0),
-        ("-R 600/min --ids 0..3 -s 2", 10.0),
-    ] {
-        let report = ended(&format!("{} {flags} -c 4", target.url())).report(0);
-        report.holds(&json!({"/budget/kept": true}));
-        // However long the run took: no less than what ended in that time, each with its place in
-        // the budget.
-        let attempts = report.count("/totals/attempts") as f64;
-        let least = attempts / (report.number("/totals/duration_s") + attempts / asked);
-        let achieved = report.number("/budget/achieved_per_s");
-        assert!(
-            (least..=asked).contains(&achieved),
-            "{flags}: {achieved}, at least {least}"
-        );
-    }
 }
 
 #[test]

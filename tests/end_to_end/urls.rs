@@ -148,30 +148,6 @@ fn each_host_has_a_budget_and_connections_of_its_own() {
 }
 
 #[test]
-fn a_pause_is_for_its_host_and_for_all_shards() {
-    // Every window of 500 ms has three responses for everyone: pauses end while the run goes on. A
-    // machine that stalls may hold up what one shard tells another, so this is tried more than once.
-    let are_early = || {
-        let strict = Target::start("--processes 1 --limit fixed:3/500ms:key=everyone");
-        let free = Target::start("--processes 1");
-        let mut lines = vec![strict.url()];
-        lines.resize(200, free.url());
-        let report = crawl_all(&lines, "--ids 0..2k --shards 2 -c 4");
-        report.assert_states(&[("ok", 2_000)]);
-        let asked = strict.stop();
-        holds(&asked, &json!({"/by_status/200": 10}));
-        holds(&free.stop(), &json!({"/requests": 1_990, "/rejected": 0}));
-        assert!(report.count("/manners/pauses") >= 1);
-        report.holds(&json!({"/manners/violated": 0}));
-        asked["early_retries"] != json!(0)
-    };
-    assert!(
-        (0..3).any(|_| !are_early()),
-        "requests came early in each of three runs"
-    );
-}
-
-#[test]
 fn a_host_that_cannot_be_reached_fails_its_items_and_no_others() {
     let (_socket, refused) = nobody();
     for (dead, kind) in [

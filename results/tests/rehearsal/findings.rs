@@ -35,16 +35,10 @@ fn between<const FROM: u64, const TO: u64>(sent: Nanos, other: Outcome) -> (Outc
 
 /// One request in a hundred is let through, and nothing is said of the others' wait.
 fn refuses(_: u32, sent: Nanos) -> (Outcome, Advice) {
-    let asks = Advice {
-        repeat: Repeat::MayHelp,
-        wait: None,
-        quota: None,
-        held_ns: None,
-    };
     if (sent.0 / 20_000_000).is_multiple_of(100) {
         GOOD
     } else {
-        (Outcome::Throttled, asks)
+        throttled(None)
     }
 }
 

@@ -285,9 +285,7 @@ fn the_first_finding_is_the_one_to_know_and_the_end_of_a_run_fits_the_terminal()
             "{name}: a failure under a green box"
         );
     }
-    insta::with_settings!({ snapshot_path => "../golden", prepend_module_to_snapshot => false, omit_expression => true }, {
-        insta::assert_snapshot!("outcomes.txt", out);
-    });
+    crate::golden("outcomes.txt", &out);
 }
 
 #[test]

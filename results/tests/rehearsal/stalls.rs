@@ -62,16 +62,10 @@ fn slow(_: u32, _: Nanos) -> Duration {
 /// A quota of ten requests in every two seconds.
 fn by_quota(_: u32, sent: Nanos) -> (Outcome, Advice) {
     let wait = Some(Duration::from_nanos(2_000_000_000 - sent.0 % 2_000_000_000));
-    let asks = Advice {
-        repeat: Repeat::MayHelp,
-        wait,
-        quota: None,
-        held_ns: None,
-    };
     if sent.0 % 2_000_000_000 < 100_000_000 {
         GOOD
     } else {
-        (Outcome::Throttled, asks)
+        throttled(wait)
     }
 }
 
