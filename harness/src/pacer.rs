@@ -356,6 +356,15 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
+    const fn every(interval_ns: u64, burst: u64) -> Budget {
+        Budget {
+            interval_ns,
+            burst,
+            at_start: burst,
+            phase_ns: 0,
+        }
+    }
+
     /// Writes a request that was just let through.
     fn write(pacer: &mut Pacer, now: Nanos) {
         assert!(
@@ -392,43 +401,6 @@ mod tests {
             }
         }
         worst
-    }
-
-    #[test]
-    fn a_window_has_its_requests_at_once_and_saves_none() {
-        use crate::units::RateShape;
-        let curve = Curve::of(
-            RateShape::Windows {
-                every_ns: 1_000 * MS,
-            },
-            None,
-        );
-        let budget = Budget {
-            interval_ns: 100 * MS,
-            burst: 10,
-            at_start: 10,
-            phase_ns: 0,
-        };
-        let mut pacer = Pacer::shaped(Some(budget), curve, Nanos(7));
-        let mut sent_at = |now: u64| {
-            let now = Nanos(7 + now * MS);
-            let sent = (0..99)
-                .take_while(|_| {
-                    matches!(pacer.poll(now), Pace::Go(_)) && {
-                        write(&mut pacer, now);
-                        true
-                    }
-                })
-                .count();
-            (sent, pacer.peek(now))
-        };
-        let second = |n: u64| Pace::Wait(Nanos(7 + n * 1_000 * MS));
-        assert_eq!(sent_at(0), (10, second(1)));
-        assert_eq!(sent_at(999), (0, second(1)));
-        assert_eq!(sent_at(1_400), (10, second(2)));
-        // Of two windows in which nothing was sent, nothing is left.
-        assert_eq!(sent_at(5_900), (10, second(6)));
-        assert!(pacer.audit().unwrap().kept());
     }
 
     #[test]
@@ -472,15 +444,7 @@ mod tests {
 
     #[test]
     fn a_late_client_learns_since_when_it_was_allowed() {
-        let mut pacer = Pacer::new(
-            Some(Budget {
-                interval_ns: 10,
-                burst: 3,
-                at_start: 3,
-                phase_ns: 0,
-            }),
-            Nanos(0),
-        );
+        let mut pacer = Pacer::new(Some(every(10, 3)), Nanos(0));
         for _ in 0..3 {
             assert_eq!(pacer.poll(Nanos(0)), Pace::Go(Nanos(0)));
         }
@@ -525,7 +489,7 @@ mod tests {
         fn however_late_connections_come_no_window_holds_more_than_its_burst_and_rate(
             interval_ns in 1..1_000_u64, burst in 1..20_u64, delays in prop::collection::vec(0..20_000_u64, 1..150),
         ) {
-            let budget = Budget { interval_ns, burst, at_start: burst, phase_ns: 0 };
+            let budget = every(interval_ns, burst);
             let longest = delays.iter().copied().max().unwrap();
             let (admitted, sent) = connecting(budget, &delays);
             prop_assert!(worst_excess_ns(&sent, interval_ns) <= burst * interval_ns);

@@ -561,6 +561,32 @@ pub(crate) mod tests {
 
     pub(crate) use crate::fixtures::bounds;
 
+    /// A request sent at an instant and answered with status 200.
+    pub(crate) fn attempt_of(sent: Nanos, done: Nanos, outcome: Outcome) -> Attempt {
+        Attempt {
+            sent: Some(sent),
+            first_byte: None,
+            done,
+            bytes_sent: 0,
+            bytes_received: 0,
+            status: Some(200),
+            outcome,
+            advice: Advice::default(),
+        }
+    }
+
+    /// The first attempt at item 0, let through when it was intended.
+    pub(crate) fn permit_at(at: Nanos) -> Permit {
+        Permit {
+            id: 0,
+            attempt: 0,
+            first_intended: at,
+            intended: at,
+            ready: at,
+            admitted: at,
+        }
+    }
+
     /// Any attempt that a workload may report.
     pub(crate) fn any_sample() -> impl Strategy<Value = Sample> {
         let outcome = prop_oneof![
@@ -682,24 +708,8 @@ pub(crate) mod tests {
         let of = |held_ns| {
             let mut stats = ShardStats::new(bounds());
             let mut sample = Sample {
-                permit: Permit {
-                    id: 0,
-                    attempt: 0,
-                    first_intended: Nanos(0),
-                    intended: Nanos(0),
-                    ready: Nanos(0),
-                    admitted: Nanos(0),
-                },
-                attempt: Attempt {
-                    sent: Some(Nanos(10)),
-                    first_byte: None,
-                    done: Nanos(30_010),
-                    bytes_sent: 0,
-                    bytes_received: 0,
-                    status: Some(200),
-                    outcome: Outcome::Ok,
-                    advice: Advice::default(),
-                },
+                permit: permit_at(Nanos(0)),
+                attempt: attempt_of(Nanos(10), Nanos(30_010), Outcome::Ok),
                 fate: Fate::Ended,
             };
             sample.attempt.advice.held_ns = held_ns;

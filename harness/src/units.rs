@@ -213,20 +213,16 @@ mod tests {
                 end: u64::MAX
             })
         );
-        let refusal = "5..=18446744073709551615"
-            .parse::<IdRange>()
-            .unwrap_err()
-            .to_string();
-        let (_, right) = refusal.rsplit_once("write ").unwrap();
-        assert_eq!(
-            right.parse(),
-            Ok(IdRange {
-                start: 5,
-                end: u64::MAX
-            }),
-            "{refusal}"
-        );
-        for text in ["", "7", "..", "1..", "..9", "a..b", "1..2..3"] {
+        for text in [
+            "5..=18446744073709551615",
+            "",
+            "7",
+            "..",
+            "1..",
+            "..9",
+            "a..b",
+            "1..2..3",
+        ] {
             assert!(text.parse::<IdRange>().is_err(), "{text}");
         }
     }

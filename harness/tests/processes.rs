@@ -114,6 +114,13 @@ impl<F: FnMut(&Live)> Observer for Watch<F> {
     }
 }
 
+fn unwatched() -> Watch<fn(&Live)> {
+    Watch {
+        look: |_| {},
+        intervals: Vec::new(),
+    }
+}
+
 fn scripted(at: Option<u64>, deed: fn(), pace: Pace) -> Scripted {
     Scripted {
         clock: Clock::start(),
@@ -162,6 +169,15 @@ fn whole(record: &RunRecord, shard: usize) -> bool {
         && shard.stats.counters.items.ok == held(shard)
 }
 
+fn assert_each_id_once(record: &RunRecord, ids: u64) {
+    let counted = |of: fn(&ShardRecord) -> u64| record.shards.iter().map(of).sum::<u64>();
+    let received = counted(|shard| shard.stats.counters.requests.bytes_received);
+    let sent = counted(|shard| shard.stats.counters.requests.bytes_sent);
+    assert_eq!(received, (0..ids).sum::<u64>());
+    assert_eq!(sent, (0..ids).map(|id| id * id).sum::<u64>());
+    assert_eq!(counted(held), ids);
+}
+
 fn clean_shards_perform_every_id_once() {
     for shards in [1, 3] {
         let (record, intervals) = run_watched(
@@ -170,22 +186,9 @@ fn clean_shards_perform_every_id_once() {
             |_| {},
         );
         assert!((0..shards as usize).all(|shard| whole(&record, shard)));
-        let sum = |of: fn(u64) -> u64| (0..2_000).map(of).sum::<u64>();
-        let counted = |of: fn(&RunRecord, usize) -> u64| {
-            (0..shards as usize).map(|i| of(&record, i)).sum::<u64>()
-        };
-        assert_eq!(
-            counted(|r, i| r.shards[i].stats.counters.requests.bytes_received),
-            sum(|id| id)
-        );
-        assert_eq!(
-            counted(|r, i| r.shards[i].stats.counters.requests.bytes_sent),
-            sum(|id| id * id)
-        );
-        assert_eq!(
-            counted(|r, i| r.shards[i].stats.exact(Series::ServiceOk).unwrap().count),
-            2_000
-        );
+        assert_each_id_once(&record, 2_000);
+        let timed = |shard: &ShardRecord| shard.stats.exact(Series::ServiceOk).unwrap().count;
+        assert_eq!(record.shards.iter().map(timed).sum::<u64>(), 2_000);
         assert_eq!(
             intervals.iter().map(|(_, items)| items).sum::<u64>(),
             2_000,
@@ -223,23 +226,23 @@ fn clean_shards_perform_every_id_once() {
 }
 
 fn a_shard_without_ids_ends_cleanly() {
-    let mut run_plan = plan(2, 4);
-    run_plan.connections = 4;
-    let record = run(&run_plan, scripted(None, || (), Pace::Quick));
+    let record = run(&plan(2, 4), scripted(None, || (), Pace::Quick));
     assert!((0..4).all(|shard| whole(&record, shard)));
 }
 
-fn a_panic_costs_one_shard_and_keeps_the_others() {
-    let record = run(
-        &plan(1_000, 2),
-        scripted(Some(700), || panic!("a bug in the workload"), Pace::Quick),
-    );
-    assert!(whole(&record, 0));
-    assert_eq!(record.shards[1].fault, Some(ShardFault::Died));
-    assert_eq!(
-        record.shards[1].exit,
-        ShardExit::Signal(Signal::SIGABRT as i32)
-    );
+fn a_death_costs_one_shard_and_keeps_the_others() {
+    #[expect(clippy::disallowed_methods, reason = "the misbehaviour under test")]
+    let silent: fn() = || std::process::exit(0);
+    let panics: fn() = || panic!("a bug in the workload");
+    for (deed, exit) in [
+        (panics, ShardExit::Signal(Signal::SIGABRT as i32)),
+        (silent, ShardExit::Clean),
+    ] {
+        let record = run(&plan(1_000, 2), scripted(Some(600), deed, Pace::Quick));
+        assert!(whole(&record, 0));
+        let died = &record.shards[1];
+        assert_eq!((died.exit, &died.fault), (exit, &Some(ShardFault::Died)));
+    }
 }
 
 fn a_killed_shard_keeps_what_it_had_reported() {
@@ -261,17 +264,6 @@ fn a_killed_shard_keeps_what_it_had_reported() {
     assert!(
         record.shards[1].stats.exact(Series::ServiceOk).is_none(),
         "no percentile of half a shard"
-    );
-}
-
-fn a_silent_exit_is_not_taken_for_success() {
-    #[expect(clippy::disallowed_methods, reason = "the misbehaviour under test")]
-    let deed = || std::process::exit(0);
-    let record = run(&plan(1_000, 2), scripted(Some(600), deed, Pace::Quick));
-    assert!(whole(&record, 0));
-    assert_eq!(
-        (record.shards[1].exit, record.shards[1].fault.clone()),
-        (ShardExit::Clean, Some(ShardFault::Died))
     );
 }
 
@@ -433,11 +425,7 @@ fn a_killed_shard_is_replaced_and_every_id_ends_once() {
 
 fn a_shard_that_cannot_be_replaced_is_gone_without() {
     let stored = Stored::new(Some("no such directory"));
-    let mut watch = Watch {
-        look: |_: &Live| {},
-        intervals: Vec::new(),
-    };
-    let record = supervise(&plan(6_000, 2), stored.clock, &stored, &mut watch).unwrap();
+    let record = supervise(&plan(6_000, 2), stored.clock, &stored, &mut unwatched()).unwrap();
     assert!(whole(&record, 0));
     let refused = ShardFault::Refused("no such directory".to_owned());
     assert_eq!(
@@ -604,30 +592,14 @@ fn one_slow_shard(plan: &RunPlan) -> (RunRecord, f64) {
             pace,
         })
     };
-    let mut watch = Watch {
-        look: |_: &Live| {},
-        intervals: Vec::new(),
-    };
-    let record = supervise(plan, clock, &script, &mut watch).unwrap();
+    let record = supervise(plan, clock, &script, &mut unwatched()).unwrap();
     let took = record
         .shards
         .iter()
         .map(|shard| shard.last_done.since(record.start))
         .max()
         .unwrap();
-    let sum = |of: fn(u64) -> u64| (0..plan.ids.end).map(of).sum::<u64>();
-    let counted = |of: fn(&ShardRecord) -> u64| record.shards.iter().map(of).sum::<u64>();
-    assert_eq!(
-        counted(|shard| shard.stats.counters.requests.bytes_received),
-        sum(|id| id),
-        "each ID once"
-    );
-    assert_eq!(
-        counted(|shard| shard.stats.counters.requests.bytes_sent),
-        sum(|id| id * id),
-        "each ID once"
-    );
-    assert_eq!(counted(held), plan.ids.end);
+    assert_each_id_once(&record, plan.ids.end);
     let mut held: Vec<IdRange> = record
         .shards
         .iter()
@@ -664,10 +636,6 @@ fn a_slow_shard_does_not_decide_when_a_run_ends() {
 
 fn a_workload_that_cannot_be_built_stops_the_run_with_its_reason() {
     let clock = Clock::start();
-    let mut watch = Watch {
-        look: |_: &Live| {},
-        intervals: Vec::new(),
-    };
     let build = |shard: &ShardPlan| {
         if shard.shard == 1 {
             Err("no such host")
@@ -675,7 +643,7 @@ fn a_workload_that_cannot_be_built_stops_the_run_with_its_reason() {
             Ok(scripted(None, || (), Pace::Quick))
         }
     };
-    let error = supervise(&plan(10, 2), clock, &build, &mut watch).unwrap_err();
+    let error = supervise(&plan(10, 2), clock, &build, &mut unwatched()).unwrap_err();
     assert!(
         matches!(&error, SuperviseError::Refused { shard: 1, why } if why == "no such host"),
         "{error}"
@@ -684,17 +652,13 @@ fn a_workload_that_cannot_be_built_stops_the_run_with_its_reason() {
 
 fn a_shard_that_dies_before_the_start_stops_the_run() {
     let clock = Clock::start();
-    let mut watch = Watch {
-        look: |_: &Live| {},
-        intervals: Vec::new(),
-    };
     let build = |shard: &ShardPlan| -> Result<Scripted, String> {
         if shard.shard == 1 {
             raise(Signal::SIGKILL).unwrap();
         }
         Ok(scripted(None, || (), Pace::Quick))
     };
-    let error = supervise(&plan(10, 2), clock, &build, &mut watch).unwrap_err();
+    let error = supervise(&plan(10, 2), clock, &build, &mut unwatched()).unwrap_err();
     assert!(error.to_string().contains("SIGKILL"), "{error}");
 }
 
@@ -702,16 +666,12 @@ fn a_second_thread_forbids_the_fork() {
     std::thread::scope(|scope| {
         let (release, wait) = std::sync::mpsc::channel::<()>();
         scope.spawn(move || wait.recv());
-        let mut watch = Watch {
-            look: |_: &Live| {},
-            intervals: Vec::new(),
-        };
         let script = scripted(None, || (), Pace::Quick);
         let error = supervise(
             &plan(10, 1),
             script.clock,
             &|_: &ShardPlan| Ok::<_, String>(script),
-            &mut watch,
+            &mut unwatched(),
         )
         .unwrap_err();
         assert!(
@@ -743,14 +703,13 @@ macro_rules! tests {
 }
 
 fn main() -> ExitCode {
-    let tests: [Test; 19] = tests![
+    let tests: [Test; 18] = tests![
         clean_shards_perform_every_id_once,
         a_shard_without_ids_ends_cleanly,
-        a_panic_costs_one_shard_and_keeps_the_others,
+        a_death_costs_one_shard_and_keeps_the_others,
         a_killed_shard_keeps_what_it_had_reported,
         a_killed_shard_is_replaced_and_every_id_ends_once,
         a_shard_that_cannot_be_replaced_is_gone_without,
-        a_silent_exit_is_not_taken_for_success,
         a_hung_shard_is_ended_after_its_deadline,
         a_stopped_shard_goes_on_when_continued,
         an_interrupt_ends_the_run_and_books_what_was_under_way,

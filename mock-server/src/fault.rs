@@ -315,13 +315,6 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_has_a_place_and_a_name_of_its_own() {
-        for (index, (name, fault, _)) in KINDS.into_iter().enumerate() {
-            assert_eq!((fault.index(), fault.name()), (index, name));
-        }
-    }
-
-    #[test]
     fn parameters_have_defaults_and_faults_a_canonical_order() {
         for (given, expected) in [
             ("none", vec![]),
@@ -354,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_fault_is_refused_with_the_form_of_its_kind() {
+    fn what_is_no_fault_is_refused() {
         for given in [
             "",
             "drop",
@@ -385,11 +378,6 @@ mod tests {
         ] {
             assert!(given.parse::<Faults>().is_err(), "{given}");
         }
-        let error = "error:0.1:200".parse::<Faults>().unwrap_err().to_string();
-        assert_eq!(
-            error,
-            "`error:0.1:200` is not a valid fault: write error:SHARE[:STATUS of 500 to 599] with a share of 0 to 1, as in error:0.05 for 5 %"
-        );
         // In floating point, 0.1 + 0.2 + 0.7 is not 1.
         assert!("drop:0.1,reset:0.2,close:0.7".parse::<Faults>().is_ok());
         assert!(faults("drop:0.6").and(&faults("drop:0.1")).is_err());

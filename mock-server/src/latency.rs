@@ -333,6 +333,11 @@ mod tests {
             ("quantiles:0=5ms,0.5=15ms,0.75=15ms,1=115ms", 2500, 0.010),
             ("quantiles:0=5ms,0.5=15ms,0.75=15ms,1=115ms", 6000, 0.015),
             ("quantiles:0=5ms,0.5=15ms,0.75=15ms,1=115ms", 8750, 0.065),
+            // Each of five microseconds is a fifth, with a standard deviation of 40 in 10,000.
+            ("uniform:3us,7us", 1700, 3e-6),
+            ("uniform:3us,7us", 2300, 4e-6),
+            ("uniform:3us,7us", 7700, 6e-6),
+            ("uniform:3us,7us", 8300, 7e-6),
             ("bimodal:2ms,200ms,0.25", 7400, 0.002),
             ("bimodal:2ms,200ms,0.25", 7600, 0.200),
             ("bimodal:2ms,200ms,0", 9999, 0.002),
@@ -354,24 +359,6 @@ mod tests {
             [0, 1, 2, 3, 4, 7].map(|id| latency.hold(9, id, 3)),
             [10, 15, 20, 25, 10, 25].map(|ms| ms * MS)
         );
-    }
-
-    #[test]
-    fn a_uniform_latency_reaches_every_microsecond_of_its_range_equally_often() {
-        let latency = latency("uniform:3us,7us");
-        let mut counts = [0_u32; 10];
-        for id in 0..10_000 {
-            counts[usize::try_from(latency.hold(4, id, 0).as_micros()).unwrap()] += 1;
-        }
-        // 2,000 expected in each of five, standard deviation 40: six of them either way.
-        for (us, count) in counts.into_iter().enumerate() {
-            let expected = if (3..8).contains(&us) {
-                1760..=2240
-            } else {
-                0..=0
-            };
-            assert!(expected.contains(&count), "{counts:?}");
-        }
     }
 
     proptest! {
@@ -400,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_latency_is_refused_with_the_form_of_its_model() {
+    fn what_is_no_latency_is_refused() {
         for given in [
             "none",
             "0",
@@ -443,12 +430,5 @@ mod tests {
         ] {
             assert!(given.parse::<Latency>().is_err(), "{given}");
         }
-        let error = "drift:1s,2s".parse::<Latency>().unwrap_err().to_string();
-        assert!(
-            error.starts_with(
-                "`drift:1s,2s` is not a valid latency: write drift:FROM,TO,IDS, as in"
-            ),
-            "{error}"
-        );
     }
 }

@@ -47,6 +47,15 @@ fn assert_silent(client: &mut Client) {
     assert_eq!(client.rest(), Ok(Vec::new()));
 }
 
+/// The head of the answer that comes next.
+fn head_of(client: &mut Client) -> String {
+    let mut head = String::new();
+    while !head.ends_with("\r\n\r\n") {
+        client.reader.read_line(&mut head).unwrap();
+    }
+    head
+}
+
 /// What comes on a connection for one request of item 42, until the target ends it.
 fn bytes_of(target: &Handle, method: &str) -> Result<Vec<u8>, ErrorKind> {
     let mut client = Client::connect(target.address());
@@ -132,10 +141,7 @@ fn lengths_and_bodies_differ_as_the_fault_says() {
         let target = target(fault);
         let mut client = Client::connect(target.address());
         client.send("GET", "/items/42");
-        let mut lines = String::new();
-        while !lines.ends_with("\r\n\r\n") {
-            client.reader.read_line(&mut lines).unwrap();
-        }
+        let lines = head_of(&mut client);
         assert!(lines.starts_with("HTTP/1.1 200 OK\r\n"), "{lines}");
         assert!(
             lines.contains("\r\ncontent-type: application/json\r\n"),
@@ -155,10 +161,7 @@ fn lengths_and_bodies_differ_as_the_fault_says() {
         // An answer to HEAD has no body to be long or short.
         let mut client = Client::connect(target.address());
         client.send("HEAD", "/items/42");
-        let mut head = String::new();
-        while !head.ends_with("\r\n\r\n") {
-            client.reader.read_line(&mut head).unwrap();
-        }
+        head_of(&mut client);
         client.reader.get_ref().shutdown(Shutdown::Write).unwrap();
         assert_eq!(client.rest(), Ok(Vec::new()));
         assert_books(target, name, 2, &[(200, 2)]);
@@ -166,7 +169,7 @@ fn lengths_and_bodies_differ_as_the_fault_says() {
 }
 
 #[test]
-fn silence_lasts_until_the_client_leaves() {
+fn silence_lasts_until_the_client_leaves_or_the_target_stops() {
     let target = target("silence:1");
     let mut client = Client::connect(target.address());
     client.send("GET", "/items/42");
@@ -174,7 +177,13 @@ fn silence_lasts_until_the_client_leaves() {
         std::thread::yield_now();
     }
     assert_silent(&mut client);
-    assert_books(target, "silence", 1, &[]);
+    let mut client = Client::connect(target.address());
+    client.send("GET", "/items/42");
+    while target.ledger().faults["silence"] < 2 {
+        std::thread::yield_now();
+    }
+    assert_books(target, "silence", 2, &[]);
+    assert_eq!(client.rest(), Ok(Vec::new()));
 }
 
 #[test]
@@ -201,10 +210,7 @@ fn a_drip_comes_in_pieces_over_its_time_and_is_whole() {
         let clock = Clock::start();
         client.send("GET", "/items/42");
         // The head and the first piece do not wait for the rest.
-        let mut head = String::new();
-        while !head.ends_with("\r\n\r\n") {
-            client.reader.read_line(&mut head).unwrap();
-        }
+        let head = head_of(&mut client);
         assert!(
             head.contains(&format!("content-length: {}\r\n", body(42).len())),
             "{head}"
@@ -299,39 +305,38 @@ fn a_challenge_is_a_page_with_the_status_asked_for() {
 }
 
 #[test]
-fn a_huge_head_is_as_long_as_asked_and_its_body_is_right() {
-    for (fault, length) in [("huge-headers:1", 64 << 10), ("huge-headers:1:1m", 1 << 20)] {
-        let target = target(fault);
-        let mut client = Client::connect(target.address());
-        for _ in 0..2 {
-            let answer = client.request("GET", "/items/42").unwrap();
-            assert_eq!(
-                (answer.status, answer.headers["x-mock-padding"].len()),
-                (200, length)
-            );
-            assert_eq!(answer.body, body(42));
-        }
-        assert_books(target, "huge_headers", 2, &[(200, 2)]);
-    }
-}
-
-#[test]
-fn a_huge_body_is_the_item_and_blanks() {
-    for (fault, length) in [
-        ("huge-body:1", 8 << 20),
-        ("huge-body:1:1k", 1 << 10),
-        ("huge-body:1:100000", 100_000),
+fn what_is_huge_is_as_long_as_asked_and_has_the_item() {
+    for (fault, name, padding, length) in [
+        (
+            "huge-headers:1",
+            "huge_headers",
+            Some(64 << 10),
+            body(42).len(),
+        ),
+        (
+            "huge-headers:1:1m",
+            "huge_headers",
+            Some(1 << 20),
+            body(42).len(),
+        ),
+        ("huge-body:1", "huge_body", None, 8 << 20),
+        ("huge-body:1:1k", "huge_body", None, 1 << 10),
+        ("huge-body:1:100000", "huge_body", None, 100_000),
     ] {
         let target = target(fault);
         let mut client = Client::connect(target.address());
         for _ in 0..2 {
             let answer = client.request("GET", "/items/42").unwrap();
             assert_eq!((answer.status, answer.body.len()), (200, length));
+            assert_eq!(
+                answer.headers.get("x-mock-padding").map(String::len),
+                padding
+            );
             let (item, blanks) = answer.body.split_at(body(42).len());
             assert_eq!(item, body(42));
             assert!(blanks.iter().all(|byte| *byte == b' '));
         }
-        assert_books(target, "huge_body", 2, &[(200, 2)]);
+        assert_books(target, name, 2, &[(200, 2)]);
     }
 }
 
@@ -352,18 +357,6 @@ fn each_fault_is_held_like_the_answer_that_it_meets() {
         assert!(clock.now_ns() >= 20_000_000, "{fault}");
         assert_eq!(target.stop().unwrap().held_us.count, 1);
     }
-}
-
-#[test]
-fn stopping_ends_a_silence() {
-    let target = target("silence:1");
-    let mut client = Client::connect(target.address());
-    client.send("GET", "/items/42");
-    while target.ledger().faults.is_empty() {
-        std::thread::yield_now();
-    }
-    target.stop().unwrap();
-    assert_eq!(client.rest(), Ok(Vec::new()));
 }
 
 #[test]

@@ -176,7 +176,7 @@ fn requests_end_when_their_streams_or_their_connection_do() {
             .find(|id| latency.hold(3, *id, 0) == hold)
             .unwrap()
     };
-    let slow = format!("/items/{}", id(Duration::from_hours(1)));
+    let slow = &format!("/items/{}", id(Duration::from_hours(1)));
     let fast = format!("/items/{}", id(Duration::ZERO));
     let latency_per_in_flight = "1us".parse().unwrap();
     let target = start(Config {
@@ -205,7 +205,7 @@ fn requests_end_when_their_streams_or_their_connection_do() {
         let mut answers = Vec::new();
         for _ in 0..20 {
             sender.ready().await.unwrap();
-            answers.push(sender.send_request(request(Method::GET, &slow)));
+            answers.push(sender.send_request(request(Method::GET, slow)));
         }
         wait_for(20).await;
         // Each sends a RST_STREAM.
@@ -214,6 +214,17 @@ fn requests_end_when_their_streams_or_their_connection_do() {
     });
     // The runtime is gone, and the connection with it.
     while others() > 0 {}
+    let mut leaving: Vec<TcpStream> = (0..20).map(|_| connect(target.address())).collect();
+    for stream in &mut leaving {
+        let request = format!("GET {slow} HTTP/1.1\r\nHost: target\r\n\r\n");
+        stream.write_all(request.as_bytes()).unwrap();
+    }
+    while others() < 20 {}
+    drop(leaving);
+    while others() > 0 {}
+    let books = target.stop().unwrap();
+    assert!(books.held_us.max_us <= 20);
+    assert_eq!(books.requests - books.by_status[&200], 40);
 }
 
 #[test]
@@ -518,7 +529,9 @@ fn stopping_ends_idle_connections_of_every_kind() {
     while secret.ledger().by_status.is_empty() {
         std::thread::yield_now();
     }
+    let address = plain.address();
     let (_, secret) = (plain.stop().unwrap(), secret.stop().unwrap());
+    assert!(TcpStream::connect(address).is_err(), "its port is free");
     for stream in [&mut silent, &mut beginning, &mut open] {
         rest(stream);
     }

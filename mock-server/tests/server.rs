@@ -10,7 +10,7 @@ use crawlmark_mock_server::{
     Busiest, Config, Latency, Ledger, LimitLedger, Limits, Shared, Stall, listeners, run_until,
 };
 use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::num::NonZeroUsize;
 use std::time::Duration;
 use tokio::sync::oneshot;
@@ -333,44 +333,6 @@ fn the_first_answer_of_each_connection_is_held_for_the_handshake_and_no_other() 
 }
 
 #[test]
-fn a_client_that_leaves_while_it_waits_is_in_flight_no_more_and_not_among_the_holds() {
-    let latency: Latency = "bimodal:0,1h,0.5".parse().unwrap();
-    let growth = "1us".parse().unwrap();
-    // Beyond the ids that are tracked every attempt is as the first.
-    let id = |hold| {
-        (1 << 30..1 << 31)
-            .find(|id| latency.hold(3, *id, 0) == hold)
-            .unwrap()
-    };
-    let slow = format!("/items/{}", id(Duration::from_hours(1)));
-    let fast = format!("/items/{}", id(Duration::ZERO));
-    let config = Config {
-        seed: 3,
-        latency: latency.clone(),
-        latency_per_in_flight: growth,
-        ..Config::default()
-    };
-    Target::serve(&config, 2, |target| {
-        let mut leaving: Vec<Client> = (0..20).map(|_| target.connect()).collect();
-        for client in &mut leaving {
-            client.send("GET", &slow);
-        }
-        let others = || {
-            target
-                .get(&fast)
-                .held_us()
-                .map_or(0, |(intended_us, _)| intended_us)
-        };
-        target.wait_until(|| others() == 20);
-        drop(leaving);
-        target.wait_until(|| others() == 0);
-        let ledger = target.ledger();
-        assert!(ledger.held_us.max_us <= 20);
-        assert_eq!(ledger.requests - ledger.by_status[&200], 20);
-    });
-}
-
-#[test]
 fn each_attempt_at_an_item_has_a_hold_and_a_fate_of_its_own() {
     let latency: Latency = "uniform:0,400us".parse().unwrap();
     let faults = "error:0.5".parse().unwrap();
@@ -480,21 +442,6 @@ fn what_is_not_http_ends_its_connection_and_is_not_counted() {
         assert_eq!(target.get("/items/7").status, 200);
         assert_eq!(target.ledger().requests, 1);
     });
-}
-
-#[test]
-fn stopping_closes_idle_connections_and_frees_the_port() {
-    let mut idle = None;
-    let mut addr = None;
-    Target::serve(&Config::default(), 2, |target| {
-        let mut client = target.connect();
-        client.request("GET", "/items/7").unwrap();
-        idle = Some(client);
-        addr = Some(target.addr);
-    });
-    // The servers have returned.
-    assert!(idle.unwrap().rest() == Ok(Vec::new()));
-    assert!(TcpStream::connect(addr.unwrap()).is_err());
 }
 
 #[test]

@@ -284,12 +284,8 @@ mod tests {
     fn a_url_is_what_was_typed() {
         for (text, sent) in [
             ("http://h/items/{id}", "http://h/items/{id}"),
-            ("http://h:8080/healthz", "http://h:8080/healthz"),
-            ("http://h:8080/items/", "http://h:8080/items/"),
             ("http://h", "http://h/"),
             ("http://h?a=1", "http://h/?a=1"),
-            ("http://h?q={id}", "http://h/?q={id}"),
-            ("http://h/a?id={id}&x=2", "http://h/a?id={id}&x=2"),
             ("http://[::1]:81/{id}.json", "http://[::1]:81/{id}.json"),
             ("HTTPS://H/X", "https://h/X"),
             ("http://h/a/../b/./%2e//c\\d", "http://h/a/../b/./%2e//c\\d"),

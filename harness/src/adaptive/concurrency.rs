@@ -273,20 +273,12 @@ const fn is_strain(attempt: &Attempt) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stats::tests::attempt_of;
 
     const MS: u64 = 1_000_000;
 
     fn attempt(sent_ms: u64, done_ms: u64, outcome: Outcome) -> Attempt {
-        Attempt {
-            sent: Some(Nanos(sent_ms * MS)),
-            first_byte: None,
-            done: Nanos(done_ms * MS),
-            bytes_sent: 0,
-            bytes_received: 0,
-            status: None,
-            outcome,
-            advice: crate::sample::Advice::default(),
-        }
+        attempt_of(Nanos(sent_ms * MS), Nanos(done_ms * MS), outcome)
     }
 
     fn end(concurrency: &mut Concurrency, in_flight: u32, attempt: &Attempt) -> u32 {

@@ -6,68 +6,58 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use self::simulation::{Algorithm, Outcomes, SimulatedCrawl, Simulation};
+use self::simulation::{Algorithm, SimulatedCrawl, Simulation};
 use super::*;
-use crate::sample::{Advice, Outcome};
+use crate::sample::Outcome;
+use crate::stats::tests::attempt_of;
 
-const BUCKETS: [Algorithm; 3] = [
-    Algorithm::Bucket(10.0),
-    Algorithm::Bucket(100.0),
-    Algorithm::Bucket(1_000.0),
-];
-const WINDOWS: [Algorithm; 2] = [Algorithm::FixedWindow, Algorithm::SlidingWindow];
-
-/// Runs `case`, prints a line about it, and returns the outcome.
-fn crawl(case: &SimulatedCrawl) -> Outcomes {
-    let outcomes = Simulation::run(case);
-    println!(
-        "{:?} {:?} x{} {:>6} us: {:5.1} % accepted, {:.2} % throttled after 5 s, {} episodes",
-        case.kind,
-        case.algorithm,
-        case.shards,
-        case.rtt_ns / 1_000,
-        outcomes.accepted_share(0..case.seconds, case.rates[0].1) * 100.0,
-        outcomes.throttled_share(5) * 100.0,
-        outcomes.episodes,
-    );
-    outcomes
-}
-
-/// Crawls with 1, 2 and 4 shards at round trips of `rtts_us`; the mean of all must reach `mean`,
-/// each one `least`.
-fn reaches(algorithms: &[Algorithm], rtts_us: &[u64], mean: f64, least: f64) {
-    let mut shares = Vec::new();
-    for &algorithm in algorithms {
-        for shards in [1, 2, 4] {
-            for &rtt_us in rtts_us {
-                let outcomes = crawl(&SimulatedCrawl::new(algorithm, shards, rtt_us));
-                let share = outcomes.accepted_share(0..60, 1_000.0);
-                assert!(
-                    share >= least,
-                    "{algorithm:?}, {shards} shards, {rtt_us} us: {share}"
+/// Crawls with 1, 2 and 4 shards at round trips of so many microseconds: the mean share of the
+/// limit that is used, and the least of all, in percent.
+#[test]
+fn a_limit_is_used_as_well_as_its_distance_lets_it() {
+    use Algorithm::{Bucket, FixedWindow, SlidingWindow};
+    for (algorithms, rtts_us, mean, least) in [
+        (
+            &[Bucket(10.0), Bucket(100.0), Bucket(1_000.0)][..],
+            &[100, 2_000][..],
+            0.9,
+            0.85,
+        ),
+        (&[FixedWindow, SlidingWindow], &[100, 2_000], 0.89, 0.85),
+        (
+            &[Bucket(10.0), Bucket(100.0), FixedWindow],
+            &[20_000],
+            0.86,
+            0.82,
+        ),
+        (
+            &[Bucket(10.0), Bucket(100.0), SlidingWindow],
+            &[200_000],
+            0.77,
+            0.65,
+        ),
+    ] {
+        let mut shares = Vec::new();
+        for &algorithm in algorithms {
+            for (shards, &rtt_us) in [1, 2, 4]
+                .into_iter()
+                .flat_map(|n| rtts_us.iter().map(move |rtt| (n, rtt)))
+            {
+                let outcomes = Simulation::run(&SimulatedCrawl::new(algorithm, shards, rtt_us));
+                let (share, throttled) = (
+                    outcomes.accepted_share(0..60, 1_000.0),
+                    outcomes.throttled_share(5),
                 );
-                let throttled = outcomes.throttled_share(5);
                 assert!(
-                    throttled <= 0.02,
-                    "{algorithm:?}, {shards} shards, {rtt_us} us: {throttled} throttled"
+                    share >= least && throttled <= 0.02,
+                    "{algorithm:?}, {shards} shards, {rtt_us} us: {share}, {throttled} throttled"
                 );
                 shares.push(share);
             }
         }
+        let reached = shares.iter().sum::<f64>() / shares.len() as f64;
+        assert!(reached >= mean, "{algorithms:?}: {reached}");
     }
-    let reached = shares.iter().sum::<f64>() / shares.len() as f64;
-    println!("mean {reached:.3}");
-    assert!(reached >= mean, "{algorithms:?}: {reached}");
-}
-
-#[test]
-fn a_bucket_near_by_is_used_to_90_percent() {
-    reaches(&BUCKETS, &[100, 2_000], 0.9, 0.85);
-}
-
-#[test]
-fn a_window_near_by_is_used_to_90_percent() {
-    reaches(&WINDOWS, &[100, 2_000], 0.89, 0.85);
 }
 
 #[test]
@@ -80,7 +70,7 @@ fn a_limit_without_bursts_refuses_no_more_of_four_shards_than_of_one() {
     ] {
         for shards in [1, 2, 4] {
             for rtt_us in [100, 2_000] {
-                let outcomes = crawl(&SimulatedCrawl {
+                let outcomes = Simulation::run(&SimulatedCrawl {
                     kind,
                     rates: vec![(0, rate)],
                     late_ns: 100_000,
@@ -91,34 +81,6 @@ fn a_limit_without_bursts_refuses_no_more_of_four_shards_than_of_one() {
             }
         }
     }
-}
-
-#[test]
-fn a_limit_at_twenty_milliseconds_is_used_to_86_percent() {
-    reaches(
-        &[
-            Algorithm::Bucket(10.0),
-            Algorithm::Bucket(100.0),
-            Algorithm::FixedWindow,
-        ],
-        &[20_000],
-        0.86,
-        0.82,
-    );
-}
-
-#[test]
-fn a_limit_far_away_is_used_as_well_as_jitter_lets_it() {
-    reaches(
-        &[
-            Algorithm::Bucket(10.0),
-            Algorithm::Bucket(100.0),
-            Algorithm::SlidingWindow,
-        ],
-        &[200_000],
-        0.77,
-        0.65,
-    );
 }
 
 #[test]
@@ -148,9 +110,6 @@ fn the_gradient_settles_where_latency_begins_to_grow() {
                 let growth = took[took.len() / 2] as f64 / least;
                 let most = workers as f64 * 1e9 / SERVICE_NS as f64;
                 let used = outcomes.accepted_share(1..8, most);
-                println!(
-                    "{case}: {growth:.2} of the least latency, {used:.2} of the most requests"
-                );
                 assert!(growth <= 2.02, "{case}: {growth}");
                 assert!(
                     used >= if rtt_us == 100 || workers > 1 {
@@ -179,16 +138,8 @@ fn the_gradient_follows_a_target_that_becomes_slower_and_does_not_mistake_chance
                 draws = draws
                     .wrapping_mul(6_364_136_223_846_793_005)
                     .wrapping_add(1_442_695_040_888_963_407);
-                let attempt = Attempt {
-                    sent: Some(Nanos(now)),
-                    first_byte: None,
-                    done: Nanos(now + draws % (2 * mean_ns)),
-                    bytes_sent: 0,
-                    bytes_received: 0,
-                    status: Some(200),
-                    outcome: Outcome::Ok,
-                    advice: Advice::default(),
-                };
+                let attempt =
+                    attempt_of(Nanos(now), Nanos(now + draws % (2 * mean_ns)), Outcome::Ok);
                 gradient.ended(Nanos(now + 2 * mean_ns), in_flight, &attempt);
             }
             now += 2 * mean_ns + 1;
@@ -207,7 +158,7 @@ fn other_limits_are_found_as_well() {
             Algorithm::FixedWindow,
         ] {
             let base = SimulatedCrawl::new(algorithm, 2, 2_000);
-            let outcomes = crawl(&SimulatedCrawl {
+            let outcomes = Simulation::run(&SimulatedCrawl {
                 rates: vec![(0, rate)],
                 lanes,
                 seconds,
@@ -228,7 +179,7 @@ fn a_limit_that_changes_is_followed() {
             Algorithm::SlidingWindow,
         ] {
             let rates = vec![(0, 1_000.0), (70, to)];
-            let outcomes = crawl(&SimulatedCrawl {
+            let outcomes = Simulation::run(&SimulatedCrawl {
                 rates,
                 seconds: 160,
                 ..SimulatedCrawl::new(algorithm, 2, 2_000)
@@ -254,7 +205,7 @@ fn a_target_without_a_limit_costs_nothing() {
             lanes: 64,
             ..SimulatedCrawl::new(Algorithm::None, 2, 2_000)
         };
-        let outcomes = crawl(&case);
+        let outcomes = Simulation::run(&case);
         for standing in outcomes.standings {
             assert_eq!(
                 standing,
@@ -301,16 +252,7 @@ fn throttled_once() -> Adaptive {
     for request in 0..1_000 {
         let sent = Nanos(request * 1_000_000);
         adaptive.admitted();
-        let attempt = Attempt {
-            sent: Some(sent),
-            first_byte: None,
-            done: sent,
-            bytes_sent: 0,
-            bytes_received: 0,
-            status: Some(200),
-            outcome: Outcome::Ok,
-            advice: Advice::default(),
-        };
+        let attempt = attempt_of(sent, sent, Outcome::Ok);
         adaptive.ended(sent, 1, &attempt);
     }
     adaptive.throttled(Nanos(1_000_000_000), Nanos(2_000_000_000));
@@ -356,15 +298,12 @@ fn a_late_shard_catches_up_with_no_more_than_four_milliseconds() {
 #[test]
 fn where_nobody_waits_what_was_under_way_is_no_news() {
     let mut adaptive = throttled_once();
-    let refused = |sent_ms: u64, done_ms: u64| Attempt {
-        sent: Some(Nanos(sent_ms * 1_000_000)),
-        first_byte: None,
-        done: Nanos(done_ms * 1_000_000),
-        bytes_sent: 0,
-        bytes_received: 0,
-        status: Some(429),
-        outcome: Outcome::Throttled,
-        advice: Advice::default(),
+    let refused = |sent_ms: u64, done_ms: u64| {
+        attempt_of(
+            Nanos(sent_ms * 1_000_000),
+            Nanos(done_ms * 1_000_000),
+            Outcome::Throttled,
+        )
     };
     let mut limits = Vec::new();
     for (sent_ms, done_ms) in [
@@ -447,9 +386,7 @@ proptest! {
                     Pace::Wait(next) => prop_assert!(next > now, "{next:?} at {now:?}"),
                 },
                 Call::End { took_ns, outcome, in_flight } => {
-                    let attempt = Attempt {
-                        sent: Some(Nanos(now.0.saturating_sub(took_ns))), first_byte: None, done: now,
-                        bytes_sent: 0, bytes_received: 0, status: None, outcome, advice: Advice::default() };
+                    let attempt = attempt_of(Nanos(now.0.saturating_sub(took_ns)), now, outcome);
                     adaptive.ended(now, in_flight, &attempt);
                 }
                 Call::Throttle { ago_ns, pause_ns } => {

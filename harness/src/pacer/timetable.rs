@@ -247,8 +247,6 @@ impl Timetable {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use proptest::prelude::*;
 
     use super::*;
@@ -298,24 +296,6 @@ mod tests {
             4,
         );
         assert_eq!(all, (0..40).map(|n| n / 10 * S).collect::<Vec<_>>());
-    }
-
-    #[test]
-    fn a_ramp_has_the_number_of_requests_under_its_curve() {
-        let ShapedRate { peak, shape } = "0:1000".parse().unwrap();
-        let curve = Curve::of(shape, Some(Duration::from_secs(10)));
-        let all = instants(
-            TimetablePlan {
-                rate: peak,
-                ..plan(1, Gaps::Even, (1, 0))
-            },
-            curve,
-            10,
-        );
-        // Half of 10 s * 1,000/s; a quarter of them in the first half. The first instant is
-        // number 0.
-        assert_eq!(all.len(), 5_000);
-        assert!(all.iter().filter(|at| **at < 5 * S).count().abs_diff(1_250) <= 1);
     }
 
     #[test]

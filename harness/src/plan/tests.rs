@@ -13,74 +13,40 @@ const fn ids(start: u64, end: u64) -> IdRange {
 fn a_plan_that_makes_no_sense_names_its_flag() {
     type Spoil = fn(&mut RunPlan);
     let cases: [(Spoil, &str); 19] = [
-        (|p| p.ids.end = p.ids.start, "--ids 0..0 holds no ID: write"),
+        (|p| p.ids.end = p.ids.start, "--ids"),
         (|p| p.shards = 0, "--shards"),
         (|p| p.connections = 1, "--connections"),
-        (
-            |p| p.connections = u32::MAX,
-            "--connections 4294967295 is out of range: 1 to 1000000",
-        ),
+        (|p| p.connections = u32::MAX, "--connections"),
         (
             |p| {
-                (p.rate, p.burst) = (
-                    Some(Rate {
-                        permits: 5,
-                        period_ns: 1,
-                    }),
-                    1,
-                );
+                (p.rate, p.burst) = ("5/s".parse().ok(), 1);
             },
             "--burst",
         ),
-        (
-            |p| p.timeout = Duration::from_hours(2),
-            "--timeout 2h is out of range: 1ms to 1h",
-        ),
-        (
-            |p| p.duration = Some(Duration::ZERO),
-            "--duration 0s is out of range: at least 1ms",
-        ),
-        (
-            |p| p.throttling.max_pause = Duration::ZERO,
-            "--max-pause 0s is out of range: 1ms to a year",
-        ),
-        (
-            |p| p.shard_deadline = Duration::ZERO,
-            "--shard-deadline 0s is out of range: at least 1s",
-        ),
-        (
-            |p| p.arrivals = Arrivals::Constant,
-            "--arrivals constant needs a --rate",
-        ),
-        (
-            |p| p.queue = Some(3),
-            "--queue 3 needs --arrivals constant or poisson",
-        ),
-        (|p| p.pacing = Pacing::Spin, "--pacing spin needs a --rate"),
+        (|p| p.timeout = Duration::from_hours(2), "--timeout"),
+        (|p| p.duration = Some(Duration::ZERO), "--duration"),
+        (|p| p.throttling.max_pause = Duration::ZERO, "--max-pause"),
+        (|p| p.shard_deadline = Duration::ZERO, "--shard-deadline"),
+        (|p| p.arrivals = Arrivals::Constant, "--arrivals constant"),
+        (|p| p.queue = Some(3), "--queue"),
+        (|p| p.pacing = Pacing::Spin, "--pacing"),
         (
             |p| {
-                (p.arrivals, p.rate, p.burst) = (
-                    Arrivals::Poisson,
-                    Some(Rate {
-                        permits: 5,
-                        period_ns: 1_000_000_000,
-                    }),
-                    8,
-                );
+                (p.arrivals, p.rate, p.burst) = (Arrivals::Poisson, "5/s".parse().ok(), 8);
             },
             "--burst",
         ),
         (
             |p| (p.warmup, p.duration) = (Duration::from_secs(1), Some(Duration::from_secs(1))),
-            "--warmup 1s",
+            "--warmup",
         ),
         (
             |p| p.finished = vec![ids(3, 5), ids(4, 6)],
-            "finished IDs 4..6 are outside --ids 0..1000, or overlap others",
+            "finished IDs 4..6",
         ),
         (
             |p| p.finished = vec![ids(990, 1_001)],
-            "finished IDs 990..1001 are outside",
+            "finished IDs 990..1001",
         ),
         (
             |p| p.finished = vec![ids(0, 7), ids(7, 1_000)],
@@ -89,20 +55,11 @@ fn a_plan_that_makes_no_sense_names_its_flag() {
         (
             |p| {
                 (p.arrivals, p.recorded) = (Arrivals::Replay, Recorded((0..1_000).collect()));
-                (p.rate, p.finished) = (
-                    Some(Rate {
-                        permits: 5,
-                        period_ns: 1_000_000_000,
-                    }),
-                    vec![ids(0, 7)],
-                );
+                (p.rate, p.finished) = ("5/s".parse().ok(), vec![ids(0, 7)]);
             },
             "--arrivals replay cannot be resumed",
         ),
-        (
-            |p| p.grace = Duration::from_hours(2),
-            "--grace 2h is out of range: at most 1h",
-        ),
+        (|p| p.grace = Duration::from_hours(2), "--grace"),
     ];
     for (spoil, flag) in cases {
         let mut spoilt = plan();
@@ -151,17 +108,6 @@ proptest! {
             } else {
                 prop_assert_eq!(forgiven, 0);
             }
-        }
-    }
-
-    #[test]
-    fn a_split_nests(total: u64, nodes in 1..20_u64, cores in 1..20_u64) {
-        // Node by node, then core by core, gives ranges that are as even and as gapless as one
-        // split over all.
-        for node in 0..nodes {
-            let share = split_share(total, nodes, node);
-            let within: u128 = (0..cores).map(|core| u128::from(split_share(share, cores, core))).sum();
-            prop_assert_eq!(within, u128::from(share));
         }
     }
 

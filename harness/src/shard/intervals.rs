@@ -407,34 +407,18 @@ impl ShardInterval {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use proptest::prelude::*;
 
     use super::*;
-    use crate::sample::{Advice, Attempt, Fate, Outcome, Permit};
-    use crate::stats::tests::bounds;
+    use crate::sample::{Fate, Outcome};
+    use crate::stats::tests::{attempt_of, bounds, permit_at};
 
     fn sample(intended: Nanos, done: Nanos) -> Sample {
-        let attempt = Attempt {
-            sent: Some(intended),
-            first_byte: None,
-            done,
-            bytes_sent: 0,
-            bytes_received: 0,
-            status: Some(200),
-            outcome: Outcome::Ok,
-            advice: Advice::default(),
-        };
-        let permit = Permit {
-            id: 0,
-            attempt: 0,
-            first_intended: intended,
-            intended,
-            ready: intended,
-            admitted: intended,
-        };
         Sample {
-            permit,
-            attempt,
+            permit: permit_at(intended),
+            attempt: attempt_of(intended, done, Outcome::Ok),
             fate: Fate::Ended,
         }
     }
@@ -535,7 +519,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
         #[test]
-        fn counts_are_of_the_second_of_the_end_and_times_of_the_second_that_was_intended(
+        fn each_second_comes_once_with_the_counts_of_what_ended_and_the_times_of_what_was_intended_in_it(
             attempts in prop::collection::vec((0..40_u64 * S, 0..20_u64 * S), 1..60), measured_from in 0..40 * S,
         ) {
             let mut events: Vec<(u64, bool, usize)> = Vec::new();
@@ -557,6 +541,9 @@ mod tests {
                 }
             }
             out.extend(intervals.take_all(Meters::default()));
+            let indices: BTreeSet<u64> = out.iter().map(|interval| interval.figures.index).collect();
+            prop_assert_eq!((indices.len(), intervals.in_flight()), (out.len(), 0));
+            prop_assert_eq!(out.iter().map(|i| i.stats.counters.items.ok).sum::<u64>(), attempts.len() as u64);
             for interval in &out {
                 let second = interval.figures.index * S..(interval.figures.index + 1) * S;
                 let ended = attempts.iter().filter(|(at, took)| second.contains(&(at + took))).count() as u64;
@@ -585,36 +572,6 @@ mod tests {
                 let is_binned = interval.figures.index < MOST_BINNED;
                 prop_assert_eq!(&known[..], if is_binned { &bins[..] } else { &[] });
             }
-        }
-
-        #[test]
-        fn every_second_is_handed_out_once_and_nothing_is_lost(
-            attempts in prop::collection::vec((0..200_u64 * S, 0..100_u64 * S), 1..150),
-        ) {
-            let mut events: Vec<(u64, bool, usize)> = Vec::new();
-            for (i, (at, took)) in attempts.iter().enumerate() {
-                events.push((*at, false, i));
-                events.push((at + took, true, i));
-            }
-            events.sort_unstable();
-            let mut intervals = Intervals::new((Nanos(0), Nanos(0)), bounds(), &Series::PER_INTERVAL);
-            let (mut out, mut began) = (Vec::new(), vec![0; attempts.len()]);
-            for (at, ends, i) in events {
-                intervals.cut(Nanos(at), Meters::default());
-                out.extend(intervals.take_complete(NOTHING));
-                if ends {
-                    intervals.finish(began[i], &sample(Nanos(attempts[i].0), Nanos(at)));
-                } else {
-                    began[i] = intervals.begin(Nanos(at));
-                }
-            }
-            out.extend(intervals.take_all(Meters::default()));
-            let mut indices: Vec<u64> = out.iter().map(|interval| interval.figures.index).collect();
-            indices.sort_unstable();
-            indices.dedup();
-            prop_assert_eq!(indices.len(), out.len());
-            prop_assert_eq!(out.iter().map(|i| i.stats.counters.items.ok).sum::<u64>(), attempts.len() as u64);
-            prop_assert_eq!(intervals.in_flight(), 0);
         }
     }
 }

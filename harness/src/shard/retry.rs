@@ -178,17 +178,6 @@ mod tests {
             ),
             Duration::ZERO
         );
-        assert_eq!(
-            backoff(
-                u32::MAX,
-                1.0,
-                Backoff {
-                    base: Duration::MAX,
-                    cap: Duration::MAX
-                }
-            ),
-            Duration::MAX
-        );
     }
 
     proptest! {

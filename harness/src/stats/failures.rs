@@ -177,7 +177,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::stats::tests::any_sample;
+    use crate::stats::tests::{any_sample, attempt_of};
 
     fn recorded(attempts: &[Attempt]) -> Failures {
         let mut failures = Failures::default();
@@ -224,14 +224,8 @@ mod tests {
     #[test]
     fn an_excerpt_is_asked_for_once_of_answers_alone_and_it_and_the_details_are_short() {
         let attempt = |outcome, status| Attempt {
-            sent: None,
-            first_byte: None,
-            done: Nanos(7),
-            bytes_sent: 0,
-            bytes_received: 0,
             status,
-            outcome,
-            advice: crate::sample::Advice::default(),
+            ..attempt_of(Nanos(7), Nanos(7), outcome)
         };
         let mut failures = Failures::default();
         let mut asked = 0;

@@ -123,59 +123,16 @@ impl Algorithm {
 #[cfg(test)]
 pub(crate) mod drive {
     use super::{Algorithm, LimitDecision};
-    use std::sync::Barrier;
-    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::cell::Cell;
 
     /// Decides about one request; the delay if it is admitted.
-    pub(crate) fn ask(word: &AtomicU64, now_ns: u64, algorithm: &Algorithm) -> Result<u64, u64> {
-        let mut state = word.load(Ordering::Relaxed);
-        loop {
-            match algorithm.step(state, now_ns) {
-                LimitDecision::Rejected { retry_after_ns } => return Err(retry_after_ns),
-                LimitDecision::Admitted { next, delay_ns } => {
-                    match word.compare_exchange_weak(
-                        state,
-                        next,
-                        Ordering::Relaxed,
-                        Ordering::Relaxed,
-                    ) {
-                        Ok(_) => return Ok(delay_ns),
-                        Err(newer) => state = newer,
-                    }
-                }
+    pub(crate) fn ask(word: &Cell<u64>, now_ns: u64, algorithm: &Algorithm) -> Result<u64, u64> {
+        match algorithm.step(word.get(), now_ns) {
+            LimitDecision::Rejected { retry_after_ns } => Err(retry_after_ns),
+            LimitDecision::Admitted { next, delay_ns } => {
+                word.set(next);
+                Ok(delay_ns)
             }
         }
-    }
-
-    /// Return the number of requests of eight threads that are admitted at each of some instants.
-    pub(crate) fn fought_over(algorithm: &Algorithm, instants_ns: &[u64]) -> Vec<u64> {
-        const THREADS: usize = 8;
-        let word = AtomicU64::new(0);
-        let admitted: Vec<AtomicU64> = instants_ns.iter().map(|_| AtomicU64::new(0)).collect();
-        let tick = Barrier::new(THREADS);
-        std::thread::scope(|scope| {
-            for _ in 0..THREADS {
-                scope.spawn(|| {
-                    for (now_ns, admitted) in instants_ns.iter().zip(&admitted) {
-                        tick.wait();
-                        while ask(&word, *now_ns, algorithm).is_ok() {
-                            admitted.fetch_add(1, Ordering::Relaxed);
-                        }
-                    }
-                });
-            }
-        });
-        admitted.into_iter().map(AtomicU64::into_inner).collect()
-    }
-
-    /// No window of any two of `admitted`, both included, holds more than `burst` and one per whole
-    /// interval of it.
-    pub(crate) fn is_within(admitted: &[u64], burst: u64, interval_ns: u64) -> bool {
-        (0..admitted.len()).all(|first| {
-            (first..admitted.len()).all(|last| {
-                let window_ns = admitted[last] - admitted[first];
-                (last - first + 1) as u64 <= burst + window_ns / interval_ns
-            })
-        })
     }
 }

@@ -216,52 +216,6 @@ fn hasty(shared: &Shared) -> (u64, u64) {
 const MS: u64 = 1_000_000;
 
 #[test]
-fn who_may_have_crossed_a_promise_is_told_from_who_could_know() {
-    let shared = Shared::new().unwrap();
-    let config = config(&["fixed:1/1s"]);
-    let (here, there) = (books(&shared, &config), books(&shared, &config));
-    let [one, two, three] = [&here, &there, &there].map(|books| visitor(&config, books));
-    let ask = |visitor: &Visitor, now_ns| drop(visitor.ask(&asking(&config, &here, now_ns)));
-    ask(&one, 0);
-    ask(&one, MS);
-    assert_eq!(hasty(&shared), (0, 0), "the first that is told");
-    ask(&two, 51 * MS);
-    assert_eq!(
-        hasty(&shared),
-        (1, 0),
-        "on another connection, within the notice"
-    );
-    ask(&two, 51 * MS);
-    assert_eq!(hasty(&shared), (1, 1), "on the same connection again");
-    ask(&one, 51 * MS);
-    assert_eq!(
-        hasty(&shared),
-        (1, 2),
-        "on the connection that was told first"
-    );
-    ask(&three, 51 * MS + 1);
-    assert_eq!(
-        hasty(&shared),
-        (1, 3),
-        "on another connection, after the notice"
-    );
-    // The promise has been extended to a little more than 1.051 s, and was made long ago.
-    ask(&three, 1_051 * MS);
-    assert_eq!(
-        hasty(&shared),
-        (1, 4),
-        "at the end of what was promised at first"
-    );
-    ask(&three, 1_052 * MS);
-    assert_eq!(hasty(&shared), (1, 4), "after the promise");
-    // That was turned away: a new promise, which the connections that heard the last one have not
-    // heard of.
-    ask(&one, 1_053 * MS);
-    ask(&three, 1_053 * MS);
-    assert_eq!(hasty(&shared), (2, 5), "a new promise");
-}
-
-#[test]
 fn a_promise_that_waits_for_the_end_of_a_stall_is_made_then() {
     let shared = Shared::new().unwrap();
     let stall = Some("1s,200ms".parse().unwrap());

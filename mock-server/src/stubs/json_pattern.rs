@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     fn equality_and_its_two_liberties() {
-        let (strict, order) = (json!({}), json!({"ignoreArrayOrder": true}));
+        let strict = json!({});
         let (extras, both) = (
             json!({"ignoreExtraElements": true}),
             json!({"ignoreArrayOrder": "true", "ignoreExtraElements": true}),
@@ -191,9 +191,6 @@ mod tests {
             (&strict, json!([1, 2]), json!([2, 1]), false),
             (&strict, json!(1), json!("1"), false),
             (&strict, json!("{\"a\": [1]}"), json!({"a": [1]}), true),
-            (&order, json!([1, 2, 2]), json!([2, 1, 2]), true),
-            (&order, json!([1, 1, 2]), json!([2, 1, 2]), false),
-            (&order, json!([1]), json!([1, 2]), false),
             (
                 &extras,
                 json!({"a": {"b": 1}}),
@@ -232,28 +229,15 @@ mod tests {
 
     #[test]
     fn what_cannot_be_compared_is_refused() {
-        let placeholder =
-            pattern(&json!({"equalToJson": {"a": ["${json-unit.any-string}"]}})).unwrap_err();
-        assert!(
-            placeholder.to_string().contains("JsonUnit"),
-            "{placeholder}"
-        );
-        let broken = pattern(&json!({"equalToJson": "{\"a\": }"})).unwrap_err();
-        assert!(
-            broken
-                .to_string()
-                .starts_with("/equalToJson: not JSON: line 1"),
-            "{broken}"
-        );
-        let nothing = pattern(&json!({"equalToJson": " // null and void"}))
-            .and(pattern(&json!({"equalToJson": ""})));
-        assert!(
-            nothing
-                .unwrap_err()
-                .to_string()
-                .contains("there is no value")
-        );
-        assert!(pattern(&json!({"equalToJson": {}, "ignoreArrayOrder": 3})).is_err());
+        for read in [
+            json!({"equalToJson": {"a": ["${json-unit.any-string}"]}}),
+            json!({"equalToJson": "{\"a\": }"}),
+            json!({"equalToJson": " // null and void"}),
+            json!({"equalToJson": ""}),
+            json!({"equalToJson": {}, "ignoreArrayOrder": 3}),
+        ] {
+            assert!(pattern(&read).is_err(), "{read}");
+        }
     }
 
     proptest! {

@@ -343,52 +343,45 @@ mod tests {
                 json!({"matchesPathTemplate": "/items/{id}"}),
                 "/items/1?x=2",
                 "/items/",
-                false,
             ),
-            (json!({"equalToJson": [1]}), "[ 1.0 ]", "[1, 2]", false),
+            (json!({"equalToJson": [1]}), "[ 1.0 ]", "[1, 2]"),
             (
                 json!({"equalToJson": {"a": 1}}),
                 "{'a': 1} // lenient",
                 "{a: 1}",
-                false,
             ),
             (
                 json!({"matchesJsonSchema": {"type": "object", "required": ["a"]}}),
                 "{\"a\": 1}",
                 "{}",
-                false,
             ),
             // A number is a text, too, where only a text will do.
             (
                 json!({"matchesJsonSchema": "{\"type\": \"string\"}"}),
                 "12",
                 "[12]",
-                false,
             ),
             (
                 json!({"matchesJsonSchema": {"type": "string"}, "schemaVersion": "V7"}),
                 "no JSON",
                 "{}",
-                false,
             ),
             // An array of schemas means each element in draft 7, and nothing since 2020-12.
             (
                 json!({"matchesJsonSchema": {"items": [{"type": "null"}]}, "schemaVersion": "V7"}),
                 "[null]",
                 "[1]",
-                false,
             ),
         ];
-        for (read, hit, miss, fits_absent) in table {
+        for (read, hit, miss) in table {
             let read_pattern = pattern(&read).unwrap();
             assert!(read_pattern.is_match(&Subject::new(hit)), "{read} on {hit}");
             assert!(
                 hit == miss || !read_pattern.is_match(&Subject::new(miss)),
                 "{read} on {miss}"
             );
-            assert_eq!(
-                read_pattern.is_match(&Subject::default()),
-                fits_absent,
+            assert!(
+                !read_pattern.is_match(&Subject::default()),
                 "{read} on nothing"
             );
         }

@@ -29,30 +29,6 @@ fn each_response_is_read_as_listed() {
 }
 
 #[test]
-fn every_cut_of_every_response_gives_the_same_events() {
-    for case in &corpus() {
-        let (whole, bytes) = (heard(case), case.bytes.as_bytes());
-        for first in 0..=bytes.len() {
-            for second in first..=bytes.len() {
-                let parts = [&bytes[..first], &bytes[first..second], &bytes[second..]];
-                assert_eq!(
-                    decode(case.request, parts),
-                    whole,
-                    "{:?} cut at {first} and {second}",
-                    case.bytes
-                );
-            }
-        }
-        assert_eq!(
-            decode(case.request, bytes.chunks(1)),
-            whole,
-            "{:?} byte by byte",
-            case.bytes
-        );
-    }
-}
-
-#[test]
 fn a_head_that_repeats_is_framed_by_its_own_request() {
     struct Repeats;
     impl Sink for Repeats {
@@ -252,18 +228,6 @@ fn a_repeated_head_is_recognised_and_any_other_parsed() {
     ));
     let refused = "HTTP/1.1 429 \r\ncontent-length: 0\r\n\r\n";
     assert!(!repeated(refused, refused));
-    // A head that is not kept leaves none of the one before it.
-    let (kept, long) = (
-        sized("", "ok"),
-        sized(&format!("\r\na: {}", "b".repeat(2_000)), ""),
-    );
-    for other in [refused, &long] {
-        assert_eq!(
-            recognised(&[&kept, other, &kept, &kept, other, other, &kept]),
-            1,
-            "{other:.40?}"
-        );
-    }
 }
 
 #[test]

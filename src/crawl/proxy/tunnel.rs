@@ -331,22 +331,15 @@ mod tests {
 
     /// Check the result and the bytes sent, however the bytes of the proxy are split.
     #[track_caller]
-    fn assert_leads_to(
-        handshake: &Handshake,
-        bytes: &[u8],
-        expected: Result<(), (ErrorKind, &str)>,
-    ) {
+    fn assert_leads_to(handshake: &Handshake, bytes: &[u8], expected: Result<(), ErrorKind>) {
         for step in 1..=bytes.len().max(1) {
             let (done, _) = exchange(handshake, bytes, step);
-            match (&done, expected) {
-                (Ok(()), Ok(())) => {}
-                (Err(failure), Err((kind, says)))
-                    if failure.kind == kind && failure.details.contains(says) => {}
-                _ => panic!(
-                    "{done:?} in steps of {step}: {:?}",
-                    String::from_utf8_lossy(bytes)
-                ),
-            }
+            assert_eq!(
+                done.map_err(|failure| failure.kind),
+                expected,
+                "in steps of {step}: {:?}",
+                String::from_utf8_lossy(bytes)
+            );
         }
     }
 
@@ -371,19 +364,16 @@ mod tests {
             ),
             (
                 "HTTP/1.1 407 No\r\nproxy-authenticate: Basic realm=\"x\"\r\ncontent-length: 2\r\n\r\n",
-                Err((ProxyAuth, "status 407 and asks for Basic credentials")),
+                Err(ProxyAuth),
             ),
-            ("HTTP/1.1 403 No\r\n\r\n", Err((ProxyRefused, "status 403"))),
+            ("HTTP/1.1 403 No\r\n\r\n", Err(ProxyRefused)),
             (
                 "HTTP/1.1 502 No\r\ncontent-length: 5\r\n\r\n",
-                Err((ProxyTargetUnreachable, "status 502")),
+                Err(ProxyTargetUnreachable),
             ),
-            ("", Err((ProxyClosed, "closed"))),
-            ("HTTP/1.1 200 OK\r\n", Err((ProxyClosed, "closed"))),
-            (
-                "SSH-2.0-x\r\n",
-                Err((ProxyNotSpoken, "its answer to CONNECT")),
-            ),
+            ("", Err(ProxyClosed)),
+            ("HTTP/1.1 200 OK\r\n", Err(ProxyClosed)),
+            ("SSH-2.0-x\r\n", Err(ProxyNotSpoken)),
         ] {
             assert_leads_to(&handshake, answer.as_bytes(), expected);
         }
@@ -407,48 +397,24 @@ mod tests {
                 Ok(()),
             ),
             (&closed, [&[5, 2, 1, 0][..], &done].concat(), Ok(())),
-            (
-                &closed,
-                vec![5, 2, 1, 1],
-                Err((ProxyAuth, "refused user name and password")),
-            ),
-            (&closed, vec![5, 255], Err((ProxyAuth, "remove them"))),
-            (&closed, vec![5, 0], Err((ProxyNotSpoken, "method 0"))),
-            (
-                &open_to_all,
-                vec![5, 255],
-                Err((ProxyAuth, "asks for user name and password")),
-            ),
-            (
-                &open_to_all,
-                vec![5, 0, 5, 1],
-                Err((ProxyTargetUnreachable, "SOCKS reply 1")),
-            ),
+            (&closed, vec![5, 2, 1, 1], Err(ProxyAuth)),
+            (&closed, vec![5, 255], Err(ProxyAuth)),
+            (&closed, vec![5, 0], Err(ProxyNotSpoken)),
+            (&open_to_all, vec![5, 255], Err(ProxyAuth)),
+            (&open_to_all, vec![5, 0, 5, 1], Err(ProxyTargetUnreachable)),
             (
                 &open_to_all,
                 vec![5, 0, 5, 5, 0, 1, 0, 0, 0, 0, 0, 0],
-                Err((ProxyTargetUnreachable, "refused")),
+                Err(ProxyTargetUnreachable),
             ),
-            (
-                &open_to_all,
-                vec![5, 0, 5, 9],
-                Err((ProxyNotSpoken, "SOCKS reply 9")),
-            ),
-            (
-                &open_to_all,
-                vec![5, 0, 5, 0, 0, 2],
-                Err((ProxyNotSpoken, "address type 2")),
-            ),
+            (&open_to_all, vec![5, 0, 5, 9], Err(ProxyNotSpoken)),
+            (&open_to_all, vec![5, 0, 5, 0, 0, 2], Err(ProxyNotSpoken)),
             (
                 &open_to_all,
                 b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec(),
-                Err((ProxyNotSpoken, "byte 72")),
+                Err(ProxyNotSpoken),
             ),
-            (
-                &open_to_all,
-                vec![5, 0, 5, 0, 0, 1, 127],
-                Err((ProxyClosed, "closed")),
-            ),
+            (&open_to_all, vec![5, 0, 5, 0, 0, 1, 127], Err(ProxyClosed)),
         ] {
             assert_leads_to(handshake, &bytes, expected);
         }

@@ -122,11 +122,6 @@ fn real_answers_are_read_by_the_rules_of_their_targets() {
         // Retry-After takes precedence, even where it is shorter.
         (
             &[503],
-            &[("retry-after", "20"), draft_used_up],
-            (true, Some(20_000), quota(0, None, Some(5))),
-        ),
-        (
-            &[503],
             &[("retry-after", "1"), draft_used_up],
             (true, Some(1_000), quota(0, None, Some(5))),
         ),

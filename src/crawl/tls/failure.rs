@@ -171,56 +171,34 @@ mod tests {
     use crate::crawl::exchange::failure_of;
 
     #[test]
-    fn failures_are_told_apart_and_explained() {
+    fn failures_are_told_apart() {
         let certificate = |flaw| Error::InvalidCertificate(flaw);
         let expected = ServerName::try_from("b.example").unwrap();
-        let presented: Vec<String> = ["DnsName(\"a.example\")", "IpAddress(127.0.0.1)"]
-            .map(str::to_owned)
-            .into();
-        let named = |presented| CertificateError::NotValidForNameContext {
-            expected: expected.clone(),
-            presented,
+        let wrong_name = CertificateError::NotValidForNameContext {
+            expected,
+            presented: Vec::new(),
         };
-        for (error, kind, says) in [
+        for (error, kind) in [
             (
                 certificate(CertificateError::UnknownIssuer),
                 ErrorKind::TlsUnknownIssuer,
-                "no trusted authority",
             ),
-            (
-                certificate(named(presented)),
-                ErrorKind::TlsWrongName,
-                "the URL names b.example, the certificate a.example, 127.0.0.1",
-            ),
-            (
-                certificate(named(vec!["x".to_owned(); 9])),
-                ErrorKind::TlsWrongName,
-                "x, x, x, x and 5 more",
-            ),
-            (
-                certificate(named(Vec::new())),
-                ErrorKind::TlsWrongName,
-                "subjectAltName=DNS:b.example",
-            ),
+            (certificate(wrong_name), ErrorKind::TlsWrongName),
             (
                 Error::AlertReceived(AlertDescription::HandshakeFailure),
                 ErrorKind::TlsIncompatible,
-                "HandshakeFailure",
             ),
             (
                 Error::AlertReceived(AlertDescription::CertificateRequired),
                 ErrorKind::TlsAlert,
-                "CertificateRequired",
             ),
             (
                 Error::InvalidMessage(InvalidMessage::InvalidContentType),
                 ErrorKind::TlsNotSpoken,
-                "",
             ),
         ] {
             let failure = of_handshake(&io::Error::new(io::ErrorKind::InvalidData, error));
             assert_eq!(failure.kind, kind, "{failure}");
-            assert!(failure.details.contains(says), "{failure}");
             let error = failure.into();
             assert_eq!(
                 failure_of(&error).map(|failure| failure.kind),

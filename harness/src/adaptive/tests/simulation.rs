@@ -11,7 +11,8 @@ use crate::adaptive::{Adaptive, ControllerState};
 use crate::clock::Nanos;
 use crate::pacer::Pace;
 use crate::plan::AdaptiveKind;
-use crate::sample::{Attempt, Outcome};
+use crate::sample::Outcome;
+use crate::stats::tests::attempt_of;
 
 /// A second, ns.
 const SECOND: u64 = 1_000_000_000;
@@ -52,10 +53,6 @@ pub(super) struct SimulatedCrawl {
     pub(super) workers: Option<(usize, u64)>,
     /// Duration of the crawl, s.
     pub(super) seconds: usize,
-    /// The seed of the round trips.
-    pub(super) seed: u64,
-    /// Offset of the crawl's start in a second of the target's clock, ns.
-    pub(super) phase_ns: u64,
 }
 
 impl SimulatedCrawl {
@@ -71,8 +68,6 @@ impl SimulatedCrawl {
             rtt_ns: rtt_us * 1_000,
             workers: None,
             seconds: 60,
-            seed: 1,
-            phase_ns: 0,
         }
     }
 }
@@ -86,8 +81,6 @@ pub(super) struct Outcomes {
     pub(super) throttled: Vec<u64>,
     /// When each request was sent and how long its response took, ns.
     pub(super) took: Vec<(u64, u64)>,
-    /// Number of episodes of throttling.
-    pub(super) episodes: usize,
     /// State of each shard's controller at the end.
     pub(super) standings: Vec<ControllerState>,
 }
@@ -254,7 +247,7 @@ impl Simulation {
             shards: (0..case.shards).map(shard).collect(),
             limiter,
             free: vec![0; case.workers.map_or(0, |(workers, _)| workers)],
-            draws: case.seed,
+            draws: 1,
             known_until: 0,
             outcomes: Outcomes {
                 accepted: vec![0; case.seconds],
@@ -290,7 +283,7 @@ impl Simulation {
                     .rev()
                     .find(|(from, _)| from * SECOND <= now)
                     .map_or(1.0, |r| r.1);
-                let refused = self.limiter.refuses(now + self.case.phase_ns, rate);
+                let refused = self.limiter.refuses(now, rate);
                 let second = second(now);
                 if refused.is_some() {
                     self.outcomes.throttled[second] += 1;
@@ -325,16 +318,7 @@ impl Simulation {
                 } else {
                     Outcome::Ok
                 };
-                let attempt = Attempt {
-                    sent: Some(Nanos(sent)),
-                    first_byte: None,
-                    done: Nanos(now),
-                    bytes_sent: 0,
-                    bytes_received: 0,
-                    status: Some(200),
-                    outcome,
-                    advice: crate::sample::Advice::default(),
-                };
+                let attempt = attempt_of(Nanos(sent), Nanos(now), outcome);
                 let (in_flight, controller) = (
                     self.shards[shard].in_flight,
                     &mut self.shards[shard].adaptive,
@@ -344,9 +328,6 @@ impl Simulation {
                 if let Some(wait) = retry_after {
                     self.pause(shard, now, now + wait);
                     // Told to the supervisor, which tells everybody.
-                    if now >= self.known_until {
-                        self.outcomes.episodes += 1;
-                    }
                     if now + wait > self.known_until {
                         for other in (0..self.shards.len()).filter(|other| *other != shard) {
                             self.at(

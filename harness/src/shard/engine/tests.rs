@@ -15,6 +15,7 @@ use crate::fixtures::plan;
 use crate::plan::{Budget, OnThrottle, Pacing, ThrottlingPolicy};
 use crate::sample::{Advice, Attempt, ErrorKind, Outcome, Repeat};
 use crate::stats::HostTimes;
+use crate::stats::tests::attempt_of;
 use crate::units::{IdRange, Rate};
 use crate::wire::{BindingTimes, Frame, PauseCause, PauseOrder};
 use crate::workload::InFlight;
@@ -26,26 +27,28 @@ type Answers = fn(u64, u32, Nanos) -> (Outcome, Advice);
 struct SimulatedTarget {
     clock: Clock,
     answers: Answers,
+    /// ID `i` is requested from host `i` modulo this number.
+    hosts: u32,
     attempts: RefCell<BTreeMap<u64, u32>>,
     /// Requests sent in this time end at its end, a millisecond later.
     stall: Option<(Nanos, Nanos)>,
     /// The sum of the IDs performed.
     performed: Rc<Cell<u64>>,
-    /// When requests were sent.
-    sent: Rc<RefCell<Vec<Nanos>>>,
+    /// Requested IDs, and when their requests were sent.
+    asked: Rc<RefCell<Vec<(u64, Nanos)>>>,
 }
 
 impl SimulatedTarget {
     /// One that answers without a stall.
     fn new(clock: Clock, answers: Answers) -> Self {
-        let (attempts, performed, sent) = (RefCell::default(), Rc::default(), Rc::default());
         Self {
             clock,
             answers,
-            attempts,
+            hosts: 1,
+            attempts: RefCell::default(),
             stall: None,
-            performed,
-            sent,
+            performed: Rc::default(),
+            asked: Rc::default(),
         }
     }
 }
@@ -60,6 +63,10 @@ const RECEIVED: u64 = 7;
 const OPENED_NS: u64 = 70;
 
 impl Workload for SimulatedTarget {
+    fn host(&self, id: u64) -> u32 {
+        u32::try_from(id % u64::from(self.hosts)).unwrap()
+    }
+
     async fn perform(
         &self,
         id: u64,
@@ -74,7 +81,7 @@ impl Workload for SimulatedTarget {
             bytes_sent: SENT,
             bytes_received: RECEIVED,
         });
-        self.sent.borrow_mut().push(sent);
+        self.asked.borrow_mut().push((id, sent));
         let until = self
             .stall
             .filter(|(from, to)| (*from..*to).contains(&sent))
@@ -89,14 +96,8 @@ impl Workload for SimulatedTarget {
             .or_insert(0);
         let (outcome, advice) = (self.answers)(id, before, sent);
         Attempt {
-            sent: Some(sent),
-            first_byte: None,
-            done: self.clock.now(),
-            bytes_sent: 0,
-            bytes_received: 0,
-            status: Some(200),
-            outcome,
             advice,
+            ..attempt_of(sent, self.clock.now(), outcome)
         }
     }
 }
@@ -110,12 +111,28 @@ fn virtual_time() -> LocalRuntime {
         .unwrap()
 }
 
+fn real_time() -> LocalRuntime {
+    let mut builder = Builder::new_current_thread();
+    let builder = builder.enable_all();
+    builder.build_local(LocalOptions::default()).unwrap()
+}
+
 fn shard(ids: u64, connections: u32, budget: Option<Budget>) -> ShardPlan {
     let mut run = plan();
     (run.shards, run.connections, run.ids) = (1, connections, IdRange { start: 0, end: ids });
     let mut shard = run.split(&[]).remove(0);
     shard.budget = budget;
     shard
+}
+
+/// One request per `interval_ns`, `burst` at once.
+const fn every(interval_ns: u64, burst: u64) -> Budget {
+    Budget {
+        interval_ns,
+        burst,
+        at_start: burst,
+        phase_ns: 0,
+    }
 }
 
 /// An engine that has run, for inspection.
@@ -141,9 +158,7 @@ impl Ran {
 
 /// Runs a shard until `ends`, in virtual time. Returns it and the sum of the IDs it performed.
 fn run(plan: &ShardPlan, stall: Option<(Nanos, Nanos)>, ends: Duration) -> (Ran, u64) {
-    run_against(plan, stall, ends, |_, _, _| {
-        (Outcome::Ok, Advice::default())
-    })
+    run_against(plan, stall, ends, |_, _, _| GOOD)
 }
 
 fn run_against(
@@ -158,7 +173,7 @@ fn run_against(
             stall,
             ..SimulatedTarget::new(clock, answers)
         };
-        let (performed, sent) = (Rc::clone(&target.performed), Rc::clone(&target.sent));
+        let (performed, asked) = (Rc::clone(&target.performed), Rc::clone(&target.asked));
         let engine = Engine::new(target, plan, clock, clock.now());
         let mut run = std::pin::pin!(Rc::clone(&engine).run(Alarm::runtime(clock)));
         // No other task is there to read the messages.
@@ -182,7 +197,7 @@ fn run_against(
         (
             Ran {
                 engine,
-                sent: sent.take(),
+                sent: asked.take().into_iter().map(|(_, at)| at).collect(),
                 ended: clock.now(),
             },
             performed.get(),
@@ -217,19 +232,10 @@ fn every_id_is_performed_once_and_the_rest_of_the_lanes_end() {
 
 #[test]
 fn closing_wakes_whoever_waits_for_the_kernel() {
-    let runtime = Builder::new_current_thread()
-        .enable_all()
-        .build_local(LocalOptions::default())
-        .unwrap();
-    runtime.block_on(async {
+    real_time().block_on(async {
         let clock = Clock::start();
         let target = SimulatedTarget::new(clock, |_, _, _| GOOD);
-        let budget = Budget {
-            interval_ns: 3_600_000_000_000,
-            burst: 1,
-            at_start: 1,
-            phase_ns: 0,
-        };
+        let budget = every(3_600_000_000_000, 1);
         let engine = Engine::new(target, &shard(100, 4, Some(budget)), clock, clock.now());
         let mut run =
             std::pin::pin!(Rc::clone(&engine).run(Alarm::kernel(clock, Pacing::Sleep).unwrap()));
@@ -359,12 +365,7 @@ fn retries_pass_the_same_budget_as_everything_else() {
             GOOD
         }
     };
-    let budget = Budget {
-        interval_ns: 10_000_000,
-        burst: 10,
-        at_start: 10,
-        phase_ns: 0,
-    };
+    let budget = every(10_000_000, 10);
     let (engine, _) = run_against(
         &shard(1 << 40, 64, Some(budget)),
         None,
@@ -403,12 +404,7 @@ fn redirects_go_at_once_within_the_budget_and_are_no_failures() {
         ),
         _ => GOOD,
     };
-    let budget = Budget {
-        interval_ns: 10_000_000,
-        burst: 10,
-        at_start: 10,
-        phase_ns: 0,
-    };
+    let budget = every(10_000_000, 10);
     let (engine, _) = run_against(
         &shard(1 << 40, 64, Some(budget)),
         None,
@@ -458,15 +454,7 @@ fn nothing_goes_while_the_target_asked_for_patience() {
             GOOD
         }
     };
-    for budget in [
-        None,
-        Some(Budget {
-            interval_ns: 1_000_000,
-            burst: 5,
-            at_start: 5,
-            phase_ns: 0,
-        }),
-    ] {
+    for budget in [None, Some(every(1_000_000, 5))] {
         let (engine, _) = run_against(
             &shard(1 << 40, 8, budget),
             None,
@@ -509,41 +497,6 @@ fn nothing_goes_while_the_target_asked_for_patience() {
             );
         });
     }
-}
-
-#[test]
-fn a_pause_that_another_shard_was_told_of_is_kept() {
-    virtual_time().block_on(async {
-        let clock = Clock::start();
-        let target = SimulatedTarget::new(clock, |_, _, _| GOOD);
-        let sent = Rc::clone(&target.sent);
-        let budget = Budget {
-            interval_ns: 1_000_000,
-            burst: 1,
-            at_start: 1,
-            phase_ns: 0,
-        };
-        let engine = Engine::new(target, &shard(1 << 40, 4, Some(budget)), clock, clock.now());
-        let mut run = std::pin::pin!(Rc::clone(&engine).run(Alarm::runtime(clock)));
-        let told = async {
-            tokio::time::sleep(500 * MS).await;
-            let at = clock.now();
-            engine.gate().pause(PauseOrder {
-                host: 0,
-                cause: PauseCause::Refused,
-                at,
-                until: at.plus(1_000 * MS),
-                spread_ns: 0,
-                promised: at,
-            });
-            tokio::time::sleep(2_000 * MS).await;
-            engine.close(clock.now());
-        };
-        tokio::join!(&mut run, told);
-        let in_it = |sent: &&Nanos| (500_000_001..1_500_000_000).contains(&sent.0);
-        assert_eq!(sent.borrow().iter().filter(in_it).count(), 0);
-        assert!(sent.borrow().iter().any(|sent| sent.0 >= 1_500_000_000));
-    });
 }
 
 #[test]
@@ -629,20 +582,10 @@ fn the_binding_limit_is_the_one_that_more_of_would_help() {
         }
     };
     let at = |s: u64| Nanos(s * 1_000_000_000);
-    let slow = Budget {
-        interval_ns: 10_000_000,
-        burst: 1,
-        at_start: 1,
-        phase_ns: 0,
-    };
+    let slow = every(10_000_000, 1);
     // A request takes a millisecond: one connection bears a thousand a second.
     assert_eq!(by(&shard(1 << 40, 1, Some(slow)), None).rate_ns, 90);
-    let fast = Budget {
-        interval_ns: 500_000,
-        burst: 1,
-        at_start: 1,
-        phase_ns: 0,
-    };
+    let fast = every(500_000, 1);
     assert_eq!(by(&shard(1 << 40, 1, Some(fast)), None).concurrency_ns, 100);
     assert_eq!(by(&shard(1 << 40, 1, None), None).concurrency_ns, 100);
     // Four seconds without an answer: after 50 ms every connection is in use.
@@ -667,24 +610,15 @@ impl Workload for Destitute {
         assert!(self.tried.get() < 1_000_000, "nobody else gets to run");
         Attempt {
             sent: None,
-            first_byte: None,
-            done: self.clock.now(),
-            bytes_sent: 0,
-            bytes_received: 0,
             status: None,
-            outcome: Outcome::Error(self.kind),
-            advice: Advice::default(),
+            ..attempt_of(Nanos(0), self.clock.now(), Outcome::Error(self.kind))
         }
     }
 }
 
 #[test]
 fn attempts_that_fail_without_a_wait_let_others_run() {
-    let runtime = Builder::new_current_thread()
-        .enable_all()
-        .build_local(LocalOptions::default())
-        .unwrap();
-    runtime.block_on(async {
+    real_time().block_on(async {
         let clock = Clock::start();
         let tried = Rc::new(Cell::new(0));
         let workload = Destitute {
@@ -706,17 +640,13 @@ fn attempts_that_fail_without_a_wait_let_others_run() {
 
 #[test]
 fn what_would_fail_every_connection_ends_the_run_with_the_first_ones() {
-    let runtime = Builder::new_current_thread()
-        .enable_all()
-        .build_local(LocalOptions::default())
-        .unwrap();
     for kind in [
         ErrorKind::TlsUnknownIssuer,
         ErrorKind::ProxyAuth,
         ErrorKind::Http2NotOffered,
     ] {
         let tried = Rc::new(Cell::new(0));
-        let items = runtime.block_on(async {
+        let items = real_time().block_on(async {
             let clock = Clock::start();
             let workload = Destitute {
                 clock,

@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::fixtures::plan;
 use crate::sample::{Advice, ErrorKind, Quota};
+use crate::stats::tests::{attempt_of, permit_at};
 
 const S: u64 = 1_000_000_000;
 
@@ -16,25 +17,11 @@ fn brake(shard: usize, throttling: ThrottlingPolicy) -> ThrottlePauses {
 
 fn ended(at: u64, outcome: Outcome, advice: Advice) -> (Permit, Attempt) {
     let at = Nanos(at);
-    let permit = Permit {
-        id: 0,
-        attempt: 0,
-        first_intended: at,
-        intended: at,
-        ready: at,
-        admitted: at,
-    };
     let attempt = Attempt {
-        sent: Some(at),
-        first_byte: None,
-        done: at,
-        bytes_sent: 0,
-        bytes_received: 0,
-        status: Some(200),
-        outcome,
         advice,
+        ..attempt_of(at, at, outcome)
     };
-    (permit, attempt)
+    (permit_at(at), attempt)
 }
 
 fn hear(

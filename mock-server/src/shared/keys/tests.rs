@@ -5,7 +5,6 @@ use crate::draw::mix;
 use crate::limit::Limit;
 use crate::shared::Shared;
 use proptest::prelude::*;
-use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const MS: u64 = 1_000_000;
@@ -27,6 +26,20 @@ fn keys(shared: &Shared) -> &Keys {
     &shared.region().keys[0]
 }
 
+fn query<'a>(
+    algorithm: &'a Algorithm,
+    key: KeyHash,
+    now_ns: u64,
+    place: &'a Cell<SlotIndex>,
+) -> KeyQuery<'a> {
+    KeyQuery {
+        algorithm,
+        key,
+        now_ns,
+        place,
+    }
+}
+
 /// Decide about one request, and take what it takes.
 fn take(keys: &Keys, query: &KeyQuery<'_>) -> bool {
     let held = keys.hold(query);
@@ -40,25 +53,12 @@ fn take(keys: &Keys, query: &KeyQuery<'_>) -> bool {
 /// The first request of a client.
 fn is_admitted(keys: &Keys, algorithm: &Algorithm, key: KeyHash, now_ns: u64) -> bool {
     let place = Cell::new(SlotIndex::UNKNOWN);
-    take(
-        keys,
-        &KeyQuery {
-            algorithm,
-            key,
-            now_ns,
-            place: &place,
-        },
-    )
+    take(keys, &query(algorithm, key, now_ns, &place))
 }
 
 fn place_of(keys: &Keys, algorithm: &Algorithm, key: KeyHash) -> SlotIndex {
     let place = Cell::new(SlotIndex::UNKNOWN);
-    let query = KeyQuery {
-        algorithm,
-        key,
-        now_ns: 0,
-        place: &place,
-    };
+    let query = query(algorithm, key, 0, &place);
     keys.hold(&query).place
 }
 
@@ -73,23 +73,13 @@ fn many_times_more_keys_than_slots_pass_and_each_is_limited_exactly() {
     let mut regular_admitted = 0;
     for number in 0..KEYS_IN_ALL {
         let (now_ns, place) = (number * MS / 10, Cell::new(SlotIndex::UNKNOWN));
-        let asked = KeyQuery {
-            algorithm: &limit,
-            key: any(number),
-            now_ns,
-            place: &place,
-        };
+        let asked = query(&limit, any(number), now_ns, &place);
         let admitted = (0..3).filter(|_| take(keys, &asked)).count();
         assert_eq!((admitted, place.get().is_crowd()), (2, false), "{number}");
         // It comes all the time, and rests for three seconds now and then, so that its place may be
         // lost.
         if number % 100 == 0 && number / 30_000 % 2 == 0 {
-            let asked = KeyQuery {
-                algorithm: &limit,
-                key: any(u64::MAX - 1),
-                now_ns,
-                place: &regular,
-            };
+            let asked = query(&limit, any(u64::MAX - 1), now_ns, &regular);
             regular_admitted += u64::from(take(keys, &asked));
         }
     }
@@ -103,12 +93,7 @@ fn who_rests_loses_the_place_and_notices() {
     let (keys, limit) = (keys(&shared), algorithm("fixed:2/1ms"));
     let place = Cell::new(SlotIndex::UNKNOWN);
     let ask = |now_ns| {
-        let asked = KeyQuery {
-            algorithm: &limit,
-            key: crowded(0),
-            now_ns,
-            place: &place,
-        };
+        let asked = query(&limit, crowded(0), now_ns, &place);
         take(keys, &asked)
     };
     assert!(ask(0) && ask(0) && !ask(0));
@@ -124,12 +109,7 @@ fn who_rests_loses_the_place_and_notices() {
     // All 64 are busy now, its old place among them: it is one of the crowd, and not a guest at its
     // old place.
     assert_ne!(keys.buckets[0].slots[first.way].key.get(), crowded(0).0);
-    let asked = KeyQuery {
-        algorithm: &limit,
-        key: crowded(0),
-        now_ns: MS,
-        place: &place,
-    };
+    let asked = query(&limit, crowded(0), MS, &place);
     take(keys, &asked);
     assert!(place.get().is_crowd());
     assert!(ask(2 * MS) && ask(2 * MS) && !ask(2 * MS));
@@ -166,12 +146,7 @@ fn what_is_open_is_never_counted_in_a_crowd() {
     let open: Vec<_> = (0..WAYS as u64)
         .map(|number| {
             let place = Cell::new(SlotIndex::UNKNOWN);
-            let query = KeyQuery {
-                algorithm: &limit,
-                key: crowded(number),
-                now_ns: 0,
-                place: &place,
-            };
+            let query = query(&limit, crowded(number), 0, &place);
             take(keys, &query);
             place.get()
         })
@@ -189,12 +164,7 @@ fn a_promise_keeps_its_place() {
     let (keys, limit) = (keys(&shared), algorithm("fixed:1/1ms"));
     assert!(is_admitted(keys, &limit, crowded(0), 0));
     let place = Cell::new(SlotIndex::UNKNOWN);
-    let query = |key, now_ns| KeyQuery {
-        algorithm: &limit,
-        key,
-        now_ns,
-        place: &place,
-    };
+    let query = |key, now_ns| query(&limit, key, now_ns, &place);
     keys.hold(&query(crowded(0), MS)).promise(Telling {
         asked_ns: MS,
         answered_ns: 2 * MS,
@@ -212,56 +182,6 @@ fn a_promise_keeps_its_place() {
     assert_eq!(made_ns(crowded(200), 0), None);
 }
 
-/// Eight threads ask for keys of one bucket until they are refused, tick by tick; at each tick all
-/// are idle, and other keys come. How often each was admitted in each tick, and whether any was in
-/// the crowd.
-fn fought_over(keys_per_tick: u64) -> Vec<u64> {
-    const TICKS: u64 = 300;
-    let shared = Shared::new().unwrap();
-    let (keys, limit) = (keys(&shared), algorithm("fixed:3/1ms"));
-    let admitted: Vec<AtomicU64> = (0..TICKS * keys_per_tick)
-        .map(|_| AtomicU64::new(0))
-        .collect();
-    let tick = Barrier::new(8);
-    std::thread::scope(|scope| {
-        for thread in 0..8 {
-            let (admitted, tick, limit) = (&admitted, &tick, &limit);
-            scope.spawn(move || {
-                for now in 0..TICKS {
-                    tick.wait();
-                    for step in 0..keys_per_tick {
-                        // Half of them go the other way round, and every thread begins elsewhere.
-                        let step = if thread % 2 == 0 {
-                            step
-                        } else {
-                            keys_per_tick - 1 - step
-                        };
-                        let number = (step + thread * 5) % keys_per_tick;
-                        // Half of the keys are those of the tick before.
-                        let key = crowded(now * keys_per_tick / 2 + number);
-                        while is_admitted(keys, limit, key, now * MS) {
-                            let index = usize::try_from(now * keys_per_tick + number).unwrap();
-                            admitted[index].fetch_add(1, Ordering::Relaxed);
-                        }
-                    }
-                    tick.wait();
-                }
-            });
-        }
-    });
-    admitted.into_iter().map(AtomicU64::into_inner).collect()
-}
-
-#[test]
-fn threads_that_fight_for_too_few_slots_get_no_key_more_than_its_own() {
-    let admitted = fought_over(100);
-    for (now, tick) in admitted.chunks(100).enumerate() {
-        assert!(tick.iter().all(|count| *count <= 3), "{now}: {tick:?}");
-        let sum: u64 = tick.iter().sum();
-        assert!(sum <= (WAYS as u64 + 1) * 3, "{now}: {sum}");
-    }
-}
-
 #[test]
 fn threads_never_have_more_open_than_the_cap_while_keys_come_and_go() {
     const KEYS_IN_ALL: u64 = 90;
@@ -277,12 +197,7 @@ fn threads_never_have_more_open_than_the_cap_while_keys_come_and_go() {
                     draws = mix(draws + 1);
                     let number = draws % KEYS_IN_ALL;
                     let place = Cell::new(SlotIndex::UNKNOWN);
-                    let asked = KeyQuery {
-                        algorithm: limit,
-                        key: crowded(number),
-                        now_ns: 0,
-                        place: &place,
-                    };
+                    let asked = query(limit, crowded(number), 0, &place);
                     if take(keys, &asked) {
                         let open = &open[usize::try_from(number).unwrap()];
                         assert!(open.fetch_add(1, Ordering::SeqCst) < 2);
@@ -317,12 +232,7 @@ fn fresh() -> Promise {
 impl Promise {
     fn with<T>(&self, now_ns: u64, work: impl FnOnce(&HeldSlot<'_>) -> T) -> T {
         let place = Cell::new(SlotIndex::UNKNOWN);
-        let query = KeyQuery {
-            algorithm: &self.limit,
-            key: any(0),
-            now_ns,
-            place: &place,
-        };
+        let query = query(&self.limit, any(0), now_ns, &place);
         work(&keys(&self.shared).hold(&query))
     }
 

@@ -150,18 +150,6 @@ fn statuses_are_successes_unless_listed() {
     }
 }
 
-#[test]
-fn memory_is_lent_to_one_body_after_another() {
-    for texts in [&["items:7"][..], &["json"], &["items:7", "json"]] {
-        let checker = checker(texts);
-        for id in 0..100 {
-            judge(&checker, &head(200, ""), id, (&item(7, id), 50));
-        }
-        let buffers = if texts.len() == 1 { 1 } else { 2 };
-        assert_eq!(checker.spare.borrow().len(), buffers, "{texts:?}");
-    }
-}
-
 /// Bodies near to what is expected below, and others.
 fn body() -> impl Strategy<Value = Vec<u8>> {
     let json = any::<(u64, String)>().prop_map(|(id, text)| {

@@ -4,50 +4,6 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Targets in virtual time: each request takes a millisecond.
-struct Several {
-    clock: Clock,
-    hosts: u32,
-    answers: Answers,
-    attempts: RefCell<BTreeMap<u64, u32>>,
-    /// Requested IDs, and the times of their requests.
-    asked: Rc<RefCell<Vec<(u64, Nanos)>>>,
-}
-
-impl Workload for Several {
-    fn host(&self, id: u64) -> u32 {
-        u32::try_from(id % u64::from(self.hosts)).unwrap()
-    }
-
-    async fn perform(
-        &self,
-        id: u64,
-        _: &Flight,
-        clear_to_send: impl AsyncFn() -> Nanos,
-    ) -> Attempt {
-        let sent = clear_to_send().await;
-        self.asked.borrow_mut().push((id, sent));
-        tokio::time::sleep(MS).await;
-        let before = *self
-            .attempts
-            .borrow_mut()
-            .entry(id)
-            .and_modify(|n| *n += 1)
-            .or_insert(0);
-        let (outcome, advice) = (self.answers)(id, before, sent);
-        Attempt {
-            sent: Some(sent),
-            first_byte: None,
-            done: self.clock.now(),
-            bytes_sent: 0,
-            bytes_received: 0,
-            status: Some(200),
-            outcome,
-            advice,
-        }
-    }
-}
-
 /// A shard of so many hosts.
 fn shard_of(hosts: u32, ids: u64, connections: u32) -> ShardPlan {
     let mut plan = shard(ids, connections, None);
@@ -57,7 +13,7 @@ fn shard_of(hosts: u32, ids: u64, connections: u32) -> ShardPlan {
 
 /// Results of a shard's run.
 struct Done {
-    engine: Rc<Engine<Several>>,
+    engine: Rc<Engine<SimulatedTarget>>,
     asked: Vec<(u64, Nanos)>,
     ended: Nanos,
 }
@@ -105,19 +61,16 @@ fn run_hosts(
     plan: &ShardPlan,
     ends: Duration,
     answers: Answers,
-    also: impl AsyncFnOnce(&Engine<Several>),
+    also: impl AsyncFnOnce(&Engine<SimulatedTarget>),
 ) -> Done {
     virtual_time().block_on(async {
         let clock = Clock::start();
-        let asked: Rc<RefCell<Vec<(u64, Nanos)>>> = Rc::default();
         let hosts = plan.per_host.hosts;
-        let target = Several {
-            clock,
+        let target = SimulatedTarget {
             hosts,
-            answers,
-            attempts: RefCell::default(),
-            asked: Rc::clone(&asked),
+            ..SimulatedTarget::new(clock, answers)
         };
+        let asked = Rc::clone(&target.asked);
         let engine = Engine::new(target, plan, clock, clock.now());
         let run = Rc::clone(&engine).run(Alarm::runtime(clock));
         let until = async {
@@ -153,30 +106,25 @@ fn a_host_that_asks_for_patience_does_not_stop_the_others() {
             GOOD
         }
     };
-    let done = just_run(&shard_of(2, 1 << 40, 4), 3 * S, answers);
     // Two of the first four requests met the refusal; from then on the four connections work for
-    // the other host.
-    assert_eq!(done.of(0).len(), 2);
-    assert_eq!(done.of(1).len(), 2 + 4 * 2_999);
-    assert_eq!(
-        done.limits(),
-        [("pause_ns", true), ("connections_ns", true)]
-    );
-    assert_eq!(
-        done.engine
-            .gate()
-            .limits()
-            .courtesy(done.ended)
-            .early_attempts,
-        0
-    );
-    done.assert_adds_up(1 << 40);
-    done.engine.totals(|stats, _, _| {
-        assert_eq!(
-            (stats.counters.items.ok, stats.counters.items.unfinished),
-            (2 + 4 * 2_999, 2)
-        );
-    });
+    // the other host, as far as it may have them.
+    for (at_each, went, limit) in [
+        (4, 2 + 4 * 2_999, "connections_ns"),
+        (2, 2 * 3_000, "own_connections_ns"),
+    ] {
+        let mut plan = shard_of(2, 1 << 40, if at_each == 2 { 8 } else { 4 });
+        plan.per_host.connections = at_each;
+        let done = just_run(&plan, 3 * S, answers);
+        assert_eq!([done.of(0).len(), done.of(1).len()], [2, went]);
+        assert_eq!(done.limits(), [("pause_ns", true), (limit, true)]);
+        let books = done.engine.gate().limits().courtesy(done.ended);
+        assert_eq!(books.early_attempts, 0);
+        done.assert_adds_up(1 << 40);
+        done.engine.totals(|stats, _, _| {
+            let items = &stats.counters.items;
+            assert_eq!((items.ok, items.unfinished), (went as u64, 2));
+        });
+    }
 }
 
 #[test]
@@ -212,26 +160,6 @@ fn a_host_that_was_left_alone_is_asked_for_all_it_missed_in_order() {
 }
 
 #[test]
-fn an_end_lets_the_next_one_go_though_another_host_wants_to_be_left_alone() {
-    let answers: Answers = |id, _, _| {
-        if id % 2 == 1 {
-            again(Outcome::Throttled, Some(60 * S))
-        } else {
-            GOOD
-        }
-    };
-    let mut plan = shard_of(2, 1 << 40, 8);
-    plan.per_host.connections = 2;
-    let done = just_run(&plan, 3 * S, answers);
-    assert_eq!((done.of(0).len(), done.of(1).len()), (2 * 3_000, 2));
-    assert_eq!(
-        done.limits(),
-        [("own_connections_ns", true), ("pause_ns", true)]
-    );
-    done.assert_adds_up(1 << 40);
-}
-
-#[test]
 fn no_host_has_more_under_way_than_it_may_and_each_as_many() {
     let mut plan = shard_of(3, 3_000, 64);
     plan.per_host.connections = 5;
@@ -253,12 +181,7 @@ fn no_host_has_more_under_way_than_it_may_and_each_as_many() {
 #[test]
 fn each_host_has_a_budget_of_its_own_within_that_of_the_run() {
     let mut plan = shard_of(3, 1 << 40, 64);
-    plan.per_host.budget = Some(Budget {
-        interval_ns: 10_000_000,
-        burst: 1,
-        at_start: 1,
-        phase_ns: 0,
-    });
+    plan.per_host.budget = Some(every(10_000_000, 1));
     let counts = |plan: &ShardPlan| {
         let done = just_run(plan, 10 * S, |_, _, _| GOOD);
         done.assert_adds_up(1 << 40);
@@ -271,12 +194,7 @@ fn each_host_has_a_budget_of_its_own_within_that_of_the_run() {
     );
     assert_eq!(limits, [("own_rate_ns", true); 3]);
     // 150/s for three hosts that would take 300: none starves.
-    plan.budget = Some(Budget {
-        interval_ns: 6_666_667,
-        burst: 2,
-        at_start: 2,
-        phase_ns: 0,
-    });
+    plan.budget = Some(every(6_666_667, 2));
     let (shared, _) = counts(&plan);
     assert!(
         (1_499..=1_502).contains(&shared.iter().sum::<usize>()),
@@ -299,18 +217,8 @@ fn a_host_without_work_is_not_held_back_by_the_rate_of_another() {
         }
     };
     let mut plan = shard_of(2, 2, 8);
-    plan.per_host.budget = Some(Budget {
-        interval_ns: 1_000_000_000,
-        burst: 1,
-        at_start: 1,
-        phase_ns: 0,
-    });
-    plan.budget = Some(Budget {
-        interval_ns: 10_000_000,
-        burst: 2,
-        at_start: 2,
-        phase_ns: 0,
-    });
+    plan.per_host.budget = Some(every(1_000_000_000, 1));
+    plan.budget = Some(every(10_000_000, 2));
     let done = just_run(&plan, 60 * S, answers);
     let times = done.engine.gate().limits().host_times(done.ended);
     assert!(times[1].own_rate_ns > 1_000_000_000, "{times:?}");
@@ -400,33 +308,6 @@ fn what_is_deferred_is_neither_given_away_nor_forgotten_when_ranges_move() {
     );
 }
 
-#[test]
-fn a_shard_whose_rest_is_deferred_is_not_idle() {
-    let answers: Answers = |id, attempt, _| {
-        if id == 0 && attempt == 0 {
-            again(Outcome::Throttled, Some(5 * S))
-        } else {
-            GOOD
-        }
-    };
-    let done = just_run(&shard_of(2, 100, 1), 1_000 * S, answers);
-    done.assert_adds_up(100);
-    done.engine.totals(|stats, _, _| {
-        assert_eq!(
-            (stats.counters.items.ok, stats.counters.requests.retries),
-            (100, 1)
-        );
-    });
-    assert!(done.of(0)[1].0 >= 5_000_000_000 && done.of(1).iter().all(|at| at.0 < 100_000_000));
-    // What is tried again goes first.
-    let again = done
-        .asked
-        .iter()
-        .position(|(_, at)| at.0 >= 5_000_000_000)
-        .unwrap();
-    assert_eq!(done.asked[again].0, 0);
-}
-
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
@@ -442,7 +323,7 @@ proptest! {
             _ => GOOD,
         };
         let mut plan = shard_of(hosts, ids, connections);
-        let budget = |ms: u64| Budget { interval_ns: ms * 1_000_000, burst: 1, at_start: 1, phase_ns: 0 };
+        let budget = |ms: u64| every(ms * 1_000_000, 1);
         plan.budget = rate.map(budget);
         (plan.per_host.connections, plan.per_host.budget) = (at_each, of_each.map(budget));
         let done = just_run(&plan, Duration::from_millis(ends_ms), answers);
@@ -450,7 +331,8 @@ proptest! {
         // Given enough time, everything comes to an end.
         let done = just_run(&plan, 10_000 * S, answers);
         done.assert_adds_up(ids);
-        prop_assert_eq!(done.engine.progress().remaining, 0);
+        let progress = done.engine.progress();
+        prop_assert_eq!((progress.remaining, progress.counters.items.unfinished), (0, 0));
     }
 }
 

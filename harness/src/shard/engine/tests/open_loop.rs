@@ -207,16 +207,10 @@ fn shards_take_turns_and_a_warm_up_is_counted_and_not_timed() {
 fn a_pause_puts_the_timetable_off_and_is_nobodys_latency() {
     // The 101st request is refused, with a wait of a second.
     let answers: Answers = |id, before, _| {
-        let wait = Advice {
-            repeat: Repeat::MayHelp,
-            wait: Some(1_000 * MS),
-            quota: None,
-            held_ns: None,
-        };
         if id == 100 && before == 0 {
-            (Outcome::Throttled, wait)
+            again(Outcome::Throttled, Some(1_000 * MS))
         } else {
-            (Outcome::Ok, Advice::default())
+            GOOD
         }
     };
     let (ran, _) = run_against(
@@ -267,14 +261,10 @@ fn a_pause_puts_the_timetable_off_and_is_nobodys_latency() {
 #[test]
 fn a_retry_takes_the_next_turn_and_the_rate_stays() {
     let answers: Answers = |id, before, _| {
-        let again = Advice {
-            repeat: Repeat::MayHelp,
-            ..Advice::default()
-        };
         if id % 10 == 0 && before == 0 {
-            (Outcome::Rejected, again)
+            again(Outcome::Rejected, None)
         } else {
-            (Outcome::Ok, Advice::default())
+            GOOD
         }
     };
     let (ran, _) = run_against(
@@ -303,16 +293,10 @@ fn turns_without_anything_to_do_are_not_made_up_for() {
     // Ten IDs, each tried twice with a back-off in between: then there is nothing to do until they
     // are due.
     let answers: Answers = |_, before, _| {
-        let again = Advice {
-            repeat: Repeat::MayHelp,
-            wait: Some(500 * MS),
-            quota: None,
-            held_ns: None,
-        };
         if before == 0 {
-            (Outcome::Rejected, again)
+            again(Outcome::Rejected, Some(500 * MS))
         } else {
-            (Outcome::Ok, Advice::default())
+            GOOD
         }
     };
     let mut plan = timed(100, Duration::from_secs(3));
@@ -340,7 +324,6 @@ fn turns_without_anything_to_do_are_not_made_up_for() {
 
 #[test]
 fn a_stall_of_the_client_is_booked_to_the_client_even_without_a_free_connection() {
-    let answers: Answers = |_, _, _| (Outcome::Ok, Advice::default());
     let plan = timed(3, Duration::from_secs(1));
     assert_eq!(plan.timetable.unwrap().gaps, Gaps::Even);
     virtual_time().block_on(async {
@@ -350,17 +333,7 @@ fn a_stall_of_the_client_is_booked_to_the_client_even_without_a_free_connection(
         // Its answer comes 40 ms later; for 30 of them the client did not run.
         tokio::time::advance(40 * MS).await;
         gate.limits().stalled(ms(5), ms(35));
-        let (outcome, advice) = answers(0, 0, clock.now());
-        let attempt = Attempt {
-            sent: Some(first.admitted),
-            first_byte: None,
-            done: clock.now(),
-            bytes_sent: 0,
-            bytes_received: 0,
-            status: Some(200),
-            outcome,
-            advice,
-        };
+        let attempt = attempt_of(first.admitted, clock.now(), Outcome::Ok);
         gate.settle(0, &mut first, &attempt);
         let waits = |permit: &Permit| {
             [

@@ -32,14 +32,8 @@ impl Workload for Throttling {
         let (outcome, advice) = again(Outcome::Throttled, Some(Duration::from_hours(1)));
         let done = self.clock.now();
         Attempt {
-            sent: Some(sent),
-            first_byte: None,
-            done,
-            bytes_sent: 0,
-            bytes_received: 0,
-            status: None,
-            outcome,
             advice,
+            ..attempt_of(sent, done, outcome)
         }
     }
 }
