@@ -174,6 +174,7 @@ fn flags_of_a_run_that_make_no_sense_are_refused() {
                 "did you mean `service_p99`?",
             ),
             ("URL --stop-if 'item_p99 < 250ms'", "use --threshold"),
+            ("URL --stop-if 'error_rate > 10%'", "error_rate < 5%"),
             ("URL --threshold 'response_p99 < 1s'", "--arrivals constant"),
             ("URL --threshold 'budget_utilisation > 90%'", "--rate"),
             (

@@ -83,6 +83,11 @@ pub enum ObjectiveError {
     /// A metric that is known only once the run is over cannot stop it.
     #[error("--stop-if {0}: `{1}` is known only when the run is over: use --threshold '{0}'")]
     OnlyAtTheEnd(String, String),
+    /// It would stop the run for being good.
+    #[error(
+        "--stop-if {0}: name what must hold, as in `error_rate < 5%`: the run stops when it no longer does"
+    )]
+    Reversed(String),
     /// A closed loop has no response times.
     #[error(
         "{0} {1}: a closed loop has no response times; judge service times, or make it an open loop (--arrivals constant)"
@@ -109,6 +114,9 @@ impl Objective {
         let Condition { metric, window, .. } = condition;
         if breach == Breach::Stops && !metric.is_live() {
             return Err(ObjectiveError::OnlyAtTheEnd(text, metric.to_string()));
+        }
+        if breach == Breach::Stops && condition.wants_trouble() {
+            return Err(ObjectiveError::Reversed(text));
         }
         let of_responses = metric.series().is_some_and(is_response);
         if of_responses && plan.arrivals.gaps().is_none() {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use super::measured::SAMPLES_LIVE;
 use super::metric::Share;
-use super::{Measured, Metric, Quantile, Stat, Unit};
+use super::{Measured, Metric, Quantile, Quantity, Stat, Unit};
 use crawlmark_harness::clock::duration_ns;
 use crawlmark_harness::stats::Series;
 
@@ -171,6 +171,18 @@ impl Condition {
             Unit::Count => !self.op.is_ceiling(),
             Unit::Us | Unit::Share | Unit::Flag => false,
         }
+    }
+
+    /// True if it holds only while times are long, or many requests fail.
+    pub(super) const fn wants_trouble(&self) -> bool {
+        matches!(self.op, Op::More | Op::AtLeast)
+            && matches!(
+                self.metric,
+                Metric::Time(..)
+                    | Metric::Of(
+                        Quantity::ErrorRate | Quantity::ThrottledRate | Quantity::RetryRate
+                    )
+            )
     }
 
     /// Return the distance of `value` from the limit, as a part of the limit: negative beyond it.

@@ -6,6 +6,7 @@ use super::seconds::{Gather, Seconds, TimeAxis};
 use crate::judge::Stalls;
 use crate::run::report::{IntervalRow, Report, thresholds};
 use crate::show::chart::{Axis, Chart, Dash, Format, Mark, Panel, Range, Role, Shape, Step};
+use crate::show::text::{decimal, grouped_f64};
 use crawlmark_harness::units::{micros, rounded_percent};
 
 /// The most lines and bands of a kind of event that are drawn: more would hide the others.
@@ -299,6 +300,8 @@ impl Drawn<'_> {
                 let top = match field.format {
                     Format::Micros => micros(top),
                     Format::Percent => rounded_percent(top),
+                    Format::Number if top.fract() > 0.0 => decimal(top),
+                    Format::Number => grouped_f64(top),
                     format => format.label(top),
                 };
                 highest.push(format!("{name} {top}"));
