@@ -422,8 +422,13 @@ fn parse_method(text: &str) -> Result<String, String> {
 
 /// A name becomes part of a path.
 fn parse_name(text: &str) -> Result<String, String> {
-    let fits = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.' | '+');
-    if !text.is_empty() && text.len() <= 100 && text.chars().all(fits) && !text.starts_with('.') {
+    if !text.is_empty()
+        && text.len() <= 100
+        && text
+            .chars()
+            .all(|c| c.is_alphanumeric() || matches!(c, '-' | '_' | '.' | '+'))
+        && !text.starts_with('.')
+    {
         Ok(text.to_owned())
     } else {
         Err("a name is letters, digits, `-`, `_`, `+` and `.`, 100 at most, and does not begin with `.`".to_owned())

@@ -84,8 +84,9 @@ struct SavedResult {
 
 /// Compare the results at two places, as pairs; two single results are one pair.
 fn contest(base: &Path, candidate: &Path) -> Result<Contest, Error> {
-    let is_same = |place| fs::canonicalize(candidate).is_ok_and(|other| other == place);
-    if fs::canonicalize(base).is_ok_and(is_same) {
+    if fs::canonicalize(base)
+        .is_ok_and(|place| fs::canonicalize(candidate).is_ok_and(|other| other == place))
+    {
         return usage(format!(
             "{} is compared with itself: name another base or candidate",
             base.display()

@@ -38,8 +38,8 @@ const NEVER: [&str; 4] = ["help", "version", "config", "print_config"];
 
 /// True for a variable whose value could change what `crawlmark run` does.
 pub(crate) fn configures_run(name: &OsStr) -> bool {
-    let is_of_run = |name: &str| name == FILE || name.starts_with(&prefix("run"));
-    name.to_str().is_some_and(is_of_run)
+    name.to_str()
+        .is_some_and(|name| name == FILE || name.starts_with(&prefix("run")))
 }
 
 /// A command line with what is configured.
@@ -349,8 +349,9 @@ fn text(value: &Value) -> Option<String> {
 
 /// Iterate over the arguments that a command can be configured with.
 fn configurable(command: &Command) -> impl Iterator<Item = &Arg> {
-    let is_one = |argument: &&Arg| !NEVER.contains(&argument.get_id().as_str());
-    command.get_arguments().filter(is_one)
+    command
+        .get_arguments()
+        .filter(|argument| !NEVER.contains(&argument.get_id().as_str()))
 }
 
 /// True if `set` says in another way what `argument` does, so that it replaces that of a file. Flags
@@ -370,8 +371,10 @@ fn replaces(command: &Command, set: &Arg, argument: &Arg) -> bool {
 
 /// The long name of a flag, or that of an argument without one.
 fn key(argument: &Arg) -> String {
-    let id = || argument.get_id().as_str().replace('_', "-");
-    argument.get_long().map_or_else(id, str::to_owned)
+    argument.get_long().map_or_else(
+        || argument.get_id().as_str().replace('_', "-"),
+        str::to_owned,
+    )
 }
 
 /// True for an argument whose place among the words says what it is.
@@ -408,20 +411,21 @@ fn variable(command: &Command, key: &str) -> String {
 /// # Errors
 /// When there is none; names the key that was probably meant.
 fn known<'a>(command: &'a Command, wanted: &str, source: &str) -> Result<&'a Arg, Error> {
-    let has_alias = |argument: &&Arg| {
-        let aliases = argument.get_all_short_aliases().unwrap_or_default();
-        let mut letters = argument.get_short().into_iter().chain(aliases);
-        letters.any(|letter| wanted == letter.to_string())
-            || argument
-                .get_all_aliases()
-                .unwrap_or_default()
-                .contains(&wanted)
-    };
     let mut all = configurable(command);
     if let Some(argument) = all.find(|argument| key(argument) == wanted) {
         return Ok(argument);
     }
-    let meant = configurable(command).find(has_alias).map(key);
+    let meant = configurable(command)
+        .find(|argument| {
+            let aliases = argument.get_all_short_aliases().unwrap_or_default();
+            let mut letters = argument.get_short().into_iter().chain(aliases);
+            letters.any(|letter| wanted == letter.to_string())
+                || argument
+                    .get_all_aliases()
+                    .unwrap_or_default()
+                    .contains(&wanted)
+        })
+        .map(key);
     let meant = meant.or_else(|| nearest(wanted, configurable(command).map(key)));
     let hint = hint(meant.map(|meant| format!("`{meant}`")));
     let why = format!("`crawlmark {}` has no `{wanted}`{hint}", command.get_name());

@@ -253,11 +253,10 @@ impl<D: Dial> Crawl<D> {
         else {
             return;
         };
-        let first = || {
+        let chain = chain.cloned().unwrap_or_else(|| {
             let request = self.request(self.id(id), None);
             Chain::new(request.host(), request.path(), request.method().clone())
-        };
-        let chain = chain.cloned().unwrap_or_else(first);
+        });
         let refuse = |kind, details: String| {
             flight.explain(kind, details);
             Outcome::Error(kind)

@@ -27,10 +27,9 @@ pub(crate) fn check(exports: &[Export], result: Option<&Path>) -> Result<(), Err
             Destination::File(path) => real(path),
         };
         // The same asked for twice is no harm.
-        let is_other = |other: &&(PathBuf, &Export)| {
+        if let Some((_, Export { format: other, .. })) = places.iter().find(|other| {
             other.0 == place && !(*to == Destination::Result && other.1.to == Destination::Result)
-        };
-        if let Some((_, Export { format: other, .. })) = places.iter().find(is_other) {
+        }) {
             let both =
                 "both would be written to the same place; give one of them a file of its own";
             return Err(Error::Usage(format!(
@@ -56,11 +55,8 @@ pub(crate) fn prints(exports: &[Export]) -> bool {
 
 /// A path by its real name, as far as it exists.
 fn real(path: &Path) -> PathBuf {
-    let in_folder = |_: io::Error| {
-        Ok(fs::canonicalize(folder(path))?.join(path.file_name().unwrap_or_default()))
-    };
     fs::canonicalize(path)
-        .or_else(in_folder)
+        .or_else(|_| Ok(fs::canonicalize(folder(path))?.join(path.file_name().unwrap_or_default())))
         .unwrap_or_else(|_: io::Error| path.to_owned())
 }
 

@@ -68,8 +68,11 @@ impl Study for ScaleStudy<'_> {
 
     fn announcement(&self, _: &Path) -> Announcement {
         let (args, asked) = (self.args, &self.asked);
-        let size = |size: &Size| format!("{}/{}", size.shards, size.connections);
-        let sizes: Vec<String> = asked.sizes.iter().map(size).collect();
+        let sizes: Vec<String> = asked
+            .sizes
+            .iter()
+            .map(|size| format!("{}/{}", size.shards, size.connections))
+            .collect();
         let held: Vec<String> = asked.held.iter().map(ToString::to_string).collect();
         let rounds = args.repeats.saturating_mul(asked.sizes.len() as u64);
         let takes = (asked.round + AROUND).as_secs_f64() * rounds as f64;

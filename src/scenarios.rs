@@ -55,16 +55,19 @@ const PATTERNS_TARGET: [&str; 4] = [
 
 /// Climb the ladder, and return the exit code.
 pub(crate) fn ladder(args: &LadderArgs) -> Result<u8, Error> {
-    let is_wanted = |scenario: &&Scenario| {
-        args.rungs.is_empty() || args.rungs.iter().any(|wanted| wanted.is(scenario))
-    };
     if understood(WHOSE, &args.run).is_ok_and(|typed| !typed.is_bundled()) {
         return usage(
             "the ladder climbs the bundled target only: remove the URL after --, or measure it with `crawlmark run`"
                 .to_owned());
     }
     let study = ScenarioStudy {
-        scenarios: LADDER.scenarios.iter().filter(is_wanted).collect(),
+        scenarios: LADDER
+            .scenarios
+            .iter()
+            .filter(|scenario| {
+                args.rungs.is_empty() || args.rungs.iter().any(|wanted| wanted.is(scenario))
+            })
+            .collect(),
         run: args.run.clone(),
         ..ScenarioStudy::new(ListName::Ladder, args.duration, args.seed)
     };

@@ -30,11 +30,10 @@ use crate::study::{self, Announcement, Rounds, Study};
 /// Measure, and return the exit code.
 pub(crate) fn selftest(args: &SelftestArgs) -> Result<u8, Error> {
     let form = if args.quick { &QUICK } else { &FULL };
-    let is_wanted = |row: &Row| match &args.rows[..] {
+    let rows = Row::ALL.into_iter().filter(|row| match &args.rows[..] {
         [] => !args.quick || *row != Row::R8,
         named => named.contains(row),
-    };
-    let rows = Row::ALL.into_iter().filter(is_wanted);
+    });
     let study = SelftestStudy {
         form,
         rows: rows.map(|row| (row, Vec::new())).collect(),

@@ -149,20 +149,18 @@ pub(crate) fn left_over(out: &Path) -> String {
         .unwrap_or(Path::new("."));
     let mut left = result_dir::left_over(parent);
     left.retain(|left| !is_announced(left));
-    let note = |path: &PathBuf| {
+    let (named, others) = left.split_at(left.len().min(NAMED));
+    let mut notes = String::new();
+    for path in named {
         let what = if holds_measurements(path) {
             "with its measurements"
         } else {
             "without measurements"
         };
-        format!(
+        notes.extend([format!(
             "note: an earlier run did not finish and left a directory {what}; to remove it: rm -r '{}'\n",
             path.display()
-        )
-    };
-    let (named, others) = left.split_at(left.len().min(NAMED));
-    let mut notes: String = named.iter().map(note).collect();
-    for path in named {
+        )]);
         mark_announced(path);
     }
     if let more @ 1.. = others.len() {
@@ -181,8 +179,10 @@ fn stopped(before: &str, directory: ResultDir, signal: Option<i32>) -> u8 {
         Some(place) => format!("its measurements are kept in {}", place.display()),
         None => "nothing is saved".to_owned(),
     };
-    let by = |signal| format!("{} ended it", signal_in_words(signal));
-    let end = signal.map_or_else(|| "its time was over".to_owned(), by);
+    let end = signal.map_or_else(
+        || "its time was over".to_owned(),
+        |signal| format!("{} ended it", signal_in_words(signal)),
+    );
     terminal::say(&format!("{end} before {before}: {kept}\n"));
     signal.map_or(INCONCLUSIVE, signalled)
 }

@@ -149,15 +149,20 @@ fn prepare(submission: &Submission<'_>) -> Result<(), Error> {
 /// Print the commands as a shell reads them.
 fn print(commands: &[Sbatch]) -> Result<(), Error> {
     let last = commands.len().saturating_sub(1);
-    let line = |(i, command): (usize, &Sbatch)| {
-        let line = command.words("\"${job%%;*}\"", shell_word).join(" ");
-        if i == last {
-            line + "\n"
-        } else {
-            format!("job=$({line})\n")
-        }
-    };
-    terminal::print_data(&commands.iter().enumerate().map(line).collect::<String>())
+    terminal::print_data(
+        &commands
+            .iter()
+            .enumerate()
+            .map(|(i, command)| {
+                let line = command.words("\"${job%%;*}\"", shell_word).join(" ");
+                if i == last {
+                    line + "\n"
+                } else {
+                    format!("job=$({line})\n")
+                }
+            })
+            .collect::<String>(),
+    )
 }
 
 /// Run the commands, each after the job of the one before it.

@@ -515,15 +515,13 @@ impl<L: ShardLine> Supervisor<L> {
                 now
             }
         };
-        let measuring = |member: &Member<L>| Measuring {
-            shard: member.plan.shard,
-            first: first(member),
-        };
-        let tells_more = |member: &&Member<L>| member.is_at_work() || member.may_return();
         self.members
             .iter()
-            .filter(tells_more)
-            .map(measuring)
+            .filter(|member| member.is_at_work() || member.may_return())
+            .map(|member| Measuring {
+                shard: member.plan.shard,
+                first: first(member),
+            })
             .collect()
     }
 

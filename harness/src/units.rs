@@ -149,8 +149,9 @@ impl FromStr for IdRange {
             return Err(UnitError::Range(text.to_owned()));
         }
         let start = parse_count(start)?;
-        let last = || UnitError::LastId(text.to_owned(), start.min(u64::MAX - 1));
-        let end = parse_count(end)?.checked_add(inclusive).ok_or_else(last)?;
+        let end = parse_count(end)?
+            .checked_add(inclusive)
+            .ok_or_else(|| UnitError::LastId(text.to_owned(), start.min(u64::MAX - 1)))?;
         if end <= start {
             return Err(UnitError::EmptyRange(text.to_owned()));
         }

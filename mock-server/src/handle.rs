@@ -63,17 +63,16 @@ pub fn serve(listener: TcpListener, config: Config) -> Result<Handle, ServeError
     let shared = Shared::new()?;
     let (stop, stopped) = oneshot::channel();
     let books = shared.clone();
-    let serve = move || {
-        run_until(
-            listener,
-            &config,
-            &books,
-            async move { drop(stopped.await) },
-        )
-    };
     let thread = std::thread::Builder::new()
         .name("mock-target".to_owned())
-        .spawn(serve)
+        .spawn(move || {
+            run_until(
+                listener,
+                &config,
+                &books,
+                async move { drop(stopped.await) },
+            )
+        })
         .map_err(ServeError::Thread)?;
     Ok(Handle {
         address,

@@ -187,8 +187,10 @@ pub fn judge(report: &Report) -> Vec<Finding> {
 /// their machines.
 fn checked(report: &Report) -> (Vec<Finding>, Validity) {
     let (mut findings, mut validity) = (Vec::new(), Validity::default());
-    let is_made = |check: &&checks::Check| report.merged.is_none() || !check.is_of_machine;
-    for check in checks::CHECKS.iter().filter(is_made) {
+    for check in checks::CHECKS
+        .iter()
+        .filter(|check| report.merged.is_none() || !check.is_of_machine)
+    {
         let name = check.name.to_owned();
         match (check.look)(report) {
             Ok(found) => {

@@ -144,12 +144,11 @@ impl Side {
                 candidate,
             })
         };
-        let target = |side: &Self| {
-            let target = side.setup.target.as_deref();
-            target.map_or_else(|| "-".to_owned(), redact::line)
-        };
         [
-            difference(TARGET_COMMAND, target),
+            difference(TARGET_COMMAND, |side| {
+                let target = side.setup.target.as_deref();
+                target.map_or_else(|| "-".to_owned(), redact::line)
+            }),
             difference(PROGRAM, |side| side.setup.program.display().to_string()),
         ]
         .into_iter()

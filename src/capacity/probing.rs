@@ -345,11 +345,13 @@ fn objectives(args: &CapacityArgs) -> Result<(Vec<Condition>, bool), Error> {
     if typed.is_empty() {
         return Ok((defaults, true));
     }
-    let is_missing = |default: &Condition| {
-        default.metric.unit() == Unit::Share
-            && typed.iter().all(|typed| typed.metric != default.metric)
-    };
-    let missing: Vec<Condition> = defaults.into_iter().filter(is_missing).collect();
+    let missing: Vec<Condition> = defaults
+        .into_iter()
+        .filter(|default| {
+            default.metric.unit() == Unit::Share
+                && typed.iter().all(|typed| typed.metric != default.metric)
+        })
+        .collect();
     Ok((typed.into_iter().chain(missing).collect(), false))
 }
 

@@ -88,13 +88,12 @@ impl FromStr for RungNumber {
             .parse()
             .ok()
             .filter(|number| LADDER.scenarios.iter().any(|rung| rung.number == *number));
-        let refused = || {
+        number.map(Self).ok_or_else(|| {
             format!(
                 "`{text}` is not a valid rung: write 1 to {}, comma-separated",
                 LADDER.scenarios.len()
             )
-        };
-        number.map(Self).ok_or_else(refused)
+        })
     }
 }
 

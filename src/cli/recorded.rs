@@ -63,10 +63,13 @@ impl Given {
     fn without_secrets(&self) -> (Vec<String>, Vec<String>) {
         let again = vec![format!("{} ...", self.name())];
         match self.record() {
-            Record::Withheld if self.id() == HEADERS => {
-                let header = |value: &String| format!("--header '{}'", redact::header(value));
-                (Vec::new(), self.values.iter().map(header).collect())
-            }
+            Record::Withheld if self.id() == HEADERS => (
+                Vec::new(),
+                self.values
+                    .iter()
+                    .map(|value| format!("--header '{}'", redact::header(value)))
+                    .collect(),
+            ),
             Record::Withheld => (Vec::new(), again),
             Record::Redacted => {
                 let values = redacted(self.id(), &self.values);
@@ -134,8 +137,9 @@ fn run_words() -> Vec<String> {
 /// `--out`. What it does is in its words and in no file, so that its command can be repeated.
 pub(crate) fn refused_in_rounds(words: &[String]) -> Option<String> {
     let all = given_by(words);
-    let refused = |given: &&Given| row(given.id()).is_some_and(|flag| !flag.is_for_rounds);
-    all.iter().find(refused).map(Given::name)
+    all.iter()
+        .find(|given| row(given.id()).is_some_and(|flag| !flag.is_for_rounds))
+        .map(Given::name)
 }
 
 /// Find the arguments of `run` that these words give a value, by the names of their fields; none of
@@ -155,14 +159,13 @@ pub(crate) fn resumed(command: &CommandLine, words: &[String]) -> Result<Vec<Str
     let is_typed = |name: &str| typed.iter().any(|given| given.name() == name);
     let names_target = typed.iter().any(|given| TARGETS.contains(&given.id()));
     // The first word of what has to be given again is its flag.
-    let is_missing = |part: &&String| match part.split(' ').next().unwrap_or_default() {
-        flag if flag.starts_with("--") => !is_typed(flag),
-        _ => !names_target,
-    };
     let missing: Vec<String> = command
         .withheld
         .iter()
-        .filter(is_missing)
+        .filter(|part| match part.split(' ').next().unwrap_or_default() {
+            flag if flag.starts_with("--") => !is_typed(flag),
+            _ => !names_target,
+        })
         .cloned()
         .collect();
     if !missing.is_empty() {
@@ -182,13 +185,15 @@ pub(crate) fn resumed(command: &CommandLine, words: &[String]) -> Result<Vec<Str
 
 /// Return the values of an argument that is recorded without secrets.
 fn redacted(id: &str, values: &[String]) -> Vec<String> {
-    let proxy = |url: &String| match url.parse::<ProxyUrl>() {
-        _ if url == NO_PROXY => NO_PROXY.to_owned(),
-        Ok(url) => url.to_string(),
-        Err(_) => "...".to_owned(),
-    };
     if id == PROXY {
-        values.iter().map(proxy).collect()
+        values
+            .iter()
+            .map(|url| match url.parse::<ProxyUrl>() {
+                _ if url == NO_PROXY => NO_PROXY.to_owned(),
+                Ok(url) => url.to_string(),
+                Err(_) => "...".to_owned(),
+            })
+            .collect()
     } else {
         values.iter().map(|url| redact::url(url)).collect()
     }

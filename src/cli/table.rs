@@ -389,8 +389,11 @@ pub(crate) fn flags_of(key: &str) -> Vec<String> {
 /// Return the name of the first flag that sets one of these keys: of those that were given, or else
 /// of any. One that others follow from comes before them.
 pub(crate) fn first_flag_of(keys: &[String], given: &Values) -> Option<String> {
-    let sets = |flag: &&Flag| keys.iter().any(|key| flag.is_of(key));
-    let all = || rows().map(|(_, flag)| flag).filter(sets);
+    let all = || {
+        rows()
+            .map(|(_, flag)| flag)
+            .filter(|flag| keys.iter().any(|key| flag.is_of(key)))
+    };
     let found = all().find(|flag| given.contains_key(flag.id));
     found.or_else(|| all().next()).map(|flag| name(flag.id))
 }

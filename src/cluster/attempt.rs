@@ -73,9 +73,10 @@ impl Attempt {
     /// When the plan is not this program's, the directory is of another crawl, or a file cannot be
     /// written.
     pub(crate) fn begin(plan: &Path, into: &Path, node: Node) -> Result<Begun, Error> {
-        let variable = |name: &str| std::env::var(name).ok();
         let (file, text) = PlanFile::read(plan)?;
-        let part = node.part(file.nodes, variable).map_err(Error::Usage)?;
+        let part = node
+            .part(file.nodes, |name| std::env::var(name).ok())
+            .map_err(Error::Usage)?;
         check_program(&file, plan)?;
         let directory = PartsDirectory::at(into);
         let host = host();
@@ -253,7 +254,7 @@ impl Attempt {
         if !record.whole {
             return Ok(result.exists().then_some(Publication::Lost));
         }
-        let publish = || match fs::hard_link(&path, &result) {
+        retried(time, || match fs::hard_link(&path, &result) {
             Ok(()) => Ok(Publication::Counts),
             // The answer of a file server may have been lost, and the request repeated.
             Err(error) => match AttemptRecord::read(&result) {
@@ -261,10 +262,9 @@ impl Attempt {
                 Ok(Some(_)) => Ok(Publication::Lost),
                 Ok(None) | Err(_) => Err(error),
             },
-        };
-        retried(time, publish)
-            .map(Some)
-            .map_err(Error::unwritable(&result))
+        })
+        .map(Some)
+        .map_err(Error::unwritable(&result))
     }
 }
 
@@ -355,10 +355,9 @@ pub(crate) fn unix_us(time: SystemTime) -> u64 {
 
 /// Name of this machine, as its scheduler or its kernel has it.
 fn host() -> String {
-    let kernel = || fs::read_to_string("/proc/sys/kernel/hostname").ok();
     let name = std::env::var("SLURMD_NODENAME")
         .ok()
-        .or_else(kernel)
+        .or_else(|| fs::read_to_string("/proc/sys/kernel/hostname").ok())
         .unwrap_or_default();
     let name = name.trim();
     if name.is_empty() {
@@ -372,10 +371,9 @@ fn host() -> String {
 fn fit(host: &str) -> String {
     /// Longest part of a name.
     const LONGEST: usize = 60;
-    let fit = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
     host.chars()
         .skip(host.chars().count().saturating_sub(LONGEST))
-        .map(fit)
+        .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })
         .collect()
 }
 

@@ -469,9 +469,11 @@ impl<D: Dial> Carriers<D> {
     pub(super) async fn at_rest(&self, host: usize, flight: &Flight) -> Option<Carrier<D::Stream>> {
         if let Some(most) = self.spec.options.idle_timeout {
             let now = self.clock.now();
-            let is_over = |since: Nanos| u128::from(now.since(since)) >= most.as_nanos();
-            self.pool
-                .expire(host, |carrier| carrier.idle_since().is_some_and(is_over));
+            self.pool.expire(host, |carrier| {
+                carrier
+                    .idle_since()
+                    .is_some_and(|since| u128::from(now.since(since)) >= most.as_nanos())
+            });
         }
         loop {
             // Before the request is charged: what goes on a new connection instead goes later than

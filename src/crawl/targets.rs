@@ -325,26 +325,26 @@ impl Targets {
     #[must_use]
     pub fn templates(&self, of_flags: &Method) -> Vec<String> {
         let has_methods = self.templates.iter().any(|(_, method, _)| method.is_some());
-        let name = |(host, method, pattern): &(u32, Option<Method>, String)| {
-            let host = self
-                .hosts
-                .get(*host as usize)
-                .filter(|_| self.hosts.len() > 1);
-            let host = host.map_or_else(String::new, |host| format!("{}:{}", host.name, host.port));
-            let url = redact::url(&(host + pattern));
-            if has_methods {
-                format!("{} {url}", method.as_ref().unwrap_or(of_flags))
-            } else {
-                url
-            }
-        };
         let others = self
             .line_templates
             .iter()
             .any(|number| usize::from(*number) >= self.templates.len());
         self.templates
             .iter()
-            .map(name)
+            .map(|(host, method, pattern)| {
+                let host = self
+                    .hosts
+                    .get(*host as usize)
+                    .filter(|_| self.hosts.len() > 1);
+                let host =
+                    host.map_or_else(String::new, |host| format!("{}:{}", host.name, host.port));
+                let url = redact::url(&(host + pattern));
+                if has_methods {
+                    format!("{} {url}", method.as_ref().unwrap_or(of_flags))
+                } else {
+                    url
+                }
+            })
             .chain(others.then(|| "all others".to_owned()))
             .collect()
     }

@@ -120,13 +120,12 @@ impl FromStr for Template {
     type Err = TemplateError;
 
     fn from_str(text: &str) -> Result<Self, TemplateError> {
-        let begins = |scheme: &Scheme| {
-            text.get(..scheme.prefix().len())
-                .is_some_and(|start| start.eq_ignore_ascii_case(scheme.prefix()))
-        };
         let scheme = [Scheme::Http, Scheme::Https]
             .into_iter()
-            .find(begins)
+            .find(|scheme| {
+                text.get(..scheme.prefix().len())
+                    .is_some_and(|start| start.eq_ignore_ascii_case(scheme.prefix()))
+            })
             .ok_or_else(|| scheme_error(text))?;
         let rest = &text[scheme.prefix().len()..];
         let (typed, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));

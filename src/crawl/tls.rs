@@ -174,16 +174,18 @@ impl Tls {
     /// # Errors
     /// When a file cannot be used, or the settings contradict each other.
     pub fn new(settings: &Settings, hosts: &[Host]) -> Result<Self, SettingsError> {
-        let name = |host: &Host| match host.scheme() {
-            Scheme::Http => Ok(None),
-            Scheme::Https => ServerName::try_from(host.name().to_owned())
-                .map(Some)
-                .map_err(|_| SettingsError::Name(host.name().to_owned())),
-        };
         Ok(Self {
             connector: TlsConnector::from(Arc::new(config(settings)?)),
             http: settings.http,
-            names: hosts.iter().map(name).collect::<Result<_, _>>()?,
+            names: hosts
+                .iter()
+                .map(|host| match host.scheme() {
+                    Scheme::Http => Ok(None),
+                    Scheme::Https => ServerName::try_from(host.name().to_owned())
+                        .map(Some)
+                        .map_err(|_| SettingsError::Name(host.name().to_owned())),
+                })
+                .collect::<Result<_, _>>()?,
         })
     }
 

@@ -160,8 +160,9 @@ fn read<R: Read + Seek>(
         };
         match next {
             Ok(Some(_)) if reading == Reading::Frames && !frames.is_whole() => {
-                let damage = || format!("the frame at byte {} is damaged", frames.start());
-                state.damage.get_or_insert_with(damage);
+                state.damage.get_or_insert_with(|| {
+                    format!("the frame at byte {} is damaged", frames.start())
+                });
             }
             Ok(Some(records)) => {
                 state.records.merge(&records);

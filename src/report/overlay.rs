@@ -17,14 +17,17 @@ pub(super) fn overlay(args: &ReportArgs) -> Result<PathBuf, Error> {
         .iter()
         .map(|result| result_dir::read(result))
         .collect::<Result<Vec<_>, _>>()?;
-    let named = |result: &PathBuf| {
-        let own = super::own_directory(result);
-        own.canonicalize()
-            .ok()?
-            .file_name()
-            .map(|name| name.to_string_lossy().into_owned())
-    };
-    let directories: Vec<String> = args.results.iter().filter_map(named).collect();
+    let directories: Vec<String> = args
+        .results
+        .iter()
+        .filter_map(|result| {
+            let own = super::own_directory(result);
+            own.canonicalize()
+                .ok()?
+                .file_name()
+                .map(|name| name.to_string_lossy().into_owned())
+        })
+        .collect();
     let directory = result_directory(args.out.as_deref(), "overlay")?;
     let Overlaid { files, plots } = result_dir::overlaid(&reports, &directories);
     let files: Vec<(&str, &str)> = files
@@ -48,15 +51,17 @@ fn check(wanted: &[PathBuf]) -> Result<(), Error> {
         return Err(Error::Usage(why));
     }
     // What does not exist is reported by its reader.
-    let place = |path: &PathBuf| {
-        let path = path.canonicalize().unwrap_or_else(|_| path.clone());
-        if path.is_file() {
-            path.parent().map_or_else(|| path.clone(), Path::to_owned)
-        } else {
-            path
-        }
-    };
-    let places: Vec<PathBuf> = wanted.iter().map(place).collect();
+    let places: Vec<PathBuf> = wanted
+        .iter()
+        .map(|path| {
+            let path = path.canonicalize().unwrap_or_else(|_| path.clone());
+            if path.is_file() {
+                path.parent().map_or_else(|| path.clone(), Path::to_owned)
+            } else {
+                path
+            }
+        })
+        .collect();
     let twice = (1..places.len()).find(|n| places[..*n].contains(&places[*n]));
     match twice {
         Some(n) => Err(Error::Usage(format!(

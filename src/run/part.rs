@@ -89,12 +89,11 @@ pub(crate) fn check_shards(asked: Auto<u32>, whole: &RunPlan, part: &RunPlan) ->
 /// Return the plan of a whole crawl: a setting that depends on the machine has the same value on
 /// all.
 pub(crate) fn whole(plan: RunPlan, slots: u32, burst: Option<u64>) -> RunPlan {
-    let default = || {
+    let burst = burst.unwrap_or_else(|| {
         plan.rate
             .filter(|_| plan.has_budget())
             .map_or(0, |rate| default_burst(&rate, slots))
-    };
-    let burst = burst.unwrap_or_else(default);
+    });
     RunPlan {
         burst,
         at_start: if plan.has_budget() {

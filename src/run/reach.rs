@@ -4,7 +4,7 @@
 //! What cannot be used is refused, with the flag and the remedy, and never replaced.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
@@ -172,12 +172,11 @@ pub(super) fn check_hosts(
     let mut dead = std::mem::take(&mut resolved.unresolved);
     let spec = &resolved.spec;
     if let Some(path) = &spec.options.unix_socket {
-        let refused = |error| Error::Connect {
+        UnixStream::connect(path).map_err(|error| Error::Connect {
             to: format!("the target at {}", path.display()),
             error,
             check: "--unix-socket".to_owned(),
-        };
-        UnixStream::connect(path).map_err(refused)?;
+        })?;
         return Ok(Checked {
             connections: 1,
             ..Checked::default()
@@ -185,8 +184,9 @@ pub(super) fn check_hosts(
     }
     // Hosts that were not looked at are not called dead: the run, which is stopped at once, reports
     // the signal.
-    let stop = || held.is_asked_to_stop().unwrap_or(false);
-    let tried = try_peers(&ends(spec), spec.connect_timeout, clock, &stop);
+    let tried = try_peers(&ends(spec), spec.connect_timeout, clock, &|| {
+        held.is_asked_to_stop().unwrap_or(false)
+    });
     let (hosts, count) = (spec.targets.hosts(), spec.addresses.len());
     let proxies = spec.proxies.as_deref();
     let mut dead_proxies = Vec::new();
@@ -262,14 +262,18 @@ fn proxy_from(plan: &RunPlan) -> String {
 /// Ends of the connections that are tried to each host and proxy, by its number.
 fn ends(spec: &CrawlSpec) -> Vec<Vec<End>> {
     let ips = spec.local_ips.as_ref();
-    let end = |to: &SocketAddr| End {
-        to: *to,
-        from: ips.and_then(|ips| ips.nth(Family::of(to.ip()), 0)),
-    };
     let peers = spec.peers();
     peers
         .iter()
-        .map(|addresses| addresses.iter().map(end).collect())
+        .map(|addresses| {
+            addresses
+                .iter()
+                .map(|to| End {
+                    to: *to,
+                    from: ips.and_then(|ips| ips.nth(Family::of(to.ip()), 0)),
+                })
+                .collect()
+        })
         .collect()
 }
 
@@ -299,8 +303,10 @@ fn try_peers(peers: &[Vec<End>], limit: Duration, clock: Clock, stop: &impl Fn()
             for (number, ends) in rest.by_ref().take(AT_ONCE - all.len()) {
                 let ends = ends.clone();
                 all.spawn(async move {
-                    let is_starting = || clock.now() < starting;
-                    (number, reach_peer(&ends, limit, is_starting).await)
+                    (
+                        number,
+                        reach_peer(&ends, limit, || clock.now() < starting).await,
+                    )
                 });
             }
             match timeout(LOOK, all.join_next()).await {
@@ -368,7 +374,7 @@ async fn try_peer(ends: &[End], limit: Duration) -> Result<u64, (End, io::Error)
 #[cfg(test)]
 mod tests {
     use std::cell::{Cell, OnceCell};
-    use std::net::TcpListener;
+    use std::net::{SocketAddr, TcpListener};
 
     use super::*;
     use crate::crawl::silent;

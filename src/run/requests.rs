@@ -198,11 +198,16 @@ fn parse(text: &[u8]) -> Result<Parsed, Fault> {
         return Err(empty(""));
     };
     let mut words = first.split(u8::is_ascii_whitespace);
-    let is_method = |word: &[u8]| !word.is_empty() && word.iter().all(u8::is_ascii_uppercase);
     match () {
         // First: the name of a host may look like a method, but no target has the time of a log.
         () if content().take(LOOKED_AT).any(access_log::is_line) => access_log::parse(text),
-        () if words.next().is_some_and(is_method) && words.next().is_some() => vegeta::parse(text),
+        () if words
+            .next()
+            .is_some_and(|word| !word.is_empty() && word.iter().all(u8::is_ascii_uppercase))
+            && words.next().is_some() =>
+        {
+            vegeta::parse(text)
+        }
         () => Err(UNKNOWN.to_owned()),
     }
 }

@@ -181,7 +181,6 @@ pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
     let workload = record::workload(&args, &spec, resolution);
     // What the requests of an open loop may do at once is up to its timetable.
     let budget = rate.filter(|_| args.arrivals.gaps().is_none());
-    let default_burst = || budget.map(|rate| default_burst(&rate, shards));
     let plan = RunPlan {
         target: spec.targets.to_string(),
         workload,
@@ -192,7 +191,9 @@ pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
         streams: spec.http.streams,
         rate,
         shape: args.rate.map_or(RateShape::Constant, |rate| rate.shape),
-        burst: own_burst.or_else(default_burst).unwrap_or(0),
+        burst: own_burst
+            .or_else(|| budget.map(|rate| default_burst(&rate, shards)))
+            .unwrap_or(0),
         at_start: budget.map_or(0, |_| own_burst.unwrap_or(u64::from(shards))),
         arrivals: args.arrivals,
         queue: args.queue,

@@ -171,8 +171,7 @@ fn delay_hosts(plan: &mut RunPlan, delay: f64, slots: u32) -> Result<(), Error> 
 
 /// Return the time between two requests.
 fn interval(rate: Option<Rate>) -> Duration {
-    let between = |rate: Rate| rate.period_ns.div_ceil(rate.permits.max(1));
-    Duration::from_nanos(rate.map_or(0, between))
+    Duration::from_nanos(rate.map_or(0, |rate| rate.period_ns.div_ceil(rate.permits.max(1))))
 }
 
 /// robots.txt of a host.
@@ -298,18 +297,19 @@ impl Fetcher {
     async fn fetch(&self, crawl: &Crawl, number: u64) -> (Attempt, Option<Vec<u8>>, u64) {
         let (mut sent, mut backoff) = (0, self.backoff);
         let next_of_host = Mutex::new(Nanos::default());
-        let clear_to_send = async || {
-            let mut of_host = next_of_host.lock().await;
-            let mut next = self.next.lock().await;
-            let left = (*next).max(*of_host).since(self.clock.now());
-            tokio::time::sleep(Duration::from_nanos(left)).await;
-            let now = self.clock.now();
-            (*next, *of_host) = (now.plus(self.interval), now.plus(self.per_host));
-            now
-        };
         let mut retries = self.retries;
         loop {
-            let fetched = crawl.fetch(number, &clear_to_send).await;
+            let fetched = crawl
+                .fetch(number, &async || {
+                    let mut of_host = next_of_host.lock().await;
+                    let mut next = self.next.lock().await;
+                    let left = (*next).max(*of_host).since(self.clock.now());
+                    tokio::time::sleep(Duration::from_nanos(left)).await;
+                    let now = self.clock.now();
+                    (*next, *of_host) = (now.plus(self.interval), now.plus(self.per_host));
+                    now
+                })
+                .await;
             sent += fetched.requests;
             let may_help = fetched.last.advice.repeat == Repeat::MayHelp
                 && fetched.last.outcome != Outcome::Throttled;

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use crawlmark_harness::clock::Clock;
-use crawlmark_harness::stats::{Bounds, Percentile, Series, ShardStats, Timing};
+use crawlmark_harness::stats::{Bounds, Percentile, Series, ShardStats};
 use crawlmark_harness::supervisor::{Interval, Live, LiveState, Observer, RunRecord};
 use crawlmark_mock_server::{Latency, Ledger};
 use crawlmark_results::run::report::{Report, Verdict};
@@ -256,8 +256,9 @@ fn modes_flags(form: &Form) -> String {
 /// The items that the target is to hold for long.
 fn slow_items(form: &Form) -> u64 {
     let latency = Latency::bimodal(HOLD, SLOW_HOLD, SLOW_SHARE);
-    let is_slow = |id: &u64| latency.hold(SEED, *id, 0) == SLOW_HOLD;
-    (0..form.modes_items).filter(is_slow).count() as u64
+    (0..form.modes_items)
+        .filter(|id| latency.hold(SEED, *id, 0) == SLOW_HOLD)
+        .count() as u64
 }
 
 fn stall(form: &Form, rounds: &mut Rounds<'_>, _: usize) -> Result<Vec<Attempt>, Error> {
@@ -477,14 +478,16 @@ impl ObservedRun {
 
     /// Values of a series that are 0.
     pub(super) fn at_zero(&self, series: Series) -> u64 {
-        let zeros = |timing: &Timing| timing.histogram().count_at(0);
-        self.stats.timing(series).map_or(0, zeros)
+        self.stats
+            .timing(series)
+            .map_or(0, |timing| timing.histogram().count_at(0))
     }
 
     /// Return the number of values of a series.
     pub(super) fn count(&self, series: Series) -> u64 {
-        let count = |timing: &Timing| timing.exact().count;
-        self.stats.timing(series).map_or(0, count)
+        self.stats
+            .timing(series)
+            .map_or(0, |timing| timing.exact().count)
     }
 }
 

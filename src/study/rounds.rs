@@ -156,8 +156,11 @@ impl<'a> Rounds<'a> {
             fs::create_dir_all(parent).map_err(Error::unwritable(parent))?;
         }
         let target_log = place.with_extension("target.log");
-        let start = |command| Service::start(command, &target_log, self.ready, self.held);
-        let service = setup.target.as_deref().map(start).transpose()?;
+        let service = setup
+            .target
+            .as_deref()
+            .map(|command| Service::start(command, &target_log, self.ready, self.held))
+            .transpose()?;
         let before = service.as_ref().and_then(Service::cpu);
         let mut output = RoundOutput::new()?;
         let exit = self.crawl(setup, service.as_ref(), place, &output)?;

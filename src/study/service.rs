@@ -129,14 +129,13 @@ impl Service {
     /// round with it counts for nothing: of a target that crashed half of the round is missing, and
     /// one that put itself into the background is not measured.
     pub(super) fn ended(&self) -> Option<String> {
-        let said = || {
+        self.has_ended().then(|| {
             format!(
                 "its target `{}` ended before the round did, and has to stay in the foreground until it gets SIGTERM{}",
                 self.command,
                 self.printed()
             )
-        };
-        self.has_ended().then(said)
+        })
     }
 
     /// True if its command has ended by itself.

@@ -47,8 +47,9 @@ impl Glyphs {
 /// The characters that the terminal has.
 pub(super) fn glyphs() -> Glyphs {
     // The locale of characters: the first of these variables that says anything, as POSIX has it.
-    let said = |name: &&str| env::var(name).ok().filter(|value| !value.is_empty());
-    let locale = ["LC_ALL", "LC_CTYPE", "LANG"].iter().find_map(said);
+    let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
+        .iter()
+        .find_map(|name| env::var(name).ok().filter(|value| !value.is_empty()));
     Glyphs::of(
         &env::var("TERM").unwrap_or_default(),
         &locale.unwrap_or_default(),

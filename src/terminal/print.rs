@@ -30,20 +30,24 @@ pub(crate) fn print_data(text: &str) -> Result<(), Error> {
 /// Prints the lines of a result, with colours where the terminal has them.
 pub(crate) fn print_lines(lines: &[TerminalLine]) -> Result<(), Error> {
     let glyphs = if is_seen() { glyphs() } else { Glyphs::Blocks };
-    let painted = |TerminalLine { text, tone }: &TerminalLine| {
-        let text = visible(text);
-        let text = style(shown(&text, glyphs));
-        match tone {
-            Tone::Plain => text,
-            Tone::Strong | Tone::Status(Severity::Neutral) => text.bold(),
-            Tone::Status(Severity::Good) => text.green().bold(),
-            Tone::Status(Severity::Warning) => text.yellow().bold(),
-            Tone::Status(Severity::Bad) => text.red().bold(),
-        }
-        .to_string()
-            + "\n"
-    };
-    write(&lines.iter().map(painted).collect::<String>())
+    write(
+        &lines
+            .iter()
+            .map(|TerminalLine { text, tone }| {
+                let text = visible(text);
+                let text = style(shown(&text, glyphs));
+                match tone {
+                    Tone::Plain => text,
+                    Tone::Strong | Tone::Status(Severity::Neutral) => text.bold(),
+                    Tone::Status(Severity::Good) => text.green().bold(),
+                    Tone::Status(Severity::Warning) => text.yellow().bold(),
+                    Tone::Status(Severity::Bad) => text.red().bold(),
+                }
+                .to_string()
+                    + "\n"
+            })
+            .collect::<String>(),
+    )
 }
 
 /// Sets whether text has colours, on standard output and standard error.

@@ -573,9 +573,11 @@ impl Gate {
 
     /// IDs not yet started: not dealt out, or dealt to a lane that has not taken them.
     pub(super) fn remaining(&self) -> u64 {
-        let untaken = |lane: &&LaneSlot| matches!(lane.answer.get(), Some(Answer::Go(permit)) if permit.attempt == 0);
         let inner = self.inner.borrow();
-        inner.not_started() + self.lanes.iter().filter(untaken).count() as u64
+        let untaken = self.lanes.iter().filter(
+            |lane| matches!(lane.answer.get(), Some(Answer::Go(permit)) if permit.attempt == 0),
+        );
+        inner.not_started() + untaken.count() as u64
     }
 
     /// In an open loop, for how long the next request to go has been due at `now`, ms; 0 when none

@@ -45,8 +45,10 @@ impl Slots {
     pub(super) fn take(&mut self, complete: u64) -> Vec<(u64, u32)> {
         let over = self.counts.partition_point(|(slot, _)| *slot < complete);
         let mut before = 0;
-        let gap = |(slot, count)| (slot - std::mem::replace(&mut before, slot), count);
-        self.counts.drain(..over).map(gap).collect()
+        self.counts
+            .drain(..over)
+            .map(|(slot, count)| (slot - std::mem::replace(&mut before, slot), count))
+            .collect()
     }
 
     /// The number of the slot of `at`: all before it are over then.

@@ -108,12 +108,11 @@ impl Supply {
     /// Until when there is nothing to do: none when there are IDs, the end of time when there is
     /// nothing at all.
     pub(super) fn nothing_before(&self) -> Option<Nanos> {
-        let due = || {
+        self.ids.is_empty().then(|| {
             self.again
                 .peek()
                 .map_or(Nanos(u64::MAX), |again| again.0.due)
-        };
-        self.ids.is_empty().then(due)
+        })
     }
 
     /// Takes an item that was tried before and is due at `now`.

@@ -124,12 +124,11 @@ impl AllCells {
 /// below the first.
 fn value_at(mut filled: impl Iterator<Item = (usize, u64)>, rank: u64) -> Option<u64> {
     let mut below = 0_u64;
-    let reaches = |(_, count): &(usize, u64)| {
-        below = below.saturating_add(*count);
-        below >= rank
-    };
     filled
-        .find(reaches)
+        .find(|(_, count)| {
+            below = below.saturating_add(*count);
+            below >= rank
+        })
         .map(|(cell, _)| highest_beside(lowest_in(cell)))
 }
 

@@ -41,11 +41,13 @@ impl CoarseTimes {
         let count = self.count();
         let rank = (count >= samples_for(q, SAMPLES_BEYOND)).then(|| rank(q, count))?;
         let mut below = 0_u64;
-        let reaches = |count: &u64| {
-            below = below.saturating_add(*count);
-            below >= rank
-        };
-        self.0.iter().position(reaches).map(lowest_in)
+        self.0
+            .iter()
+            .position(|count| {
+                below = below.saturating_add(*count);
+                below >= rank
+            })
+            .map(lowest_in)
     }
 }
 

@@ -5,7 +5,6 @@
 
 use super::Supervisor;
 use super::line::ShardLine;
-use super::member::Member;
 use super::ranges::{RangeMessage, RemainingIds, give_away};
 use crate::units::IdRange;
 use crate::wire::{Control, PauseOrder};
@@ -85,12 +84,15 @@ impl<L: ShardLine> Supervisor<L> {
         if self.stop.is_some() {
             return;
         }
-        let rest = |member: &Member<L>| RemainingIds {
-            ids: member.progress.remaining,
-            works: member.is_at_work(),
-            returns: member.returns(),
-        };
-        let rests: Vec<RemainingIds> = self.members.iter().map(rest).collect();
+        let rests: Vec<RemainingIds> = self
+            .members
+            .iter()
+            .map(|member| RemainingIds {
+                ids: member.progress.remaining,
+                works: member.is_at_work(),
+                returns: member.returns(),
+            })
+            .collect();
         for say in self.ranges.feed(&rests) {
             match say {
                 RangeMessage::Shed(i) => self.members[i].tell(Control::Shed),

@@ -99,17 +99,16 @@ impl Ranges {
             let Some(thief) = self.hungry.pop_front() else {
                 break;
             };
-            let is_free = |i: &usize| {
-                *i != thief
-                    && !self.hungry.contains(i)
-                    && self
-                        .asked
-                        .iter()
-                        .all(|ask| ask.donor != *i && ask.thief != Some(*i))
-            };
             let donor = (0..rests.len())
                 .filter(|i| !self.are_fixed && rests[*i].works && rests[*i].ids >= 2)
-                .filter(is_free)
+                .filter(|i| {
+                    *i != thief
+                        && !self.hungry.contains(i)
+                        && self
+                            .asked
+                            .iter()
+                            .all(|ask| ask.donor != *i && ask.thief != Some(*i))
+                })
                 .max_by_key(|i| rests[*i].ids);
             match donor {
                 Some(donor) => {

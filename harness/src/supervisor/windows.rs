@@ -125,21 +125,20 @@ impl Windows {
 
 impl Sliding {
     fn new() -> Self {
-        let window = |width| {
-            let busiest = BusiestWindow {
-                width,
-                sent: 0,
-                end_ns: 0,
-            };
-            WidthWindows {
-                slots: VecDeque::new(),
-                sent: 0,
-                busiest,
-            }
-        };
         Self {
             pending: Vec::new(),
-            windows: WIDTHS.map(window),
+            windows: WIDTHS.map(|width| {
+                let busiest = BusiestWindow {
+                    width,
+                    sent: 0,
+                    end_ns: 0,
+                };
+                WidthWindows {
+                    slots: VecDeque::new(),
+                    sent: 0,
+                    busiest,
+                }
+            }),
         }
     }
 

@@ -21,10 +21,9 @@ pub fn grouped(n: u64) -> String {
 /// 999.6 µs is 1.00 ms, never 1000 µs.
 #[must_use]
 pub fn micros(us: f64) -> String {
-    let ms = || short(us / 1e3).map(|value| format!("{value} ms"));
     short(us)
         .map(|value| format!("{value} µs"))
-        .or_else(ms)
+        .or_else(|| short(us / 1e3).map(|value| format!("{value} ms")))
         .unwrap_or_else(|| {
             let seconds = us / 1e6;
             format!(

@@ -112,12 +112,13 @@ impl KeyBy {
 fn session(headers: &HeaderMap) -> Vec<u8> {
     let in_user_name =
         || session_label(headers.get(PROXY_AUTHORIZATION)?.as_bytes()).map(String::into_bytes);
-    let in_header = || {
-        headers
-            .get(SESSION_HEADER)
-            .map(|label| label.as_bytes().to_vec())
-    };
-    in_user_name().or_else(in_header).unwrap_or_default()
+    in_user_name()
+        .or_else(|| {
+            headers
+                .get(SESSION_HEADER)
+                .map(|label| label.as_bytes().to_vec())
+        })
+        .unwrap_or_default()
 }
 
 /// A hash of parts; where one ends and the next begins counts.

@@ -264,8 +264,8 @@ fn light(requests: impl Iterator<Item = Logged>) -> impl Iterator<Item = Logged>
 }
 
 fn shown(stub: Option<&Stub>) -> Result<Value, AdminResponse> {
-    let missing = || failure(StatusCode::NOT_FOUND, 404, "Stub mapping not found");
-    stub.map(|stub| stub.json.clone()).ok_or_else(missing)
+    stub.map(|stub| stub.json.clone())
+        .ok_or_else(|| failure(StatusCode::NOT_FOUND, 404, "Stub mapping not found"))
 }
 
 fn uuid(id: &str) -> Result<Uuid, AdminResponse> {

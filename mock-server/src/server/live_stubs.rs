@@ -155,8 +155,10 @@ impl LiveStubs {
             return None;
         }
         let seen = ScenarioStates::new(&self.shared.region().scenarios);
-        let is_in = |scenario: &str, state: &str| seen.is_in(scenario, state);
-        let limit = stubs.find(asked, is_in)?.limit.as_ref()?;
+        let limit = stubs
+            .find(asked, |scenario, state| seen.is_in(scenario, state))?
+            .limit
+            .as_ref()?;
         Some(self.first_limit + self.limits.iter().position(|known| known == limit)?)
     }
 

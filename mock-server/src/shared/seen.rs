@@ -57,10 +57,11 @@ impl Seen {
         let shift = (id % PER_WORD) as u32 * BITS;
         #[expect(clippy::cast_possible_truncation, reason = "the bits of one id")]
         let before_in = |word: u64| (word >> shift & u64::from(MAX_ATTEMPT)) as u8;
-        let raise = |word: u64| (before_in(word) < MAX_ATTEMPT).then(|| word + (1 << shift));
         // A count that is full stays as it is, and is told by the word that could not be raised.
         match word
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, raise)
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |word| {
+                (before_in(word) < MAX_ATTEMPT).then(|| word + (1 << shift))
+            })
             .map_or_else(before_in, before_in)
         {
             0 => Sighting::First,

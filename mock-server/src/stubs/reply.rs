@@ -186,11 +186,12 @@ impl<'v> Templates<'v> {
         if let Some(parameters) = &parameters {
             let _ = parameters.fields()?;
         }
-        let known = |transformer: &Node<'_>| match transformer.text()? {
-            TEMPLATES => Ok(()),
-            name => Err(transformer.unsupported(format!("the transformer `{name}`"))),
-        };
-        let transformers = node.read("transformers", |transformers| transformers.list(known))?;
+        let transformers = node.read("transformers", |transformers| {
+            transformers.list(|transformer| match transformer.text()? {
+                TEMPLATES => Ok(()),
+                name => Err(transformer.unsupported(format!("the transformer `{name}`"))),
+            })
+        })?;
         if transformers.unwrap_or_default().is_empty() {
             return Ok(Self::Off);
         }

@@ -51,8 +51,11 @@ impl<'r> RequestView<'r> {
 
     /// The values of one parameter of a form in the body; none when the body is no form.
     pub(crate) fn form_values(&self, key: &str) -> impl Iterator<Item = Cow<'r, str>> {
-        let is_form = |kind: &HeaderValue| header_text(kind).to_ascii_lowercase().contains(FORM);
-        let form = if self.headers.get(CONTENT_TYPE).is_some_and(is_form) {
+        let form = if self
+            .headers
+            .get(CONTENT_TYPE)
+            .is_some_and(|kind| header_text(kind).to_ascii_lowercase().contains(FORM))
+        {
             self.body
         } else {
             &[]
@@ -132,15 +135,15 @@ fn text_of(bytes: &[u8]) -> Cow<'_, str> {
 /// what is not ASCII, is not there. Within quotes a semicolon ends nothing; quotes that are not
 /// closed take the rest of the header with them.
 fn cookies(mut header: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
-    let one = move || {
+    std::iter::from_fn(move || {
         let pair = header
             .split_at_checked(end_of_cookie(header))
             .filter(|_| !header.is_empty());
         let (pair, rest) = pair?;
         header = rest.get(1..).unwrap_or_default();
         Some(pair)
-    };
-    std::iter::from_fn(one).filter_map(|pair| {
+    })
+    .filter_map(|pair| {
         let (name, value) = pair.split_at_checked(pair.iter().position(|byte| *byte == b'=')?)?;
         let (name, value) = (name.trim_ascii(), value.get(1..)?.trim_ascii());
         let unquoted = value

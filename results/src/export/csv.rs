@@ -64,8 +64,11 @@ fn table<T: Serialize>(report: &Report, rows: &[T]) -> String {
     let names = [&names[..], &["run_id", "validity"]].concat();
     let mut out = line(names.iter().map(|name| (*name).to_owned()));
     for row in fields {
-        let field = |name: &&str| row.get(*name).map(text).unwrap_or_default();
-        out += &line(names.iter().map(field));
+        out += &line(
+            names
+                .iter()
+                .map(|name| row.get(*name).map(text).unwrap_or_default()),
+        );
     }
     out
 }

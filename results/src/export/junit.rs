@@ -45,24 +45,27 @@ struct Suite<'a> {
 /// The gates of a report as a `JUnit` document: a gate that failed is a failure, one that could not
 /// be decided an error.
 pub(super) fn junit(report: &Report) -> String {
-    let case = |gate: &crate::run::report::GateReport| TestCase {
-        name: gate.expression.clone(),
-        said: match gate.ok {
-            Some(true) => seen(gate),
-            _ => format!("must hold: {}; seen: {}", gate.expression, seen(gate)),
-        },
-        kind: if gate.kind == Breach::Stops.name() {
-            Breach::Stops.name()
-        } else {
-            Breach::Fails.name()
-        },
-        outcome: match gate.ok {
-            Some(true) => TestOutcome::Passed,
-            Some(false) => TestOutcome::Failed,
-            None => TestOutcome::Undecided,
-        },
-    };
-    let cases: Vec<TestCase> = report.gates.iter().map(case).collect();
+    let cases: Vec<TestCase> = report
+        .gates
+        .iter()
+        .map(|gate| TestCase {
+            name: gate.expression.clone(),
+            said: match gate.ok {
+                Some(true) => seen(gate),
+                _ => format!("must hold: {}; seen: {}", gate.expression, seen(gate)),
+            },
+            kind: if gate.kind == Breach::Stops.name() {
+                Breach::Stops.name()
+            } else {
+                Breach::Fails.name()
+            },
+            outcome: match gate.ok {
+                Some(true) => TestOutcome::Passed,
+                Some(false) => TestOutcome::Failed,
+                None => TestOutcome::Undecided,
+            },
+        })
+        .collect();
     let properties = [
         ("validity", report.validity.verdict.name()),
         ("run_id", &report.run_id),

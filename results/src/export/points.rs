@@ -74,15 +74,16 @@ pub(super) fn points(report: &Report, format: Format) -> Result<Vec<MetricPoint>
 
 /// Percentiles that are no points, because they are only known to be no less than their value.
 pub(super) fn left_out(report: &Report) -> Vec<String> {
-    let of_series = |(series, latency): (Series, &'_ Latency)| -> Vec<String> {
-        let bounds = percentiles(latency).filter(|(_, key, _)| latency.is_at_least(key));
-        bounds
-            .filter_map(|(name, _, us)| {
-                Some(format!("{} {name} is {} µs or more", series.name(), us?))
-            })
-            .collect()
-    };
-    series(report).flat_map(of_series).collect()
+    series(report)
+        .flat_map(|(series, latency): (Series, &'_ Latency)| -> Vec<String> {
+            let bounds = percentiles(latency).filter(|(_, key, _)| latency.is_at_least(key));
+            bounds
+                .filter_map(|(name, _, us)| {
+                    Some(format!("{} {name} is {} µs or more", series.name(), us?))
+                })
+                .collect()
+        })
+        .collect()
 }
 
 /// Describe the run, for the text beside each point.

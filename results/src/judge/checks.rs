@@ -386,8 +386,11 @@ fn dead(report: &Report) -> Found {
         .duration
         .map_or(f64::INFINITY, |duration| duration.as_secs_f64());
     let end_s = report.totals.duration_s.min(planned_s);
-    let is_measured = |row: &&IntervalRow| row.is_after(report.plan.run.warmup);
-    let Some(first) = report.intervals.iter().find(is_measured) else {
+    let Some(first) = report
+        .intervals
+        .iter()
+        .find(|row| row.is_after(report.plan.run.warmup))
+    else {
         return Ok(Vec::new());
     };
     let of_s = (end_s - first.start_s as f64).max(0.0);
@@ -423,18 +426,23 @@ fn silence(report: &Report) -> Found {
 
 fn silent(report: &Report) -> Option<Finding> {
     let (totals, ledger) = (&report.totals, &report.ledger);
-    let answered = |row: &&IntervalRow| row.ok + row.not_found + row.throttled + row.failed > 0;
-    let by_rows = || {
-        let last = report.intervals.iter().rev().find(answered);
-        last.map_or(0.0, |row| row.start_s as f64 + 1.0)
-    };
     // A shard that died did not say when.
     let told: Option<Vec<f64>> = report
         .shards
         .iter()
         .map(|shard| shard.last_ended_s)
         .collect();
-    let last_s = told.map_or_else(by_rows, |last_s| last_s.into_iter().fold(0.0, f64::max));
+    let last_s = told.map_or_else(
+        || {
+            let last = report
+                .intervals
+                .iter()
+                .rev()
+                .find(|row| row.ok + row.not_found + row.throttled + row.failed > 0);
+            last.map_or(0.0, |row| row.start_s as f64 + 1.0)
+        },
+        |last_s| last_s.into_iter().fold(0.0, f64::max),
+    );
     let silent_s = totals.duration_s - last_s;
     let is_paused = report
         .intervals
@@ -772,11 +780,10 @@ fn loop_lag(report: &Report) -> Found {
     } else {
         0.0
     };
-    let longest = |shard| Some((shard, times(shard, series)?.max_us?));
     let frozen = report
         .shards
         .iter()
-        .filter_map(longest)
+        .filter_map(|shard| Some((shard, times(shard, series)?.max_us?)))
         .filter(|(_, us)| *us > FREEZE_US.max(explained_us));
     if let Some(worst) = Worst::of(frozen) {
         return Ok(vec![Finding::ShardPaused {
@@ -817,11 +824,10 @@ fn speeds(shard: &ShardReport) -> Option<(f64, f64)> {
 
 /// A CPU that was not as fast after the run as before it.
 fn speed(report: &Report) -> Found {
-    let ratio = |shard: &ShardReport| {
+    let changed = readings(report, 0.0, |shard| {
         let (before, after) = speeds(shard)?;
         Some(before.max(after) / before.min(after) - 1.0)
-    };
-    let changed = readings(report, 0.0, ratio)?;
+    })?;
     let worst = Worst::of(changed.into_iter().filter(|(_, change)| *change > SPEED));
     some(worst.and_then(|worst| {
         let (before_us, after_us) = speeds(worst.shard)?;
@@ -887,28 +893,26 @@ const ANSWERED: [Series; 7] = [
 
 /// True if an attempt of this run waited for as long as a connection is opened again after.
 fn waited_to_connect(report: &Report) -> bool {
-    let is_late = |shard: &ShardReport| {
+    report.shards.iter().any(|shard| {
         times(shard, Series::Connect)
             .and_then(|times| times.max_us)
             .is_some_and(|us| us >= OPENED_AGAIN_US)
-    };
-    report.shards.iter().any(is_late) || report.totals.errors_of(ErrorKind::ConnectTimeout) > 0
+    }) || report.totals.errors_of(ErrorKind::ConnectTimeout) > 0
 }
 
 /// True if an answer of this run took as much longer than usual as a retransmission makes it, or
 /// none came in time.
 fn was_answered_late(report: &Report) -> bool {
-    let is_late = |times: &Latency| {
-        let usual_us = times.p50_us.or(times.min_us).unwrap_or(0.0);
-        times
-            .max_us
-            .is_some_and(|us| us >= usual_us + SENT_AGAIN_US)
-    };
     let mut answered = report
         .shards
         .iter()
         .flat_map(|shard| ANSWERED.iter().filter_map(|series| times(shard, *series)));
-    answered.any(is_late) || report.totals.errors_of(ErrorKind::Timeout) > 0
+    answered.any(|times| {
+        let usual_us = times.p50_us.or(times.min_us).unwrap_or(0.0);
+        times
+            .max_us
+            .is_some_and(|us| us >= usual_us + SENT_AGAIN_US)
+    }) || report.totals.errors_of(ErrorKind::Timeout) > 0
 }
 
 /// Segments lost on the way to a target on this machine, where nothing is lost by itself. What the

@@ -3,7 +3,7 @@
 
 use super::Finding;
 use super::thresholds::{FREEZE_US, PAUSED};
-use crate::run::report::{IntervalRow, Report, ShardReport, Spread};
+use crate::run::report::{IntervalRow, Report, Spread};
 use crawlmark_harness::shard::INTERVAL;
 use crawlmark_harness::stats::{AnswerBins, Series};
 
@@ -115,10 +115,11 @@ impl Stalls {
         };
         let (count, deviation) = PERIODIC;
         let mean = (last.from_s - first.from_s) / (self.each.len() - 1) as f64;
-        let is_near = |pair: &[Stall]| {
-            (pair[1].from_s - pair[0].from_s - mean).abs() <= (mean * deviation).max(BIN_S)
-        };
-        (self.each.len() >= count && self.each.windows(2).all(is_near)).then_some(mean)
+        (self.each.len() >= count
+            && self.each.windows(2).all(|pair| {
+                (pair[1].from_s - pair[0].from_s - mean).abs() <= (mean * deviation).max(BIN_S)
+            }))
+        .then_some(mean)
     }
 
     /// The finding on them; none without any.
@@ -228,11 +229,12 @@ impl<'a> Judge<'a> {
             return false;
         }
         // Requests of the second before, which end in it.
-        let within = |row: &&&IntervalRow| {
-            (row.start_s as f64) < stall.to_s
-                && row.start_s as f64 + INTERVAL.as_secs_f64() > stall.from_s - BIN_S
+        let rows = || {
+            self.rows.iter().filter(|row| {
+                (row.start_s as f64) < stall.to_s
+                    && row.start_s as f64 + INTERVAL.as_secs_f64() > stall.from_s - BIN_S
+            })
         };
-        let rows = || self.rows.iter().filter(within);
         let paused_s: f64 = rows()
             .map(|row| row.binding.pause + row.binding.target)
             .sum();
@@ -280,11 +282,10 @@ fn fast_s(rows: &[&IntervalRow]) -> Option<f64> {
 /// The longest time in which this client itself did not run, s: answers that came meanwhile were
 /// read late.
 fn own_pauses_s(report: &Report) -> f64 {
-    let paused = |shard: &ShardReport| shard.latency.get(Series::LoopLag.name())?.max_us;
     let longest_us = report
         .shards
         .iter()
-        .filter_map(paused)
+        .filter_map(|shard| shard.latency.get(Series::LoopLag.name())?.max_us)
         .filter(|us| *us >= FREEZE_US)
         .fold(0.0, f64::max);
     let paused_s = report.suspended_s.max(longest_us / 1e6);

@@ -173,11 +173,14 @@ pub fn labels(reports: &[Report], directories: &[String]) -> Vec<String> {
             return labels.to_vec();
         }
     }
-    let number = |(n, name): (usize, &String)| {
-        let start: String = name.chars().take(LONGEST - 3).collect();
-        format!("{} {start}", n + 1)
-    };
-    named.iter().enumerate().map(number).collect()
+    named
+        .iter()
+        .enumerate()
+        .map(|(n, name)| {
+            let start: String = name.chars().take(LONGEST - 3).collect();
+            format!("{} {start}", n + 1)
+        })
+        .collect()
 }
 
 /// A row for each setting of the plan, machine or version that is not the same for all runs.
@@ -189,6 +192,7 @@ fn differing(runs: &[Run<'_>]) -> Vec<Vec<String>> {
             row.or_insert_with(|| vec![found.base; runs.len()])[n] = found.candidate;
         }
     }
-    let row = |(name, values): (String, Vec<String>)| [vec![name], values].concat();
-    rows.into_iter().map(row).collect()
+    rows.into_iter()
+        .map(|(name, values)| [vec![name], values].concat())
+        .collect()
 }

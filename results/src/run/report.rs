@@ -495,12 +495,11 @@ impl Report {
     /// the run, which all that is shown has, is [`Totals::attempts_per_s`].
     #[must_use]
     pub fn achieved_per_s(&self) -> f64 {
-        let of_budget = || self.budget.as_ref().map(|budget| budget.achieved_per_s);
         let asked = self
             .schedule
             .as_ref()
             .map(|schedule| schedule.achieved_per_s)
-            .or_else(of_budget);
+            .or_else(|| self.budget.as_ref().map(|budget| budget.achieved_per_s));
         asked.unwrap_or(self.totals.attempts_per_s)
     }
 

@@ -193,11 +193,10 @@ impl ResultDir {
         }
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let mut temporary = path.with_file_name(left::partial_name(&name, std::process::id()));
-        let missing = |dir: &&Path| !dir.as_os_str().is_empty() && !dir.exists();
         let made_for_it = temporary
             .ancestors()
             .skip(1)
-            .take_while(missing)
+            .take_while(|dir| !dir.as_os_str().is_empty() && !dir.exists())
             .map(Path::to_owned)
             .collect();
         let failed = |error| ResultError::Make {

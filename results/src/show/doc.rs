@@ -351,15 +351,14 @@ impl Doc {
 
     /// Parts that this reader is shown.
     fn parts(&self, reader: Readers) -> impl Iterator<Item = &Part> {
-        let is_shown = move |part: &&Part| match part {
-            Part::Section(_, _, parts) | Part::Details(_, parts) => !parts.is_empty_for(reader),
-            _ => true,
-        };
         self.parts
             .iter()
             .filter(move |(readers, _)| readers.include(reader))
             .map(|(_, part)| part)
-            .filter(is_shown)
+            .filter(move |part| match part {
+                Part::Section(_, _, parts) | Part::Details(_, parts) => !parts.is_empty_for(reader),
+                _ => true,
+            })
     }
 
     fn is_empty_for(&self, reader: Readers) -> bool {

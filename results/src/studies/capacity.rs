@@ -367,15 +367,15 @@ pub fn next_step(question: &Question, probes: &[ProbeReport]) -> SearchStep {
     // Where refusals ended the search, and a burst may be all that passed, the limit is read before
     // a capacity is named.
     let of = |pace: Pace| probes.iter().filter(move |probe| probe.per_min == pace);
-    let is_refused = |probe: &ProbeReport| probe.throttled_share + probe.error_share > 0.0;
-    if !of(fail).any(is_refused) || Limit::of(probes).is_some() {
+    if !of(fail).any(|probe| probe.throttled_share + probe.error_share > 0.0)
+        || Limit::of(probes).is_some()
+    {
         return step;
     }
     let above = LIMIT_CHECKS.map(|times| Pace::nearest(pass.per_s() * times));
-    let is_new = |pace: &Pace| {
+    let unread = above.into_iter().find(|pace| {
         (fail..=question.bounds.greatest).contains(pace) && of(*pace).next().is_none()
-    };
-    let unread = above.into_iter().find(is_new);
+    });
     unread.map_or(step, |pace| SearchStep::Probe(pace, ProbeKind::Full))
 }
 

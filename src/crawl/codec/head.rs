@@ -134,14 +134,13 @@ fn add_lengths(before: Option<Option<u64>>, value: &[u8]) -> Option<u64> {
 }
 
 fn digits(text: &[u8]) -> Option<u64> {
-    let add = |number: u64, byte: &u8| {
-        number
-            .checked_mul(10)?
-            .checked_add(u64::from(byte.checked_sub(b'0')?))
-    };
     let is_number = !text.is_empty() && text.iter().all(u8::is_ascii_digit);
     if is_number {
-        text.iter().try_fold(0, add)
+        text.iter().try_fold(0_u64, |number, byte| {
+            number
+                .checked_mul(10)?
+                .checked_add(u64::from(byte.checked_sub(b'0')?))
+        })
     } else {
         None
     }

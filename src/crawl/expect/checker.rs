@@ -388,14 +388,17 @@ impl Expected<'_> {
     }
 
     fn is_body_met(&self, head: &HeadFacts) -> bool {
-        let is_met = |expect: &Expect| match expect {
-            Expect::Whole | Expect::Status(_) => true,
-            Expect::Items(seed) => self.is_item(*seed),
-            Expect::Json => head.is_json && self.is_readable() && is_json(&self.bytes),
-            Expect::Matching(pattern) => self.is_readable() && pattern.is_in(&self.bytes),
-            Expect::Length(lengths) => lengths.contains(self.length as u64),
-        };
-        self.checker.expectations.as_slice().iter().all(is_met)
+        self.checker
+            .expectations
+            .as_slice()
+            .iter()
+            .all(|expect| match expect {
+                Expect::Whole | Expect::Status(_) => true,
+                Expect::Items(seed) => self.is_item(*seed),
+                Expect::Json => head.is_json && self.is_readable() && is_json(&self.bytes),
+                Expect::Matching(pattern) => self.is_readable() && pattern.is_in(&self.bytes),
+                Expect::Length(lengths) => lengths.contains(self.length as u64),
+            })
     }
 
     /// True if all of the body was kept.

@@ -193,12 +193,11 @@ fn patterns(text: &str, protocol: Protocol) -> Result<[SessionTemplate; 2], Prox
     }
     // Colons within braces are of a placeholder.
     let mut is_within = false;
-    let is_end = |c: char| {
-        is_within = c == '{' || (is_within && c != '}');
-        c == ':' && !is_within
-    };
     let (user, password) = text
-        .find(is_end)
+        .find(|c| {
+            is_within = c == '{' || (is_within && c != '}');
+            c == ':' && !is_within
+        })
         .map_or((text, ""), |at| (&text[..at], &text[at + 1..]));
     let [user, password] = [user, password].map(|text| {
         let text = percent_decode_str(text).decode_utf8();
@@ -387,8 +386,9 @@ fn label_form(form: &str) -> Option<SessionTemplatePart> {
     let length = words.next().map_or(Some(LENGTH), |word| {
         word.parse().ok().filter(|n| (1..=LENGTH).contains(n))
     })?;
-    let named = |word| ALPHABETS.iter().find(|(name, _)| *name == word);
-    let (_, alphabet) = words.next().map_or(ALPHABETS.first(), named)?;
+    let (_, alphabet) = words.next().map_or(ALPHABETS.first(), |word| {
+        ALPHABETS.iter().find(|(name, _)| *name == word)
+    })?;
     words
         .next()
         .is_none()

@@ -107,23 +107,24 @@ impl<W: Write + Send> Parquet<W> {
         let output =
             SerializedFileWriter::new(output, Arc::new(schema), Arc::new(properties.build()))
                 .map_err(io_error)?;
-        let empty = |(field, text): (RecordField, &str)| {
-            let values = match text {
-                text if text.contains("int32") => Values::Int32(Vec::new()),
-                text if text.contains("int64") => Values::Int64(Vec::new()),
-                _ => Values::Bytes(Vec::new()),
-            };
-            (
-                field,
-                ParquetColumn {
-                    levels: Vec::new(),
-                    values,
-                },
-            )
-        };
         Ok(Self {
             output,
-            columns: columns().map(empty).collect(),
+            columns: columns()
+                .map(|(field, text)| {
+                    let values = match text {
+                        text if text.contains("int32") => Values::Int32(Vec::new()),
+                        text if text.contains("int64") => Values::Int64(Vec::new()),
+                        _ => Values::Bytes(Vec::new()),
+                    };
+                    (
+                        field,
+                        ParquetColumn {
+                            levels: Vec::new(),
+                            values,
+                        },
+                    )
+                })
+                .collect(),
             rows: 0,
             bytes: 0,
         })

@@ -176,8 +176,9 @@ impl PartRun {
                 break slot;
             }
             let (now, fails) = (clock.now(), look.failing().is_some());
-            let is_due = |(last, failed)| now.since(last) >= duration_ns(SAY) || failed != fails;
-            if said.is_none_or(is_due) {
+            if said
+                .is_none_or(|(last, failed)| now.since(last) >= duration_ns(SAY) || failed != fails)
+            {
                 say(&waits(&look, attempt));
                 said = Some((now, fails));
             }

@@ -71,12 +71,14 @@ fn entry(place: FilePosition, line: &[u8]) -> Result<RecordedRequest, &'static s
     if !is_valid || url.contains('\\') {
         return Err("it has no valid path");
     }
-    let header = |(name, header): (&str, &str)| {
-        let value = group(captures, name)
-            .filter(|value| !value.is_empty() && *value != "-" && !value.contains('\\'))?;
-        Some(format!("{header}: {value}"))
-    };
-    let headers = HEADERS.into_iter().filter_map(header).collect();
+    let headers = HEADERS
+        .into_iter()
+        .filter_map(|(name, header)| {
+            let value = group(captures, name)
+                .filter(|value| !value.is_empty() && *value != "-" && !value.contains('\\'))?;
+            Some(format!("{header}: {value}"))
+        })
+        .collect();
     Ok(RecordedRequest {
         method: Some(method.to_owned()),
         url: recorded_url(url),

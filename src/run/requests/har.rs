@@ -106,18 +106,21 @@ fn entry(place: FilePosition, recorded: HarEntry) -> Result<RecordedRequest, &'s
     {
         return Err("its URL is neither http:// nor https://");
     }
-    let sent = |Field { name, value }| {
-        let name: String = name?;
-        let is_sent = !name.starts_with(':')
-            && !OF_CONNECTION
-                .iter()
-                .any(|of| of.eq_ignore_ascii_case(&name));
-        is_sent.then(|| format!("{name}: {}", value.unwrap_or_default()))
-    };
     Ok(RecordedRequest {
         method,
         url: recorded_url(&url),
-        headers: headers.into_iter().flatten().filter_map(sent).collect(),
+        headers: headers
+            .into_iter()
+            .flatten()
+            .filter_map(|Field { name, value }| {
+                let name: String = name?;
+                let is_sent = !name.starts_with(':')
+                    && !OF_CONNECTION
+                        .iter()
+                        .any(|of| of.eq_ignore_ascii_case(&name));
+                is_sent.then(|| format!("{name}: {}", value.unwrap_or_default()))
+            })
+            .collect(),
         body: body.map(content).transpose()?,
         at: started.and_then(|text| At::of_text(&text)),
         ..RecordedRequest::new(place)

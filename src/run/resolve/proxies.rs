@@ -34,8 +34,12 @@ pub(super) fn choose(
     }
     let sources = found.sources();
     let mut proxies = found.look_up(args)?;
-    let is_here = |proxy: &Proxy| proxy.addresses.iter().any(is_own);
-    if args.is_bundled() && !proxies.all.iter().all(is_here) {
+    if args.is_bundled()
+        && !proxies
+            .all
+            .iter()
+            .all(|proxy| proxy.addresses.iter().any(is_own))
+    {
         return Err(Error::usage(
             "--proxy: the bundled target listens on this machine alone, where a proxy elsewhere cannot connect to it: use a proxy on \
              this machine, or crawl a URL",
@@ -135,14 +139,14 @@ fn of_environment(hosts: &[Host], get: impl Fn(&str) -> Option<String>) -> Resul
             } else {
                 format!("http://{value}")
             };
-            let refused = |error| {
-                Error::usage(format!(
-                    "{variable}: {error}. Correct it, or ignore it with --proxy none"
-                ))
-            };
-            found
-                .urls
-                .push((url.parse().map_err(refused)?, Some(variable)));
+            found.urls.push((
+                url.parse().map_err(|error| {
+                    Error::usage(format!(
+                        "{variable}: {error}. Correct it, or ignore it with --proxy none"
+                    ))
+                })?,
+                Some(variable),
+            ));
             found.lists.push(vec![number]);
         }
         found.of_host.push(Some(number));

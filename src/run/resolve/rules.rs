@@ -87,7 +87,7 @@ pub(super) fn check_targets(
 
 /// Refuse the first flag that lacks what it needs, as far as that is known.
 fn check_needs(args: &RunArgs, facts: Option<&Facts>) -> Result<(), Error> {
-    let is_met = |need| match need {
+    lacking(&args.given, |need| match need {
         Need::Url => !args.is_bundled(),
         Need::Rate => args.rate.is_some(),
         Need::Replay => args.arrivals == Arrivals::Replay,
@@ -96,14 +96,14 @@ fn check_needs(args: &RunArgs, facts: Option<&Facts>) -> Result<(), Error> {
         Need::Http2 => facts.is_none_or(|facts| facts.may_be_http2),
         Need::Http1 => facts.is_none_or(|facts| !facts.may_be_http2),
         Need::Session => facts.is_none_or(|facts| facts.has_session),
-    };
-    match lacking(&args.given, is_met).next() {
-        None => Ok(()),
-        Some((flag, need)) => Err(Error::usage(format!(
+    })
+    .next()
+    .map_or(Ok(()), |(flag, need)| {
+        Err(Error::usage(format!(
             "{flag} {}, or remove {flag}",
             need.lack()
-        ))),
-    }
+        )))
+    })
 }
 
 /// Check the headers of a run that may speak HTTP/2.
@@ -141,11 +141,10 @@ fn check_http2_headers(
 
 /// Check flags against the proxies of the run.
 fn check_proxies(args: &RunArgs, targets: &Targets, proxies: &Proxies) -> Result<(), Error> {
-    let is_proxy_header = |header: &String| {
+    if args.headers.iter().any(|header| {
         let name = header.trim_start().to_ascii_lowercase();
         name.starts_with("proxy-authorization")
-    };
-    if args.headers.iter().any(is_proxy_header) {
+    }) {
         return Err(Error::usage(
             "--header proxy-authorization would go to the target: pass USER:PASS@ in the URL of --proxy",
         ));

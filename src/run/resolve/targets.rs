@@ -42,8 +42,8 @@ impl From<Targets> for Chosen {
 /// Choose the targets of the crawl. `request` is that of lines without one of their own.
 pub(super) fn choose(args: &RunArgs, request: &RequestShape) -> Result<Chosen, Error> {
     if let Some(file) = &args.requests_file {
-        let failed = |why: String| Error::usage(format!("--requests-file {}{why}", file.display()));
-        return requests_of(args, request, file).map_err(failed);
+        return requests_of(args, request, file)
+            .map_err(|why| Error::usage(format!("--requests-file {}{why}", file.display())));
     }
     if let Some(file) = &args.urls {
         return read_urls(file).map(Chosen::from);
@@ -151,14 +151,17 @@ pub(super) fn methods(request: &RequestShape, targets: &Targets) -> String {
 /// Have `shards` shards take turns with the lines of a recording, which are sent at `times`.
 pub(super) fn deal(targets: Targets, times: &[u64], shards: u32) -> (Targets, Recorded) {
     let count = times.len() as u64;
-    let at = |id| {
-        usize::try_from(dealt(id, count, shards))
-            .ok()
-            .and_then(|line| times.get(line).copied())
-    };
     (
         targets.dealt(shards),
-        Recorded((0..count).filter_map(at).collect()),
+        Recorded(
+            (0..count)
+                .filter_map(|id| {
+                    usize::try_from(dealt(id, count, shards))
+                        .ok()
+                        .and_then(|line| times.get(line).copied())
+                })
+                .collect(),
+        ),
     )
 }
 

@@ -82,17 +82,18 @@ fn rows_up(drawn: usize, before: Screen, screen: Screen) -> usize {
 
 /// With colours where the terminal has them and `NO_COLOR` is not set.
 fn painted(line: &Line, glyphs: Glyphs) -> String {
-    let painted = |(text, tone)| {
-        let text = style(shown(text, glyphs)).for_stderr();
-        match tone {
-            Tone::Plain => text,
-            Tone::Quiet => text.dim(),
-            Tone::Warning => text.yellow(),
-            Tone::Failure => text.red(),
-        }
-        .to_string()
-    };
-    line.pieces().map(painted).collect()
+    line.pieces()
+        .map(|(text, tone)| {
+            let text = style(shown(text, glyphs)).for_stderr();
+            match tone {
+                Tone::Plain => text,
+                Tone::Quiet => text.dim(),
+                Tone::Warning => text.yellow(),
+                Tone::Failure => text.red(),
+            }
+            .to_string()
+        })
+        .collect()
 }
 
 #[cfg(test)]

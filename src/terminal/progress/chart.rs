@@ -71,20 +71,18 @@ pub(super) fn bars(bars: &[Bar], rows: usize, glyphs: Glyphs) -> Vec<Line> {
         let middle = bottom + 0.5;
         let is_top = total <= bottom + 1.0;
         let mut below = 0.0;
-        let reaches = |outcome: &StackedOutcome| {
-            below += bar[*outcome as usize] * rows as f64;
-            !is_top && below >= middle
-        };
-        let highest = || {
-            StackedOutcome::ALL
-                .into_iter()
-                .rev()
-                .find(|outcome| bar[*outcome as usize] > 0.0)
-        };
         match StackedOutcome::ALL
             .into_iter()
-            .find(reaches)
-            .or_else(highest)
+            .find(|outcome| {
+                below += bar[*outcome as usize] * rows as f64;
+                !is_top && below >= middle
+            })
+            .or_else(|| {
+                StackedOutcome::ALL
+                    .into_iter()
+                    .rev()
+                    .find(|outcome| bar[*outcome as usize] > 0.0)
+            })
             .unwrap_or(StackedOutcome::Good)
         {
             StackedOutcome::Good => (glyphs.level(total - bottom), Tone::Plain),
@@ -135,13 +133,15 @@ pub(super) fn scaled(
 }
 
 fn drawn<T>(columns: &[T], rows: usize, cell: impl Fn(&T, usize) -> (char, Tone)) -> Vec<Line> {
-    let line = |row| {
-        columns
-            .iter()
-            .map(|column| cell(column, row))
-            .fold(Line::default(), |line, (c, tone)| line.and(c, tone))
-    };
-    (0..rows).rev().map(line).collect()
+    (0..rows)
+        .rev()
+        .map(|row| {
+            columns
+                .iter()
+                .map(|column| cell(column, row))
+                .fold(Line::default(), |line, (c, tone)| line.and(c, tone))
+        })
+        .collect()
 }
 
 #[expect(

@@ -279,22 +279,24 @@ fn throttled(now: &Now<'_>) -> Vec<Part> {
 fn statuses(now: &Now<'_>) -> Vec<Part> {
     let requests = &now.counters.requests;
     let counts = &requests.attempts_by_status;
-    let part = |(status, count): (&u16, &u64)| {
-        let rank = counts.values().filter(|other| *other > count).count();
-        let is_failure = requests.rejected_by_status.contains_key(status);
-        let tone = if is_failure {
-            Tone::Failure
-        } else {
-            Tone::Plain
-        };
-        counted(
-            u8::try_from(rank).unwrap_or(u8::MAX),
-            &status.to_string(),
-            *count,
-            tone,
-        )
-    };
-    counts.iter().map(part).collect()
+    counts
+        .iter()
+        .map(|(status, count)| {
+            let rank = counts.values().filter(|other| *other > count).count();
+            let is_failure = requests.rejected_by_status.contains_key(status);
+            let tone = if is_failure {
+                Tone::Failure
+            } else {
+                Tone::Plain
+            };
+            counted(
+                u8::try_from(rank).unwrap_or(u8::MAX),
+                &status.to_string(),
+                *count,
+                tone,
+            )
+        })
+        .collect()
 }
 
 /// Failed requests by cause, the commonest first, and what is known of that one.

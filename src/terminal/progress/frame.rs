@@ -43,12 +43,13 @@ pub(super) fn frame(
     let has_charts = screen.rows >= HIGH && !now.live.is_over();
     let layout = Layout::of(columns);
     let count = now.live.shards.len();
-    let said = |detail: &Detail| Some((*detail, detail.line(now, columns, screen.glyphs)?));
     // A chart shows the course of the rate better.
     let shown = Detail::BY_RANK
         .iter()
         .filter(|detail| !has_charts || **detail != Detail::Rate);
-    let mut details: Vec<(Detail, Line)> = shown.filter_map(said).collect();
+    let mut details: Vec<(Detail, Line)> = shown
+        .filter_map(|detail| Some((*detail, detail.line(now, columns, screen.glyphs)?)))
+        .collect();
     // The total has the first line.
     let room = screen.rows.saturating_sub(2);
     let first = details

@@ -105,11 +105,10 @@ fn rate(shown: &[Option<&IntervalRow>], wide: usize, height: usize, glyphs: Glyp
             .map(|bar| bar.map(|count| count / top.max(1.0))),
         wide,
     );
-    let is_known = |outcome: &StackedOutcome| counts.iter().any(|bar| bar[*outcome as usize] > 0.0);
     let start = title(format!("requests/s by outcome, last {} s:", shown.len()));
     let heading = StackedOutcome::ALL
         .into_iter()
-        .filter(is_known)
+        .filter(|outcome| counts.iter().any(|bar| bar[*outcome as usize] > 0.0))
         .fold(start, |line, outcome| {
             line.and(
                 format!("  {} {}", outcome.mark(glyphs), outcome.name()),

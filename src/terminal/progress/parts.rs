@@ -307,15 +307,18 @@ const WIDTHS: [usize; 6] = [12, 13, 10, 9, 9, 5];
 const RANKS: [u8; 7] = [0, 2, 1, 5, 3, 4, 6];
 
 fn cells(name: &str, texts: [String; 7], tone: Tone, columns: usize) -> Line {
-    let cell = |(i, text): (usize, String)| {
-        let text = match WIDTHS.get(i) {
-            Some(width) if i == 0 => format!("{text:<width$}"),
-            Some(width) => format!("{text:>width$}"),
-            None => text,
-        };
-        Part::toned(RANKS[i], text, tone)
-    };
-    let parts = texts.into_iter().enumerate().map(cell).collect();
+    let parts = texts
+        .into_iter()
+        .enumerate()
+        .map(|(i, text)| {
+            let text = match WIDTHS.get(i) {
+                Some(width) if i == 0 => format!("{text:<width$}"),
+                Some(width) => format!("{text:>width$}"),
+                None => text,
+            };
+            Part::toned(RANKS[i], text, tone)
+        })
+        .collect();
     row_of(&format!("{name:<0$}", NAME - 1), parts, columns)
 }
 

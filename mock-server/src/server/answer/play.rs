@@ -90,11 +90,12 @@ impl Answers {
         let rendered = self.render(stub, &asked, arrival);
         self.note(&asked, Some((stub, &rendered)));
         let mut headers = self.headers(parts, verdict);
+        let settings = self.state.stubs.settings();
         // A stub's own draws never repeat, not even for one id: there may be more requests for it
         // than attempts are told.
-        let draws = || Draws::new(Stream::Stub, config.seed, arrival.ordinal);
-        let settings = self.state.stubs.settings();
-        let delay = stub.reply.delays.hold(&settings.delays, draws);
+        let delay = stub.reply.delays.hold(&settings.delays, || {
+            Draws::new(Stream::Stub, config.seed, arrival.ordinal)
+        });
         let own = config
             .latency
             .hold(config.seed, arrival.id, arrival.attempt);

@@ -126,8 +126,10 @@ impl Tunnel {
             wire.flush().await?;
             copy_bidirectional(&mut wire, &mut far).await
         };
-        let is_reset = |error: io::Error| error.kind() == io::ErrorKind::ConnectionReset;
-        if carried.await.is_err_and(is_reset) {
+        if carried
+            .await
+            .is_err_and(|error| error.kind() == io::ErrorKind::ConnectionReset)
+        {
             wire.reset();
         }
     }

@@ -134,8 +134,10 @@ impl Arguments {
 
 fn random_int(arguments: &Arguments) -> Result<Call, ValueProblem> {
     let bound = |name, default: i32| {
-        let default = || Expression::Constant(Value::Integer(default.into()));
-        arguments.named(name).cloned().unwrap_or_else(default)
+        arguments
+            .named(name)
+            .cloned()
+            .unwrap_or_else(|| Expression::Constant(Value::Integer(default.into())))
     };
     let (lower, upper) = (bound("lower", i32::MIN), bound("upper", i32::MAX));
     if let (Expression::Constant(lower), Expression::Constant(upper)) = (&lower, &upper) {

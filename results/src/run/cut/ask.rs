@@ -80,20 +80,19 @@ impl FromStr for Shards {
 
     fn from_str(text: &str) -> Result<Self, ShardsError> {
         let bad = || ShardsError(text.to_owned());
-        let range = |part: &str| {
-            let (first, last) = part.split_once('-').unwrap_or((part, part));
-            let (first, last) = (
-                first.trim().parse().map_err(|_| bad())?,
-                last.trim().parse().map_err(|_| bad())?,
-            );
-            if first <= last && last < MAX_SHARDS {
-                Ok((first, last))
-            } else {
-                Err(bad())
-            }
-        };
         text.split(',')
-            .map(range)
+            .map(|part| {
+                let (first, last) = part.split_once('-').unwrap_or((part, part));
+                let (first, last) = (
+                    first.trim().parse().map_err(|_| bad())?,
+                    last.trim().parse().map_err(|_| bad())?,
+                );
+                if first <= last && last < MAX_SHARDS {
+                    Ok((first, last))
+                } else {
+                    Err(bad())
+                }
+            })
             .collect::<Result<_, _>>()
             .map(Self)
     }

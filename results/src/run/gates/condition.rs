@@ -240,8 +240,8 @@ impl Serialize for Condition {
 impl<'de> Deserialize<'de> for Condition {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        let refused = |_| de::Error::custom(format!("`{text}` is not a condition"));
-        text.parse().map_err(refused)
+        text.parse()
+            .map_err(|_| de::Error::custom(format!("`{text}` is not a condition")))
     }
 }
 

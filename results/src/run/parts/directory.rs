@@ -93,6 +93,10 @@ impl PartsDirectory {
 /// True if `name` may be the name of an attempt: it stays within the directory of its part.
 #[must_use]
 pub(super) fn is_name(name: &str) -> bool {
-    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    !name.is_empty() && name.len() <= 200 && !name.starts_with('.') && name.chars().all(fits)
+    !name.is_empty()
+        && name.len() <= 200
+        && !name.starts_with('.')
+        && name
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
 }

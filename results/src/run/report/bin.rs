@@ -6,7 +6,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, ser};
 use serde_json::{Map, Value, from_value, to_value};
 
-use crawlmark_harness::stats::{Bin, Bins, SecondCounts};
+use crawlmark_harness::stats::{Bins, SecondCounts};
 
 /// A tenth of a second over all shards: counts of what ended in it, and times of what was scheduled
 /// in it. Times are response times in an open loop, service times in a closed one, and of requests
@@ -29,19 +29,23 @@ pub struct BinRow {
 impl BinRow {
     /// The bins of a second; none of a second without them.
     pub(super) fn all(bins: &Bins) -> Option<Vec<Self>> {
-        let row = |bin: &Bin| {
-            let [p50_us, p90_us, p99_us] = [0.5, 0.9, 0.99].map(|q| bin.times.percentile_us(q));
-            let counts = SecondCounts::of(&bin.counters.items, &bin.counters.requests);
-            Self {
-                counts,
-                p50_us,
-                p90_us,
-                p99_us,
-                max_us: (bin.max_ns > 0).then(|| bin.max_ns as f64 / 1e3),
-            }
-        };
         let bins = bins.as_slice();
-        (!bins.is_empty()).then(|| bins.iter().map(row).collect())
+        (!bins.is_empty()).then(|| {
+            bins.iter()
+                .map(|bin| {
+                    let [p50_us, p90_us, p99_us] =
+                        [0.5, 0.9, 0.99].map(|q| bin.times.percentile_us(q));
+                    let counts = SecondCounts::of(&bin.counters.items, &bin.counters.requests);
+                    Self {
+                        counts,
+                        p50_us,
+                        p90_us,
+                        p99_us,
+                        max_us: (bin.max_ns > 0).then(|| bin.max_ns as f64 / 1e3),
+                    }
+                })
+                .collect()
+        })
     }
 }
 
@@ -75,20 +79,19 @@ pub(super) fn deserialize<'de, D: Deserializer<'de>>(
         return Ok(None);
     };
     let empty = to_value(BinRow::default()).map_err(D::Error::custom)?;
-    let bin = |n: usize| {
-        let mut figures = empty.as_object().cloned().unwrap_or_else(Map::new);
-        let known = columns
-            .iter()
-            .filter_map(|(name, column)| Some((name, column.get(n)?)));
-        figures.extend(
-            known
-                .filter(|(_, value)| !value.is_null())
-                .map(|(name, value)| (name.clone(), value.clone())),
-        );
-        from_value(Value::Object(figures)).map_err(D::Error::custom)
-    };
     (0..Bins::COUNT)
-        .map(bin)
+        .map(|n| {
+            let mut figures = empty.as_object().cloned().unwrap_or_else(Map::new);
+            let known = columns
+                .iter()
+                .filter_map(|(name, column)| Some((name, column.get(n)?)));
+            figures.extend(
+                known
+                    .filter(|(_, value)| !value.is_null())
+                    .map(|(name, value)| (name.clone(), value.clone())),
+            );
+            from_value(Value::Object(figures)).map_err(D::Error::custom)
+        })
         .collect::<Result<_, _>>()
         .map(Some)
 }

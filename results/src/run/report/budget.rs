@@ -11,7 +11,7 @@ use super::totals::reads_as;
 use super::{Totals, share};
 use crawlmark_harness::pacer::Curve;
 use crawlmark_harness::plan::RunPlan;
-use crawlmark_harness::supervisor::{BusiestWindow, RunRecord, ShardRecord};
+use crawlmark_harness::supervisor::{BusiestWindow, RunRecord};
 use crawlmark_harness::units::Rate;
 use crawlmark_harness::wire::Scope;
 
@@ -115,7 +115,6 @@ impl AuditedLimit {
             }
         }
         let busiest = self.busiest(record);
-        let is_unaudited = |shard: &&ShardRecord| shard.fault.is_some() || !shard.past.is_empty();
         Audit {
             rate,
             rate_per_s: self.rate.per_second(),
@@ -124,7 +123,11 @@ impl AuditedLimit {
                 && busiest
                     .iter()
                     .all(|window| window.admitted <= window.allowed),
-            unaudited_shards: record.shards.iter().filter(is_unaudited).count(),
+            unaudited_shards: record
+                .shards
+                .iter()
+                .filter(|shard| shard.fault.is_some() || !shard.past.is_empty())
+                .count(),
             worst_window,
             busiest,
         }

@@ -156,16 +156,19 @@ impl IntervalRow {
     /// start.
     pub(crate) fn answered(rows: &[Self]) -> Vec<bool> {
         let mut under_way = 0_i128;
-        let state = |row: &Self| {
-            let came = row.ok + row.not_found;
-            under_way += i128::from(row.scheduled_good.unwrap_or(came));
-            let is_answered = came > 0 || under_way > 0;
-            under_way -= i128::from(came);
-            let is_dying =
-                row.scheduled_good == Some(0) && row.scheduled.unwrap_or(0) > 0 && under_way <= 0;
-            (is_answered, is_dying)
-        };
-        let states: Vec<(bool, bool)> = rows.iter().map(state).collect();
+        let states: Vec<(bool, bool)> = rows
+            .iter()
+            .map(|row| {
+                let came = row.ok + row.not_found;
+                under_way += i128::from(row.scheduled_good.unwrap_or(came));
+                let is_answered = came > 0 || under_way > 0;
+                under_way -= i128::from(came);
+                let is_dying = row.scheduled_good == Some(0)
+                    && row.scheduled.unwrap_or(0) > 0
+                    && under_way <= 0;
+                (is_answered, is_dying)
+            })
+            .collect();
         let next = states
             .iter()
             .skip(1)
@@ -180,12 +183,11 @@ impl IntervalRow {
 
     /// Return the least number of answers in each bin; none of a merged result of many parts.
     pub(crate) fn answers_in_bins(&self) -> Option<impl Iterator<Item = u64>> {
-        let least = |digit: char| digit.to_digit(RADIX).map_or(0, |digits| (1 << digits) >> 1);
         Some(
             self.answers
                 .as_ref()?
                 .chars()
-                .map(least)
+                .map(|digit| digit.to_digit(RADIX).map_or(0, |digits| (1 << digits) >> 1))
                 .take(AnswerBins::COUNT),
         )
     }

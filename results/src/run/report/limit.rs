@@ -176,7 +176,6 @@ impl<'a> LimitEvidence<'a> {
             .schedule
             .as_ref()
             .map(|schedule| share(report.totals.attempts as f64, schedule.scheduled as f64));
-        let of_budget = || report.budget.as_ref().map(|budget| budget.utilisation);
         Self {
             plan: &report.plan.run,
             throttled: report.totals.throttled,
@@ -185,7 +184,9 @@ impl<'a> LimitEvidence<'a> {
                 .shards
                 .iter()
                 .any(|shard| is_full(&report.plan.run, shard)),
-            used: of_schedule.or_else(of_budget).unwrap_or(1.0),
+            used: of_schedule
+                .or_else(|| report.budget.as_ref().map(|budget| budget.utilisation))
+                .unwrap_or(1.0),
         }
     }
 

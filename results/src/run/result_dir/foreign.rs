@@ -22,7 +22,7 @@ use crate::run::parts::MAX_PARTS;
 use crate::run::report::{Latency, Report};
 use crate::show::visible;
 use crawlmark_harness::plan::MAX_SHARDS;
-use crawlmark_harness::units::{Rate, grouped};
+use crawlmark_harness::units::grouped;
 use crawlmark_harness::wire::v2;
 
 /// The largest file that is read: a result of a day takes about 200 MB, and this is one of twenty
@@ -164,8 +164,7 @@ impl Walk<'_> {
     }
 
     fn number<E: de::Error>(&self, number: f64) -> Result<(), E> {
-        let is_beyond = |unit_s: f64| number.abs() * unit_s > LONGEST_TIME_S;
-        if unit_s(self.0).is_some_and(is_beyond) {
+        if unit_s(self.0).is_some_and(|unit_s| number.abs() * unit_s > LONGEST_TIME_S) {
             return Err(self.refuse(&format!("is {number:e}, a longer time than any")));
         }
         Ok(())
@@ -280,11 +279,10 @@ pub(super) fn check(report: &Report) -> Result<(), String> {
             "is none that a run takes: 1 ms to 1 h".to_owned(),
         );
     }
-    let has_rate = |rate: &Rate| rate.permits > 0 && rate.period_ns > 0;
     if ![plan.rate, plan.per_host.rate]
         .iter()
         .flatten()
-        .all(has_rate)
+        .all(|rate| rate.permits > 0 && rate.period_ns > 0)
     {
         return refuse("plan.rate", "has no requests or no time".to_owned());
     }

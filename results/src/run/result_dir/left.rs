@@ -57,19 +57,20 @@ fn parent(path: &Path) -> &Path {
 /// Unfinished directories in `runs`, with the names that they were to have.
 fn unfinished(runs: &Path) -> Vec<(String, PathBuf)> {
     let entries = fs::read_dir(runs).into_iter().flatten().flatten();
-    let of = |entry: fs::DirEntry| {
-        let name = entry.file_name().to_string_lossy().into_owned();
-        let (of, process) = name
-            .strip_prefix('.')?
-            .strip_suffix(PARTIAL)?
-            .rsplit_once('.')?;
-        process
-            .parse::<u32>()
-            .is_ok()
-            .then(|| (of.to_owned(), entry.path()))
-            .filter(|(_, path)| path.is_dir())
-    };
-    entries.filter_map(of).collect()
+    entries
+        .filter_map(|entry| {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let (of, process) = name
+                .strip_prefix('.')?
+                .strip_suffix(PARTIAL)?
+                .rsplit_once('.')?;
+            process
+                .parse::<u32>()
+                .is_ok()
+                .then(|| (of.to_owned(), entry.path()))
+                .filter(|(_, path)| path.is_dir())
+        })
+        .collect()
 }
 
 /// True if `directory` holds anything measured: a result, a probe of a search, a second of a run. A
@@ -125,8 +126,9 @@ pub fn mark_announced(directory: &Path) {
 pub fn left_over(runs: &Path) -> Vec<PathBuf> {
     let all = unfinished(runs).into_iter().map(|(_, path)| path);
     // A file system without locks does not tell one that is in use from one that was left.
-    let is_left = |path: &PathBuf| File::open(path).is_ok_and(|file| file.try_lock().is_ok());
-    let mut left: Vec<PathBuf> = all.filter(is_left).collect();
+    let mut left: Vec<PathBuf> = all
+        .filter(|path| File::open(path).is_ok_and(|file| file.try_lock().is_ok()))
+        .collect();
     left.sort_unstable();
     left
 }

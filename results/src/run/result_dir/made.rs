@@ -77,13 +77,15 @@ pub fn overlaid(reports: &[Report], directories: &[String]) -> Overlaid {
 /// When one cannot be drawn.
 pub fn pictures(plots: &[Plot], ground: Ground) -> Result<Vec<(String, Vec<u8>)>, ResultError> {
     let rasterizer = Rasterizer::on(ground);
-    let file = |plot: &Plot| {
-        Ok((
-            format!("{}/{}.png", plot::FOLDER, plot.name),
-            rasterizer.png(plot)?,
-        ))
-    };
-    plots.iter().map(file).collect()
+    plots
+        .iter()
+        .map(|plot| {
+            Ok((
+                format!("{}/{}.png", plot::FOLDER, plot.name),
+                rasterizer.png(plot)?,
+            ))
+        })
+        .collect()
 }
 
 /// Writes files by their names into a directory that is there or is made; what has such a name is

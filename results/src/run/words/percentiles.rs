@@ -43,14 +43,6 @@ pub fn percentiles(report: &Report) -> Doc {
 
 fn table(name: &str, latency: &Latency) -> Option<Table> {
     let distribution = latency.distribution()?;
-    let row = |(percent, q): (&str, f64)| {
-        let text = match distribution.percentile(q) {
-            Percentile::Exact(ns) => micros(ns as f64 / 1e3),
-            Percentile::AtLeast(ns) => format!(">= {}", micros(ns as f64 / 1e3)),
-            Percentile::TooFew => return None,
-        };
-        Some(vec![format!("{percent} %"), text])
-    };
     let max = figure(latency, "max_us", latency.max_us).map(|max| vec!["100 %".to_owned(), max]);
     Some(Table {
         caption: format!(
@@ -58,7 +50,18 @@ fn table(name: &str, latency: &Latency) -> Option<Table> {
             grouped(distribution.all())
         ),
         columns: vec![Column::numbers("percentile"), Column::numbers("time")],
-        rows: SHOWN.into_iter().filter_map(row).chain(max).collect(),
+        rows: SHOWN
+            .into_iter()
+            .filter_map(|(percent, q)| {
+                let text = match distribution.percentile(q) {
+                    Percentile::Exact(ns) => micros(ns as f64 / 1e3),
+                    Percentile::AtLeast(ns) => format!(">= {}", micros(ns as f64 / 1e3)),
+                    Percentile::TooFew => return None,
+                };
+                Some(vec![format!("{percent} %"), text])
+            })
+            .chain(max)
+            .collect(),
         ..Table::default()
     })
 }

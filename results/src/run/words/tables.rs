@@ -10,7 +10,7 @@ use super::failures::{CUT_OFF, explained};
 use super::times::{Clocked, figure, meaning, spectrum};
 use crate::judge::thresholds::FAILED;
 use crate::run::report::{
-    FailureReport, Group, GroupRow, Limit, PROXY, Report, ShardReport, cause_in_words, failures,
+    FailureReport, Group, GroupRow, Limit, PROXY, Report, cause_in_words, failures,
 };
 use crate::show::doc::{Column, Doc, Table};
 use crate::show::text::{
@@ -91,14 +91,16 @@ fn records<T: Serialize>(parts: &[T]) -> Table {
     let parts: Vec<Value> = parts.iter().flat_map(serde_json::to_value).collect();
     let keys = parts.first().and_then(Value::as_object);
     let keys: Vec<&String> = keys.into_iter().flat_map(|first| first.keys()).collect();
-    let row = |part: &Value| {
-        let cells = keys.iter();
-        let cells = cells.map(|key| or_dash(shown(&part[key.as_str()], named(key).1)));
-        cells.collect()
-    };
     Table {
         columns: keys.iter().map(|key| Column::words(named(key).0)).collect(),
-        rows: parts.iter().map(row).collect(),
+        rows: parts
+            .iter()
+            .map(|part| {
+                let cells = keys.iter();
+                let cells = cells.map(|key| or_dash(shown(&part[key.as_str()], named(key).1)));
+                cells.collect()
+            })
+            .collect(),
         ..Table::default()
     }
 }
@@ -222,10 +224,6 @@ pub(super) fn counts(report: &Report) -> Doc {
         .map(|(_, state, n)| (state, n))
         .chain((before > 0 && all_name == "planned").then_some(("saved before", before)))
         .chain([(all_name, all)]);
-    let state = |(name, n): (&str, u64)| vec![name.to_owned(), grouped(n), part(n, all)];
-    let of_status = |(status, n): (&u16, &u64)| {
-        vec![status.to_string(), grouped(*n), part(*n, totals.attempts)]
-    };
     let columns = |what: &str, count: &str| {
         vec![
             Column::words(what),
@@ -237,13 +235,19 @@ pub(super) fn counts(report: &Report) -> Doc {
         .table(Table {
             caption: "Items by state".to_owned(),
             columns: columns("state", "items"),
-            rows: states.map(state).collect(),
+            rows: states
+                .map(|(name, n)| vec![name.to_owned(), grouped(n), part(n, all)])
+                .collect(),
             has_sum: true,
         })
         .table(Table {
             caption: "Requests by status".to_owned(),
             columns: columns("status", "requests"),
-            rows: totals.attempts_by_status.iter().map(of_status).collect(),
+            rows: totals
+                .attempts_by_status
+                .iter()
+                .map(|(status, n)| vec![status.to_string(), grouped(*n), part(*n, totals.attempts)])
+                .collect(),
             has_sum: false,
         })
         .table(requests(report))
@@ -280,21 +284,6 @@ fn requests(report: &Report) -> Table {
 /// Failed requests by cause, the commonest first, each with its first and last time and an example.
 pub(super) fn errors(report: &Report) -> Table {
     let all = report.totals.attempts;
-    let row = |(cause, n): (FailureCause, u64)| {
-        let seen = report.failures.get(&cause.key());
-        let time =
-            |of: fn(&FailureReport) -> f64| or_dash(seen.map(|seen| format!("{:.2} s", of(seen))));
-        let example = seen.map_or_else(String::new, |seen| example(cause, seen));
-        let (first, last) = (time(|seen| seen.first_s), time(|seen| seen.last_s));
-        vec![
-            cause_in_words(cause),
-            grouped(n),
-            part(n, all),
-            first,
-            last,
-            example,
-        ]
-    };
     let without_example = |name: &str, n: u64| {
         let dash = NONE.to_owned();
         vec![
@@ -326,7 +315,27 @@ pub(super) fn errors(report: &Report) -> Table {
             Column::numbers("last").leaving(2),
             Column::details("example"),
         ],
-        rows: listed.iter().copied().map(row).chain(others).collect(),
+        rows: listed
+            .iter()
+            .copied()
+            .map(|(cause, n)| {
+                let seen = report.failures.get(&cause.key());
+                let time = |of: fn(&FailureReport) -> f64| {
+                    or_dash(seen.map(|seen| format!("{:.2} s", of(seen))))
+                };
+                let example = seen.map_or_else(String::new, |seen| example(cause, seen));
+                let (first, last) = (time(|seen| seen.first_s), time(|seen| seen.last_s));
+                vec![
+                    cause_in_words(cause),
+                    grouped(n),
+                    part(n, all),
+                    first,
+                    last,
+                    example,
+                ]
+            })
+            .chain(others)
+            .collect(),
         ..Table::default()
     }
 }
@@ -377,32 +386,6 @@ fn group(report: &Report, kind: &str, rows: &[GroupRow], most: usize) -> Table {
     } else {
         "all others".to_owned()
     };
-    let row = |row: &GroupRow| {
-        let name = row
-            .name
-            .clone()
-            .or_else(|| row.group.number().map(|number| format!("{kind} {number}")))
-            .unwrap_or_else(|| others.clone());
-        let counts = [
-            row.attempts,
-            row.ok,
-            row.not_found,
-            row.errors,
-            row.throttled,
-        ];
-        let time = |us: Option<u64>| or_dash(us.map(|us| micros(us as f64)));
-        let limit = row
-            .limited_by
-            .map(|limits| limits.foremost(&report.plan.run, row.throttled))
-            .filter(|(part, _)| *part >= FAILED)
-            .map(|(part, limit)| format!("{} {}", limit.name(), rounded_percent(part)));
-        [name]
-            .into_iter()
-            .chain(counts.map(grouped))
-            .chain([row.p50_us, row.p99_us].map(time))
-            .chain([limit.unwrap_or_default()])
-            .collect()
-    };
     Table {
         caption,
         columns: vec![
@@ -416,7 +399,37 @@ fn group(report: &Report, kind: &str, rows: &[GroupRow], most: usize) -> Table {
             Column::numbers("p99"),
             Column::words("limited by").leaving(4),
         ],
-        rows: rows.into_iter().take(most).map(row).collect(),
+        rows: rows
+            .into_iter()
+            .take(most)
+            .map(|row| {
+                let name = row
+                    .name
+                    .clone()
+                    .or_else(|| row.group.number().map(|number| format!("{kind} {number}")))
+                    .unwrap_or_else(|| others.clone());
+                let counts = [
+                    row.attempts,
+                    row.ok,
+                    row.not_found,
+                    row.errors,
+                    row.throttled,
+                ];
+                let limit = row
+                    .limited_by
+                    .map(|limits| limits.foremost(&report.plan.run, row.throttled))
+                    .filter(|(part, _)| *part >= FAILED)
+                    .map(|(part, limit)| format!("{} {}", limit.name(), rounded_percent(part)));
+                [name]
+                    .into_iter()
+                    .chain(counts.map(grouped))
+                    .chain(
+                        [row.p50_us, row.p99_us].map(|us| or_dash(us.map(|us| micros(us as f64)))),
+                    )
+                    .chain([limit.unwrap_or_default()])
+                    .collect()
+            })
+            .collect(),
         ..Table::default()
     }
 }
@@ -432,25 +445,6 @@ pub(super) fn times(report: &Report) -> Doc {
     .map(Series::name);
     let rest = report.latency.keys().map(String::as_str);
     let rest = rest.filter(|name| !first.contains(name));
-    let row = |name: &str| {
-        let latency = report.latency.get(name)?;
-        let shown = |key: &str, us| or_dash(figure(latency, key, us));
-        (latency.count + latency.censored > 0).then(|| {
-            vec![
-                name.replace('_', " "),
-                grouped(latency.count),
-                shown("min_us", latency.min_us),
-                shown("mean_us", latency.mean_us),
-                shown("p50_us", latency.p50_us),
-                shown("p90_us", latency.p90_us),
-                shown("p99_us", latency.p99_us),
-                shown("p999_us", latency.p999_us),
-                shown("max_us", latency.max_us),
-                grouped(latency.censored),
-                meaning(name).to_owned(),
-            ]
-        })
-    };
     let columns = [
         "count",
         "min",
@@ -468,7 +462,29 @@ pub(super) fn times(report: &Report) -> Doc {
             .chain(columns.map(Column::numbers))
             .chain([Column::words("meaning")])
             .collect(),
-        rows: first.into_iter().chain(rest).filter_map(row).collect(),
+        rows: first
+            .into_iter()
+            .chain(rest)
+            .filter_map(|name| {
+                let latency = report.latency.get(name)?;
+                let shown = |key: &str, us| or_dash(figure(latency, key, us));
+                (latency.count + latency.censored > 0).then(|| {
+                    vec![
+                        name.replace('_', " "),
+                        grouped(latency.count),
+                        shown("min_us", latency.min_us),
+                        shown("mean_us", latency.mean_us),
+                        shown("p50_us", latency.p50_us),
+                        shown("p90_us", latency.p90_us),
+                        shown("p99_us", latency.p99_us),
+                        shown("p999_us", latency.p999_us),
+                        shown("max_us", latency.max_us),
+                        grouped(latency.censored),
+                        meaning(name).to_owned(),
+                    ]
+                })
+            })
+            .collect(),
         ..Table::default()
     };
     Doc::default().table(table).text(
@@ -559,39 +575,45 @@ pub(super) fn shards(report: &Report) -> Table {
         "send delay p99",
         "send delay max",
     ];
-    let row = |shard: &ShardReport| {
-        let time = |series: Series, of: fn(&crate::run::report::Latency) -> Option<f64>| {
-            or_dash(shard.latency.get(series.name()).and_then(of).map(micros))
-        };
-        let end = || {
-            let exits: Vec<String> = shard.exits.iter().map(ToString::to_string).collect();
-            exits.join(", ")
-        };
-        vec![
-            shard.shard.to_string(),
-            format!(
-                "{}..{}",
-                grouped(shard.id_range.start),
-                grouped(shard.id_range.end)
-            ),
-            grouped(shard.ledger.completed()),
-            grouped_f64(shard.totals.items_per_s),
-            time(Series::ServiceOk, |times| times.p50_us),
-            time(Series::ServiceOk, |times| times.p99_us),
-            or_dash(shard.usage.cpu_us_per_attempt.map(micros)),
-            or_dash(shard.usage.cpu_share.map(rounded_percent)),
-            time(Series::SchedLag, |times| times.p99_us),
-            time(Series::SchedLag, |times| times.max_us),
-            shard.fault.as_ref().map_or_else(end, ToString::to_string),
-        ]
-    };
     Table {
         columns: [Column::words(report.shard_word())]
             .into_iter()
             .chain(columns.map(Column::numbers))
             .chain([Column::sentences("exit")])
             .collect(),
-        rows: report.shards.iter().map(row).collect(),
+        rows: report
+            .shards
+            .iter()
+            .map(|shard| {
+                let time = |series: Series, of: fn(&crate::run::report::Latency) -> Option<f64>| {
+                    or_dash(shard.latency.get(series.name()).and_then(of).map(micros))
+                };
+                vec![
+                    shard.shard.to_string(),
+                    format!(
+                        "{}..{}",
+                        grouped(shard.id_range.start),
+                        grouped(shard.id_range.end)
+                    ),
+                    grouped(shard.ledger.completed()),
+                    grouped_f64(shard.totals.items_per_s),
+                    time(Series::ServiceOk, |times| times.p50_us),
+                    time(Series::ServiceOk, |times| times.p99_us),
+                    or_dash(shard.usage.cpu_us_per_attempt.map(micros)),
+                    or_dash(shard.usage.cpu_share.map(rounded_percent)),
+                    time(Series::SchedLag, |times| times.p99_us),
+                    time(Series::SchedLag, |times| times.max_us),
+                    shard.fault.as_ref().map_or_else(
+                        || {
+                            let exits: Vec<String> =
+                                shard.exits.iter().map(ToString::to_string).collect();
+                            exits.join(", ")
+                        },
+                        ToString::to_string,
+                    ),
+                ]
+            })
+            .collect(),
         ..Table::default()
     }
 }

@@ -22,22 +22,6 @@ pub fn must_hold(objectives: &[Objective], columns: usize) -> String {
 
 /// A table of the thresholds, those that did not pass first.
 pub(super) fn table(report: &Report) -> Table {
-    let row = |gate: &GateReport| {
-        let or_none = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
-        let stopped = is_what_stopped(gate, report).then(|| "this stopped the run".to_owned());
-        let details: Vec<String> = [gate.why.clone(), where_seen(gate), stopped]
-            .into_iter()
-            .flatten()
-            .collect();
-        vec![
-            gate.expression.clone(),
-            gate.verdict().to_owned(),
-            or_none(value(gate)),
-            in_unit(&gate.unit, gate.limit),
-            or_none(margin(gate)),
-            details.join("; "),
-        ]
-    };
     let mut gates: Vec<&GateReport> = report.gates.iter().collect();
     gates.sort_by_key(|gate| {
         [Some(false), None, Some(true)]
@@ -53,7 +37,26 @@ pub(super) fn table(report: &Report) -> Table {
             Column::numbers("margin").leaving(2),
             Column::sentences("details"),
         ],
-        rows: gates.into_iter().map(row).collect(),
+        rows: gates
+            .into_iter()
+            .map(|gate| {
+                let or_none = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+                let stopped =
+                    is_what_stopped(gate, report).then(|| "this stopped the run".to_owned());
+                let details: Vec<String> = [gate.why.clone(), where_seen(gate), stopped]
+                    .into_iter()
+                    .flatten()
+                    .collect();
+                vec![
+                    gate.expression.clone(),
+                    gate.verdict().to_owned(),
+                    or_none(value(gate)),
+                    in_unit(&gate.unit, gate.limit),
+                    or_none(margin(gate)),
+                    details.join("; "),
+                ]
+            })
+            .collect(),
         ..Table::default()
     }
 }
@@ -62,8 +65,10 @@ pub(super) fn table(report: &Report) -> Table {
 #[must_use]
 pub fn thresholds_line(report: &Report, ok: Option<bool>) -> String {
     let gates = report.gates.iter().filter(|gate| gate.ok == ok);
-    let line = |gate: &GateReport| format!("{} ({})", gate.expression, seen(gate));
-    gates.map(line).collect::<Vec<_>>().join("; ")
+    gates
+        .map(|gate| format!("{} ({})", gate.expression, seen(gate)))
+        .collect::<Vec<_>>()
+        .join("; ")
 }
 
 /// Return the finding in words: the value, its distance from the limit, the window; or why nothing

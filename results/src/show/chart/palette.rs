@@ -192,18 +192,19 @@ fn rules(mode: usize) -> String {
 }
 
 fn colours(mode: usize) -> String {
-    let rule = |(class, of): (&str, [u32; 2])| {
-        format!(".crawlmark-plot .{class}{{color:#{:06X}}}", of[mode])
-    };
-    INKS.map(rule).concat()
+    INKS.map(|(class, of)| format!(".crawlmark-plot .{class}{{color:#{:06X}}}", of[mode]))
+        .concat()
 }
 
 /// Return the same colours by name, as custom properties of a page around charts. On paper a page
 /// is always light.
 pub(in crate::show) fn variables() -> String {
     let mode = |mode: usize| {
-        let variable = |(class, of): (&str, [u32; 2])| format!("--{class}:#{:06X};", of[mode]);
-        format!(":root{{{}}}", INKS.map(variable).concat())
+        format!(
+            ":root{{{}}}",
+            INKS.map(|(class, of)| format!("--{class}:#{:06X};", of[mode]))
+                .concat()
+        )
     };
     format!("{}{DARK}{}}}", mode(0), mode(1))
 }

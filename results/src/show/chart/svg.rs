@@ -228,11 +228,14 @@ impl Field {
     fn steps(&self, steps: &[Step]) -> String {
         let mut path = String::new();
         for run in steps.split(|step| step.value.is_none()) {
-            let ends = |step: &Step| {
-                let value = step.value.unwrap_or_default();
-                [self.at((step.from, value)), self.at((step.to, value))]
-            };
-            path += &line(&run.iter().flat_map(ends).collect::<Vec<_>>());
+            path += &line(
+                &run.iter()
+                    .flat_map(|step| {
+                        let value = step.value.unwrap_or_default();
+                        [self.at((step.from, value)), self.at((step.to, value))]
+                    })
+                    .collect::<Vec<_>>(),
+            );
         }
         path
     }
@@ -524,10 +527,10 @@ impl Sheet {
         let (cells, bars): (Vec<&Block>, Vec<&Block>) = wide.partition(|one| one.text.is_empty());
         let cells: Vec<[f64; 4]> = cells.iter().map(|cell| field.rectangle(cell)).collect();
         for row in cells.chunk_by(|a, b| fine(a[3]) == fine(b[3])) {
-            let cell = |[x, y, width, height]: &[f64; 4]| {
-                format!("M{x} {}h{}", tenths(y + height / 2.0), tenths(*width))
-            };
-            let path: String = row.iter().map(cell).collect();
+            let mut path = String::new();
+            for [x, y, width, height] in row {
+                let _ = write!(path, "M{x} {}h{}", tenths(y + height / 2.0), tenths(*width));
+            }
             let _ = writeln!(
                 self.out,
                 "<path class=\"{} cells\" stroke-width=\"{}\" d=\"{path}\"/>",

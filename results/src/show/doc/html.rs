@@ -78,8 +78,12 @@ fn write_part(html: &mut Html, part: &Part, plots: &[Plot]) {
         Part::List(sentences) => write_list(html, sentences),
         Part::Table(table) => write_table(html, table),
         Part::Plots(listed) => {
-            let is_listed = |plot: &&Plot| listed.iter().any(|(name, ..)| *name == plot.name);
-            html.plots(plots.iter().filter(is_listed).filter(|plot| !plot.is_empty));
+            html.plots(
+                plots
+                    .iter()
+                    .filter(|plot| listed.iter().any(|(name, ..)| *name == plot.name))
+                    .filter(|plot| !plot.is_empty),
+            );
         }
         Part::Status(status) => write_status(html, status),
         Part::Commands(commands) => html.copyable("commands", &format!("{commands}\n")),

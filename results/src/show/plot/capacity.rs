@@ -35,8 +35,13 @@ pub fn capacity(capacity: &Capacity) -> Plot {
     let mut panels = vec![panel(capacity, y, 280.0, times)];
     let mut shares = Vec::new();
     for (role, legend, share) in SHARES {
-        let dot = |probe: &ProbeReport| Dot::at(probe.rate_per_s, share(probe));
-        let dots = Shape::Dots(capacity.probes.iter().map(dot).collect());
+        let dots = Shape::Dots(
+            capacity
+                .probes
+                .iter()
+                .map(|probe| Dot::at(probe.rate_per_s, share(probe)))
+                .collect(),
+        );
         shares.push(Mark::new(role, legend, dots));
     }
     shares.retain(Mark::is_above_zero);

@@ -74,12 +74,11 @@ pub(super) fn heat(report: &Report) -> Option<Chart> {
         .map(|step| (step.from_s, step.to_s, counts(step.rows())))
         .collect();
     let longest = columns.iter().map(|(.., counts)| counts.len()).max()?;
-    let has = |n: &usize| {
+    let first = (0..longest).find(|n| {
         columns
             .iter()
             .any(|(.., counts)| counts.get(*n).is_some_and(|count| *count > 0))
-    };
-    let first = (0..longest).find(has)?;
+    })?;
     let (low, end) = (
         u32::try_from(first).ok()?.saturating_sub(1),
         u32::try_from(longest).ok()?,

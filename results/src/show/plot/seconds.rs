@@ -128,8 +128,10 @@ impl<'a> Seconds<'a> {
     pub(super) fn tenths(report: &'a Report, axis: TimeAxis) -> Option<Self> {
         let per_s = Bins::COUNT as u64;
         let attempts: u64 = report.intervals.iter().map(|row| row.attempts).sum();
-        let is_binned = |row: &IntervalRow| row.bins.is_some() || row.attempts == 0;
-        if !report.intervals.iter().all(is_binned)
+        if !report
+            .intervals
+            .iter()
+            .all(|row| row.bins.is_some() || row.attempts == 0)
             || (attempts as f64) < LEAST_PER_BIN * end_s(report) * per_s as f64
         {
             return None;

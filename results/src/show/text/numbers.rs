@@ -71,8 +71,11 @@ pub fn rate_in_words(rate: &str) -> String {
 /// Quote a word for a shell, where it needs it: for commands that people copy.
 #[must_use]
 pub fn shell_word(word: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_=.,:/%@+".contains(c);
-    if !word.is_empty() && word.chars().all(is_plain) {
+    if !word.is_empty()
+        && word
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || "-_=.,:/%@+".contains(c))
+    {
         return word.to_owned();
     }
     // Only a NUL byte cannot be quoted, and no word of a command line has one.

@@ -8,20 +8,18 @@ pub fn wrapped(line: &str, columns: usize) -> Vec<&str> {
     let mut parts = Vec::new();
     let mut rest = line;
     while rest.chars().count() > columns {
-        let fits = |at: &usize| rest[..*at].chars().count() <= columns;
         let spaces = || rest.match_indices(' ').map(|(at, _)| at);
-        let parts_words = |at: &usize| {
-            let (before, after) = (
-                rest[..*at].rsplit(' ').next(),
-                rest[*at..].split_whitespace().next(),
-            );
-            !before
-                .zip(after)
-                .is_some_and(|(word, next)| is_unbroken(word, next))
-        };
-        let fitting = || spaces().take_while(fits);
+        let fitting = || spaces().take_while(|at| rest[..*at].chars().count() <= columns);
         let Some(at) = fitting()
-            .filter(parts_words)
+            .filter(|at| {
+                let (before, after) = (
+                    rest[..*at].rsplit(' ').next(),
+                    rest[*at..].split_whitespace().next(),
+                );
+                !before
+                    .zip(after)
+                    .is_some_and(|(word, next)| is_unbroken(word, next))
+            })
             .last()
             .or_else(|| fitting().last())
             .or_else(|| spaces().next())

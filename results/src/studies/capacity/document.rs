@@ -192,8 +192,12 @@ fn row(of: &RateReport, capacity: &Capacity) -> Vec<String> {
     let us = |us: Option<f64>| us.map_or_else(|| "-".to_owned(), micros);
     let at_least = if of.response_p99_at_least { ">= " } else { "" };
     // That of a failed probe says most.
-    let of_rate = |probe: &&ProbeReport| Pace::nearest(of.rate_per_s) == probe.per_min;
-    let probes = || capacity.probes.iter().filter(of_rate);
+    let probes = || {
+        capacity
+            .probes
+            .iter()
+            .filter(|probe| Pace::nearest(of.rate_per_s) == probe.per_min)
+    };
     let failed = probes().filter(|probe| probe.seen.fails());
     let reason = failed
         .chain(probes())

@@ -15,7 +15,7 @@
 use super::probe::{ProbeReport, Reason};
 use super::search::{Pace, ProbeResult};
 use super::{Question, WithText, times_s};
-use crate::run::gates::{Condition, Measured, Metric, Quantity};
+use crate::run::gates::{Measured, Metric, Quantity};
 
 /// Smallest difference of two offered rates that count as different, as a logarithm (0.05 is 5 %).
 const APART: f64 = 0.05;
@@ -104,10 +104,12 @@ impl Limit {
         } else {
             Quantity::ThrottledRate
         };
-        let of_refusals = |of: &&Condition| of.metric == Metric::Of(quantity);
         let breaks = |share: f64| {
             let share = Measured::Exactly(share.max(0.0));
-            let mut objectives = question.objectives.iter().filter(of_refusals);
+            let mut objectives = question
+                .objectives
+                .iter()
+                .filter(|of| of.metric == Metric::Of(quantity));
             objectives.any(|of| of.judge(&share) == Some(false))
         };
         let most = 2.0 * self.per_s - self.least_per_s;

@@ -403,13 +403,15 @@ pub fn judge(
     let by_bunches = |objective: &Condition| {
         objective.metric.unit() == Unit::Share && within_bunches(objective, report, late_share)
     };
-    let is_ours = |(objective, why): &(&Condition, Reason)| match objective.metric.unit() {
-        _ if matches!(why, Reason::Unmeasured { .. }) => true,
-        Unit::Us => disturbed,
-        Unit::Share => by_bunches(objective) || disturbed && mostly_timeouts(objective, report),
-        _ => false,
-    };
-    let all_ours = broken.iter().all(is_ours) && (behind.is_none() || disturbed);
+    let all_ours = broken
+        .iter()
+        .all(|(objective, why)| match objective.metric.unit() {
+            _ if matches!(why, Reason::Unmeasured { .. }) => true,
+            Unit::Us => disturbed,
+            Unit::Share => by_bunches(objective) || disturbed && mostly_timeouts(objective, report),
+            _ => false,
+        })
+        && (behind.is_none() || disturbed);
     let starved = no_connection(report);
     let is_void = match starved {
         // Few connections make requests wait; fewer answers than requests are the target's doing,
@@ -561,10 +563,18 @@ fn falls_behind(report: &Report, precision: f64) -> Option<Reason> {
     let mean_t = points.iter().map(|(t, _)| t).sum::<f64>() / count;
     let mean_y = points.iter().map(|(_, y)| y).sum::<f64>() / count;
     let spread: f64 = points.iter().map(|(t, _)| (t - mean_t).powi(2)).sum();
-    let product = |(t, y): &(f64, f64)| (t - mean_t) * (y - mean_y);
-    let per_s = points.iter().map(product).sum::<f64>() / spread;
-    let residual = |(t, y): &(f64, f64)| (y - mean_y - per_s * (t - mean_t)).powi(2);
-    let error = (points.iter().map(residual).sum::<f64>() / (count - 2.0) / spread).sqrt();
+    let per_s = points
+        .iter()
+        .map(|(t, y)| (t - mean_t) * (y - mean_y))
+        .sum::<f64>()
+        / spread;
+    let error = (points
+        .iter()
+        .map(|(t, y)| (y - mean_y - per_s * (t - mean_t)).powi(2))
+        .sum::<f64>()
+        / (count - 2.0)
+        / spread)
+        .sqrt();
     let student = StudentsT::new(0.0, 1.0, count - 2.0).ok()?;
     let least = per_s - student.inverse_cdf(LEVEL) * error;
     (least > scheduled as f64 / count * precision / 2.0).then_some(Reason::FellBehind { per_s })
@@ -726,11 +736,14 @@ pub struct Refusals {
 
 impl Refusals {
     fn of(report: &Report, pace: Pace) -> Option<Self> {
-        let is_refused = |row: &&IntervalRow| {
-            let counted = AttemptCounts::of([*row].into_iter());
-            counted.throttled + counted.failed > 0
-        };
-        let begins = report.intervals.iter().find(is_refused)?.start_s;
+        let begins = report
+            .intervals
+            .iter()
+            .find(|row| {
+                let counted = AttemptCounts::of([*row].into_iter());
+                counted.throttled + counted.failed > 0
+            })?
+            .start_s;
         let planned_s = planned_s(report);
         // The last request is due a little before the end.
         let ends = report.totals.duration_s.min(planned_s) + END_S;

@@ -365,10 +365,9 @@ impl Search {
             .where_it(|standing| standing == RateState::Fails)
             .next();
         let doubtful = self.where_it(RateState::leans_to_fail).next();
-        let below = |pace: &Pace| doubtful.is_none_or(|fail| *pace < fail);
         (
             self.where_it(|standing| standing == RateState::Passes)
-                .rfind(below),
+                .rfind(|pace| doubtful.is_none_or(|fail| *pace < fail)),
             fail,
         )
     }

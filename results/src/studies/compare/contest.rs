@@ -639,12 +639,14 @@ impl Contest {
             differences,
             ..
         } = &self.context;
-        let row = |one: &Difference| {
-            [&one.what, &one.base, &one.candidate]
-                .map(Clone::clone)
-                .to_vec()
-        };
-        let mut rows: Vec<Vec<String>> = differences.iter().map(row).collect();
+        let mut rows: Vec<Vec<String>> = differences
+            .iter()
+            .map(|one| {
+                [&one.what, &one.base, &one.candidate]
+                    .map(Clone::clone)
+                    .to_vec()
+            })
+            .collect();
         // A target or program of its own has a row of its own.
         if !differences.iter().any(Difference::is_of_command) {
             rows.insert(

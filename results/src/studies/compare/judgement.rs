@@ -219,13 +219,13 @@ impl Comparison {
     /// True if a further look is of no use: something is a regression, or nothing is undecided.
     pub(super) fn is_decided(&self) -> bool {
         // More pairs make no reading finer.
-        let undecided = |finding: &Finding| match finding.verdict {
-            MetricVerdict::Inconclusive { because, .. } => {
-                !matches!(because, Undecided::Coarse { .. })
-            }
-            _ => false,
-        };
-        self.verdict == Overall::Regression || !self.findings.iter().any(undecided)
+        self.verdict == Overall::Regression
+            || !self.findings.iter().any(|finding| match finding.verdict {
+                MetricVerdict::Inconclusive { because, .. } => {
+                    !matches!(because, Undecided::Coarse { .. })
+                }
+                _ => false,
+            })
     }
 
     /// Return the finding of `metric`; none when it was never read.
@@ -419,12 +419,15 @@ impl<'a> Seen<'a> {
     /// View the pairs up to the `most`-th undisturbed one, or to the last.
     pub(super) fn until(pairs: &'a [Pair], most: usize) -> Self {
         let mut left = most;
-        let is_seen = |pair: &&Pair| {
-            let is_before = left > 0;
-            left -= usize::from(is_before && pair.undisturbed());
-            is_before
-        };
-        let run = &pairs[..pairs.iter().take_while(is_seen).count()];
+        let seen = pairs
+            .iter()
+            .take_while(|pair| {
+                let is_before = left > 0;
+                left -= usize::from(is_before && pair.undisturbed());
+                is_before
+            })
+            .count();
+        let run = &pairs[..seen];
         Self {
             run,
             pairs: run.iter().filter(|pair| pair.undisturbed()).collect(),
@@ -470,12 +473,16 @@ impl<'a> Seen<'a> {
         }
         // As if there were so many: 25/4 of five.
         let family = raw.len().max((raw.len() * raw.len()).div_ceil(4));
-        let finding = |readings: &MetricReadings| Finding {
-            metric: readings.metric,
-            verdict: readings.verdict(look, family, doubt),
-            evidence: readings.evidence,
-        };
-        Comparison::new(all.iter().map(finding).collect(), self.disturbed())
+        Comparison::new(
+            all.iter()
+                .map(|readings| Finding {
+                    metric: readings.metric,
+                    verdict: readings.verdict(look, family, doubt),
+                    evidence: readings.evidence,
+                })
+                .collect(),
+            self.disturbed(),
+        )
     }
 
     /// The readings of `metric`; none when no round has any.

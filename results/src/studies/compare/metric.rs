@@ -432,11 +432,10 @@ impl Disturbance {
     pub fn of_pair(runs: [&Report; 2]) -> Self {
         let [one, other] = runs.map(Disturbances::of);
         let [first, second] = runs.map(|run| Readings::taken_from(run, None));
-        let is_beyond = |metric: Metric| {
+        if TYPICAL.into_iter().any(|metric| {
             let values = first.of(metric).value().zip(second.of(metric).value());
             values.is_some_and(|(one, other)| one.max(other) > one.min(other) * BEYOND)
-        };
-        if TYPICAL.into_iter().any(is_beyond) {
+        }) {
             Self::None
         } else {
             one.beside(other)

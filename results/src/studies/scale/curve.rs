@@ -157,10 +157,13 @@ impl Point {
         // counts, too.
         let mut pairs = Vec::new();
         for own in &used {
-            let is_base = |base: &&&Round| {
-                base.replicate == own.replicate && base.counts() && base.items_per_s > 0.0
-            };
-            pairs.extend(base.iter().find(is_base).map(|base| (*own, *base)));
+            pairs.extend(
+                base.iter()
+                    .find(|base| {
+                        base.replicate == own.replicate && base.counts() && base.items_per_s > 0.0
+                    })
+                    .map(|base| (*own, *base)),
+            );
         }
         let over = |value: fn(&Round) -> Option<f64>| {
             Estimate::of(used.iter().filter_map(|round| value(round)))

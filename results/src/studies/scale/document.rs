@@ -215,8 +215,11 @@ fn too_few_connections(curve: &Curve) -> Option<ScaleFinding> {
     let grew = speedups.any(|speedup| speedup.median > GREW);
     // A client without CPU has all connections in use as well; of few sizes that may be noise of
     // the machine.
-    let is_free = |point: &&Point| point.counts() && !point.client_limited;
-    let free = curve.points.iter().filter(is_free).count();
+    let free = curve
+        .points
+        .iter()
+        .filter(|point| point.counts() && !point.client_limited)
+        .count();
     let is_limit = !grew
         && free > 1
         && free * 2 > curve.points.len()

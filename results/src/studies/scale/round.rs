@@ -125,8 +125,11 @@ impl Round {
         let service = report.latency(Series::ServiceOk);
         let cpus_s = report.environment.cores as f64 * report.totals.duration_s;
         let validity = report.validity.verdict;
-        let is_reason = |finding: &&Finding| finding.effect() == Some(validity);
-        let found = report.findings.iter().filter(is_reason).cloned();
+        let found = report
+            .findings
+            .iter()
+            .filter(|finding| finding.effect() == Some(validity))
+            .cloned();
         Self {
             replicate,
             size,
@@ -203,12 +206,13 @@ fn greatest(report: &Report, reading: fn(&ShardReport) -> Option<f64>) -> Option
 #[must_use]
 pub fn order(seed: u64, sizes: usize, repeats: usize) -> Vec<Vec<usize>> {
     let mut draw = fastrand::Rng::with_seed(seed);
-    let replicate = || {
+    std::iter::repeat_with(|| {
         let mut places: Vec<usize> = (0..sizes).collect();
         draw.shuffle(&mut places);
         places
-    };
-    std::iter::repeat_with(replicate).take(repeats).collect()
+    })
+    .take(repeats)
+    .collect()
 }
 
 #[cfg(test)]
