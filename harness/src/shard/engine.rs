@@ -36,6 +36,9 @@ pub(super) struct Engine<W> {
     under_way: Vec<Cell<Option<UnderWay>>>,
     /// Per lane, how far that is.
     flights: Vec<Flight>,
+    /// Requests under way, without those that wait for a connection or a stream.
+    on_the_wire: Cell<u32>,
+    peak_in_flight: Cell<u32>,
     /// The times that its users wait.
     waited: Series,
     /// When the shard begins.
@@ -80,9 +83,6 @@ struct Books {
     templates: Groups,
     sources: Groups,
     intervals: Intervals,
-    /// Requests under way, without those that wait for a connection or a stream.
-    on_the_wire: u32,
-    peak_in_flight: u32,
     /// [`NEVER`] before the first.
     first_sent: Nanos,
     last_done: Nanos,
@@ -110,8 +110,6 @@ impl<W: Workload> Engine<W> {
             sources: Groups::new(workload.sources()),
             intervals: Intervals::new((start, start.plus(plan.warmup)), bounds, per_interval)
                 .with_bins(plan.duration),
-            on_the_wire: 0,
-            peak_in_flight: 0,
             first_sent: NEVER,
             last_done: start,
             last_ended: start,
@@ -125,6 +123,8 @@ impl<W: Workload> Engine<W> {
             books: RefCell::new(books),
             under_way: (0..lanes).map(|_| Cell::new(None)).collect(),
             flights: (0..lanes).map(|_| Flight::default()).collect(),
+            on_the_wire: Cell::new(0),
+            peak_in_flight: Cell::new(0),
             waited: Series::waited(plan.arrivals),
             begins: Cell::new(start),
             next_beat: Cell::new(NEVER),
@@ -254,9 +254,10 @@ impl<W: Workload> Engine<W> {
             self.book_connection(lane);
             let sent = self.gate.clear_to_send(lane, id).await;
             if !is_sent.replace(true) {
-                let books = &mut *self.books.borrow_mut();
-                books.on_the_wire += 1;
-                books.peak_in_flight = books.peak_in_flight.max(books.on_the_wire);
+                let on_the_wire = self.on_the_wire.get() + 1;
+                self.on_the_wire.set(on_the_wire);
+                self.peak_in_flight
+                    .set(self.peak_in_flight.get().max(on_the_wire));
             }
             sent
         };
@@ -273,7 +274,8 @@ impl<W: Workload> Engine<W> {
             }
         })
         .await;
-        self.books.borrow_mut().on_the_wire -= u32::from(is_sent.get());
+        let sent = u32::from(is_sent.get());
+        self.on_the_wire.set(self.on_the_wire.get() - sent);
         ended
     }
 
@@ -617,7 +619,7 @@ impl<W: Workload> Engine<W> {
             stats: EncodedStats::of(&books.stats)?,
             remaining,
             received: limits.received(),
-            peak_in_flight: books.peak_in_flight,
+            peak_in_flight: self.peak_in_flight.get(),
             first_sent: Some(books.first_sent).filter(|sent| *sent != NEVER),
             last_done: books.last_done,
             last_ended: Some(books.last_ended),
@@ -640,7 +642,7 @@ impl<W: Workload> Engine<W> {
     pub(super) fn totals<T>(&self, look: impl FnOnce(&ShardStats, u32, Nanos) -> T) -> T {
         self.books.borrow_mut().record_noted();
         let books = self.books.borrow();
-        look(&books.stats, books.peak_in_flight, books.last_done)
+        look(&books.stats, self.peak_in_flight.get(), books.last_done)
     }
 }
 

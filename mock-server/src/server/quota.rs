@@ -78,6 +78,8 @@ fn problem(limit: &Limit) -> String {
 /// speaks.
 pub(super) fn say(limits: &Limits, verdict: &AdmissionVerdict<'_>, headers: &mut HeaderMap) {
     match verdict {
+        // Most targets have no limit, and then this is the whole of it.
+        AdmissionVerdict::Admitted(admission) if admission.standings.is_empty() => {}
         AdmissionVerdict::Admitted(admission) => {
             let standings = admission.standings.iter();
             let told =
