@@ -29,7 +29,7 @@ pub(crate) fn merge(args: &MergeArgs) -> Result<u8, Error> {
     };
     let result = run::result_directory(args.out.as_deref(), "merged")?;
     match merge_parts(&directory, completeness, &objectives, Some(result.log()?)) {
-        Ok(report) => run::save_merged(&report, result, args),
+        Ok(report) => run::save_merged(&report, result, args, crawl.strict),
         Err(error) => {
             // All of it is in the parts still.
             if let Some(place) = result.leave() {

@@ -234,7 +234,7 @@ fn deliver(
         .as_ref()
         .map_or_else(ResultError::place, |saved| Some(saved));
     let more = place.map_or(Ok(()), |place| write_more(&report, place, wanted));
-    if wanted.output.is_data() || wanted.voice.is_quiet {
+    if wanted.output.is_data() || wanted.voice.is_quiet || ended == INVALID {
         terminal::say(&failure(&report, ended));
     }
     let published = part.map(|(part, outcome)| {
@@ -311,6 +311,7 @@ pub(crate) fn save_merged(
     report: &Report,
     directory: ResultDir,
     args: &MergeArgs,
+    is_strict: bool,
 ) -> Result<u8, Error> {
     let saved = directory.finish(report)?;
     let output = if args.json {
@@ -321,8 +322,8 @@ pub(crate) fn save_merged(
     if args.json || !args.quiet {
         show(report, Some(&saved), output)?;
     }
-    let code = exit_code(report, false);
-    if args.json || args.quiet {
+    let code = exit_code(report, is_strict);
+    if args.json || args.quiet || code == INVALID {
         terminal::say(&failure(report, code));
     }
     Ok(code)

@@ -382,7 +382,11 @@ fn a_plan_names_what_it_leaves_to_its_parts() {
 #[test]
 fn exit_codes_say_what_a_scheduler_has_to_do() {
     let target = Target::start("--processes 1");
-    let parts = Parts::plan(&target.url(), 2, "--ids 0..400 -c 4 --shards 1 --rate 100");
+    let parts = Parts::plan(
+        &target.url(),
+        2,
+        "--ids 0..400 -c 4 --shards 1 --rate 100 --strict",
+    );
     // Made before its common start, and run long after it.
     let (mut late, _) = PlanFile::read(Path::new(&parts.plan_file())).unwrap();
     late.start_at = Some("2026-01-31T12:00:00Z".to_owned());
@@ -456,7 +460,9 @@ fn exit_codes_say_what_a_scheduler_has_to_do() {
         parts.start(part).end().code(&[0]);
     }
     assert_eq!(target.requests(), sent + 400);
-    let report = parts.merged();
+    // Not valid, and the plan is strict.
+    let merged = parts.merge().code(&[4]);
+    let report = Report::read(&merged.out().join("result.json"));
     report.assert_states(&[("ok", 400)]);
     report.holds(&json!({"/merged/late_parts": 2, "/validity/verdict": "disturbed"}));
     // Seconds that cannot be read: damaged, or of another build.
@@ -492,7 +498,7 @@ fn exit_codes_say_what_a_scheduler_has_to_do() {
         refused.stderr
     );
     fs::write(&frames, whole).unwrap();
-    assert_eq!(merge().code, Some(0), "what it can read, it merges");
+    assert_eq!(merge().code, Some(4), "what it can read, it merges");
 }
 
 #[test]

@@ -252,10 +252,13 @@ fn figures(report: &Report) -> Vec<Figure> {
         let detail = format!("of requests, {} in all", grouped(totals.throttled));
         figures.push(figure("throttled", of_requests(totals.throttled), detail));
     }
-    if totals.dropped > 0 {
-        let due = totals.dropped as f64 / (totals.dropped as f64 + totals.attempts as f64);
-        let detail = format!("of those due, {} in all", grouped(totals.dropped));
-        figures.push(figure("never sent", rounded_percent(due), detail));
+    if let Some(schedule) = &report.schedule
+        && schedule.dropped + schedule.postponed > 0
+    {
+        let unsent = schedule.dropped + schedule.postponed;
+        let share = unsent as f64 / schedule.scheduled as f64;
+        let detail = format!("of those due, {} in all", grouped(unsent));
+        figures.push(figure("never sent", rounded_percent(share), detail));
     }
     let clocked = Clocked::of(report);
     if let Some(latency) = clocked.latency() {

@@ -41,7 +41,7 @@ impl<'a> Clocked<'a> {
                 "open loop: from when each request was scheduled, corrected for coordinated omission"
             }
             Self::Service(_) => "closed loop: service time, not corrected for coordinated omission",
-            Self::Nothing => "no request succeeded",
+            Self::Nothing => "no good response was measured",
         }
     }
 
