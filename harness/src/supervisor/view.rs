@@ -48,7 +48,7 @@ pub struct Live {
     pub elapsed: Duration,
     /// Each shard.
     pub shards: Vec<LiveShard>,
-    /// Now, on the clock of [`LiveShard::at`].
+    /// Now, on the clock of `LiveShard`.
     pub at: Nanos,
     /// The index of the last second that all shards have told the end of; in an open loop that
     /// takes as long as its answers do. None before the first.

@@ -1010,6 +1010,7 @@ impl FindingKind {
             Self::CpuWait => &[Self::SentLate, Self::ReadLate, Self::LoopLate],
             Self::ShardPaused => &[Self::LoopLate],
             Self::NeverSent => &[Self::Waited],
+            Self::ShardDied => &[Self::RateMissed, Self::LimitedBy],
             Self::RateMissed => &[Self::LimitedBy],
             _ => &[],
         }

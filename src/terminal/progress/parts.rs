@@ -120,7 +120,7 @@ fn line(all: &PartsOverview) -> String {
     words.join("  ") + "\n"
 }
 
-/// The picture: fewer lines than the terminal has, and shorter ones (see [`super::frame`]).
+/// The picture: fewer lines than the terminal has, and shorter ones (see [`super::frame()`]).
 fn frame(all: &PartsOverview, rates: &[f64], screen: Screen) -> Vec<Line> {
     let columns = screen.columns.saturating_sub(1);
     let mut lines = summary(all, rates, screen);
