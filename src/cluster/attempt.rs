@@ -81,7 +81,7 @@ impl Attempt {
         let directory = PartsDirectory::at(into);
         let host = host();
         let unique = random().map_err(Error::unwritable(into))?;
-        let name = format!("{}-{unique:016x}", fit(&host));
+        let name = format!("{}-{}-{unique:016x}", fit(&host), std::process::id());
         let place = directory.attempt(part.part, &name);
         if directory.plan().exists() {
             share_plan(&directory, &file, (&text, &name))?;
