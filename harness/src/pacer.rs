@@ -6,7 +6,7 @@
 //!
 //! Pure: it does not sleep and reads no clock. The shard's gate calls [`Pacer::peek`] and
 //! [`Pacer::poll`], and does the waiting. A budget is kept by the generic cell rate algorithm, on a
-//! time scale of its own, which a [`Curve`] and moved shares stretch. [`BudgetAudit`] checks the
+//! time scale of its own, which a [`Curve`] stretches. [`BudgetAudit`] checks the
 //! requests that were sent by code of its own, so that a report proves that the budget was kept.
 //!
 //! A request is checked against the budget twice: before it is admitted, and again when it has its

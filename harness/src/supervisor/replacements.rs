@@ -119,7 +119,7 @@ impl<L: ShardLine> Supervisor<L> {
         self.members[i].follow(dead);
     }
 
-    /// Has a process begin that takes the place of a dead one: with the share that was left to it,
+    /// Has a process begin that takes the place of a dead one, with the same share of the budget,
     /// and told of the pauses in force. Its first request goes an interval later, which keeps its
     /// distance from all that were sent before it was there to be told of them.
     pub(super) fn begin_late(&mut self, i: usize, start: Nanos, now: Nanos) {
