@@ -64,9 +64,6 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<u8, Error> {
         proxy: proxy(args)?,
         ..behaviour
     };
-    config
-        .check()
-        .map_err(|error| Error::Usage(format!("--limit: {error}")))?;
     let mut wanted = SigSet::empty();
     for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGCHLD] {
         wanted.add(signal);

@@ -8,7 +8,6 @@ use crate::limit::Limits;
 use crate::proxy::Proxy;
 use crate::slowdown::{AddedDelay, Stall, Work};
 use crate::stubs::Mappings;
-use crate::text::SettingError;
 use crate::tls::{Http, Tls};
 use std::time::Duration;
 
@@ -67,32 +66,6 @@ pub struct Config {
 }
 
 impl Config {
-    /// Add the limits that stubs have for themselves behind its own.
-    ///
-    /// # Errors
-    ///
-    /// Together there are too many, or two have the same name.
-    pub(crate) fn with_limits_of_stubs(&self) -> Result<Self, SettingError> {
-        let of_stubs = self
-            .stubs
-            .as_ref()
-            .map(Mappings::limits)
-            .unwrap_or_default();
-        Ok(Self {
-            limits: self.limits.and_of_stubs(of_stubs)?,
-            ..self.clone()
-        })
-    }
-
-    /// Check that all of it can be served together.
-    ///
-    /// # Errors
-    ///
-    /// There are too many limits, those of stubs among them, or two have the same name.
-    pub fn check(&self) -> Result<(), SettingError> {
-        self.with_limits_of_stubs().map(drop)
-    }
-
     /// For how many whole microseconds an answer is held back whose request arrived at `arrived_ns`
     /// and whose own hold is `own`; 0 means not at all.
     ///

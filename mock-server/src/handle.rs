@@ -55,10 +55,8 @@ struct Serving {
 ///
 /// # Errors
 ///
-/// The limits do not go together, or there is no memory for the ledger, no address of the listener,
-/// or no thread.
+/// There is no memory for the ledger, no address of the listener, or no thread.
 pub fn serve(listener: TcpListener, config: Config) -> Result<Handle, ServeError> {
-    config.check()?;
     let address = listener.local_addr().map_err(ServeError::Listener)?;
     let shared = Shared::new()?;
     let (stop, stopped) = oneshot::channel();

@@ -80,16 +80,6 @@ impl Default for Latency {
 }
 
 impl Latency {
-    /// Hold every answer equally long, [`MAX_HOLD`] at most.
-    #[must_use]
-    pub fn fixed(hold: Duration) -> Self {
-        let hold = hold.min(MAX_HOLD);
-        Self {
-            model: line(hold, hold),
-            text: format!("fixed:{}", duration_text(hold)),
-        }
-    }
-
     /// Hold a share of the answers, 0 to 1, for `second`, and the others for `first`.
     #[must_use]
     pub fn bimodal(first: Duration, second: Duration, share_of_second: f64) -> Self {
@@ -120,7 +110,11 @@ impl Latency {
     /// microsecond.
     #[must_use]
     pub fn hold(&self, seed: u64, id: u64, attempt: u8) -> Duration {
-        let draws = || Draws::for_attempt(Stream::Hold, seed, id, attempt);
+        self.drawn(id, || Draws::for_attempt(Stream::Hold, seed, id, attempt))
+    }
+
+    /// Return the hold of `id` that draws lead to. They are asked for only where they matter.
+    pub(crate) fn drawn(&self, id: u64, draws: impl FnOnce() -> Draws) -> Duration {
         let hold = match &self.model {
             Model::None => return Duration::ZERO,
             Model::Points(points) => between(points, draws().unit()),

@@ -1,5 +1,5 @@
 //! The ledger: the target's own counts of requests and responses, to compare with those of a
-//! client. The server records into [`LedgerWriter`] on its hot path; anyone may read a [`Ledger`].
+//! client. The server records into `LedgerWriter` on its hot path; anyone may read a [`Ledger`].
 //!
 //! It must not influence an answer, and it must not know about HTTP beyond the number of a status.
 
@@ -187,7 +187,7 @@ fn add_to<K: Ord>(counts: &mut BTreeMap<K, u64>, key: K, count: u64) {
 /// Writer of one process. It may be called on the hot path: a handful of uncontended atomic
 /// additions per request.
 #[derive(Clone, Debug)]
-pub struct LedgerWriter {
+pub(crate) struct LedgerWriter {
     shared: Shared,
     counters: usize,
 }
@@ -202,8 +202,7 @@ pub(crate) struct ConnectionSource {
 impl LedgerWriter {
     /// Opens the ledger for one process, which counts into memory of its own from here on. Call it
     /// after the fork.
-    #[must_use]
-    pub fn open(shared: &Shared) -> Self {
+    pub(crate) fn open(shared: &Shared) -> Self {
         Self {
             shared: shared.clone(),
             counters: shared.claim_counters(),
@@ -211,8 +210,7 @@ impl LedgerWriter {
     }
 
     /// The memory that the ledger are kept in.
-    #[must_use]
-    pub fn shared(&self) -> &Shared {
+    pub(crate) fn shared(&self) -> &Shared {
         &self.shared
     }
 

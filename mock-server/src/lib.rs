@@ -58,7 +58,6 @@
 //! | [`profile`] | such descriptions by name |
 //! | [`shared`] | memory that all processes share: counters, IDs, limiter |
 //! | [`ledger`] | the ledger: recording and reading |
-//! | `limiter` | decisions of all limits about a request |
 //! | [`listen`] | one port, one socket per process |
 //! | `timer` | waiting until an instant, to the microsecond |
 //! | [`server`] | connections and responses, until it is stopped |
@@ -78,7 +77,6 @@ pub mod items;
 pub mod latency;
 pub mod ledger;
 pub mod limit;
-mod limiter;
 pub mod listen;
 pub mod profile;
 pub mod proxy;
@@ -96,12 +94,12 @@ pub use fault::{Fault, Faults};
 pub use handle::{Handle, serve};
 pub use items::ItemPath;
 pub use latency::Latency;
-pub use ledger::{Busiest, Ledger, LedgerWriter, LimitLedger, ProxyLedger, Times};
+pub use ledger::{Busiest, Ledger, LimitLedger, ProxyLedger, Times};
 pub use limit::{Limit, Limits};
 pub use listen::{ListenError, listeners};
 pub use profile::Profile;
 pub use proxy::{Credentials, Exits, Proxy, Reach};
-pub use server::{ServeError, run_process, run_until, serve_until};
+pub use server::{ServeError, run_process, run_until};
 pub use shared::{Peaks, Shared, SharedError};
 pub use slowdown::{AddedDelay, Stall, Work};
 pub use stubs::{LoadError, Mappings, OnUnsupported};

@@ -1,6 +1,6 @@
 //! Limits on the requests of one key: the algorithm that admits or refuses them, and the form of a
-//! refusal. The limiter asks a limit's `Algorithm` about each request, with the key's word in
-//! shared memory; `server/quota.rs` writes the response.
+//! refusal. `server/limiter.rs` asks a limit's `Algorithm` about each request, with the key's word
+//! in shared memory; `server/quota.rs` writes the response.
 //!
 //! It must not read the time, and it must not keep state anywhere but in that one word: this is
 //! what makes several processes admit exactly what one would.
@@ -8,27 +8,26 @@
 //! | room | for |
 //! |---|---|
 //! | `key` | keys: everyone, address, prefix, header, session |
-//! | `algorithm` | one type for all algorithms, and their decisions |
-//! | `bucket`, `window` | algorithms with a rate: GCRA and buckets, windows |
+//! | `algorithm` | GCRA and buckets, windows, caps, and their decisions |
 
 mod algorithm;
-mod bucket;
 mod key;
-mod window;
 
 pub(crate) use algorithm::{Algorithm, LimitDecision, Standing};
 pub(crate) use key::{Clients, KeyBy, KeyHash};
 
-use crate::text::{SettingError, Words, duration, list, meaning};
-use bucket::Bucket;
+use crate::text::{SettingError, duration, list, meaning};
+use algorithm::{Bucket, Window};
 use hyper::StatusCode;
+use serde::de::Error as _;
+use serde::de::value::{Error as ValueError, MapDeserializer};
+use serde::{Deserialize, Deserializer};
 use std::fmt;
 use std::net::Ipv4Addr;
 use std::num::NonZeroU32;
 use std::ops::Deref;
 use std::str::FromStr;
 use std::time::Duration;
-use window::{FixedWindow, SlidingWindow};
 
 /// Most limits of a target: the ledger has counters for each.
 pub const MAX_LIMITS: usize = 16;
@@ -54,7 +53,8 @@ pub(crate) const MAX_NAME: usize = 32;
 /// (IPv6 prefix, IPv4 whole), `/24,/48` (IPv4 and IPv6), `header=NAME`, `session`, each with
 /// `+path` or not. `status=` is 429, 503 or 403; `retry=` is `seconds`, `date` or `none`;
 /// `headers=` adds `x-ratelimit`, `x-ratelimit-delta`, `ietf`, `draft-07` or `draft-03`, several
-/// with `+` between; `body=problem` is a problem in JSON; `name=` is for headers and the ledger.
+/// with `+` between; `body=problem` is a problem in JSON; `name=` is for headers and the ledger;
+/// `path=/search` counts only requests whose path begins so.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limit {
     pub(crate) algorithm: Algorithm,
@@ -73,27 +73,30 @@ pub struct Limit {
     /// it needs no escapes anywhere.
     name: String,
     is_named: bool,
-    /// True if it concerns only what the stubs answer that have it in their metadata.
-    pub(crate) is_of_stub: bool,
     text: String,
 }
 
 /// Fate of a connection above the cap.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub(crate) enum Over {
     /// Close as soon as it is accepted. The client sees its end, or a reset if the request was
     /// there already.
+    #[default]
     Close,
     /// Reset as soon as it is accepted.
     Reset,
     /// Its first request is answered with 503, and it is closed.
+    #[serde(rename = "503")]
     Unavailable,
 }
 
 /// Form of `Retry-After` on a refusal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub(crate) enum RetryAfter {
     /// In whole seconds, rounded up, so never 0.
+    #[default]
     Seconds,
     /// As a date, rounded up, so that neither waiting for it nor waiting for as long as it is after
     /// the answer's own `Date` is too short.
@@ -103,9 +106,11 @@ pub(crate) enum RetryAfter {
 }
 
 /// Body of a refusal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub(crate) enum RefusalBody {
     /// A line of JSON that says so.
+    #[default]
     Plain,
     /// A problem of type `quota-exceeded` (RFC 9457, draft-ietf-httpapi-ratelimit-headers), which
     /// names the limit.
@@ -130,210 +135,142 @@ pub(crate) enum Dialect {
     Draft03,
 }
 
-/// Algorithms, and how the rate of each is written.
-const ALGORITHMS: [(&str, &str); 7] = [
-    (
-        "gcra",
-        "N/s, N/min, N/h or N/90s, at most one per nanosecond, as in 1000/s:burst=50",
-    ),
-    ("bucket", "bucket:N/PERIOD, as in bucket:100/min:burst=20"),
-    (
-        "fixed",
-        "fixed:N/PERIOD with a period of 1ms to 24h and N up to 16777215, as in fixed:100/min",
-    ),
-    (
-        "sliding",
-        "sliding:N/PERIOD with a period of 100ms to 24h and N up to 1048575, as in sliding:100/min",
-    ),
-    (
-        "leaky",
-        "leaky:N/PERIOD with a delay of at most the burst, as in leaky:10/s:burst=20:delay=5",
-    ),
-    ("concurrency", "concurrency:N, as in concurrency:8"),
-    ("connections", "connections:N, as in connections:16"),
+/// An algorithm, how its rate is written, and its options.
+struct Form {
+    name: &'static str,
+    rate: &'static str,
+    options: &'static str,
+}
+
+const FORMS: [Form; 7] = [
+    Form {
+        name: "gcra",
+        rate: "N/s, N/min, N/h or N/90s, at most one per nanosecond, as in 1000/s:burst=50",
+        options: "burst key path name status retry headers body",
+    },
+    Form {
+        name: "bucket",
+        rate: "bucket:N/PERIOD, as in bucket:100/min:burst=20",
+        options: "burst key path name status retry headers body",
+    },
+    Form {
+        name: "fixed",
+        rate: "fixed:N/PERIOD with a period of 1ms to 24h and N up to 1048575, as in fixed:100/min",
+        options: "key path name status retry headers body",
+    },
+    Form {
+        name: "sliding",
+        rate: "sliding:N/PERIOD with a period of 1ms to 24h and N up to 1048575, as in sliding:100/min",
+        options: "key path name status retry headers body",
+    },
+    Form {
+        name: "leaky",
+        rate: "leaky:N/PERIOD with a delay of at most the burst, as in leaky:10/s:burst=20:delay=5",
+        options: "burst delay nodelay key path name status retry headers body",
+    },
+    Form {
+        name: "concurrency",
+        rate: "concurrency:N, as in concurrency:8",
+        options: "key path name status retry headers body",
+    },
+    Form {
+        name: "connections",
+        rate: "connections:N, as in connections:16",
+        options: "key name over",
+    },
 ];
 
-const PERIODS: [(&str, Duration); 3] = [
-    ("s", Duration::from_secs(1)),
-    ("min", Duration::from_mins(1)),
-    ("h", Duration::from_hours(1)),
-];
+/// Options that stand behind the rate of a limit. `nodelay` is read as `delay=none`.
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Options {
+    #[serde(deserialize_with = "parsed")]
+    burst: Option<u32>,
+    #[serde(deserialize_with = "parsed")]
+    delay: Option<String>,
+    #[serde(deserialize_with = "parsed")]
+    key: Option<KeyBy>,
+    #[serde(deserialize_with = "parsed")]
+    path: Option<String>,
+    #[serde(deserialize_with = "parsed")]
+    name: Option<Name>,
+    over: Over,
+    #[serde(deserialize_with = "parsed")]
+    status: Option<Status>,
+    retry: RetryAfter,
+    #[serde(deserialize_with = "parsed")]
+    headers: Option<Dialects>,
+    body: RefusalBody,
+}
 
-/// Longest period: a limit per more than a day cannot be seen at work in a benchmark.
-const MAX_PERIOD: Duration = Duration::from_hours(24);
-
-const STATUSES: [(&str, StatusCode); 3] = [
-    ("429", StatusCode::TOO_MANY_REQUESTS),
-    ("503", StatusCode::SERVICE_UNAVAILABLE),
-    ("403", StatusCode::FORBIDDEN),
-];
-
-const RETRIES: [(&str, RetryAfter); 3] = [
-    ("seconds", RetryAfter::Seconds),
-    ("date", RetryAfter::Date),
-    ("none", RetryAfter::None),
-];
-
-const BODIES: [(&str, RefusalBody); 2] = [
-    ("plain", RefusalBody::Plain),
-    ("problem", RefusalBody::Problem),
-];
-
-const OVERS: [(&str, Over); 3] = [
-    ("close", Over::Close),
-    ("reset", Over::Reset),
-    ("503", Over::Unavailable),
-];
-
-/// In the order in which they are written to an answer.
-pub(crate) const DIALECTS: [(&str, Dialect); 5] = [
-    ("x-ratelimit", Dialect::XRateLimit),
-    ("x-ratelimit-delta", Dialect::XRateLimitDelta),
-    ("ietf", Dialect::Ietf),
-    ("draft-07", Dialect::Draft07),
-    ("draft-03", Dialect::Draft03),
-];
-
-/// Options that stand behind the rate of a limit, as `NAME=VALUE` or `nodelay`, until they are
-/// taken.
-struct Options<'a>(Vec<(&'a str, &'a str)>);
-
-impl<'a> Options<'a> {
-    fn read(parts: impl Iterator<Item = &'a str>) -> Result<Self, SettingError> {
-        let mut options = Self(Vec::new());
-        for part in parts {
-            let (name, value) = part.split_once('=').unwrap_or((part, ""));
-            if options.0.iter().any(|(given, _)| *given == name) {
-                let right = "each option once";
-                return Err(SettingError::new(part, "second value of an option", right));
-            }
-            options.0.push((name, value));
-        }
-        Ok(options)
-    }
-
-    /// Take the value of an option, if it was given; `right` says what it may be.
-    fn take<T>(
-        &mut self,
-        name: &'static str,
-        right: &str,
-        read: impl FnOnce(&str) -> Option<T>,
-    ) -> Result<Option<T>, SettingError> {
-        let Some(index) = self.0.iter().position(|(given, _)| *given == name) else {
-            return Ok(None);
-        };
-        let (_, value) = self.0.remove(index);
-        let read = read(value).map(Some);
-        read.ok_or_else(|| SettingError::new(value, name, right))
-    }
-
-    /// Take one of some words, of which the first is the default.
-    fn choice<T: Copy>(&mut self, name: &'static str, words: &Words<T>) -> Result<T, SettingError> {
-        let chosen = self.take(name, &list(words), |value| meaning(words, value))?;
-        Ok(chosen.unwrap_or(words[0].1))
-    }
-
-    fn number(&mut self, name: &'static str) -> Result<Option<u32>, SettingError> {
-        self.take(name, "a whole number of requests", |value| {
-            value.parse().ok()
-        })
-    }
-
-    /// Refuse what nobody has taken.
-    fn end(self) -> Result<(), SettingError> {
-        let right = "key=.. and name=.., burst=.. of a bucket, delay=.. or nodelay of leaky, over=.. of connections, status=.., retry=.., headers=.. and body=.. of requests";
-        match self.0.first() {
-            None => Ok(()),
-            Some((name, _)) => Err(SettingError::new(name, "option of this limit", right)),
-        }
-    }
+/// Reads what is written as one text.
+fn parsed<'de, T: FromStr<Err: fmt::Display>, D: Deserializer<'de>>(
+    text: D,
+) -> Result<Option<T>, D::Error> {
+    let text = String::deserialize(text)?;
+    text.parse().map(Some).map_err(D::Error::custom)
 }
 
 impl FromStr for Limit {
     type Err = SettingError;
 
     fn from_str(given: &str) -> Result<Self, SettingError> {
-        let mut parts = given.split(':').map(str::trim);
+        let text = given.trim();
+        let mut parts = text.split(':').map(str::trim);
         let first = parts.next().unwrap_or_default();
         let (name, rate) = if first.starts_with(|first: char| first.is_ascii_alphabetic()) {
             (first, parts.next().unwrap_or_default())
         } else {
             ("gcra", first)
         };
-        let Some((name, form)) = ALGORITHMS.iter().find(|row| row.0 == name) else {
-            let right = list(&ALGORITHMS);
+        let Some(form) = FORMS.iter().find(|form| form.name == name) else {
+            let right = FORMS.map(|form| form.name).join(", ");
             return Err(SettingError::new(name, "algorithm of a limit", right));
         };
-        let mut options = Options::read(parts)?;
-        let bursts = Bursts::take(name, &mut options)?;
-        let algorithm = algorithm(name, rate, &bursts)
-            .ok_or_else(|| SettingError::new(given, "limit", *form))?;
-        let given_name =
-            options.take("name", "1 to 32 of a-z, 0-9, `-`, `_` and `.`", plain_name)?;
-        let mut limit = Self {
-            key: KeyBy::ADDRESS,
-            over: Over::Close,
-            status: StatusCode::TOO_MANY_REQUESTS,
-            retry_after: RetryAfter::Seconds,
-            headers: Vec::new(),
-            body: RefusalBody::Plain,
-            is_named: given_name.is_some(),
-            name: given_name.unwrap_or_else(|| (*name).to_owned()),
-            is_of_stub: false,
+        let mut pairs = Vec::new();
+        for part in parts {
+            let (option, value) = part.split_once('=').unwrap_or((part, ""));
+            if !form.options.split(' ').any(|known| known == option) {
+                let right = format!("one of {}", form.options.replace(' ', ", "));
+                return Err(SettingError::new(part, "option of this limit", right));
+            }
+            pairs.push(match part {
+                "nodelay" => ("delay", "none"),
+                _ => (option, value),
+            });
+        }
+        let options = Options::deserialize(MapDeserializer::new(pairs.into_iter()))
+            .map_err(|error: ValueError| SettingError::because(text, "limit", &error))?;
+        let algorithm = algorithm(name, rate, &options)
+            .ok_or_else(|| SettingError::new(text, "limit", form.rate))?;
+        let mut key = options.key.unwrap_or(KeyBy::ADDRESS);
+        key.below = options.path;
+        let limit = Self {
+            key,
+            over: options.over,
+            status: options
+                .status
+                .map_or(StatusCode::TOO_MANY_REQUESTS, |status| status.0),
+            retry_after: options.retry,
+            headers: options.headers.map_or_else(Vec::new, |dialects| dialects.0),
+            body: options.body,
+            is_named: options.name.is_some(),
+            name: options.name.map_or_else(|| name.to_owned(), |name| name.0),
             algorithm,
-            text: given.trim().to_owned(),
+            text: text.to_owned(),
         };
-        let key = if limit.is_of_connections() {
-            limit.over = options.choice("over", &OVERS)?;
-            // The key of a connection is known before its first request.
+        // The key of a connection is known before its first request.
+        let address = Ipv4Addr::LOCALHOST.into();
+        if limit.is_of_connections() && limit.key.of_connection(address).is_none() {
             let right =
                 "everyone, address or a prefix such as /64: more is not known of a connection";
-            options.take("key", right, |value| {
-                let address = Ipv4Addr::LOCALHOST.into();
-                KeyBy::read(value).filter(|key| key.of_connection(address).is_some())
-            })?
-        } else {
-            limit.status = options.choice("status", &STATUSES)?;
-            limit.retry_after = options.choice("retry", &RETRIES)?;
-            limit.body = options.choice("body", &BODIES)?;
-            let right = list(&DIALECTS) + ", joined by +, of which no two write the same field";
-            let headers = options.take("headers", &right, dialects)?;
-            limit.headers = headers.unwrap_or_default();
-            let right =
-                "everyone, address, /64, /24,/48, header=NAME or session, with +path or not";
-            options.take("key", right, KeyBy::read)?
-        };
-        limit.key = key.unwrap_or(KeyBy::ADDRESS);
-        options.end()?;
+            return Err(SettingError::new(text, "limit on connections", right));
+        }
         Ok(limit)
     }
 }
 
-/// Number of requests that may come at once.
-#[derive(Default)]
-struct Bursts {
-    burst: Option<u32>,
-    delay: Option<u32>,
-    nodelay: Option<()>,
-}
-
-impl Bursts {
-    fn take(name: &str, options: &mut Options<'_>) -> Result<Self, SettingError> {
-        let mut bursts = Self::default();
-        if matches!(name, "gcra" | "bucket" | "leaky") {
-            bursts.burst = options.number("burst")?;
-        }
-        if name == "leaky" {
-            bursts.delay = options.number("delay")?;
-            bursts.nodelay = options.take("nodelay", "nodelay alone", |value| {
-                value.is_empty().then_some(())
-            })?;
-        }
-        Ok(bursts)
-    }
-}
-
-fn algorithm(name: &str, rate: &str, bursts: &Bursts) -> Option<Algorithm> {
+fn algorithm(name: &str, rate: &str, options: &Options) -> Option<Algorithm> {
     match name {
         "concurrency" => return rate.parse().ok().map(Algorithm::Concurrency),
         "connections" => return rate.parse().ok().map(Algorithm::Connections),
@@ -346,41 +283,101 @@ fn algorithm(name: &str, rate: &str, bursts: &Bursts) -> Option<Algorithm> {
     if period_ns == 0 || period > MAX_PERIOD {
         return None;
     }
-    let (excess, undelayed) = match (name, bursts.delay, bursts.nodelay) {
-        ("fixed", ..) => return FixedWindow::new(permits, period_ns).map(Algorithm::FixedWindow),
-        ("sliding", ..) => {
-            return SlidingWindow::new(permits, period_ns).map(Algorithm::SlidingWindow);
+    let (excess, undelayed) = match name {
+        "fixed" | "sliding" => {
+            let window = Window::new(permits, period_ns, name == "sliding");
+            return window.map(Algorithm::Window);
         }
-        ("leaky", Some(_), Some(())) => return None,
-        ("leaky", None, Some(())) => (bursts.burst.unwrap_or(0), None),
-        ("leaky", delay, None) => (bursts.burst.unwrap_or(0), Some(delay.unwrap_or(0))),
-        ("bucket", ..) => (bursts.burst.unwrap_or(permits).checked_sub(1)?, None),
-        _ => (bursts.burst.unwrap_or(1).checked_sub(1)?, None),
+        "leaky" => {
+            let undelayed = match options.delay.as_deref() {
+                None => Some(0),
+                Some("none") => None,
+                Some(number) => Some(number.parse().ok()?),
+            };
+            (options.burst.unwrap_or(0), undelayed)
+        }
+        "bucket" => (options.burst.unwrap_or(permits).checked_sub(1)?, None),
+        _ => (options.burst.unwrap_or(1).checked_sub(1)?, None),
     };
     Bucket::new(permits, period_ns, excess, undelayed).map(Algorithm::Bucket)
 }
 
-fn plain_name(given: &str) -> Option<String> {
-    let is_plain =
-        |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-_.".contains(&byte);
-    let is_name = (1..=MAX_NAME).contains(&given.len()) && given.bytes().all(is_plain);
-    is_name.then(|| given.to_owned())
+const PERIODS: [(&str, Duration); 3] = [
+    ("s", Duration::from_secs(1)),
+    ("min", Duration::from_mins(1)),
+    ("h", Duration::from_hours(1)),
+];
+
+/// Longest period: a limit per more than a day cannot be seen at work in a benchmark.
+const MAX_PERIOD: Duration = Duration::from_hours(24);
+
+/// Status of a refusal.
+struct Status(StatusCode);
+
+impl FromStr for Status {
+    type Err = SettingError;
+
+    fn from_str(given: &str) -> Result<Self, SettingError> {
+        match given {
+            "429" => Ok(Self(StatusCode::TOO_MANY_REQUESTS)),
+            "503" => Ok(Self(StatusCode::SERVICE_UNAVAILABLE)),
+            "403" => Ok(Self(StatusCode::FORBIDDEN)),
+            _ => Err(SettingError::new(given, "status", "429, 503 or 403")),
+        }
+    }
 }
 
-fn dialects(given: &str) -> Option<Vec<Dialect>> {
-    let all: Vec<Dialect> = given
-        .split('+')
-        .map(|name| meaning(&DIALECTS, name))
-        .collect::<Option<_>>()?;
-    let clashing = [
-        [Dialect::XRateLimit, Dialect::XRateLimitDelta],
-        [Dialect::Ietf, Dialect::Draft07],
-    ];
-    let clash = clashing
-        .iter()
-        .any(|pair| pair.iter().all(|dialect| all.contains(dialect)));
-    (!clash).then_some(all)
+/// Name of a limit: it needs no escapes anywhere.
+struct Name(String);
+
+impl FromStr for Name {
+    type Err = SettingError;
+
+    fn from_str(given: &str) -> Result<Self, SettingError> {
+        let mut bytes = given.bytes();
+        let is_plain =
+            bytes.all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.'));
+        if is_plain && (1..=MAX_NAME).contains(&given.len()) {
+            return Ok(Self(given.to_owned()));
+        }
+        let right = "1 to 32 of a-z, 0-9, `-`, `_` and `.`";
+        Err(SettingError::new(given, "name", right))
+    }
 }
+
+/// Families of header fields, of which no two write the same field.
+struct Dialects(Vec<Dialect>);
+
+const CLASHES: [[Dialect; 2]; 2] = [
+    [Dialect::XRateLimit, Dialect::XRateLimitDelta],
+    [Dialect::Ietf, Dialect::Draft07],
+];
+
+impl FromStr for Dialects {
+    type Err = SettingError;
+
+    fn from_str(given: &str) -> Result<Self, SettingError> {
+        let names = given.split('+').map(|name| meaning(&DIALECTS, name));
+        let all: Option<Vec<Dialect>> = names.collect();
+        let fitting = all.filter(|all| {
+            let mut clashes = CLASHES.iter();
+            !clashes.any(|pair| pair.iter().all(|dialect| all.contains(dialect)))
+        });
+        fitting.map(Self).ok_or_else(|| {
+            let right = list(&DIALECTS) + ", joined by +, of which no two write the same field";
+            SettingError::new(given, "headers", right)
+        })
+    }
+}
+
+/// In the order in which they are written to an answer.
+pub(crate) const DIALECTS: [(&str, Dialect); 5] = [
+    ("x-ratelimit", Dialect::XRateLimit),
+    ("x-ratelimit-delta", Dialect::XRateLimitDelta),
+    ("ietf", Dialect::Ietf),
+    ("draft-07", Dialect::Draft07),
+    ("draft-03", Dialect::Draft03),
+];
 
 impl Limit {
     /// Return its name in headers and ledger: the one given, or that of its algorithm.
@@ -439,15 +436,6 @@ impl Limits {
             taken.push(limit.name.clone());
         }
         Ok(Self(limits))
-    }
-
-    /// These limits, and behind them those of stubs.
-    pub(crate) fn and_of_stubs(&self, of_stubs: Vec<Limit>) -> Result<Self, SettingError> {
-        let of_stubs = of_stubs.into_iter().map(|limit| Limit {
-            is_of_stub: true,
-            ..limit
-        });
-        Self::new(self.0.iter().cloned().chain(of_stubs).collect())
     }
 }
 
@@ -523,7 +511,7 @@ mod tests {
         }
         let full: Limit =
             "fixed:100/min:key=/64:status=503:headers=x-ratelimit+ietf:retry=date:body=problem:name=a".parse().unwrap();
-        assert_eq!(Some(full.key), KeyBy::read("/64"));
+        assert_eq!(Ok(full.key), "/64".parse());
         assert_eq!(
             (full.status.as_u16(), full.retry_after),
             (503, RetryAfter::Date)
@@ -554,12 +542,12 @@ mod tests {
             "fixed",
             "fixed:10/s:burst=3",
             "fixed:10/100us",
-            "fixed:17000000/h",
-            "sliding:10/10ms",
+            "sliding:10/900us",
             "sliding:1048576/h",
             "leaky:10/s:burst=2:delay=3",
             "leaky:10/s:burst=2:delay=2:nodelay",
             "leaky:10/s:burst=2:nodelay=1",
+            "connections:8:path=/a",
             "concurrency:8/s",
             "connections:8:key=session",
             "connections:8:key=address+path",

@@ -1,6 +1,5 @@
 //! Serving: accepts connections on one socket with one current-thread runtime, until told to stop.
-//! A process forked for it calls [`run_process`], a thread kept for it [`run_until`]; who has a
-//! runtime already calls [`serve_until`].
+//! A process forked for it calls [`run_process`], a thread kept for it [`run_until`].
 //!
 //! It must not decide what an answer is (`answer` does), nor how a connection goes on (`connection`
 //! does), and it must not start a thread.
@@ -9,7 +8,7 @@
 //! |---|---|
 //! | `connection`, `wire`, `tasks` | accepted sockets, TLS and HTTP versions, connections and their streams |
 //! | `answer`, `body` | responses: the hot path |
-//! | `quota` | status and header fields of limits |
+//! | `limiter`, `quota` | decisions of all limits about a request; their status and header fields |
 //! | `spoil` | faults in responses; abrupt ends of connections |
 //! | `live_stubs`, `journal` | stubs at run time; recorded requests |
 //! | `admin` | routes below `/__admin`: ledger, stubs, journal |
@@ -21,6 +20,7 @@ mod body;
 mod connection;
 mod gateway;
 mod journal;
+mod limiter;
 mod live_stubs;
 mod quota;
 mod spoil;
@@ -31,7 +31,6 @@ use crate::config::Config;
 use crate::ledger::LedgerWriter;
 use crate::limit::Over;
 use crate::shared::{Shared, SharedError};
-use crate::text::SettingError;
 use crate::timer::Timer;
 use answer::{Answers, ServerState};
 use connection::Entrance;
@@ -81,7 +80,7 @@ pub fn run_process(
         let shutdown = async {
             select! { _ = terminate.recv() => {} _ = interrupt.recv() => {} _ = asked.recv() => {} }
         };
-        serve_std(listener, config, shared, shutdown).await
+        serve(listener, config, shared, shutdown).await
     })
 }
 
@@ -97,30 +96,24 @@ pub fn run_until(
     shared: &Shared,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), ServeError> {
-    runtime()?.block_on(serve_std(listener, config, shared, shutdown))
+    runtime()?.block_on(serve(listener, config, shared, shutdown))
 }
 
 /// Serves `listener` until `shutdown` is ready. Accepting then stops at once, idle connections are
 /// closed, answers under way get half a second, and whatever is left is cut off.
 ///
 /// No error of a connection or of accepting ends it: out of descriptors it pauses and goes on.
-///
-/// # Errors
-///
-/// The limits do not go together, or there is no timer to hold answers with; nothing was accepted
-/// then.
-///
-/// # Panics
-///
-/// Tokio panics if this is not polled within a [`LocalRuntime`] or a `LocalSet` with its I/O and
-/// time drivers enabled.
-pub async fn serve_until(
-    listener: TcpListener,
-    config: Rc<Config>,
-    books: Rc<LedgerWriter>,
+async fn serve(
+    listener: std::net::TcpListener,
+    config: &Config,
+    shared: &Shared,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), ServeError> {
-    let config = Rc::new(config.with_limits_of_stubs()?);
+    listener
+        .set_nonblocking(true)
+        .map_err(ServeError::Listener)?;
+    let listener = TcpListener::from_std(listener).map_err(ServeError::Listener)?;
+    let (config, books) = (config.clone(), Rc::new(LedgerWriter::open(shared)));
     let stubs = LiveStubs::new(&config, &books);
     let timer = Rc::new(Timer::new(books.shared().clock()).map_err(ServeError::Timer)?);
     books.name_limits(&config.limits);
@@ -167,25 +160,6 @@ pub async fn serve_until(
     // Whether all ended in time or not: dropping the set cuts off the rest.
     drop(timeout(GRACE, all_ended).await);
     Ok(())
-}
-
-async fn serve_std(
-    listener: std::net::TcpListener,
-    config: &Config,
-    shared: &Shared,
-    shutdown: impl Future<Output = ()>,
-) -> Result<(), ServeError> {
-    listener
-        .set_nonblocking(true)
-        .map_err(ServeError::Listener)?;
-    let listener = TcpListener::from_std(listener).map_err(ServeError::Listener)?;
-    serve_until(
-        listener,
-        Rc::new(config.clone()),
-        Rc::new(LedgerWriter::open(shared)),
-        shutdown,
-    )
-    .await
 }
 
 fn runtime() -> Result<LocalRuntime, ServeError> {
@@ -257,9 +231,6 @@ pub enum ServeError {
     /// The listening socket cannot be used.
     #[error("register the target's listening socket: {0}")]
     Listener(#[source] io::Error),
-    /// Limits that do not go together.
-    #[error("serve these limits: {0}")]
-    Limits(#[from] SettingError),
     /// No memory for the ledger.
     #[error(transparent)]
     Shared(#[from] SharedError),

@@ -9,11 +9,11 @@
 //!
 //! | room | for |
 //! |---|---|
-//! | `load`, `text`, `node` | mapping files: reading, JSON, places in it |
+//! | `load`, `node` | mapping files: reading, JSON, places in it |
 //! | `stub`, `set` | one stub; all stubs, and the search for the one that matches |
 //! | `request`, `request_pattern` | requests, and patterns for them |
 //! | `path_template`, `value_pattern`, `whole_regex` | patterns for paths and values; regular expressions |
-//! | `json_pattern`, `json_path`, `json_schema` | `equalToJson`, `matchesJsonPath`, `matchesJsonSchema` |
+//! | `json_pattern`, `json_path` | `equalToJson`, `matchesJsonPath` |
 //! | `reply`, `template` | responses, delays, templates |
 //! | `fuzzing` | random requests for fuzzers and tests |
 //!
@@ -26,7 +26,7 @@
 //!
 //! | in a mapping file | WireMock 3.13 |
 //! |---|---|
-//! | a number or truth value for a URL, a name or a scenario; a fraction for `priority` | takes its text, or its whole part |
+//! | a value of another type than the field's: `"status": "201"`, `"body": 5` | converts it |
 //! | a value of a header, or `statusMessage`, that is not one line of ISO 8859-1 | writes blanks, `?` or a raw NUL |
 //! | the name of a header that HTTP does not have (`X N`, `X-{{..}}`) | sends it |
 //! | a status of 1 to 199, or above 999 | sends `001`, or never ends |
@@ -34,9 +34,9 @@
 //! | a body file that is missing, or outside `__files` | answers 500 |
 //! | `absent` of false; two operators at once; options that an operator does not have | ignores what it does not read |
 //! | `pathParameters` without a template, half a `basicAuth`, an empty method | matches nothing, or anything |
-//! | `\0`, `\Z`, `\R`, flags `d` and `U` in a regular expression | knows them |
-//! | JSON-unit placeholders, XML, dates, numbers, multipart, `scheme`, `port`, proxies, webhooks, other transformers | knows them |
-//! | JSON paths with functions, several names at once, steps, `=~` and other operators of Jayway's, `$` in a filter; JSON schemas with `nullable`, or that refer to others | knows them, fetches them |
+//! | `\0`, `\Z`, `\R`, `\h`, `\Q`, `\p{Alpha}`, flags `d` and `U` in a regular expression | knows them |
+//! | JSON-unit placeholders, XML, dates, numbers, JSON schemas, multipart, `binaryEqualTo`, `anything`, `matchesPathTemplate`, `host`, `clientIp`, `scheme`, `port`, proxies, webhooks, other transformers | knows them |
+//! | JSON paths with functions, several names at once, steps, `=~` and other operators of Jayway's, `$` in a filter | knows them |
 //! | templates: blocks, partials, `~`, `this.`, `../`, whole `request`, `request.query`, `request.headers`, `request.id`, other helpers, a template for a body file's name | knows them |
 //! | a template that cannot work: tags that are not closed as they are opened, `math` without operands | answers 500, or a text beginning `[ERROR` |
 //!
@@ -47,13 +47,16 @@
 //! | invalid percent-encoding (`%zz`), raw `\|` or `{` in a URL; a strange `Host`; a tab in a cookie | 400 or 500 of Jetty's | the stub |
 //! | a time with a raw `+` in a query | is not decoded | as any other value |
 //! | `{{math 5 '%' 0.5}}` | `0` | `0.0` |
+//! | `math` beyond 2^53; `jsonPath` of what is no JSON | exact; a text beginning `[ERROR` | a float; 500 |
 //! | control characters in a `jsonBody` | `\u001F` | `\u001f` |
 //! | no `Host` | `request.host` is the server's own address | it is empty |
 //! | a body in gzip, or in another charset than UTF-8 | is decoded before it is matched | is matched as it came |
 //! | `{"a":1} x` for `equalToJson` | the rest is ignored | is no JSON |
 //! | a template that fails on what the client sent | 500 with a Java exception | 500 with another text |
 //! | a `jsonBody` that is no JSON once it is filled in | 500 | as filled in |
-//! | a number in `jsonBody` that is beyond a float | with all its digits | refused |
+//! | `1.50`, `1e3` and numbers beyond 64 bits in `jsonBody` | with their digits | `1.5`, `1000.0`, refused |
+//! | cookies with odd characters | some are not there | are there |
+//! | a log-normal delay above its maximum | is drawn again | is cut to it |
 //! | a JSON path's filter that compares a number with a text that spells it | they are equal | they differ |
 //! | an object or array that a JSON path found, as text | over several lines | on one line |
 //! | a `null` among several values that a JSON path found, for a pattern | 500 of Jetty's | the text `null` |
@@ -73,7 +76,6 @@
 mod fuzzing;
 mod json_path;
 mod json_pattern;
-mod json_schema;
 mod load;
 mod node;
 mod path_template;
@@ -83,19 +85,16 @@ mod request_pattern;
 mod set;
 mod stub;
 mod template;
-mod text;
 mod value_pattern;
 mod whole_regex;
 
 pub use load::{LoadError, Mappings, OnUnsupported, StubProblems};
 pub use node::{Problem, ValueProblem};
-pub use text::SyntaxError;
 
-pub(crate) use node::Node;
+pub(crate) use node::{Node, parse_json};
 pub(crate) use reply::{Delays, Dribble, Files, Rendered};
 pub(crate) use request::RequestView;
 pub(crate) use request_pattern::RequestPattern;
 pub(crate) use set::{ChangeError, Stubs};
 pub(crate) use stub::{STARTED, ScenarioStep, Stub, state_hash};
 pub(crate) use template::{Occasion, Scheme};
-pub(crate) use text::{Document, parse as parse_json};

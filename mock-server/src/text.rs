@@ -22,11 +22,11 @@ pub const MAX_HOLD: Duration = Duration::from_hours(1);
 
 /// Reason why a setting is refused: the text that was read, and what it should be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{given}` is not a valid {what}: write {right}")]
+#[error("`{given}` is not a valid {what}: {why}")]
 pub struct SettingError {
     given: String,
     what: &'static str,
-    right: String,
+    why: String,
 }
 
 impl SettingError {
@@ -38,7 +38,16 @@ impl SettingError {
         Self {
             given: given.to_string(),
             what,
-            right: right.into(),
+            why: format!("write {}", right.into()),
+        }
+    }
+
+    /// Reject a text for the reason that its reader had.
+    pub(crate) fn because(given: &str, what: &'static str, why: &impl ToString) -> Self {
+        Self {
+            given: given.to_owned(),
+            what,
+            why: why.to_string(),
         }
     }
 }

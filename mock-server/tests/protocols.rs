@@ -64,7 +64,7 @@ async fn whole(response: Response<Incoming>) -> Vec<u8> {
 fn many_requests_share_one_http2_connection_and_are_held_together() {
     let target = start(Config {
         seed: 5,
-        latency: Latency::fixed(Duration::from_millis(50)),
+        latency: "50ms".parse().unwrap(),
         ..Config::default()
     });
     let clock = Clock::start();

@@ -270,7 +270,7 @@ fn holds_are_served_out_together_recorded_as_asked_and_as_they_were() {
 fn holds_grow_with_what_is_in_flight_in_all_processes() {
     let growth = "10ms".parse().unwrap();
     // Long enough for all five to be under way together.
-    let latency = Latency::fixed(Duration::from_secs(1));
+    let latency = "1s".parse().unwrap();
     Target::serve(
         &Config {
             latency,
@@ -446,14 +446,11 @@ fn what_is_not_http_ends_its_connection_and_is_not_counted() {
 
 #[test]
 fn stopping_finishes_an_answer_under_way_and_cuts_off_a_long_one() {
-    for (hold, is_answered) in [
-        (Duration::from_millis(50), true),
-        (Duration::from_hours(1), false),
-    ] {
+    for (hold, is_answered) in [("50ms", true), ("1h", false)] {
         let mut waiting = None;
         Target::serve(
             &Config {
-                latency: Latency::fixed(hold),
+                latency: hold.parse().unwrap(),
                 ..Config::default()
             },
             1,

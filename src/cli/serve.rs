@@ -71,6 +71,7 @@ count. A request must pass every limit; a refused request uses up none.
                                 x-ratelimit-delta, ietf, draft-07,
                                 draft-03; join several with +
   body=problem                  refusals as application/problem+json
+  path=/search                  count only requests whose path begins so
   name=NAME                     its name in headers and the ledger";
 
 // Not a comment of its argument: `[:STATUS]` would be a link there.

@@ -5,6 +5,7 @@
 
 use crate::draw::mix;
 use crate::proxy::session_label;
+use crate::text::from_text;
 use hyper::header::{HeaderMap, HeaderName, PROXY_AUTHORIZATION};
 use ipnet::IpNet;
 use std::net::IpAddr;
@@ -18,7 +19,9 @@ pub(crate) struct KeyBy {
     /// Clients that are counted as one.
     pub(crate) clients: Clients,
     /// True if each path has a count of its own; the query is no part of it.
-    pub(crate) by_path: bool,
+    by_path: bool,
+    /// Beginning of the paths of requests that are counted at all.
+    pub(crate) below: Option<String>,
 }
 
 /// Clients that are counted as one.
@@ -71,19 +74,33 @@ impl KeyBy {
     pub(crate) const ADDRESS: Self = Self {
         clients: Clients::Address,
         by_path: false,
+        below: None,
     };
 
     /// The key of all requests of a connection, if they have one in common.
     pub(crate) fn of_connection(&self, address: IpAddr) -> Option<KeyHash> {
-        let is_by_request =
-            self.by_path || matches!(self.clients, Clients::Header(_) | Clients::Session);
-        (!is_by_request).then(|| self.of_request(address, &HeaderMap::new(), ""))
+        let is_by_request = self.by_path
+            || self.below.is_some()
+            || matches!(self.clients, Clients::Header(_) | Clients::Session);
+        if is_by_request {
+            return None;
+        }
+        self.of_request(address, &HeaderMap::new(), "")
     }
 
-    /// The key of one request.
-    pub(crate) fn of_request(&self, address: IpAddr, headers: &HeaderMap, path: &str) -> KeyHash {
+    /// The key of one request; none if it is not counted.
+    pub(crate) fn of_request(
+        &self,
+        address: IpAddr,
+        headers: &HeaderMap,
+        path: &str,
+    ) -> Option<KeyHash> {
+        let mut below = self.below.iter();
+        if !below.all(|below| path.starts_with(below.as_str())) {
+            return None;
+        }
         let path = if self.by_path { path.as_bytes() } else { &[] };
-        match &self.clients {
+        Some(match &self.clients {
             Clients::Everyone | Clients::Address | Clients::Prefix(_) => {
                 hash(&[&self.of_address(address), path])
             }
@@ -92,7 +109,7 @@ impl KeyBy {
                 path,
             ]),
             Clients::Session => hash(&[&session(headers), path]),
-        }
+        })
     }
 
     fn of_address(&self, address: IpAddr) -> [u8; 16] {
@@ -110,15 +127,12 @@ impl KeyBy {
 
 /// The label of a request's session; empty if it has none.
 fn session(headers: &HeaderMap) -> Vec<u8> {
-    let in_user_name =
-        || session_label(headers.get(PROXY_AUTHORIZATION)?.as_bytes()).map(String::into_bytes);
-    in_user_name()
-        .or_else(|| {
-            headers
-                .get(SESSION_HEADER)
-                .map(|label| label.as_bytes().to_vec())
-        })
-        .unwrap_or_default()
+    let credentials = headers.get(PROXY_AUTHORIZATION);
+    let label = credentials.and_then(|credentials| session_label(credentials.as_bytes()));
+    match (label, headers.get(SESSION_HEADER)) {
+        (Some(label), _) => label.into_bytes(),
+        (None, header) => header.map_or_else(Vec::new, |label| label.as_bytes().to_vec()),
+    }
 }
 
 /// A hash of parts; where one ends and the next begins counts.
@@ -135,9 +149,14 @@ fn hash(parts: &[&[u8]]) -> KeyHash {
     KeyHash(hash)
 }
 
+from_text!(
+    KeyBy,
+    "key",
+    "everyone, address, /64, /24,/48, header=NAME or session, with +path or not"
+);
+
 impl KeyBy {
-    /// Read a key as it is written behind `key=`.
-    pub(crate) fn read(given: &str) -> Option<Self> {
+    fn read(given: &str) -> Option<Self> {
         let (clients, by_path) = match given.strip_suffix("+path") {
             Some(clients) => (clients, true),
             None => (given, false),
@@ -151,7 +170,11 @@ impl KeyBy {
                 None => Clients::Prefix(prefix(other)?),
             },
         };
-        Some(Self { clients, by_path })
+        Some(Self {
+            clients,
+            by_path,
+            below: None,
+        })
     }
 }
 
@@ -170,7 +193,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn key(text: &str) -> KeyBy {
-        KeyBy::read(text).unwrap()
+        text.parse().unwrap()
     }
 
     fn headers(entries: &[(&'static str, &str)]) -> HeaderMap {
@@ -256,6 +279,11 @@ mod tests {
         );
         assert_eq!(key("address+path").of_connection(address), None);
         assert_eq!(key("session").of_connection(address), None);
+        let mut below = key("address");
+        below.below = Some("/a".to_owned());
+        assert_eq!(below.of_connection(address), None);
+        let of = |path| below.of_request(address, &HeaderMap::new(), path);
+        assert_eq!((of("/a/1") == of("/ab"), of("/b")), (true, None));
     }
 
     #[test]
@@ -270,7 +298,7 @@ mod tests {
             "/x",
             "",
         ] {
-            assert_eq!(KeyBy::read(given), None, "{given}");
+            assert_eq!(given.parse::<KeyBy>().ok(), None, "{given}");
         }
     }
 

@@ -9,7 +9,7 @@ use super::live_stubs::{LiveStubs, Refusal, StubChange};
 use crate::config::Journal;
 use crate::ledger::Ledger;
 use crate::shared::Shared;
-use crate::stubs::{ChangeError, Document, Node, RequestPattern, STARTED, Stub, Stubs, parse_json};
+use crate::stubs::{ChangeError, Node, RequestPattern, STARTED, Stub, Stubs, parse_json};
 use bytes::Bytes;
 use hyper::{Method, StatusCode};
 use percent_encoding::percent_decode_str;
@@ -20,12 +20,8 @@ use uuid::Uuid;
 /// Everything below this is for the operator; `/__adminx` is an item.
 const PREFIX: &str = "/__admin";
 
-/// Most bytes of requests listed, whatever the limit: the process answers no other client while it
-/// writes them.
-const LARGE: usize = 16 << 20;
-
-/// WireMock's title for every malformed request.
-const NOT_AS_ASKED: &str = "Error parsing JSON";
+/// Most entries of a list at once: the process answers no other client while it writes them.
+const MOST: usize = 1000;
 
 /// True if a path belongs to the operator.
 pub(super) fn is_admin(path: &str) -> bool {
@@ -110,9 +106,7 @@ impl AdminRequest<'_> {
                 self.set_state(&percent_decode_str(name).decode_utf8_lossy())?
             }
             ("GET", ["settings"]) => json!({"settings": self.stubs.settings().json}),
-            ("POST" | "PUT", ["settings"]) => {
-                self.changed(&StubChange::Settings(self.json()?.value))?
-            }
+            ("POST" | "PUT", ["settings"]) => self.changed(&StubChange::Settings(self.json()?))?,
             ("GET", ["requests"]) => self.requests()?,
             ("GET", ["requests", "unmatched"]) => {
                 let unmatched = journal::find(self.shared, None);
@@ -141,17 +135,17 @@ impl AdminRequest<'_> {
     /// out is listed.
     fn page(&self) -> Result<Page, AdminResponse> {
         let mut page = Page {
-            limit: usize::MAX,
+            limit: MOST,
             offset: 0,
         };
         let query = self.target.split_once('?').map_or("", |(_, query)| query);
         for (name, value) in form_urlencoded::parse(query.as_bytes()) {
             match (&*name, value.parse()) {
-                ("limit", Ok(limit)) => page.limit = limit,
+                ("limit", Ok(limit)) => page.limit = MOST.min(limit),
                 ("offset", Ok(offset)) => page.offset = offset,
                 _ => {
                     let what = format!("`{name}={value}` is not supported: use limit and offset");
-                    return Err(malformed(&json!({}), &what));
+                    return Err(failure(StatusCode::UNPROCESSABLE_ENTITY, &what));
                 }
             }
         }
@@ -159,13 +153,13 @@ impl AdminRequest<'_> {
     }
 
     /// The body as JSON, with the liberties of mapping files.
-    fn json(&self) -> Result<Document, AdminResponse> {
-        parse_json(self.body).map_err(|error| malformed(&json!({}), &error))
+    fn json(&self) -> Result<Value, AdminResponse> {
+        parse_json(self.body).map_err(|error| failure(StatusCode::UNPROCESSABLE_ENTITY, &error))
     }
 
     fn pattern(&self) -> Result<RequestPattern, AdminResponse> {
-        RequestPattern::read(&Node::of(&self.json()?))
-            .map_err(|problem| refusal(&Refusal::Settings(problem)))
+        RequestPattern::read(&Node::root(&self.json()?))
+            .map_err(|problem| failure(StatusCode::UNPROCESSABLE_ENTITY, &problem))
     }
 
     fn mappings(&self) -> Result<Value, AdminResponse> {
@@ -208,16 +202,16 @@ impl AdminRequest<'_> {
         let current = self.stubs.current();
         if !current.scenarios().contains(name) {
             let title = format!("Scenario {name} does not exist");
-            return Err(failure(StatusCode::NOT_FOUND, 404, &title));
+            return Err(failure(StatusCode::NOT_FOUND, &title));
         }
         let wanted = match self.body {
             [] => Value::Null,
-            _ => self.json()?.value,
+            _ => self.json()?,
         };
         let state = wanted["state"].as_str().unwrap_or(STARTED);
         if state != STARTED && !current.possible_states(name).contains(state) {
             let title = format!("Scenario {name} does not support state {state}");
-            return Err(failure(StatusCode::UNPROCESSABLE_ENTITY, 11, &title));
+            return Err(failure(StatusCode::UNPROCESSABLE_ENTITY, &title));
         }
         self.stubs.set_state(name, state);
         Ok(json!({}))
@@ -228,21 +222,19 @@ impl AdminRequest<'_> {
         let Page { limit, offset } = self.page()?;
         let places = journal::places(self.shared);
         let newest = places.iter().rev().skip(offset).take(limit);
-        let shown = light(newest.filter_map(|place| journal::at(self.shared, *place)));
-        let shown: Vec<Value> = shown.map(|logged| logged.event).collect();
+        let shown = newest.filter_map(|place| journal::at(self.shared, *place));
+        let shown: Vec<Value> = shown.map(|logged| logged.0).collect();
         Ok(self.list(&shown, places.len()))
     }
 
-    /// Requests, and how many there are in all: beyond the limit, or what is [light], some are left
-    /// out.
+    /// Requests, and how many there are in all.
     fn listed(&self, found: impl Iterator<Item = Logged>) -> Result<Value, AdminResponse> {
         let Page { limit, offset } = self.page()?;
         let mut total = 0;
         let counted = found.inspect(|_| total += 1);
         let mut rest = counted.skip(offset);
-        let shown: Vec<Value> = light(rest.by_ref().take(limit))
-            .map(|mut logged| logged.event["request"].take())
-            .collect();
+        let shown = rest.by_ref().take(limit);
+        let shown: Vec<Value> = shown.map(|mut logged| logged.0["request"].take()).collect();
         rest.for_each(drop);
         Ok(self.list(&shown, total))
     }
@@ -253,55 +245,31 @@ impl AdminRequest<'_> {
     }
 }
 
-/// As many of `requests`, but at least one, as are not too large together.
-fn light(requests: impl Iterator<Item = Logged>) -> impl Iterator<Item = Logged> {
-    let mut weight = 0;
-    requests.take_while(move |request| {
-        let is_first = weight == 0;
-        weight += request.size;
-        is_first || weight <= LARGE
-    })
-}
-
 fn shown(stub: Option<&Stub>) -> Result<Value, AdminResponse> {
     stub.map(|stub| stub.json.clone())
-        .ok_or_else(|| failure(StatusCode::NOT_FOUND, 404, "Stub mapping not found"))
+        .ok_or_else(|| failure(StatusCode::NOT_FOUND, &"Stub mapping not found"))
 }
 
 fn uuid(id: &str) -> Result<Uuid, AdminResponse> {
     Uuid::try_parse(id).map_err(|_| {
         let title = format!("{id} is not a valid UUID");
-        failure(StatusCode::BAD_REQUEST, 10, &title)
+        failure(StatusCode::BAD_REQUEST, &title)
     })
 }
 
 fn refusal(error: &Refusal) -> AdminResponse {
-    let what = error.to_string();
-    match error {
-        Refusal::Change(ChangeError::Missing(_)) => failure(StatusCode::NOT_FOUND, 404, &what),
-        Refusal::Change(ChangeError::Refused(problem)) | Refusal::Settings(problem) => {
-            malformed(&json!({"pointer": problem.pointer}), &what)
-        }
-        Refusal::Change(ChangeError::Taken(_)) => {
-            let error = json!({"code": 109, "title": "Duplicate stub mapping ID", "detail": what});
-            (StatusCode::UNPROCESSABLE_ENTITY, json!({"errors": [error]}))
-        }
-        Refusal::Limit { .. } => failure(StatusCode::UNPROCESSABLE_ENTITY, 10, &what),
-        Refusal::Full => failure(StatusCode::INSUFFICIENT_STORAGE, 50, &what),
-    }
+    let status = match error {
+        Refusal::Change(ChangeError::Missing(_)) => StatusCode::NOT_FOUND,
+        Refusal::Full => StatusCode::INSUFFICIENT_STORAGE,
+        Refusal::Change(_) | Refusal::Settings(_) => StatusCode::UNPROCESSABLE_ENTITY,
+    };
+    failure(status, error)
 }
 
-/// Format a request that is wrong, in the shape that WireMock's clients read, with the place of the
-/// problem.
-fn malformed(source: &Value, what: &dyn ToString) -> AdminResponse {
-    let detail = what.to_string();
-    let error = json!({"code": 10, "source": source, "title": NOT_AS_ASKED, "detail": detail});
-    (StatusCode::UNPROCESSABLE_ENTITY, json!({"errors": [error]}))
-}
-
-/// Format an error without a place.
-fn failure(status: StatusCode, code: u16, title: &str) -> AdminResponse {
-    (status, json!({"errors": [{"code": code, "title": title}]}))
+/// Format a request that is wrong in the shape that WireMock's clients read.
+fn failure(status: StatusCode, what: &dyn ToString) -> AdminResponse {
+    let error = json!({"code": status.as_u16(), "title": what.to_string()});
+    (status, json!({"errors": [error]}))
 }
 
 #[cfg(test)]

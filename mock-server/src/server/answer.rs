@@ -8,6 +8,7 @@ mod play;
 use super::admin::{self, AdminRequest};
 use super::body::AnswerBody;
 use super::gateway::{Gateway, Tunnel};
+use super::limiter::{About, AdmissionVerdict, Asking, Turns, Visitor};
 use super::live_stubs::LiveStubs;
 use super::quota;
 use super::spoil::{Act, Fate, Interrupted, Spoiler, Spoilt, can_meet};
@@ -16,7 +17,6 @@ use crate::fault::{Fault, Faults};
 use crate::items::{ItemPath, body_len, write_body};
 use crate::ledger::{ConnectionSource, LedgerWriter};
 use crate::limit::{Clients, Over};
-use crate::limiter::{About, AdmissionVerdict, Asking, Turns, Visitor};
 use crate::timer::Timer;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Collected, LengthLimitError, Limited};
@@ -45,7 +45,7 @@ const NS_PER_US: u64 = 1_000;
 
 /// State that all connections of one process share.
 pub(super) struct ServerState {
-    pub(super) config: Rc<Config>,
+    pub(super) config: Config,
     pub(super) books: Rc<LedgerWriter>,
     pub(super) timer: Rc<Timer>,
     pub(super) stubs: LiveStubs,
@@ -171,10 +171,7 @@ impl Answers {
         if stage.is_some() {
             play::add_host(parts);
         }
-        let of_stub = stage
-            .as_ref()
-            .and_then(|stage| self.limit_of_stub(parts, stage));
-        let asking = self.asking(parts, arrival.now_ns, About::Own { of_stub });
+        let asking = self.asking(parts, arrival.now_ns, About::Own);
         let verdict = self.visitor.ask(&asking);
         arrival.growth += verdict.delay();
         if matches!(verdict, AdmissionVerdict::Admitted(_))
@@ -212,7 +209,7 @@ impl Answers {
     /// The headers of an answer, with what limits say of themselves. They go into the request's map:
     /// the HTTP library keeps the map for the next request, so that a connection allocates one for
     /// its whole life.
-    fn headers(&self, parts: &mut Parts, verdict: &AdmissionVerdict<'_>) -> HeaderMap {
+    fn headers(&self, parts: &mut Parts, verdict: &AdmissionVerdict) -> HeaderMap {
         let mut headers = std::mem::take(&mut parts.headers);
         headers.clear();
         quota::say(&self.state.config.limits, verdict, &mut headers);
@@ -333,7 +330,7 @@ impl Answers {
     fn refusal(
         &self,
         method: &Method,
-        verdict: &AdmissionVerdict<'_>,
+        verdict: &AdmissionVerdict,
         headers: &mut HeaderMap,
     ) -> Option<(StatusCode, Bytes)> {
         if let Some(refusal) = quota::refusal(&self.state.config.limits, verdict) {

@@ -11,6 +11,7 @@ use std::collections::VecDeque;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 /// Body of an answer.
 pub(super) enum AnswerBody {
@@ -49,12 +50,26 @@ impl AnswerBody {
         Self::Filled(bytes, blanks)
     }
 
-    /// A body of `pieces`, each with the nanosecond of the common clock at which it is due, in
-    /// order.
-    pub(super) fn dribble(timer: &Rc<Timer>, pieces: VecDeque<(u64, Bytes)>) -> Self {
+    /// A body in `pieces`, at most one a byte: the first after `first`, each other one an `interval`
+    /// after the one before.
+    pub(super) fn dribble(
+        timer: &Rc<Timer>,
+        body: &Bytes,
+        pieces: usize,
+        first: Duration,
+        interval: Duration,
+    ) -> Self {
+        let mut due = Duration::from_nanos(timer.now_ns()) + first;
+        let mut all = VecDeque::with_capacity(pieces);
+        for piece in 0..pieces {
+            let range = body.len() * piece / pieces..body.len() * (piece + 1) / pieces;
+            let due_ns = u64::try_from(due.as_nanos()).unwrap_or(u64::MAX);
+            all.push_back((due_ns, body.slice(range)));
+            due += interval;
+        }
         Self::Dribble(Dribble {
             timer: Rc::clone(timer),
-            pieces,
+            pieces: all,
             waiting: None,
         })
     }

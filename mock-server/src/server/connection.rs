@@ -225,7 +225,7 @@ mod tests {
             .build_local(LocalOptions::default())
             .unwrap();
         runtime.block_on(async {
-            let config = Rc::new(Config::default());
+            let config = Config::default();
             let books = Rc::new(LedgerWriter::open(shared));
             let timer = Rc::new(Timer::new(books.shared().clock()).unwrap());
             let stubs = LiveStubs::new(&config, &books);

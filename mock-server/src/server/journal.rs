@@ -17,11 +17,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 /// One request, with the response of the stub that matched it, as WireMock shows a serve event. A
 /// response is kept as rendered, before any fault. Values of headers have one character per byte.
-pub(super) struct Logged {
-    pub(super) event: Value,
-    /// Bytes of the record.
-    pub(super) size: usize,
-}
+pub(super) struct Logged(pub(super) Value);
 
 impl Logged {
     /// A record holds all but what follows from the rest.
@@ -36,18 +32,17 @@ impl Logged {
         let at = UNIX_EPOCH + Duration::from_millis(event["request"]["loggedDate"].as_u64()?);
         let text = humantime::format_rfc3339_millis(at).to_string();
         event["request"]["loggedDateString"] = json!(text);
-        let size = record.len();
-        Some(Self { event, size })
+        Some(Self(event))
     }
 
     /// True if a stub matched it.
     pub(super) fn is_matched(&self) -> bool {
-        self.event["wasMatched"] == true
+        self.0["wasMatched"] == true
     }
 
     /// True if it is of the kind that `pattern` means; none if it is no request.
     fn is(&self, pattern: &RequestPattern) -> Option<bool> {
-        let request = &self.event["request"];
+        let request = &self.0["request"];
         let mut headers = HeaderMap::new();
         for (name, values) in request["headers"].as_object()? {
             let name = HeaderName::try_from(name).ok()?;
@@ -183,7 +178,7 @@ mod tests {
         let targets: Vec<String> = places
             .iter()
             .map(|place| {
-                at(&shared, *place).unwrap().event["request"]["url"]
+                at(&shared, *place).unwrap().0["request"]["url"]
                     .as_str()
                     .unwrap()
                     .to_owned()
@@ -206,7 +201,7 @@ mod tests {
             0
         );
         assert_eq!(count(json!({"bodyPatterns": [{"contains": "\"a\""}]})), 1);
-        let shown = &find(&shared, None).next().unwrap().event["request"];
+        let shown = &find(&shared, None).next().unwrap().0["request"];
         assert_eq!(
             shown["headers"],
             json!({"x-one": "grüße", "x-many": ["1", "2", "3"]})

@@ -7,11 +7,9 @@
 use crate::config::Config;
 use crate::draw::fnv_1a;
 use crate::ledger::LedgerWriter;
-use crate::limit::Limit;
 use crate::shared::{Cursor, Scenarios, Shared};
 use crate::stubs::{
-    ChangeError, Delays, Document, Files, Mappings, Node, Problem, RequestView, ScenarioStep, Stub,
-    Stubs, state_hash,
+    ChangeError, Delays, Files, Node, Problem, RequestView, ScenarioStep, Stub, Stubs, state_hash,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -27,11 +25,6 @@ const TRIES: usize = 64;
 pub(super) struct LiveStubs {
     shared: Shared,
     files: Files,
-    /// The limits that stubs may have for themselves, in the order in which they stand behind those
-    /// for all.
-    limits: Vec<Limit>,
-    /// Index of the first of those.
-    first_limit: usize,
     current: RefCell<Current>,
     followed: Cell<Cursor>,
     /// The number of the next request.
@@ -42,9 +35,9 @@ pub(super) struct LiveStubs {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) enum StubChange {
     /// One more.
-    Add(Document),
+    Add(Value),
     /// Another in the place of one.
-    Replace(Uuid, Document),
+    Replace(Uuid, Value),
     /// One less.
     Remove(Uuid),
     /// None at all.
@@ -81,14 +74,6 @@ pub(super) enum Refusal {
     /// The settings are not right.
     #[error(transparent)]
     Settings(#[from] Problem),
-    /// A stub has a limit that none of the loaded ones has.
-    #[error(
-        "the limit `{limit}` belongs to no stub that was loaded at the start, so it cannot be counted"
-    )]
-    Limit {
-        /// The limit.
-        limit: String,
-    },
     /// There is no room for more changes.
     #[error(
         "there is no more room for changes to the stubs (128 MiB of them since the target started): restart it"
@@ -103,16 +88,6 @@ impl LiveStubs {
             None => (Stubs::new(Vec::new()), Files::None),
         };
         Self {
-            limits: config
-                .stubs
-                .as_ref()
-                .map(Mappings::limits)
-                .unwrap_or_default(),
-            first_limit: config
-                .limits
-                .iter()
-                .filter(|limit| !limit.is_of_stub)
-                .count(),
             shared: books.shared().clone(),
             files,
             current: RefCell::new(Current {
@@ -147,19 +122,6 @@ impl LiveStubs {
     pub(super) fn settings(&self) -> Rc<Settings> {
         self.current();
         Rc::clone(&self.current.borrow().settings)
-    }
-
-    /// The limit of the stub that would answer just now, if it has one for itself.
-    pub(super) fn limit(&self, stubs: &Stubs, asked: &RequestView<'_>) -> Option<usize> {
-        if self.limits.is_empty() {
-            return None;
-        }
-        let seen = ScenarioStates::new(&self.shared.region().scenarios);
-        let limit = stubs
-            .find(asked, |scenario, state| seen.is_in(scenario, state))?
-            .limit
-            .as_ref()?;
-        Some(self.first_limit + self.limits.iter().position(|known| known == limit)?)
     }
 
     /// The stub that answers, of `stubs`. Its scenario has moved on then: of two requests at the
@@ -213,12 +175,8 @@ impl LiveStubs {
     fn applied(&self, change: &StubChange) -> Result<Current, Refusal> {
         let Current { stubs, settings } = self.current.borrow().clone();
         let stubs = match change {
-            StubChange::Add(stub) => {
-                self.with_known_limits(stubs.with_added(stub, &self.files)?)?
-            }
-            StubChange::Replace(id, stub) => {
-                self.with_known_limits(stubs.with_replaced(*id, stub, &self.files)?)?
-            }
+            StubChange::Add(stub) => stubs.with_added(stub, &self.files)?,
+            StubChange::Replace(id, stub) => stubs.with_replaced(*id, stub, &self.files)?,
             StubChange::Remove(id) => stubs.without(*id).ok_or(ChangeError::Missing(*id))?,
             StubChange::Clear => stubs.emptied(),
             StubChange::Reset => stubs.reset(),
@@ -231,17 +189,6 @@ impl LiveStubs {
         };
         let stubs = Rc::new(stubs);
         Ok(Current { stubs, settings })
-    }
-
-    /// Counting needs memory that was shared at the start: a stub that comes later may have a limit
-    /// that was there then.
-    fn with_known_limits(&self, stubs: Stubs) -> Result<Stubs, Refusal> {
-        let unknown = stubs
-            .iter()
-            .filter_map(|stub| stub.limit.as_ref())
-            .find(|limit| !self.limits.contains(limit))
-            .map(Limit::to_string);
-        unknown.map_or(Ok(stubs), |limit| Err(Refusal::Limit { limit }))
     }
 
     /// A scenario that no stub uses any more starts over.

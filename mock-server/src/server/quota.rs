@@ -4,9 +4,9 @@
 //! It must not decide anything, and it adds nothing to an admitted response unless a limit has
 //! quota headers.
 
+use super::limiter::{AdmissionVerdict, Rejection, Told};
 use crate::clock;
 use crate::limit::{DIALECTS, Dialect, Limit, Limits, RefusalBody, RetryAfter, Standing};
-use crate::limiter::{AdmissionVerdict, Rejection, Told};
 use bytes::Bytes;
 use hyper::StatusCode;
 use hyper::header::{
@@ -39,10 +39,7 @@ const DRAFT_03_FIELDS: [HeaderName; 3] = [
 ];
 
 /// The status and the body of a refusal, if the verdict is one.
-pub(super) fn refusal(
-    limits: &Limits,
-    verdict: &AdmissionVerdict<'_>,
-) -> Option<(StatusCode, Bytes)> {
+pub(super) fn refusal(limits: &Limits, verdict: &AdmissionVerdict) -> Option<(StatusCode, Bytes)> {
     match verdict {
         AdmissionVerdict::Admitted(_) => None,
         AdmissionVerdict::Unwelcome => Some((
@@ -76,7 +73,7 @@ fn problem(limit: &Limit) -> String {
 /// On what is admitted, each limit says how it stands after it; where two limits write the same
 /// field, the one with less left does. On a refusal only the limit that turned the request away
 /// speaks.
-pub(super) fn say(limits: &Limits, verdict: &AdmissionVerdict<'_>, headers: &mut HeaderMap) {
+pub(super) fn say(limits: &Limits, verdict: &AdmissionVerdict, headers: &mut HeaderMap) {
     match verdict {
         // Most targets have no limit, and then this is the whole of it.
         AdmissionVerdict::Admitted(admission) if admission.standings.is_empty() => {}

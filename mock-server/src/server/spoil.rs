@@ -20,7 +20,6 @@ use hyper::header::{
 };
 use hyper::{Method, Response, StatusCode};
 use std::cell::Cell;
-use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::Duration;
 use tokio::io::AsyncWriteExt;
@@ -168,16 +167,9 @@ impl Spoiler<'_> {
     }
 
     fn drip(&self, body: &Bytes, time: Duration) -> AnswerBody {
-        let now_ns = self.timer.now_ns();
-        let time_ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        let count = DRIPS.min(body.len());
-        let mut pieces = VecDeque::new();
-        for i in 0..count {
-            let due_ns = now_ns.saturating_add(time_ns / (count as u64 - 1).max(1) * i as u64);
-            let range = body.len() * i / count..body.len() * (i + 1) / count;
-            pieces.push_back((due_ns, body.slice(range)));
-        }
-        AnswerBody::dribble(self.timer, pieces)
+        let pieces = DRIPS.min(body.len());
+        let pauses = u32::try_from(pieces).map_or(1, |pieces| pieces.saturating_sub(1).max(1));
+        AnswerBody::dribble(self.timer, body, pieces, Duration::ZERO, time / pauses)
     }
 }
 

@@ -62,18 +62,8 @@ pub(super) fn rehearse(stubs: &Stubs) {
                 now,
                 scheme: Scheme::Http,
             };
-            let body = stub.reply.render(&occasion, &mut draws).body;
-            let _ = stub
-                .reply
-                .delays
-                .hold(&Delays::default(), || Draws::new(Stream::Stub, 1, 2));
-            if let Some(dribble) = stub.reply.dribble {
-                let pieces = dribble.pieces(body.len());
-                assert_eq!(
-                    pieces.ranges().map(|range| range.len()).sum::<usize>(),
-                    body.len()
-                );
-            }
+            let _ = stub.reply.render(&occasion, &mut draws);
+            let _ = stub.reply.delays.hold(&Delays::default(), 1, 2);
         }
     }
 }

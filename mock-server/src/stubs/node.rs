@@ -3,14 +3,10 @@
 //!
 //! It must not know what a stub is.
 
-use super::text::{self, Document};
-use crate::text::{MAX_HOLD, Words, list, meaning};
-use serde::ser::{Error as _, SerializeMap, SerializeSeq};
-use serde::{Serialize, Serializer};
-use serde_json::value::RawValue;
-use serde_json::{Number, Value};
-use std::borrow::Cow;
-use std::collections::BTreeMap;
+use crate::text::{Words, list, meaning};
+use jsonc_parser::{ParseOptions, parse_to_serde_value};
+use serde::Deserialize;
+use serde_json::Value;
 use std::fmt;
 
 /// Problem at one place of a mapping file.
@@ -49,29 +45,46 @@ impl fmt::Display for ValueProblem {
     }
 }
 
+/// JSON as WireMock reads it: with comments and texts in single quotes (Jackson's `ALLOW_COMMENTS`
+/// and `ALLOW_SINGLE_QUOTES`, set in its `common/Json.java`). Each liberty is named, so that a new
+/// version of the parser cannot bring a new one unseen.
+const LIBERTIES: ParseOptions = ParseOptions {
+    allow_comments: true,
+    allow_single_quoted_strings: true,
+    allow_loose_object_property_names: false,
+    allow_trailing_commas: false,
+    allow_missing_commas: false,
+    allow_hexadecimal_numbers: false,
+    allow_unary_plus_numbers: false,
+    allow_bare_decimal_point_numbers: false,
+    allow_non_finite_numbers: false,
+    allow_extended_string_escapes: false,
+};
+
+/// Read JSON, or say where it is none. Of fields that come twice the last one counts, as for
+/// Jackson.
+pub(crate) fn parse_json(text: &[u8]) -> Result<Value, String> {
+    let text = str::from_utf8(text).map_err(|error| format!("not UTF-8: {error}"))?;
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    parse_to_serde_value(text, &LIBERTIES).map_err(|error| {
+        let (line, column) = (error.line_display(), error.column_display());
+        format!("line {line}, column {column}: {}", error.kind())
+    })
+}
+
 /// A value and its place.
 #[derive(Clone, Debug)]
 pub(crate) struct Node<'v> {
     value: &'v Value,
     pointer: String,
-    numbers: Option<&'v BTreeMap<String, String>>,
 }
 
 impl<'v> Node<'v> {
-    /// A whole document that was made here.
+    /// A whole document.
     pub(crate) fn root(value: &'v Value) -> Self {
         Self {
             value,
             pointer: String::new(),
-            numbers: None,
-        }
-    }
-
-    /// A whole document that was read.
-    pub(crate) fn of(document: &'v Document) -> Self {
-        Self {
-            numbers: Some(&document.numbers),
-            ..Self::root(&document.value)
         }
     }
 
@@ -97,108 +110,57 @@ impl<'v> Node<'v> {
         &self,
     ) -> Result<impl Iterator<Item = (&'v str, Self)> + use<'v, '_>, Problem> {
         let Value::Object(fields) = self.value else {
-            return Err(self.expected("an object"));
+            return Err(self.malformed("expected an object"));
         };
         Ok(fields
             .iter()
             .map(|(key, value)| (key.as_str(), self.child(value, key))))
     }
 
-    /// The elements of an array.
-    pub(crate) fn elements(&self) -> Result<impl Iterator<Item = Self> + use<'v, '_>, Problem> {
+    /// Read all elements of an array.
+    pub(crate) fn list<T>(
+        &self,
+        read: impl Fn(&Self) -> Result<T, Problem>,
+    ) -> Result<Vec<T>, Problem> {
         let Value::Array(elements) = self.value else {
-            return Err(self.expected("an array"));
+            return Err(self.malformed("expected an array"));
         };
-        Ok(elements
-            .iter()
-            .enumerate()
-            .map(|(index, value)| self.child(value, &index.to_string())))
+        let elements = elements.iter().enumerate();
+        elements
+            .map(|(index, value)| read(&self.child(value, &index.to_string())))
+            .collect()
+    }
+
+    fn child(&self, value: &'v Value, token: &str) -> Self {
+        let token = token.replace('~', "~0").replace('/', "~1");
+        Self {
+            value,
+            pointer: format!("{}/{token}", self.pointer),
+        }
+    }
+
+    /// The value as a text, a number or any other type.
+    pub(crate) fn to<T: Deserialize<'v>>(&self) -> Result<T, Problem> {
+        T::deserialize(self.value).map_err(|error| self.malformed(error.to_string()))
     }
 
     /// A text.
     pub(crate) fn text(&self) -> Result<&'v str, Problem> {
-        self.value.as_str().ok_or_else(|| self.expected("a text"))
+        self.to()
     }
 
-    /// A text, to keep.
-    pub(crate) fn owned_text(&self) -> Result<String, Problem> {
-        self.text().map(str::to_owned)
-    }
-
-    /// A number.
-    pub(crate) fn number(&self) -> Result<f64, Problem> {
-        self.value.as_f64().ok_or_else(|| self.expected("a number"))
-    }
-
-    /// True if the field `key` of an object says true; absent is false. The texts "true" and
-    /// "false" will do, as they do for WireMock.
+    /// True if the field `key` of an object is true; absent is false.
     pub(crate) fn is_set(&self, key: &str) -> Result<bool, Problem> {
-        let set = self.read(key, |field| {
-            let text = field.scalar()?;
-            text.parse().map_err(|_| field.expected("true or false"))
-        });
-        Ok(set?.unwrap_or(false))
+        Ok(self.read(key, Self::to)?.unwrap_or(false))
     }
 
-    /// The value is not what the format asks for.
-    pub(crate) fn malformed(&self, what: impl Into<String>) -> Problem {
-        self.problem(ValueProblem::Malformed(what.into()))
-    }
-
-    /// The value asks for something that is not served here; `feature` reads before "is not
-    /// supported".
-    pub(crate) fn unsupported(&self, feature: impl Into<String>) -> Problem {
-        self.problem(ValueProblem::Unsupported(feature.into()))
-    }
-
-    /// Give a problem with the value its place.
-    pub(crate) fn problem(&self, what: ValueProblem) -> Problem {
-        Problem {
-            pointer: self.pointer.clone(),
-            what,
-        }
-    }
-
-    /// Refuse every field of an object that is not among `known`, names with a space between, `null`
-    /// or not: WireMock refuses them, too, and a field that is misspelt would otherwise be an answer
-    /// that is quietly not the one asked for.
-    pub(crate) fn only(&self, known: &str) -> Result<(), Problem> {
-        for (key, field) in self.fields()? {
-            if !known.split(' ').any(|known| known == key) {
-                return Err(field.malformed(unknown_field(key, known)));
-            }
-        }
-        Ok(())
-    }
-
-    /// True for a text, an array or an object with nothing in it.
-    pub(crate) fn is_empty(&self) -> bool {
-        match self.value {
-            Value::String(text) => text.is_empty(),
-            Value::Array(elements) => elements.is_empty(),
-            Value::Object(fields) => fields.is_empty(),
-            _ => false,
-        }
-    }
-
-    fn expected(&self, what: &str) -> Problem {
-        let found = match self.value {
-            Value::Null => "null",
-            Value::Bool(_) => "true or false",
-            Value::Number(_) => "a number",
-            Value::String(_) => "a text",
-            Value::Array(_) => "an array",
-            Value::Object(_) => "an object",
-        };
-        self.malformed(format!("expected {what}, found {found}"))
-    }
-
-    fn child(&self, value: &'v Value, token: &str) -> Self {
-        Self {
-            value,
-            pointer: text::child(&self.pointer, token),
-            numbers: self.numbers,
-        }
+    /// One of some words.
+    pub(crate) fn choice<T: Copy>(&self, what: &str, words: &Words<T>) -> Result<T, Problem> {
+        let given = self.text()?;
+        meaning(words, given).ok_or_else(|| {
+            let right = list(words);
+            self.malformed(format!("`{given}` is not a valid {what}: write {right}"))
+        })
     }
 
     /// Read the field `key`, if it is there and not `null`.
@@ -220,178 +182,92 @@ impl<'v> Node<'v> {
             .ok_or_else(|| self.malformed(format!("the field {key} is missing")))
     }
 
-    /// Read all elements of an array.
-    pub(crate) fn list<T>(
-        &self,
-        read: impl Fn(&Self) -> Result<T, Problem>,
-    ) -> Result<Vec<T>, Problem> {
-        self.elements()?.map(|element| read(&element)).collect()
+    /// Refuse every field of an object that is not among `known`, names with a space between, `null`
+    /// or not: WireMock refuses them, too, and a field that is misspelt would otherwise be an answer
+    /// that is quietly not the one asked for.
+    pub(crate) fn only(&self, known: &str) -> Result<(), Problem> {
+        for (key, field) in self.fields()? {
+            if !known.split(' ').any(|known| known == key) {
+                let known = known.trim().replace(' ', ", ");
+                // A text of megabytes may stand there.
+                let key: String = key.chars().take(64).collect();
+                return Err(field.malformed(format!("unknown field `{key}`; known here: {known}")));
+            }
+        }
+        Ok(())
     }
 
-    /// Read one of some words.
-    pub(crate) fn choice<T: Copy>(&self, what: &str, words: &Words<T>) -> Result<T, Problem> {
-        let given = self.text()?;
-        meaning(words, given).ok_or_else(|| {
-            let right = list(words);
-            self.malformed(format!("`{given}` is not a valid {what}: write {right}"))
-        })
+    /// Refuse fields of features that are not served, unless nothing is in them.
+    pub(crate) fn without(&self, features: &[&str]) -> Result<(), Problem> {
+        for feature in features {
+            if let Some(field) = self.get(feature).filter(|field| !field.is_empty()) {
+                return Err(field.unsupported(format!("`{feature}`")));
+            }
+        }
+        Ok(())
     }
 
-    /// The digits of a number as they were written.
-    pub(crate) fn digits(&self, number: &Number) -> String {
-        let kept = self.numbers.and_then(|numbers| numbers.get(&self.pointer));
-        kept.cloned()
-            .unwrap_or_else(|| text::plain(&number.to_string()))
-    }
-
-    /// A text, or a number or a truth value as the text that stands in the file, as Jackson reads
-    /// it where a text is asked for.
-    pub(crate) fn scalar(&self) -> Result<Cow<'v, str>, Problem> {
+    fn is_empty(&self) -> bool {
         match self.value {
-            Value::Number(number) => Ok(Cow::Owned(self.digits(number))),
-            Value::Bool(truth) => Ok(Cow::Borrowed(if *truth { "true" } else { "false" })),
-            _ => self.text().map(Cow::Borrowed),
+            Value::String(text) => text.is_empty(),
+            Value::Array(elements) => elements.is_empty(),
+            Value::Object(fields) => fields.is_empty(),
+            _ => false,
         }
     }
 
-    /// A whole number of 32 bits; from a fraction its whole part, from a text the number that it
-    /// spells, as Jackson does.
-    pub(crate) fn whole(&self) -> Result<i32, Problem> {
-        let wide = match self.value {
-            #[expect(
-                clippy::cast_possible_truncation,
-                reason = "a float is cut off and saturates, and is judged after"
-            )]
-            Value::Number(number) => number
-                .as_i64()
-                .or_else(|| number.as_f64().map(|number| number as i64)),
-            Value::String(text) => text.trim().parse().ok(),
-            _ => return Err(self.expected("a whole number")),
-        };
-        wide.and_then(|wide| i32::try_from(wide).ok())
-            .ok_or_else(|| self.malformed("expected a whole number of 32 bits"))
+    /// The value is not what the format asks for.
+    pub(crate) fn malformed(&self, what: impl ToString) -> Problem {
+        self.problem(ValueProblem::Malformed(what.to_string()))
     }
 
-    /// A delay in whole milliseconds, up to [`MAX_HOLD`].
-    pub(crate) fn milliseconds(&self) -> Result<u32, Problem> {
-        let whole = self.whole()?;
-        self.as_delay(whole.into())?;
-        Ok(whole.unsigned_abs())
+    /// The value asks for something that is not served here; `feature` reads before "is not
+    /// supported".
+    pub(crate) fn unsupported(&self, feature: impl Into<String>) -> Problem {
+        self.problem(ValueProblem::Unsupported(feature.into()))
     }
 
-    /// A delay in milliseconds, up to [`MAX_HOLD`].
-    pub(crate) fn delay(&self) -> Result<f64, Problem> {
-        self.as_delay(self.number()?)
-    }
-
-    fn as_delay(&self, milliseconds: f64) -> Result<f64, Problem> {
-        let most = MAX_HOLD.as_secs_f64() * 1000.0;
-        if (0.0..=most).contains(&milliseconds) {
-            return Ok(milliseconds);
+    /// Give a problem with the value its place.
+    pub(crate) fn problem(&self, what: ValueProblem) -> Problem {
+        Problem {
+            pointer: self.pointer.clone(),
+            what,
         }
-        Err(self.malformed(format!(
-            "a delay of {milliseconds} ms is not from 0 to {most} ms, an hour"
-        )))
-    }
-}
-
-/// Members in the order of the file, numbers with their digits.
-impl Serialize for Node<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self.value() {
-            Value::Number(number) => {
-                let digits = RawValue::from_string(self.digits(number));
-                digits.map_err(S::Error::custom)?.serialize(serializer)
-            }
-            Value::Array(elements) => {
-                let mut list = serializer.serialize_seq(Some(elements.len()))?;
-                for element in self.elements().into_iter().flatten() {
-                    list.serialize_element(&element)?;
-                }
-                list.end()
-            }
-            Value::Object(fields) => {
-                let mut map = serializer.serialize_map(Some(fields.len()))?;
-                for (name, field) in self.fields().into_iter().flatten() {
-                    map.serialize_entry(name, &field)?;
-                }
-                map.end()
-            }
-            other => other.serialize(serializer),
-        }
-    }
-}
-
-/// Names an unknown field and the known ones that it may have been meant for: the alike, or all of
-/// them.
-fn unknown_field(key: &str, known: &str) -> String {
-    // No field has so long a name; measuring a text of megabytes would take its time.
-    let shown: String = key.chars().take(64).collect();
-    let lower = shown.to_lowercase();
-    let likeness =
-        |name: &str| strsim::normalized_damerau_levenshtein(&lower, &name.to_lowercase());
-    let alike: Vec<&str> = known
-        .split(' ')
-        .filter(|name| likeness(name) > 0.6)
-        .collect();
-    match alike.as_slice() {
-        [] => format!(
-            "unknown field `{shown}`; known here: {}",
-            known.replace(' ', ", ")
-        ),
-        alike => format!(
-            "unknown field `{shown}`; did you mean {}?",
-            alike.join(" or ")
-        ),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
     use serde_json::json;
 
-    fn rewritten(given: &str) -> String {
-        serde_json::to_string(&Node::of(&text::parse(given.as_bytes()).unwrap())).unwrap()
-    }
-
-    /// As WireMock 3.13.2 answers a `jsonBody`.
     #[test]
-    fn json_is_written_in_its_order_and_numbers_keep_their_digits() {
-        for (given, expected) in [
-            (
-                r#" { "b" : 1 , "a" : [ 1.0, -2.5, null, true ] } "#,
-                r#"{"b":1,"a":[1.0,-2.5,null,true]}"#,
-            ),
-            (r#"{"z":1.0,"a":2,"z":3}"#, r#"{"z":3,"a":2}"#),
-            (r#"{"z":1.50,"z":1}"#, r#"{"z":1}"#),
-            ("[1.50, 1.10, 100]", "[1.50,1.10,100]"),
-            (
-                "[1e3, 1E+2, 1.5e2, 0.1e1, -1.5e3]",
-                "[1000,100,150,1,-1500]",
-            ),
-            ("[1.0e-7, 1e-3, 12.30E-2]", "[0.00000010,0.001,0.1230]"),
-            ("[-0.0, -0, 0e5, 0.000]", "[0.0,0,0,0.000]"),
-            ("12345678901234567890", "12345678901234567890"),
-            ("100000000000000000000", "100000000000000000000"),
-            (
-                "0.10000000000000000000000001",
-                "0.10000000000000000000000001",
-            ),
-        ] {
-            assert_eq!(rewritten(given), expected, "{given}");
-        }
-        assert!(text::parse(b"[1, 1e400]").is_err_and(|error| error.column == 5));
+    fn a_problem_has_the_place_of_its_value() {
+        let value = json!({"a/b": [{"c~": 1}, null]});
+        let root = Node::root(&value);
+        let list = root.get("a/b").unwrap();
+        let problem = list.list(|one| one.need("c~", Node::text)).unwrap_err();
+        assert_eq!(problem.pointer, "/a~1b/0/c~0");
+        assert_eq!(root.only("a b").unwrap_err().pointer, "/a~1b");
+        assert!(root.only("x a/b").is_ok());
     }
 
-    proptest! {
-        #[test]
-        fn what_is_written_is_the_same_value(float in any::<f64>().prop_filter("JSON", |float| float.is_finite()), text in "\\PC*") {
-            let value = json!({"number": float, "text": text});
-            let back: Value = serde_json::to_value(Node::root(&value)).unwrap();
-            prop_assert_eq!(back["number"].as_f64(), Some(float));
-            prop_assert_eq!(&back["text"], &value["text"]);
+    #[test]
+    fn json_is_read_with_jacksons_liberties_and_no_others() {
+        let read = |text: &str| parse_json(text.as_bytes());
+        let text = "\u{feff}// one\n{'a': 'it\\'s', /* two */ \"b\": 1, \"b\": 2}";
+        assert_eq!(read(text), Ok(json!({"a": "it's", "b": 2})));
+        for wrong in [
+            "{a: 1}", "[1,]", "[1 2]", "[0x1]", "[+1]", "[.5]", "[1e999]", "{} {}",
+        ] {
+            assert!(read(wrong).is_err(), "{wrong}");
         }
+        assert!(
+            read("{\n  \"a\": }")
+                .unwrap_err()
+                .starts_with("line 2, column 8")
+        );
+        assert!(parse_json(b"\"\xff\"").is_err());
+        assert!(read(&"[".repeat(100_000)).is_err());
     }
 }

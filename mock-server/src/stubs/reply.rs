@@ -3,31 +3,25 @@
 //!
 //! It must not send or wait, and its random values must stay a function of the given draws.
 //!
-//! | room | for |
-//! |---|---|
-//! | `files` | files of bodies |
-//! | `delay` | delays; bodies in pieces |
-//! | `tests` | responses compared with WireMock's |
-//!
-//! Source: `ResponseDefinition`, `Body`, `StubResponseRenderer` of WireMock 3.13.
-
-mod delay;
-mod files;
-
-pub(crate) use delay::{Delays, Dribble};
-pub(crate) use files::Files;
+//! Source: `ResponseDefinition`, `Body`, `StubResponseRenderer`, `Response.Builder.configureDelay` of
+//! WireMock 3.13.
 
 use super::node::{Node, Problem};
 use super::template::{Failed, Occasion, Template};
-use crate::draw::Draws;
+use crate::draw::{Draws, Stream};
 use crate::fault::Fault;
-use crate::text::BASE64;
+use crate::latency::{Latency, MAX_HOLD};
+use crate::text::{BASE64, SettingError};
 use base64::Engine;
 use bytes::Bytes;
 use hyper::StatusCode;
 use hyper::ext::ReasonPhrase;
 use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue, TRANSFER_ENCODING};
 use serde_json::{Map, Value};
+use std::io;
+use std::num::NonZeroUsize;
+use std::path::{Component, Path, PathBuf};
+use std::time::Duration;
 
 /// The one transformer that is served.
 const TEMPLATES: &str = "response-template";
@@ -82,10 +76,7 @@ impl Reply {
         let empty = Node::root(&nothing);
         let node = node.unwrap_or(&empty);
         node.only(FIELDS)?;
-        let mut proxy = PROXY_FIELDS.iter().filter_map(|name| node.get(name));
-        if let Some(field) = proxy.find(|field| !field.is_empty()) {
-            return Err(field.unsupported("answering as a proxy"));
-        }
+        node.without(&PROXY_FIELDS)?;
         let templates = Templates::read(node)?;
         let body = body(node, files, templates)?;
         let status = node.read("status", status)?.unwrap_or(StatusCode::OK);
@@ -96,7 +87,7 @@ impl Reply {
             reason: reason.or_else(|| number_as_reason(status)),
             headers: headers.unwrap_or_default(),
             body,
-            delays: Delays::of_stub(node)?,
+            delays: Delays::under(node, "fixedDelayMilliseconds")?,
             dribble: node.read("chunkedDribbleDelay", Dribble::read)?,
             fault: node.read("fault", |fault| fault.choice("fault", &FAULTS))?,
         })
@@ -184,7 +175,7 @@ impl<'v> Templates<'v> {
     fn read(node: &Node<'v>) -> Result<Self, Problem> {
         let parameters = node.get("transformerParameters");
         if let Some(parameters) = &parameters {
-            let _ = parameters.fields()?;
+            drop(parameters.fields()?);
         }
         let transformers = node.read("transformers", |transformers| {
             transformers.list(|transformer| match transformer.text()? {
@@ -213,10 +204,10 @@ impl<'v> Templates<'v> {
 /// `body` is there.
 fn body(node: &Node<'_>, files: &Files, templates: Templates<'_>) -> Result<Fill<Bytes>, Problem> {
     if let Some(field) = node.get("body") {
-        return Fill::read(&field, &field.scalar()?, templates, text_body);
+        return Fill::read(&field, field.text()?, templates, text_body);
     }
     if let Some(field) = node.get("jsonBody") {
-        let text = serde_json::to_string(&field).unwrap_or_default();
+        let text = field.value().to_string();
         return Fill::read(&field, &text, templates, text_body);
     }
     if let Some(field) = node.get("base64Body") {
@@ -227,11 +218,11 @@ fn body(node: &Node<'_>, files: &Files, templates: Templates<'_>) -> Result<Fill
     let Some(field) = node.get("bodyFileName") else {
         return Ok(Fill::Ready(Bytes::new()));
     };
-    let name = field.scalar()?;
+    let name = field.text()?;
     if name.contains("{{") {
         return Err(field.unsupported(format!("a body file whose name is a template (`{name}`)")));
     }
-    let bytes = files.read(&name).map_err(|error| field.malformed(error))?;
+    let bytes = files.read(name).map_err(|error| field.malformed(error))?;
     let templates @ Templates::On(_) = templates.in_files() else {
         return Ok(Fill::Ready(bytes));
     };
@@ -288,7 +279,7 @@ fn line(node: &Node<'_>, text: &str) -> Result<HeaderValue, Problem> {
 }
 
 fn status(field: &Node<'_>) -> Result<StatusCode, Problem> {
-    match field.whole()? {
+    match field.to::<i32>()? {
         ..=0 => Ok(StatusCode::OK),
         status @ 100..=199 => Err(field.unsupported(format!(
             "the status {status}, which announces another response,"
@@ -312,7 +303,7 @@ fn number_as_reason(status: StatusCode) -> Option<ReasonPhrase> {
 }
 
 fn reason_phrase(node: &Node<'_>) -> Result<ReasonPhrase, Problem> {
-    latin_1(&node.scalar()?)
+    latin_1(node.text()?)
         .and_then(|bytes| ReasonPhrase::try_from(bytes).ok())
         .ok_or_else(|| node.malformed("a status message is one line of ISO 8859-1"))
 }
@@ -335,6 +326,139 @@ pub(crate) fn sanitised(text: &str) -> HeaderValue {
         })
         .collect();
     HeaderValue::from_maybe_shared(Bytes::from(bytes)).unwrap_or(HeaderValue::from_static(""))
+}
+
+/// The delays of one stub, or of the settings of the server.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Delays {
+    /// `fixedDelayMilliseconds` of a stub, `fixedDelay` of the settings.
+    fixed: Option<Duration>,
+    /// `delayDistribution`.
+    random: Option<Latency>,
+}
+
+impl Delays {
+    /// Reads the settings, `{"fixedDelay":500,"delayDistribution":{..}}`. `extended` and
+    /// `proxyPassThrough`, which are about things that are not served here, may be there and say
+    /// nothing.
+    pub(crate) fn read(node: &Node<'_>) -> Result<Self, Problem> {
+        node.only("fixedDelay delayDistribution extended proxyPassThrough")?;
+        Self::under(node, "fixedDelay")
+    }
+
+    fn under(node: &Node<'_>, fixed: &str) -> Result<Self, Problem> {
+        Ok(Self {
+            fixed: node.read(fixed, delay)?,
+            random: node.read("delayDistribution", distribution)?,
+        })
+    }
+
+    /// Return how long an answer is held: both parts together, each from `settings` if it is not
+    /// set here. At most two [`MAX_HOLD`].
+    pub(crate) fn hold(&self, settings: &Self, seed: u64, ordinal: u64) -> Duration {
+        let fixed = self.fixed.or(settings.fixed).unwrap_or_default();
+        let random = self.random.as_ref().or(settings.random.as_ref());
+        let draws = || Draws::new(Stream::Stub, seed, ordinal);
+        fixed + random.map_or(Duration::ZERO, |random| random.drawn(ordinal, draws))
+    }
+}
+
+/// A delay in whole milliseconds, up to an hour.
+fn delay(node: &Node<'_>) -> Result<Duration, Problem> {
+    let delay = Duration::from_millis(node.to()?);
+    if delay > MAX_HOLD {
+        return Err(node.malformed("a delay is an hour at most"));
+    }
+    Ok(delay)
+}
+
+/// A `delayDistribution`, as the latency that has the same one. WireMock draws again what is above
+/// the maximum of a log-normal one, here it is cut to it.
+fn distribution(node: &Node<'_>) -> Result<Latency, Problem> {
+    node.only("type lower upper milliseconds median sigma maxValue")?;
+    let time = |key| {
+        let milliseconds: f64 = node.need(key, Node::to)?;
+        Ok(format!("{:.0}us", milliseconds * 1000.0))
+    };
+    let text = match node.need("type", Node::text)? {
+        "uniform" => format!("uniform:{},{}", time("lower")?, time("upper")?),
+        "fixed" => format!("fixed:{}", time("milliseconds")?),
+        "lognormal" => {
+            let sigma: f64 = node.need("sigma", Node::to)?;
+            let max = node
+                .get("maxValue")
+                .map_or(Ok("1h".to_owned()), |_| time("maxValue"))?;
+            format!("lognormal:{},{sigma},{max}", time("median")?)
+        }
+        _ => return Err(node.malformed("the type is lognormal, uniform or fixed")),
+    };
+    text.parse()
+        .map_err(|error: SettingError| node.malformed(error))
+}
+
+/// In how many pieces a body is sent, and over what time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Dribble {
+    pub(crate) pieces: NonZeroUsize,
+    pub(crate) total: Duration,
+}
+
+impl Dribble {
+    /// Reads `{"numberOfChunks":5,"totalDuration":1000}`.
+    fn read(node: &Node<'_>) -> Result<Self, Problem> {
+        node.only("numberOfChunks totalDuration")?;
+        Ok(Self {
+            pieces: node.need("numberOfChunks", Node::to)?,
+            total: node.need("totalDuration", delay)?,
+        })
+    }
+}
+
+/// Source of body files: WireMock's `__files`, next to `mappings`. They are read when stubs are
+/// loaded or, by each process, changed; never while serving.
+#[derive(Clone, Debug)]
+pub(crate) enum Files {
+    /// Nowhere, as for stubs that come without a folder.
+    None,
+    /// In this folder, which need not exist until a stub names a file.
+    Under(PathBuf),
+}
+
+impl Files {
+    /// The content of the file `name`, a path in the folder with `/` between its parts. A `/` in
+    /// front means the folder itself, as it does for WireMock. Nothing from outside that folder is
+    /// handed out, whatever a stub names.
+    fn read(&self, name: &str) -> Result<Bytes, String> {
+        let Self::Under(root) = self else {
+            return Err(format!("there is no folder of body files for `{name}`"));
+        };
+        let relative = Path::new(name.trim_start_matches('/'));
+        let mut parts = relative.components();
+        let stays = parts.all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
+        let read = if stays {
+            within(root, relative)
+        } else {
+            Ok(None)
+        };
+        match read {
+            Ok(None) => Err(format!("`{name}` is outside the folder of body files")),
+            Ok(Some(bytes)) => Ok(bytes.into()),
+            Err(error) => Err(format!("the body file `{name}` cannot be read: {error}")),
+        }
+    }
+}
+
+/// The content of a file below a folder; none if a link leads out of it.
+fn within(root: &Path, relative: &Path) -> io::Result<Option<Vec<u8>>> {
+    // Links are followed before the comparison, so one that leads out is seen to do so.
+    let real = root.join(relative).canonicalize()?;
+    if !real.starts_with(root.canonicalize()?) {
+        return Ok(None);
+    }
+    if !real.is_file() {
+        return Err(io::Error::other("it is not a regular file"));
+    }
+    std::fs::read(real).map(Some)
 }
 
 #[cfg(test)]

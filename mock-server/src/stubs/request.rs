@@ -69,8 +69,8 @@ impl<'r> RequestView<'r> {
         self.headers.get_all(name).iter().map(header_text)
     }
 
-    /// The values of one cookie, in order, of those that [`cookies`] finds. Names are
-    /// case-sensitive; quotes around a value are no part of it.
+    /// The values of one cookie, in order. Names are case-sensitive; quotes around a value are no
+    /// part of it.
     pub(crate) fn cookie_values(&self, name: &str) -> impl Iterator<Item = Cow<'r, str>> {
         let all = self
             .headers
@@ -94,16 +94,6 @@ impl<'r> RequestView<'r> {
             (host, Some(end)) => Cow::Owned(host.chars().take(end).collect()),
             (host, None) => host,
         })
-    }
-
-    /// Return the client's address by WireMock's rule: what the first `X-Forwarded-For` says, or
-    /// the address of the connection.
-    pub(crate) fn client_text(&self) -> Cow<'r, str> {
-        let forwarded = self
-            .headers
-            .get("x-forwarded-for")
-            .filter(|value| !value.is_empty());
-        forwarded.map_or_else(|| Cow::Owned(self.client.to_string()), header_text)
     }
 }
 
@@ -130,48 +120,15 @@ fn text_of(bytes: &[u8]) -> Cow<'_, str> {
     }
 }
 
-/// The cookies of one header, as Jetty's strict reading of RFC 6265 takes them apart: one whose
-/// name begins with `$`, or whose value has a quote, a comma, a semicolon, a backslash, a tab or
-/// what is not ASCII, is not there. Within quotes a semicolon ends nothing; quotes that are not
-/// closed take the rest of the header with them.
-fn cookies(mut header: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
-    std::iter::from_fn(move || {
-        let pair = header
-            .split_at_checked(end_of_cookie(header))
-            .filter(|_| !header.is_empty());
-        let (pair, rest) = pair?;
-        header = rest.get(1..).unwrap_or_default();
-        Some(pair)
-    })
-    .filter_map(|pair| {
+/// The cookies of one header.
+fn cookies(header: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
+    header.split(|byte| *byte == b';').filter_map(|pair| {
         let (name, value) = pair.split_at_checked(pair.iter().position(|byte| *byte == b'=')?)?;
-        let (name, value) = (name.trim_ascii(), value.get(1..)?.trim_ascii());
-        let unquoted = value
-            .strip_prefix(b"\"")
-            .and_then(|value| value.strip_suffix(b"\""))
-            .unwrap_or(value);
-        let is_odd =
-            |byte: &u8| matches!(byte, b'"' | b',' | b';' | b'\\' | b'\t') || !byte.is_ascii();
-        let is_one = !name.starts_with(b"$") && !unquoted.iter().any(is_odd);
-        is_one.then_some((name, unquoted))
+        let value = value.get(1..)?.trim_ascii();
+        let quoted = value.strip_prefix(b"\"");
+        let unquoted = quoted.and_then(|value| value.strip_suffix(b"\""));
+        Some((name.trim_ascii(), unquoted.unwrap_or(value)))
     })
-}
-
-/// Return the end of the first cookie of a header: a semicolon that is not within a quoted value,
-/// or the end.
-fn end_of_cookie(header: &[u8]) -> usize {
-    let mut is_quoted = false;
-    let mut before = 0;
-    for (index, byte) in header.iter().enumerate() {
-        match byte {
-            b'"' if is_quoted || before == b'=' => is_quoted = !is_quoted,
-            b';' if !is_quoted => return index,
-            b' ' | b'\t' => continue,
-            _ => {}
-        }
-        before = *byte;
-    }
-    header.len()
 }
 
 /// The values that belong to `key` in `a=1&b=2`.

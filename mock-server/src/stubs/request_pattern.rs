@@ -8,7 +8,6 @@ use super::path_template::PathTemplate;
 use super::request::RequestView;
 use super::value_pattern::{MultiPattern, Subject, ValuePattern};
 use super::whole_regex::WholeRegex;
-use crate::text::BASE64;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hyper::Method;
@@ -34,12 +33,8 @@ enum Check {
     Form(String, MultiPattern),
     /// User name and password as they stand in the header, in base 64.
     Credentials(String),
-    Host(ValuePattern),
-    Client(ValuePattern),
     /// The body as text; an empty one is absent.
     Text(ValuePattern),
-    /// Every byte of the body.
-    Bytes(Vec<u8>),
 }
 
 /// A request under scrutiny, with what was once read from its body.
@@ -83,11 +78,20 @@ impl<'r> RequestSubject<'r> {
     }
 }
 
-/// Fields that are read. `basicAuthCredentials` is what WireMock itself writes for `basicAuth`.
 const KNOWN: &str = "\
     method url urlPattern urlPath urlPathPattern urlPathTemplate pathParameters queryParameters headers cookies \
-    formParameters basicAuth basicAuthCredentials host clientIp bodyPatterns scheme port customMatcher \
-    customMatchers multipartPatterns";
+    formParameters basicAuth host bodyPatterns clientIp scheme port customMatcher customMatchers \
+    multipartPatterns";
+
+const UNSUPPORTED: [&str; 7] = [
+    "host",
+    "clientIp",
+    "scheme",
+    "port",
+    "customMatcher",
+    "customMatchers",
+    "multipartPatterns",
+];
 
 /// Beginning of `Authorization`, in any case
 /// (`matching/EqualToPatternWithCaseInsensitivePrefix.java`).
@@ -97,6 +101,7 @@ impl RequestPattern {
     /// Reads the object under `request`.
     pub(crate) fn read(node: &Node<'_>) -> Result<Self, Problem> {
         node.only(KNOWN)?;
+        node.without(&UNSUPPORTED)?;
         let mut pattern = Self {
             method: node
                 .read("method", MethodPattern::read)?
@@ -147,15 +152,8 @@ impl RequestPattern {
             "formParameters" => named(field, |name, field| {
                 Ok(Check::Form(name.to_owned(), MultiPattern::read(field)?))
             })?,
-            "basicAuth" | "basicAuthCredentials" => vec![credentials(field)?],
-            "host" => vec![Check::Host(ValuePattern::read(field)?)],
-            "clientIp" => vec![Check::Client(ValuePattern::read(field)?)],
-            "bodyPatterns" => field.list(body)?,
-            "scheme" | "port" | "customMatcher" | "customMatchers" | "multipartPatterns"
-                if !field.is_empty() =>
-            {
-                return Err(field.unsupported(format!("`{key}`")));
-            }
+            "basicAuth" => vec![credentials(field)?],
+            "bodyPatterns" => field.list(|pattern| ValuePattern::read(pattern).map(Check::Text))?,
             _ => Vec::new(),
         });
         Ok(())
@@ -194,10 +192,7 @@ impl RequestPattern {
                     scheme.eq_ignore_ascii_case(BASIC) && rest == credentials
                 })
             }),
-            Check::Host(pattern) => pattern.is_match(&Subject::maybe(asked.host())),
-            Check::Client(pattern) => pattern.is_match(&Subject::new(asked.client_text())),
             Check::Text(pattern) => pattern.is_match(look.body()),
-            Check::Bytes(expected) => asked.body == expected,
         }
     }
 
@@ -225,17 +220,6 @@ fn named(
     node.fields()?
         .map(|(name, field)| check(name, &field))
         .collect()
-}
-
-fn body(node: &Node<'_>) -> Result<Check, Problem> {
-    let Some(bytes) = node.get("binaryEqualTo") else {
-        return ValuePattern::read(node).map(Check::Text);
-    };
-    node.only("binaryEqualTo")?;
-    let decoded = BASE64.decode(bytes.text()?);
-    decoded
-        .map(Check::Bytes)
-        .map_err(|error| bytes.malformed(format!("not base 64: {error}")))
 }
 
 fn credentials(node: &Node<'_>) -> Result<Check, Problem> {
@@ -295,11 +279,11 @@ pub(crate) enum UrlPattern {
 impl UrlPattern {
     /// Takes the first key that is there, in WireMock's order (`UrlPattern.fromOneOf`).
     pub(crate) fn read(node: &Node<'_>) -> Result<Self, Problem> {
-        if let Some(url) = node.read("url", Node::owned_text)? {
+        if let Some(url) = node.read("url", Node::to)? {
             Ok(Self::Url(url))
         } else if let Some(regex) = node.read("urlPattern", WholeRegex::read)? {
             Ok(Self::UrlRegex(regex))
-        } else if let Some(path) = node.read("urlPath", Node::owned_text)? {
+        } else if let Some(path) = node.read("urlPath", Node::to)? {
             Ok(Self::Path(path))
         } else if let Some(regex) = node.read("urlPathPattern", WholeRegex::read)? {
             Ok(Self::PathRegex(regex))

@@ -11,7 +11,6 @@ use super::reply::Files;
 use super::request::RequestView;
 use super::request_pattern::{RequestPattern, RequestSubject, UrlPattern};
 use super::stub::{ScenarioStep, Stub};
-use super::text::Document;
 use foldhash::fast::FixedState;
 use serde_json::Value;
 use std::cmp::Reverse;
@@ -131,10 +130,10 @@ impl Stubs {
 
     /// The set with one stub more, given as `POST /__admin/mappings` gives it. Without an id it
     /// gets one that depends only on how many were added before.
-    pub(crate) fn with_added(&self, stub: &Document, files: &Files) -> Result<Self, ChangeError> {
+    pub(crate) fn with_added(&self, stub: &Value, files: &Files) -> Result<Self, ChangeError> {
         // Of a stub without an id, so that it is the same in every process.
         let default_id = derived_id(&format!("added #{}", self.added));
-        let stub = Stub::read(&Node::of(stub), default_id, files)?;
+        let stub = Stub::read(&Node::root(stub), default_id, files)?;
         if self.get(stub.id).is_some() {
             return Err(ChangeError::Taken(stub.id));
         }
@@ -152,17 +151,17 @@ impl Stubs {
     pub(crate) fn with_replaced(
         &self,
         id: Uuid,
-        stub: &Document,
+        stub: &Value,
         files: &Files,
     ) -> Result<Self, ChangeError> {
         let mut entries = self.entries.clone();
         let entry = entries.iter_mut().find(|entry| entry.stub.id == id);
         let entry = entry.ok_or(ChangeError::Missing(id))?;
         let mut stub = stub.clone();
-        if let Value::Object(fields) = &mut stub.value {
+        if let Value::Object(fields) = &mut stub {
             fields.retain(|key, _| key != "id" && key != "uuid");
         }
-        entry.stub = Arc::new(Stub::read(&Node::of(&stub), id, files)?);
+        entry.stub = Arc::new(Stub::read(&Node::root(&stub), id, files)?);
         Ok(self.changed(entries, self.added))
     }
 

@@ -7,8 +7,6 @@ use super::node::{Node, Problem};
 use super::reply::{Files, Reply, sanitised};
 use super::request_pattern::RequestPattern;
 use crate::draw::fnv_1a;
-use crate::limit::Limit;
-use crate::text::SettingError;
 use hyper::header::HeaderValue;
 use serde_json::Value;
 use uuid::Uuid;
@@ -26,9 +24,6 @@ pub(crate) struct Stub {
     pub(crate) scenario: Option<ScenarioStep>,
     /// Its answer.
     pub(crate) reply: Reply,
-    /// Number of requests it answers: `x-ratelimit` in its metadata, a place that WireMock leaves
-    /// to others.
-    pub(crate) limit: Option<Limit>,
     /// `Matched-Stub-Id` of its answers.
     pub(crate) id_header: HeaderValue,
     /// `Matched-Stub-Name` of its answers, if it has a name.
@@ -81,27 +76,24 @@ impl Stub {
         };
         node.only(&[KNOWN, of_document].concat())?;
         node.is_set("persistent")?;
-        node.read("metadata", |metadata| metadata.fields().map(drop))?;
-        for key in ["postServeActions", "serveEventListeners"] {
-            if let Some(field) = node.get(key).filter(|field| !field.is_empty()) {
-                return Err(field.unsupported(format!("`{key}`")));
-            }
-        }
+        node.read("metadata", |metadata| {
+            let own_limit = metadata.get("x-ratelimit");
+            own_limit.map_or(Ok(()), |limit| {
+                Err(limit.malformed("a stub has no limit of its own: use --limit ..:path=/.."))
+            })
+        })?;
+        node.without(&["postServeActions", "serveEventListeners"])?;
         let id = id(node)?.unwrap_or(default_id);
         Ok(Self {
             id,
-            priority: node.read("priority", priority)?.unwrap_or(DEFAULT_PRIORITY),
+            priority: node.read("priority", Node::to)?.unwrap_or(DEFAULT_PRIORITY),
             request: node
                 .read("request", RequestPattern::read)?
                 .unwrap_or_default(),
             scenario: scenario(node)?,
             reply: Reply::read(node.get("response").as_ref(), files)?,
-            limit: limit(node)?,
             id_header: sanitised(&id.to_string()),
-            name_header: node
-                .read("name", Node::owned_text)?
-                .as_deref()
-                .map(sanitised),
+            name_header: node.read("name", Node::text)?.map(sanitised),
             json: with_id(node.value(), id),
         })
     }
@@ -127,39 +119,14 @@ fn uuid(field: &Node<'_>) -> Result<Uuid, Problem> {
 
 /// A state without a scenario means nothing.
 fn scenario(node: &Node<'_>) -> Result<Option<ScenarioStep>, Problem> {
-    let Some(scenario) = node.read("scenarioName", Node::owned_text)? else {
+    let Some(scenario) = node.read("scenarioName", Node::to)? else {
         return Ok(None);
     };
     Ok(Some(ScenarioStep {
         scenario,
-        required: node.read("requiredScenarioState", Node::owned_text)?,
-        next: node.read("newScenarioState", Node::owned_text)?,
+        required: node.read("requiredScenarioState", Node::to)?,
+        next: node.read("newScenarioState", Node::to)?,
     }))
-}
-
-fn limit(node: &Node<'_>) -> Result<Option<Limit>, Problem> {
-    let metadata = node.get("metadata");
-    let Some(field) = metadata.and_then(|metadata| metadata.get("x-ratelimit")) else {
-        return Ok(None);
-    };
-    let limit: Limit = field
-        .text()?
-        .parse()
-        .map_err(|error: SettingError| field.malformed(error.to_string()))?;
-    if limit.is_of_connections() {
-        return Err(
-            field.malformed("a limit on connections cannot belong to one stub: use --limit for it")
-        );
-    }
-    Ok(Some(limit))
-}
-
-/// Jackson takes a number from a text as well; a fraction, which it would cut off, is refused.
-fn priority(field: &Node<'_>) -> Result<i32, Problem> {
-    if field.value().is_f64() {
-        return Err(field.malformed("expected a whole number, found a fraction"));
-    }
-    field.whole()
 }
 
 fn with_id(stub: &Value, id: Uuid) -> Value {
@@ -211,9 +178,8 @@ mod tests {
         for (stub, pointer) in [
             (json!({"prority": 1}), "/prority"),
             (json!({"persistent": "yes"}), "/persistent"),
-            (json!({"metadata": []}), "/metadata"),
             (
-                json!({"metadata": {"x-ratelimit": "connections:5"}}),
+                json!({"metadata": {"x-ratelimit": "5/s"}}),
                 "/metadata/x-ratelimit",
             ),
             (

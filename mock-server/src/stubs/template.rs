@@ -5,7 +5,7 @@
 //! | room | for |
 //! |---|---|
 //! | `parse` | texts, tags, tokens; the expression of a tag |
-//! | `field`, `helper`, `date`, `decimal` | fields of the request; helpers, `now`, the arithmetic of `math` |
+//! | `field`, `helper`, `date` | fields of the request; helpers, `now` |
 //! | `tests` | templates compared with WireMock's |
 //!
 //! Served are `request.*`, `parameters.*`, the helpers `now` (and `date`), `randomInt`,
@@ -23,7 +23,6 @@
 //! of WireMock 3.13, and the grammar of Handlebars.java 4.3.1.
 
 mod date;
-mod decimal;
 mod field;
 mod helper;
 mod parse;

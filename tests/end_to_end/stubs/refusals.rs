@@ -55,10 +55,10 @@ fn all_that_is_wrong_is_listed_at_once() {
     let refusal_of_all = refusal(root.path(), "");
     for said in [
         "0.json: line 2, column 15: ",
-        "1.json: /request/urlPaht: unknown field `urlPaht`; did you mean urlPath",
+        "1.json: /request/urlPaht: unknown field `urlPaht`; known here: method, url",
         "2.json: /response/bodyFileName: `../mappings/0.json` is outside the folder",
         "3.json: /response/bodyFileName: `out.txt` is outside the folder",
-        "4.json: /response/proxyBaseUrl: answering as a proxy is not supported",
+        "4.json: /response/proxyBaseUrl: `proxyBaseUrl` is not supported",
     ] {
         assert!(
             refusal_of_all.contains(&format!("\n{said}")),

@@ -5,13 +5,13 @@
 
 use super::super::body::AnswerBody;
 use super::super::journal;
+use super::super::limiter::AdmissionVerdict;
 use super::super::spoil::Interrupted;
 use super::{Answers, Arrival, ServerState, Unread, read_body, target};
 use crate::clock;
 use crate::config::{Journal, Unmatched};
 use crate::draw::{Draws, Stream};
 use crate::items::ItemPath;
-use crate::limiter::AdmissionVerdict;
 use crate::stubs::{Dribble, Occasion, Rendered, RequestView, Scheme, Stub, Stubs};
 use bytes::Bytes;
 use hyper::body::Incoming;
@@ -52,13 +52,6 @@ impl Answers {
         Ok(Some(StubContext { stubs, body }))
     }
 
-    /// The limit of the stub that is to answer, if it has one for itself.
-    pub(super) fn limit_of_stub(&self, parts: &Parts, stage: &StubContext) -> Option<usize> {
-        self.state
-            .stubs
-            .limit(&stage.stubs, &asked(parts, &stage.body, self.client))
-    }
-
     /// The answer of the stub that fits, if one does; else the request may be for an item. Its
     /// headers are then taken from `parts`.
     pub(super) async fn play(
@@ -66,7 +59,7 @@ impl Answers {
         parts: &mut Parts,
         StubContext { stubs, body }: StubContext,
         arrival: &Arrival,
-        verdict: &AdmissionVerdict<'_>,
+        verdict: &AdmissionVerdict,
     ) -> Result<Option<Response<AnswerBody>>, Interrupted> {
         let ServerState { config, books, .. } = &*self.state;
         let arrival = &Self::one_of_many(arrival);
@@ -93,9 +86,8 @@ impl Answers {
         let settings = self.state.stubs.settings();
         // A stub's own draws never repeat, not even for one id: there may be more requests for it
         // than attempts are told.
-        let delay = stub.reply.delays.hold(&settings.delays, || {
-            Draws::new(Stream::Stub, config.seed, arrival.ordinal)
-        });
+        let delays = &stub.reply.delays;
+        let delay = delays.hold(&settings.delays, config.seed, arrival.ordinal);
         let own = config
             .latency
             .hold(config.seed, arrival.id, arrival.attempt);
@@ -134,16 +126,9 @@ impl Answers {
     }
 
     fn dribbled(&self, body: &Bytes, dribble: Dribble) -> AnswerBody {
-        let pieces = dribble.pieces(body.len());
-        let start_ns = self.state.books.shared().clock().now_ns();
-        let interval_ns = u64::try_from(pieces.interval.as_nanos()).unwrap_or(u64::MAX);
-        let due_ns = (1_u64..).map(|nth| start_ns.saturating_add(interval_ns.saturating_mul(nth)));
-        AnswerBody::dribble(
-            &self.state.timer,
-            due_ns
-                .zip(pieces.ranges().map(|range| body.slice(range)))
-                .collect(),
-        )
+        let pieces = dribble.pieces.get().min(body.len());
+        let interval = dribble.total / u32::try_from(pieces.max(1)).unwrap_or(u32::MAX);
+        AnswerBody::dribble(&self.state.timer, body, pieces, interval, interval)
     }
 
     fn render<'s>(

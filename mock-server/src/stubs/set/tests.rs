@@ -14,17 +14,13 @@ fn set(stubs: &Value) -> Stubs {
     loaded.stubs().reset()
 }
 
-fn document(stub: Value) -> Document {
-    stub.into()
-}
-
 #[test]
 fn changes_keep_ids_and_scenarios_and_are_refused_where_an_id_is_taken_or_missing() {
     let loaded = set(&json!([
         {"name": "one", "request": {"url": "/a"}, "scenarioName": "s", "requiredScenarioState": "x"},
         {"name": "two", "request": {"url": "/a"}},
     ]));
-    let add = |stubs: &Stubs, stub: Value| stubs.with_added(&document(stub), &Files::None);
+    let add = |stubs: &Stubs, stub: Value| stubs.with_added(&stub, &Files::None);
     let more = add(&loaded, json!({"name": "three", "request": {"url": "/a"}})).unwrap();
     let two = more
         .iter()
@@ -33,9 +29,7 @@ fn changes_keep_ids_and_scenarios_and_are_refused_where_an_id_is_taken_or_missin
         .id;
     let other_id = Uuid::from_u128(1).to_string();
     let newer = json!({"name": "second", "id": other_id, "scenarioName": "t", "newScenarioState": "Started"});
-    let replaced = more
-        .with_replaced(two, &document(newer), &Files::None)
-        .unwrap();
+    let replaced = more.with_replaced(two, &newer, &Files::None).unwrap();
     assert_eq!(
         replaced.get(two).unwrap().json["id"],
         two.to_string(),
@@ -55,7 +49,7 @@ fn changes_keep_ids_and_scenarios_and_are_refused_where_an_id_is_taken_or_missin
         add(&more, taken.clone()).unwrap_err(),
         ChangeError::Taken(two)
     );
-    let missing = fewer.with_replaced(two, &document(taken), &Files::None);
+    let missing = fewer.with_replaced(two, &taken, &Files::None);
     assert_eq!(missing.unwrap_err(), ChangeError::Missing(two));
     assert!(matches!(
         add(&more, json!({"requst": {}})),
@@ -188,9 +182,7 @@ fn changed(
 ) -> Stubs {
     match change {
         Change::Add(plain) => {
-            let stubs = stubs
-                .with_added(&document(plain.json()), &Files::None)
-                .unwrap();
+            let stubs = stubs.with_added(&plain.json(), &Files::None).unwrap();
             let known: Vec<_> = model.iter().map(|(id, _)| *id).collect();
             let id = stubs
                 .iter()
@@ -204,7 +196,7 @@ fn changed(
             let (id, stub) = &mut model[index.index(stubs.len())];
             *stub = plain;
             stubs
-                .with_replaced(*id, &document(stub.json()), &Files::None)
+                .with_replaced(*id, &stub.json(), &Files::None)
                 .unwrap()
         }
         Change::Remove(index) if !model.is_empty() => {

@@ -26,7 +26,6 @@ pub(super) enum Field {
     Cookie(String, Pick),
     Body,
     BodyAsBase64,
-    ClientIp,
 }
 
 /// Choice among several values.
@@ -34,8 +33,8 @@ pub(super) enum Field {
 pub(super) enum Pick {
     /// All, written as the first.
     All,
-    /// Counted from 0; of negative numbers -1 is the last but one, as it is for WireMock.
-    At(isize),
+    /// Counted from 0.
+    At(usize),
     Last,
 }
 
@@ -45,17 +44,6 @@ impl Field {
         let unsupported =
             |parts: &[&str]| unsupported(format!("`request.{}` in a template", parts.join(".")));
         let field = match *parts {
-            // The old spelling of all that is in the first line of a request.
-            ["requestLine", ref rest @ ..] => match *rest {
-                ["path", _, ..] => return Ok(None),
-                [
-                    "method" | "scheme" | "host" | "port" | "baseUrl" | "url" | "path"
-                    | "pathSegments" | "query" | "clientIp",
-                    ..,
-                ] => return Self::parse(rest),
-                [] => return unsupported(parts),
-                _ => return Ok(None),
-            },
             ["method"] => Self::Method,
             ["scheme"] => Self::Scheme,
             ["host"] => Self::Host,
@@ -66,7 +54,6 @@ impl Field {
             ["path" | "pathSegments", part] => Self::PathPart(part.to_owned()),
             ["body"] => Self::Body,
             ["bodyAsBase64"] => Self::BodyAsBase64,
-            ["clientIp"] => Self::ClientIp,
             ["query", name, ref pick @ ..] => {
                 return Ok(Pick::parse(pick).map(|pick| Self::Query(name.to_owned(), pick)));
             }
@@ -82,7 +69,8 @@ impl Field {
             }
             []
             | [
-                "query" | "headers" | "cookies" | "id" | "parts" | "multipart" | "binary",
+                "query" | "headers" | "cookies" | "clientIp" | "id" | "parts" | "multipart"
+                | "binary" | "requestLine",
                 ..,
             ] => {
                 return unsupported(parts);
@@ -121,7 +109,6 @@ impl Field {
             Self::Cookie(name, pick) => pick.of(asked.cookie_values(name)),
             Self::Body => Value::Text(String::from_utf8_lossy(asked.body)),
             Self::BodyAsBase64 => Value::owned(STANDARD.encode(asked.body)),
-            Self::ClientIp => Value::Text(asked.client_text()),
         }
     }
 }
@@ -146,10 +133,7 @@ impl Pick {
                     None => Value::Missing,
                 };
             }
-            Self::At(index @ 0..) => Some(index.unsigned_abs()),
-            Self::At(index) => items
-                .len()
-                .checked_sub(index.unsigned_abs().saturating_add(1)),
+            Self::At(index) => Some(index),
             Self::Last => items.len().checked_sub(1),
         };
         let found = index.and_then(|index| items.into_iter().nth(index));

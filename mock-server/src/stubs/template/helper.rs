@@ -5,13 +5,11 @@
 //! not.
 
 use super::date::Now;
-use super::decimal;
 use super::{Expression, Failed, Occasion, Value, malformed, unsupported};
 use crate::draw::{Draws, Stream};
 use crate::stubs::json_path::{self, JsonPath};
 use crate::stubs::node::ValueProblem;
 use serde_json::Value as Json;
-use std::borrow::Cow;
 
 /// A longer random value is a typing error, in characters.
 const LONGEST: i64 = 1_000_000;
@@ -35,10 +33,7 @@ pub(super) enum Call {
         upper: Expression,
     },
     RandomValue(RandomValue),
-    PickRandom {
-        values: Vec<Expression>,
-        count: Option<usize>,
-    },
+    PickRandom(Vec<Expression>),
     Math {
         left: Expression,
         sign: String,
@@ -73,7 +68,13 @@ pub(super) fn call(name: &str, arguments: Arguments) -> Result<Option<Call>, Val
         )?),
         "randomInt" => random_int(&arguments)?,
         "randomValue" => Call::RandomValue(random_value(&arguments)?),
-        "pickRandom" => pick_random(arguments)?,
+        "pickRandom" if arguments.positional.is_empty() => {
+            return malformed("pickRandom has nothing to pick from");
+        }
+        "pickRandom" if !arguments.named.is_empty() => {
+            return unsupported("`count` of pickRandom");
+        }
+        "pickRandom" => Call::PickRandom(arguments.positional),
         "math" => math(arguments)?,
         "jsonPath" => json_path(arguments)?,
         _ => return Ok(None),
@@ -175,29 +176,18 @@ fn random_value(arguments: &Arguments) -> Result<RandomValue, ValueProblem> {
     })
 }
 
-fn pick_random(arguments: Arguments) -> Result<Call, ValueProblem> {
-    if arguments.positional.is_empty() {
-        return malformed("pickRandom has nothing to pick from");
-    }
-    let count = arguments.known("count", "a whole number", integer)?;
-    Ok(Call::PickRandom {
-        count: count
-            .and_then(|count| usize::try_from(count).ok())
-            .filter(|count| *count > 0),
-        values: arguments.positional,
-    })
-}
-
 fn math(arguments: Arguments) -> Result<Call, ValueProblem> {
     let Ok([left, sign, right]) = <[Expression; 3]>::try_from(arguments.positional) else {
         return malformed("math takes two operands with an operator between them: 3 '+' 2");
     };
     match sign {
-        Expression::Constant(sign) if decimal::SIGNS.contains(&&*sign.text()) => Ok(Call::Math {
-            left,
-            sign: sign.text().into_owned(),
-            right,
-        }),
+        Expression::Constant(sign) if ["+", "-", "*", "x", "/", "%"].contains(&&*sign.text()) => {
+            Ok(Call::Math {
+                left,
+                sign: sign.text().into_owned(),
+                right,
+            })
+        }
         _ => malformed("math knows the operators + - * / %"),
     }
 }
@@ -231,14 +221,12 @@ impl Call {
                 between(&lower, &upper, draws).map(Value::Integer)
             }
             Self::RandomValue(value) => Ok(Value::owned(value.draw(draws))),
-            Self::PickRandom { values, count } => {
-                let values: Result<_, _> = values
-                    .iter()
-                    .map(|value| value.evaluate(occasion, draws))
-                    .collect();
-                pick(values?, *count, draws)
+            Self::PickRandom(values) => {
+                let values = values.iter().map(|value| value.evaluate(occasion, draws));
+                let values = values.collect::<Result<Vec<_>, _>>()?;
+                pick(values, draws)
             }
-            Self::Math { left, sign, right } => decimal::apply(
+            Self::Math { left, sign, right } => calculate(
                 &left.evaluate(occasion, draws)?,
                 sign,
                 &right.evaluate(occasion, draws)?,
@@ -252,7 +240,7 @@ impl Call {
                 let text = document.text();
                 match json_path::document(&text) {
                     _ if text.is_empty() => Ok(Value::Missing),
-                    None => Ok(Value::owned(format!("[ERROR: {text} is not valid JSON]"))),
+                    None => Err(Failed("jsonPath: the text is no JSON".to_owned())),
                     Some(json) => match path.find(&json) {
                         Json::Null => default.evaluate(occasion, draws),
                         found => Ok(Value::of_json(&found)),
@@ -265,67 +253,72 @@ impl Call {
 
 /// A whole number from `lower` up to, but not, `upper`.
 fn between(lower: &Value<'_>, upper: &Value<'_>, draws: &mut Draws) -> Result<i64, Failed> {
-    let (lower, upper) = (java_int(lower)?, java_int(upper)?);
-    let choices = u64::try_from(i64::from(upper) - i64::from(lower)).unwrap_or_default();
-    if choices == 0 {
-        return Err(Failed(format!(
-            "randomInt has nothing from {lower} up to, but not, {upper}"
-        )));
-    }
-    Ok(i64::from(lower).wrapping_add_unsigned(draws.below(choices)))
-}
-
-/// `HelperUtils.coerceToInt`.
-fn java_int(value: &Value<'_>) -> Result<i32, Failed> {
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "Java's intValue keeps the low 32 bits of a long and saturates for a double, too"
-    )]
-    let number = match value {
-        Value::Integer(integer) => Some(*integer as i32),
-        Value::Real(real) => Some(*real as i32),
-        Value::Text(text) => text.parse().ok(),
-        _ => None,
-    };
-    let wrong = || format!("randomInt takes whole numbers, not `{}`", value.text());
-    number.ok_or_else(|| Failed(wrong()))
-}
-
-/// WireMock's own words, which it answers with, too.
-const NOTHING_TO_PICK: &str =
-    "[ERROR: Must specify either a single list argument or a set of single value arguments.]";
-
-/// Pick from a list in the first place, else from all that is given: one, or `count` in random
-/// order.
-fn pick<'v>(
-    mut values: Vec<Value<'v>>,
-    count: Option<usize>,
-    draws: &mut Draws,
-) -> Result<Value<'v>, Failed> {
-    match values.first_mut() {
-        None | Some(Value::Missing) => return Ok(Value::Text(Cow::Borrowed(NOTHING_TO_PICK))),
-        Some(Value::List { items, .. }) => {
-            values = std::mem::take(items).into_iter().map(Value::Text).collect();
+    let (from, to) = (lower.text().parse::<i32>(), upper.text().parse::<i32>());
+    match (from, to) {
+        (Ok(from), Ok(to)) if from < to => {
+            let choices = u64::from(to.abs_diff(from));
+            Ok(i64::from(from).wrapping_add_unsigned(draws.below(choices)))
         }
-        Some(_) => {}
+        _ => Err(Failed(format!(
+            "randomInt has nothing from {} up to, but not, {}",
+            lower.text(),
+            upper.text()
+        ))),
     }
-    let length = count.unwrap_or(1).min(values.len());
-    for taken in 0..length {
-        let other = draws.below((values.len() - taken) as u64);
-        values.swap(taken, taken + usize::try_from(other).unwrap_or_default());
+}
+
+/// A number, and its decimal places.
+struct Operand {
+    number: f64,
+    places: i32,
+}
+
+impl Operand {
+    /// What is no number counts as 0.
+    fn of(value: &Value<'_>) -> Result<Self, Failed> {
+        if *value == Value::Missing {
+            return Err(Failed("math lacks an operand".to_owned()));
+        }
+        let text = value.text();
+        let places = text.split_once('.').map_or(0, |(_, places)| places.len());
+        Ok(Self {
+            number: text.parse().unwrap_or_default(),
+            places: i32::try_from(places).unwrap_or_default(),
+        })
     }
-    values.truncate(length);
-    if count.is_none() {
-        return values
-            .pop()
-            .ok_or_else(|| Failed("pickRandom picks from an empty list".to_owned()));
+}
+
+/// The result of `math`: a whole number if it has no decimal places, of which there are as many as
+/// Java's `BigDecimal` would have. Halves are rounded away from 0: `15 / 2` is 8.
+fn calculate(left: &Value<'_>, sign: &str, right: &Value<'_>) -> Result<Value<'static>, Failed> {
+    let (left, right) = (Operand::of(left)?, Operand::of(right)?);
+    let both = left.places.max(right.places);
+    let (result, places) = match sign {
+        "+" => (left.number + right.number, both),
+        "-" => (left.number - right.number, both),
+        "/" => (left.number / right.number, left.places),
+        "%" => (left.number % right.number, both),
+        _ => (left.number * right.number, left.places + right.places),
+    };
+    if !result.is_finite() {
+        return Err(Failed("math divides by zero".to_owned()));
     }
-    let items: Vec<_> = values
-        .iter()
-        .map(|value| Cow::Owned(value.text().into_owned()))
-        .collect();
-    let written = Cow::Owned(format!("[{}]", items.join(", ")));
-    Ok(Value::List { items, written })
+    if places == 0 {
+        #[expect(clippy::cast_possible_truncation, reason = "it saturates at 64 bits")]
+        return Ok(Value::Integer(result.round() as i64));
+    }
+    let scale = 10_f64.powi(places);
+    Ok(Value::Real((result * scale).round() / scale))
+}
+
+/// Pick from a list in the first place, else from all that is given.
+fn pick<'v>(mut values: Vec<Value<'v>>, draws: &mut Draws) -> Result<Value<'v>, Failed> {
+    if let Some(Value::List { items, .. }) = values.first_mut() {
+        values = std::mem::take(items).into_iter().map(Value::Text).collect();
+    }
+    let index = usize::try_from(draws.below(values.len() as u64)).unwrap_or_default();
+    let picked = values.into_iter().nth(index);
+    picked.ok_or_else(|| Failed("pickRandom picks from an empty list".to_owned()))
 }
 
 impl RandomValue {

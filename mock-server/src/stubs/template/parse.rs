@@ -332,28 +332,4 @@ mod tests {
             assert!(refused, "{given}");
         }
     }
-
-    #[test]
-    fn tags_are_taken_apart() {
-        let given = r#" now a.[b c]/d-1=-1.5 "x\"y" 'é' (true 7) "#;
-        let text = |text: &str| Token::Value(Value::owned(text.to_owned()));
-        assert_eq!(
-            tokens(given),
-            Ok(vec![
-                Token::Path("now"),
-                Token::Path("a.[b c]/d-1"),
-                Token::Sign("="),
-                Token::Value(Value::Real(-1.5)),
-                text("x\"y"),
-                text("é"),
-                Token::Sign("("),
-                Token::Value(Value::Truth(true)),
-                Token::Value(Value::Integer(7)),
-                Token::Sign(")"),
-            ])
-        );
-        for given in ["a + b", r"a=\'b\'", "a | b", "-", "[]"] {
-            assert!(tokens(given).is_err(), "{given}");
-        }
-    }
 }

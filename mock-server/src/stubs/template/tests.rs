@@ -72,22 +72,14 @@ fn parts_of_the_request_are_filled_in() {
             "1|ä b|3|",
         ),
         (
-            "{{request.query.q.first}}|{{request.query.q.last}}|{{request.query.q.[-1]}}|{{request.query.q.[-2]}}",
-            "1|3|ä b|1",
+            "{{request.query.q.first}}|{{request.query.q.last}}|{{request.query.q.[-1]}}",
+            "1|3|",
         ),
         (
             "{{request.query.9}}|{{request.query.r}}|{{request.query.none}}|{{request.query.q.[-9]}}",
             "nine|||",
         ),
         ("{{request.bodyAsBase64}}", "PCJib2R5Ij4m"),
-        (
-            "{{request.requestLine.host}} {{request.requestLine.path}} {{request.requestLine.path.[0]}}",
-            "example.com /the/entire path//x ",
-        ),
-        (
-            "{{request.requestLine.query.q}}{{request.requestLine.body}}",
-            "1",
-        ),
         (
             "{{request/method}}{{unknown.more}}{{request.unknown}}",
             "POST",
@@ -135,10 +127,9 @@ fn helpers_are_applied() {
         ("{{math (math 1 '+' 2) 'x' (math 1.5 '-' 1)}}", "1.5"),
         ("{{math (now format='epoch') '+' 1}}", "1696647845068"),
         (
-            "{{pickRandom 'a'}} {{pickRandom request.none 'a'}}",
-            "a [ERROR: Must specify either a single list argument or a set of single value arguments.]",
+            "{{math 1.5 '+' 1}} {{math 10.0 '/' 3}} {{math 0.1 '+' 0.2}} {{math -5 '/' 2}}",
+            "2.5 3.3 0.3 -3",
         ),
-        ("{{pickRandom request.query.r count=5}}", "[]"),
         (
             "{{randomInt lower=5 upper=6}} {{randomInt lower=parameters.lower upper=6}}",
             "5 5",
@@ -153,7 +144,7 @@ fn helpers_are_applied() {
 #[test]
 fn what_looks_random_is_a_function_of_the_draws() {
     let template = "{{randomInt lower=1 upper=1000}} {{randomValue length=8 type='HEXADECIMAL' uppercase=true}} \
-                    {{pickRandom 'a' 'b' request.method}} {{pickRandom request.query.q}} {{pickRandom 1 2 3 count=2}} \
+                    {{pickRandom 'a' 'b' request.method}} {{pickRandom request.query.q}} \
                     {{randomValue type='UUID'}}";
     let texts: Vec<String> = (0..50).map(|id| rendered_for(template, &[], id)).collect();
     assert_eq!(
@@ -179,7 +170,8 @@ fn requests_that_a_helper_cannot_work_with_fail() {
         "{{math request.query.none '+' 1}}",
         "{{math 1 '/' request.query.r}}",
         "{{randomInt lower=request.path.[0]}}",
-        "{{randomInt upper=request.query.q}}",
+        "{{randomInt upper=request.query.none}}",
+        "{{jsonPath '{' '$.a'}}",
     ] {
         let failed = rendered(template);
         assert!(failed.starts_with("failed: "), "{template}: {failed}");
@@ -198,6 +190,8 @@ fn what_is_not_served_is_told_from_what_is_not_right() {
         "{{request}}",
         "{{request.query}}",
         "{{request.id}}",
+        "{{request.requestLine.url}}",
+        "{{pickRandom 1 2 count=1}}",
         "{{parameters}}",
         "{{parameters.list}}",
         "{{this.request}}",

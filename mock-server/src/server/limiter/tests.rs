@@ -27,8 +27,8 @@ fn visitor(config: &Config, books: &Rc<LedgerWriter>) -> Visitor {
     Visitor::new(config, books, [127, 0, 0, 1].into()).unwrap()
 }
 
-fn asking<'a>(config: &'a Config, books: &'a LedgerWriter, now_ns: u64) -> Asking<'a> {
-    let about = About::Own { of_stub: None };
+fn asking<'a>(config: &'a Config, books: &'a Rc<LedgerWriter>, now_ns: u64) -> Asking<'a> {
+    let about = About::Own;
     Asking {
         now_ns,
         keys: Vec::new(),
@@ -52,7 +52,7 @@ fn left(visitor: &Visitor, asking: &Asking<'_>, index: usize) -> u64 {
     }
 }
 
-fn is_rejected_by(verdict: &AdmissionVerdict<'_>, index: usize) -> bool {
+fn is_rejected_by(verdict: &AdmissionVerdict, index: usize) -> bool {
     matches!(verdict, AdmissionVerdict::Rejected(Rejection { limit, .. }) if *limit == index)
 }
 
@@ -127,7 +127,7 @@ fn requests_in_flight_are_counted_until_they_end() {
     let asking = asking(&config, &books, 0);
     let first = one.ask(&asking);
     let second = other.ask(&asking);
-    let remaining = |verdict: &AdmissionVerdict<'_>| match verdict {
+    let remaining = |verdict: &AdmissionVerdict| match verdict {
         AdmissionVerdict::Admitted(admission) => Some(admission.standings[0].1.remaining),
         _ => None,
     };
@@ -203,7 +203,7 @@ fn a_promise_is_kept_in_books_and_never_ends_before_the_limit_relents() {
 /// A visitor's request for `key` under the first limit, whose key is that of a header.
 fn of_key<'a>(key: u64, asking: &Asking<'a>) -> Asking<'a> {
     Asking {
-        keys: vec![KeyHash(mix(key))],
+        keys: vec![Some(KeyHash(mix(key)))],
         ..*asking
     }
 }
@@ -231,7 +231,7 @@ fn a_promise_that_waits_for_the_end_of_a_stall_is_made_then() {
         }));
     };
     let [one, two, three] = [(); 3].map(|()| visitor(&config, &books));
-    let own = About::Own { of_stub: None };
+    let own = About::Own;
     // Stalled from 0.8 s to 1 s: all that come before 1.05 s may have crossed it, but for the
     // connection that had it.
     for (visitor, ms) in [

@@ -8,7 +8,7 @@ use crate::clock;
 use crate::config::Config;
 use crate::ledger::LedgerWriter;
 use crate::limit::{Clients, KeyHash, Limit, LimitDecision, Over, RetryAfter, Standing};
-use crate::shared::{HeldSlot, KeyQuery, Keys, SlotIndex, Telling};
+use crate::shared::{HeldSlot, KeyQuery, SlotIndex, Telling};
 use hyper::header::HeaderMap;
 use std::cell::{Cell, RefCell};
 use std::net::IpAddr;
@@ -27,8 +27,10 @@ pub(crate) struct Visitor {
     address: IpAddr,
     /// One per limit.
     visits: Box<[Visit]>,
-    open: Open,
-    welcome: Welcome,
+    /// None where nothing counts connections.
+    open: Option<Open>,
+    /// False above a cap that lets it say so.
+    is_welcome: bool,
 }
 
 /// State of a connection for one limit.
@@ -67,24 +69,17 @@ impl Refusals {
     }
 }
 
-/// Admission of a connection's requests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Welcome {
-    Yes,
-    /// Above a cap that lets it say so.
-    No,
-}
-
-/// Counts a connection as open, wherever there is a cap, until it is dropped.
+/// Places of keys in which a connection, or a request in flight, is counted until this is dropped.
 #[derive(Debug)]
-struct Open {
+pub(crate) struct Open {
     books: Rc<LedgerWriter>,
-    counted: Vec<(usize, SlotIndex)>,
+    /// Numbers of limits, and the places of their keys.
+    places: Vec<(usize, SlotIndex)>,
 }
 
 impl Drop for Open {
     fn drop(&mut self) {
-        for (index, place) in self.counted.drain(..) {
+        for (index, place) in self.places.drain(..) {
             if let Some(keys) = self.books.keys(index) {
                 keys.release(place);
             }
@@ -95,12 +90,13 @@ impl Drop for Open {
 /// Request for a verdict of the limiter.
 pub(crate) struct Asking<'a> {
     pub(crate) now_ns: u64,
-    /// The keys of the request, one for each limit whose key is not the connection's, in order.
-    pub(crate) keys: Vec<KeyHash>,
+    /// The keys of the request, one for each limit whose key is not the connection's, in order;
+    /// none where it is not counted.
+    pub(crate) keys: Vec<Option<KeyHash>>,
     pub(crate) about: About,
     pub(crate) turns: Turns,
     pub(crate) config: &'a Config,
-    pub(crate) books: &'a LedgerWriter,
+    pub(crate) books: &'a Rc<LedgerWriter>,
 }
 
 /// Limits that a question concerns.
@@ -108,9 +104,8 @@ pub(crate) struct Asking<'a> {
 pub(crate) enum About {
     /// A new connection: the caps on connections.
     Connection,
-    /// For the target itself: the limits for all requests, and that of the stub that is to answer,
-    /// if it has one.
-    Own { of_stub: Option<usize> },
+    /// For the target itself: the limits for all requests.
+    Own,
     /// To be forwarded: the limits that count the sessions of a proxy.
     Forwarded,
 }
@@ -125,14 +120,14 @@ pub(crate) enum Turns {
 }
 
 /// Verdict on a request.
-pub(crate) enum AdmissionVerdict<'a> {
-    Admitted(Admission<'a>),
+pub(crate) enum AdmissionVerdict {
+    Admitted(Admission),
     Rejected(Rejection),
     /// Its connection is above a cap.
     Unwelcome,
 }
 
-impl AdmissionVerdict<'_> {
+impl AdmissionVerdict {
     /// Return how long a request is to be held, on top of everything else, that was let through.
     pub(crate) fn delay(&self) -> Duration {
         match self {
@@ -143,19 +138,13 @@ impl AdmissionVerdict<'_> {
 }
 
 /// A request that was let through. It is in flight, wherever there is a cap, until this is dropped.
-pub(crate) struct Admission<'a> {
+#[derive(Default)]
+pub(crate) struct Admission {
     delay: Duration,
     /// State of the limits that tell, by their numbers.
     pub(crate) standings: Vec<(usize, Standing)>,
-    in_flight: Vec<(&'a Keys, SlotIndex)>,
-}
-
-impl Drop for Admission<'_> {
-    fn drop(&mut self) {
-        for (keys, place) in self.in_flight.drain(..) {
-            keys.release(place);
-        }
-    }
+    /// None where nothing counts requests in flight.
+    open: Option<Open>,
 }
 
 /// A request that was turned away.
@@ -184,7 +173,6 @@ pub(crate) enum Told {
 struct Held<'a, 'v> {
     index: usize,
     limit: &'a Limit,
-    keys: &'a Keys,
     key: KeyHash,
     visit: &'v Visit,
     slot: HeldSlot<'a>,
@@ -222,11 +210,8 @@ impl Visitor {
                     heard: Refusals::default(),
                 })
                 .collect(),
-            open: Open {
-                books: Rc::clone(books),
-                counted: Vec::new(),
-            },
-            welcome: Welcome::Yes,
+            open: None,
+            is_welcome: true,
         };
         let asking = Asking {
             now_ns: books.shared().clock().now_ns(),
@@ -243,19 +228,21 @@ impl Visitor {
                 return Err(above.limit.over);
             }
             drop(held);
-            visitor.welcome = Welcome::No;
+            visitor.is_welcome = false;
             return Ok(visitor);
         }
-        let counted = held.iter().map(|held| (held.index, held.slot.place));
-        let counted: Vec<_> = counted.collect();
-        take(held, &asking);
-        visitor.open.counted = counted;
+        visitor.open = admit(held, &asking).open;
         Ok(visitor)
     }
 
     /// The keys of one request, where they are not those of its connection. Nothing is allocated if
     /// there are none.
-    pub(crate) fn keys(&self, config: &Config, headers: &HeaderMap, path: &str) -> Vec<KeyHash> {
+    pub(crate) fn keys(
+        &self,
+        config: &Config,
+        headers: &HeaderMap,
+        path: &str,
+    ) -> Vec<Option<KeyHash>> {
         let by_request = config
             .limits
             .iter()
@@ -272,13 +259,13 @@ impl Visitor {
     /// all its keys are held while it is decided. If several limits are against it, the one with
     /// the longest wait turns it away: a client that waits for that long has waited for the others,
     /// too.
-    pub(crate) fn ask<'a>(&self, asking: &Asking<'a>) -> AdmissionVerdict<'a> {
+    pub(crate) fn ask(&self, asking: &Asking<'_>) -> AdmissionVerdict {
         let Asking { config, books, .. } = *asking;
         if config.limits.is_empty() {
             books.admitted(asking.now_ns);
-            return AdmissionVerdict::Admitted(Admission::free());
+            return AdmissionVerdict::Admitted(Admission::default());
         }
-        if self.welcome == Welcome::No {
+        if !self.is_welcome {
             books.counters().rejected.increment();
             return AdmissionVerdict::Unwelcome;
         }
@@ -304,13 +291,14 @@ impl Visitor {
         let mut own_keys = asking.keys.iter();
         let mut all = Vec::new();
         for (index, (limit, visit)) in asking.config.limits.iter().zip(&self.visits).enumerate() {
-            let Some(key) = visit.key.or_else(|| own_keys.next().copied()) else {
+            let key = visit.key.or_else(|| own_keys.next().copied().flatten());
+            let Some(key) = key else {
                 continue;
             };
             let Some(keys) = asking.books.keys(index) else {
                 continue;
             };
-            if !asking.concerns(index, limit) {
+            if !asking.concerns(limit) {
                 continue;
             }
             let query = KeyQuery {
@@ -326,7 +314,6 @@ impl Visitor {
             all.push(Held {
                 index,
                 limit,
-                keys,
                 key,
                 visit,
                 decision: slot.decide(&query),
@@ -337,42 +324,37 @@ impl Visitor {
     }
 }
 
-/// Take what the limits have admitted; returns the longest delay.
-fn take(held: Vec<Held<'_, '_>>, asking: &Asking<'_>) -> Duration {
-    let mut longest = Duration::ZERO;
+/// Take what the limits have admitted.
+fn admit(held: Vec<Held<'_, '_>>, asking: &Asking<'_>) -> Admission {
+    let mut admission = Admission::default();
+    let mut places = Vec::new();
+    let mut longest_ns = 0;
     for held in held {
         let LimitDecision::Admitted { next, delay_ns } = held.decision else {
             continue;
         };
-        held.slot.set(next);
-        asking.books.admitted_by(held.index, delay_ns);
-        longest = longest.max(Duration::from_nanos(delay_ns));
-    }
-    longest
-}
-
-fn admit<'a>(held: Vec<Held<'a, '_>>, asking: &Asking<'a>) -> Admission<'a> {
-    let mut admission = Admission::free();
-    for held in &held {
-        let LimitDecision::Admitted { next, .. } = held.decision else {
-            continue;
-        };
         let algorithm = &held.limit.algorithm;
         if algorithm.counts_open() {
-            admission.in_flight.push((held.keys, held.slot.place));
+            places.push((held.index, held.slot.place));
         }
         if !held.limit.headers.is_empty() {
             let standing = algorithm.standing(next, asking.now_ns);
             admission.standings.push((held.index, standing));
         }
+        held.slot.set(next);
+        asking.books.admitted_by(held.index, delay_ns);
+        longest_ns = longest_ns.max(delay_ns);
     }
-    admission.delay = take(held, asking);
-    if asking.about != About::Forwarded {
-        let delay_ns = u64::try_from(admission.delay.as_nanos()).unwrap_or(u64::MAX);
+    if !places.is_empty() {
+        let books = Rc::clone(asking.books);
+        admission.open = Some(Open { books, places });
+    }
+    if asking.about == About::Own {
         asking
             .books
-            .admitted(asking.now_ns.saturating_add(delay_ns));
+            .admitted(asking.now_ns.saturating_add(longest_ns));
     }
+    admission.delay = Duration::from_nanos(longest_ns);
     admission
 }
 
@@ -424,12 +406,10 @@ fn tell(by: &Held<'_, '_>, asking: &Asking<'_>, retry_after_ns: u64) -> Told {
 }
 
 impl Asking<'_> {
-    fn concerns(&self, index: usize, limit: &Limit) -> bool {
+    fn concerns(&self, limit: &Limit) -> bool {
         match self.about {
             About::Connection => limit.is_of_connections(),
-            About::Own { of_stub } => {
-                !limit.is_of_connections() && (!limit.is_of_stub || of_stub == Some(index))
-            }
+            About::Own => !limit.is_of_connections(),
             About::Forwarded => limit.key.clients == Clients::Session,
         }
     }
@@ -438,19 +418,8 @@ impl Asking<'_> {
     /// own.
     fn refusal_answered_ns(&self) -> u64 {
         match self.about {
-            About::Own { .. } => self.config.answerable_ns(self.now_ns),
+            About::Own => self.config.answerable_ns(self.now_ns),
             About::Forwarded | About::Connection => self.now_ns,
-        }
-    }
-}
-
-impl Admission<'_> {
-    /// Admit a request that no limit has seen yet.
-    const fn free() -> Self {
-        Self {
-            delay: Duration::ZERO,
-            standings: Vec::new(),
-            in_flight: Vec::new(),
         }
     }
 }
