@@ -9,19 +9,19 @@
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Stream {
     /// The fields of a body.
-    Body,
+    Body = 1,
     /// The delay before an answer.
-    Hold,
+    Hold = 2,
     /// Fault of an answer.
-    Fault,
+    Fault = 3,
     /// The delay of a stub.
-    Stub,
+    Stub = 4,
     /// Random values of a template.
-    Template,
+    Template = 5,
     /// The proxy's exit for a session.
-    Exit,
+    Exit = 8,
     /// The proxy's exit for what has no session.
-    Turn,
+    Turn = 9,
 }
 
 /// `SplitMix64`'s increment, the odd number nearest to 2^64 / golden ratio.
@@ -39,18 +39,9 @@ pub(crate) struct Draws {
 
 impl Draws {
     pub(crate) fn new(stream: Stream, seed: u64, id: u64) -> Self {
-        let stream = match stream {
-            Stream::Body => 1,
-            Stream::Hold => 2,
-            Stream::Fault => 3,
-            Stream::Stub => 4,
-            Stream::Template => 5,
-            Stream::Exit => 8,
-            Stream::Turn => 9,
-        };
         // Each step is a bijection, so within one stream and seed no two ids start from the same
         // state.
-        let seeded = mix(mix(seed).wrapping_add(GAMMA.wrapping_mul(stream)));
+        let seeded = mix(mix(seed).wrapping_add(GAMMA.wrapping_mul(stream as u64)));
         Self {
             state: mix(seeded ^ id),
         }

@@ -98,21 +98,15 @@ fn params(common_name: &str) -> CertificateParams {
 }
 
 fn names(addresses: &[IpAddr]) -> Result<Vec<SanType>, TlsError> {
-    let mut names = vec![SanType::DnsName("localhost".try_into()?)];
-    let always = [
+    let mut all = vec![
         IpAddr::V4(Ipv4Addr::LOCALHOST),
         IpAddr::V6(Ipv6Addr::LOCALHOST),
     ];
-    for address in always
-        .iter()
-        .chain(addresses)
-        .filter(|address| !address.is_unspecified())
-    {
-        let name = SanType::IpAddress(*address);
-        if !names.contains(&name) {
-            names.push(name);
-        }
-    }
+    all.extend(addresses.iter().filter(|address| !address.is_unspecified()));
+    all.sort_unstable();
+    all.dedup();
+    let mut names = vec![SanType::DnsName("localhost".try_into()?)];
+    names.extend(all.into_iter().map(SanType::IpAddress));
     Ok(names)
 }
 

@@ -99,7 +99,7 @@ impl Algorithm {
             Self::Bucket(limit) => limit.quota(),
             Self::Window(limit) => Quota {
                 requests: limit.permits,
-                per_ns: Some(limit.window_ns),
+                per_ns: Some(limit.length_ns),
             },
             Self::Concurrency(cap) | Self::Connections(cap) => Quota {
                 requests: cap.get(),
@@ -231,7 +231,7 @@ const WINDOW_MASK: u64 = (1 << (64 - 2 * COUNT_BITS)) - 1;
 
 /// Shortest window. Numbers of windows are compared modulo 2^24: a key is mistaken only after a rest
 /// of 2^23 windows, two hours of this.
-const MIN_WINDOW_NS: u64 = 1_000_000;
+const MIN_LENGTH_NS: u64 = 1_000_000;
 
 /// At most `permits` requests in each window. Windows are counted from the epoch of the target's
 /// clock, the moment it was started, and not from any mark of the wall clock: what a run sees does
@@ -250,7 +250,7 @@ const MIN_WINDOW_NS: u64 = 1_000_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Window {
     permits: u32,
-    window_ns: u64,
+    length_ns: u64,
     slides: bool,
 }
 
@@ -270,11 +270,11 @@ struct Counts {
 
 impl Window {
     /// Make a window; nothing if it is too short, or admits more than fit into the word.
-    pub(super) fn new(permits: u32, window_ns: u64, slides: bool) -> Option<Self> {
-        let is_possible = window_ns >= MIN_WINDOW_NS && u64::from(permits) <= MAX_COUNT;
+    pub(super) fn new(permits: u32, length_ns: u64, slides: bool) -> Option<Self> {
+        let is_possible = length_ns >= MIN_LENGTH_NS && u64::from(permits) <= MAX_COUNT;
         is_possible.then_some(Self {
             permits,
-            window_ns,
+            length_ns,
             slides,
         })
     }
@@ -286,17 +286,17 @@ impl Window {
             window: state >> (2 * COUNT_BITS),
             previous: state >> COUNT_BITS & MAX_COUNT,
             current: state & MAX_COUNT,
-            elapsed_ns: now_ns % self.window_ns,
+            elapsed_ns: now_ns % self.length_ns,
             ahead_ns: 0,
         };
-        let window = (now_ns / self.window_ns) & WINDOW_MASK;
+        let window = (now_ns / self.length_ns) & WINDOW_MASK;
         let behind = seen.window.wrapping_sub(window) & WINDOW_MASK;
         match window.wrapping_sub(seen.window) & WINDOW_MASK {
             0 => seen,
             past if past > WINDOW_MASK / 2 => Counts {
                 elapsed_ns: 0,
                 ahead_ns: behind
-                    .saturating_mul(self.window_ns)
+                    .saturating_mul(self.length_ns)
                     .saturating_sub(seen.elapsed_ns),
                 ..seen
             },
@@ -316,8 +316,8 @@ impl Window {
     /// Number of more that would be admitted: the greatest n with
     /// `(current + n) w + previous (w - elapsed) <= permits w`.
     fn room(&self, now: &Counts) -> u64 {
-        let left = u128::from(self.window_ns - now.elapsed_ns);
-        let weighted = (u128::from(now.previous) * left).div_ceil(self.window_ns.into());
+        let left = u128::from(self.length_ns - now.elapsed_ns);
+        let weighted = (u128::from(now.previous) * left).div_ceil(self.length_ns.into());
         let used = u128::from(now.current) + weighted;
         u64::try_from(u128::from(self.permits).saturating_sub(used)).unwrap_or_default()
     }
@@ -326,7 +326,7 @@ impl Window {
     /// now, if no other request arrives.
     fn wait_ns(&self, now: &Counts, wanted: u64) -> u64 {
         let permits = u64::from(self.permits);
-        let left_ns = self.window_ns - now.elapsed_ns;
+        let left_ns = self.length_ns - now.elapsed_ns;
         let within = match permits.checked_sub(now.current + wanted) {
             // What the last window has left grows old within this one.
             Some(free) => self
@@ -340,9 +340,9 @@ impl Window {
 
     /// The time into a window at which `previous (w - elapsed) <= free w`.
     fn until_weighs(&self, previous: u64, free: u64) -> u64 {
-        let share = u128::from(free) * u128::from(self.window_ns);
+        let share = u128::from(free) * u128::from(self.length_ns);
         let rest = share.checked_div(previous.into()).unwrap_or(share);
-        self.window_ns
+        self.length_ns
             .saturating_sub(u64::try_from(rest).unwrap_or(u64::MAX))
     }
 

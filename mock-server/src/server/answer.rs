@@ -187,11 +187,8 @@ impl Answers {
             self.hold(&arrival, verdict.delay(), &mut headers).await;
             return Ok(self.counted(json(status, headers, body).map(AnswerBody::whole)));
         }
-        let own =
-            self.state
-                .config
-                .latency
-                .hold(self.state.config.seed, arrival.id, arrival.attempt);
+        let Config { latency, seed, .. } = &self.state.config;
+        let own = latency.hold(*seed, arrival.id, arrival.attempt);
         self.let_go(parts);
         self.hold(&arrival, own + arrival.growth, &mut headers)
             .await;
@@ -269,11 +266,8 @@ impl Answers {
 
     /// Return the fault of the answer, if it has one.
     fn fault(&self, arrival: &Arrival, parts: &Parts) -> Option<Fault> {
-        let fault =
-            self.state
-                .config
-                .faults
-                .pick(self.state.config.seed, arrival.id, arrival.attempt)?;
+        let Config { faults, seed, .. } = &self.state.config;
+        let fault = faults.pick(*seed, arrival.id, arrival.attempt)?;
         can_meet(fault, parts.uri.path()).then_some(fault)
     }
 

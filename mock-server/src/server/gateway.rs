@@ -89,24 +89,20 @@ impl Gateway {
         opened: &Cell<Option<Tunnel>>,
     ) -> Result<Response<AnswerBody>, Interrupted> {
         let counters = self.books.proxy();
-        let failure = if *request.method() == Method::CONNECT {
+        let forwarded = if *request.method() == Method::CONNECT {
             counters.tunnels.increment();
             match self.tunnel(&request).await {
                 Ok(tunnel) => {
                     opened.set(Some(tunnel));
                     return Err(Interrupted);
                 }
-                Err(failure) => failure,
+                Err(failure) => Err(failure),
             }
         } else {
             counters.requests.increment();
-            match self.forward(request).await {
-                Ok(response) => return Ok(response),
-                Err(failure) => failure,
-            }
+            self.forward(request).await
         };
-        failure.count(counters);
-        Ok(failure.response())
+        Ok(forwarded.unwrap_or_else(|failure| failure.response(counters)))
     }
 
     async fn tunnel(&self, request: &Request<Incoming>) -> Result<Tunnel, GatewayFailure> {
@@ -208,27 +204,24 @@ pub(super) enum GatewayFailure {
 }
 
 impl GatewayFailure {
-    fn count(&self, counters: &ProxyCounters) {
-        match self {
-            Self::Denied(_) => &counters.auth_failures,
-            Self::Malformed(_) | Self::Refused(_) => &counters.refused,
-            Self::Unreachable(_) | Self::Broken(_) | Self::TimedOut(_) => {
-                &counters.upstream_failures
+    /// The response that says so; it is counted.
+    fn response(&self, counters: &ProxyCounters) -> Response<AnswerBody> {
+        let (status, counter) = match self {
+            Self::Denied(_) => (
+                StatusCode::PROXY_AUTHENTICATION_REQUIRED,
+                &counters.auth_failures,
+            ),
+            Self::Malformed(_) => (StatusCode::BAD_REQUEST, &counters.refused),
+            Self::Refused(_) => (StatusCode::FORBIDDEN, &counters.refused),
+            Self::Unreachable(_) | Self::Broken(_) => {
+                (StatusCode::BAD_GATEWAY, &counters.upstream_failures)
             }
-        }
-        .increment();
-    }
-
-    fn response(&self) -> Response<AnswerBody> {
+            Self::TimedOut(_) => (StatusCode::GATEWAY_TIMEOUT, &counters.upstream_failures),
+        };
+        counter.increment();
         let body = serde_json::json!({ "error": self.to_string() }).to_string();
         let mut response = Response::new(AnswerBody::whole(body.into()));
-        *response.status_mut() = match self {
-            Self::Denied(_) => StatusCode::PROXY_AUTHENTICATION_REQUIRED,
-            Self::Malformed(_) => StatusCode::BAD_REQUEST,
-            Self::Refused(_) => StatusCode::FORBIDDEN,
-            Self::Unreachable(_) | Self::Broken(_) => StatusCode::BAD_GATEWAY,
-            Self::TimedOut(_) => StatusCode::GATEWAY_TIMEOUT,
-        };
+        *response.status_mut() = status;
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, JSON);
         if matches!(self, Self::Denied(_)) {

@@ -166,47 +166,4 @@ mod tests {
         assert!(log.skip(&mut one));
         assert_eq!(one, other);
     }
-
-    #[test]
-    fn threads_lose_no_record_and_agree_on_the_order() {
-        const EACH: u64 = 2_000;
-        let log = &log::<{ 4 * 2_000 * 2 }>();
-        let read = |expected: usize| {
-            let (mut cursor, mut records) = (Cursor::default(), Vec::new());
-            while records.len() < expected {
-                match log.next(&mut cursor) {
-                    Some(record) => records.push(record),
-                    None => std::thread::yield_now(),
-                }
-            }
-            records
-        };
-        let (one, other) = std::thread::scope(|scope| {
-            for writer in 0..4_u64 {
-                scope.spawn(move || {
-                    for number in 0..EACH {
-                        log.append(&(writer << 32 | number).to_le_bytes()).unwrap();
-                    }
-                });
-            }
-            let total = usize::try_from(4 * EACH).unwrap();
-            let readers = [
-                scope.spawn(move || read(total)),
-                scope.spawn(move || read(total)),
-            ];
-            let [one, other] = readers.map(|reader| reader.join().unwrap());
-            (one, other)
-        });
-        assert_eq!(one, other);
-        assert_eq!(log.append(b"x"), Err(Full));
-        let mut numbers: Vec<u64> = one
-            .iter()
-            .map(|r| u64::from_le_bytes(r[..].try_into().unwrap()))
-            .collect();
-        numbers.sort_unstable();
-        let expected: Vec<u64> = (0..4)
-            .flat_map(|writer| (0..EACH).map(move |number| writer << 32 | number))
-            .collect();
-        assert_eq!(numbers, expected);
-    }
 }

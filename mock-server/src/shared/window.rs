@@ -227,33 +227,6 @@ mod tests {
         }
     }
 
-    #[test]
-    fn threads_that_count_into_one_millisecond_lose_nothing() {
-        let shared = Shared::new().unwrap();
-        let window = &shared.region().window;
-        std::thread::scope(|scope| {
-            for thread in 0..4 {
-                scope.spawn(move || {
-                    for step in 0..10_000 {
-                        window.come((thread * 3 + step % 10) * NS_PER_MS);
-                        window.admit(19 * NS_PER_MS);
-                    }
-                });
-            }
-        });
-        let [of_1, of_20] = window.busiest([1, 20]);
-        assert_eq!(
-            (of_1.admitted, of_20),
-            (
-                40_000,
-                Peaks {
-                    requests: 40_000,
-                    admitted: 40_000
-                }
-            )
-        );
-    }
-
     /// The greatest number of `instants` within windows of a width, by looking at every one that
     /// ends with one of them.
     fn most_within(instants: &[u64], width_ms: u64) -> u64 {

@@ -217,8 +217,8 @@ impl<'v> Node<'v> {
     }
 
     /// The value is not what the format asks for.
-    pub(crate) fn malformed(&self, what: impl ToString) -> Problem {
-        self.problem(ValueProblem::Malformed(what.to_string()))
+    pub(crate) fn malformed(&self, what: impl Into<String>) -> Problem {
+        self.problem(ValueProblem::Malformed(what.into()))
     }
 
     /// The value asks for something that is not served here; `feature` reads before "is not

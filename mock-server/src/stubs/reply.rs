@@ -393,7 +393,7 @@ fn distribution(node: &Node<'_>) -> Result<Latency, Problem> {
         _ => return Err(node.malformed("the type is lognormal, uniform or fixed")),
     };
     text.parse()
-        .map_err(|error: SettingError| node.malformed(error))
+        .map_err(|error: SettingError| node.malformed(error.to_string()))
 }
 
 /// In how many pieces a body is sent, and over what time.

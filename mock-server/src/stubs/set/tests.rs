@@ -15,7 +15,7 @@ fn set(stubs: &Value) -> Stubs {
 }
 
 #[test]
-fn changes_keep_ids_and_scenarios_and_are_refused_where_an_id_is_taken_or_missing() {
+fn changes_keep_ids_and_are_refused_where_an_id_is_taken_or_missing() {
     let loaded = set(&json!([
         {"name": "one", "request": {"url": "/a"}, "scenarioName": "s", "requiredScenarioState": "x"},
         {"name": "two", "request": {"url": "/a"}},
@@ -27,21 +27,11 @@ fn changes_keep_ids_and_scenarios_and_are_refused_where_an_id_is_taken_or_missin
         .find(|stub| stub.json["name"] == "two")
         .unwrap()
         .id;
-    let other_id = Uuid::from_u128(1).to_string();
-    let newer = json!({"name": "second", "id": other_id, "scenarioName": "t", "newScenarioState": "Started"});
+    let newer = json!({"name": "second", "id": Uuid::from_u128(1).to_string()});
     let replaced = more.with_replaced(two, &newer, &Files::None).unwrap();
-    assert_eq!(
-        replaced.get(two).unwrap().json["id"],
-        two.to_string(),
-        "it keeps its id"
-    );
-    assert_eq!(
-        replaced.scenarios().into_iter().collect::<Vec<_>>(),
-        ["s", "t"]
-    );
+    assert_eq!(replaced.get(two).unwrap().json["id"], two.to_string());
 
     let fewer = replaced.without(two).unwrap();
-    assert_eq!(fewer.scenarios().len(), 1);
     assert!(fewer.without(two).is_none());
 
     let taken = json!({"id": two.to_string()});

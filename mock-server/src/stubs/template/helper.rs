@@ -6,13 +6,14 @@
 
 use super::date::Now;
 use super::{Expression, Failed, Occasion, Value, malformed, unsupported};
-use crate::draw::{Draws, Stream};
+use crate::draw::Draws;
 use crate::stubs::json_path::{self, JsonPath};
 use crate::stubs::node::ValueProblem;
 use serde_json::Value as Json;
+use std::borrow::Cow;
 
 /// A longer random value is a typing error, in characters.
-const LONGEST: i64 = 1_000_000;
+const LONGEST: usize = 1_000_000;
 
 /// Of ASCII, with the blank at the end.
 const VISIBLE: &str = "!\"#$%&'()*+,-./0123456789:;<=>?@ABCDEFGHIJKLMNOPQRSTUVWXYZ[\\]^_`abcdefghijklmnopqrstuvwxyz{|}~ ";
@@ -62,11 +63,11 @@ pub(super) fn call(name: &str, arguments: Arguments) -> Result<Option<Call>, Val
             return unsupported("the helper `date` with a date");
         }
         "now" | "date" => Call::Now(Now::compile(
-            arguments.known("format", "a text", text)?,
-            arguments.known("offset", "a text", text)?,
-            arguments.known("timezone", "a text", text)?,
+            arguments.known("format")?.as_deref(),
+            arguments.known("offset")?.as_deref(),
+            arguments.known("timezone")?.as_deref(),
         )?),
-        "randomInt" => random_int(&arguments)?,
+        "randomInt" => random_int(&arguments),
         "randomValue" => Call::RandomValue(random_value(&arguments)?),
         "pickRandom" if arguments.positional.is_empty() => {
             return malformed("pickRandom has nothing to pick from");
@@ -79,27 +80,6 @@ pub(super) fn call(name: &str, arguments: Arguments) -> Result<Option<Call>, Val
         "jsonPath" => json_path(arguments)?,
         _ => return Ok(None),
     }))
-}
-
-fn text<'v>(value: &'v Value<'static>) -> Option<&'v str> {
-    match value {
-        Value::Text(text) => Some(text),
-        _ => None,
-    }
-}
-
-fn integer(value: &Value<'static>) -> Option<i64> {
-    match value {
-        Value::Integer(integer) => Some(*integer),
-        _ => None,
-    }
-}
-
-fn truth(value: &Value<'static>) -> Option<bool> {
-    match value {
-        Value::Truth(truth) => Some(*truth),
-        _ => None,
-    }
 }
 
 impl Arguments {
@@ -115,46 +95,36 @@ impl Arguments {
             .filter(|value| !matches!(value, Expression::Constant(Value::Missing)))
     }
 
-    /// Read an argument that must be known when the stub is loaded.
-    fn known<'a, T>(
-        &'a self,
-        name: &str,
-        kind: &str,
-        read: impl FnOnce(&'a Value<'static>) -> Option<T>,
-    ) -> Result<Option<T>, ValueProblem> {
+    /// An argument that must be known when the stub is loaded.
+    fn known(&self, name: &str) -> Result<Option<Cow<'_, str>>, ValueProblem> {
         match self.named(name) {
             None => Ok(None),
-            Some(Expression::Constant(value)) => match read(value) {
-                None => malformed(format!("`{name}` is {kind}, not `{}`", value.text())),
-                read => Ok(read),
-            },
+            Some(Expression::Constant(value)) => Ok(Some(value.text())),
             Some(_) => unsupported(format!("`{name}` that depends on the request")),
         }
     }
 }
 
-fn random_int(arguments: &Arguments) -> Result<Call, ValueProblem> {
+fn random_int(arguments: &Arguments) -> Call {
     let bound = |name, default: i32| {
-        arguments
-            .named(name)
-            .cloned()
-            .unwrap_or_else(|| Expression::Constant(Value::Integer(default.into())))
+        let default = Expression::Constant(Value::Integer(default.into()));
+        arguments.named(name).cloned().unwrap_or(default)
     };
-    let (lower, upper) = (bound("lower", i32::MIN), bound("upper", i32::MAX));
-    if let (Expression::Constant(lower), Expression::Constant(upper)) = (&lower, &upper) {
-        between(lower, upper, &mut Draws::new(Stream::Template, 0, 0))
-            .map_err(|failed| ValueProblem::Malformed(failed.0))?;
+    Call::RandomInt {
+        lower: bound("lower", i32::MIN),
+        upper: bound("upper", i32::MAX),
     }
-    Ok(Call::RandomInt { lower, upper })
 }
 
 fn random_value(arguments: &Arguments) -> Result<RandomValue, ValueProblem> {
-    let kind = "a whole number of 0 to 1,000,000";
-    let length = arguments.known("length", kind, |value| {
-        let length = integer(value).filter(|length| *length <= LONGEST)?;
-        usize::try_from(length).ok()
-    })?;
-    let characters = match arguments.known("type", "a text", text)? {
+    let length = match arguments.known("length")? {
+        None => 36,
+        Some(text) => match text.parse() {
+            Ok(length @ ..=LONGEST) => length,
+            _ => return malformed(format!("`length` is 0 to {LONGEST}, not `{text}`")),
+        },
+    };
+    let characters = match arguments.known("type")?.as_deref() {
         None | Some("ALPHANUMERIC") => {
             "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
         }
@@ -169,10 +139,8 @@ fn random_value(arguments: &Arguments) -> Result<RandomValue, ValueProblem> {
     };
     Ok(RandomValue {
         characters: (!characters.is_empty()).then_some(characters),
-        length: length.unwrap_or(36),
-        is_upper: arguments
-            .known("uppercase", "true or false", truth)?
-            .unwrap_or(false),
+        length,
+        is_upper: arguments.known("uppercase")?.as_deref() == Some("true"),
     })
 }
 
