@@ -63,12 +63,8 @@ fn real(path: &Path) -> PathBuf {
 /// True if a file is what a run measured, which no export can bring back.
 fn is_measured(path: &Path) -> bool {
     let path = real(path);
-    [RESULT, LOG]
-        .iter()
-        .any(|name| path.file_name().is_some_and(|file| file == *name))
-        && [RESULT, LOG]
-            .iter()
-            .all(|name| folder(&path).join(name).exists())
+    let measured = [RESULT, LOG].map(|name| folder(&path).join(name));
+    measured.contains(&path) && measured.iter().all(|path| path.exists())
 }
 
 fn check_file(path: &Path) -> Result<(), String> {

@@ -6,7 +6,6 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use clap::ValueEnum;
 use crawlmark_harness::clock::wall_time;
 use crawlmark_harness::plan::SlotShare;
 use crawlmark_harness::units::grouped;
@@ -14,7 +13,7 @@ use crawlmark_results::run::parts::PlanFile;
 use crawlmark_results::run::report::{CommandLine, rfc3339};
 use crawlmark_results::show::text::{counted, shell_word};
 
-use crate::cli::{Auto, PlanArgs, RunArgs, SaveArgs, Typed};
+use crate::cli::{Auto, PlanArgs, RunArgs, Typed};
 use crate::cluster::digest;
 use crate::error::{DONE, Error};
 use crate::run;
@@ -37,42 +36,36 @@ pub(crate) fn plan(args: PlanArgs, typed: Typed) -> Result<u8, Error> {
     } = args;
     let slots = slots.unwrap_or(nodes);
     let path = crawl.out.take().unwrap_or_else(|| PathBuf::from(PLAN));
-    if crawl.is_bundled() {
-        return Err(Error::Usage(
+    let refusal = if crawl.is_bundled() {
+        Some(
             "plan: a crawl on several machines needs a target that they all reach: give its URL"
                 .to_owned(),
-        ));
-    }
-    if let Some(flag) = crawl.list_of_input() {
-        return Err(Error::Usage(format!(
+        )
+    } else if let Some(flag) = crawl.list_of_input() {
+        Some(format!(
             "{flag} -: each part reads the list, so write it to a file that all machines have"
-        )));
-    }
-    if crawl.part.plan.is_some() || crawl.save.resume.is_some() {
-        return Err(Error::Usage(
-            "plan: --plan and --resume are for `crawlmark run`: remove them".to_owned(),
-        ));
-    }
-    if let Some(flag) = of_result(&crawl) {
-        return Err(Error::Usage(format!(
+        ))
+    } else if crawl.part.plan.is_some() || crawl.save.resume.is_some() {
+        Some("plan: --plan and --resume are for `crawlmark run`: remove them".to_owned())
+    } else if let Some(flag) = of_result(&crawl) {
+        Some(format!(
             "plan: {flag} is for the result of a run: give it to `crawlmark run --plan`"
-        )));
-    }
-    if slots > nodes {
-        return Err(Error::Usage(format!(
+        ))
+    } else if slots > nodes {
+        Some(format!(
             "--slots {slots} is more than the {nodes} parts: use at most {nodes}"
-        )));
-    }
+        ))
+    } else {
+        None
+    };
+    refusal.map_or(Ok(()), |why| Err(Error::Usage(why)))?;
     let start = wall_time();
     let start_at = start_at.map(SystemTime::from);
     start_at.map_or(Ok(()), |at| check_start(at, start))?;
-    let saving = saving(&crawl.save)?;
+    let saving = saving(&crawl)?;
     let shards = crawl.shards;
-    let (burst, quiet, has_range) = (
-        crawl.burst,
-        crawl.quiet,
-        crawl.ids.is_some() || crawl.requests.is_some(),
-    );
+    let (burst, quiet) = (crawl.burst, crawl.quiet);
+    let has_range = crawl.ids.is_some() || crawl.requests.is_some();
     let (resolved, _) = run::check(*Box::new(crawl))?;
     let lines = resolved.workload.get("lines");
     if !has_range && lines.is_none_or(|lines| *lines != resolved.ids.len().to_string()) {
@@ -103,29 +96,23 @@ pub(crate) fn plan(args: PlanArgs, typed: Typed) -> Result<u8, Error> {
     file.run_id = format!("{}-{}", file.created_at, std::process::id());
     file.start_at = start_at.map(rfc3339);
     file.saving = saving;
-    let (ids, whole, withheld) = (
-        file.ids(0).len(),
-        file.crawl.ids.len(),
-        file.command.withheld.join(", "),
-    );
-    let text = file.into_text()?;
-    let (name, file) = if path.as_os_str() == "-" {
+    let text = file.text()?;
+    let (name, shown) = if path.as_os_str() == "-" {
         terminal::print_data(&text)?;
         ("plan".to_owned(), "FILE".to_owned())
     } else {
         write(&path, &text)?;
-        (
-            path.display().to_string(),
-            shell_word(&path.display().to_string()),
-        )
+        let name = path.display().to_string();
+        (name.clone(), shell_word(&name))
     };
     let mut said = format!(
-        "{name}: {} in {} of about {}, at most {} at once\nRun each with: crawlmark run --plan {file} --node i/{nodes} --into DIR\n",
-        counted(whole, "ID"),
+        "{name}: {} in {} of about {}, at most {} at once\nRun each with: crawlmark run --plan {shown} --node i/{nodes} --into DIR\n",
+        counted(file.crawl.ids.len(), "ID"),
         counted(nodes.into(), "part"),
-        grouped(ids),
+        grouped(file.ids(0).len()),
         grouped(slots.into()),
     );
+    let withheld = file.command.withheld.join(", ");
     if !withheld.is_empty() {
         let _ = writeln!(
             said,
@@ -171,19 +158,15 @@ fn of_result(crawl: &RunArgs) -> Option<&'static str> {
 
 /// Check that the common start is to come, and soon.
 fn check_start(at: SystemTime, now: SystemTime) -> Result<(), Error> {
-    let whole = |time: Duration| match time.as_secs() / (24 * 3600) {
-        0 | 1 => humantime::format_duration(Duration::from_secs(time.as_secs())).to_string(),
-        days => format!("{} days", grouped(days)),
-    };
     let why = match at.duration_since(now) {
         Ok(ahead) if ahead <= LONGEST_WAIT => return Ok(()),
         Ok(ahead) => format!(
-            "is in {}, and parts would wait for it in their tasks: at most 30 days are allowed. Check the date, or have the scheduler start the tasks later",
-            whole(ahead)
+            "is in {} days, and parts would wait for it in their tasks: at most 30 days are allowed. Check the date, or have the scheduler start the tasks later",
+            grouped(ahead.as_secs() / (24 * 3600))
         ),
         Err(late) => format!(
             "was {} ago. Give a time to come, or remove the flag to start each part when it has a slot",
-            whole(late.duration())
+            humantime::format_duration(Duration::from_secs(late.duration().as_secs()))
         ),
     };
     Err(Error::Usage(format!(
@@ -205,45 +188,32 @@ fn write(path: &Path, text: &str) -> Result<(), Error> {
     file.write_all(text.as_bytes()).map_err(&refused)
 }
 
+/// Flags of saving, by the names of their fields.
+const SAVING: [&str; 5] = [
+    "save",
+    "save_fields",
+    "save_bodies",
+    "max_body",
+    "durability",
+];
+
 /// Return the flags of saving. The directory is one inside that of each attempt.
-fn saving(args: &SaveArgs) -> Result<Vec<String>, Error> {
-    let Some(place) = &args.save else {
-        return Ok(Vec::new());
-    };
-    let name = place
-        .to_str()
-        .filter(|name| !name.starts_with('.') && !name.contains('/'));
-    let Some(name) = name else {
+fn saving(crawl: &RunArgs) -> Result<Vec<String>, Error> {
+    let place = crawl.save.save.as_deref().map(Path::to_string_lossy);
+    if let Some(place) = place.filter(|place| place.starts_with('.') || place.contains('/')) {
         return Err(Error::Usage(format!(
-            "--save {}: each part saves to a directory of its own, inside that of the part: give a name without `/`, as in --save items",
-            place.display()
+            "--save {place}: each part saves to a directory of its own, inside that of the part: give a name without `/`, as in --save items"
         )));
-    };
-    let fields = args
-        .save_fields
-        .map(|fields| ("--save-fields", fields.to_string()));
-    let bodies = args.save_bodies.and_then(|bodies| {
-        Some((
-            "--save-bodies",
-            bodies.to_possible_value()?.get_name().to_owned(),
-        ))
-    });
-    let most = args.max_body.map(|most| ("--max-body", most.to_string()));
-    let durability = args
-        .durability
-        .map(|durability| ("--durability", durability.name().to_owned()));
-    let flags = [
-        Some(("--save", name.to_owned())),
-        fields,
-        bodies,
-        most,
-        durability,
-    ];
-    Ok(flags
-        .into_iter()
-        .flatten()
-        .flat_map(|(flag, value)| [flag.to_owned(), value])
-        .collect())
+    }
+    let mut words = Vec::new();
+    for (field, values) in SAVING
+        .iter()
+        .filter_map(|field| crawl.given.get_key_value(*field))
+    {
+        words.push(format!("--{}", field.replace('_', "-")));
+        words.extend(values.iter().cloned());
+    }
+    Ok(words)
 }
 
 #[cfg(test)]
@@ -304,7 +274,7 @@ mod tests {
                 panic!("{:?}", cli.command)
             };
             let mut part = resumed(&recorded(typed, args.run.shards), &[]).unwrap();
-            part.extend(saving(&args.run.save).unwrap());
+            part.extend(saving(&args.run).unwrap());
             assert_eq!(resolved(&part), resolved(&plain), "{flags}: {part:?}");
         }
     }

@@ -36,8 +36,8 @@ pub use self::requests::laws as request_file_laws;
 use self::resolve::{BundledTarget, Resolved};
 pub(crate) use self::resolve::{objectives, stranger};
 use self::robots::Watch;
-pub(crate) use self::saving::with_recorded_flags;
 use self::saving::{Opened, SavedCrawl};
+pub(crate) use self::saving::{resume_command, with_recorded_flags};
 use crate::cli::{MergeArgs, RunArgs, Typed};
 use crate::cluster::attempt::Publication;
 use crate::crawl::HoldHeader;
@@ -174,7 +174,10 @@ pub(crate) fn run(mut args: RunArgs, typed: Typed, clock: Clock) -> Result<u8, E
         outcome.note(&mut report);
     }
     report.command = Some(typed.for_plan(&report.plan.run));
-    report.saved = saved_crawl.map(|crawl| crawl.summary()).transpose()?;
+    let command = part.as_ref().map(PartRun::command);
+    report.saved = saved_crawl
+        .map(|crawl| crawl.summary(command))
+        .transpose()?;
     // Once nothing can change the report any more: a gate may ask whether it is valid.
     thresholds.close(&mut report);
     let measured = Measured {

@@ -234,11 +234,7 @@ pub(crate) fn save<R: StudyResult>(directory: ResultDir, result: &R) -> Result<P
     for plot in plots {
         files.push((format!("plots/{}.svg", plot.name), plot.svg));
     }
-    let files: Vec<(&str, &str)> = files
-        .iter()
-        .map(|(name, text)| (&**name, &**text))
-        .collect();
-    directory.finish_with(&files).map_err(Error::Result)
+    directory.finish_with(files).map_err(Error::Result)
 }
 
 fn json(result: &impl StudyResult) -> Result<String, Error> {

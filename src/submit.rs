@@ -109,11 +109,8 @@ fn prepare(submission: &Submission<'_>) -> Result<(), Error> {
     let scripts = into.join(SCRIPTS);
     fs::create_dir_all(&scripts).map_err(Error::unwritable(&scripts))?;
     let directory = PartsDirectory::at(&into);
-    attempt::share_plan(
-        &directory,
-        plan,
-        (text, &format!("submit-{}", std::process::id())),
-    )?;
+    let name = format!("submit-{}", std::process::id());
+    attempt::share_plan(&directory, plan, text, &name)?;
     let done = (0..plan.nodes)
         .filter(|part| directory.result(*part).exists())
         .count() as u64;

@@ -5,18 +5,16 @@
 //! | `print` | results and messages |
 //! | `glyphs` | characters that the terminal has |
 //! | `progress` | live view of a run, and of all parts of a crawl |
-//! | `reading`, `stages` | progress of commands that read files or have stages |
+//! | `bars` | progress of commands that read files or have stages |
 
+mod bars;
 mod glyphs;
 mod print;
 mod progress;
-mod reading;
-mod stages;
 
+pub(crate) use self::bars::{ReadProgress, Stages};
 pub(crate) use self::print::{
     columns, columns_beside, is_seen, print, print_data, print_help, print_lines, say, say_usage,
     set_color,
 };
 pub(crate) use self::progress::{PartsProgress, Progress, parts_snapshot};
-pub(crate) use self::reading::ReadProgress;
-pub(crate) use self::stages::Stages;

@@ -1,15 +1,18 @@
 //! `crawlmark verify`: audits a saved crawl.
 
+use std::path::Path;
+
 use crawlmark_harness::units::grouped;
-use crawlmark_results::run::parts::without_result;
-use crawlmark_results::show::text::{bytes, counted, shell_word};
+use crawlmark_results::run::parts::{PartsDirectory, without_result};
+use crawlmark_results::show::text::{bytes, counted};
 
 use crate::cli::VerifyArgs;
 use crate::dataset::manifest::Manifest;
 use crate::dataset::parts::SavedParts;
 use crate::dataset::saved::SavedCrawl;
-use crate::dataset::verify::{Audit, Violation, verify as audit, verify_parts};
+use crate::dataset::verify::{Audit, Place, Violation, verify as audit, verify_parts};
 use crate::error::{DONE, Error, INVALID};
+use crate::run::resume_command;
 use crate::terminal::{self, ReadProgress};
 
 /// Audits, and returns the exit code.
@@ -18,11 +21,7 @@ pub(crate) fn verify(args: &VerifyArgs) -> Result<u8, Error> {
         verify_parts(&parts)?
     } else {
         let crawl = SavedCrawl::open(&args.crawl, Manifest::read(&args.crawl)?)?;
-        let progress = if args.quiet {
-            ReadProgress::default()
-        } else {
-            ReadProgress::fitting()
-        };
+        let progress = ReadProgress::fitting(args.quiet);
         let audit = audit(&crawl, |read| progress.show(read, crawl.bytes()));
         progress.end();
         audit?
@@ -40,16 +39,15 @@ pub(crate) fn verify(args: &VerifyArgs) -> Result<u8, Error> {
 fn text(audit: &Audit, is_whole: bool) -> String {
     let (planned, finished) = (audit.planned, audit.finished);
     let left = grouped(planned - finished);
-    let place = shell_word(&audit.directory);
+    let place = Path::new(&audit.directory);
     let rest = match (audit.missing.as_deref(), audit.parts) {
         (Some([]), _) => ", although every part has a result; see the violations".to_owned(),
         (Some(missing @ [first, ..]), Some(parts)) => format!(
-            "; {}. Run {} (`crawlmark run --plan {} --node {first}/{parts} --into {place}`)",
+            "; {}, as with `{}`",
             without_result(missing),
-            if missing.len() == 1 { "it" } else { "them" },
-            shell_word(&format!("{}/plan.json", audit.directory))
+            PartsDirectory::at(place).command(*first, parts)
         ),
-        _ => format!("; go on with `crawlmark run --resume {place}`"),
+        _ => format!("; go on with `{}`", resume_command(place)),
     };
     let left_words = format!("{left} items left{rest}");
     let violations = counted(audit.violations_found, "violation");
@@ -100,23 +98,16 @@ fn text(audit: &Audit, is_whole: bool) -> String {
         lines.insert(2, format!("  records: {}", counts.join(", ")));
     }
     lines.extend(audit.notes.iter().map(|note| format!("note: {note}")));
-    for (
-        n,
-        Violation {
+    for (n, violation) in (1..).zip(&audit.violations) {
+        let Violation {
             file,
-            offset,
-            line,
+            place: Place { offset, line },
             what,
             remedy,
-        },
-    ) in audit.violations.iter().enumerate()
-    {
+        } = violation;
         let offset = offset.map_or_else(String::new, |at| format!(", byte {at}"));
         let line = line.map_or_else(String::new, |at| format!(", line {at}"));
-        lines.push(format!(
-            "{}. {file}{offset}{line}: {what}. {remedy}.",
-            n + 1
-        ));
+        lines.push(format!("{n}. {file}{offset}{line}: {what}. {remedy}."));
     }
     lines.push(match audit.violations_found {
         0 if is_whole && !audit.complete => {

@@ -163,7 +163,7 @@ impl Synthetic {
         plan.command.arguments = ["crawlmark", "run", "http://127.0.0.1:1/{id}"]
             .map(str::to_owned)
             .into();
-        fs::write(directory.plan(), plan.into_text().unwrap()).unwrap();
+        fs::write(directory.plan(), plan.text().unwrap()).unwrap();
         let (plan, _) = PlanFile::read(&directory.plan()).unwrap();
         let valid = valid();
         let shared = place.join("frames");
@@ -189,7 +189,7 @@ impl Synthetic {
     ) -> AttemptRecord {
         const START_US: u64 = 1_700_000_000_000_000;
         AttemptRecord {
-            plan: plan.checksum().to_owned(),
+            plan: plan.digest().to_owned(),
             part,
             attempt: attempt.to_owned(),
             slot: part,

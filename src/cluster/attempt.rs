@@ -84,7 +84,7 @@ impl Attempt {
         let name = format!("{}-{}-{unique:016x}", fit(&host), std::process::id());
         let place = directory.attempt(part.part, &name);
         if directory.plan().exists() {
-            share_plan(&directory, &file, (&text, &name))?;
+            share_plan(&directory, &file, &text, &name)?;
         }
         if directory.result(part.part).exists() {
             return Ok(Begun::Published {
@@ -94,7 +94,7 @@ impl Attempt {
         let parent = directory.part(part.part);
         fs::create_dir_all(&parent).map_err(Error::unwritable(&parent))?;
         fs::create_dir(&place).map_err(Error::unwritable(&place))?;
-        share_plan(&directory, &file, (&text, &name))?;
+        share_plan(&directory, &file, &text, &name)?;
         Ok(Begun::Attempt(Box::new(Self {
             plan: file,
             directory,
@@ -233,7 +233,7 @@ impl Attempt {
             }
         }
         let record = AttemptRecord {
-            plan: plan.checksum().to_owned(),
+            plan: plan.digest().to_owned(),
             part: part.part,
             attempt: name.clone(),
             host: host.clone(),
@@ -276,7 +276,8 @@ impl Attempt {
 pub(crate) fn share_plan(
     directory: &PartsDirectory,
     plan: &PlanFile,
-    (text, attempt): (&str, &str),
+    text: &str,
+    attempt: &str,
 ) -> Result<(), Error> {
     let path = directory.plan();
     if !path.exists() {
@@ -294,7 +295,7 @@ pub(crate) fn share_plan(
             return Err(Error::unwritable(&path)(io::Error::new(error.kind(), why)));
         }
     }
-    if PlanFile::shared(directory)?.checksum() == plan.checksum() {
+    if PlanFile::shared(directory)?.digest() == plan.digest() {
         return Ok(());
     }
     Err(Error::Usage(format!(

@@ -74,22 +74,17 @@ struct Head {
 impl Batch {
     /// Copy an item, and at most `most_body` bytes of its body.
     pub fn push(&mut self, item: &Item<'_>, most_body: usize) {
-        let mut copy = |bytes: &[u8], most: usize| {
-            let bytes = &bytes[..bytes.len().min(most).min(u32::MAX as usize)];
-            self.bytes.extend_from_slice(bytes);
-            u32::try_from(bytes.len()).unwrap_or(u32::MAX)
-        };
+        let (url, content_type) = (item.url.map(str::as_bytes), item.content_type);
+        let body = item.body.map(|body| body.bytes);
         let head = Head {
             number: item.number,
             id: item.id,
             at_us: item.at_us,
             latency_us: item.latency_us,
             whole: item.body.map_or(0, |body| body.whole),
-            url: item.url.map(|url| copy(url.as_bytes(), usize::MAX)),
-            content_type: item
-                .content_type
-                .map(|content_type| copy(content_type, usize::MAX)),
-            body: item.body.map(|body| copy(body.bytes, most_body)),
+            url: url.map(|url| self.copy(url, usize::MAX)),
+            content_type: content_type.map(|text| self.copy(text, usize::MAX)),
+            body: body.map(|body| self.copy(body, most_body)),
             attempts: item.attempts,
             status: item.status,
             outcome: item.outcome,
@@ -97,26 +92,30 @@ impl Batch {
         self.heads.push(head);
     }
 
+    /// Copy the first bytes, `most` at most, and return their number.
+    fn copy(&mut self, bytes: &[u8], most: usize) -> u32 {
+        let bytes = &bytes[..bytes.len().min(most).min(u32::MAX as usize)];
+        self.bytes.extend_from_slice(bytes);
+        u32::try_from(bytes.len()).unwrap_or(u32::MAX)
+    }
+
     /// Return the items, as they were pushed.
     pub fn items(&self) -> impl Iterator<Item = Item<'_>> {
         let mut rest = &self.bytes[..];
         self.heads.iter().map(move |head| {
-            let mut take = |length: Option<u32>| {
-                let (taken, after) = rest.split_at(length? as usize);
-                rest = after;
-                Some(taken)
-            };
+            let [url, content_type, body] = [head.url, head.content_type, head.body]
+                .map(|length| rest.split_off(..length? as usize));
             Item {
                 number: head.number,
                 id: head.id,
-                url: take(head.url).and_then(|url| std::str::from_utf8(url).ok()),
+                url: url.and_then(|url| std::str::from_utf8(url).ok()),
                 status: head.status,
                 outcome: head.outcome,
                 attempts: head.attempts,
                 at_us: head.at_us,
                 latency_us: head.latency_us,
-                content_type: take(head.content_type),
-                body: take(head.body).map(|bytes| ReceivedBody {
+                content_type,
+                body: body.map(|bytes| ReceivedBody {
                     bytes,
                     whole: head.whole,
                 }),

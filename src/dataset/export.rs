@@ -23,6 +23,7 @@ use super::record::SavedRecord;
 use super::recover::records_of;
 use super::saved::{SavedCrawl, SavedError, SavedSegment, failed};
 use crate::cli::CrawlFormat;
+use crate::crawl::Shuffle;
 
 /// Reason why a saved crawl cannot be exported.
 #[derive(Debug, thiserror::Error)]
@@ -76,9 +77,20 @@ trait Sink {
 /// Reason why a record cannot be written.
 #[derive(Debug)]
 enum SinkError {
+    Read(io::Error),
     Write(io::Error),
     /// Contradiction in the record.
     Record(String),
+}
+
+impl SinkError {
+    /// Damage of the segment, or the system's refusal to read it.
+    fn of(error: io::Error) -> Self {
+        match error.kind() {
+            ErrorKind::InvalidData => Self::Record(error.to_string()),
+            _ => Self::Read(error),
+        }
+    }
 }
 
 impl From<io::Error> for SinkError {
@@ -143,29 +155,60 @@ impl CrawlExport {
         crawl: &SavedCrawl,
         mut progress: impl FnMut(u64),
     ) -> Result<(), CrawlExportError> {
-        let Self {
-            sink,
-            exported,
-            read: before,
-        } = self;
-        let (shuffle, sessions) = (crawl.manifest.shuffle(), recorded(crawl)?);
+        let later = recorded(crawl)?;
         for segment in &crawl.segments {
-            let later = (Bound::Excluded(segment.name.session), Bound::Unbounded);
-            records(segment, |record, line, read| {
-                progress(*before + read);
-                let item = shuffle.map_or(record.id, |shuffle| shuffle.item(record.id));
-                if !record.state().is_finished()
-                    && sessions.range(later).any(|(_, items)| items.has(item))
-                {
-                    return Ok(());
-                }
-                match sink.record(record, line)? {
-                    Use::Written => exported.written += 1,
-                    Use::LeftOut => exported.left_out += 1,
-                }
-                Ok(())
+            let added = self.segment(segment, crawl.manifest.shuffle(), &later, &mut progress);
+            added.map_err(|error| match error {
+                SinkError::Write(error) => CrawlExportError::Write(error),
+                SinkError::Read(error) => failed(&segment.path)(error).into(),
+                SinkError::Record(what) => CrawlExportError::Damaged {
+                    file: segment.path.display().to_string(),
+                    what,
+                },
             })?;
-            *before += segment.length;
+            self.read += segment.length;
+        }
+        Ok(())
+    }
+
+    /// Write the records of a segment, of which those of failed items count unless a later session
+    /// has one. A segment without an end ends with its last whole frame.
+    fn segment(
+        &mut self,
+        segment: &SavedSegment,
+        shuffle: Option<Shuffle>,
+        recorded: &BTreeMap<u32, ItemSet>,
+        mut progress: impl FnMut(u64),
+    ) -> Result<(), SinkError> {
+        let later = (Bound::Excluded(segment.name.session), Bound::Unbounded);
+        let Some(mut frames) = unless_cut(segment.frames().map(Some))? else {
+            return Ok(());
+        };
+        while unless_cut(frames.next_frame())?.is_some() {
+            let (start, read) = (frames.start(), frames.at());
+            progress(self.read + read);
+            for line in frames
+                .lines()
+                .map_err(SinkError::of)?
+                .split_terminator('\n')
+            {
+                let wrong =
+                    |why: String| SinkError::Record(format!("the frame at byte {start}: {why}"));
+                let record = SavedRecord::parse(line).map_err(|error| wrong(error.to_string()))?;
+                let item = shuffle.map_or(record.id, |shuffle| shuffle.item(record.id));
+                let is_replaced = || recorded.range(later).any(|(_, items)| items.has(item));
+                if !record.state().is_finished() && is_replaced() {
+                    continue;
+                }
+                match self.sink.record(&record, line) {
+                    Ok(Use::Written) => self.exported.written += 1,
+                    Ok(Use::LeftOut) => self.exported.left_out += 1,
+                    Err(SinkError::Record(why)) => {
+                        return Err(wrong(format!("ID {}: {why}", record.id)));
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
         }
         Ok(())
     }
@@ -180,17 +223,22 @@ impl CrawlExport {
     }
 }
 
+/// Return nothing of a segment that was cut before the next frame.
+fn unless_cut<T>(read: io::Result<Option<T>>) -> Result<Option<T>, SinkError> {
+    match read {
+        Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(None),
+        read => read.map_err(SinkError::of),
+    }
+}
+
 /// Return the items that have a record, by session; nothing of a single one, which has one record
 /// of each. A record of an item that failed or was abandoned is replaced by that of a later
 /// session.
 fn recorded(crawl: &SavedCrawl) -> Result<BTreeMap<u32, ItemSet>, CrawlExportError> {
     let mut sessions = BTreeMap::<u32, ItemSet>::new();
     let disk = Directory::new(&crawl.place);
-    for SavedSegment { name, path, .. } in crawl
-        .segments
-        .iter()
-        .filter(|segment| segment.name.session > 1)
-    {
+    let later = crawl.segments.iter().filter(|one| one.name.session > 1);
+    for SavedSegment { name, path, .. } in later {
         let records = records_of(&disk, *name).map_err(failed(path))?;
         let items = sessions.entry(name.session).or_default();
         // Twice in a session is for `verify` to find.
@@ -219,41 +267,4 @@ fn sink<W: Write + Send + 'static>(
         }
         CrawlFormat::Warc => Box::new(warc::Warc::new(manifest, output)?),
     })
-}
-
-/// Call `each` for each record of a segment, with its line and the number of bytes read. A segment
-/// without an end ends with its last whole frame.
-fn records(
-    segment: &SavedSegment,
-    mut each: impl FnMut(&SavedRecord<'_>, &str, u64) -> Result<(), SinkError>,
-) -> Result<(), CrawlExportError> {
-    let damaged = |what: String| CrawlExportError::Damaged {
-        file: segment.path.display().to_string(),
-        what,
-    };
-    let refused = |error: io::Error| match error.kind() {
-        ErrorKind::InvalidData => damaged(error.to_string()),
-        _ => failed(&segment.path)(error).into(),
-    };
-    let mut frames = match segment.frames() {
-        Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(()),
-        frames => frames.map_err(refused)?,
-    };
-    loop {
-        match frames.next_frame() {
-            Ok(Some(_)) => {}
-            Ok(None) => return Ok(()),
-            Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(()),
-            Err(error) => return Err(refused(error)),
-        }
-        let (start, read) = (frames.start(), frames.at());
-        for line in frames.lines().map_err(refused)?.split_terminator('\n') {
-            let wrong = |why: String| damaged(format!("the frame at byte {start}: {why}"));
-            let record = SavedRecord::parse(line).map_err(|error| wrong(error.to_string()))?;
-            each(&record, line, read).map_err(|error| match error {
-                SinkError::Write(error) => CrawlExportError::Write(error),
-                SinkError::Record(why) => wrong(format!("ID {}: {why}", record.id)),
-            })?;
-        }
-    }
 }

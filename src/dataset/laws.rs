@@ -161,7 +161,6 @@ mod tests {
         let durability = Durability::Process;
         Manifest {
             format: manifest::FORMAT.to_owned(),
-            version: manifest::VERSION,
             tool: String::new(),
             created: String::new(),
             plan: String::new(),
@@ -267,7 +266,7 @@ mod tests {
             for line in std::fs::read_to_string(&path).unwrap().lines() {
                 let record = SavedRecord::parse(line).unwrap();
                 let outcome = last.remove(&shuffle.item(record.id)).expect("one row for each ID");
-                prop_assert_eq!(&*record.outcome.0, outcome_name(outcome));
+                prop_assert_eq!(&*record.outcome, outcome_name(outcome));
             }
         }
 

@@ -20,14 +20,19 @@ use sha2::{Digest as _, Sha256};
 use super::batch::{Item, ReceivedBody};
 use super::manifest::{Fields, RecordField};
 
-/// Bytes of a digest that are saved.
-const DIGEST: usize = 16;
+/// Bytes of a digest that are saved: the first half of a SHA-256.
+pub(super) const DIGEST: usize = 16;
+
+/// Memory that is kept of a long body, bytes.
+const MOST_KEPT: usize = 1 << 20;
 
 /// Writer of lines with the same fields.
 pub struct LineWriter {
     fields: Fields,
     /// Last second that was written, and its text.
     second: (u64, Vec<u8>),
+    /// Last body that was JSON.
+    json: Vec<u8>,
 }
 
 /// Return the name of an outcome, as results have it: `skipped` of an item that robots.txt forbids.
@@ -84,7 +89,7 @@ impl ItemState {
 /// Form in which a body is saved.
 enum Saved<'a> {
     /// JSON, whose line breaks become spaces.
-    Json(&'a [u8]),
+    Json,
     Text(&'a str),
     Bytes(&'a [u8]),
 }
@@ -96,6 +101,7 @@ impl LineWriter {
         Self {
             fields,
             second: (u64::MAX, Vec::new()),
+            json: Vec::new(),
         }
     }
 
@@ -110,50 +116,56 @@ impl LineWriter {
         }
         if let Some(status) = item.status.filter(|_| fields.has(RecordField::Status)) {
             line.extend_from_slice(b",\"status\":");
-            number(u64::from(status), line);
+            number(status.into(), line);
         }
-        line.extend_from_slice(b",\"outcome\":\"");
-        line.extend_from_slice(outcome_name(item.outcome).as_bytes());
-        line.push(b'"');
+        line.extend_from_slice(b",\"outcome\":");
+        text(outcome_name(item.outcome), line);
         if fields.has(RecordField::Attempts) {
             line.extend_from_slice(b",\"attempts\":");
-            number(u64::from(item.attempts), line);
+            number(item.attempts.into(), line);
         }
         if fields.has(RecordField::At) {
             line.extend_from_slice(b",\"at\":\"");
             self.time(item.at_us, line);
             line.push(b'"');
         }
-        if let Some(latency_us) = item
-            .latency_us
-            .filter(|_| fields.has(RecordField::LatencyUs))
-        {
+        let has_latency = fields.has(RecordField::LatencyUs);
+        if let Some(latency_us) = item.latency_us.filter(|_| has_latency) {
             line.extend_from_slice(b",\"latency_us\":");
             number(latency_us, line);
         }
-        if let Some(content_type) = item
-            .content_type
-            .filter(|_| fields.has(RecordField::ContentType))
-        {
+        let has_type = fields.has(RecordField::ContentType);
+        if let Some(content_type) = item.content_type.filter(|_| has_type) {
             line.extend_from_slice(b",\"content_type\":");
             text(&String::from_utf8_lossy(content_type), line);
         }
-        if let Some(body) = item
-            .body
-            .filter(|_| fields.has(RecordField::Digest) || fields.has(RecordField::Body))
-        {
+        let has_body = fields.has(RecordField::Digest) || fields.has(RecordField::Body);
+        if let Some(body) = item.body.filter(|_| has_body) {
             self.body(&body, item.content_type, line);
         }
         line.extend_from_slice(b"}\n");
     }
 
     /// Append the digest of a body, and the body.
-    fn body(&self, body: &ReceivedBody<'_>, content_type: Option<&[u8]>, line: &mut Vec<u8>) {
-        let saved = Saved::of(body, content_type);
+    fn body(&mut self, body: &ReceivedBody<'_>, content_type: Option<&[u8]>, line: &mut Vec<u8>) {
+        let form = Saved::of(body, content_type);
+        let saved = match form {
+            Saved::Json => {
+                let unbroken = body.bytes.iter().map(|byte| match byte {
+                    b'\n' | b'\r' => b' ',
+                    other => *other,
+                });
+                self.json.clear();
+                self.json.extend(unbroken);
+                &self.json
+            }
+            Saved::Text(text) => text.as_bytes(),
+            Saved::Bytes(bytes) => bytes,
+        };
         if self.fields.has(RecordField::Digest) {
             line.extend_from_slice(b",\"digest\":\"");
-            for byte in &saved.digest()[..DIGEST] {
-                line.extend_from_slice(&[HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
+            for byte in &Sha256::digest(saved)[..DIGEST] {
+                line.extend([byte >> 4, byte & 15].map(|digit| HEX[usize::from(digit)]));
             }
             line.push(b'"');
         }
@@ -161,16 +173,8 @@ impl LineWriter {
             return;
         }
         line.extend_from_slice(b",\"body\":");
-        match saved {
-            Saved::Json(json) => {
-                let start = line.len();
-                line.extend_from_slice(json);
-                if has_breaks(json) {
-                    for byte in line[start..].iter_mut().filter(|byte| is_break(**byte)) {
-                        *byte = b' ';
-                    }
-                }
-            }
+        match form {
+            Saved::Json => line.extend_from_slice(saved),
             Saved::Text(body) => text(body, line),
             Saved::Bytes(bytes) => {
                 line.push(b'"');
@@ -181,6 +185,7 @@ impl LineWriter {
                 line.extend_from_slice(b"\",\"body_encoding\":\"base64\"");
             }
         }
+        self.json.shrink_to(MOST_KEPT);
         if body.is_cut() {
             line.extend_from_slice(b",\"body_bytes\":");
             number(body.whole, line);
@@ -212,12 +217,9 @@ const HEX: &[u8; 16] = b"0123456789abcdef";
 
 impl<'a> Saved<'a> {
     fn of(body: &ReceivedBody<'a>, content_type: Option<&[u8]>) -> Self {
+        let is_json = !body.is_cut() && content_type.is_some_and(is_json_type);
         match std::str::from_utf8(body.bytes) {
-            Ok(text)
-                if !body.is_cut() && content_type.is_some_and(is_json_type) && is_json(text) =>
-            {
-                Self::Json(text.as_bytes())
-            }
+            Ok(text) if is_json && self::is_json(text) => Self::Json,
             Ok(text) => Self::Text(text),
             // A character that was cut in two is left out.
             Err(error) if body.is_cut() && error.error_len().is_none() => Self::Text(
@@ -226,49 +228,14 @@ impl<'a> Saved<'a> {
             Err(_) => Self::Bytes(body.bytes),
         }
     }
-
-    /// Return the SHA-256 of the body as it is saved.
-    fn digest(&self) -> [u8; 32] {
-        match self {
-            Self::Json(json) if has_breaks(json) => {
-                let mut digest = Sha256::new();
-                for part in json.split_inclusive(|byte| is_break(*byte)) {
-                    match part.split_last() {
-                        Some((last, rest)) if is_break(*last) => {
-                            digest.update(rest);
-                            digest.update(b" ");
-                        }
-                        _ => digest.update(part),
-                    }
-                }
-                digest.finalize().into()
-            }
-            Self::Json(bytes) | Self::Bytes(bytes) => Sha256::digest(bytes).into(),
-            Self::Text(text) => Sha256::digest(text).into(),
-        }
-    }
-}
-
-const fn is_break(byte: u8) -> bool {
-    byte == b'\n' || byte == b'\r'
-}
-
-fn has_breaks(json: &[u8]) -> bool {
-    json.contains(&b'\n') || json.contains(&b'\r')
 }
 
 /// True for `application/json` and its kin, whatever their parameters.
 fn is_json_type(content_type: &[u8]) -> bool {
-    let essence = content_type
-        .split(|byte| *byte == b';')
-        .next()
-        .unwrap_or_default()
-        .trim_ascii();
-    let ends = |suffix: &[u8]| {
-        essence.len() >= suffix.len()
-            && essence[essence.len() - suffix.len()..].eq_ignore_ascii_case(suffix)
-    };
-    ends(b"/json") || ends(b"+json")
+    let essence = content_type.split(|byte| *byte == b';').next();
+    let essence = essence.unwrap_or_default().trim_ascii();
+    let subtype = essence.rsplit(|byte| b"/+".contains(byte)).next();
+    essence.len() > 4 && subtype.is_some_and(|subtype| subtype.eq_ignore_ascii_case(b"json"))
 }
 
 /// True if any reader of JSON takes the text: whole surrogate pairs, numbers within an `f64`, fewer

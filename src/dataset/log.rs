@@ -11,6 +11,7 @@
 #[cfg(test)]
 mod tests;
 
+use std::io;
 use std::time::Duration;
 
 use crawlmark_harness::clock::Nanos;
@@ -86,18 +87,8 @@ impl<D: Disk> SegmentLog<D> {
     /// When the system refuses, or the writer has a segment already.
     pub fn create(disk: D, header: &Header, saved: &Saved, steps: Steps) -> Result<Self, LogError> {
         let segment = header.name.segment();
-        let mut bytes = Vec::new();
-        let mut start = || {
-            let encoder = SegmentEncoder::begin(header, &mut bytes)?;
-            let new = SegmentName::new_file(&segment);
-            let mut file = disk.create(&new)?;
-            disk.append(&mut file, &bytes)?;
-            // No segment is without its header.
-            put(&disk, &file, &segment)?;
-            Ok((encoder, file))
-        };
-        let (encoder, file) = start().map_err(DiskError::of(&disk, "create", &segment))?;
-        bytes.clear();
+        let begun = begin(&disk, header);
+        let (encoder, file) = begun.map_err(DiskError::of(&disk, "create", &segment))?;
         Ok(Self {
             disk,
             name: header.name,
@@ -109,7 +100,7 @@ impl<D: Disk> SegmentLog<D> {
             lines: Vec::new(),
             records: Records::default(),
             items: ItemSet::default(),
-            bytes,
+            bytes: Vec::new(),
             uncommitted: 0,
             committed_at: Nanos::default(),
         })
@@ -162,7 +153,7 @@ impl<D: Disk> SegmentLog<D> {
         // Before the end: whoever finds that trusts what lies before it.
         self.commit()?;
         let ended = self.encoder.end(&mut self.bytes);
-        ended.map_err(DiskError::of(&self.disk, "write", &self.name.segment()))?;
+        self.checked("write", ended)?;
         self.append()?;
         self.commit()
     }
@@ -174,11 +165,7 @@ impl<D: Disk> SegmentLog<D> {
         }
         let records = std::mem::take(&mut self.records);
         let encoded = self.encoder.frame(&self.lines, records, &mut self.bytes);
-        encoded.map_err(DiskError::of(
-            &self.disk,
-            "compress lines for",
-            &self.name.segment(),
-        ))?;
+        self.checked("compress lines for", encoded)?;
         self.lines.clear();
         // Not what a few long bodies needed.
         self.lines.shrink_to(2 * self.steps.frame);
@@ -190,7 +177,7 @@ impl<D: Disk> SegmentLog<D> {
     /// Write `bytes` to the segment.
     fn append(&mut self) -> Result<(), LogError> {
         let written = self.disk.append(&mut self.file, &self.bytes);
-        written.map_err(DiskError::of(&self.disk, "write", &self.name.segment()))?;
+        self.checked("write", written)?;
         self.uncommitted += self.bytes.len() as u64;
         self.bytes.clear();
         Ok(())
@@ -200,9 +187,24 @@ impl<D: Disk> SegmentLog<D> {
     fn commit(&mut self) -> Result<(), LogError> {
         if self.durability == Durability::Power {
             let synced = self.disk.sync(&self.file);
-            synced.map_err(DiskError::of(&self.disk, "sync", &self.name.segment()))?;
+            self.checked("sync", synced)?;
         }
         self.uncommitted = 0;
         Ok(())
     }
+
+    /// Name the operation and the segment of an error.
+    fn checked(&self, action: &'static str, done: io::Result<()>) -> Result<(), DiskError> {
+        done.map_err(DiskError::of(&self.disk, action, &self.name.segment()))
+    }
+}
+
+/// Put a segment in its place with its header: none is without it.
+fn begin<D: Disk>(disk: &D, header: &Header) -> io::Result<(SegmentEncoder, D::File)> {
+    let (segment, mut bytes) = (header.name.segment(), Vec::new());
+    let encoder = SegmentEncoder::begin(header, &mut bytes)?;
+    let mut file = disk.create(&SegmentName::new_file(&segment))?;
+    disk.append(&mut file, &bytes)?;
+    put(disk, &file, &segment)?;
+    Ok((encoder, file))
 }

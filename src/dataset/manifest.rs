@@ -24,19 +24,14 @@ pub const MANIFEST: &str = "crawl.json";
 /// Name of the file that is locked while a session runs.
 pub const LOCK: &str = "lock";
 
-/// Value of [`Manifest::format`].
-pub const FORMAT: &str = "crawlmark crawl";
-
-/// Version of the directory's format; higher with each change that an older program cannot read.
-pub const VERSION: u32 = 2;
+/// Value of [`Manifest::format`], with another number after each change of the directory's format.
+pub const FORMAT: &str = "crawlmark crawl/1";
 
 /// Description of a saved crawl.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
     /// [`FORMAT`].
     pub format: String,
-    /// [`VERSION`].
-    pub version: u32,
     /// Program that began the crawl, with its version.
     pub tool: String,
     /// Start of the first session, RFC 3339 in UTC.
@@ -82,13 +77,13 @@ pub enum ManifestError {
         /// First thing that is wrong.
         why: String,
     },
-    /// Another version.
-    #[error("{} has format version {version}, and this program reads version {VERSION}. Use the program that wrote it", path.display())]
-    Version {
+    /// Another format.
+    #[error("{} has the format `{found}`, and this program reads `{FORMAT}`. Use the program that wrote it", path.display())]
+    Format {
         /// The file.
         path: PathBuf,
-        /// Its version.
-        version: u32,
+        /// Its format.
+        found: String,
     },
 }
 
@@ -98,11 +93,10 @@ impl Manifest {
     /// # Errors
     /// When there is none, or none that this program knows.
     pub fn read(place: &Path) -> Result<Self, ManifestError> {
-        // The version first: a later one may have other fields.
+        // The format first: another one may have other fields.
         #[derive(Deserialize)]
         struct Head {
             format: String,
-            version: u32,
         }
         let path = place.join(MANIFEST);
         let text = match fs::read_to_string(&path) {
@@ -115,34 +109,19 @@ impl Manifest {
             }
             Err(error) => return Err(ManifestError::Io { path, error }),
         };
-        let damaged = |error: serde_json::Error| ManifestError::Damaged {
-            path: path.clone(),
-            why: error.to_string(),
+        let why = match serde_json::from_str::<Head>(&text) {
+            Ok(Head { format: found }) if found != FORMAT => {
+                return Err(ManifestError::Format { path, found });
+            }
+            Ok(_) if !is_sealed(&text) => "its checksum does not match its bytes".to_owned(),
+            Ok(_) => match serde_json::from_str::<Self>(&text) {
+                Ok(manifest) if !manifest.ids.is_empty() => return Ok(manifest),
+                Ok(_) => "it has no IDs".to_owned(),
+                Err(error) => error.to_string(),
+            },
+            Err(error) => error.to_string(),
         };
-        let Head { format, version } = serde_json::from_str(&text).map_err(damaged)?;
-        if format != FORMAT {
-            return Err(ManifestError::Damaged {
-                path,
-                why: format!("its format is `{format}`, not `{FORMAT}`"),
-            });
-        }
-        if version != VERSION {
-            return Err(ManifestError::Version { path, version });
-        }
-        if !is_sealed(&text) {
-            return Err(ManifestError::Damaged {
-                path,
-                why: "its checksum does not match its bytes".to_owned(),
-            });
-        }
-        let manifest: Self = serde_json::from_str(&text).map_err(damaged)?;
-        if manifest.ids.is_empty() {
-            return Err(ManifestError::Damaged {
-                path,
-                why: "it has no IDs".to_owned(),
-            });
-        }
-        Ok(manifest)
+        Err(ManifestError::Damaged { path, why })
     }
 
     /// Return the order of the IDs; none if it is their own.
@@ -283,30 +262,31 @@ impl Fields {
         self.0 & (1 << field as u16) != 0
     }
 
-    /// Return their keys, in the order of a record.
-    pub fn keys(self) -> impl Iterator<Item = &'static str> {
-        RecordField::ALL
-            .into_iter()
-            .filter(move |(field, _)| self.has(*field))
-            .map(|(_, key)| key)
+    /// Return them with their keys, in the order of a record.
+    pub fn iter(self) -> impl Iterator<Item = (RecordField, &'static str)> {
+        let all = RecordField::ALL.into_iter();
+        all.filter(move |(field, _)| self.has(*field))
     }
 
-    fn of<'a>(mut keys: impl Iterator<Item = &'a str>) -> Result<Self, String> {
-        keys.try_fold(
-            Self(1 << RecordField::Id as u16 | 1 << RecordField::Outcome as u16),
-            |fields, key| {
-                let found = RecordField::ALL.into_iter().find(|(_, name)| *name == key);
-                let (field, _) = found.ok_or_else(|| {
-                    let all: Vec<&str> =
-                        RecordField::ALL.into_iter().map(|(_, name)| name).collect();
-                    format!(
-                        "`{key}` is not a field of a record: use some of {}",
-                        all.join(", ")
-                    )
-                })?;
-                Ok(Self(fields.0 | 1 << field as u16))
-            },
-        )
+    /// Return their keys, in the order of a record.
+    pub fn keys(self) -> impl Iterator<Item = &'static str> {
+        self.iter().map(|(_, key)| key)
+    }
+
+    fn of<'a>(keys: impl Iterator<Item = &'a str>) -> Result<Self, String> {
+        let mut fields = Self(1 << RecordField::Id as u16 | 1 << RecordField::Outcome as u16);
+        for key in keys {
+            let found = RecordField::ALL.into_iter().find(|(_, name)| *name == key);
+            let Some((field, _)) = found else {
+                let all: Vec<&str> = Self::default().keys().collect();
+                let all = all.join(", ");
+                return Err(format!(
+                    "`{key}` is not a field of a record: use some of {all}"
+                ));
+            };
+            fields.0 |= 1 << field as u16;
+        }
+        Ok(fields)
     }
 }
 
@@ -343,24 +323,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_directory_without_a_crawl_of_this_version_is_refused_with_a_reason() {
+    fn a_directory_without_a_crawl_of_this_format_is_refused() {
         let place = tempfile::tempdir().unwrap();
-        let why = |text: Option<&str>| {
-            if let Some(text) = text {
-                fs::write(place.path().join(MANIFEST), text).unwrap();
-            }
-            Manifest::read(place.path()).unwrap_err().to_string()
+        let refused = |text: &str| {
+            fs::write(place.path().join(MANIFEST), text).unwrap();
+            Manifest::read(place.path()).unwrap_err()
         };
-        assert!(why(None).contains("Name the directory"));
-        assert!(why(Some("{")).contains("EOF"));
-        assert!(why(Some(r#"{"format":"other","version":1}"#)).contains("`other`"));
+        let missing = Manifest::read(place.path()).unwrap_err();
+        assert!(matches!(missing, ManifestError::Missing(_)));
+        let other = refused(r#"{"format": "crawlmark crawl/0"}"#);
         assert!(
-            why(Some(r#"{"format":"crawlmark crawl","version":1}"#)).contains("format version 1")
+            matches!(other, ManifestError::Format { found, .. } if found == "crawlmark crawl/0")
         );
-        assert!(why(Some(r#"{"format":"crawlmark crawl","version":2}"#)).contains("checksum"));
-        assert!(
-            why(Some(&seal(r#"{"format":"crawlmark crawl","version":2"#)))
-                .contains("missing field")
-        );
+        let head = format!(r#"{{"format": "{FORMAT}""#);
+        for text in ["{", &format!("{head}}}"), &seal(&head)] {
+            assert!(matches!(refused(text), ManifestError::Damaged { .. }));
+        }
     }
 }

@@ -6,8 +6,9 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use crawlmark_harness::units::IdRange;
 use crawlmark_results::run::parts::digest::crc32_of;
-use crawlmark_results::run::parts::{AttemptRecord, MergeError, PartsDirectory, PlanFile};
+use crawlmark_results::run::parts::{PartsDirectory, PlanFile, PublishedParts};
 
 use super::manifest::Manifest;
 use super::saved::SavedCrawl;
@@ -22,6 +23,8 @@ pub(crate) struct SavedParts {
     pub(crate) place: PathBuf,
     /// Parts that have a result.
     pub(crate) parts: Vec<SavedPart>,
+    /// Numbers of the others.
+    pub(crate) missing: Vec<u32>,
 }
 
 /// The saved crawl of a part.
@@ -46,64 +49,41 @@ impl SavedParts {
         if !directory.plan().exists() {
             return Ok(None);
         }
-        let plan = PlanFile::shared(&directory)?;
+        let refuse = |path: &Path, why| Error::Usage(format!("{}: {why}", path.display()));
+        let PublishedParts {
+            plan,
+            attempts,
+            missing,
+            ..
+        } = PublishedParts::read(&directory)?;
         if plan.saving.is_empty() {
-            return Err(Error::Usage(format!(
-                "{}: the plan saves nothing. Make a plan with --save, as in --save items",
-                place.display()
-            )));
+            let why = "the plan saves nothing. Make a plan with --save, as in --save items";
+            return Err(refuse(place, why));
         }
         let mut parts = Vec::new();
-        for part in 0..plan.nodes {
-            let path = directory.result(part);
-            let published = AttemptRecord::published(&directory, &plan, part);
-            let Some(attempt) = published.map_err(|error| MergeError::Io {
-                path: path.clone(),
-                error,
-            })?
-            else {
-                continue;
+        for record in attempts {
+            let part = record.part;
+            let Some(saved) = record.saved else {
+                let why = "its attempt saved nothing. Restore it";
+                return Err(refuse(&directory.result(part), why));
             };
-            let AttemptRecord {
-                attempt,
-                saved: Some(saved),
-                files,
-                ..
-            } = attempt
-            else {
-                return Err(Error::Usage(format!(
-                    "{}: its attempt saved nothing. Restore it",
-                    path.display()
-                )));
-            };
-            let attempt = directory.attempt(part, &attempt);
-            let place = attempt.join(saved);
+            let attempt = directory.attempt(part, &record.attempt);
             parts.push(SavedPart {
                 part,
-                place,
+                place: attempt.join(saved),
                 attempt,
-                files,
+                files: record.files,
             });
         }
         if parts.is_empty() {
-            return Err(Error::Usage(format!(
-                "{}: no part has a result yet",
-                place.display()
-            )));
+            return Err(refuse(place, "no part has a result yet"));
         }
         Ok(Some(Self {
             plan,
             place: place.to_owned(),
             parts,
+            missing,
         }))
-    }
-
-    /// Return the numbers of the parts that have no result.
-    pub(crate) fn missing(&self) -> Vec<u32> {
-        let mut others = self.parts.iter().map(|part| part.part).peekable();
-        (0..self.plan.nodes)
-            .filter(|part| others.next_if_eq(part).is_none())
-            .collect()
     }
 
     /// Return the description of the crawl: that of its first part, with the IDs of all.
@@ -133,7 +113,7 @@ impl SavedPart {
         &self,
         crawl: &SavedCrawl,
         whole: &Manifest,
-        ids: &str,
+        ids: IdRange,
     ) -> Vec<String> {
         let mut found = Vec::new();
         let Manifest {
@@ -143,7 +123,7 @@ impl SavedPart {
             workload,
             ..
         } = &crawl.manifest;
-        if crawl.manifest.ids.to_string() != ids {
+        if crawl.manifest.ids != ids {
             found.push(format!(
                 "its IDs are {}, and those of the part {ids}",
                 crawl.manifest.ids

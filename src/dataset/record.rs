@@ -2,18 +2,18 @@
 //! side is `line`.
 
 use std::borrow::Cow;
+use std::ops::Deref;
 use std::time::SystemTime;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use crawlmark_results::run::parts::digest::hexadecimal;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 
-use super::line::ItemState;
-
-/// Bytes of a digest: the first half of a SHA-256.
-const DIGEST_BYTES: usize = 16;
+use super::line::{DIGEST, ItemState};
+use super::manifest::RecordField;
 
 /// A record. Each field but the ID and the outcome may be absent: `--save-fields` leaves fields
 /// out, and an item without a response has no status.
@@ -55,7 +55,24 @@ pub(crate) struct SavedRecord<'a> {
 /// Text of a record, borrowed from its line unless the line escapes some of it.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(transparent)]
-pub(crate) struct RecordText<'a>(#[serde(borrow)] pub(crate) Cow<'a, str>);
+pub(crate) struct RecordText<'a>(#[serde(borrow)] Cow<'a, str>);
+
+impl Deref for RecordText<'_> {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Value of a field; none where the record does not have it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Value<'a> {
+    /// A number.
+    Number(Option<u64>),
+    /// A text or a body.
+    Bytes(Option<&'a [u8]>),
+}
 
 /// A saved body.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -82,7 +99,24 @@ impl<'a> SavedRecord<'a> {
 
     /// Return the state in which its item ended.
     pub(crate) fn state(&self) -> ItemState {
-        ItemState::of(&self.outcome.0)
+        ItemState::of(&self.outcome)
+    }
+
+    /// Return the value of a field but the body.
+    pub(crate) fn value(&self, field: RecordField) -> Value<'_> {
+        let text = match field {
+            RecordField::Id => return Value::Number(Some(self.id)),
+            RecordField::Status => return Value::Number(self.status.map(u64::from)),
+            RecordField::Attempts => return Value::Number(self.attempts.map(u64::from)),
+            RecordField::LatencyUs => return Value::Number(self.latency_us),
+            RecordField::Outcome => Some(&*self.outcome),
+            RecordField::Url => self.url.as_deref(),
+            RecordField::At => self.at.as_deref(),
+            RecordField::ContentType => self.content_type.as_deref(),
+            RecordField::Digest => self.digest.as_deref(),
+            RecordField::Body => None,
+        };
+        Value::Bytes(text.map(str::as_bytes))
     }
 
     /// Return the saved body; none where none was saved.
@@ -104,7 +138,7 @@ impl<'a> SavedRecord<'a> {
             return Ok(Some(SavedBody::Json(&self.line[start..end])));
         }
         let RecordText(text) = serde_json::from_str(raw).map_err(|error| error.to_string())?;
-        match self.body_encoding.as_ref().map(|RecordText(name)| &**name) {
+        match self.body_encoding.as_deref() {
             None => Ok(Some(SavedBody::Text(text))),
             Some("base64") => match STANDARD.decode(text.as_bytes()) {
                 Ok(bytes) => Ok(Some(SavedBody::Binary(bytes))),
@@ -122,7 +156,7 @@ impl<'a> SavedRecord<'a> {
     /// # Errors
     /// When it is no such time.
     pub(crate) fn at_us(&self) -> Result<Option<u64>, String> {
-        let Some(RecordText(text)) = &self.at else {
+        let Some(text) = self.at.as_deref() else {
             return Ok(None);
         };
         let time = humantime::parse_rfc3339(text)
@@ -149,17 +183,7 @@ impl SavedBody<'_> {
 
 /// True if a saved body has the digest of its record.
 pub(crate) fn has_digest(body: &[u8], digest: &str) -> bool {
-    let mut ours = [0; 2 * DIGEST_BYTES];
-    for (pair, byte) in ours.chunks_exact_mut(2).zip(Sha256::digest(body)) {
-        pair.copy_from_slice(&hex(byte));
-    }
-    ours == digest.as_bytes()
-}
-
-/// Return the two hexadecimal digits of a byte.
-pub(crate) const fn hex(byte: u8) -> [u8; 2] {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    [DIGITS[(byte >> 4) as usize], DIGITS[(byte & 15) as usize]]
+    hexadecimal(&Sha256::digest(body)[..DIGEST]) == digest
 }
 
 /// Read a field that is present even when it is `null`: a body may be just that.
@@ -175,11 +199,7 @@ mod tests {
     use super::*;
     use crate::dataset::batch::{self, Item};
     use crate::dataset::line::{LineWriter, outcome_name};
-    use crate::dataset::manifest::{Fields, RecordField};
-
-    fn text<'a>(text: Option<&'a RecordText<'_>>) -> Option<&'a str> {
-        text.map(|RecordText(text)| &**text)
-    }
+    use crate::dataset::manifest::Fields;
 
     /// Body of any kind, with its content type.
     fn body() -> impl Strategy<Value = (Vec<u8>, &'static str)> {
@@ -248,18 +268,18 @@ mod tests {
 
             let record = SavedRecord::parse(line).unwrap();
             prop_assert_eq!(record.id, id);
-            prop_assert_eq!(text(record.url.as_ref()), url.as_deref().filter(|_| has(RecordField::Url).is_some()));
+            prop_assert_eq!(record.url.as_deref(), url.as_deref().filter(|_| has(RecordField::Url).is_some()));
             prop_assert_eq!(record.status, status.filter(|_| has(RecordField::Status).is_some()));
-            prop_assert_eq!(&*record.outcome.0, outcome_name(outcome));
+            prop_assert_eq!(&*record.outcome, outcome_name(outcome));
             prop_assert_eq!(record.attempts, has(RecordField::Attempts).map(|()| attempts));
             prop_assert_eq!(record.at_us(), Ok(has(RecordField::At).map(|()| at_us)));
             prop_assert_eq!(record.latency_us, latency_us.filter(|_| has(RecordField::LatencyUs).is_some()));
-            prop_assert_eq!(text(record.content_type.as_ref()).map(str::as_bytes), content_type.filter(|_| has(RecordField::ContentType).is_some()));
+            prop_assert_eq!(record.content_type.as_deref().map(str::as_bytes), content_type.filter(|_| has(RecordField::ContentType).is_some()));
             let has_body = has(RecordField::Body).filter(|()| body.is_some());
             let read = record.body().unwrap();
             prop_assert_eq!(read.is_some(), has_body.is_some());
             let Some(read) = read else { return Ok(()) };
-            if let Some(digest) = text(record.digest.as_ref()) {
+            if let Some(digest) = record.digest.as_deref() {
                 prop_assert!(has_digest(read.bytes(), digest), "{line}");
             }
             let is_cut = saved.len() < whole.len();

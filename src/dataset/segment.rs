@@ -49,7 +49,7 @@ const HEAD: usize = 8;
 const TAIL: usize = 4;
 
 /// First record of a segment.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Header {
     /// [`FORMAT`].
     pub format: String,
@@ -189,21 +189,9 @@ impl<R: Read> Frames<R> {
     /// # Errors
     /// See [`Frames`].
     pub fn open(input: R) -> io::Result<Self> {
-        let name = SegmentName {
-            session: 0,
-            shard: 0,
-            life: 0,
-        };
-        let [format, tool, plan] = [const { String::new() }; 3];
         let mut frames = Self {
             input,
-            header: Header {
-                format,
-                tool,
-                plan,
-                name,
-                fields: Fields::default(),
-            },
+            header: Header::default(),
             block: Vec::new(),
             frame: Vec::new(),
             start: 0,

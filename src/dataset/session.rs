@@ -131,16 +131,12 @@ impl Session {
             sessions.entry(session).or_default();
         }
         // No item is finished twice.
-        let finished = sessions
-            .values()
-            .map(|one| one.records.finished.len())
-            .sum();
-        let figures = sessions.iter().map(|(session, one)| {
-            let figures = figures(*session, one);
-            let sent = sent(&self.place, *session, figures.requests);
-            SavedSession { sent, ..figures }
+        let finished = sessions.values().map(|one| one.records.finished.len());
+        let figures = sessions.iter().map(|(session, one)| SavedSession {
+            sent: sent(&self.place, *session, one.records.attempts),
+            ..figures(*session, one)
         });
-        Ok((figures.collect(), finished))
+        Ok((figures.collect(), finished.sum()))
     }
 }
 

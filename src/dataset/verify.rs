@@ -5,25 +5,38 @@
 //! as ranges: a few for each segment, and one for each item that was in flight when a process
 //! ended. Called by the command `verify`.
 
-mod finding;
-mod segment;
-
 use std::collections::BTreeMap;
 use std::fs;
+use std::fs::File;
+use std::io::{self, ErrorKind};
 use std::path::Path;
 
 use crawlmark_harness::process::FileCounters;
 use serde::Serialize;
 
-pub(crate) use self::finding::Violation;
-use self::finding::{Findings, KEPT, Place, Remedy};
-use self::segment::Auditor;
-use super::manifest::MANIFEST;
+use super::item_set::ItemSet;
+use super::manifest::{MANIFEST, Manifest, RecordField};
 use super::parts::SavedParts;
-use super::saved::{SavedCrawl, SavedError, failed};
-use super::segment::SegmentName;
+use super::record::{SavedRecord, has_digest};
+use super::records::{RecordedItem, Records};
+use super::saved::{SavedCrawl, SavedError, SavedSegment, failed};
+use super::segment::{Frames, Header, SegmentName};
 use super::session::sent;
+use crate::crawl::Shuffle;
 use crate::error::Error;
+
+/// Violations and notes that are kept; the others are counted.
+const KEPT: usize = 10;
+
+/// Most outcomes that a crawl has names for.
+const MOST_OUTCOMES: usize = 100;
+
+/// Next steps after a violation.
+const DAMAGE: &str = "Restore the file from a backup, or run `crawlmark run --resume`, which keeps its whole frames and crawls the other items again";
+const SEGMENT: &str = "Restore the file from a backup, or move it elsewhere: `crawlmark run --resume` then crawls its items again";
+const COUNTS: &str = "Restore the file from a backup, or remove it: nothing depends on it but the number of requests that were sent";
+const PART: &str =
+    "Restore the directory from a backup, or remove RESULT of the part and run it again";
 
 /// Value of [`Audit::schema`].
 const SCHEMA: &str = "crawlmark.verify/1";
@@ -80,90 +93,116 @@ pub(crate) struct Audit {
     pub(crate) missing: Option<Vec<u32>>,
 }
 
-/// Audit the saved crawls of all parts, one after another: their ranges follow one another, each ID
-/// is finished once at most in its part, and each part has as many as its result counts.
-///
-/// # Errors
-/// When a file cannot be read at all.
-pub(crate) fn verify_parts(parts: &SavedParts) -> Result<Audit, Error> {
-    let (whole, missing) = (parts.manifest()?, parts.missing());
-    let mut sum = Audit {
-        planned: whole.ids.len(),
-        parts: Some(parts.plan.nodes),
-        missing_parts: Some(missing.len()),
-        missing: Some(missing),
-        ..Audit::of(&parts.place)
-    };
-    for part in &parts.parts {
-        let crawl = part.open()?;
-        let mut audit = verify(&crawl, |_| {})?;
-        let mut findings = Findings::default();
-        for what in part.contradictions(&crawl, &whole, &parts.plan.ids(part.part).to_string()) {
-            findings.add(MANIFEST, Place::default(), what, Remedy::Part);
-        }
-        if findings.count == 0 && audit.recorded < audit.planned && audit.violations_found == 0 {
-            let what = format!(
-                "{} of its {} IDs have no record",
-                audit.planned - audit.recorded,
-                audit.planned
-            );
-            findings.add(MANIFEST, Place::default(), what, Remedy::Part);
-        }
-        audit.violations_found += findings.count;
-        audit.violations.extend(findings.first);
-        sum.add(
-            &part
-                .place
-                .strip_prefix(&parts.place)
-                .unwrap_or(&part.place)
-                .display()
-                .to_string(),
-            audit,
-        );
-    }
-    sum.complete = sum.finished == sum.planned;
-    Ok(sum)
+/// A violation.
+#[derive(Debug, Serialize)]
+pub(crate) struct Violation {
+    /// Name of the file.
+    pub(crate) file: String,
+    /// Place in it.
+    #[serde(flatten)]
+    pub(crate) place: Place,
+    /// Contradiction.
+    pub(crate) what: String,
+    /// Next step.
+    pub(crate) remedy: &'static str,
+}
+
+/// Place of a violation in its file.
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+pub(crate) struct Place {
+    /// First byte of the frame; absent if the whole file is meant.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) offset: Option<u64>,
+    /// Line of the decompressed file, from 1; absent if no single line is meant.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) line: Option<u64>,
 }
 
 impl Audit {
-    /// The audit of a directory in which nothing was found yet.
-    fn of(place: &Path) -> Self {
+    /// The audit of a directory with so many items in which nothing was found yet.
+    fn of(place: &Path, planned: u64) -> Self {
         Self {
             schema: SCHEMA,
             crawlmark_version: env!("CARGO_PKG_VERSION"),
             directory: place.display().to_string(),
+            planned,
             ..Self::default()
+        }
+    }
+
+    /// Count a violation, and keep it if it is among the first.
+    fn violation(&mut self, file: &str, place: Place, what: String, remedy: &'static str) {
+        self.violations_found += 1;
+        if self.violations.len() < KEPT {
+            self.violations.push(Violation {
+                file: file.to_owned(),
+                place,
+                what,
+                remedy,
+            });
         }
     }
 
     /// Add the audit of the part in the directory `place`.
     fn add(&mut self, place: &str, part: Self) {
         self.violations_found += part.violations_found;
-        let violations = part.violations.into_iter();
-        self.violations
-            .extend(violations.map(|violation| Violation {
-                file: format!("{place}/{}", violation.file),
-                ..violation
-            }));
+        let violations = part.violations.into_iter().map(|violation| Violation {
+            file: format!("{place}/{}", violation.file),
+            ..violation
+        });
+        self.violations.extend(violations);
         self.violations.truncate(KEPT);
-        self.notes.extend(
-            part.notes
-                .into_iter()
-                .map(|note| format!("{place}: {note}")),
-        );
+        let notes = part.notes.into_iter();
+        self.notes
+            .extend(notes.map(|note| format!("{place}: {note}")));
         self.notes.truncate(KEPT);
+        for (outcome, records) in part.outcomes {
+            *self.outcomes.entry(outcome).or_default() += records;
+        }
         self.recorded += part.recorded;
         self.finished += part.finished;
         self.sessions += part.sessions;
         self.segments += part.segments;
         self.bytes += part.bytes;
         self.line_bytes += part.line_bytes;
-        for (outcome, records) in part.outcomes {
-            *self.outcomes.entry(outcome).or_default() += records;
-        }
         self.attempts += part.attempts;
         self.bodies_checked += part.bodies_checked;
     }
+}
+
+/// Audit the saved crawls of all parts, one after another: their ranges follow one another, each ID
+/// is finished once at most in its part, and each part has as many as its result counts.
+///
+/// # Errors
+/// When a file cannot be read at all.
+pub(crate) fn verify_parts(parts: &SavedParts) -> Result<Audit, Error> {
+    let (whole, missing) = (parts.manifest()?, parts.missing.clone());
+    let mut sum = Audit {
+        parts: Some(parts.plan.nodes),
+        missing_parts: Some(missing.len()),
+        missing: Some(missing),
+        ..Audit::of(&parts.place, whole.ids.len())
+    };
+    for part in &parts.parts {
+        let crawl = part.open()?;
+        let mut audit = verify(&crawl, |_| {})?;
+        let mut found = part.contradictions(&crawl, &whole, parts.plan.ids(part.part));
+        let left = audit.planned - audit.recorded;
+        if found.is_empty() && audit.violations_found == 0 && left > 0 {
+            found.push(format!(
+                "{left} of its {} IDs have no record",
+                audit.planned
+            ));
+        }
+        for what in found {
+            audit.violation(MANIFEST, Place::default(), what, PART);
+        }
+        let place = part.place.strip_prefix(&parts.place);
+        let place = place.unwrap_or(&part.place).display().to_string();
+        sum.add(&place, audit);
+    }
+    sum.complete = sum.finished == sum.planned;
+    Ok(sum)
 }
 
 /// Audit a crawl. `progress` is called with the number of bytes read of all [`SavedCrawl::bytes`].
@@ -174,88 +213,247 @@ pub(crate) fn verify(
     crawl: &SavedCrawl,
     mut progress: impl FnMut(u64),
 ) -> Result<Audit, SavedError> {
-    let mut auditor = Auditor::new(&crawl.manifest);
-    others(crawl, &mut auditor.findings);
-    for session in &crawl.counted {
-        counts(
-            &crawl.place,
-            &SegmentName::requests(*session),
-            &mut auditor.findings,
-        )?;
-    }
-    let mut before = 0;
+    let mut auditor = Auditor {
+        manifest: &crawl.manifest,
+        shuffle: crawl.manifest.shuffle(),
+        audit: Audit::of(&crawl.place, crawl.manifest.ids.len()),
+        recorded: ItemSet::default(),
+        finished: ItemSet::default(),
+        session: (0, ItemSet::default()),
+        attempts: BTreeMap::new(),
+    };
+    auditor.others(crawl)?;
     for segment in &crawl.segments {
+        let before = auditor.audit.bytes;
         auditor.segment(segment, |read| progress(before + read))?;
-        before += segment.length;
+        auditor.audit.bytes += segment.length;
     }
-    let Auditor {
-        findings: Findings {
-            count,
-            first,
-            notes,
-        },
+    let sessions = auditor.attempts.iter();
+    let sent = sessions.map(|(session, requests)| sent(&crawl.place, *session, *requests));
+    let sent = sent.fold(Some(0_u64), |sum, sent| Some(sum?.saturating_add(sent?)));
+    let (recorded, finished) = (auditor.recorded.len(), auditor.finished.len());
+    Ok(Audit {
+        complete: finished == auditor.audit.planned,
         recorded,
         finished,
-        outcomes,
-        line_bytes,
-        attempts,
-        bodies,
-        ..
-    } = auditor;
-    Ok(Audit {
-        violations_found: count,
-        violations: first,
-        notes,
-        complete: finished.len() == crawl.manifest.ids.len(),
-        planned: crawl.manifest.ids.len(),
-        recorded: recorded.len(),
-        finished: finished.len(),
         sessions: crawl.sessions(),
         segments: crawl.segments.len() as u64,
-        bytes: crawl.bytes(),
-        line_bytes,
-        outcomes,
-        attempts: attempts.values().sum(),
-        sent: sent_by_all(crawl, &attempts),
-        bodies_checked: bodies,
-        ..Audit::of(&crawl.place)
+        attempts: auditor.attempts.values().sum(),
+        sent,
+        ..auditor.audit
     })
 }
 
-/// Check the counts of requests of a session or of an attempt at a part. An empty file was being
-/// made when its process ended.
-fn counts(place: &Path, file: &str, findings: &mut Findings) -> Result<(), SavedError> {
-    let path = place.join(file);
-    let bytes = fs::read(&path).map_err(failed(&path))?;
-    if let Some(error) = FileCounters::sum(&bytes)
-        .err()
-        .filter(|_| !bytes.is_empty())
-    {
-        findings.add(file, Place::default(), error.to_string(), Remedy::Counts);
-    }
-    Ok(())
+/// State of an audit.
+struct Auditor<'a> {
+    manifest: &'a Manifest,
+    shuffle: Option<Shuffle>,
+    audit: Audit,
+    /// Items that have a record; before `--shuffle`.
+    recorded: ItemSet,
+    /// Items among them that are finished.
+    finished: ItemSet,
+    /// Items that have a record of this session.
+    session: (u32, ItemSet),
+    /// Requests for the recorded items, by session.
+    attempts: BTreeMap<u32, u64>,
 }
 
-/// Return the requests that all sessions sent, of which these are the requests for the recorded
-/// items; none if those of a session are not known.
-fn sent_by_all(crawl: &SavedCrawl, attempts: &BTreeMap<u32, u64>) -> Option<u64> {
-    let mut sessions = attempts.clone();
-    for session in &crawl.counted {
-        sessions.entry(*session).or_default();
+impl Auditor<'_> {
+    /// Check the counts of requests of each session, and note files that belong to no segment.
+    fn others(&mut self, crawl: &SavedCrawl) -> Result<(), SavedError> {
+        for file in &crawl.others {
+            self.audit.notes.push(if file.ends_with(SegmentName::NEW) {
+                format!("{file} was being written when its process ended; --resume removes it")
+            } else {
+                format!("{file} is not part of the crawl")
+            });
+        }
+        for session in &crawl.counted {
+            self.attempts.insert(*session, 0);
+            let file = SegmentName::requests(*session);
+            let path = crawl.place.join(&file);
+            let bytes = fs::read(&path).map_err(failed(&path))?;
+            // An empty file was being made when its process ended.
+            if let Err(error) = FileCounters::sum(&bytes)
+                && !bytes.is_empty()
+            {
+                let what = error.to_string();
+                self.audit.violation(&file, Place::default(), what, COUNTS);
+            }
+        }
+        Ok(())
     }
-    let mut sent = sessions
-        .into_iter()
-        .map(|(session, requests)| sent(&crawl.place, session, requests));
-    sent.try_fold(0_u64, |sum, sent| Some(sum.saturating_add(sent?)))
-}
 
-/// Report files that belong to no segment.
-fn others(crawl: &SavedCrawl, findings: &mut Findings) {
-    for file in &crawl.others {
-        findings.note(if file.ends_with(SegmentName::NEW) {
-            format!("{file} was being written when its process ended; --resume removes it")
-        } else {
-            format!("{file} is not part of the crawl")
+    /// Audit a segment. `progress` is called with the number of its bytes that were read.
+    fn segment(
+        &mut self,
+        segment: &SavedSegment,
+        progress: impl FnMut(u64),
+    ) -> Result<(), SavedError> {
+        let (file, session) = (segment.name.segment(), segment.name.session);
+        if self.session.0 != session {
+            self.session = (session, ItemSet::default());
+        }
+        self.attempts.entry(session).or_default();
+        let frames = segment.frames();
+        let read = frames.and_then(|frames| self.frames(segment, &file, frames, progress));
+        let Err(error) = read else { return Ok(()) };
+        match error.kind() {
+            ErrorKind::UnexpectedEof => self.audit.notes.push(format!(
+                "{file}: {error}, because its process was killed or its end is lost; --resume removes what follows and crawls its items again"
+            )),
+            ErrorKind::InvalidData => {
+                let what = error.to_string();
+                self.audit.violation(&file, Place::default(), what, DAMAGE);
+            }
+            _ => return Err(failed(&segment.path)(error)),
+        }
+        Ok(())
+    }
+
+    /// Audit the frames of a segment. An error says why the rest of it cannot be read.
+    fn frames(
+        &mut self,
+        segment: &SavedSegment,
+        file: &str,
+        mut frames: Frames<File>,
+        mut progress: impl FnMut(u64),
+    ) -> io::Result<()> {
+        if let Some(what) = self.header(segment.name, frames.header()) {
+            self.audit.violation(file, Place::default(), what, SEGMENT);
+        }
+        let mut line = 0;
+        while let Some(index) = frames.next_frame()? {
+            progress(frames.at());
+            let frame = Place {
+                offset: Some(frames.start()),
+                line: None,
+            };
+            let found = match frames.lines() {
+                Ok(lines) => {
+                    *self.attempts.entry(segment.name.session).or_default() += index.attempts;
+                    self.audit.line_bytes += index.line_bytes;
+                    let counted = self.lines(file, frame, &mut line, lines);
+                    counted
+                        .is_some_and(|counted| !self.is_index_of(&index, counted))
+                        .then(|| "the index of the frame does not count its records".to_owned())
+                }
+                Err(error) => Some(error.to_string()),
+            };
+            if let Some(what) = found {
+                self.audit.violation(file, frame, what, DAMAGE);
+            }
+        }
+        if !frames.is_closed() {
+            self.audit.notes.push(format!(
+                "{file} has no end: its process was killed, or its end is lost; --resume crawls what is missing"
+            ));
+        }
+        Ok(())
+    }
+
+    fn header(&self, name: SegmentName, header: &Header) -> Option<String> {
+        if header.name != name {
+            let file = header.name.segment();
+            return Some(format!(
+                "it was written as {file}: it was renamed or copied"
+            ));
+        }
+        (header.fields != self.manifest.saved.fields)
+            .then(|| format!("its fields are {}, not those of crawl.json", header.fields))
+    }
+
+    /// Audit the lines of a frame, before which there are `before` lines. Return its records; none
+    /// if a line is no record of the crawl.
+    fn lines(
+        &mut self,
+        file: &str,
+        frame: Place,
+        before: &mut u64,
+        lines: &str,
+    ) -> Option<Records> {
+        let (mut counted, mut is_sound) = (Records::default(), true);
+        for line in lines.split_terminator('\n') {
+            *before += 1;
+            if let Err(what) = self.line(line, &mut counted) {
+                is_sound = false;
+                let place = Place {
+                    line: Some(*before),
+                    ..frame
+                };
+                self.audit.violation(file, place, what, SEGMENT);
+            }
+        }
+        counted.line_bytes = lines.len() as u64;
+        is_sound.then_some(counted)
+    }
+
+    /// True if an index counts these records, as far as their fields are saved.
+    fn is_index_of(&self, index: &Records, mut counted: Records) -> bool {
+        let fields = self.manifest.saved.fields;
+        if !fields.has(RecordField::Attempts) {
+            counted.attempts = index.attempts;
+        }
+        if !fields.has(RecordField::At) {
+            counted.at_us = index.at_us;
+        }
+        if !fields.has(RecordField::LatencyUs) {
+            counted.latency_us = index.latency_us.clone();
+        }
+        counted == *index
+    }
+
+    /// Audit a line, and return the first violation.
+    fn line(&mut self, line: &str, counted: &mut Records) -> Result<(), String> {
+        let record = SavedRecord::parse(line)
+            .map_err(|error| format!("the line is not a record: {error}"))?;
+        let (id, outcome) = (record.id, &*record.outcome);
+        let outcomes = &mut self.audit.outcomes;
+        if outcomes.len() >= MOST_OUTCOMES && !outcomes.contains_key(outcome) {
+            return Err(format!("`{outcome}` is not an outcome"));
+        }
+        *outcomes.entry(outcome.to_owned()).or_default() += 1;
+        let ids = self.manifest.ids;
+        let item = self.shuffle.as_ref().map_or(id, |shuffle| shuffle.item(id));
+        if !(ids.start..ids.end).contains(&item) {
+            return Err(format!("ID {id} is not among the IDs of the crawl ({ids})"));
+        }
+        counted.add(&RecordedItem {
+            item,
+            outcome,
+            attempts: record.attempts.unwrap_or(0),
+            at_us: record.at_us()?,
+            latency_us: record.latency_us,
         });
+        if self.finished.has(item) {
+            return Err(format!("ID {id} is recorded again after it was finished"));
+        }
+        if self.session.1.insert(item).is_err() {
+            return Err(format!("ID {id} is recorded twice in a session"));
+        }
+        // An earlier session may have a record of it.
+        let _ = self.recorded.insert(item);
+        if record.state().is_finished() {
+            let _ = self.finished.insert(item);
+        }
+        self.body(&record)
+    }
+
+    fn body(&mut self, record: &SavedRecord<'_>) -> Result<(), String> {
+        let fields = self.manifest.saved.fields;
+        let what = match (record.body()?, record.digest.as_deref()) {
+            (None, Some(_)) if fields.has(RecordField::Body) => "it has a digest and no body",
+            (Some(_), None) if fields.has(RecordField::Digest) => "it has a body and no digest",
+            (Some(body), Some(digest)) => {
+                self.audit.bodies_checked += 1;
+                if has_digest(body.bytes(), digest) {
+                    return Ok(());
+                }
+                "its body has another digest than its record says"
+            }
+            (None, _) | (_, None) => return Ok(()),
+        };
+        Err(format!("ID {}: {what}", record.id))
     }
 }

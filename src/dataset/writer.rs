@@ -87,10 +87,9 @@ impl Writer {
                 // It inherits the one CPU of a pinned shard, where it would hold the crawl up. That
                 // is how it stays if the system refuses.
                 let _ = pin_to(&cpus);
-                let written = write(log, clock, &of_thread, (&batches, &recycled));
-                let _ = of_thread
-                    .ended
-                    .set(written.map_err(|error| error.to_string()));
+                let written = write(log, clock, &of_thread, &batches, &recycled);
+                let written = written.map_err(|error| error.to_string());
+                let _ = of_thread.ended.set(written);
                 of_thread.changed.notify_waiters();
             })?;
         Ok(Self {
@@ -207,7 +206,8 @@ fn write<D: Disk>(
     mut log: SegmentLog<D>,
     clock: Clock,
     shared: &WriterState,
-    (batches, recycled): (&Receiver<Batch>, &Sender<Batch>),
+    batches: &Receiver<Batch>,
+    recycled: &Sender<Batch>,
 ) -> Result<(), LogError> {
     loop {
         let due = log.commit_if_due(clock.now())?;

@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 
 use crawlmark_harness::units::grouped;
 use crawlmark_results::run::parts::without_result;
-use crawlmark_results::show::text::shell_word;
 
 use crate::cli::{CrawlFormat, Destination, ExportArgs};
 use crate::dataset::export::{CrawlExport, CrawlExportError, Exported};
@@ -16,6 +15,7 @@ use crate::dataset::parts::SavedParts;
 use crate::dataset::saved::SavedCrawl;
 use crate::error::{DONE, Error};
 use crate::export::folder;
+use crate::run::resume_command;
 use crate::terminal::{self, ReadProgress};
 
 /// Bytes that are written at a time.
@@ -58,12 +58,9 @@ impl Source {
     fn rest(&self) -> String {
         match self {
             Self::Crawl(crawl) => {
-                format!(
-                    "`crawlmark run --resume {}` crawls the others",
-                    shell_word(&crawl.place.display().to_string())
-                )
+                format!("`{}` crawls the others", resume_command(&crawl.place))
             }
-            Self::Parts(parts) => without_result(&parts.missing()),
+            Self::Parts(parts) => without_result(&parts.missing),
         }
     }
 
@@ -73,20 +70,20 @@ impl Source {
         output: impl Write + Send + 'static,
         mut progress: impl FnMut(u64),
     ) -> Result<Exported, Error> {
+        let manifest = match self {
+            Self::Crawl(crawl) => crawl.manifest.clone(),
+            Self::Parts(parts) => parts.manifest()?,
+        };
+        let mut export = CrawlExport::begin(&manifest, format, output)?;
         match self {
-            Self::Crawl(crawl) => {
-                let mut export = CrawlExport::begin(&crawl.manifest, format, output)?;
-                export.add(crawl, progress)?;
-                Ok(export.finish()?)
-            }
+            Self::Crawl(crawl) => export.add(crawl, progress)?,
             Self::Parts(parts) => {
-                let mut export = CrawlExport::begin(&parts.manifest()?, format, output)?;
                 for part in &parts.parts {
                     export.add(&part.open()?, &mut progress)?;
                 }
-                Ok(export.finish()?)
             }
         }
+        Ok(export.finish()?)
     }
 }
 
@@ -113,8 +110,8 @@ pub(crate) fn export(args: &ExportArgs) -> Result<u8, Error> {
     let new = NewFile::create(&path)?;
     // The size of all parts is not known before they are opened.
     let (progress, bytes) = match &source {
-        Source::Crawl(crawl) if !args.quiet => (ReadProgress::fitting(), crawl.bytes()),
-        Source::Crawl(_) | Source::Parts(_) => (ReadProgress::default(), 0),
+        Source::Crawl(crawl) => (ReadProgress::fitting(args.quiet), crawl.bytes()),
+        Source::Parts(_) => (ReadProgress::default(), 0),
     };
     let output = new
         .file

@@ -27,11 +27,7 @@ pub(super) fn cut(args: &ReportArgs, ask: &Ask) -> Result<u8, Error> {
     let cut = Cut::of(&report, ask)?;
     let own = own_directory(result);
     refuse_the_result_itself(args, result)?;
-    let progress = if args.quiet {
-        ReadProgress::default()
-    } else {
-        ReadProgress::fitting()
-    };
+    let progress = ReadProgress::fitting(args.quiet);
     let cut = result_dir::recut(own, &report, cut, |LogProgress { bytes, of }| {
         progress.show(bytes, of);
     });

@@ -30,11 +30,7 @@ pub(super) fn overlay(args: &ReportArgs) -> Result<PathBuf, Error> {
         .collect();
     let directory = result_directory(args.out.as_deref(), "overlay")?;
     let Overlaid { files, plots } = result_dir::overlaid(&reports, &directories);
-    let files: Vec<(&str, &str)> = files
-        .iter()
-        .map(|(name, text)| (&**name, &**text))
-        .collect();
-    let saved = directory.finish_with(&files)?;
+    let saved = directory.finish_with(files)?;
     if let Some(ground) = args.png {
         result_dir::remake(&saved, &result_dir::pictures(&plots, ground.into())?)?;
     }

@@ -240,6 +240,12 @@ impl PartRun {
         Ok(())
     }
 
+    /// Return the command that crawls the part again.
+    pub(super) fn command(&self) -> String {
+        let part = self.attempt.part();
+        self.attempt.directory().command(part.part, part.of)
+    }
+
     /// Return the sentence that says what an earlier attempt had saved; none if it is nothing.
     pub(super) fn taken_over(&self) -> Option<String> {
         let items = Some(self.taken_over).filter(|items| *items > 0)?;

@@ -18,10 +18,12 @@ use crawlmark_harness::units::grouped;
 use crawlmark_results::run::parts::PlanFile;
 use crawlmark_results::run::report::{SavedReport, config_hash};
 
+use crawlmark_results::show::text::shell_word;
+
 use super::resolve::Resolved;
 use crate::cli::{self, Cli, Command, SaveArgs, Typed, resumed};
 use crate::dataset::disk::Directory;
-use crate::dataset::manifest::{FORMAT, LOCK, MANIFEST, Manifest, Saved, ShuffledRange, VERSION};
+use crate::dataset::manifest::{FORMAT, LOCK, MANIFEST, Manifest, Saved, ShuffledRange};
 use crate::dataset::recover::{Recovered, SessionRecords, recover};
 use crate::dataset::session::{Session, TOOL, counted_sessions};
 use crate::error::Error;
@@ -168,21 +170,29 @@ impl SavedCrawl {
         self.session.counters(shards).map(Rc::new)
     }
 
-    /// Return the figures of the crawl after this session.
+    /// Return the figures of the crawl after this session. `part` is the command that crawls the
+    /// part which it is; none of a crawl on one machine.
     ///
     /// # Errors
     /// When a segment cannot be read.
-    pub(super) fn summary(&self) -> Result<SavedReport, Error> {
+    pub(super) fn summary(&self, part: Option<String>) -> Result<SavedReport, Error> {
         let Session { place, saved, .. } = &self.session;
         let (sessions, finished) = self.session.figures(&self.earlier)?;
         Ok(SavedReport {
             directory: place.display().to_string(),
             items: self.items,
             saved: finished,
+            resume: part.unwrap_or_else(|| resume_command(place)),
             durability: saved.durability.name().to_owned(),
             sessions,
         })
     }
+}
+
+/// Return the command that goes on with the crawl in `place`.
+pub(crate) fn resume_command(place: &Path) -> String {
+    let place = shell_word(&place.display().to_string());
+    format!("crawlmark run --resume {place}")
 }
 
 fn begin(
@@ -207,7 +217,6 @@ fn begin(
     }
     let manifest = Manifest {
         format: FORMAT.to_owned(),
-        version: VERSION,
         tool: TOOL.to_owned(),
         created: humantime::format_rfc3339_seconds(wall_time()).to_string(),
         plan: config_hash(&resolved.plan),

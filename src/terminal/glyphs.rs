@@ -31,17 +31,6 @@ impl Glyphs {
             Self::Ascii => ['.', ':', '-', '=', '+', '*', '#', '@'],
         }
     }
-
-    /// The character of a cell that is filled to this part from below; a full one in a chart for 1
-    /// and more.
-    pub(super) fn level(self, part: f64) -> char {
-        match self {
-            Self::Ascii if part >= 1.0 => '#',
-            Self::Ascii if part >= 0.5 => ':',
-            Self::Ascii => '.',
-            Self::Blocks => character(part.min(1.0), 1.0, self),
-        }
-    }
 }
 
 /// The characters that the terminal has.

@@ -4,26 +4,20 @@
 //! | room | for |
 //! |---|---|
 //! | `gauge` | figures read from the run |
-//! | `text`, `words` | lines as data; number formats, and words on failures |
-//! | `table`, `fold` | rows of shards, and the choice of shards |
-//! | `details` | lines below the total |
-//! | `chart`, `panels` | charts made of characters; panels of the live view |
+//! | `text` | lines as data; number formats and words |
+//! | `rows`, `details` | rows of shards; lines below the total |
 //! | `frame`, `canvas` | the view for a given size, drawn in place |
 //! | `lines` | progress where there is no terminal |
 //! | `parts` | view of all parts of a crawl on several machines |
 
 mod canvas;
-mod chart;
 mod details;
-mod fold;
 mod frame;
 mod gauge;
 mod lines;
-mod panels;
 mod parts;
-mod table;
+mod rows;
 mod text;
-mod words;
 
 #[cfg(test)]
 mod tests;
@@ -35,7 +29,6 @@ use crawlmark_harness::supervisor::Live;
 use crawlmark_results::run::report::IntervalRow;
 
 use self::canvas::Canvas;
-use self::fold::Fold;
 use self::frame::frame;
 use self::gauge::Gauge;
 use self::lines::Lines;
@@ -59,7 +52,6 @@ pub(crate) enum Progress {
 #[derive(Debug)]
 pub(crate) struct View {
     gauge: Gauge,
-    fold: Fold,
     canvas: Canvas,
     next: Duration,
 }
@@ -70,7 +62,6 @@ impl Progress {
         match Canvas::fitting() {
             Some(canvas) => Self::View(Box::new(View {
                 gauge: Gauge::new(plan),
-                fold: Fold::default(),
                 canvas,
                 next: Duration::from_nanos(1),
             })),
@@ -99,8 +90,7 @@ impl View {
         if is_due || live.is_over() {
             let screen = self.canvas.screen();
             let now = self.gauge.read(live);
-            self.canvas
-                .draw(&frame(&now, seconds, &mut self.fold, screen), screen);
+            self.canvas.draw(&frame(&now, seconds, screen), screen);
         }
     }
 }

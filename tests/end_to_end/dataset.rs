@@ -125,7 +125,6 @@ impl SavedCrawl {
         };
         let manifest = Manifest {
             format: manifest::FORMAT.to_owned(),
-            version: manifest::VERSION,
             tool: "crawlmark 0.1.0".to_owned(),
             created: "2026-11-24T03:12:00Z".to_owned(),
             plan: "0123456789abcdef".to_owned(),

@@ -390,7 +390,7 @@ fn exit_codes_say_what_a_scheduler_has_to_do() {
     // Made before its common start, and run long after it.
     let (mut late, _) = PlanFile::read(Path::new(&parts.plan_file())).unwrap();
     late.start_at = Some("2026-01-31T12:00:00Z".to_owned());
-    fs::write(parts.plan_file(), late.into_text().unwrap()).unwrap();
+    fs::write(parts.plan_file(), late.text().unwrap()).unwrap();
     let (plan, into) = (parts.plan_file(), parts.path("crawl"));
     let other = Parts::plan(&target.url(), 2, "--ids 0..500 -c 4 --save items");
     let other = other.plan_file();

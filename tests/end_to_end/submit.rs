@@ -170,7 +170,7 @@ fn a_plan_that_cannot_be_used_is_refused_by_every_command() {
     }
     let (mut foreign, _) = PlanFile::read(&desk.path("other.json")).unwrap();
     foreign.program = "0123456789abcdef".to_owned();
-    fs::write(desk.path("foreign.json"), foreign.into_text().unwrap()).unwrap();
+    fs::write(desk.path("foreign.json"), foreign.text().unwrap()).unwrap();
     for (line, says) in [
         ("slurm secret.json --into new", "authorization"),
         ("slurm other.json --into crawl", "another plan"),

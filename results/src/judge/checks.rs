@@ -1095,7 +1095,13 @@ fn pace(report: &Report) -> Found {
             of: report.plan.run.in_flight().into(),
         }
     });
-    let limit = held.filter(|(_, limit)| *limit != Limit::Idle);
+    let merged = report.merged.as_ref();
+    let free = merged.map(|merged| (1.0 - merged.slots_used, Limit::Slots));
+    let limit = [held, free]
+        .into_iter()
+        .flatten()
+        .filter(|(share, limit)| *share >= NOTABLE && *limit != Limit::Idle)
+        .max_by(|a, b| a.0.total_cmp(&b.0));
     let missed = missed.map(|asked_per_s| Finding::RateMissed {
         got_per_s: totals.attempts_per_s * untrottled,
         asked_per_s,

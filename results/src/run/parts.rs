@@ -32,9 +32,11 @@ mod status;
 
 pub use self::attempt::{AttemptRecord, ClockReading};
 pub use self::directory::PartsDirectory;
-pub use self::merge::{Completeness, MergeError, counted_requests, merge, without_result};
+pub use self::merge::{
+    Completeness, MergeError, PublishedParts, counted_requests, merge, without_result,
+};
 pub use self::overview::{
-    HighestTime, MOST_READ, PartCounts, PartRow, PartState, PartsOverview, PartsWatch, UnreadParts,
+    HighestTime, PartCounts, PartRow, PartState, PartsOverview, PartsWatch, UnreadParts,
 };
 pub use self::plan_file::{MAX_PARTS, PlanFile, PlanFileError};
 pub use self::status::{AttemptState, AttemptStatus};

@@ -125,13 +125,7 @@ impl ResultError {
     pub fn place(&self) -> Option<&Path> {
         match self {
             Self::Part { place, .. } | Self::Rename { kept: place, .. } => Some(place),
-            Self::Exists(_)
-            | Self::NoName(_)
-            | Self::InUse { .. }
-            | Self::Make { .. }
-            | Self::Io { .. }
-            | Self::Png(_)
-            | Self::Json(_) => None,
+            _ => None,
         }
     }
 }
@@ -245,15 +239,12 @@ impl ResultDir {
     pub fn create_in(runs: &Path, started_at: SystemTime, name: &str) -> Result<Self, ResultError> {
         // Others may take a name between the look and the making, but hardly time and again.
         const TRIES: usize = 16;
-        let taken = |made: &Result<Self, ResultError>| {
-            matches!(
-                made,
-                Err(ResultError::InUse { .. } | ResultError::Exists(_))
-            )
-        };
         let mut made = Self::create(&default_path(runs, started_at, name));
         for _ in 1..TRIES {
-            if !taken(&made) {
+            if !matches!(
+                made,
+                Err(ResultError::InUse { .. } | ResultError::Exists(_))
+            ) {
                 break;
             }
             made = Self::create(&default_path(runs, started_at, name));
@@ -290,7 +281,7 @@ impl ResultDir {
     /// directory's place.
     pub fn finish(self, report: &Report) -> Result<PathBuf, ResultError> {
         let json = serde_json::to_string_pretty(report)? + "\n";
-        self.save((RESULT, &json), || made_from(report))
+        self.save(RESULT, &json, || made_from(report))
     }
 
     /// Saves files by their names, of which the first holds what the others show, and gives the
@@ -298,40 +289,36 @@ impl ResultDir {
     ///
     /// # Errors
     /// As [`ResultDir::finish`].
-    pub fn finish_with(self, files: &[(&str, &str)]) -> Result<PathBuf, ResultError> {
-        let Some((first, others)) = files.split_first() else {
-            return self.rename();
-        };
-        self.save(*first, || {
-            others
-                .iter()
-                .map(|(name, text)| ((*name).to_owned(), (*text).to_owned()))
-                .collect()
-        })
+    pub fn finish_with(self, files: Vec<(String, String)>) -> Result<PathBuf, ResultError> {
+        let mut files = files.into_iter();
+        match files.next() {
+            Some((first, text)) => self.save(&first, &text, || files.collect()),
+            None => self.rename(),
+        }
     }
 
     /// Saves the first file before the others are made of it.
     fn save(
         self,
-        (first, text): (&str, &str),
+        first: &str,
+        text: &str,
         others: impl FnOnce() -> Vec<(String, String)>,
     ) -> Result<PathBuf, ResultError> {
         if let Err(error) = replace(self.temporary.join(first), text.as_bytes()) {
-            return match self.leave() {
-                Some(place) => Err(part(first, error, place)),
-                None => Err(error),
-            };
+            return Err(match self.leave() {
+                Some(place) => part(first, error, place),
+                None => error,
+            });
         }
         // One that does not fit says nothing about the next one, which may be smaller.
-        let failures: Vec<_> = others()
-            .into_iter()
-            .filter_map(|(name, text)| {
-                let error = replace(self.temporary.join(&name), text.as_bytes()).err()?;
-                Some((name, error))
-            })
-            .collect();
+        let mut failed = None;
+        for (name, text) in others() {
+            if let Err(error) = replace(self.temporary.join(&name), text.as_bytes()) {
+                failed.get_or_insert((name, error));
+            }
+        }
         let place = self.rename()?;
-        match failures.into_iter().next() {
+        match failed {
             Some((name, error)) => Err(part(&name, error, place)),
             None => Ok(place),
         }

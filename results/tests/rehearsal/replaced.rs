@@ -104,6 +104,7 @@ fn saved_report(rehearsal: &Rehearsal, plan: &RunPlan, committed: &Committed) ->
         directory,
         items: plan.ids.len(),
         saved: items,
+        resume: "crawlmark run --resume items".to_owned(),
         durability,
         sessions: vec![session],
     };

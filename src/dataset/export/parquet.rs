@@ -14,7 +14,7 @@ use parquet::schema::types::ColumnPath;
 
 use super::{Sink, SinkError, Use};
 use crate::dataset::manifest::{Manifest, RecordField};
-use crate::dataset::record::{RecordText, SavedRecord};
+use crate::dataset::record::{SavedBody, SavedRecord, Value};
 
 /// Rows of a row group at most: what `DuckDB` takes at a time.
 const MOST_ROWS: usize = 122_880;
@@ -78,13 +78,6 @@ enum Values {
     Bytes(Vec<ByteArray>),
 }
 
-/// A value of a row.
-enum Value<'a> {
-    Absent,
-    Number(u64),
-    Bytes(&'a [u8]),
-}
-
 impl<W: Write + Send> Parquet<W> {
     /// Begin the file.
     ///
@@ -110,20 +103,7 @@ impl<W: Write + Send> Parquet<W> {
         Ok(Self {
             output,
             columns: columns()
-                .map(|(field, text)| {
-                    let values = match text {
-                        text if text.contains("int32") => Values::Int32(Vec::new()),
-                        text if text.contains("int64") => Values::Int64(Vec::new()),
-                        _ => Values::Bytes(Vec::new()),
-                    };
-                    (
-                        field,
-                        ParquetColumn {
-                            levels: Vec::new(),
-                            values,
-                        },
-                    )
-                })
+                .map(|(field, column)| (field, ParquetColumn::new(column)))
                 .collect(),
             rows: 0,
             bytes: 0,
@@ -169,8 +149,21 @@ impl<W: Write + Send> Parquet<W> {
 }
 
 impl ParquetColumn {
-    fn push(&mut self, value: &Value<'_>) {
-        self.levels.push(i16::from(!matches!(value, Value::Absent)));
+    fn new(column: &str) -> Self {
+        let values = match column.split(' ').nth(1) {
+            Some("int32") => Values::Int32(Vec::new()),
+            Some("int64") => Values::Int64(Vec::new()),
+            _ => Values::Bytes(Vec::new()),
+        };
+        Self {
+            levels: Vec::new(),
+            values,
+        }
+    }
+
+    fn push(&mut self, value: Value<'_>) {
+        let is_absent = matches!(value, Value::Number(None) | Value::Bytes(None));
+        self.levels.push(i16::from(!is_absent));
         match (&mut self.values, value) {
             // Unsigned numbers are stored as their bits.
             #[expect(
@@ -178,11 +171,13 @@ impl ParquetColumn {
                 reason = "the fields of these columns have 32 bits at most"
             )]
             (Values::Int32(values), Value::Number(number)) => {
-                values.push((*number as u32).cast_signed());
+                values.extend(number.map(|number| (number as u32).cast_signed()));
             }
-            (Values::Int64(values), Value::Number(number)) => values.push(number.cast_signed()),
+            (Values::Int64(values), Value::Number(number)) => {
+                values.extend(number.map(u64::cast_signed));
+            }
             (Values::Bytes(values), Value::Bytes(bytes)) => {
-                values.push(ByteArray::from(bytes.to_vec()));
+                values.extend(bytes.map(|bytes| ByteArray::from(bytes.to_vec())));
             }
             _ => {}
         }
@@ -198,40 +193,19 @@ impl ParquetColumn {
     }
 }
 
-impl<'a> Value<'a> {
-    fn number(number: Option<impl Into<u64>>) -> Self {
-        number.map_or(Self::Absent, |number| Self::Number(number.into()))
-    }
-
-    fn text(text: Option<&'a RecordText<'_>>) -> Self {
-        text.map_or(Self::Absent, |RecordText(text)| {
-            Self::Bytes(text.as_bytes())
-        })
-    }
-}
-
 impl<W: Write + Send> Sink for Parquet<W> {
     fn record(&mut self, record: &SavedRecord<'_>, line: &str) -> Result<Use, SinkError> {
         let (body, at_us) = (record.body()?, record.at_us()?);
         for (field, column) in &mut self.columns {
             let value = match field {
-                RecordField::Id => Value::Number(record.id),
-                RecordField::Url => Value::text(record.url.as_ref()),
-                RecordField::Status => Value::number(record.status),
-                RecordField::Outcome => Value::text(Some(&record.outcome)),
-                RecordField::Attempts => Value::number(record.attempts),
-                RecordField::At => Value::number(at_us),
-                RecordField::LatencyUs => Value::number(record.latency_us),
-                RecordField::ContentType => Value::text(record.content_type.as_ref()),
-                RecordField::Digest => Value::text(record.digest.as_ref()),
+                RecordField::At => Value::Number(at_us),
                 RecordField::Body if matches!(column.values, Values::Int64(_)) => {
-                    Value::number(record.body_bytes)
+                    Value::Number(record.body_bytes)
                 }
-                RecordField::Body => body
-                    .as_ref()
-                    .map_or(Value::Absent, |body| Value::Bytes(body.bytes())),
+                RecordField::Body => Value::Bytes(body.as_ref().map(SavedBody::bytes)),
+                field => record.value(*field),
             };
-            column.push(&value);
+            column.push(value);
         }
         self.rows += 1;
         self.bytes += line.len();

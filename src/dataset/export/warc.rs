@@ -7,14 +7,16 @@
 use std::io::{self, Write};
 use std::str::FromStr;
 
+use crawlmark_results::run::parts::digest::hexadecimal;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use sha2::{Digest, Sha256};
+use uuid::Builder;
 
 use super::{CrawlExportError, Sink, SinkError, Use};
 use crate::crawl::{IdFormat, Template};
 use crate::dataset::manifest::{Manifest, RecordField};
-use crate::dataset::record::{RecordText, SavedRecord, hex};
+use crate::dataset::record::SavedRecord;
 
 /// Writer of WARC.
 pub(super) struct Warc<W> {
@@ -124,21 +126,17 @@ impl<W: Write> Sink for Warc<W> {
         let Some(body) = record.body()? else {
             return Ok(Use::LeftOut);
         };
-        let url = match (&record.url, &self.urls) {
-            (Some(RecordText(url)), _) => url.to_string(),
+        let url = match (record.url.as_deref(), &self.urls) {
+            (Some(url), _) => url.to_owned(),
             (None, Some(urls)) => urls.url(record.id),
             (None, None) => return Err("it has no URL".to_owned().into()),
         };
         let id = record_id(&self.seed, &record.id.to_be_bytes());
-        let digest = format!("sha256:{}", digits(&Sha256::digest(body.bytes())));
-        let text = |field: &Option<RecordText<'_>>, or: &str| {
-            field
-                .as_ref()
-                .map_or(or, |RecordText(text)| text)
-                .to_owned()
-        };
-        let (date, info) = (text(&record.at, &self.created), self.info.clone());
-        let content_type = text(&record.content_type, "application/octet-stream");
+        let digest = format!("sha256:{}", hexadecimal(&Sha256::digest(body.bytes())));
+        let date = record.at.as_deref().unwrap_or(&self.created).to_owned();
+        let content_type = record.content_type.as_deref();
+        let content_type = content_type.unwrap_or("application/octet-stream");
+        let info = self.info.clone();
         let mut named = vec![
             ("WARC-Type", "resource"),
             ("WARC-Record-ID", &*id),
@@ -147,7 +145,7 @@ impl<W: Write> Sink for Warc<W> {
             ("WARC-Target-URI", &*url),
             ("WARC-Block-Digest", &*digest),
             ("WARC-Payload-Digest", &*digest),
-            ("Content-Type", &*content_type),
+            ("Content-Type", content_type),
         ];
         if record.body_bytes.is_some() {
             named.push(("WARC-Truncated", "length"));
@@ -165,23 +163,9 @@ impl<W: Write> Sink for Warc<W> {
 /// same in each export.
 fn record_id(seed: &Sha256, of: &[u8]) -> String {
     let hash = seed.clone().chain_update(of).finalize();
-    let mut uuid = [0; 16];
-    uuid.copy_from_slice(&hash[..16]);
-    uuid[6] = uuid[6] & 0x0f | 0x80;
-    uuid[8] = uuid[8] & 0x3f | 0x80;
-    let mut id = digits(&uuid);
-    for hyphen in [20, 16, 12, 8] {
-        id.insert(hyphen, '-');
-    }
-    format!("<urn:uuid:{id}>")
-}
-
-fn digits(bytes: &[u8]) -> String {
-    bytes
-        .iter()
-        .flat_map(|byte| hex(*byte))
-        .map(char::from)
-        .collect()
+    let mut bytes = [0; 16];
+    bytes.copy_from_slice(&hash[..16]);
+    format!("<{}>", Builder::from_custom_bytes(bytes).into_uuid().urn())
 }
 
 /// Value of a named field without what would end it.

@@ -1,7 +1,5 @@
 //! Lines of items: their fields, the form of their bodies, and their digests.
 
-use proptest::prelude::*;
-
 use super::*;
 
 const ALL: &str = "id,url,status,outcome,attempts,at,latency_us,content_type,digest,body";
@@ -108,40 +106,4 @@ fn a_body_is_embedded_only_if_any_reader_takes_it() {
         line("body", &item(None, Some(b"\xff"))),
         "{\"id\":7,\"outcome\":\"ok\",\"body\":\"/w==\",\"body_encoding\":\"base64\"}\n"
     );
-}
-
-fn any_body() -> impl Strategy<Value = Vec<u8>> {
-    let json = "[ \\[\\]{}\",:a0e\\\\u\n\r.-]{0,12}|\\{\"a\":[ \n]?\"[a-z\\\\\"é]{0,9}\"[\r\n]*\\}|\\[[0-9e.,\n -]{0,9}\\]";
-    prop_oneof![
-        json.prop_map(String::into_bytes),
-        any::<String>().prop_map(String::into_bytes),
-        prop::collection::vec(any::<u8>(), 0..9)
-    ]
-}
-
-proptest! {
-    #[test]
-    fn a_line_is_one_object_whose_body_is_that_of_the_response_and_of_the_digest(
-        content_type in prop::option::of(prop_oneof![Just(b"application/json".to_vec()), prop::collection::vec(any::<u8>(), 0..9)]),
-        body in any_body(), url: Option<String>, at_us in 0..253_402_300_800_000_000_u64,
-    ) {
-        let item = Item { url: url.as_deref(), at_us, ..item(content_type.as_deref(), Some(&body)) };
-        let line = line(ALL, &item);
-        prop_assert!(line.ends_with('\n') && !line[..line.len() - 1].contains(['\n', '\r']));
-        let record: serde_json::Map<String, serde_json::Value> = serde_json::from_str(&line).unwrap();
-        prop_assert_eq!(record.get("url").map(|url| url.as_str().unwrap().to_owned()), url);
-        let at = humantime::parse_rfc3339(record["at"].as_str().unwrap()).unwrap();
-        prop_assert_eq!(at.duration_since(SystemTime::UNIX_EPOCH).unwrap().as_micros(), u128::from(at_us));
-        let spaces: Vec<u8> = body.iter().map(|byte| if is_break(*byte) { b' ' } else { *byte }).collect();
-        let start = line.find(",\"body\":").unwrap() + 8;
-        let is_embedded = line.as_bytes()[start..line.len() - 2] == spaces;
-        let saved = match record.get("body_encoding") {
-            _ if is_embedded => spaces,
-            None => record["body"].as_str().unwrap().as_bytes().to_vec(),
-            Some(_) => STANDARD.decode(record["body"].as_str().unwrap()).unwrap(),
-        };
-        prop_assert!(saved == body || is_embedded, "{}", line);
-        let digest = format!("{:x}", Sha256::digest(&saved));
-        prop_assert_eq!(record["digest"].as_str(), Some(&digest[..2 * DIGEST]));
-    }
 }

@@ -6,13 +6,15 @@ use crawlmark_harness::stats::{ItemCounts, RequestCounts, Series};
 use crawlmark_harness::supervisor::Recent;
 use crawlmark_harness::units::{percent, rounded_percent};
 use crawlmark_harness::wire::BindingTimes;
-use crawlmark_results::run::report::failures;
+use crawlmark_results::run::report::{IntervalRow, failures};
 use crawlmark_results::run::words::errors;
-use crawlmark_results::show::text::{decimal, grouped, grouped_f64};
+use crawlmark_results::show::text::{decimal, grouped, grouped_f64, micros};
 
-use super::gauge::Now;
-use super::text::{Line, NAME, Part, Tone, row_of};
-use super::words::{failure_words, nanos, pause_words, per_second, percentile, stop_words, to_go};
+use super::gauge::{COURSE, Now};
+use super::text::{
+    Line, NAME, Part, Tone, failure_words, nanos, pause_words, per_second, percentile, row_of,
+    stop_words, to_go,
+};
 use crate::terminal::glyphs::{Glyphs, sparkline};
 
 /// Send delay of an open loop below which it counts as on time.
@@ -21,61 +23,72 @@ const ON_TIME: Duration = Duration::from_millis(10);
 /// A part of the time that is worth a word.
 const WORTH: f64 = 0.005;
 
-/// A sparkline of fewer columns has no scale beside it.
+/// Columns of the longest scale beside a sparkline, and the fewest columns of one that has a scale.
+const SCALE: usize = 32;
 const LEAST_WITH_SCALE: usize = 10;
 
-/// A line below the total, in the order in which they are shown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Detail {
-    Stopping,
-    Paused,
-    Replaced,
-    Rate,
-    Times,
-    Answers,
-    Statuses,
-    Failures,
-    Limits,
-    Waiting,
+/// A run on a terminal.
+pub(super) struct Scene<'a> {
+    pub(super) now: &'a Now<'a>,
+    /// Its last seconds.
+    pub(super) seconds: &'a [IntervalRow],
+    pub(super) columns: usize,
+    pub(super) glyphs: Glyphs,
 }
 
+/// A line below the total.
+pub(super) struct Detail {
+    name: &'static str,
+    /// The highest go first when there is little room.
+    pub(super) rank: u8,
+    /// True if it says something of a run that is over.
+    lasts: bool,
+    /// Its parts; none when there is nothing to say.
+    parts: fn(&Scene<'_>) -> Vec<Part>,
+}
+
+/// All details, in the order in which they are shown.
+pub(super) const DETAILS: [Detail; 14] = [
+    Detail::new("stopping", 0, false, |scene| stopping(scene.now)),
+    Detail::new("paused", 1, false, |scene| paused(scene.now)),
+    Detail::new("replaced", 2, false, |scene| replaced(scene.now)),
+    Detail::new("rate", 6, true, rate),
+    Detail::new("not good", 10, false, not_good),
+    Detail::new("p99", 11, false, |scene| slowest(scene, true)),
+    Detail::new("slowest", 11, false, |scene| slowest(scene, false)),
+    Detail::new("service", 3, false, |scene| times(scene, Series::ServiceOk)),
+    Detail::new("response", 3, false, |scene| {
+        times(scene, Series::ResponseOk)
+    }),
+    Detail::new("outcomes", 4, true, |scene| answers(scene.now)),
+    Detail::new("statuses", 9, true, |scene| statuses(scene.now)),
+    Detail::new("failures", 5, true, |scene| failed_by(scene.now)),
+    Detail::new("limit", 8, false, |scene| limits(scene.now)),
+    Detail::new("waiting", 7, false, |scene| waiting(scene.now)),
+];
+
 impl Detail {
-    /// Details by priority, for when there is little room.
-    pub(super) const BY_RANK: [Self; 10] = [
-        Self::Stopping,
-        Self::Paused,
-        Self::Replaced,
-        Self::Times,
-        Self::Answers,
-        Self::Failures,
-        Self::Rate,
-        Self::Waiting,
-        Self::Limits,
-        Self::Statuses,
-    ];
+    const fn new(
+        name: &'static str,
+        rank: u8,
+        lasts: bool,
+        parts: fn(&Scene<'_>) -> Vec<Part>,
+    ) -> Self {
+        Self {
+            name,
+            rank,
+            lasts,
+            parts,
+        }
+    }
 
     /// The line; none when there is nothing to say.
-    pub(super) fn line(self, now: &Now<'_>, columns: usize, glyphs: Glyphs) -> Option<Line> {
-        let lasts = matches!(
-            self,
-            Self::Rate | Self::Answers | Self::Statuses | Self::Failures
-        );
-        if now.live.is_over() && !lasts {
+    pub(super) fn line(&self, scene: &Scene<'_>) -> Option<Line> {
+        if scene.now.live.is_over() && !self.lasts {
             return None;
         }
-        let (name, parts) = match self {
-            Self::Rate => return Some(rate(now, columns, glyphs)),
-            Self::Stopping => ("stopping", stopping(now)),
-            Self::Paused => ("paused", paused(now)),
-            Self::Replaced => ("replaced", replaced(now)),
-            Self::Times => (Series::waited(now.arrivals).name(), times(now)),
-            Self::Answers => ("outcomes", answers(now)),
-            Self::Statuses => ("statuses", statuses(now)),
-            Self::Failures => ("failures", failed_by(now)),
-            Self::Limits => ("limit", limits(now)),
-            Self::Waiting => ("waiting", waiting(now)),
-        };
-        (!parts.is_empty()).then(|| row_of(name, parts, columns))
+        let parts = (self.parts)(scene);
+        (!parts.is_empty()).then(|| row_of(self.name, parts, scene.columns))
     }
 }
 
@@ -123,28 +136,82 @@ fn replaced(now: &Now<'_>) -> Vec<Part> {
     parts
 }
 
-fn rate(now: &Now<'_>, columns: usize, glyphs: Glyphs) -> Line {
-    let room = columns.saturating_sub(NAME);
-    // As long as it can get: the line must not change its length with the rate.
-    let beside = scale(9_999_999.0, 60).len();
-    let has_scale = room >= LEAST_WITH_SCALE + beside;
-    let shown = if has_scale { room - beside } else { room };
-    let (spark, top) = sparkline(now.course, shown, glyphs);
-    let seconds = spark.chars().count();
-    let text = if seconds == 0 {
-        first_second(now)
+/// Values of the last seconds, and their scale.
+fn course(scene: &Scene<'_>, values: &[f64], scale: fn(f64) -> String) -> Vec<Part> {
+    let room = scene.columns.saturating_sub(NAME);
+    let columns = if room >= LEAST_WITH_SCALE + SCALE {
+        room - SCALE
     } else {
-        spark
+        room
     };
-    let mut line = Line::default().and(format!("{:<NAME$}{text}", "rate"), Tone::Plain);
-    if has_scale && seconds > 0 {
-        line = line.and(scale(top, seconds), Tone::Quiet);
-    }
-    line.cut(columns)
+    let (spark, top) = sparkline(values, columns, scene.glyphs);
+    let seconds = values.len().min(columns);
+    vec![
+        Part::new(0, spark),
+        Part::toned(
+            1,
+            format!("peak {} (last {seconds} s)", scale(top)),
+            Tone::Quiet,
+        ),
+    ]
 }
 
-fn scale(top: f64, seconds: usize) -> String {
-    format!("  peak {} (last {seconds} s)", per_second(top))
+fn rate(scene: &Scene<'_>) -> Vec<Part> {
+    if scene.now.course.is_empty() {
+        return vec![Part::new(0, first_second(scene.now))];
+    }
+    course(scene, scene.now.course, per_second)
+}
+
+/// Return a value of each of the last seconds; 0 of one that is not complete.
+fn history(scene: &Scene<'_>, value: impl Fn(&IntervalRow) -> f64) -> Vec<f64> {
+    let end_s = scene.now.live.elapsed.as_secs();
+    let first_s = end_s.saturating_sub(COURSE as u64);
+    let mut values: Vec<f64> = (first_s..end_s).map(|_| 0.0).collect();
+    // Seconds may be complete out of their order, by no more than the timeout of a request.
+    for row in scene.seconds.iter().rev().take(2 * COURSE) {
+        let place = row.start_s.checked_sub(first_s);
+        let place = place.and_then(|place| values.get_mut(usize::try_from(place).ok()?));
+        if let Some(place) = place {
+            *place = value(row);
+        }
+    }
+    values
+}
+
+/// Requests per second that were throttled or failed.
+fn not_good(scene: &Scene<'_>) -> Vec<Part> {
+    let values = history(scene, |row| {
+        let good = row.counts.ok + row.counts.not_found;
+        row.counts.attempts.saturating_sub(good) as f64
+    });
+    if values.iter().all(|count| *count == 0.0) {
+        return Vec::new();
+    }
+    course(scene, &values, per_second)
+}
+
+/// The 99th percentile of each second, or, where no second has one, its slowest request.
+fn slowest(scene: &Scene<'_>, of_p99: bool) -> Vec<Part> {
+    let is_open = scene.now.arrivals.gaps().is_some();
+    let p99 = history(scene, |row| {
+        let p99 = if is_open {
+            row.response_p99_us
+        } else {
+            row.p99_us
+        };
+        p99.unwrap_or(0.0)
+    });
+    let has_p99 = p99.iter().any(|us| *us > 0.0);
+    let values = if has_p99 {
+        p99
+    } else {
+        history(scene, |row| row.max_us.unwrap_or(0.0))
+    };
+    if has_p99 != of_p99 || values.iter().all(|us| *us == 0.0) {
+        return Vec::new();
+    }
+    course(scene, &values, micros)
 }
 
 /// The rate of a run whose first second is not over.
@@ -167,7 +234,11 @@ fn first_second(now: &Now<'_>) -> String {
     }
 }
 
-fn times(now: &Now<'_>) -> Vec<Part> {
+fn times(scene: &Scene<'_>, series: Series) -> Vec<Part> {
+    let now = scene.now;
+    if Series::waited(now.arrivals) != series {
+        return Vec::new();
+    }
     if !now.has_recent_times() {
         return vec![Part::new(0, "no request ended in the last second")];
     }
@@ -403,8 +474,7 @@ mod tests {
     use crawlmark_harness::supervisor::{Live, LivePause, LiveState};
 
     use super::super::gauge::Gauge;
-    use super::super::tests::{failed, live, open, plan, shard};
-    use super::super::text::tests::plain;
+    use super::super::tests::{failed, live, open, plan, rows, shard};
     use super::*;
 
     /// The lines of `live`, each to its name, after a second without anything.
@@ -414,13 +484,16 @@ mod tests {
             super::super::tests::live(0, live.shards.iter().map(|_| shard(0, 0)).collect());
         drop(gauge.read(&before));
         let now = gauge.read(live);
-        let mut details = Detail::BY_RANK;
-        details.sort();
-        let shown = |detail: Detail| detail.line(&now, columns, Glyphs::Ascii);
-        details
-            .into_iter()
-            .filter_map(shown)
-            .map(|line| plain(&line))
+        let scene = Scene {
+            now: &now,
+            seconds: &rows(0, 0),
+            columns,
+            glyphs: Glyphs::Ascii,
+        };
+        DETAILS
+            .iter()
+            .filter_map(|detail| detail.line(&scene))
+            .map(|line| line.text())
             .collect()
     }
 

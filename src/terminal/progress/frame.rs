@@ -3,25 +3,20 @@
 
 use crawlmark_results::run::report::IntervalRow;
 
-use super::details::Detail;
-use super::fold::{self, Fold, MOST_ROWS};
+use super::details::{DETAILS, Scene};
 use super::gauge::Now;
-use super::panels;
-use super::table::{self, Layout};
+use super::rows::{self, Layout};
 use super::text::Line;
 use crate::terminal::glyphs::Glyphs;
+
+/// Most rows of shards worth reading.
+const MOST_ROWS: usize = 16;
 
 /// Shards that have rows before the last details do.
 const FIRST_SHARDS: usize = 4;
 
-/// Number of the details that come after the first shards.
-const LAST_DETAILS: usize = 3;
-
-/// Rows from which a terminal shows charts.
-const HIGH: usize = 40;
-
-/// The most rows of shards above charts.
-const SHARDS_ABOVE_CHARTS: usize = 8;
+/// Rank of the first of the details that come after these shards.
+const AFTER_SHARDS: u8 = 7;
 
 /// A terminal: its size, in characters, and the characters that it has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,80 +28,53 @@ pub(super) struct Screen {
 
 /// The picture: fewer lines than the terminal has, for the cursor stands below them, and shorter
 /// ones, for a character in the last column leaves the cursor where terminals do not agree.
-pub(super) fn frame(
-    now: &Now<'_>,
-    seconds: &[IntervalRow],
-    fold: &mut Fold,
-    screen: Screen,
-) -> Vec<Line> {
+pub(super) fn frame(now: &Now<'_>, seconds: &[IntervalRow], screen: Screen) -> Vec<Line> {
     let columns = screen.columns.saturating_sub(1);
-    let has_charts = screen.rows >= HIGH && !now.live.is_over();
-    let layout = Layout::of(columns);
-    let count = now.live.shards.len();
-    // A chart shows the course of the rate better.
-    let shown = Detail::BY_RANK
+    let scene = Scene {
+        now,
+        seconds,
+        columns,
+        glyphs: screen.glyphs,
+    };
+    let (layout, count) = (Layout::of(columns), now.live.shards.len());
+    let mut details: Vec<(usize, u8, Line)> = DETAILS
         .iter()
-        .filter(|detail| !has_charts || **detail != Detail::Rate);
-    let mut details: Vec<(Detail, Line)> = shown
-        .filter_map(|detail| Some((*detail, detail.line(now, columns, screen.glyphs)?)))
+        .enumerate()
+        .filter_map(|(place, detail)| Some((place, detail.rank, detail.line(&scene)?)))
         .collect();
+    details.sort_by_key(|(_, rank, _)| *rank);
     // The total has the first line.
     let room = screen.rows.saturating_sub(2);
-    let first = details
-        .iter()
-        .filter(|(detail, _)| {
-            !Detail::BY_RANK[Detail::BY_RANK.len() - LAST_DETAILS..].contains(detail)
-        })
-        .count();
+    let first = details.partition_point(|(_, rank, _)| *rank < AFTER_SHARDS);
     let has_header = room > first;
     // With the header.
     let table = usize::from(has_header) + count.min(FIRST_SHARDS);
     details.truncate(if room >= first + table {
-        (room - table).max(first)
+        room - table
     } else {
         first.min(room)
     });
-    details.sort_by_key(|(detail, _)| *detail);
-    let left = room
-        .saturating_sub(details.len() + usize::from(has_header))
-        .min(MOST_ROWS);
-    let left = if has_charts {
-        left.min(SHARDS_ABOVE_CHARTS)
-    } else {
-        left
-    };
-    // One row cannot say more than the total.
-    let rows = if left < 2 && count > left { 0 } else { left };
-
+    details.sort_by_key(|(place, ..)| *place);
+    let left = room.saturating_sub(details.len() + usize::from(has_header));
+    let left = left.min(MOST_ROWS);
     let mut lines = Vec::new();
     if has_header {
-        lines.push(table::header(now, &layout));
+        lines.push(rows::header(now, &layout));
     }
-    if rows > 0 {
-        let shown = fold.choose(now, rows);
+    // One row cannot say more than the total.
+    if left >= 2 || count <= left {
+        let [shown, hidden] = rows::chosen(now, left);
         lines.extend(
             shown
                 .iter()
-                .map(|number| table::shard(now, *number, &layout)),
+                .map(|number| rows::shard(now, *number, &layout)),
         );
-        if shown.len() < count {
-            lines.push(fold::rest(now, shown, columns));
+        if !hidden.is_empty() {
+            lines.push(rows::rest(now, &hidden, columns));
         }
     }
-    lines.push(table::total(now, &layout));
-    lines.extend(details.into_iter().map(|(_, line)| line));
-    if has_charts {
-        let free = (screen.rows - 1).saturating_sub(lines.len());
-        lines.extend(panels::panels(
-            now,
-            seconds,
-            Screen {
-                rows: free,
-                columns,
-                ..screen
-            },
-        ));
-    }
+    lines.push(rows::total(now, &layout));
+    lines.extend(details.into_iter().map(|(.., line)| line));
     // A terminal of one line or two has no room for anything.
     lines.truncate(screen.rows.saturating_sub(1));
     lines
@@ -119,7 +87,6 @@ mod tests {
 
     use super::super::gauge::Gauge;
     use super::super::tests::{any_run, live, open, plan, shard};
-    use super::super::text::tests::plain;
     use super::*;
 
     /// The screen of a run 30 s after its start, of which all requests fail from `fails_at` on.
@@ -157,10 +124,10 @@ mod tests {
             columns,
             glyphs: Glyphs::Blocks,
         };
-        let lines = frame(&gauge.read(&last), &seconds, &mut Fold::default(), screen);
+        let lines = frame(&gauge.read(&last), &seconds, screen);
         lines
             .iter()
-            .map(|line| plain(line).trim_end().to_owned() + "\n")
+            .map(|line| line.text().trim_end().to_owned() + "\n")
             .collect()
     }
 
@@ -183,16 +150,15 @@ mod tests {
         ) {
             let shards = u32::try_from(then.shards.len()).unwrap();
             let mut gauge = Gauge::new(&if is_open { open(shards) } else { plan(shards) });
-            let mut fold = Fold::default();
             let complete = super::super::tests::rows(then.elapsed.as_secs(), 20);
             for live in [&before, &then] {
                 for glyphs in [Glyphs::Blocks, Glyphs::Ascii] {
-                    let lines = frame(&gauge.read(live), &complete, &mut fold, Screen { rows, columns, glyphs });
+                    let lines = frame(&gauge.read(live), &complete, Screen { rows, columns, glyphs });
                     prop_assert!(lines.len() <= rows.saturating_sub(1), "{} lines", lines.len());
                     for line in &lines {
-                        prop_assert!(line.width() <= columns.saturating_sub(1), "{}", plain(line));
+                        prop_assert!(line.width() <= columns.saturating_sub(1), "{}", line.text());
                     }
-                    let has_total = lines.iter().any(|l| plain(l).starts_with("total") || plain(l).starts_with("stop"));
+                    let has_total = lines.iter().any(|l| l.text().starts_with("total") || l.text().starts_with("stop"));
                     prop_assert!(has_total || rows < 2 || columns < 7, "{lines:?}");
                 }
             }

@@ -3,23 +3,23 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use crawlmark_harness::clock::Nanos;
+use crawlmark_harness::clock::duration_ns;
 use crawlmark_harness::plan::{Arrivals, RunPlan};
 use crawlmark_harness::stats::Counters;
 use crawlmark_harness::supervisor::{Live, LiveShard, LiveState};
 use crawlmark_harness::wire::BindingTimes;
 
-use super::words::to_go;
+use super::text::to_go;
 
 /// Period of current figures, at least: long enough to read, short enough to be current. A shard
 /// reports its progress four times in it.
-const NOW: Duration = Duration::from_secs(1);
+const NOW_NS: u64 = 1_000_000_000;
 
 /// A shard that has said nothing for so long does not run, or hardly.
 const SILENT: Duration = Duration::from_secs(2);
 
 /// Seconds of the run that are remembered.
-const COURSE: usize = 60;
+pub(super) const COURSE: usize = 60;
 
 /// Period of the rate from which the remaining time is estimated, s.
 const ETA_SECONDS: usize = 10;
@@ -31,9 +31,10 @@ pub(super) struct Gauge {
     arrivals: Arrivals,
     /// Requests per second that are due of each shard; none unless they are at all times.
     due_per_s: Option<f64>,
-    meters: Vec<Meter>,
-    /// When it was looked at, and what had been counted by then; a second of it.
-    looks: VecDeque<(Duration, Tally)>,
+    /// Items of each shard that had ended, by the times of its own reports: reads would see four of
+    /// them in one second and five in the next.
+    meters: Vec<LastSecond<u64>>,
+    tallies: LastSecond<Tally>,
     /// Items per second, second by second.
     course: Vec<f64>,
     seconds: u64,
@@ -69,6 +70,40 @@ pub(super) struct Tally {
     pub(super) binding: BindingTimes,
 }
 
+/// Readings of the last second, with their times, ns.
+#[derive(Debug, Default)]
+struct LastSecond<T>(VecDeque<(u64, T)>);
+
+impl<T: Copy> LastSecond<T> {
+    /// Add a reading, and return the time since the first one, s, and that one.
+    fn since(&mut self, at_ns: u64, reading: T) -> (f64, T) {
+        if self.0.back().is_none_or(|(last_ns, _)| *last_ns < at_ns) {
+            self.0.push_back((at_ns, reading));
+        }
+        while self
+            .0
+            .get(1)
+            .is_some_and(|(second_ns, _)| at_ns.saturating_sub(*second_ns) >= NOW_NS)
+        {
+            self.0.pop_front();
+        }
+        let (first_ns, first) = *self.0.front().unwrap_or(&(at_ns, reading));
+        (at_ns.saturating_sub(first_ns) as f64 / 1e9, first)
+    }
+}
+
+impl LastSecond<u64> {
+    /// Return the items per second, now that so many had ended at that time.
+    fn rate(&mut self, at_ns: u64, items: u64) -> f64 {
+        let (seconds, before) = self.since(at_ns, items);
+        if seconds > 0.0 {
+            items.saturating_sub(before) as f64 / seconds
+        } else {
+            0.0
+        }
+    }
+}
+
 impl Gauge {
     pub(super) fn new(plan: &RunPlan) -> Self {
         let is_open = plan.arrivals.gaps().is_some();
@@ -80,8 +115,8 @@ impl Gauge {
             limit: plan.duration,
             arrivals: plan.arrivals,
             due_per_s,
-            meters: (0..plan.shards).map(|_| Meter::default()).collect(),
-            looks: VecDeque::new(),
+            meters: (0..plan.shards).map(|_| LastSecond::default()).collect(),
+            tallies: LastSecond::default(),
             course: Vec::new(),
             seconds: 0,
         }
@@ -89,25 +124,30 @@ impl Gauge {
 
     /// Return the state of the run. To be called a few times a second.
     pub(super) fn read<'a>(&'a mut self, live: &'a Live) -> Now<'a> {
-        let mut counters = Counters::default();
-        live.shards
-            .iter()
-            .for_each(|shard| counters.merge(&shard.counters));
-        let rates: Vec<f64> = self
-            .meters
-            .iter_mut()
-            .zip(&live.shards)
-            .map(|(meter, shard)| meter.read(shard, live))
-            .collect();
+        let (mut counters, mut binding) = (Counters::default(), BindingTimes::default());
+        let (mut rates, mut behind_s) = (Vec::new(), 0.0);
+        for (meter, shard) in self.meters.iter_mut().zip(&live.shards) {
+            counters.merge(&shard.counters);
+            binding = binding.plus(&shard.binding);
+            behind_s += shard.behind().as_secs_f64();
+            let rate = meter.rate(shard.at.0, shard.counters.items.ended());
+            let runs = shard.state == LiveState::Running && silence(shard, live).is_none();
+            rates.push(if runs { rate } else { 0.0 });
+        }
         if !live.is_over() {
             self.note_course(live.elapsed, rates.iter().sum());
         }
-        let lately = self.note_look(live, &counters);
-        let behind_s = live
-            .shards
-            .iter()
-            .map(|shard| shard.behind().as_secs_f64())
-            .sum::<f64>();
+        let tally = Tally {
+            attempts: counters.requests.attempts,
+            throttled: counters.requests.throttled,
+            binding,
+        };
+        let (_, then) = self.tallies.since(duration_ns(live.elapsed), tally);
+        let lately = Tally {
+            attempts: tally.attempts.saturating_sub(then.attempts),
+            throttled: tally.throttled.saturating_sub(then.throttled),
+            binding: tally.binding.without(&then.binding),
+        };
         Now {
             live,
             limit: self.limit,
@@ -124,44 +164,12 @@ impl Gauge {
     /// Notes the rate of each second that is over.
     fn note_course(&mut self, elapsed: Duration, rate: f64) {
         // Not drawn for more than a second: the missed seconds are taken to be like this one.
-        let passed = usize::try_from(elapsed.as_secs() - self.seconds)
-            .unwrap_or(COURSE)
-            .min(COURSE);
+        let passed = usize::try_from(elapsed.as_secs() - self.seconds).unwrap_or(COURSE);
         self.seconds = elapsed.as_secs();
-        self.course.extend(std::iter::repeat_n(rate, passed));
+        self.course
+            .extend(std::iter::repeat_n(rate, passed.min(COURSE)));
         let old = self.course.len().saturating_sub(COURSE);
         self.course.drain(..old);
-    }
-
-    fn note_look(&mut self, live: &Live, counters: &Counters) -> Tally {
-        let binding = live
-            .shards
-            .iter()
-            .fold(BindingTimes::default(), |all, shard| {
-                all.plus(&shard.binding)
-            });
-        let now = Tally {
-            attempts: counters.requests.attempts,
-            throttled: counters.requests.throttled,
-            binding,
-        };
-        self.looks.push_back((live.elapsed, now));
-        while self
-            .looks
-            .get(1)
-            .is_some_and(|(second, _)| live.elapsed.saturating_sub(*second) >= NOW)
-        {
-            self.looks.pop_front();
-        }
-        let then = self
-            .looks
-            .front()
-            .map_or_else(Tally::default, |(_, then)| *then);
-        Tally {
-            attempts: now.attempts.saturating_sub(then.attempts),
-            throttled: now.throttled.saturating_sub(then.throttled),
-            binding: now.binding.without(&then.binding),
-        }
     }
 }
 
@@ -224,55 +232,12 @@ impl Now<'_> {
     pub(super) fn has_recent_times(&self) -> bool {
         self.live.is_over() || self.lately.attempts > 0
     }
-
-    /// For how long a shard has said nothing; none when that is what one expects.
-    pub(super) fn silence(&self, shard: &LiveShard) -> Option<Duration> {
-        silence(shard, self.live)
-    }
 }
 
-fn silence(shard: &LiveShard, live: &Live) -> Option<Duration> {
+/// For how long a shard has said nothing; none when that is what one expects.
+pub(super) fn silence(shard: &LiveShard, live: &Live) -> Option<Duration> {
     let said = Duration::from_nanos(live.at.since(shard.at)).min(live.elapsed);
     (shard.state == LiveState::Running && said >= SILENT).then_some(said)
-}
-
-/// Progress reports of a shard over the last second: pairs of a time and the items that had ended
-/// by then. The times are the shard's own, not those of the reads, which would see four reports in
-/// one second and five in the next.
-#[derive(Debug, Default)]
-struct Meter {
-    said: VecDeque<(Nanos, u64)>,
-}
-
-impl Meter {
-    fn read(&mut self, shard: &LiveShard, live: &Live) -> f64 {
-        let rate = self.rate(shard.at, shard.counters.items.ended());
-        if shard.state == LiveState::Running && silence(shard, live).is_none() {
-            rate
-        } else {
-            0.0
-        }
-    }
-
-    /// Items per second, now that the shard has said where it was `at`.
-    fn rate(&mut self, at: Nanos, items: u64) -> f64 {
-        if self.said.back().is_none_or(|(last, _)| *last < at) {
-            self.said.push_back((at, items));
-        }
-        let is_old = |second: Nanos| u128::from(at.since(second)) >= NOW.as_nanos();
-        while self.said.get(1).is_some_and(|(second, _)| is_old(*second)) {
-            self.said.pop_front();
-        }
-        let Some((since, before)) = self.said.front() else {
-            return 0.0;
-        };
-        let seconds = at.since(*since) as f64 / 1e9;
-        if seconds > 0.0 {
-            items.saturating_sub(*before) as f64 / seconds
-        } else {
-            0.0
-        }
-    }
 }
 
 #[cfg(test)]
@@ -282,12 +247,12 @@ mod tests {
 
     #[test]
     fn a_steady_shard_shows_its_rate_whenever_it_is_looked_at() {
-        let mut meter = Meter::default();
+        let mut meter = LastSecond::default();
         // 1,000/s, said every 250 ms, looked at every 100 ms.
         let rates: Vec<f64> = (1..100_u64)
             .map(|look| {
                 let said = look * 100 / 250 * 250;
-                meter.rate(Nanos(said * 1_000_000), said)
+                meter.rate(said * 1_000_000, said)
             })
             .collect();
         assert!(
@@ -306,7 +271,7 @@ mod tests {
             let now = gauge.read(&live);
             let silent = (ms >= 4_000).then(|| Duration::from_millis(ms - 2_000));
             assert_eq!(
-                [0, 1].map(|n| now.silence(&now.live.shards[n])),
+                [0, 1].map(|n| silence(&now.live.shards[n], now.live)),
                 [None, silent],
                 "at {ms} ms"
             );

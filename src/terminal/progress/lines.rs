@@ -11,7 +11,7 @@ use crawlmark_results::run::words::errors;
 use crawlmark_results::show::text::grouped;
 
 use super::gauge::{Gauge, Now};
-use super::words::{pause_words, per_second, percentile, stop_words};
+use super::text::{pause_words, per_second, percentile, stop_words};
 use crate::terminal::print::say;
 
 /// For so long there is a line every second.

@@ -9,9 +9,8 @@ use crawlmark_results::show::text::{counted, grouped, micros};
 
 use super::canvas::Canvas;
 use super::frame::Screen;
-use super::table::bar;
-use super::text::{Line, NAME, Part, Tone, row_of};
-use super::words::{elapsed, per_second, to_go};
+use super::rows::bar;
+use super::text::{Line, NAME, Part, Tone, elapsed, per_second, row_of, to_go};
 use crate::terminal::glyphs::{Glyphs, sparkline};
 use crate::terminal::print::say;
 
@@ -127,7 +126,7 @@ fn frame(all: &PartsOverview, rates: &[f64], screen: Screen) -> Vec<Line> {
     let room = screen.rows.saturating_sub(1);
     // Titles and one row at least.
     if !all.rows.is_empty() && room >= lines.len() + 2 {
-        let titles = ["state", "items", "rate", "p50", "p99", "slot", "attempt"].map(str::to_owned);
+        let titles = CELLS.map(|(title, ..)| title.to_owned());
         lines.push(cells("part", titles, Tone::Quiet, columns));
         let left = room - lines.len();
         let fit = if all.rows.len() > left {
@@ -252,24 +251,22 @@ fn unread(all: &PartsOverview) -> Option<[String; 2]> {
 
 /// The numbers of parts: of each state that some have.
 fn counts(all: &PartsOverview) -> Vec<Part> {
-    let counts = &all.parts;
+    let mut counts = all.parts;
     let [done, planned] = [counts.done, counts.planned].map(|count| grouped(count.into()));
     let mut parts = vec![Part::new(0, format!("{done} of {planned} done"))];
     let states = [
-        (counts.lost, PartState::Lost, Tone::Failure),
-        (counts.unfinished, PartState::Unfinished, Tone::Warning),
-        (counts.running, PartState::Running, Tone::Plain),
-        (counts.starting, PartState::Starting, Tone::Plain),
-        (counts.waiting, PartState::Waiting, Tone::Plain),
-        (counts.not_begun, PartState::NotBegun, Tone::Quiet),
+        (PartState::Lost, Tone::Failure),
+        (PartState::Unfinished, Tone::Warning),
+        (PartState::Running, Tone::Plain),
+        (PartState::Starting, Tone::Plain),
+        (PartState::Waiting, Tone::Plain),
+        (PartState::NotBegun, Tone::Quiet),
     ];
-    for (rank, (count, state, tone)) in (1..).zip(states) {
+    for (rank, (state, tone)) in (1..).zip(states) {
+        let count = u64::from(*counts.of(state));
         if count > 0 {
-            parts.push(Part::toned(
-                rank,
-                format!("{} {}", grouped(count.into()), state.name()),
-                tone,
-            ));
+            let text = format!("{} {}", grouped(count), state.name());
+            parts.push(Part::toned(rank, text, tone));
         }
     }
     parts
@@ -299,27 +296,28 @@ fn left(all: &PartsOverview) -> Option<String> {
     Some(format!("{} to go", to_go(Duration::from_secs_f64(seconds))))
 }
 
-/// Widths of the cells of a row: state, items, rate, median, 99th percentile, slot. The attempt has
-/// what is left.
-const WIDTHS: [usize; 6] = [12, 13, 10, 9, 9, 5];
-
-/// Ranks of the cells: the highest go first when there is no room.
-const RANKS: [u8; 7] = [0, 2, 1, 5, 3, 4, 6];
+/// Cells of a row behind the part's number: title, width and rank. The highest ranks go first when
+/// there is no room, and the last cell has what is left.
+const CELLS: [(&str, usize, u8); 7] = [
+    ("state", 12, 0),
+    ("items", 13, 2),
+    ("rate", 10, 1),
+    ("p50", 9, 5),
+    ("p99", 9, 3),
+    ("slot", 5, 4),
+    ("attempt", 0, 6),
+];
 
 fn cells(name: &str, texts: [String; 7], tone: Tone, columns: usize) -> Line {
-    let parts = texts
-        .into_iter()
-        .enumerate()
-        .map(|(i, text)| {
-            let text = match WIDTHS.get(i) {
-                Some(width) if i == 0 => format!("{text:<width$}"),
-                Some(width) => format!("{text:>width$}"),
-                None => text,
-            };
-            Part::toned(RANKS[i], text, tone)
-        })
-        .collect();
-    row_of(&format!("{name:<0$}", NAME - 1), parts, columns)
+    let cells = CELLS.into_iter().zip(texts);
+    let parts = cells.map(|((title, width, rank), text)| {
+        let text = match title {
+            "state" => format!("{text:<width$}"),
+            _ => format!("{text:>width$}"),
+        };
+        Part::toned(rank, text, tone)
+    });
+    row_of(&format!("{name:<0$}", NAME - 1), parts.collect(), columns)
 }
 
 /// The row of a part.
@@ -359,7 +357,6 @@ mod tests {
     use crawlmark_results::run::parts::{AttemptState, AttemptStatus, PartCounts, UnreadParts};
     use proptest::prelude::*;
 
-    use super::super::text::tests::plain;
     use super::*;
 
     fn part(part: u32, state: PartState) -> PartRow {
@@ -389,23 +386,13 @@ mod tests {
 
     /// A crawl of 64 parts, eight at a time.
     fn all(states: &[(PartState, u32)]) -> PartsOverview {
-        let count = |wanted| {
-            states
-                .iter()
-                .filter(|(state, _)| *state == wanted)
-                .map(|(_, count)| count)
-                .sum()
-        };
-        let parts = PartCounts {
+        let mut parts = PartCounts {
             planned: 64,
-            done: count(PartState::Done),
-            running: count(PartState::Running),
-            starting: count(PartState::Starting),
-            waiting: count(PartState::Waiting),
-            lost: count(PartState::Lost),
-            unfinished: count(PartState::Unfinished),
-            not_begun: count(PartState::NotBegun),
+            ..PartCounts::default()
         };
+        for (state, count) in states {
+            *parts.of(*state) = *count;
+        }
         let mut numbers = 20..;
         let rows: Vec<PartRow> = states
             .iter()
@@ -497,7 +484,7 @@ mod tests {
         );
         lines
             .iter()
-            .map(|line| plain(line).trim_end().to_owned() + "\n")
+            .map(|line| line.text().trim_end().to_owned() + "\n")
             .collect()
     }
 
@@ -537,7 +524,7 @@ mod tests {
             let lines = frame(&all, &[1.0; 40], Screen { rows, columns, glyphs: Glyphs::Blocks });
             prop_assert!(lines.len() <= rows.saturating_sub(1));
             for line in &lines {
-                prop_assert!(line.width() <= columns.saturating_sub(1), "{}", plain(line));
+                prop_assert!(line.width() <= columns.saturating_sub(1), "{}", line.text());
             }
         }
     }

@@ -1,8 +1,15 @@
-//! Lines of the live view as data: pieces of text and what they mean. The painter chooses the
-//! colours.
+//! Lines of the live view as data: pieces of text and what they mean; number formats, and the words
+//! on stops, pauses and failures. The painter chooses the colours.
 //!
 //! Every character that the view uses is one column wide, so that a length in characters is a
 //! width.
+
+use std::time::Duration;
+
+use crawlmark_harness::stats::{FailureCause, Failures, Percentile};
+use crawlmark_harness::supervisor::{Live, LivePause, Stopping};
+use crawlmark_results::run::words::explained;
+use crawlmark_results::show::text::{decimal, grouped, micros};
 
 /// Meaning of a piece of text. The words say so as well: a terminal need not have colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,6 +29,11 @@ pub(super) enum Tone {
 pub(super) struct Line(Vec<(String, Tone)>);
 
 impl Line {
+    /// A line of one piece.
+    pub(super) fn of(text: impl Into<String>, tone: Tone) -> Self {
+        Self::default().and(text, tone)
+    }
+
     /// With another piece at its end, which joins the last one if both mean the same.
     pub(super) fn and(mut self, text: impl Into<String>, tone: Tone) -> Self {
         match self.0.last_mut() {
@@ -82,45 +94,129 @@ impl Part {
         let text = text.into();
         Self { rank, text, tone }
     }
+
+    /// Columns that it takes, with the gap before or behind it.
+    fn width(&self) -> usize {
+        self.text.chars().count() + GAP
+    }
 }
 
 /// Columns of the names that rows begin with.
 pub(super) const NAME: usize = 9;
 
+/// Columns between two parts of a row.
+const GAP: usize = 2;
+
 /// A row of as many of the parts as fit, in their order, under a name.
 pub(super) fn row_of(name: &str, mut parts: Vec<Part>, columns: usize) -> Line {
-    let width = |parts: &[Part]| {
-        NAME + parts
-            .iter()
-            .map(|part| part.text.chars().count() + 2)
-            .sum::<usize>()
-            - 2
-    };
-    while parts.len() > 1 && width(&parts) > columns {
-        let least = (0..parts.len())
-            .max_by_key(|i| parts[*i].rank)
-            .unwrap_or_default();
-        parts.remove(least);
+    let mut width = NAME + parts.iter().map(Part::width).sum::<usize>();
+    while parts.len() > 1 && width > columns + GAP {
+        let least = (0..parts.len()).max_by_key(|i| parts[*i].rank);
+        width -= parts.remove(least.unwrap_or_default()).width();
     }
     let mut line = Line::default().and(format!("{name:<NAME$}"), Tone::Plain);
     for (i, part) in parts.into_iter().enumerate() {
+        let gap = if i == 0 { 0 } else { GAP };
         line = line
-            .and(if i == 0 { "" } else { "  " }, Tone::Plain)
+            .and(" ".repeat(gap), Tone::Plain)
             .and(part.text, part.tone);
     }
     line.cut(columns)
 }
 
+/// A rate.
+pub(super) fn per_second(rate: f64) -> String {
+    if rate == 0.0 {
+        "0/s".to_owned()
+    } else {
+        format!("{}/s", decimal(rate))
+    }
+}
+
+/// A percentile, as far as it is known.
+pub(super) fn percentile(percentile: Percentile) -> String {
+    match percentile {
+        Percentile::TooFew => "-".to_owned(),
+        Percentile::Exact(ns) => nanos(ns),
+        Percentile::AtLeast(ns) => format!(">={}", nanos(ns)),
+    }
+}
+
+/// A time in the unit that suits it.
+pub(super) fn nanos(ns: u64) -> String {
+    if ns == 0 {
+        "0".to_owned()
+    } else {
+        micros(ns as f64 / 1e3)
+    }
+}
+
+/// A time that is left, in whole seconds: one that has begun is still to go.
+pub(super) fn to_go(time: Duration) -> String {
+    elapsed(Duration::from_secs(
+        time.as_secs() + u64::from(time.subsec_nanos() > 0),
+    ))
+}
+
+/// A time that has passed, in whole seconds.
+pub(super) fn elapsed(time: Duration) -> String {
+    match time.as_secs() {
+        s @ 0..100 => format!("{s}s"),
+        s @ 100..6_000 => format!("{}m{:02}s", s / 60, s % 60),
+        s => format!("{}h{:02}m", s / 3_600, s / 60 % 60),
+    }
+}
+
+/// Describe the effect of another Ctrl-C on a stop that waits for these open requests.
+pub(super) fn stop_words(stopping: Stopping, open: u32) -> String {
+    let again = if stopping == Stopping::BySignal {
+        " again"
+    } else {
+        ""
+    };
+    match (stopping, open) {
+        (Stopping::AtOnce, _) => {
+            "press Ctrl-C again to kill the shards, which loses what they have not reported"
+                .to_owned()
+        }
+        (_, 0) => "no request is open".to_owned(),
+        (_, 1) => format!("press Ctrl-C{again} to cut off 1 open request"),
+        _ => format!(
+            "press Ctrl-C{again} to cut off {} open requests",
+            grouped(open.into())
+        ),
+    }
+}
+
+/// Describe a pause: the time left, or the number of paused hosts.
+pub(super) fn pause_words(pause: LivePause) -> String {
+    let left = to_go(pause.left);
+    if pause.hosts >= pause.of {
+        format!("for {left} more")
+    } else {
+        format!("on {} of {} hosts", pause.hosts, pause.of)
+    }
+}
+
+/// Describe the first failure of a cause and its remedy; none where nothing is known.
+pub(super) fn failure_words(live: &Live, cause: FailureCause) -> Option<String> {
+    let mut known = Failures::default();
+    live.shards
+        .iter()
+        .for_each(|shard| known.merge(&shard.failures));
+    let first = known.get(cause);
+    let details = first.and_then(|first| first.details.as_deref());
+    let words = explained(
+        cause,
+        details,
+        first.and_then(|first| first.excerpt.as_deref()),
+    );
+    (!words.is_empty()).then_some(words)
+}
+
 #[cfg(test)]
 pub(super) mod tests {
-    use proptest::prelude::*;
-
     use super::*;
-
-    /// A line without its tones.
-    pub(in super::super) fn plain(line: &Line) -> String {
-        line.text()
-    }
 
     #[test]
     fn what_matters_least_goes_first() {
@@ -131,12 +227,16 @@ pub(super) mod tests {
                 Part::new(0, "p99 3 ms"),
             ]
         };
-        let at = |columns| plain(&row_of("service", parts(), columns));
+        let at = |columns| row_of("service", parts(), columns).text();
         assert_eq!(at(37), "service  p50 1 ms  p90 2 ms  p99 3 ms");
         assert_eq!(at(36), "service  p50 1 ms  p99 3 ms");
         assert_eq!(at(26), "service  p99 3 ms");
         assert_eq!(at(12), "service  p99");
     }
 
-    proptest! {}
+    #[test]
+    fn time_to_go_is_rounded_up() {
+        let shown = [0, 1, 1_000, 1_001, 8_999, 99_001].map(|ms| to_go(Duration::from_millis(ms)));
+        assert_eq!(shown, ["0s", "1s", "1s", "2s", "9s", "1m40s"]);
+    }
 }

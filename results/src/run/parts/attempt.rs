@@ -22,7 +22,7 @@ const SCHEMA: &str = "crawlmark.part/1";
 pub struct AttemptRecord {
     /// `crawlmark.part/1`.
     pub schema: String,
-    /// See [`PlanFile::checksum`](super::PlanFile::checksum).
+    /// See [`PlanFile::digest`](super::PlanFile::digest).
     pub plan: String,
     /// Number of the part, from 0.
     pub part: u32,
@@ -165,7 +165,7 @@ impl AttemptRecord {
         part: u32,
     ) -> io::Result<Option<Self>> {
         let read = Self::read(&directory.result(part))?;
-        let is_of = |one: &Self| one.plan == plan.checksum() && one.part == part && one.whole;
+        let is_of = |one: &Self| one.plan == plan.digest() && one.part == part && one.whole;
         if read.as_ref().is_some_and(|one| !is_of(one)) {
             let why = format!(
                 "it is not a whole result of part {part} of this plan. Remove the file and run the part again"

@@ -3,6 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::show::text::shell_word;
+
 /// The directory that the parts of a crawl share.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartsDirectory(PathBuf);
@@ -41,6 +43,14 @@ impl PartsDirectory {
     #[must_use]
     pub fn plan(&self) -> PathBuf {
         self.0.join(Self::PLAN)
+    }
+
+    /// Return the command that crawls a part.
+    #[must_use]
+    pub fn command(&self, part: u32, of: u32) -> String {
+        let [plan, into] =
+            [self.plan(), self.0.clone()].map(|path| shell_word(&path.display().to_string()));
+        format!("crawlmark run --plan {plan} --node {part}/{of} --into {into}")
     }
 
     /// Return the directory of the slots' leases.

@@ -19,7 +19,6 @@ use crate::run::report::{
     Source, Verdict,
 };
 use crate::run::result_dir::{IntervalLog, LogFile, ResultError, foreign};
-use crate::show::text::shell_word;
 use crawlmark_harness::clock::duration_ns;
 use crawlmark_harness::plan::RunPlan;
 use crawlmark_harness::process::FileCounters;
@@ -28,10 +27,6 @@ use crawlmark_harness::supervisor::parts::{
 };
 use crawlmark_harness::supervisor::{Interval, Live, Observer, RunRecord};
 use crawlmark_harness::units::{Rate, grouped};
-
-/// Parts whose files are kept open while they are read. More of them are opened for each piece that
-/// is read: a process may have a thousand files open by default.
-const OPEN_AT_ONCE: usize = 500;
 
 /// Missing parts, and attempts that were not merged, that a report names.
 const NAMED_PARTS: usize = 100;
@@ -57,14 +52,13 @@ pub enum MergeError {
     Plan(#[from] PlanFileError),
     /// Parts without a result.
     #[error(
-        "merge {directory}: {}. Run what is not running (`crawlmark watch {into}` shows it), as with `crawlmark run --plan {} \
-         --node {}/{of} --into {into}`{}",
-        without_result(missing), shell_word(&format!("{directory}/plan.json")), missing.first().unwrap_or(&0),
-        if missing.len() < *of as usize { ", or merge the others with --partial" } else { "" }, into = shell_word(directory)
+        "merge {}: {}. Run what is not running (`crawlmark watch` shows it), as with `{}`{}",
+        directory.path().display(), without_result(missing), directory.command(*missing.first().unwrap_or(&0), *of),
+        if missing.len() < *of as usize { ", or merge the others with --partial" } else { "" }
     )]
     Missing {
         /// Their directory.
-        directory: String,
+        directory: PartsDirectory,
         /// Their numbers.
         missing: Vec<u32>,
         /// Number of parts.
@@ -93,6 +87,13 @@ pub enum MergeError {
     },
 }
 
+impl MergeError {
+    /// Name the file of an error.
+    pub fn of(path: PathBuf) -> impl FnOnce(io::Error) -> Self {
+        |error| Self::Io { path, error }
+    }
+}
+
 /// Return the first numbers of a list, and the number of others.
 fn listed(parts: &[u32]) -> String {
     let shown: Vec<String> = parts.iter().take(SHOWN).map(u32::to_string).collect();
@@ -118,6 +119,158 @@ pub fn without_result(parts: &[u32]) -> String {
     }
 }
 
+/// The parts of a crawl, and the attempts that count.
+#[derive(Debug)]
+pub struct PublishedParts {
+    /// Their directory.
+    pub directory: PartsDirectory,
+    /// The plan.
+    pub plan: PlanFile,
+    /// The attempts that count, in the order of their parts.
+    pub attempts: Vec<AttemptRecord>,
+    /// Parts without a result.
+    pub missing: Vec<u32>,
+}
+
+impl PublishedParts {
+    /// Read the plan in a directory, and the records of the attempts that count.
+    ///
+    /// # Errors
+    /// When a file is damaged, or of another crawl.
+    pub fn read(directory: &PartsDirectory) -> Result<Self, MergeError> {
+        let plan = PlanFile::shared(directory)?;
+        let (mut attempts, mut missing) = (Vec::new(), Vec::new());
+        for part in 0..plan.nodes {
+            let published = AttemptRecord::published(directory, &plan, part);
+            match published.map_err(MergeError::of(directory.result(part)))? {
+                Some(attempt) => attempts.push(attempt),
+                None => missing.push(part),
+            }
+        }
+        Ok(Self {
+            directory: directory.clone(),
+            plan,
+            attempts,
+            missing,
+        })
+    }
+
+    fn attempt(&self, part: u32) -> Option<&AttemptRecord> {
+        let found = self.attempts.binary_search_by_key(&part, |one| one.part);
+        Some(&self.attempts[found.ok()?])
+    }
+
+    /// Return the path of the seconds of a part.
+    fn frames(&self, part: u32) -> PathBuf {
+        let attempt = self.attempt(part).map_or("", |attempt| &attempt.attempt);
+        let place = self.directory.attempt(part, attempt);
+        place.join(PartsDirectory::FRAMES)
+    }
+
+    /// Return the first start, µs after the Unix epoch.
+    fn start_us(&self) -> u64 {
+        let starts = self.attempts.iter().map(AttemptRecord::start_us);
+        starts.min().unwrap_or(0)
+    }
+
+    /// Return the crawl with the crawl-delay that its parts obeyed, which is not known when a plan
+    /// is made.
+    fn crawl(&self) -> RunPlan {
+        let mut crawl = self.plan.crawl.clone();
+        let delays_s = self.attempts.iter().filter_map(|one| one.crawl_delay_s);
+        let period = delays_s
+            .max_by(f64::total_cmp)
+            .and_then(|delay_s| Duration::try_from_secs_f64(delay_s).ok());
+        if let Some(period) = period.filter(|period| !period.is_zero()) {
+            crawl.per_host.rate = Some(Rate {
+                permits: 1,
+                period_ns: duration_ns(period),
+            });
+            crawl.per_host.burst = Some(self.plan.slots.into());
+            crawl
+                .workload
+                .insert(PER_HOST_RATE_FROM.to_owned(), CRAWL_DELAY.to_owned());
+        }
+        crawl
+    }
+
+    /// Return the part of the time between the first start and the last end in which the slots were
+    /// in use.
+    fn slots_used(&self) -> f64 {
+        let (mut used_us, mut end_us) = (0_u64, 0);
+        for attempt in &self.attempts {
+            let time_us = attempt.finished_at_us.saturating_sub(attempt.started_at_us);
+            used_us = used_us.saturating_add(time_us);
+            end_us = end_us.max(attempt.start_us().saturating_add(time_us));
+        }
+        let all_us = end_us.saturating_sub(self.start_us()) as f64 * f64::from(self.plan.slots);
+        if all_us > 0.0 {
+            (used_us as f64 / all_us).min(1.0)
+        } else {
+            0.0
+        }
+    }
+
+    /// Describe the parts, and the attempts beside those that count.
+    fn describe(&self) -> Result<MergedReport, MergeError> {
+        const SECOND_US: u64 = 1_000_000;
+        let Self {
+            directory,
+            plan,
+            attempts,
+            missing,
+        } = self;
+        let start_us = self.start_us();
+        let aligned_us = attempts.iter().map(|attempt| {
+            let within = (attempt.start_us() - start_us) % SECOND_US;
+            Some(within.min(SECOND_US - within) + attempt.clock?.within_us)
+        });
+        let late_us: Option<Vec<u64>> = plan.start_us().map(|common_us| {
+            let starts = attempts.iter().map(AttemptRecord::start_us);
+            starts.map(|us| us.saturating_sub(common_us)).collect()
+        });
+        let machines: BTreeSet<&str> = attempts.iter().map(|attempt| &*attempt.host).collect();
+        let mut merged = MergedReport {
+            directory: directory.path().display().to_string(),
+            parts: plan.nodes,
+            missing_parts: number(missing.len()),
+            missing: missing.iter().copied().take(NAMED_PARTS).collect(),
+            slots: plan.slots,
+            slots_used: self.slots_used(),
+            machines: number(machines.len()),
+            aligned_within_us: greatest(aligned_us),
+            clock_error_us: greatest(attempts.iter().map(|attempt| attempt.clock_error_us)),
+            late_parts: late_us
+                .as_ref()
+                .map(|all| number(all.iter().filter(|us| **us > SECOND_US).count())),
+            last_start_us: late_us.and_then(|all| all.into_iter().max()),
+            other_attempts: 0,
+            robots_requests: sum(attempts.iter().map(|attempt| attempt.robots_requests)),
+            additional_requests: 0,
+            died_attempts: 0,
+            uncounted_attempts: 0,
+            others: Vec::new(),
+        };
+        for part in 0..plan.nodes {
+            let counts = self.attempt(part).map(|attempt| &*attempt.attempt);
+            let names = directory.attempts(part);
+            let names = names.map_err(MergeError::of(directory.part(part)))?;
+            for name in names.into_iter().filter(|name| counts != Some(&**name)) {
+                let other = other(directory, part, name)?;
+                merged.other_attempts += 1;
+                merged.additional_requests =
+                    merged.additional_requests.saturating_add(other.requests);
+                merged.died_attempts += u32::from(!other.has_ended);
+                merged.uncounted_attempts += u32::from(!other.is_counted);
+                if merged.others.len() < NAMED_ATTEMPTS {
+                    merged.others.push(other);
+                }
+            }
+        }
+        Ok(merged)
+    }
+}
+
 /// Merge the parts in `directory`. `objectives` are thresholds of the whole crawl. The times of each
 /// part and second go to `log`, unless there are more than [`MOST_TIMES`] parts.
 ///
@@ -130,45 +283,30 @@ pub fn merge(
     objectives: &[Objective],
     log: Option<LogFile>,
 ) -> Result<Report, MergeError> {
-    let plan = PlanFile::shared(directory)?;
-    let (mut attempts, mut missing) = (Vec::new(), Vec::new());
-    for part in 0..plan.nodes {
-        let published = AttemptRecord::published(directory, &plan, part);
-        let path = directory.result(part);
-        match published.map_err(|error| MergeError::Io { path, error })? {
-            Some(attempt) => attempts.push(attempt),
-            None => missing.push(part),
-        }
-    }
+    let parts = PublishedParts::read(directory)?;
+    let PublishedParts {
+        plan,
+        attempts,
+        missing,
+        ..
+    } = &parts;
     let is_refused = completeness == Completeness::All || attempts.is_empty();
     if !missing.is_empty() && is_refused {
         return Err(MergeError::Missing {
-            directory: directory.path().display().to_string(),
-            missing,
+            directory: directory.clone(),
+            missing: missing.clone(),
             of: plan.nodes,
         });
     }
-    let start_us = attempts
-        .iter()
-        .map(AttemptRecord::start_us)
-        .min()
-        .unwrap_or(0);
-    let offset = |attempt: &AttemptRecord| Duration::from_micros(attempt.start_us() - start_us);
+    let start_us = parts.start_us();
     let starts: Vec<PartStart> = attempts
         .iter()
         .map(|attempt| PartStart {
             part: attempt.part,
-            offset: offset(attempt),
+            offset: Duration::from_micros(attempt.start_us() - start_us),
         })
         .collect();
-    let frames = |part: u32| {
-        let at = attempts.binary_search_by_key(&part, |attempt| attempt.part);
-        let attempt = at.map_or("", |at| &attempts[at].attempt);
-        directory
-            .attempt(part, attempt)
-            .join(PartsDirectory::FRAMES)
-    };
-    let crawl = crawled(&plan.crawl, plan.slots, &attempts);
+    let crawl = parts.crawl();
     let mut log = log.filter(|_| plan.nodes <= MOST_TIMES);
     let started_at = SystemTime::UNIX_EPOCH + Duration::from_micros(start_us);
     let mut recorder = Recorder {
@@ -177,11 +315,10 @@ pub fn merge(
         thresholds: LiveThresholds::new(objectives, &crawl),
         parts: plan.nodes,
     };
-    let all_at_once = starts.len() <= OPEN_AT_ONCE;
-    let open = |part| FramesFile::open(frames(part), all_at_once);
+    let open = |part| FramesFile::open(parts.frames(part));
     let record = merge_frames(&crawl, &starts, open, &mut recorder).map_err(|(part, error)| {
         MergeError::Frames {
-            path: frames(part),
+            path: parts.frames(part),
             error,
             result: directory.result(part),
         }
@@ -194,7 +331,6 @@ pub fn merge(
     } = recorder;
     appended.map_or(Ok(()), IntervalLog::end)?;
     log.map_or(Ok(()), LogFile::close)?;
-    let environment = attempts[0].environment.clone();
     let labels = Labels {
         name: "merged".to_owned(),
         ..Labels::default()
@@ -204,76 +340,55 @@ pub fn merge(
         labels: &labels,
         record: &record,
         intervals: rows,
-        environment,
+        environment: attempts[0].environment.clone(),
     });
     report.run_id.clone_from(&plan.run_id);
     // Each part has its own peak, and those that ran at once share the connections.
     report.totals.peak_in_flight = report.totals.peak_in_flight.min(crawl.in_flight().into());
     report.command = Some(plan.command.clone());
-    let kept = attempts
-        .iter()
-        .map(|attempt| attempt.finished_before)
-        .fold(0, u64::saturating_add);
+    let kept = sum(attempts.iter().map(|attempt| attempt.finished_before));
     report.finished_before = Some(kept).filter(|kept| *kept > 0);
-    let mut merged = describe(directory, &plan, (&attempts, missing), start_us)?;
+    let mut merged = parts.describe()?;
     let unreported = attempts.iter().map(|attempt| unreported(attempt, &record));
-    merged.additional_requests = unreported.fold(merged.additional_requests, u64::saturating_add);
-    report.merged = Some(merged);
-    judge(&mut report, &attempts);
+    merged.additional_requests = merged.additional_requests.saturating_add(sum(unreported));
+    judge(&mut report, merged, attempts);
     thresholds.close(&mut report);
     Ok(report)
 }
 
-/// Return the crawl with the crawl-delay that its parts obeyed, which is not known when a plan is
-/// made.
-fn crawled(plan: &RunPlan, slots: u32, attempts: &[AttemptRecord]) -> RunPlan {
-    let delays_s = attempts.iter().filter_map(|attempt| attempt.crawl_delay_s);
-    let period = delays_s
-        .max_by(f64::total_cmp)
-        .and_then(|delay_s| Duration::try_from_secs_f64(delay_s).ok());
-    let Some(period) = period.filter(|period| !period.is_zero()) else {
-        return plan.clone();
-    };
-    let mut crawl = plan.clone();
-    crawl.per_host.rate = Some(Rate {
-        permits: 1,
-        period_ns: duration_ns(period),
-    });
-    crawl.per_host.burst = Some(slots.into());
-    crawl
-        .workload
-        .insert(PER_HOST_RATE_FROM.to_owned(), CRAWL_DELAY.to_owned());
-    crawl
+fn sum(counts: impl Iterator<Item = u64>) -> u64 {
+    counts.fold(0, u64::saturating_add)
 }
 
-/// File with the frames of a part.
-enum FramesFile {
-    Open(File),
-    /// Opened for each read, from this byte on.
-    At(PathBuf, u64),
+/// Return the greatest value; none if one of them is unknown.
+fn greatest(mut values: impl Iterator<Item = Option<u64>>) -> Option<u64> {
+    values.try_fold(0, |most: u64, value| value.map(|value| most.max(value)))
+}
+
+fn number(count: usize) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
+}
+
+/// File with the frames of a part, opened for each piece that is read: a process may have a thousand
+/// files open by default.
+struct FramesFile {
+    path: PathBuf,
+    /// Bytes that were read.
+    at: u64,
 }
 
 impl FramesFile {
-    fn open(path: PathBuf, stays_open: bool) -> io::Result<Self> {
-        let file = foreign::open(&path)?;
-        Ok(if stays_open {
-            Self::Open(file)
-        } else {
-            Self::At(path, 0)
-        })
+    fn open(path: PathBuf) -> io::Result<Self> {
+        foreign::open(&path)?;
+        Ok(Self { path, at: 0 })
     }
 }
 
 impl Read for FramesFile {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Self::Open(file) => file.read(buffer),
-            Self::At(path, at) => {
-                let read = File::open(path)?.read_at(buffer, *at)?;
-                *at += read as u64;
-                Ok(read)
-            }
-        }
+        let read = File::open(&self.path)?.read_at(buffer, self.at)?;
+        self.at += read as u64;
+        Ok(read)
     }
 }
 
@@ -302,94 +417,6 @@ impl Observer for Recorder<'_> {
     }
 }
 
-/// Describe the parts, and look for attempts beside them.
-fn describe(
-    directory: &PartsDirectory,
-    plan: &PlanFile,
-    (attempts, missing): (&[AttemptRecord], Vec<u32>),
-    start_us: u64,
-) -> Result<MergedReport, MergeError> {
-    const SECOND_US: u64 = 1_000_000;
-    let rounding = |attempt: &AttemptRecord| {
-        let within = (attempt.start_us() - start_us) % SECOND_US;
-        within.min(SECOND_US - within)
-    };
-    let aligned = |attempt: &AttemptRecord| Some(rounding(attempt) + attempt.clock?.within_us);
-    let late_us: Option<Vec<u64>> = plan.start_us().map(|common_us| {
-        attempts
-            .iter()
-            .map(|attempt| attempt.start_us().saturating_sub(common_us))
-            .collect()
-    });
-    let mut merged = MergedReport {
-        directory: directory.path().display().to_string(),
-        parts: plan.nodes,
-        missing_parts: u32::try_from(missing.len()).unwrap_or(u32::MAX),
-        missing: missing.into_iter().take(NAMED_PARTS).collect(),
-        slots: plan.slots,
-        slots_used: slots_used(attempts, plan.slots),
-        machines: u32::try_from(
-            attempts
-                .iter()
-                .map(|attempt| &attempt.host)
-                .collect::<BTreeSet<_>>()
-                .len(),
-        )
-        .unwrap_or(u32::MAX),
-        aligned_within_us: attempts
-            .iter()
-            .map(aligned)
-            .try_fold(0, |most: u64, aligned| {
-                aligned.map(|aligned| most.max(aligned))
-            }),
-        clock_error_us: attempts
-            .iter()
-            .map(|attempt| attempt.clock_error_us)
-            .try_fold(0, |most: u64, error| error.map(|error| most.max(error))),
-        late_parts: late_us
-            .as_ref()
-            .map(|all| all.iter().map(|us| u32::from(*us > SECOND_US)).sum()),
-        last_start_us: late_us.and_then(|all| all.into_iter().max()),
-        other_attempts: 0,
-        robots_requests: attempts
-            .iter()
-            .map(|attempt| attempt.robots_requests)
-            .fold(0, u64::saturating_add),
-        additional_requests: 0,
-        died_attempts: 0,
-        uncounted_attempts: 0,
-        others: Vec::new(),
-    };
-    let mut winners = attempts.iter().peekable();
-    for part in 0..plan.nodes {
-        let winner = winners
-            .next_if(|attempt| attempt.part == part)
-            .map(|attempt| &*attempt.attempt);
-        let io = |path: &Path| {
-            let path = path.to_owned();
-            move |error| MergeError::Io { path, error }
-        };
-        for name in directory
-            .attempts(part)
-            .map_err(io(&directory.part(part)))?
-        {
-            if winner == Some(&*name) {
-                continue;
-            }
-            let other = other(directory, part, name);
-            let other = other.map_err(|(path, error)| MergeError::Io { path, error })?;
-            merged.other_attempts += 1;
-            merged.additional_requests = merged.additional_requests.saturating_add(other.requests);
-            merged.died_attempts += u32::from(!other.has_ended);
-            merged.uncounted_attempts += u32::from(!other.is_counted);
-            if merged.others.len() < NAMED_ATTEMPTS {
-                merged.others.push(other);
-            }
-        }
-    }
-    Ok(merged)
-}
-
 /// Return the number of requests of a merged attempt that are not in its record: shards that died
 /// had sent them since their last reports.
 fn unreported(attempt: &AttemptRecord, record: &RunRecord) -> u64 {
@@ -404,66 +431,39 @@ fn unreported(attempt: &AttemptRecord, record: &RunRecord) -> u64 {
     })
 }
 
-/// Return the part of the time between the first start and the last end in which the slots were in
-/// use.
-fn slots_used(attempts: &[AttemptRecord], slots: u32) -> f64 {
-    let time_us =
-        |attempt: &AttemptRecord| attempt.finished_at_us.saturating_sub(attempt.started_at_us);
-    let start_us = attempts
-        .iter()
-        .map(AttemptRecord::start_us)
-        .min()
-        .unwrap_or(0);
-    let end_us = attempts
-        .iter()
-        .map(|attempt| attempt.start_us() + time_us(attempt))
-        .max()
-        .unwrap_or(0);
-    let all_us = (end_us - start_us) as f64 * f64::from(slots);
-    let used_us = attempts.iter().map(time_us).fold(0, u64::saturating_add) as f64;
-    if all_us > 0.0 {
-        (used_us / all_us).min(1.0)
-    } else {
-        0.0
-    }
-}
-
 /// Read what an attempt did that was not merged.
 fn other(
     directory: &PartsDirectory,
     part: u32,
     attempt: String,
-) -> Result<OtherAttempt, (PathBuf, io::Error)> {
+) -> Result<OtherAttempt, MergeError> {
     let place = directory.attempt(part, &attempt);
-    let path = place.join(PartsDirectory::ATTEMPT);
     // One that died while it wrote this has reported nothing.
-    if let Ok(Some(record)) = AttemptRecord::read(&path) {
-        let requests = record.requests.saturating_add(record.robots_requests);
+    if let Ok(Some(record)) = AttemptRecord::read(&place.join(PartsDirectory::ATTEMPT)) {
         return Ok(OtherAttempt {
             part,
             attempt,
-            requests,
+            requests: record.requests.saturating_add(record.robots_requests),
             has_ended: true,
             is_counted: true,
         });
     }
     let path = place.join(PartsDirectory::FRAMES);
-    let (in_frames, has_ended) = match File::open(&path) {
-        Ok(file) => requests(PartReader::new(file)),
+    let in_frames = match File::open(&path) {
+        Ok(file) => Some(requests(PartReader::new(file))),
         // Without frames it never crawled.
-        Err(error) if error.kind() == io::ErrorKind::NotFound => (0, false),
-        Err(error) => return Err((path, error)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) => return Err(MergeError::of(path)(error)),
     };
-    let has_crawled = path.exists();
+    let (known, has_ended) = in_frames.unwrap_or((0, false));
     // A machine that lost its power may have lost counts that were not written yet.
     let counted = counted_requests(&place.join(PartsDirectory::REQUESTS)).unwrap_or(0);
-    let is_counted = has_ended || !has_crawled || counted > in_frames;
     Ok(OtherAttempt {
         part,
         attempt,
-        requests: counted.max(in_frames),
+        requests: counted.max(known),
         has_ended,
-        is_counted,
+        is_counted: has_ended || in_frames.is_none() || counted > known,
     })
 }
 
@@ -498,48 +498,32 @@ fn requests(mut frames: PartReader<File>) -> (u64, bool) {
     }
 }
 
-/// Add what only the parts can say about the validity.
-fn judge(report: &mut Report, attempts: &[AttemptRecord]) {
+/// Judge the report, with what only its parts can say.
+fn judge(report: &mut Report, merged: MergedReport, attempts: &[AttemptRecord]) {
+    report.merged = Some(merged.clone());
     report.judge();
-    let Some(merged) = report.merged.clone() else {
-        return;
-    };
     // What is about answers, the merged figures say themselves.
-    let is_of_part = |verdict| {
-        matches!(
+    for verdict in [
+        Verdict::BudgetLimited,
+        Verdict::ConcurrencyLimited,
+        Verdict::ClientLimited,
+        Verdict::Disturbed,
+    ] {
+        let of_it = || attempts.iter().filter(|one| one.verdict == verdict);
+        let found = of_it().next().map(|first| Finding::PartsJudged {
             verdict,
-            Verdict::BudgetLimited
-                | Verdict::ConcurrencyLimited
-                | Verdict::ClientLimited
-                | Verdict::Disturbed
-        )
-    };
-    for verdict in Verdict::ALL
-        .into_iter()
-        .filter(|verdict| is_of_part(*verdict))
-    {
-        let of_it: Vec<&AttemptRecord> = attempts
-            .iter()
-            .filter(|attempt| attempt.verdict == verdict)
-            .collect();
-        let found = of_it.first().map(|first| {
-            let parts: Vec<u32> = of_it.iter().map(|attempt| attempt.part).collect();
-            let reason = first.reasons.first().cloned().unwrap_or_default();
-            Finding::PartsJudged {
-                verdict,
-                parts,
-                of: merged.parts,
-                reason,
-            }
+            parts: of_it().map(|attempt| attempt.part).collect(),
+            of: merged.parts,
+            reason: first.reasons.first().cloned().unwrap_or_default(),
         });
         report.note(&format!("parts that are {}", verdict.name()), found);
     }
     let is_complete = merged.uncounted_attempts == 0;
-    let found =
-        (merged.additional_requests > 0 || !is_complete).then_some(Finding::OtherAttempts {
-            requests: merged.additional_requests,
-            is_complete,
-            attempts: merged.other_attempts,
-        });
+    let has_others = merged.additional_requests > 0 || !is_complete;
+    let found = has_others.then_some(Finding::OtherAttempts {
+        requests: merged.additional_requests,
+        is_complete,
+        attempts: merged.other_attempts,
+    });
     report.note("attempts beside the merged ones", found);
 }

@@ -4,22 +4,32 @@
 //! Called by `watch`, look by look. It reads no clock: its caller gives the time, of a clock that
 //! only goes forward. It writes nothing.
 
-mod seen;
-
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::Serialize;
 
-use self::seen::{AttemptSeen, Failing, PartSeen};
 use super::status::{AttemptState, AttemptStatus};
 use super::{AttemptRecord, PartsDirectory, PlanFile};
 
-/// Most parts that one look reads, of a few small files each. A file server answers thousands of
-/// requests a second for all of its users.
-pub const MOST_READ: usize = 500;
+/// Statuses of an attempt that its rate is computed over, a second apart.
+const STATUSES: usize = 10;
+
+/// Time without a status after which nothing is known of the last second of an attempt: a few of
+/// those that it writes each second. One beside a published one is dead then: nothing depends on it
+/// any more.
+const ADVANCING: Duration = Duration::from_secs(5);
+
+/// States of attempts: what one does says more of its part than the death of another one.
+const BY_RANK: [PartState; 5] = [
+    PartState::Running,
+    PartState::Starting,
+    PartState::Waiting,
+    PartState::Unfinished,
+    PartState::Lost,
+];
 
 /// State of a part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -78,6 +88,21 @@ pub struct PartCounts {
     pub not_begun: u32,
 }
 
+impl PartCounts {
+    /// Return the number of parts in a state.
+    pub fn of(&mut self, state: PartState) -> &mut u32 {
+        match state {
+            PartState::Lost => &mut self.lost,
+            PartState::Unfinished => &mut self.unfinished,
+            PartState::Running => &mut self.running,
+            PartState::Starting => &mut self.starting,
+            PartState::Waiting => &mut self.waiting,
+            PartState::NotBegun => &mut self.not_begun,
+            PartState::Done => &mut self.done,
+        }
+    }
+}
+
 /// A part that is neither done nor still to begin.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PartRow {
@@ -100,11 +125,11 @@ pub struct PartRow {
 pub struct UnreadParts {
     /// Number of parts; what is shown of them is what was read before.
     pub parts: u32,
-    /// Directory or file of the one that has failed for the longest time.
+    /// Directory or file of one that is damaged, or has failed for the longest time.
     pub path: PathBuf,
     /// Its last error.
     pub error: String,
-    /// Time since then, s.
+    /// Time since its first one, s.
     pub for_s: f64,
     /// True if a file is damaged, so that waiting does not help.
     pub is_damaged: bool,
@@ -165,8 +190,6 @@ pub struct PartsWatch {
     plan: PlanFile,
     lost_after: Duration,
     parts: Vec<PartSeen>,
-    /// Turns of the parts that are alive, and of the others.
-    next: [usize; 2],
 }
 
 impl PartsWatch {
@@ -179,72 +202,53 @@ impl PartsWatch {
             plan,
             lost_after,
             parts,
-            next: [0; 2],
         }
     }
 
-    /// Read up to `most` parts, at least 1: a quarter of them may be of those that are not being
-    /// crawled. A part that cannot be read, or whose result cannot, stays as it was
-    /// ([`PartsOverview::unread`]).
-    pub fn look(&mut self, now: Duration, most: usize) {
-        let (alive, others): (Vec<usize>, Vec<usize>) = (0..self.parts.len())
-            .filter(|part| !self.parts[*part].is_settled(self.lost_after))
-            .partition(|part| self.parts[*part].is_alive(self.lost_after));
-        // Each kind leaves the other what it does not need.
-        let for_others = most
-            .div_ceil(4)
-            .max(most.saturating_sub(alive.len()))
-            .min(others.len());
-        let for_alive = most - for_others;
-        for (kind, (parts, most)) in [(alive, for_alive), (others, for_others)]
-            .into_iter()
-            .enumerate()
-        {
-            let from = parts.partition_point(|part| *part < self.next[kind]);
-            for part in parts[from..].iter().chain(&parts[..from]).take(most) {
-                self.read(*part, now);
-                self.next[kind] = part + 1;
+    /// Read all parts that may change, and return their number. A part that cannot be read, or whose
+    /// result cannot, stays as it was ([`PartsOverview::unread`]).
+    pub fn look(&mut self, now: Duration) -> usize {
+        let mut read = 0;
+        for part in 0..self.plan.nodes {
+            if !self.parts[part as usize].is_settled(self.lost_after) {
+                self.read(part, now);
+                read += 1;
             }
         }
+        read
     }
 
-    fn read(&mut self, part: usize, now: Duration) {
-        let number = u32::try_from(part).unwrap_or(u32::MAX);
-        let seen = &mut self.parts[part];
-        let since = seen
-            .failing
-            .take()
-            .map_or(now, |failed_before| failed_before.since);
+    fn read(&mut self, part: u32, now: Duration) {
+        let seen = &mut self.parts[part as usize];
+        let before = seen.failing.take();
+        let since = before.map_or(now, |before| before.since);
         let failing = |path, error| Some(Failing { since, path, error });
-        let names = match self.directory.attempts(number) {
+        let names = match self.directory.attempts(part) {
             Ok(names) => names,
             Err(error) => {
-                seen.failing = failing(self.directory.part(number), error);
+                seen.failing = failing(self.directory.part(part), error);
                 return;
             }
         };
         seen.at = Some(now);
         for name in names {
-            let file = |file| self.directory.attempt(number, &name).join(file);
+            let file = |file| self.directory.attempt(part, &name).join(file);
             // A file server may be unable to show a file that is replaced just now.
             let status = AttemptStatus::read(&file(PartsDirectory::STATUS))
                 .ok()
                 .flatten();
-            let known = seen
-                .attempts
-                .iter()
-                .position(|attempt| attempt.name == name);
-            let at = known.unwrap_or(seen.attempts.len());
-            if known.is_none() {
+            let known = seen.attempts.iter().position(|one| one.name == name);
+            let at = known.unwrap_or_else(|| {
                 seen.attempts.push(AttemptSeen::new(name.clone(), now));
-            }
+                seen.attempts.len() - 1
+            });
             let attempt = &mut seen.attempts[at];
             attempt.record(status, now);
             attempt.has_ended = attempt.status.state == AttemptState::Ended
                 && file(PartsDirectory::ATTEMPT).exists();
         }
         if seen.published.is_none() {
-            let path = self.directory.result(number);
+            let path = self.directory.result(part);
             match AttemptRecord::read(&path) {
                 Ok(record) => seen.published = record.map(|record| record.attempt),
                 Err(error) => seen.failing = failing(path, error),
@@ -288,17 +292,7 @@ impl PartsWatch {
         let mut slots = BTreeSet::new();
         for (part, seen) in (0..).zip(&self.parts) {
             let (state, attempt) = seen.state(self.lost_after);
-            let counts = &mut all.parts;
-            let count = match state {
-                PartState::Lost => &mut counts.lost,
-                PartState::Unfinished => &mut counts.unfinished,
-                PartState::Running => &mut counts.running,
-                PartState::Starting => &mut counts.starting,
-                PartState::Waiting => &mut counts.waiting,
-                PartState::NotBegun => &mut counts.not_begun,
-                PartState::Done => &mut counts.done,
-            };
-            *count += 1;
+            *all.parts.of(state) += 1;
             match (state, attempt) {
                 (PartState::Done, counts) => {
                     all.items = all.items.saturating_add(plan.ids(part).len());
@@ -331,38 +325,25 @@ impl PartsWatch {
                 }
             }
             if let (Some(attempt), true) = (attempt, state != PartState::Done) {
-                let (name, status) = (attempt.name.clone(), attempt.status.clone());
-                let silent_s = now.saturating_sub(attempt.moved_at).as_secs_f64();
-                let finished_before = attempt.finished_before(plan.ids(part).len());
                 all.rows.push(PartRow {
                     part,
                     state,
-                    attempt: name,
-                    silent_s,
-                    finished_before,
-                    status,
+                    attempt: attempt.name.clone(),
+                    silent_s: now.saturating_sub(attempt.moved_at).as_secs_f64(),
+                    finished_before: attempt.finished_before(plan.ids(part).len()),
+                    status: attempt.status.clone(),
                 });
             }
-            if let Some(Failing { since, path, error }) = &seen.failing {
-                let for_s = now.saturating_sub(*since).as_secs_f64();
-                let is_damaged = error.kind() == io::ErrorKind::InvalidData;
-                let unread = || UnreadParts {
-                    parts: 0,
-                    path: path.clone(),
-                    error: error.to_string(),
-                    for_s,
-                    is_damaged,
-                };
-                let longest = all.unread.get_or_insert_with(unread);
-                if longest.for_s < for_s {
-                    *longest = UnreadParts {
-                        parts: longest.parts,
-                        ..unread()
-                    };
-                }
-                longest.parts += 1;
-            }
         }
+        let failing = || self.parts.iter().filter_map(|part| part.failing.as_ref());
+        let worst = failing().max_by_key(|one| (one.is_damaged(), now.saturating_sub(one.since)));
+        all.unread = worst.map(|worst| UnreadParts {
+            parts: u32::try_from(failing().count()).unwrap_or(u32::MAX),
+            path: worst.path.clone(),
+            error: worst.error.to_string(),
+            for_s: now.saturating_sub(worst.since).as_secs_f64(),
+            is_damaged: worst.is_damaged(),
+        });
         all.slots_in_use = u32::try_from(slots.len()).unwrap_or(u32::MAX);
         all.rows.sort_by_key(|row| (row.state, row.part));
         all
@@ -372,6 +353,174 @@ impl PartsWatch {
 fn highest(highest: &mut Option<HighestTime>, part: u32, us: Option<f64>) {
     if let Some(us) = us.filter(|us| highest.is_none_or(|highest| highest.us < *us)) {
         *highest = Some(HighestTime { part, us });
+    }
+}
+
+/// A part, as it was read last.
+#[derive(Debug, Default)]
+struct PartSeen {
+    /// Time of the last look at it that did not fail.
+    at: Option<Duration>,
+    /// Name of the attempt that counts.
+    published: Option<String>,
+    attempts: Vec<AttemptSeen>,
+    /// First of its failures, since which all looks failed.
+    failing: Option<Failing>,
+}
+
+/// Failure to read a part.
+#[derive(Debug)]
+struct Failing {
+    since: Duration,
+    path: PathBuf,
+    error: io::Error,
+}
+
+/// An attempt, as it was read last.
+#[derive(Debug, Clone)]
+struct AttemptSeen {
+    name: String,
+    status: AttemptStatus,
+    /// Time at which its beat was first seen to be what it is.
+    moved_at: Duration,
+    /// True once it was seen to move.
+    has_moved: bool,
+    /// True if it left an `attempt.json`.
+    has_ended: bool,
+    /// Times by its own clock, µs, and items that had ended by then.
+    course: VecDeque<(u64, u64)>,
+}
+
+impl Failing {
+    fn is_damaged(&self) -> bool {
+        self.error.kind() == io::ErrorKind::InvalidData
+    }
+}
+
+impl PartSeen {
+    /// True if an attempt has been silent for too long, as of the last look.
+    fn is_lost(&self, attempt: &AttemptSeen, lost_after: Duration) -> bool {
+        let most = if self.published.is_some() {
+            lost_after.min(ADVANCING)
+        } else {
+            lost_after
+        };
+        self.at.unwrap_or_default().saturating_sub(attempt.moved_at) >= most
+    }
+
+    /// True if an attempt wrote a status lately, as of the last look.
+    fn is_moving(&self, attempt: &AttemptSeen) -> bool {
+        self.at.unwrap_or_default().saturating_sub(attempt.moved_at) < ADVANCING
+    }
+
+    /// Attempts that may move.
+    fn alive(&self, lost_after: Duration) -> impl Iterator<Item = &AttemptSeen> {
+        self.attempts
+            .iter()
+            .filter(move |attempt| !attempt.has_ended && !self.is_lost(attempt, lost_after))
+    }
+
+    /// Attempts that go on: beside one that is published, those that were seen to move.
+    fn going_on(&self, lost_after: Duration) -> impl Iterator<Item = &AttemptSeen> {
+        self.alive(lost_after)
+            .filter(|attempt| self.published.is_none() || attempt.has_moved)
+    }
+
+    fn is_alive(&self, lost_after: Duration) -> bool {
+        self.alive(lost_after).next().is_some()
+    }
+
+    /// True if nothing about it will change.
+    fn is_settled(&self, lost_after: Duration) -> bool {
+        self.published.is_some() && !self.is_alive(lost_after)
+    }
+
+    /// True if it was read, and has a result or attempts that look dead or were seen to move or to
+    /// end.
+    fn is_certain(&self, lost_after: Duration) -> bool {
+        let is_certain =
+            |seen: &AttemptSeen| seen.has_moved || seen.has_ended || self.is_lost(seen, lost_after);
+        self.at.is_some()
+            && self.failing.is_none()
+            && (self.published.is_some() || self.attempts.iter().all(is_certain))
+    }
+
+    /// Return its state, and the attempt that says so; none if that is unknown.
+    fn state(&self, lost_after: Duration) -> (PartState, Option<&AttemptSeen>) {
+        if let Some(name) = &self.published {
+            return (
+                PartState::Done,
+                self.attempts.iter().find(|attempt| attempt.name == *name),
+            );
+        }
+        let state = |attempt: &AttemptSeen| match attempt.status.state {
+            _ if attempt.has_ended => PartState::Unfinished,
+            _ if self.is_lost(attempt, lost_after) => PartState::Lost,
+            AttemptState::Waiting if attempt.status.slot.is_some() => PartState::Starting,
+            AttemptState::Waiting => PartState::Waiting,
+            AttemptState::Running | AttemptState::Ended => PartState::Running,
+        };
+        BY_RANK
+            .into_iter()
+            .find_map(|wanted| {
+                // The newest one: it may be the last that is still there.
+                let of_it = self
+                    .attempts
+                    .iter()
+                    .filter(|attempt| state(attempt) == wanted);
+                of_it
+                    .max_by_key(|attempt| attempt.moved_at)
+                    .map(|attempt| (wanted, Some(attempt)))
+            })
+            .unwrap_or((PartState::NotBegun, None))
+    }
+}
+
+impl AttemptSeen {
+    fn new(name: String, now: Duration) -> Self {
+        let status = AttemptStatus::default();
+        Self {
+            name,
+            status,
+            moved_at: now,
+            has_moved: false,
+            has_ended: false,
+            course: VecDeque::new(),
+        }
+    }
+
+    /// Record a status that was read now; none if there is none.
+    fn record(&mut self, status: Option<AttemptStatus>, now: Duration) {
+        let Some(status) =
+            status.filter(|status| status.beat != self.status.beat || self.course.is_empty())
+        else {
+            return;
+        };
+        self.has_moved = !self.course.is_empty();
+        self.moved_at = now;
+        self.course.push_back((status.at_us, status.items));
+        if self.course.len() > STATUSES {
+            self.course.pop_front();
+        }
+        self.status = status;
+    }
+
+    /// Return the items of its part of `items` that an earlier attempt had saved: those that it
+    /// does not crawl. 0 before its first status.
+    fn finished_before(&self, items: u64) -> u64 {
+        if self.course.is_empty() {
+            0
+        } else {
+            items.saturating_sub(self.status.planned)
+        }
+    }
+
+    fn items_per_s(&self) -> Option<f64> {
+        let ((first_us, first), (last_us, last)) = (self.course.front()?, self.course.back()?);
+        let time_us = last_us
+            .checked_sub(*first_us)
+            .filter(|time_us| *time_us > 0)?;
+        Some(last.saturating_sub(*first) as f64 * 1e6 / time_us as f64)
     }
 }
 

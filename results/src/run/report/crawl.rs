@@ -40,6 +40,8 @@ pub struct SavedReport {
     pub items: u64,
     /// Items whose committed record is final: good, not found, or forbidden by robots.txt.
     pub saved: u64,
+    /// Command that crawls the items that are left.
+    pub resume: String,
     /// Failure that loses no committed record: `process` or `power`.
     pub durability: String,
     /// Sessions, from the first to this one.

@@ -36,6 +36,8 @@ pub enum Limit {
     Adaptive,
     /// The storing of results.
     Storage,
+    /// Slots of a crawl in parts that no part held.
+    Slots,
     /// Nothing to send.
     Idle,
     /// None of those that are known.
@@ -118,6 +120,7 @@ impl Limit {
             Self::Quota => "the target's quota",
             Self::Adaptive => "--adaptive",
             Self::Storage => "storing results",
+            Self::Slots => "slots without a part",
             Self::Idle => "idle",
             Self::Unknown => "another limit than --rate",
         }
@@ -138,6 +141,7 @@ impl Limit {
             Self::Storage => {
                 "Save to a faster disk (--save), or save less (--save-bodies, --save-fields)."
             }
+            Self::Slots => "Run as many parts at once as the plan has slots.",
             Self::Quota | Self::Adaptive | Self::Unknown => "Lower --rate.",
         })
     }

@@ -8,7 +8,6 @@
 use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Read};
-use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -89,17 +88,10 @@ fn read_at_most(most: u64, path: &Path) -> io::Result<Vec<u8>> {
 /// # Errors
 /// When it is no regular file, or cannot be opened.
 pub(crate) fn open(path: &Path) -> io::Result<File> {
-    let kind = fs::metadata(path)?.file_type();
-    let is = match () {
-        () if kind.is_file() => return File::open(path),
-        () if kind.is_dir() => "directory",
-        () if kind.is_fifo() => "FIFO",
-        () if kind.is_socket() => "socket",
-        () => "device",
-    };
-    Err(io::Error::other(format!(
-        "it is a {is}, not a regular file"
-    )))
+    if fs::metadata(path)?.is_file() {
+        return File::open(path);
+    }
+    Err(io::Error::other("it is not a regular file"))
 }
 
 /// Reads JSON whose every value is within the bounds of its name.
@@ -252,68 +244,58 @@ impl<'de> Visitor<'de> for Walk<'_> {
 /// Names the first field that no run can have, and says why.
 pub(super) fn check(report: &Report) -> Result<(), String> {
     let plan = &report.plan.run;
-    let refuse = |field: &str, why: String| Err(format!("`{field}` {why}"));
-    if plan.ids.is_empty() {
-        return refuse("plan.ids", format!("is {}, which holds no item", plan.ids));
-    }
     let most = if report.merged.is_some() {
         MAX_PARTS
     } else {
         MAX_SHARDS
     };
-    if plan.shards == 0 || plan.shards > most {
-        return refuse(
-            "plan.shards",
-            format!("is {}, and 1 to {most} are possible", plan.shards),
-        );
-    }
-    if report.shards.len() > most as usize {
-        return refuse(
-            "shards",
-            format!("holds {}, and {most} are the most", report.shards.len()),
-        );
-    }
-    if plan.timeout.is_zero() || plan.timeout > Duration::from_hours(1) {
-        return refuse(
-            "plan.timeout_us",
-            "is none that a run takes: 1 ms to 1 h".to_owned(),
-        );
-    }
-    if ![plan.rate, plan.per_host.rate]
-        .iter()
-        .flatten()
-        .all(|rate| rate.permits > 0 && rate.period_ns > 0)
-    {
-        return refuse("plan.rate", "has no requests or no time".to_owned());
-    }
+    let mut rates = [plan.rate, plan.per_host.rate].into_iter().flatten();
     // A plan may be as long as it likes; what was run cannot be.
-    let planned_s = [plan.duration.unwrap_or_default(), plan.warmup].map(|time| time.as_secs_f64());
-    if let Some(time_s) = planned_s
-        .into_iter()
-        .find(|time_s| *time_s > LONGEST_PLAN_S)
-    {
-        return refuse(
+    let planned_s = plan.duration.unwrap_or_default().max(plan.warmup);
+    let of_shards = report.shards.iter().map(|shard| shard.totals.duration_s);
+    let mut of_rows = report.intervals.iter().map(|row| row.start_s as f64);
+    let mut times_s = of_shards.chain([report.totals.duration_s]);
+    let run_s = 0.0..=LONGEST_RUN.as_secs_f64();
+    let laws = [
+        ("plan.ids", !plan.ids.is_empty(), "holds no item"),
+        (
+            "plan.shards",
+            (1..=most).contains(&plan.shards),
+            "is not a number of shards",
+        ),
+        (
+            "shards",
+            report.shards.len() <= most as usize,
+            "holds more than any run has",
+        ),
+        (
+            "plan.timeout_us",
+            !plan.timeout.is_zero() && plan.timeout <= Duration::from_hours(1),
+            "is none that a run takes: 1 ms to 1 h",
+        ),
+        (
+            "plan.rate",
+            rates.all(|rate| rate.permits > 0 && rate.period_ns > 0),
+            "has no requests or no time",
+        ),
+        (
             "plan.duration_us",
-            format!("is {time_s:e} s, which no run can last"),
-        );
-    }
-    let of_shards = report
-        .shards
-        .iter()
-        .map(|shard| ("totals.duration_s", shard.totals.duration_s));
-    let rows = report
-        .intervals
-        .iter()
-        .map(|row| ("intervals.start_s", row.start_s as f64));
-    let whole = ("totals.duration_s", report.totals.duration_s);
-    let mut times = [whole].into_iter().chain(of_shards).chain(rows);
-    if let Some((field, time_s)) =
-        times.find(|(_, time_s)| !(0.0..=LONGEST_RUN.as_secs_f64()).contains(time_s))
-    {
-        return refuse(
-            field,
-            format!("is {time_s:e} s, and a run lasts 0 s to 366 days"),
-        );
+            planned_s.as_secs_f64() <= LONGEST_PLAN_S,
+            "is longer than a run can last",
+        ),
+        (
+            "totals.duration_s",
+            times_s.all(|time_s| run_s.contains(&time_s)),
+            "is none of a run, which lasts 0 s to 366 days",
+        ),
+        (
+            "intervals.start_s",
+            of_rows.all(|time_s| run_s.contains(&time_s)),
+            "is beyond the longest run",
+        ),
+    ];
+    if let Some((field, _, why)) = laws.iter().find(|(_, holds, _)| !holds) {
+        return Err(format!("`{field}` {why}"));
     }
     let shards = report.shards.iter().map(|shard| &shard.latency);
     for (name, latency) in [&report.latency].into_iter().chain(shards).flatten() {
@@ -393,7 +375,8 @@ mod tests {
             refused(&file),
             "it is larger than 1,000 bytes, which no saved result is"
         );
-        assert!(refused(Path::new("/dev/zero")).starts_with("it is a device, not a regular file"));
-        assert!(refused(place.path()).starts_with("it is a directory, not a regular file"));
+        for path in [Path::new("/dev/zero"), place.path()] {
+            assert_eq!(refused(path), "it is not a regular file");
+        }
     }
 }

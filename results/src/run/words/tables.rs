@@ -13,9 +13,7 @@ use crate::run::report::{
     FailureReport, Group, GroupRow, Limit, PROXY, Report, cause_in_words, failures,
 };
 use crate::show::doc::{Column, Doc, Table};
-use crate::show::text::{
-    bytes, counted, decimal, grouped, grouped_f64, micros, seconds, shell_word,
-};
+use crate::show::text::{bytes, counted, decimal, grouped, grouped_f64, micros, seconds};
 use crawlmark_harness::stats::{FailureCause, Series};
 use crawlmark_harness::units::rounded_percent;
 
@@ -187,7 +185,9 @@ fn states(report: &Report) -> String {
         .states()
         .filter(|(key, _, n)| *key == "ok" || (*n > 0 && !(is_timed && *key == "not_attempted")))
         .map(|(_, state, n)| format!("{} {state}", grouped(n)));
-    shown.collect::<Vec<_>>().join(", ")
+    let before = report.finished_before.filter(|before| *before > 0);
+    let before = before.map(|before| format!("{} saved before", grouped(before)));
+    shown.chain(before).collect::<Vec<_>>().join(", ")
 }
 
 fn witness(report: &Report) -> Option<String> {
@@ -522,10 +522,7 @@ fn saved(report: &Report) -> Option<String> {
     let next = if saved.is_complete() {
         String::new()
     } else {
-        format!(
-            "; go on with: crawlmark run --resume {}",
-            shell_word(&saved.directory)
-        )
+        format!("; go on with: {}", saved.resume)
     };
     Some(format!(
         "{} of {} to {}{next}",
