@@ -43,7 +43,7 @@ fn text(audit: &Audit, is_whole: bool) -> String {
     let rest = match (audit.missing.as_deref(), audit.parts) {
         (Some([]), _) => ", although every part has a result; see the violations".to_owned(),
         (Some(missing @ [first, ..]), Some(parts)) => format!(
-            "; {}, as with `{}`",
+            "; {}. Run what is not running, as with `{}`",
             without_result(missing),
             PartsDirectory::at(place).command(*first, parts)
         ),

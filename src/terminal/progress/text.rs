@@ -110,7 +110,7 @@ const GAP: usize = 2;
 /// A row of as many of the parts as fit, in their order, under a name.
 pub(super) fn row_of(name: &str, mut parts: Vec<Part>, columns: usize) -> Line {
     let mut width = NAME + parts.iter().map(Part::width).sum::<usize>();
-    while parts.len() > 1 && width > columns + GAP {
+    while parts.len() > 1 && width.saturating_sub(GAP) > columns {
         let least = (0..parts.len()).max_by_key(|i| parts[*i].rank);
         width -= parts.remove(least.unwrap_or_default()).width();
     }
