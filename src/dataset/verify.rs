@@ -229,8 +229,8 @@ pub(crate) fn verify(
         auditor.audit.bytes += segment.length;
     }
     let sessions = auditor.attempts.iter();
-    let sent = sessions.map(|(session, requests)| sent(&crawl.place, *session, *requests));
-    let sent = sent.fold(Some(0_u64), |sum, sent| Some(sum?.saturating_add(sent?)));
+    let mut sent = sessions.map(|(session, requests)| sent(&crawl.place, *session, *requests));
+    let sent = sent.try_fold(0_u64, |sum, sent| Some(sum.saturating_add(sent?)));
     let (recorded, finished) = (auditor.recorded.len(), auditor.finished.len());
     Ok(Audit {
         complete: finished == auditor.audit.planned,

@@ -338,12 +338,12 @@ mod tests {
         };
         let mut gauge = Gauge::new(&plan(10));
         drop(gauge.read(&ten(1)));
-        let mut then = ten(3);
-        then.shards[9].state = LiveState::Lost;
-        then.shards[0].state = LiveState::Done;
+        let mut state = ten(3);
+        state.shards[9].state = LiveState::Lost;
+        state.shards[0].state = LiveState::Done;
         // Said nothing since.
-        then.shards[7].at = shard(1_000, 0).at;
-        let now = gauge.read(&then);
+        state.shards[7].at = shard(1_000, 0).at;
+        let now = gauge.read(&state);
         let [shown, hidden] = chosen(&now, 5);
         assert_eq!(shown, [1, 2, 7, 9]);
         assert_eq!(

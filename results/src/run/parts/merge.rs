@@ -351,7 +351,7 @@ pub fn merge(
     let mut merged = parts.describe()?;
     let unreported = attempts.iter().map(|attempt| unreported(attempt, &record));
     merged.additional_requests = merged.additional_requests.saturating_add(sum(unreported));
-    judge(&mut report, merged, attempts);
+    judge(&mut report, &merged, attempts);
     thresholds.close(&mut report);
     Ok(report)
 }
@@ -499,7 +499,7 @@ fn requests(mut frames: PartReader<File>) -> (u64, bool) {
 }
 
 /// Judge the report, with what only its parts can say.
-fn judge(report: &mut Report, merged: MergedReport, attempts: &[AttemptRecord]) {
+fn judge(report: &mut Report, merged: &MergedReport, attempts: &[AttemptRecord]) {
     report.merged = Some(merged.clone());
     report.judge();
     // What is about answers, the merged figures say themselves.
