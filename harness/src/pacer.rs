@@ -26,6 +26,8 @@ mod window;
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 pub use self::audit::{BudgetAudit, WorstWindow};
 pub(crate) use self::gcra::Gcra;
 pub use self::rings::Slack;
@@ -54,6 +56,33 @@ impl Pace {
             Self::Go(_) => Self::Wait(next),
             Self::Wait(at) => Self::Wait(at.max(next)),
         }
+    }
+}
+
+/// How much larger each share of a budget is than at the start, as `whole / kept`: the shards that
+/// are left share what all of them had.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Growth {
+    /// Shares at the start.
+    pub whole: u64,
+    /// Shares that are left, at least 1.
+    pub kept: u64,
+}
+
+impl Growth {
+    /// What `share` has become, rounded down: all together are never more than the whole.
+    #[must_use]
+    pub fn of(self, share: u64) -> u64 {
+        let grown = u128::from(share) * u128::from(self.whole) / u128::from(self.kept.max(1));
+        u64::try_from(grown).unwrap_or(u64::MAX)
+    }
+
+    /// The least share that has become `grown`.
+    #[must_use]
+    pub fn needed(self, grown: u64) -> u64 {
+        let share =
+            (u128::from(grown) * u128::from(self.kept)).div_ceil(u128::from(self.whole.max(1)));
+        u64::try_from(share).unwrap_or(u64::MAX)
     }
 }
 
@@ -169,6 +198,14 @@ impl Pacer {
         }
     }
 
+    /// From `now` on the share of the budget is this much larger than at the start. A timetable is
+    /// the shard's own.
+    pub(crate) fn grow(&mut self, growth: Growth, now: Nanos) {
+        if let Self::Budgeted(pacer) = self {
+            pacer.grow(growth, now);
+        }
+    }
+
     /// The timetable, in an open loop.
     pub(crate) const fn timetable(&mut self) -> Option<&mut Timetable> {
         match self {
@@ -249,6 +286,8 @@ pub struct BudgetPacer {
     log: Option<WindowLog>,
     tempo: Tempo,
     audit: BudgetAudit,
+    /// Requests at once with the share of the start.
+    burst: u64,
 }
 
 impl BudgetPacer {
@@ -263,7 +302,21 @@ impl BudgetPacer {
             log: WindowLog::of(curve.shape(), budget.burst),
             tempo: Tempo::new(curve, start),
             audit: BudgetAudit::new(budget),
+            burst: budget.burst,
         }
+    }
+
+    /// The rate grows; so does the burst of a window, which has to hold all of it, as if the
+    /// shards that are gone had used theirs just now.
+    fn grow(&mut self, growth: Growth, now: Nanos) {
+        if let Some(log) = &mut self.log {
+            let (burst, own) = (growth.of(self.burst), self.tempo.own(now));
+            log.grow(burst, now);
+            self.admitting.grow(burst, own);
+            self.sending.grow(burst, own);
+            self.audit.grow(burst);
+        }
+        self.tempo.grow(growth, now);
     }
 
     fn pace(&self, schedule: &Schedule, now: Nanos) -> Pace {
@@ -336,6 +389,15 @@ impl Schedule {
     fn begin_late(&mut self, own: Nanos) {
         self.first = Nanos(own.0.saturating_add(self.interval_ns));
         self.gcra = Gcra::new(Nanos(self.first.0.saturating_add(self.tolerance_ns)));
+    }
+
+    /// Allow `burst` at once, of which those that are more than before count as gone at `own`.
+    fn grow(&mut self, burst: u64, own: Nanos) {
+        let tolerance_ns = self.interval_ns.saturating_mul(burst.saturating_sub(1));
+        let more = tolerance_ns.saturating_sub(self.tolerance_ns);
+        self.gcra
+            .postpone(Nanos(self.gcra.tat().max(own).0.saturating_add(more)));
+        self.tolerance_ns = tolerance_ns;
     }
 
     /// Since when the next request has been allowed, or will be.

@@ -323,6 +323,7 @@ fn obey<W: Workload>(engine: &Engine<W>, control: Control) -> Option<Nanos> {
         Control::Shed => gate.shed(),
         Control::Take(range) => gate.receive(range),
         Control::Lease(end) => gate.set_lease(end),
+        Control::Grow(growth) => gate.grow(growth),
         Control::Go { .. } => {}
     }
     None

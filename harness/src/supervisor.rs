@@ -64,6 +64,7 @@ pub use self::windows::BusiestWindow;
 use self::windows::Windows;
 use crate::clock::{Clock, Nanos, duration_ns, wall_time};
 use crate::machine::{Proc, Watch};
+use crate::pacer::Growth;
 use crate::plan::{RunPlan, ShardPlan};
 use crate::process::{ForkError, Role, ShardExit, fork, own_usage, usable_cpus};
 use crate::shard::{self, Bell, INTERVAL, ShardLink};
@@ -198,6 +199,8 @@ struct Supervisor<L = Process> {
     /// When the run's budget ceases to be its own, as the shards were told; none if it is its own
     /// to the end.
     lease: Option<Nanos>,
+    /// Growth of the shares of the budget, as told last.
+    growth: Option<Growth>,
     moved: Moved,
     pauses: u64,
     live: Live,
@@ -289,6 +292,7 @@ impl<L: ShardLine> Supervisor<L> {
             hosts: plan.per_host.hosts,
             pauses_in_force: BTreeMap::new(),
             lease: None,
+            growth: None,
             moved: Moved::default(),
             pauses: 0,
             live: Live::default(),
@@ -384,6 +388,7 @@ impl<L: ShardLine> Supervisor<L> {
             self.start_when_ready()?;
         } else {
             self.note_silence();
+            self.share_budget();
             self.feed();
         }
         self.report_intervals(observer);
@@ -481,10 +486,7 @@ impl<L: ShardLine> Supervisor<L> {
         }
         self.lease = lease;
         let end = lease.unwrap_or(Nanos(u64::MAX));
-        self.members
-            .iter_mut()
-            .filter(|member| member.is_speaking())
-            .for_each(|member| member.tell(Control::Lease(end)));
+        self.tell_all(Control::Lease(end));
     }
 
     fn report_intervals<O: Observer>(&mut self, observer: &mut O) {

@@ -58,6 +58,11 @@ impl BudgetAudit {
         }
     }
 
+    /// Allow `burst` at once from now on.
+    pub(super) const fn grow(&mut self, burst: u64) {
+        self.budget.burst = burst;
+    }
+
     /// Counts a request sent at `own` of the budget's own time, which is `clock` by the clock. They
     /// come in the order of time.
     pub fn sent(&mut self, own: Nanos, clock: Nanos) {

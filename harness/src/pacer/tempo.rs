@@ -10,12 +10,14 @@
 //!
 //! in whole nanoseconds, rounded down: a window holds no more than it may, to within a nanosecond.
 //! With a constant rate, `v(t)` is exactly `t`. With a rate per
-//! window it stands still until the next window begins. Pure; called by the pacer and by the
-//! report.
+//! window it stands still until the next window begins. Once shards of the run are gone for good,
+//! it runs faster by what their shares add to this one's ([`Growth`]). Pure; called by the pacer
+//! and by the report.
 
 use std::time::Duration;
 
 use crate::clock::{Nanos, duration_ns};
+use crate::pacer::Growth;
 use crate::units::RateShape;
 
 /// Course of a rate over a run, relative to its peak.
@@ -162,24 +164,58 @@ impl Curve {
 pub(super) struct Tempo {
     curve: Curve,
     start: Nanos,
+    grown: Option<Grown>,
+}
+
+/// A share that has grown.
+#[derive(Debug, Clone, Copy)]
+struct Grown {
+    /// When it grew: the curve's time, and the budget's own.
+    at: u64,
+    own: u64,
+    growth: Growth,
 }
 
 impl Tempo {
     /// The tempo of a budget that starts at `start`.
     pub(super) const fn new(curve: Curve, start: Nanos) -> Self {
-        Self { curve, start }
+        Self {
+            curve,
+            start,
+            grown: None,
+        }
     }
 
     /// The budget's own time at `now`: never runs backwards.
     pub(super) fn own(&self, now: Nanos) -> Nanos {
-        let own = self.curve.at(now.since(self.start));
+        let at = self.curve.at(now.since(self.start));
+        let own = self.grown.map_or(at, |grown| {
+            grown
+                .own
+                .saturating_add(grown.growth.of(at.saturating_sub(grown.at)))
+        });
         Nanos(self.start.0.saturating_add(own))
     }
 
-    /// The first moment at which the budget's own time is `own` or more.
+    /// The first moment at which the budget's own time is `own` or more; of a moment before the
+    /// share grew, when it grew.
     pub(super) fn when(&self, own: Nanos) -> Nanos {
-        let reached = self.curve.reaches(own.since(self.start));
-        Nanos(self.start.0.saturating_add(reached))
+        let own = own.since(self.start);
+        let at = self.grown.map_or(own, |grown| {
+            grown
+                .at
+                .saturating_add(grown.growth.needed(own.saturating_sub(grown.own)))
+        });
+        Nanos(self.start.0.saturating_add(self.curve.reaches(at)))
+    }
+
+    /// From `now` on the share is this much larger than at the start.
+    pub(super) fn grow(&mut self, growth: Growth, now: Nanos) {
+        self.grown = Some(Grown {
+            at: self.curve.at(now.since(self.start)),
+            own: self.own(now).since(self.start),
+            growth,
+        });
     }
 }
 
@@ -261,9 +297,15 @@ mod tests {
         }
 
         #[test]
-        fn a_moment_is_named_exactly(shape in any_shape(), ramp_ns in 1..2_000_u64, ahead in 0..4_000_u64) {
-            let tempo = Tempo::new(Curve { shape, ramp_ns }, Nanos(11));
-            let (now, wanted) = (Nanos(11), Nanos(11 + ahead));
+        fn a_moment_is_named_exactly(
+            shape in any_shape(), ramp_ns in 1..2_000_u64, ahead in 0..4_000_u64, grows in 0..2_000_u64, kept in 1..4_u64, lost in 0..4_u64,
+        ) {
+            let mut tempo = Tempo::new(Curve { shape, ramp_ns }, Nanos(11));
+            let now = Nanos(11 + grows);
+            let before = tempo.own(now);
+            tempo.grow(Growth { whole: kept + lost, kept }, now);
+            prop_assert_eq!(tempo.own(now), before, "growth earns nothing at once");
+            let wanted = Nanos(before.0 + ahead);
             let when = tempo.when(wanted);
             if when < Nanos(u64::MAX) {
                 prop_assert!(tempo.own(when) >= wanted, "never early");

@@ -47,6 +47,14 @@ impl WindowLog {
         self.sent.push_back(now);
     }
 
+    /// Have `size` requests in a window from `now` on, of which those that are more than before
+    /// count as written now.
+    pub(super) fn grow(&mut self, size: u64, now: Nanos) {
+        let more = usize::try_from(size).unwrap_or(usize::MAX) - self.size;
+        self.size += more;
+        self.sent.extend(std::iter::repeat_n(now, more));
+    }
+
     /// Assume that a process before this one wrote all it might at `from`.
     pub(super) fn begin_late(&mut self, from: Nanos) {
         self.sent.resize(self.size, from);

@@ -27,7 +27,7 @@ use super::alarm::{Alarm, Ring};
 use super::messages::Messages;
 use super::supply::Again;
 use crate::clock::{Clock, Nanos};
-use crate::pacer::Pace;
+use crate::pacer::{Growth, Pace};
 use crate::plan::ShardPlan;
 use crate::sample::{Attempt, Fate, Permit};
 use crate::units::IdRange;
@@ -526,6 +526,12 @@ impl Gate {
     /// Crawls these IDs, too.
     pub(super) fn receive(&self, range: IdRange) {
         self.inner.borrow_mut().receive(range, self.clock.now());
+        self.keeper.call();
+    }
+
+    /// Uses this much more of the budget than at the start.
+    pub(super) fn grow(&self, growth: Growth) {
+        self.inner.borrow_mut().grow(growth, self.clock.now());
         self.keeper.call();
     }
 

@@ -7,8 +7,8 @@
 use std::time::Duration;
 
 use super::slots::Slots;
-use crate::clock::Nanos;
-use crate::pacer::{Pace, Pacer};
+use crate::clock::{Nanos, duration_ns};
+use crate::pacer::{Growth, Pace, Pacer};
 use crate::sample::Attempt;
 use crate::wire::BudgetUse;
 
@@ -81,6 +81,15 @@ impl Limiter {
                 quickest: Duration::MAX,
                 next: Nanos(0),
             }),
+        }
+    }
+
+    /// Uses this much more of the budget than at the start.
+    pub(super) fn grow(&mut self, growth: Growth, now: Nanos) {
+        self.pacer.grow(growth, now);
+        if let Some(distance) = &mut self.distance {
+            let apart_ns = self.pacer.apart().map_or(0, duration_ns);
+            distance.apart = Duration::from_nanos(growth.needed(apart_ns));
         }
     }
 

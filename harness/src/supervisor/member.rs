@@ -192,6 +192,11 @@ impl<L: ShardLine> Member<L> {
         !self.speaks && self.exit.is_some() && self.fault.is_some()
     }
 
+    /// True if it died, and no other process will take its place.
+    pub(super) fn is_lost(&self) -> bool {
+        self.has_died() && !self.may_return()
+    }
+
     /// True if another process will take its place.
     pub(super) fn returns(&self) -> bool {
         matches!(self.successor, Successor::At(..))

@@ -1,12 +1,15 @@
-//! Messages of the supervisor that move pauses and IDs between shards during a run.
+//! Messages of the supervisor that move pauses, IDs and shares of the budget between shards during a
+//! run.
 //!
-//! The decisions are made in `ranges`; this module sends them. Called by the
+//! Decisions about IDs are made in `ranges`; this module sends them. Called by the
 //! supervisor's step alone.
 
 use super::Supervisor;
 use super::line::ShardLine;
+use super::member::Member;
 use super::ranges::{RangeMessage, RemainingIds, give_away};
-use crate::units::IdRange;
+use crate::pacer::Growth;
+use crate::units::{IdRange, RateShape};
 use crate::wire::{Control, PauseOrder};
 
 impl<L: ShardLine> Supervisor<L> {
@@ -26,6 +29,26 @@ impl<L: ShardLine> Supervisor<L> {
         }
     }
 
+    /// Shares what shards had that are gone for good among those that are left. A dead process sends
+    /// nothing more, so nobody has to agree.
+    pub(super) fn share_budget(&mut self) {
+        // In windows a share is a whole number, and shares may differ by one.
+        let share = |member: &Member<L>| match (member.plan.shape, member.plan.budget) {
+            (RateShape::Windows { .. }, Some(budget)) => budget.burst,
+            _ => 1,
+        };
+        let left = || self.members.iter().filter(|member| !member.is_lost());
+        let largest = left().map(share).max().unwrap_or(0);
+        let growth = Growth {
+            whole: self.members.iter().map(share).sum(),
+            kept: largest * left().count() as u64,
+        };
+        if self.growth.replace(growth) == Some(growth) || growth.kept >= growth.whole {
+            return;
+        }
+        self.tell_all(Control::Grow(growth));
+    }
+
     /// A quota that one shard met is shared by all: the target takes them for one client.
     pub(super) fn pause_others(&mut self, i: usize, order: PauseOrder) {
         let before = self
@@ -40,16 +63,18 @@ impl<L: ShardLine> Supervisor<L> {
             return;
         }
         self.pauses_in_force.insert(order.host, order);
-        self.tell_others(i, Control::Pause(order));
+        let others = self.members.iter_mut().enumerate();
+        others
+            .filter(|(k, member)| *k != i && member.is_speaking())
+            .for_each(|(_, member)| member.tell(Control::Pause(order)));
     }
 
-    pub(super) fn tell_others(&mut self, i: usize, control: Control) {
-        let others = self
+    pub(super) fn tell_all(&mut self, control: Control) {
+        let speaking = self
             .members
             .iter_mut()
-            .enumerate()
-            .filter(|(k, member)| *k != i && member.is_speaking());
-        others.for_each(|(_, member)| member.tell(control));
+            .filter(|member| member.is_speaking());
+        speaking.for_each(|member| member.tell(control));
     }
 
     /// Hands `range` from shard `i`, which does not hold it any more, to the one that it was asked

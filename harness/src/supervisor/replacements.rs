@@ -119,8 +119,8 @@ impl<L: ShardLine> Supervisor<L> {
         self.members[i].follow(dead);
     }
 
-    /// Has a process begin that takes the place of a dead one, with the same share of the budget,
-    /// and told of the pauses in force. Its first request goes an interval later, which keeps its
+    /// Has a process begin that takes the place of a dead one, with its share of the budget as
+    /// it is now, and told of the pauses in force. Its first request goes an interval later, which keeps its
     /// distance from all that were sent before it was there to be told of them.
     pub(super) fn begin_late(&mut self, i: usize, start: Nanos, now: Nanos) {
         let pauses = self
@@ -130,6 +130,7 @@ impl<L: ShardLine> Supervisor<L> {
             .map(|order| Control::Pause(*order));
         let lease = self.lease.map(Control::Lease);
         let begin = pauses
+            .chain(self.growth.map(Control::Grow))
             .chain(lease)
             .chain([Control::Go { start, from: now }]);
         begin.for_each(|control| self.members[i].tell(control));

@@ -11,7 +11,7 @@ use super::EncodedStats;
 use crate::adaptive::ControllerState;
 use crate::clock::Nanos;
 use crate::machine::CpuTicks;
-use crate::pacer::WorstWindow;
+use crate::pacer::{Growth, WorstWindow};
 use crate::sample::Outcome;
 use crate::stats::{AnswerBins, Bins, Counters, Failures, Groups, counters};
 use crate::units::IdRange;
@@ -64,6 +64,8 @@ pub enum Control {
     Take(IdRange),
     /// Send no request from this time on, unless a later time arrives first.
     Lease(Nanos),
+    /// Use this much more of the budget than at the start: shards that had the rest are gone.
+    Grow(Growth),
     /// There is nothing more to do.
     Finish,
 }

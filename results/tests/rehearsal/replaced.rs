@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crawlmark_harness::stats::ItemCounts;
 use crawlmark_harness::supervisor::{Left, ShardFault};
+use crawlmark_harness::units::RateShape;
 use crawlmark_results::run::report::{SavedReport, SavedSession, Verdict};
 
 use super::*;
@@ -135,6 +136,17 @@ fn run_dying_against(
     committed: &Committed,
     answer: fn(u32, Nanos) -> (Outcome, Advice),
 ) -> Rehearsal {
+    let left = |held: &[IdRange]| Some(committed.left(held));
+    run_with(plan, incidents, committed, answer, left)
+}
+
+fn run_with(
+    plan: &RunPlan,
+    incidents: &[Incident],
+    committed: &Committed,
+    answer: fn(u32, Nanos) -> (Outcome, Advice),
+    left: impl Fn(&[IdRange]) -> Option<Left>,
+) -> Rehearsal {
     let storing = |shard: &ShardPlan, clock| Storing {
         target: Target {
             clock,
@@ -145,10 +157,7 @@ fn run_dying_against(
         committed: committed.clone(),
         uncommitted: RefCell::default(),
     };
-    rehearse_replacing(plan, incidents, storing, |_, held| {
-        Some(committed.left(held))
-    })
-    .unwrap()
+    rehearse_replacing(plan, incidents, storing, |_, held| left(held)).unwrap()
 }
 
 #[test]
@@ -419,6 +428,42 @@ proptest! {
             sent.sort_unstable();
             prop_assert!(conforms(&sent, per_s(rate), plan.burst));
         }
+    }
+
+    /// Shards that are gone for good leave their share of the budget to the others, and no window
+    /// holds more than it may. A shard is let be late by an interval: alarms ring in whole ms.
+    #[test]
+    fn the_budget_of_lost_shards_is_used_by_the_others_and_never_exceeded(
+        shards in 2..6_u32, deaths in prop::collection::btree_map(0..6_u32, 200..3_000_u32, 1..5),
+        permits in 8..40_u64, every_ms in prop::option::of(50..400_u64), bursts in 2..5_u64,
+    ) {
+        let rate = Rate { permits, period_ns: every_ms.unwrap_or(100) * 1_000_000 };
+        let mut plan = run_of(shards, 8 * shards, 1 << 40);
+        (plan.rate, plan.burst, plan.at_start) = (Some(rate), bursts * u64::from(shards), u64::from(shards));
+        plan.duration = Some(6 * S);
+        if every_ms.is_some() {
+            plan.shape = RateShape::Windows { every_ns: rate.period_ns };
+            (plan.burst, plan.at_start) = (permits, permits);
+        }
+        let dying: Vec<(Duration, u32)> = deaths.iter().map(|(shard, at)| (*at * MS, shard % shards)).collect();
+        let lost = dying.iter().map(|(_, shard)| shard).collect::<BTreeSet<_>>().len() as u64;
+        prop_assume!(lost < u64::from(shards));
+        let committed = Committed::default();
+        let rehearsal = run_with(&plan, &self::deaths(&dying), &committed, |_, _| GOOD, |_| None);
+        let mut sent = committed.sent.take();
+        sent.sort_unstable();
+        match plan.shape.apart_ns() {
+            Some(apart_ns) => prop_assert!(most_in(&sent, apart_ns) <= permits),
+            None => prop_assert!(conforms(&sent, rate, plan.burst)),
+        }
+        prop_assert!(rehearsal.report(&plan).budget.unwrap().kept);
+        // Long after the last death: all of it but what is lost to rounding, one a shard and window.
+        let late = sent.iter().filter(|at| (4_000_000_000..6_000_000_000).contains(*at)).count() as u64;
+        let left = u64::from(shards) - lost;
+        let windows = every_ms.map_or(0, |every| 2_000 / every + 1);
+        let rounding = windows * left * 2 + permits + 1;
+        let all = rate.permits_in(2_000_000_000);
+        prop_assert!(late + rounding >= all * 98 / 100, "{late} of {all} by {left} of {shards}");
     }
 
     /// A run is stopped while shards die, live again, wait for their turn to, or are gone for good:

@@ -22,7 +22,7 @@ use super::lateness::{Going, Stalls, Stamps};
 use super::running_median::RunningMedian;
 use crate::adaptive::ControllerState;
 use crate::clock::Nanos;
-use crate::pacer::{Curve, Pace, Pacer, Slack, Timetable};
+use crate::pacer::{Curve, Growth, Pace, Pacer, Slack, Timetable};
 use crate::plan::{Arrivals, OnThrottle, ShardPlan};
 use crate::sample::{Attempt, Outcome, Permit, Repeat};
 use crate::stats::HostTimes;
@@ -213,6 +213,12 @@ impl Limits {
             .for_each(|host| host.begin_late(&self.plan, from));
         self.all_limiters()
             .for_each(|(_, limiter)| limiter.pacer.begin_late(from));
+    }
+
+    /// Uses this much more of each budget than at the start.
+    pub(super) fn grow(&mut self, growth: Growth, now: Nanos) {
+        self.all_limiters()
+            .for_each(|(_, limiter)| limiter.grow(growth, now));
     }
 
     /// IDs that were not started, or whose requests were withdrawn before they were sent.
