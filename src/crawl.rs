@@ -6,97 +6,82 @@
 //! responses are decoded by `codec`. Built inside the shard's process; knows nothing of shards,
 //! pacing or statistics.
 //!
+//! Rooms, each of which imports only from those above it:
+//!
 //! | room | for |
 //! |---|---|
-//! | target: `spec`, `targets`, `template`, `host`, `ids`, `shape` | settings, URLs, hosts, IDs in them, and what requests share |
-//! | connect: `carrier`, `pool`, `dial`, `stream`, [`tls`], [`proxy`], `peers`, `local_ips`, `connect_to` | opening and lending connections |
-//! | http1: `connection`, [`codec`], `receive_stamps` | exchanges of HTTP/1.1; decoding of responses |
-//! | [`http2`] | connections of HTTP/2 and their streams |
-//! | response: `exchange`, `head`, `header_fields`, `expect`, `answer`, [`throttling`], `compressed`, `cookies`, `date` | what came, and what it means |
-//! | crawl: `fetch` (robots.txt), `request`, `redirects`, `saving`, `excerpt`, [`redact`] | the request of an item; records; examples of failures without secrets |
+//! | `target` | URLs, hosts, IDs, and the request of an item |
+//! | `connect` | opening and lending connections: TCP, [`tls`], [`proxy`], source addresses |
+//! | `response` | what is expected, what a response says and means: [`throttling`], cookies, codings |
+//! | `http1` | exchanges of HTTP/1.1; decoding of responses ([`codec`]) |
+//! | `http2` | connections of HTTP/2 and their streams |
+//! | here: `spec`, `carrier`, `redirects`, `retry`, `saving`, `excerpt`, `fetch` | settings, carriers of requests, what follows a response, records, robots.txt |
 
-mod answer;
 mod carrier;
-pub mod codec;
-mod compressed;
-mod connect_to;
-mod connection;
-mod cookies;
-mod date;
-mod dial;
+mod connect;
 mod excerpt;
-mod exchange;
-mod expect;
 mod fetch;
-mod head;
-mod header_fields;
-mod host;
-pub mod http2;
-mod ids;
-mod local_ips;
-mod peers;
-mod pool;
-pub mod proxy;
-mod receive_stamps;
-pub mod redact;
+mod http1;
+mod http2;
 mod redirects;
-mod request;
+mod response;
+mod retry;
 mod saving;
-mod shape;
 mod spec;
-mod stream;
-pub(crate) mod targets;
-mod template;
-pub mod throttling;
-pub mod tls;
+mod target;
 
 use std::future::pending;
 use std::rc::Rc;
 
-use crawlmark_harness::clock::{Clock, Nanos};
+use crawlmark_harness::clock::{Clock, Nanos, wall_time};
 use crawlmark_harness::sample::{Advice, Attempt, ErrorKind, Fate, Outcome, Repeat, Sample};
 use crawlmark_harness::workload::{Flight, Workload};
 
 use self::carrier::{Carrier, Carriers, Past};
-pub use self::compressed::Content;
-pub use self::connect_to::ConnectTo;
-pub use self::cookies::Cookies;
-use self::cookies::SharedJar;
+pub use self::connect::connect_to::ConnectTo;
 #[cfg(test)]
-pub(crate) use self::dial::silent;
-pub use self::dial::{Dial, End, Route, Tcp};
-pub(crate) use self::dial::{connect_to, go_from};
-use self::exchange::{Broken, ExchangeFailure, Unusable, Watch};
-use self::expect::Checker;
-pub use self::expect::{BodyRegex, Expect, ExpectError, Expectations, Lengths, Statuses};
-pub use self::head::HoldHeader;
-pub use self::header_fields::HeaderFields;
-pub use self::host::{Host, Scheme};
-pub use self::host::{HttpSettings, HttpVersion};
+pub(crate) use self::connect::dial::silent;
+pub use self::connect::dial::{Dial, End, Route, Tcp};
+pub(crate) use self::connect::dial::{connect_to, go_from};
+pub use self::connect::local_ips::{ConnectionSlots, Family, LocalIps, LocalIpsError};
+pub use self::connect::peers::Lookups;
+pub use self::connect::pool::Reuse;
+pub use self::connect::receive_stamps::ReceiveStamps;
+use self::connect::receive_stamps::Sampler;
+pub use self::connect::stream::{Stream, Wire};
+pub use self::connect::{proxy, tls};
+pub use self::http1::codec;
+use self::http1::request::Writer as RequestWriter;
 use self::http2::Requests;
-pub use self::ids::{IdFormat, Shuffle};
-pub use self::local_ips::ConnectionSlots;
-pub use self::local_ips::{Family, LocalIps, LocalIpsError};
-pub use self::peers::Lookups;
-pub use self::pool::Reuse;
-pub use self::receive_stamps::ReceiveStamps;
-use self::receive_stamps::Sampler;
-use self::redirects::{Chain, RedirectRefusal, Redirects};
-use self::request::Request;
+use self::redirects::{RedirectRefusal, Redirected, Redirects};
+pub use self::response::compressed::Content;
+pub use self::response::cookies::Cookies;
+use self::response::cookies::SharedJar;
+use self::response::exchange::{ExchangeFailure, Progress, Watch};
+use self::response::expect::Checker;
+pub use self::response::expect::{BodyRegex, Expect, ExpectError, Expectations, Lengths, Statuses};
+pub use self::response::fields::HeaderFields;
+use self::response::head::HeadUse;
+pub use self::response::head::HoldHeader;
+pub use self::response::throttling;
 use self::saving::Collector;
-pub use self::shape::{RequestShape, ShapeError};
 pub use self::spec::{CrawlOptions, CrawlSpec};
-pub use self::stream::{Stream, Wire};
-use self::targets::RequestTarget;
-pub use self::targets::{IdUse, Line, Targets};
-pub(crate) use self::template::PLACE;
-pub use self::template::{Template, TemplateError};
+pub use self::target::host::{Host, HttpSettings, HttpVersion, Scheme};
+pub use self::target::ids::{IdFormat, Shuffle};
+pub use self::target::redact;
+use self::target::request::{Chain, Request};
+pub use self::target::shape::{RequestShape, ShapeError};
+use self::target::targets::RequestTarget;
+pub(crate) use self::target::targets::dealt;
+pub use self::target::targets::{IdUse, Line, Targets};
+pub(crate) use self::target::template::PLACE;
+pub use self::target::template::{Template, TemplateError};
 use crate::dataset::manifest::Saved;
 use crate::dataset::writer::Writer;
 
 /// Connections that a shard may have open at most, for each request that it may have in flight:
 /// with several hosts, some are kept for when their host's turn comes again.
-pub const OPEN_PER_LANE: usize = 1 + pool::RESTING_PER_LANE;
+pub const OPEN_PER_LANE: usize = 1 + connect::pool::RESTING_PER_LANE;
 
 /// A shard's crawl, over connections that `D` opens.
 #[derive(Debug)]
@@ -104,7 +89,7 @@ pub struct Crawl<D: Dial = Tcp> {
     spec: Rc<CrawlSpec>,
     clock: Clock,
     carriers: Carriers<D>,
-    writer: request::Writer,
+    writer: RequestWriter,
     checker: Checker,
     requests: Requests,
     redirects: Redirects,
@@ -136,8 +121,15 @@ impl<D: Dial> Crawl<D> {
         Self {
             clock,
             carriers: Carriers::new(dial, Rc::clone(&spec), connections, clock),
-            writer: request::Writer::new(&spec.request, &spec.targets),
-            checker: Checker::new(spec.expect.clone()),
+            writer: RequestWriter::new(&spec.request, &spec.targets),
+            checker: Checker::new(
+                spec.expect.clone(),
+                HeadUse {
+                    held: spec.held,
+                    content: spec.options.content,
+                    follows: spec.options.follow > 0,
+                },
+            ),
             requests: Requests::new(&spec.request, &spec.targets),
             redirects: if spec.options.follow > 0 {
                 Redirects::among(spec.targets.hosts())
@@ -257,30 +249,31 @@ impl<D: Dial> Crawl<D> {
             let request = self.request(self.id(id), None);
             Chain::new(request.host(), request.path(), request.method().clone())
         });
-        let refuse = |kind, details: String| {
-            flight.explain(kind, details);
-            Outcome::Error(kind)
-        };
-        attempt.outcome = match self.redirects.resolve(location, chain.host, &chain.path) {
+        let (kind, details) = match self.redirects.resolve(location, chain.host, &chain.path) {
             Err(RedirectRefusal::NoUrl) => return,
-            Err(RedirectRefusal::OtherHost(other)) => refuse(
+            Err(RedirectRefusal::OtherHost(other)) => (
                 ErrorKind::RedirectRefused,
                 format!("to {other}, which is no host of the URLs"),
             ),
-            Ok((host, path)) if !self.is_allowed(host, &path) => refuse(
+            Ok((host, path)) if !self.is_allowed(host, &path) => (
                 ErrorKind::RobotsForbidden,
                 format!("to {}", redact::url(&path)),
             ),
-            Ok(_) if chain.count >= self.spec.options.follow => refuse(
+            Ok(_) if chain.count >= self.spec.options.follow => (
                 ErrorKind::TooManyRedirects,
                 format!("more than {}, the last with status {status}", chain.count),
             ),
-            Ok(next) => {
-                self.redirects.set(id, chain.next(status, next, jar));
+            Ok((host, path)) => {
+                let jar = jar.filter(|_| host == chain.host);
+                let chain = chain.next(status, host, path);
+                self.redirects.set(id, Redirected { chain, jar });
                 attempt.advice.repeat = Repeat::Follow;
-                Outcome::Redirected
+                attempt.outcome = Outcome::Redirected;
+                return;
             }
         };
+        flight.explain(kind, details);
+        attempt.outcome = Outcome::Error(kind);
     }
 
     /// True if robots.txt allows a path of a host, or does not apply.
@@ -301,7 +294,7 @@ impl<D: Dial> Crawl<D> {
         }
         // A good or not-found answer ends its item.
         if !matches!(attempt.outcome, Outcome::Ok | Outcome::NotFound)
-            && throttling::may_retry(self.request(id, chain).method(), attempt)
+            && retry::may_retry(self.request(id, chain).method(), attempt)
         {
             let is_kept =
                 self.spec.options.keeps_throttled && attempt.outcome == Outcome::Throttled;
@@ -425,16 +418,17 @@ impl<D: Dial> Workload for Crawl<D> {
         flight.sent_from(u32::MAX);
         let item = id;
         let is_following = self.spec.options.follow > 0;
-        let chain = if is_following {
+        let redirected = if is_following {
             self.redirects.of(item)
         } else {
             None
         };
-        let (chain, id) = (chain.as_deref(), self.id(item));
-        let host = chain.map_or_else(
-            || self.spec.targets.host_of(id) as usize,
-            |chain| chain.host,
-        );
+        let chain = redirected.as_deref().map(|redirected| &redirected.chain);
+        let id = self.id(item);
+        let host = match chain {
+            Some(chain) => chain.host,
+            None => self.spec.targets.host_of(id) as usize,
+        };
         let (mut resends, mut is_counted, mut sent_before) = (0, false, 0);
         let mut attempt = loop {
             let (mut carrier, past) = match self.carriers.at_rest(host, flight).await {
@@ -446,17 +440,22 @@ impl<D: Dial> Workload for Crawl<D> {
                     Err(kind) => break self.unsent(kind),
                 },
             };
-            let (mut body, mut request, mut own_jar, mut used_jar) = (&[][..], None, None, None);
+            let (mut body, mut request, mut jar) = (&[][..], None, None);
             match &mut carrier {
                 Carrier::Connection(connection) => {
-                    let after = connection.count_request();
-                    let (output, absolute) = connection.output();
-                    body = self.writer.write(id, chain, after, output, absolute);
-                    // The next request of a redirected item may go on another connection, with the
-                    // cookies of the one before it.
-                    let jar = chain.and_then(|chain| chain.jar.clone());
-                    own_jar = jar.and_then(|jar| connection.swap_jar(jar));
-                    connection.add_cookies(self.spec.targets.hosts()[host].scheme());
+                    let (after, output) = (connection.left.take(), &mut connection.output);
+                    body =
+                        self.writer
+                            .write(id, chain, after, output, connection.absolute.as_ref());
+                    if let Some(lent) = &connection.jar {
+                        // The next request of a redirected item may go on another connection, with
+                        // the cookies of the one before it.
+                        let of_chain = redirected.as_ref().and_then(|it| it.jar.as_ref());
+                        let used = Rc::clone(of_chain.unwrap_or_else(|| lent.jar()));
+                        let scheme = self.spec.targets.hosts()[host].scheme();
+                        used.borrow().add_to(output, scheme, wall_time());
+                        jar = Some(used);
+                    }
                 }
                 Carrier::Stream(stream) => {
                     stream.count_request();
@@ -469,67 +468,59 @@ impl<D: Dial> Workload for Crawl<D> {
                 .cleared(&mut carrier, &clear_to_send, &mut is_counted)
                 .await;
             let mut expected = self.checker.for_item(id);
-            let (deadline, is_sampled) = (sent.plus(self.spec.timeout), self.sampler.takes_next());
             let watch = Watch {
                 clock: self.clock,
                 sent,
-                deadline,
+                deadline: sent.plus(self.spec.timeout),
                 flight,
-                is_sampled,
+                is_sampled: self.sampler.takes_next(),
             };
-            let (mut ended, traffic, is_reusable) = match &mut carrier {
+            let (ended, traffic, is_reusable) = match &mut carrier {
                 Carrier::Connection(connection) => {
-                    let ended = connection.exchange(body, &mut expected, &watch).await;
-                    used_jar = connection.jar().filter(|_| is_following);
-                    if let Some(own) = own_jar {
-                        drop(connection.swap_jar(own));
-                    }
-                    if let Ok(attempt) = &ended {
-                        connection.rest(attempt.done);
-                    }
-                    (ended, connection.traffic(), connection.is_reusable())
+                    let ended = connection
+                        .exchange(body, jar.as_deref(), &mut expected, &watch)
+                        .await;
+                    (ended, connection.traffic, connection.is_reusable())
                 }
                 Carrier::Stream(stream) => {
                     let Some((request, body)) = request.take() else {
                         break self.unsent(ErrorKind::Http2Protocol);
                     };
                     let ended = stream.exchange(request, &body, &mut expected, &watch).await;
-                    (ended, stream.traffic(), stream.is_reusable())
+                    (ended, stream.traffic, stream.is_reusable())
                 }
             };
-            if let Ok(attempt) = &mut ended
-                && is_following
-                && let Some(location) = carrier.take_location()
-            {
-                self.follow(item, &location, chain, used_jar, attempt, flight);
-            }
             if is_reusable {
                 self.carriers.keep(host, carrier);
             }
             let mut attempt = match ended {
                 Ok(attempt) => attempt,
-                // The target closed a connection at rest before any of the request went out:
-                // nothing was attempted.
-                Err(ExchangeFailure::NotSent(_)) if past == Past::Kept => continue,
-                Err(ExchangeFailure::NotSent(Unusable::Ended(kind))) => break self.unsent(kind),
-                Err(ExchangeFailure::NotSent(Unusable::Spoke)) => {
-                    flight.explain(
-                        ErrorKind::Malformed,
-                        "the target sent bytes before the request".to_owned(),
-                    );
-                    break self.unsent(ErrorKind::Malformed);
-                }
-                Err(ExchangeFailure::NotBegun(kind)) if resends < http2::most_resends(kind) => {
-                    (resends, sent_before) = (resends + 1, sent_before + traffic.sent);
-                    flight.resent();
-                    continue;
-                }
-                Err(ExchangeFailure::NotBegun(kind)) => self.unsent(kind),
-                Err(ExchangeFailure::Broken(Broken { kind, status })) => Attempt {
-                    status,
-                    ..self.unsent(kind)
+                Err(ExchangeFailure { kind, progress }) => match progress {
+                    // The target closed a connection at rest before any of the request went out:
+                    // nothing was attempted.
+                    Progress::NotSent if past == Past::Kept => continue,
+                    Progress::NotSent => {
+                        if kind == ErrorKind::Malformed {
+                            let details = "the target sent bytes before the request";
+                            flight.explain(kind, details.to_owned());
+                        }
+                        break self.unsent(kind);
+                    }
+                    Progress::NotBegun if resends < http2::most_resends(kind) => {
+                        (resends, sent_before) = (resends + 1, sent_before + traffic.sent);
+                        flight.resent();
+                        continue;
+                    }
+                    Progress::NotBegun => self.unsent(kind),
+                    Progress::Sent(status) => Attempt {
+                        status,
+                        ..self.unsent(kind)
+                    },
                 },
             };
+            if let Some(location) = expected.location.take() {
+                self.follow(item, &location, chain, jar, &mut attempt, flight);
+            }
             (attempt.sent, attempt.first_byte) = (Some(sent), traffic.first_byte);
             (attempt.bytes_sent, attempt.bytes_received) = (traffic.sent, traffic.received);
             if is_first {
@@ -538,9 +529,7 @@ impl<D: Dial> Workload for Crawl<D> {
             break attempt;
         };
         self.judge(id, chain, &mut attempt);
-        Attempt {
-            bytes_sent: attempt.bytes_sent + sent_before,
-            ..attempt
-        }
+        attempt.bytes_sent += sent_before;
+        attempt
     }
 }

@@ -16,26 +16,25 @@ use crawlmark_harness::clock::{Clock, Nanos};
 use crawlmark_harness::sample::{ErrorKind, Opening};
 use crawlmark_harness::workload::Flight;
 
-use super::connection::Connection;
-use super::cookies::{Cookies, Jars, LentJar, Owner};
-use super::dial::{Dial, End, Route};
-use super::exchange::Unusable;
-use super::exchange::failure_of;
-use super::host::{HTTP_1, HTTP_2, HttpVersion};
+use super::connect::{
+    dial::{Dial, End, Route},
+    failure::{Failure, failure_of},
+    local_ips::{ConnectionSlot, ConnectionSlots, Family, SourceAddresses},
+    peers::{HostAddresses, LookedUp},
+    pool::{Lease, Place, Places, Pool, Reuse, Signal},
+    proxy::{Hop, Session},
+    stream::Stream,
+};
+use super::http1::Connection;
 use super::http2::{self, Greeted, StreamSlot};
-use super::local_ips::Family;
-use super::local_ips::{ConnectionSlot, ConnectionSlots, SourceAddresses};
-use super::peers::{HostAddresses, LookedUp};
-use super::pool::Pool;
-use super::pool::{Lease, Place, Places, Signal};
-use super::proxy::{Hop, Session};
+use super::response::cookies::{Cookies, Jars, LentJar, Owner};
 use super::spec::CrawlSpec;
-use super::stream::Stream;
+use super::target::host::{ALPN_2, HTTP_1, HTTP_2, HttpVersion, Scheme};
 
 /// Carrier of one request at a time. Boxed, for each goes in and out of the pool with every
 /// request.
 #[derive(Debug)]
-pub(super) enum Carrier<S: Stream> {
+pub(crate) enum Carrier<S: Stream> {
     /// A connection of HTTP/1.1.
     Connection(Box<Connection<S>>),
     /// A stream of a connection of HTTP/2.
@@ -44,25 +43,17 @@ pub(super) enum Carrier<S: Stream> {
 
 impl<S: Stream> Carrier<S> {
     /// Return the reason why it cannot carry another request; none if it can.
-    fn unusable(&mut self, cx: &mut Context<'_>, flight: &Flight) -> Option<Unusable> {
+    fn unusable(&mut self, cx: &mut Context<'_>, flight: &Flight) -> Option<ErrorKind> {
         match self {
             Self::Connection(connection) => connection.unusable(cx, flight),
             Self::Stream(stream) => stream.unusable(cx),
         }
     }
 
-    /// Take the `Location` of the last response, if it was a redirect and redirects are followed.
-    pub(super) fn take_location(&mut self) -> Option<Vec<u8>> {
-        match self {
-            Self::Connection(connection) => connection.take_location(),
-            Self::Stream(stream) => stream.take_location(),
-        }
-    }
-
     /// As [`Lease::source`].
-    pub(super) fn source(&self) -> Option<(u32, bool)> {
+    pub(crate) fn source(&self) -> Option<(u32, bool)> {
         match self {
-            Self::Connection(connection) => connection.source(),
+            Self::Connection(connection) => connection.lease.source(),
             Self::Stream(stream) => stream.source(),
         }
     }
@@ -70,7 +61,7 @@ impl<S: Stream> Carrier<S> {
     /// Return when its last exchange ended; none of a stream, whose connection may carry others.
     fn idle_since(&self) -> Option<Nanos> {
         match self {
-            Self::Connection(connection) => Some(connection.idle_since()),
+            Self::Connection(connection) => Some(connection.idle_since),
             Self::Stream(_) => None,
         }
     }
@@ -93,7 +84,7 @@ enum Spoken<S> {
 
 /// Past of a carrier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Past {
+pub(crate) enum Past {
     /// Its connection was opened for this request.
     New,
     /// Its connection was there, and may have ended since.
@@ -102,7 +93,7 @@ pub(super) enum Past {
 
 /// The carriers of a shard, over connections that `D` opens.
 #[derive(Debug)]
-pub(super) struct Carriers<D: Dial> {
+pub(crate) struct Carriers<D: Dial> {
     dial: D,
     spec: Rc<CrawlSpec>,
     clock: Clock,
@@ -127,7 +118,7 @@ pub(super) struct Carriers<D: Dial> {
 
 impl<D: Dial> Carriers<D> {
     /// Carriers of at most so many connections at once to each host.
-    pub(super) fn new(dial: D, spec: Rc<CrawlSpec>, connections: u32, clock: Clock) -> Self {
+    pub(crate) fn new(dial: D, spec: Rc<CrawlSpec>, connections: u32, clock: Clock) -> Self {
         let hosts = spec.targets.hosts().len();
         let counted = if spec.http.version == HttpVersion::Http1 {
             0
@@ -153,10 +144,11 @@ impl<D: Dial> Carriers<D> {
 
     /// Set the place of the shard among the others, which decides the source addresses, proxies and
     /// sessions of its connections.
-    pub(super) fn at(mut self, slots: ConnectionSlots) -> Self {
+    pub(crate) fn at(mut self, slots: ConnectionSlots) -> Self {
         let spec = &self.spec;
         self.source_addresses = spec.local_ips.as_ref().map(|ips| {
-            SourceAddresses::new(ips.clone(), spec.reuse, slots, spec.targets.hosts().len())
+            let rotates = spec.reuse != Reuse::Unbounded;
+            SourceAddresses::new(ips.clone(), rotates, slots, spec.targets.hosts().len())
         });
         let proxies = spec.proxies.iter().flat_map(|proxies| &proxies.all);
         let all = spec.addresses.iter();
@@ -171,7 +163,7 @@ impl<D: Dial> Carriers<D> {
     }
 
     /// Return the number of source addresses that requests are counted by; 0 if none were given.
-    pub(super) fn sources(&self) -> u32 {
+    pub(crate) fn sources(&self) -> u32 {
         self.source_addresses
             .as_ref()
             .map_or(0, SourceAddresses::numbers)
@@ -179,7 +171,7 @@ impl<D: Dial> Carriers<D> {
 
     /// Note the source address of a request on `carrier`, and return true if it is the first one
     /// from there.
-    pub(super) fn note_source(&self, carrier: &Carrier<D::Stream>, flight: &Flight) -> bool {
+    pub(crate) fn note_source(&self, carrier: &Carrier<D::Stream>, flight: &Flight) -> bool {
         if self.source_addresses.is_none() {
             return false;
         }
@@ -191,7 +183,7 @@ impl<D: Dial> Carriers<D> {
     }
 
     /// Open a connection for a request, or wait for a stream of one.
-    pub(super) async fn obtain(
+    pub(crate) async fn obtain(
         &self,
         host: usize,
         flight: &Flight,
@@ -337,9 +329,9 @@ impl<D: Dial> Carriers<D> {
             let stream = self.dial.dial(route, flight).await?;
             dialled.set(clock.now());
             let scheme = spec.targets.hosts()[route.host].scheme();
-            if spec.http.version.is_2(scheme, stream.alpn())? {
+            if speaks_2(spec.http.version, scheme, stream.alpn())? {
                 flight.greeting(HTTP_2, dialled.get());
-                return http2::greet(stream, spec, clock, &has_settings)
+                return http2::greet(stream, spec.http.streams, clock, &has_settings)
                     .await
                     .map(Spoken::Http2);
             }
@@ -381,11 +373,11 @@ impl<D: Dial> Carriers<D> {
         match spoken {
             Spoken::Http1(stream) => {
                 let jar = self.jar(host, hop.as_ref());
-                let connection = Connection::new(stream, &self.spec).with(hop, lease);
-                Carrier::Connection(Box::new(connection.with_cookies(jar)))
+                let left = self.spec.reuse.begin();
+                Carrier::Connection(Box::new(Connection::new(stream, left, hop, lease, jar)))
             }
             Spoken::Http2(greeted) => {
-                let (first, others) = greeted.slots(&self.spec, lease);
+                let (first, others) = greeted.slots(self.spec.reuse.begin(), lease);
                 others.for_each(|stream| self.keep(host, Carrier::Stream(Box::new(stream))));
                 Carrier::Stream(Box::new(first))
             }
@@ -393,7 +385,7 @@ impl<D: Dial> Carriers<D> {
     }
 
     /// Keep a carrier for the next request to its host, which may wait for it.
-    pub(super) fn keep(&self, host: usize, carrier: Carrier<D::Stream>) {
+    pub(crate) fn keep(&self, host: usize, carrier: Carrier<D::Stream>) {
         if self
             .places
             .get(host)
@@ -466,7 +458,7 @@ impl<D: Dial> Carriers<D> {
 
     /// Take a carrier at rest whose connection the target has not closed, and on which it has not
     /// sent anything.
-    pub(super) async fn at_rest(&self, host: usize, flight: &Flight) -> Option<Carrier<D::Stream>> {
+    pub(crate) async fn at_rest(&self, host: usize, flight: &Flight) -> Option<Carrier<D::Stream>> {
         if let Some(most) = self.spec.options.idle_timeout {
             let now = self.clock.now();
             self.pool.expire(host, |carrier| {
@@ -495,7 +487,7 @@ impl<D: Dial> Carriers<D> {
 
     /// Wait until the request on `carrier` may be sent, count it unless its attempt `is_counted`,
     /// and return when it was.
-    pub(super) async fn cleared(
+    pub(crate) async fn cleared(
         &self,
         carrier: &mut Carrier<D::Stream>,
         clear_to_send: impl AsyncFn() -> Nanos,
@@ -520,6 +512,24 @@ impl<D: Dial> Carriers<D> {
             return clear_to_send().await;
         }
         sent
+    }
+}
+
+/// Return true if HTTP/2 is spoken on a connection to a host of this scheme whose TLS handshake
+/// chose `alpn`.
+///
+/// # Errors
+/// When it has to be, and the target does not.
+fn speaks_2(version: HttpVersion, scheme: Scheme, alpn: Option<&[u8]>) -> Result<bool, Failure> {
+    let is_chosen = alpn == Some(ALPN_2);
+    match (version, scheme) {
+        (HttpVersion::Http2, Scheme::Https) if !is_chosen => Err(Failure::new(
+            ErrorKind::Http2NotOffered,
+            "the target did not choose h2 in the TLS handshake",
+        )),
+        (HttpVersion::Http2, _) => Ok(true),
+        (HttpVersion::Auto, _) => Ok(is_chosen),
+        (HttpVersion::Http1, _) => Ok(false),
     }
 }
 

@@ -10,11 +10,13 @@ use std::sync::LazyLock;
 use crawlmark_harness::stats::MAX_EXCERPT;
 use regex::Regex;
 
-use super::redact;
-use super::shape::{RequestShape, SHORTEST_WORD};
+use super::target::{
+    redact,
+    shape::{RequestShape, SHORTEST_WORD},
+};
 
 /// Length of an excerpt, bytes of the body.
-pub(super) const KEPT: usize = MAX_EXCERPT;
+const KEPT: usize = MAX_EXCERPT;
 
 /// Shortest start of a withheld word that is removed when the excerpt ends within the word, bytes.
 const LEAST: usize = 4;
@@ -25,7 +27,7 @@ const WITHHELD: &str = "...";
 /// Return the start of a body as text; none of an empty one. A target may echo its request, so the
 /// words of the request's headers and body, and the secrets of its URL, are removed: of the request
 /// of all lines, and of that of its own line, if it has one.
-pub(super) fn excerpt(
+pub(crate) fn excerpt(
     body: &[u8],
     request: &RequestShape,
     own: Option<&RequestShape>,

@@ -25,17 +25,15 @@ use crawlmark_harness::clock::Clock;
 use h2::client::{Builder, SendRequest};
 use tokio::task::{JoinHandle, spawn_local};
 
-pub(super) use self::exchange::StreamSlot;
-pub(super) use self::failure::{most_resends, was_not_begun};
+pub(crate) use self::exchange::StreamSlot;
+pub(crate) use self::failure::most_resends;
 use self::meter::{Meter, Metered};
-pub(super) use self::request::Requests;
-use super::codec::MOST_HEAD_BYTES;
-use super::compressed::Content;
-use super::head::HoldHeader;
-use super::pool::Lease;
-use super::pool::Left;
-use super::spec::CrawlSpec;
-use super::stream::Stream;
+pub(crate) use self::request::Requests;
+use super::connect::{
+    pool::{Lease, Left},
+    stream::Stream,
+};
+use super::response::fields::MOST_HEAD_BYTES;
 
 /// Content that a target may send on a stream before this client has read it: more than most items
 /// have, so that the window never delays one.
@@ -54,10 +52,6 @@ const FRAME_HEADER_BYTES: u64 = 9;
 struct Shared {
     meter: Rc<Meter>,
     left: Cell<Left>,
-    held: HoldHeader,
-    content: Content,
-    /// True if redirects are followed.
-    is_following: bool,
     /// True if no further request may begin on it.
     is_closing: Cell<bool>,
     /// Possessions, of which its place is given back when it closes.
@@ -85,29 +79,27 @@ impl Drop for Shared {
 
 /// A connection whose target has greeted.
 #[derive(Debug)]
-pub(super) struct Greeted {
+pub(crate) struct Greeted {
     sender: SendRequest<Bytes>,
     meter: Rc<Meter>,
     driver: JoinHandle<()>,
     streams: u32,
 }
 
-/// Greet the target at the other end of `stream` and wait for settings that allow a stream; note in
-/// `has_settings` that others came.
+/// Greet the target at the other end of `stream` for so many streams, and wait for settings that
+/// allow one; note in `has_settings` that others came.
 ///
 /// # Errors
 /// When the target answers anything else.
-pub(super) async fn greet<S: Stream>(
+pub(crate) async fn greet<S: Stream>(
     stream: S,
-    spec: &CrawlSpec,
+    streams: u32,
     clock: Clock,
     has_settings: &Cell<bool>,
 ) -> io::Result<Greeted> {
     let meter = Rc::new(Meter::default());
     let failed = |error: h2::Error| io::Error::from(failure::of_greeting(&error, &meter));
-    let window = STREAM_WINDOW
-        .saturating_mul(spec.http.streams)
-        .min(MOST_WINDOW);
+    let window = STREAM_WINDOW.saturating_mul(streams).min(MOST_WINDOW);
     let handshake = Builder::new()
         .enable_push(false)
         // None before the target's settings, so that their arrival shows.
@@ -140,9 +132,7 @@ pub(super) async fn greet<S: Stream>(
         drop(connection.await);
         over.end();
     });
-    let streams = u32::try_from(allowed)
-        .unwrap_or(u32::MAX)
-        .min(spec.http.streams);
+    let streams = u32::try_from(allowed).unwrap_or(u32::MAX).min(streams);
     Ok(Greeted {
         sender,
         meter,
@@ -153,9 +143,9 @@ pub(super) async fn greet<S: Stream>(
 
 impl Greeted {
     /// Return a slot for each stream: the first one, and the others.
-    pub(super) fn slots(
+    pub(crate) fn slots(
         self,
-        spec: &CrawlSpec,
+        left: Left,
         lease: Lease,
     ) -> (StreamSlot, impl Iterator<Item = StreamSlot>) {
         let Self {
@@ -166,10 +156,7 @@ impl Greeted {
         } = self;
         let shared = Rc::new(Shared {
             meter,
-            left: Cell::new(spec.reuse.begin()),
-            held: spec.held,
-            content: spec.options.content,
-            is_following: spec.options.follow > 0,
+            left: Cell::new(left),
             is_closing: Cell::new(false),
             lease: RefCell::new(lease),
             driver,

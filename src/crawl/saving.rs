@@ -10,14 +10,14 @@ use std::time::UNIX_EPOCH;
 use crawlmark_harness::clock::{Clock, Nanos, wall_time};
 use crawlmark_harness::sample::Sample;
 
-use super::expect::SavedResponse;
+use super::response::expect::SavedResponse;
 use crate::dataset::batch::{Item, ReceivedBody};
 use crate::dataset::writer::{FLUSH_EVERY, Writer};
 
 /// Collector of a shard's records.
 #[derive(Debug)]
-pub(super) struct Collector {
-    pub(super) writer: Writer,
+pub(crate) struct Collector {
+    pub(crate) writer: Writer,
     clock: Clock,
     /// Calendar time at the start of the clock, µs since 1970.
     epoch_us: Cell<u64>,
@@ -27,7 +27,7 @@ pub(super) struct Collector {
 
 impl Collector {
     /// Collect records for `writer`, from a task that lasts as long as the collector.
-    pub(super) fn start(writer: Writer, clock: Clock) -> Rc<Self> {
+    pub(crate) fn start(writer: Writer, clock: Clock) -> Rc<Self> {
         let (epoch_us, redirected_to) = (Cell::default(), RefCell::default());
         let collector = Rc::new(Self {
             writer,
@@ -51,12 +51,12 @@ impl Collector {
     }
 
     /// Note the URL of the attempt that ended last.
-    pub(super) fn redirected_to(&self, url: String) {
+    pub(crate) fn redirected_to(&self, url: String) {
         *self.redirected_to.borrow_mut() = Some(url);
     }
 
     /// Take the URL of the attempt that ended last, if its item was redirected.
-    pub(super) fn take_redirected_to(&self) -> Option<String> {
+    pub(crate) fn take_redirected_to(&self) -> Option<String> {
         self.redirected_to.borrow_mut().take()
     }
 
@@ -71,7 +71,7 @@ impl Collector {
     }
 
     /// Save the record of an item that was not requested: its number, and the ID in its URL.
-    pub(super) fn skip(&self, number: u64, id: u64, url: Option<&str>) {
+    pub(crate) fn skip(&self, number: u64, id: u64, url: Option<&str>) {
         self.writer.push(&Item {
             number,
             id,
@@ -88,7 +88,7 @@ impl Collector {
 
     /// Save the record of an item that ended: `id` in its URL, which is `url` where that is not the
     /// template with the ID.
-    pub(super) fn add(
+    pub(crate) fn add(
         &self,
         id: u64,
         url: Option<&str>,

@@ -10,20 +10,14 @@ use crawlmark_harness::process::FileCounters;
 use crawlmark_harness::units::Rate;
 use robotxt::Robots;
 
-use super::compressed::Content;
-use super::cookies::Cookies;
-use super::expect::Expectations;
-use super::head::HoldHeader;
-use super::host::HttpSettings;
-use super::ids::Shuffle;
-use super::local_ips::LocalIps;
-use super::peers::Lookups;
-use super::pool::Reuse;
-use super::proxy::Proxies;
-use super::receive_stamps::ReceiveStamps;
-use super::shape::RequestShape;
-use super::targets::Targets;
-use super::tls::Tls;
+use super::connect::{
+    local_ips::LocalIps, peers::Lookups, pool::Reuse, proxy::Proxies,
+    receive_stamps::ReceiveStamps, tls::Tls,
+};
+use super::response::{
+    compressed::Content, cookies::Cookies, expect::Expectations, head::HoldHeader,
+};
+use super::target::{host::HttpSettings, ids::Shuffle, shape::RequestShape, targets::Targets};
 use crate::dataset::session::Session;
 
 /// Everything a shard needs to crawl.

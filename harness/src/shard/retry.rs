@@ -1,7 +1,7 @@
 //! Decide if a failed item gets another attempt, and when: the retry budget and the backoff.
 //!
 //! Called by the gate (`Limits::try_again`), for attempts whose workload allows a repetition (the
-//! crawl: `src/crawl/throttling/retry.rs`). It must not read a clock; draws come from a seeded
+//! crawl: `src/crawl/retry.rs`). It must not read a clock; draws come from a seeded
 //! generator, so that a run can be repeated.
 
 use std::time::Duration;

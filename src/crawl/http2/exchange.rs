@@ -15,28 +15,26 @@ use crawlmark_harness::workload::Flight;
 use h2::RecvStream;
 use h2::client::{ResponseFuture, SendRequest};
 use http::Request;
-use http::header::{CONTENT_LENGTH, LOCATION};
+use http::header::CONTENT_LENGTH;
 
 use super::Shared;
-use super::failure::{classify, was_not_begun};
-use crate::crawl::answer;
-use crate::crawl::compressed::{Coding, Content};
-use crate::crawl::exchange::{Broken, Deadline, ExchangeFailure, Traffic, Unusable, Watch};
-use crate::crawl::expect::Expected;
-use crate::crawl::head::HeadFacts;
-use crate::crawl::header_fields::lent;
-use crate::crawl::pool::After;
-use crate::crawl::redirects;
+use super::failure::classify;
+use crate::crawl::connect::pool::After;
+use crate::crawl::response::{
+    exchange::{Deadline, ExchangeFailure, Progress, Traffic, Watch, was_not_begun},
+    expect::Expected,
+    fields::lent,
+    head::HeadFacts,
+};
 
 /// A stream of a connection: carries one request at a time.
 #[derive(Debug)]
-pub(in crate::crawl) struct StreamSlot {
+pub(crate) struct StreamSlot {
     sender: SendRequest<Bytes>,
     shared: Rc<Shared>,
     deadline: Deadline,
-    traffic: Traffic,
-    /// `Location` of the last redirect, where redirects are followed.
-    location: Option<Vec<u8>>,
+    /// Bytes and times since the last exchange began.
+    pub(crate) traffic: Traffic,
 }
 
 /// A response on its way.
@@ -62,32 +60,26 @@ impl StreamSlot {
             shared,
             deadline: Deadline::new(),
             traffic: Traffic::default(),
-            location: None,
         }
     }
 
     /// Return the reason why no further request may begin on it; none if one may.
-    pub(in crate::crawl) fn unusable(&mut self, cx: &mut Context<'_>) -> Option<Unusable> {
+    pub(crate) fn unusable(&mut self, cx: &mut Context<'_>) -> Option<ErrorKind> {
         let is_gone =
             self.shared.is_closing() || matches!(self.sender.poll_ready(cx), Poll::Ready(Err(_)));
         is_gone.then(|| {
             self.shared.retire();
-            Unusable::Ended(ErrorKind::Closed)
+            ErrorKind::Closed
         })
     }
 
     /// As [`Lease::source`](crate::crawl::pool::Lease::source).
-    pub(in crate::crawl) fn source(&self) -> Option<(u32, bool)> {
+    pub(crate) fn source(&self) -> Option<(u32, bool)> {
         self.shared.lease.borrow().source()
     }
 
-    /// Take the `Location` of the last response, if it was a redirect and redirects are followed.
-    pub(in crate::crawl) const fn take_location(&mut self) -> Option<Vec<u8>> {
-        self.location.take()
-    }
-
     /// Count a request that is about to be sent.
-    pub(in crate::crawl) fn count_request(&self) {
+    pub(crate) fn count_request(&self) {
         let mut left = self.shared.left.get();
         let after = left.take();
         self.shared.left.set(left);
@@ -97,24 +89,19 @@ impl StreamSlot {
     }
 
     /// True if another request may be sent on it.
-    pub(in crate::crawl) fn is_reusable(&self) -> bool {
+    pub(crate) fn is_reusable(&self) -> bool {
         !self.shared.is_closing()
     }
 
-    /// Bytes and times since the last exchange began.
-    pub(in crate::crawl) const fn traffic(&self) -> Traffic {
-        self.traffic
-    }
-
     /// Send `request`, then `body`, and read the whole response before the deadline of `watch`.
-    pub(in crate::crawl) async fn exchange(
+    pub(crate) async fn exchange(
         &mut self,
         request: Request<()>,
         body: &Bytes,
         expected: &mut Expected<'_>,
         watch: &Watch<'_>,
     ) -> Result<Attempt, ExchangeFailure> {
-        (self.traffic, self.location) = (Traffic::default(), None);
+        self.traffic = Traffic::default();
         self.deadline.arm(watch);
         let before = self.shared.meter.passed();
         let response = match self.sender.send_request(request, body.is_empty()) {
@@ -127,9 +114,10 @@ impl StreamSlot {
             }
             Err(error) => {
                 self.shared.retire();
-                return Err(ExchangeFailure::NotSent(Unusable::Ended(
-                    self.explained(&error, watch.flight),
-                )));
+                return Err(ExchangeFailure {
+                    kind: self.explained(&error, watch.flight),
+                    progress: Progress::NotSent,
+                });
             }
         };
         self.note(watch);
@@ -148,24 +136,17 @@ impl StreamSlot {
         [self.traffic.sent, self.traffic.received] = self.shared.meter.take();
         match (ended, incoming.head) {
             (Ok(()), Some(head)) => {
-                let attempt = answer::judge(&head, incoming.expected.verdict(&head), watch.flight);
+                let attempt = incoming.expected.judge(&head, watch.flight);
                 Ok(Attempt {
                     done: self.last_read(watch),
                     ..attempt
                 })
             }
-            (Ok(()), None) => Err(ExchangeFailure::Broken(Broken {
+            (Ok(()), None) => Err(ExchangeFailure {
                 kind: ErrorKind::Http2Protocol,
-                status: None,
-            })),
-            (Err(error), head) => Err(self.failed(
-                error.as_ref(),
-                before,
-                head,
-                incoming.content_bytes,
-                incoming.declared,
-                watch.flight,
-            )),
+                progress: Progress::Sent(None),
+            }),
+            (Err(error), _) => Err(self.failed(error.as_ref(), before, &incoming, watch.flight)),
         }
     }
 
@@ -183,36 +164,12 @@ impl StreamSlot {
                     self.traffic.first_byte = Some(self.last_read(watch));
                     self.note(watch);
                     let status = response.status().as_u16();
-                    let (held, content) = (self.shared.held, self.shared.content);
-                    let facts = lent(response.headers(), |fields| {
-                        let coding = if content == Content::Decoded {
-                            Coding::of(fields)
-                        } else {
-                            Coding::Identity
-                        };
-                        let content_type = incoming.expected.content_type(fields);
-                        HeadFacts {
-                            content_type,
-                            coding,
-                            ..HeadFacts::read(status, fields, held)
-                        }
-                    });
-                    if self.shared.is_following && redirects::is_redirect(status) {
-                        self.location = response
-                            .headers()
-                            .get(LOCATION)
-                            .map(|location| location.as_bytes().to_vec());
-                    }
-                    let declared = response
-                        .headers()
-                        .get(CONTENT_LENGTH)
-                        .and_then(|value| value.to_str().ok());
-                    incoming.declared = declared.and_then(|value| value.parse().ok());
-                    incoming.expected.begin(status);
-                    if content == Content::Decoded {
-                        incoming.expected.decode(facts.coding);
-                    }
-                    incoming.head = Some(facts);
+                    incoming.head = Some(lent(response.headers(), |fields| {
+                        incoming.expected.head(status, fields)
+                    }));
+                    let declared = response.headers().get(CONTENT_LENGTH);
+                    incoming.declared =
+                        declared.and_then(|value| value.to_str().ok()?.parse().ok());
                     incoming.part = ResponsePart::Content(response.into_body());
                 }
                 ResponsePart::Content(content) => match std::task::ready!(content.poll_data(cx)) {
@@ -260,11 +217,15 @@ impl StreamSlot {
         &self,
         error: Option<&h2::Error>,
         before: [u64; 2],
-        head: Option<HeadFacts>,
-        content_bytes: u64,
-        declared: Option<u64>,
+        incoming: &Incoming<'_, '_>,
         flight: &Flight,
     ) -> ExchangeFailure {
+        let Incoming {
+            head,
+            content_bytes,
+            declared,
+            ..
+        } = incoming;
         let ([written, read], [written_before, read_before]) = (self.shared.meter.passed(), before);
         let kind = error.map_or(ErrorKind::Timeout, |error| self.explained(error, flight));
         let is_of_connection = error.map_or(read == read_before, |error| {
@@ -274,23 +235,26 @@ impl StreamSlot {
             self.shared.retire();
         }
         let is_end = matches!(kind, ErrorKind::Closed | ErrorKind::Reset | ErrorKind::Io);
-        if was_not_begun(kind) && head.is_none() {
-            return ExchangeFailure::NotBegun(kind);
-        }
-        if is_end && written == written_before {
-            return ExchangeFailure::NotSent(Unusable::Ended(kind));
-        }
-        let kind = if kind == ErrorKind::Closed && head.is_some() {
-            ErrorKind::Incomplete
-        } else {
-            kind
+        let progress = match head {
+            Some(head) => Progress::Sent(Some(head.status)),
+            None if was_not_begun(kind) => Progress::NotBegun,
+            None => Progress::Sent(None),
         };
-        if head.is_some()
-            && matches!(
+        if is_end && written == written_before {
+            return ExchangeFailure {
                 kind,
-                ErrorKind::Incomplete | ErrorKind::Reset | ErrorKind::Timeout
-            )
-        {
+                progress: Progress::NotSent,
+            };
+        }
+        let kind = match kind {
+            ErrorKind::Closed if head.is_some() => ErrorKind::Incomplete,
+            kind => kind,
+        };
+        let is_cut = matches!(
+            kind,
+            ErrorKind::Incomplete | ErrorKind::Reset | ErrorKind::Timeout
+        );
+        if head.is_some() && is_cut {
             flight.explain(kind, format!("{content_bytes} bytes of content"));
         }
         // The library does not say that the length is what is wrong.
@@ -300,9 +264,6 @@ impl StreamSlot {
             );
             flight.explain(kind, details);
         }
-        ExchangeFailure::Broken(Broken {
-            kind,
-            status: head.map(|head| head.status),
-        })
+        ExchangeFailure { kind, progress }
     }
 }

@@ -7,7 +7,7 @@ use crawlmark_harness::sample::ErrorKind;
 use h2::Reason;
 
 use super::meter::Meter;
-use crate::crawl::exchange::Failure;
+use crate::crawl::connect::failure::Failure;
 
 /// Most times that a request goes again after GOAWAY. Each connection of a host may close while the
 /// request is on its way to it.
@@ -17,13 +17,8 @@ const MOST_AFTER_GOAWAY: u32 = 16;
 /// refusing is to be left alone.
 const MOST_AFTER_REFUSAL: u32 = 2;
 
-/// True if the target had not begun the request (RFC 9113, 8.7).
-pub(in crate::crawl) const fn was_not_begun(kind: ErrorKind) -> bool {
-    matches!(kind, ErrorKind::Http2GoAway | ErrorKind::Http2Refused)
-}
-
 /// Return how often a request may go again after errors of this kind.
-pub(in crate::crawl) const fn most_resends(kind: ErrorKind) -> u32 {
+pub(crate) const fn most_resends(kind: ErrorKind) -> u32 {
     match kind {
         ErrorKind::Http2GoAway => MOST_AFTER_GOAWAY,
         ErrorKind::Http2Refused => MOST_AFTER_REFUSAL,
@@ -32,7 +27,7 @@ pub(in crate::crawl) const fn most_resends(kind: ErrorKind) -> u32 {
 }
 
 /// Classify an error; the details are empty where the kind says it all.
-pub(super) fn classify(error: &h2::Error, meter: &Meter) -> Failure {
+pub(crate) fn classify(error: &h2::Error, meter: &Meter) -> Failure {
     if let Some(failure) = meter.failure() {
         return failure;
     }
@@ -68,7 +63,7 @@ pub(super) fn classify(error: &h2::Error, meter: &Meter) -> Failure {
 }
 
 /// Classify an error before the target's settings.
-pub(super) fn of_greeting(error: &h2::Error, meter: &Meter) -> Failure {
+pub(crate) fn of_greeting(error: &h2::Error, meter: &Meter) -> Failure {
     let failure = classify(error, meter);
     match failure.kind {
         ErrorKind::Closed | ErrorKind::Reset => of_silence(),
@@ -77,7 +72,7 @@ pub(super) fn of_greeting(error: &h2::Error, meter: &Meter) -> Failure {
 }
 
 /// Failure of a connection that ended before the target's settings.
-pub(super) fn of_silence() -> Failure {
+pub(crate) fn of_silence() -> Failure {
     Failure::new(
         ErrorKind::Http2Protocol,
         "the target closed the connection before its HTTP/2 settings",

@@ -11,15 +11,17 @@ use crawlmark_harness::clock::{Clock, Nanos};
 use crawlmark_harness::sample::ErrorKind;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::crawl::exchange::{Failure, failure_of};
-use crate::crawl::stream::Stream;
+use crate::crawl::connect::{
+    failure::{Failure, failure_of},
+    stream::Stream,
+};
 
 /// Start of an answer of HTTP/1. No frame begins with it: it would be too long.
 const HTTP_1: &[u8] = b"HTTP/1";
 
 /// Counts of a connection.
 #[derive(Debug, Default)]
-pub(super) struct Meter {
+pub(crate) struct Meter {
     written: MeteredBytes,
     read: MeteredBytes,
     last_read: Cell<Nanos>,
@@ -48,31 +50,31 @@ impl MeteredBytes {
 
 impl Meter {
     /// Bytes written and read so far.
-    pub(super) fn passed(&self) -> [u64; 2] {
+    pub(crate) fn passed(&self) -> [u64; 2] {
         [self.written.all.get(), self.read.all.get()]
     }
 
     /// Take the bytes written and read that belong to no request yet: those of a connection are
     /// those of its requests, as they end.
-    pub(super) fn take(&self) -> [u64; 2] {
+    pub(crate) fn take(&self) -> [u64; 2] {
         [self.written.take(), self.read.take()]
     }
 
     /// Time of the last read that found something.
-    pub(super) fn last_read(&self) -> Nanos {
+    pub(crate) fn last_read(&self) -> Nanos {
         self.last_read.get()
     }
 
-    pub(super) fn failure(&self) -> Option<Failure> {
+    pub(crate) fn failure(&self) -> Option<Failure> {
         self.failure.borrow().clone()
     }
 
     /// Note that the connection has ended.
-    pub(super) fn end(&self) {
+    pub(crate) fn end(&self) {
         self.is_over.set(true);
     }
 
-    pub(super) fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         self.is_over.get()
     }
 
@@ -86,14 +88,14 @@ impl Meter {
 
 /// A stream with its counts.
 #[derive(Debug)]
-pub(super) struct Metered<S> {
+pub(crate) struct Metered<S> {
     stream: S,
     meter: Rc<Meter>,
     clock: Clock,
 }
 
 impl<S> Metered<S> {
-    pub(super) fn new(stream: S, meter: &Rc<Meter>, clock: Clock) -> Self {
+    pub(crate) fn new(stream: S, meter: &Rc<Meter>, clock: Clock) -> Self {
         Self {
             stream,
             meter: Rc::clone(meter),

@@ -7,18 +7,19 @@ use http::header::{CONTENT_LENGTH, HOST, HeaderValue};
 use http::uri::{Authority, Parts, PathAndQuery};
 use http::{HeaderMap, Uri, Version};
 
-use crate::crawl::host::Scheme;
-use crate::crawl::redirects::Chain;
-use crate::crawl::request::Request;
-use crate::crawl::shape::RequestShape;
-use crate::crawl::targets::Targets;
+use crate::crawl::target::{
+    host::Scheme,
+    request::{Chain, Request},
+    shape::RequestShape,
+    targets::Targets,
+};
 
 /// Room for a path: more than most have.
 const PATH_BYTES: usize = 64;
 
 /// Makes requests of one shape.
 #[derive(Debug)]
-pub(in crate::crawl) struct Requests {
+pub(crate) struct Requests {
     targets: Arc<Targets>,
     /// Shape of the requests of lines without one of their own, and its headers.
     shape: RequestShape,
@@ -30,7 +31,7 @@ pub(in crate::crawl) struct Requests {
 }
 
 impl Requests {
-    pub(in crate::crawl) fn new(shape: &RequestShape, targets: &Arc<Targets>) -> Self {
+    pub(crate) fn new(shape: &RequestShape, targets: &Arc<Targets>) -> Self {
         let mut requests = Self {
             targets: Arc::clone(targets),
             shape: shape.clone(),
@@ -55,7 +56,7 @@ impl Requests {
 
     /// Return the request for item `id`, or that of its chain of redirects, and its body; none if
     /// its URL cannot be written.
-    pub(in crate::crawl) fn request(
+    pub(crate) fn request(
         &self,
         id: u64,
         chain: Option<&Chain>,

@@ -17,13 +17,11 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::task::spawn_local;
 
-use super::super::targets::Targets;
-use super::super::template::Template;
-use super::super::{
-    Crawl, CrawlOptions, CrawlSpec, Dial, Expectations, HoldHeader, HttpSettings, HttpVersion,
-    RequestShape, Reuse, Route,
-};
 use super::*;
+use crate::crawl::{
+    Crawl, CrawlOptions, CrawlSpec, Dial, Expectations, HoldHeader, HttpSettings, HttpVersion,
+    RequestShape, Reuse, Route, Targets, Template,
+};
 
 /// The lines of the crawl, each with the path of its item. Item `6 + n` asks line `n`.
 const LINES: [(&str, &str); 3] = [

@@ -11,7 +11,7 @@ use crawlmark_harness::units::Rate;
 
 use super::bundled::ITEMS;
 use crate::cli::RunArgs;
-use crate::crawl::targets::dealt;
+use crate::crawl::dealt;
 use crate::crawl::{Line, RequestShape, Scheme, Targets, Template, TemplateError};
 use crate::error::Error;
 use crate::run::inputs;

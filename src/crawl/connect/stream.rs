@@ -1,0 +1,202 @@
+//! Byte stream of a connection: plain, with TLS, or in memory for tests. The hot path.
+
+use std::fmt::Debug;
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use crawlmark_harness::sample::ErrorKind;
+use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, Interest, ReadBuf};
+use tokio::net::TcpStream;
+use tokio_rustls::client::TlsStream;
+
+use super::failure::Failure;
+use super::receive_stamps::{ReceiveStamps, StampSpace};
+use super::tls::failure::classified;
+
+/// Byte stream of a connection.
+pub trait Stream: AsyncRead + AsyncWrite + Debug + Unpin + 'static {
+    /// False if a read now would find nothing, not even the end. A cheap first check; true is no
+    /// promise.
+    fn may_be_readable(&self) -> bool {
+        true
+    }
+
+    /// Protocol that the TLS handshake chose (ALPN, RFC 7301); none without one.
+    fn alpn(&self) -> Option<&[u8]> {
+        None
+    }
+
+    /// Read, and return how long the last of the bytes lay unread in the kernel, ns; none where
+    /// that is not known.
+    fn poll_read_stamped(
+        &mut self,
+        cx: &mut Context<'_>,
+        part: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<Option<u64>>> {
+        Pin::new(self).poll_read(cx, part).map_ok(|()| None)
+    }
+}
+
+/// Streams in memory, for tests.
+impl Stream for DuplexStream {}
+
+/// First bytes of a TLS alert, which a server sends to a client that does not speak TLS: record
+/// type and major version (RFC 8446, 5.1).
+const ALERT: [u8; 2] = [21, 3];
+
+/// Byte stream of a connection. Written bytes may stay in it until it is flushed.
+#[derive(Debug)]
+pub enum Wire {
+    /// Without TLS.
+    Plain(Plain),
+    /// With TLS. Boxed: it has kilobytes of state, which plain connections do not need.
+    Tls(Box<TlsStream<TcpStream>>),
+}
+
+/// A stream without TLS, whose first bytes are checked for a TLS alert.
+#[derive(Debug)]
+pub struct Plain {
+    stream: TcpStream,
+    stamp_space: StampSpace,
+    is_read: bool,
+}
+
+impl Plain {
+    /// Check the first bytes that were read, those of `part` from `before` on.
+    fn check(&mut self, part: &ReadBuf<'_>, before: usize) -> io::Result<()> {
+        if !std::mem::replace(&mut self.is_read, true)
+            && part.filled()[before..].starts_with(&ALERT)
+        {
+            let details = "the target answered plain HTTP with a TLS alert";
+            return Err(Failure::new(ErrorKind::TlsRequired, details).into());
+        }
+        Ok(())
+    }
+}
+
+impl Wire {
+    pub(crate) fn plain(stream: TcpStream, stamps: ReceiveStamps) -> Self {
+        Self::Plain(Plain {
+            stamp_space: StampSpace::of(&stream, stamps),
+            stream,
+            is_read: false,
+        })
+    }
+}
+
+impl Stream for Wire {
+    fn may_be_readable(&self) -> bool {
+        match self {
+            // No system call: the runtime's notes of the socket.
+            Self::Plain(plain) => plain.stream.try_io(Interest::READABLE, || Ok(())).is_ok(),
+            // The session may have more than the socket.
+            Self::Tls(_) => true,
+        }
+    }
+
+    fn alpn(&self) -> Option<&[u8]> {
+        match self {
+            Self::Plain(_) => None,
+            Self::Tls(stream) => stream.get_ref().1.alpn_protocol(),
+        }
+    }
+
+    fn poll_read_stamped(
+        &mut self,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<Option<u64>>> {
+        let Self::Plain(plain) = self else {
+            return Pin::new(self).poll_read(cx, buf).map_ok(|()| None);
+        };
+        let (before, mut unread_ns) = (buf.filled().len(), None);
+        while buf.filled().len() == before {
+            ready!(plain.stream.poll_read_ready(cx))?;
+            let read = plain.stream.try_io(Interest::READABLE, || {
+                unread_ns = plain.stamp_space.receive(&plain.stream, buf)?;
+                // As the runtime does: less than there is room for was all, so that the next read
+                // waits without a system call.
+                if buf.filled().len() == before || buf.remaining() == 0 {
+                    Ok(())
+                } else {
+                    Err(io::ErrorKind::WouldBlock.into())
+                }
+            });
+            match read {
+                Ok(()) => break,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+        plain.check(buf, before)?;
+        Poll::Ready(Ok(unread_ns))
+    }
+}
+
+impl AsyncRead for Wire {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Plain(plain) => {
+                let before = buf.filled().len();
+                ready!(Pin::new(&mut plain.stream).poll_read(cx, buf))?;
+                Poll::Ready(plain.check(buf, before))
+            }
+            Self::Tls(stream) => Pin::new(stream).poll_read(cx, buf).map_err(classified),
+        }
+    }
+}
+
+impl AsyncWrite for Wire {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            // A request hardly ever has to wait, and so needs no waker.
+            Self::Plain(plain) => match plain.stream.try_write(buf) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    Pin::new(&mut plain.stream).poll_write(cx, buf)
+                }
+                written => Poll::Ready(written),
+            },
+            Self::Tls(stream) => Pin::new(stream).poll_write(cx, buf).map_err(classified),
+        }
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Self::Plain(plain) => Pin::new(&mut plain.stream).poll_write_vectored(cx, bufs),
+            Self::Tls(stream) => Pin::new(stream)
+                .poll_write_vectored(cx, bufs)
+                .map_err(classified),
+        }
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Plain(plain) => Pin::new(&mut plain.stream).poll_flush(cx),
+            Self::Tls(stream) => Pin::new(stream).poll_flush(cx).map_err(classified),
+        }
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Plain(plain) => Pin::new(&mut plain.stream).poll_shutdown(cx),
+            Self::Tls(stream) => Pin::new(stream).poll_shutdown(cx).map_err(classified),
+        }
+    }
+}

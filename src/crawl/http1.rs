@@ -1,0 +1,516 @@
+//! One HTTP/1.1 connection: writes a request and reads its response through the codec, in the task
+//! that awaits it. The hot path: one write and one read per request, and no allocation.
+//!
+//! Bytes that arrive while none of a request is written are unsolicited: they close the connection
+//! and answer no request. A response may begin once the first byte of its request is written; if it
+//! ends before its request does, it counts, and the connection closes.
+//!
+//! It limits the work that a target can cause in one turn of its task; the codec limits the rest.
+//! It must not know what a response means.
+
+pub mod codec;
+mod input;
+pub(crate) mod request;
+#[cfg(test)]
+mod tests;
+
+use std::cell::RefCell;
+use std::future::poll_fn;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use crawlmark_harness::clock::{Nanos, wall_time};
+use crawlmark_harness::sample::{Attempt, ErrorKind, Outcome};
+use crawlmark_harness::workload::{Flight, InFlight};
+
+use self::codec::{Cut, Decoder, Malformed, Received, Repetition, RequestKind, Sink};
+use self::input::Input;
+use super::connect::{
+    failure::failure_of,
+    pool::{Lease, Left},
+    proxy::{Absolute, Hop, Way},
+    stream::Stream,
+};
+use super::response::{
+    cookies::{Jar, LentJar},
+    exchange::{Deadline, ExchangeFailure, Progress, Traffic, Watch},
+    expect::Expected,
+    fields::HeaderFields,
+    head::HeadFacts,
+};
+
+/// Bytes that one turn of a task may read and write: two milliseconds at the worst case of some 30
+/// ns each.
+const TURN_BYTES: usize = 64 << 10;
+
+/// Bytes that a read or a write counts for at least, so that a turn has at most 64 of them. Tokio's
+/// budget is 128, so the timer of the deadline is always polled.
+const STEP_BYTES: usize = 1 << 10;
+
+/// Status with which a proxy asks for credentials. No target may send it (RFC 9110, 15.5.8).
+const PROXY_AUTHENTICATION_REQUIRED: u16 = 407;
+
+/// A connection that is open.
+#[derive(Debug)]
+pub(crate) struct Connection<S: Stream> {
+    stream: S,
+    input: Input,
+    /// The next request, until its exchange ends.
+    pub(crate) output: Vec<u8>,
+    decoder: Decoder,
+    /// Head of the current response, or of the last one.
+    head: Option<HeadFacts>,
+    /// Bytes and times since the last exchange began.
+    pub(crate) traffic: Traffic,
+    deadline: Deadline,
+    /// Requests that it may still carry, of which the next one takes one.
+    pub(crate) left: Left,
+    /// True if the connection was seen to be open, so that the next exchange need not look.
+    is_seen_open: bool,
+    /// True if the connection may carry another request: the last response is complete and did not
+    /// close it.
+    is_kept_alive: bool,
+    /// Parts of its requests to a proxy that forwards them; none of a connection to the target.
+    pub(crate) absolute: Option<Absolute>,
+    /// Its cookies, where they are kept.
+    pub(crate) jar: Option<LentJar>,
+    /// Time at which its last exchange ended.
+    pub(crate) idle_since: Nanos,
+    pub(crate) lease: Lease,
+}
+
+impl<S: Stream> Connection<S> {
+    /// Start with a stream that has just been opened, through a proxy if there is one.
+    pub(crate) fn new(
+        stream: S,
+        left: Left,
+        hop: Option<Hop>,
+        lease: Lease,
+        jar: Option<LentJar>,
+    ) -> Self {
+        Self {
+            stream,
+            input: Input::new(),
+            output: Vec::new(),
+            decoder: Decoder::new(RequestKind::Other),
+            head: None,
+            traffic: Traffic::default(),
+            deadline: Deadline::new(),
+            left,
+            is_seen_open: false,
+            is_kept_alive: true,
+            absolute: hop.and_then(|hop| match hop.way {
+                Way::Absolute(absolute) => Some(absolute),
+                Way::Tunnel(_) => None,
+            }),
+            jar,
+            idle_since: Nanos::default(),
+            lease,
+        }
+    }
+
+    /// Return the reason why a connection at rest cannot carry another request; none if it can. The
+    /// next exchange then does not look again, unless [`recheck`](Self::recheck) is called. Makes
+    /// no system call unless the runtime has seen an event.
+    pub(crate) fn unusable(&mut self, cx: &mut Context<'_>, flight: &Flight) -> Option<ErrorKind> {
+        let unusable = self.poll_unusable(cx, flight);
+        self.is_seen_open = unusable.is_none();
+        unusable
+    }
+
+    /// Have the next exchange look again if the connection is open: time has passed since.
+    pub(crate) const fn recheck(&mut self) {
+        self.is_seen_open = false;
+    }
+
+    /// True if another request may be sent on it.
+    pub(crate) fn is_reusable(&self) -> bool {
+        self.is_kept_alive && !self.left.is_none()
+    }
+
+    /// Read while there must be nothing to read, and note unsolicited bytes in `flight`.
+    fn poll_unusable(&mut self, cx: &mut Context<'_>, flight: &Flight) -> Option<ErrorKind> {
+        if !self.stream.may_be_readable() {
+            return None;
+        }
+        match self.input.poll_read(&mut self.stream, cx, TURN_BYTES) {
+            Poll::Pending => None,
+            Poll::Ready(Ok(0)) => Some(ErrorKind::Closed),
+            Poll::Ready(Err(error)) => Some(classify(&error, flight)),
+            Poll::Ready(Ok(_)) => {
+                flight.unsolicited();
+                Some(ErrorKind::Malformed)
+            }
+        }
+    }
+
+    /// Send the request in `output`, then `body`, and read the whole answer before the deadline of
+    /// `watch`. Its cookies go to `jar`.
+    pub(crate) async fn exchange(
+        &mut self,
+        body: &[u8],
+        jar: Option<&RefCell<Jar>>,
+        expected: &mut Expected<'_>,
+        watch: &Watch<'_>,
+    ) -> Result<Attempt, ExchangeFailure> {
+        (self.traffic, self.is_kept_alive) = (Traffic::default(), false);
+        self.deadline.arm(watch);
+        let is_head = self.output.starts_with(b"HEAD ");
+        self.decoder.restart_for(if is_head {
+            RequestKind::Head
+        } else {
+            RequestKind::Other
+        });
+        let mut exchange = Exchange {
+            body,
+            jar,
+            writing: Writing::On,
+            expected,
+            malformed: None,
+            has_head: false,
+            watch,
+            left: 0,
+        };
+        let done = poll_fn(|cx| self.turn(cx, &mut exchange)).await?;
+        let Some(head) = &self.head else {
+            return Err(self.broken(&exchange, ErrorKind::Malformed));
+        };
+        let mut attempt = exchange.expected.judge(head, watch.flight);
+        if let Some(Absolute { proxy, .. }) = &self.absolute
+            && head.status == PROXY_AUTHENTICATION_REQUIRED
+        {
+            watch.flight.explain(
+                ErrorKind::ProxyAuth,
+                format!("{proxy}: it answered with status {}", head.status),
+            );
+            attempt.outcome = Outcome::Error(ErrorKind::ProxyAuth);
+        }
+        // After surplus bytes, or an answer to a request that was not sent to its end, the next
+        // answer could not be attributed.
+        let may_keep =
+            self.decoder.keeps_alive() && exchange.writing == Writing::Done && !self.left.is_none();
+        let has_surplus = !self.input.unread().is_empty();
+        self.is_kept_alive = may_keep && !has_surplus;
+        if may_keep && has_surplus {
+            watch.flight.unsolicited();
+        }
+        self.input.shrink();
+        self.idle_since = done;
+        Ok(Attempt { done, ..attempt })
+    }
+
+    /// Write and read as much as one turn of the task may. Return the time of the last read once
+    /// the response is complete.
+    fn turn(
+        &mut self,
+        cx: &mut Context<'_>,
+        exchange: &mut Exchange<'_, '_>,
+    ) -> Poll<Result<Nanos, ExchangeFailure>> {
+        exchange.left = TURN_BYTES;
+        let flight = exchange.watch.flight;
+        let is_new = self.traffic.sent == 0 && exchange.writing == Writing::On;
+        if is_new
+            && !std::mem::take(&mut self.is_seen_open)
+            && let Some(unusable) = self.poll_unusable(cx, flight)
+        {
+            return Poll::Ready(Err(not_sent(unusable)));
+        }
+        self.write(cx, exchange);
+        match exchange.writing {
+            Writing::On if self.traffic.sent == 0 => return self.wait(cx, exchange),
+            // The end of the connection says more than the failure to write, such as the alert of a
+            // TLS target.
+            Writing::Failed(kind) if self.traffic.sent == 0 => {
+                let said = self.poll_unusable(cx, flight);
+                let kind = said
+                    .filter(|said| *said != ErrorKind::Closed)
+                    .unwrap_or(kind);
+                return Poll::Ready(Err(not_sent(kind)));
+            }
+            _ => {}
+        }
+        match self.read(cx, exchange) {
+            Poll::Ready(Ok(done)) => Poll::Ready(Ok(done)),
+            Poll::Ready(Err(kind)) => Poll::Ready(Err(self.broken(exchange, kind))),
+            Poll::Pending if exchange.left == 0 => {
+                cx.waker().wake_by_ref();
+                self.wait(cx, exchange)
+            }
+            Poll::Pending => self.wait(cx, exchange),
+        }
+    }
+
+    fn write(&mut self, cx: &mut Context<'_>, exchange: &mut Exchange<'_, '_>) {
+        while exchange.left > 0 {
+            let written = match exchange.writing {
+                Writing::On => {
+                    let sent = usize::try_from(self.traffic.sent).unwrap_or(usize::MAX);
+                    let part = self.output.get(sent..).unwrap_or_default();
+                    let part = if part.is_empty() {
+                        &exchange.body[sent - self.output.len()..]
+                    } else {
+                        part
+                    };
+                    Pin::new(&mut self.stream).poll_write(cx, part)
+                }
+                Writing::Flushing => Pin::new(&mut self.stream).poll_flush(cx).map_ok(|()| 0),
+                Writing::Done | Writing::Failed(_) => return,
+            };
+            exchange.writing = match (written, exchange.writing) {
+                (Poll::Pending, _) => return,
+                (Poll::Ready(Err(error)), _) => {
+                    Writing::Failed(classify(&error, exchange.watch.flight))
+                }
+                (Poll::Ready(Ok(_)), Writing::Flushing) => Writing::Done,
+                (Poll::Ready(Ok(0)), _) => Writing::Failed(ErrorKind::Io),
+                (Poll::Ready(Ok(bytes)), _) => {
+                    exchange.spend(bytes);
+                    self.traffic.sent += bytes as u64;
+                    let is_whole =
+                        self.traffic.sent == (self.output.len() + exchange.body.len()) as u64;
+                    if is_whole {
+                        Writing::Flushing
+                    } else {
+                        Writing::On
+                    }
+                }
+            };
+        }
+    }
+
+    /// Read and decode until the response is complete, there is nothing to read, or the turn is
+    /// over. Return the time of the last read.
+    fn read(
+        &mut self,
+        cx: &mut Context<'_>,
+        exchange: &mut Exchange<'_, '_>,
+    ) -> Poll<Result<Nanos, ErrorKind>> {
+        let clock = exchange.watch.clock;
+        while exchange.left > 0 {
+            let polled = if exchange.watch.is_sampled {
+                self.input
+                    .poll_read_stamped(&mut self.stream, cx, exchange.left)
+            } else {
+                self.input
+                    .poll_read(&mut self.stream, cx, exchange.left)
+                    .map_ok(|bytes| (bytes, None))
+            };
+            let (bytes, unread_ns) = std::task::ready!(polled).map_err(|error| {
+                match classify(&error, exchange.watch.flight) {
+                    ErrorKind::Closed if exchange.has_head => ErrorKind::Incomplete,
+                    kind => kind,
+                }
+            })?;
+            exchange.spend(bytes);
+            // Most responses arrive in one read: its time is that of the first and of the last
+            // byte.
+            let mut read_at = None;
+            let mut response = Response {
+                head: &mut self.head,
+                has_head: &mut exchange.has_head,
+                expected: exchange.expected,
+                jar: exchange.jar,
+                request: &self.output,
+            };
+            if bytes == 0 {
+                let ended = self.decoder.end(self.input.unread(), &mut response);
+                ended.map_err(|cut| match cut {
+                    Cut::Malformed(rule) => exchange.refuse(rule),
+                    Cut::InContent => ErrorKind::Incomplete,
+                    Cut::BeforeHead => ErrorKind::Closed,
+                })?;
+            } else {
+                self.traffic.received += bytes as u64;
+                if self.traffic.first_byte.is_none() {
+                    read_at = Some(clock.now());
+                    self.traffic.first_byte = read_at;
+                }
+                let decoded = self.decoder.decode(self.input.unread(), &mut response);
+                self.input
+                    .consume(decoded.map_err(|rule| exchange.refuse(rule))?);
+            }
+            if self.decoder.is_done() {
+                if let Some(ns) = unread_ns {
+                    exchange.watch.flight.read_late(ns);
+                }
+                return Poll::Ready(Ok(read_at.unwrap_or_else(|| clock.now())));
+            }
+        }
+        Poll::Pending
+    }
+
+    /// Return ready once the deadline has passed; otherwise make sure that the task is woken by
+    /// then. Call before the task waits.
+    fn wait(
+        &mut self,
+        cx: &mut Context<'_>,
+        exchange: &Exchange<'_, '_>,
+    ) -> Poll<Result<Nanos, ExchangeFailure>> {
+        let Watch {
+            clock,
+            sent,
+            flight,
+            ..
+        } = *exchange.watch;
+        let Traffic {
+            sent: bytes_sent,
+            received: bytes_received,
+            first_byte,
+        } = self.traffic;
+        if bytes_sent > 0 {
+            flight.note(InFlight {
+                sent,
+                first_byte,
+                bytes_sent,
+                bytes_received,
+            });
+        }
+        // While there is always more to read, the runtime checks its timers late.
+        if exchange.left == 0 && self.deadline.has_passed(clock) || self.deadline.poll(cx, clock) {
+            return Poll::Ready(Err(self.broken(exchange, ErrorKind::Timeout)));
+        }
+        Poll::Pending
+    }
+
+    /// Return a failure of this kind, with the status of the response if its head has arrived.
+    fn broken(&self, exchange: &Exchange<'_, '_>, kind: ErrorKind) -> ExchangeFailure {
+        let status = self
+            .head
+            .filter(|_| exchange.has_head)
+            .map(|head| head.status);
+        exchange.broken(kind, status, self.decoder.received())
+    }
+}
+
+/// A request on its way and its response.
+struct Exchange<'a, 'b> {
+    /// The part of the request's body that is not in the connection's buffer.
+    body: &'a [u8],
+    /// Jar for cookies; none where they are not kept.
+    jar: Option<&'a RefCell<Jar>>,
+    writing: Writing,
+    expected: &'a mut Expected<'b>,
+    /// The rule that the response broke.
+    malformed: Option<Malformed>,
+    /// True once the head of the response has arrived.
+    has_head: bool,
+    watch: &'a Watch<'a>,
+    /// Bytes that this turn may still read and write.
+    left: usize,
+}
+
+/// Progress of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Writing {
+    On,
+    /// Everything is written, but a TLS stream may still buffer some of it.
+    Flushing,
+    Done,
+    /// Writing failed; a response may still arrive.
+    Failed(ErrorKind),
+}
+
+/// Receiver of a response.
+struct Response<'a, 'b> {
+    /// The last head on this connection.
+    head: &'a mut Option<HeadFacts>,
+    has_head: &'a mut bool,
+    expected: &'a mut Expected<'b>,
+    jar: Option<&'a RefCell<Jar>>,
+    request: &'a [u8],
+}
+
+impl Sink for Response<'_, '_> {
+    fn head(&mut self, status: u16, fields: HeaderFields<'_>) -> Repetition {
+        let head = self.head.insert(self.expected.head(status, fields));
+        *self.has_head = true;
+        let has_cookies = self
+            .jar
+            .is_some_and(|jar| jar.borrow_mut().store(fields, self.request, wall_time()));
+        // What a header says about this response alone is read again.
+        if head.signals.is_some() || head.held_ns.is_some() || has_cookies {
+            Repetition::Refused
+        } else {
+            Repetition::Allowed
+        }
+    }
+
+    fn repeated_head(&mut self) {
+        *self.has_head = true;
+        if let Some(head) = self.head {
+            self.expected.begin(head);
+        }
+    }
+
+    fn content(&mut self, part: &[u8]) {
+        self.expected.take(part);
+    }
+}
+
+impl Exchange<'_, '_> {
+    fn spend(&mut self, bytes: usize) {
+        self.left = self.left.saturating_sub(bytes.max(STEP_BYTES));
+    }
+
+    /// Note the rule that the response broke.
+    fn refuse(&mut self, rule: Malformed) -> ErrorKind {
+        self.malformed = Some(rule);
+        ErrorKind::Malformed
+    }
+
+    /// Return a failure of this kind, or of the write error if the connection closed before a
+    /// response. Notes its details: the rule that the response broke, or the content that arrived.
+    fn broken(
+        &self,
+        kind: ErrorKind,
+        status: Option<u16>,
+        received: Option<Received>,
+    ) -> ExchangeFailure {
+        let kind = match self.writing {
+            Writing::Failed(failed) if kind == ErrorKind::Closed => failed,
+            _ => kind,
+        };
+        let is_cut = matches!(
+            kind,
+            ErrorKind::Incomplete | ErrorKind::Reset | ErrorKind::Timeout
+        );
+        let received = received.filter(|_| is_cut);
+        let rule = self.malformed.map(|rule| rule.to_string());
+        if let Some(details) = rule.or_else(|| received.map(|received| received.to_string())) {
+            self.watch.flight.explain(kind, details);
+        }
+        ExchangeFailure {
+            kind,
+            progress: Progress::Sent(status),
+        }
+    }
+}
+
+/// Return the failure of a request of which nothing was written.
+const fn not_sent(kind: ErrorKind) -> ExchangeFailure {
+    ExchangeFailure {
+        kind,
+        progress: Progress::NotSent,
+    }
+}
+
+/// Reason why an open connection fails. Details are noted in `flight`: in TLS 1.3, the alert about
+/// a missing client certificate comes after the handshake.
+fn classify(error: &io::Error, flight: &Flight) -> ErrorKind {
+    if let Some(failure) = failure_of(error) {
+        flight.explain(failure.kind, failure.details.clone());
+        return failure.kind;
+    }
+    match error.kind() {
+        io::ErrorKind::ConnectionReset
+        | io::ErrorKind::BrokenPipe
+        | io::ErrorKind::ConnectionAborted => ErrorKind::Reset,
+        // A TLS stream that ends without `close_notify`.
+        io::ErrorKind::UnexpectedEof => ErrorKind::Closed,
+        _ => {
+            flight.explain(ErrorKind::Io, error.to_string());
+            ErrorKind::Io
+        }
+    }
+}

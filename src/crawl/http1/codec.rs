@@ -1,0 +1,415 @@
+//! Decoder of the HTTP/1.1 responses of a connection: bytes in, events out, no I/O and no clock.
+//! The hot path.
+//!
+//! The connection passes it the bytes that it has read; fuzzing and tests pass it anything else. It
+//! keeps no bytes but the last head, by which it recognises the next one: the caller passes unused
+//! input again, with more bytes after it. It must not know what a status or a field means beyond
+//! the framing of the message.
+//!
+//! Every response that it accepts, hyper's client accepts, too, if it is told to unfold lines and
+//! to accept as many fields: `tests/corpus` lists responses and their readings, `tests/oracle` compares the two
+//! decoders on them.
+//!
+//! | room | for |
+//! |---|---|
+//! | `head` | framing from a head; recognition of a repeated head |
+//! | `chunked` | chunked content |
+//! | `tests` | laws for any bytes, for fuzzing too; known responses; comparison with hyper's client |
+
+mod chunked;
+mod head;
+#[cfg(any(test, fuzzing))]
+#[path = "codec/tests/laws.rs"]
+pub mod laws;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::mem::MaybeUninit;
+use std::ops::Range;
+
+use httparse::{ParserConfig, Response, Status};
+
+use self::chunked::Chunked;
+use self::head::{Facts, Framing, LastHead};
+use crate::crawl::response::fields::{HeaderFields, MOST_HEAD_BYTES};
+
+/// Most interim answers and blank lines before the final head. Servers send one or two.
+const MOST_INTERIM: u32 = 64;
+
+/// Most fields of a head or a trailer section. Some sites send more than 100, which is the limit of
+/// hyper and of Go's servers; 300 are a mistake.
+const MOST_FIELDS: usize = 256;
+
+/// Receives the events of a response: its final head once, then its content in parts, none of them
+/// empty.
+pub trait Sink {
+    /// Receive the head.
+    fn head(&mut self, status: u16, fields: HeaderFields<'_>) -> Repetition;
+    /// Receive a head in the place of [`head`](Self::head): status and fields are those of the last
+    /// one, but for the content length.
+    fn repeated_head(&mut self);
+    /// Receive the next part of the content.
+    fn content(&mut self, part: &[u8]);
+}
+
+/// Receipt of a head by a [`Sink`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Repetition {
+    /// A head that repeats it may be passed to [`Sink::repeated_head`].
+    Allowed,
+    /// The sink has to read each head like this one.
+    Refused,
+}
+
+/// Method of the request, as far as it decides the framing of the response.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RequestKind {
+    /// HEAD: the response has no content, whatever its fields say.
+    Head,
+    /// Any other method but CONNECT.
+    Other,
+}
+
+/// Reason to refuse bytes: they are no response, or its end is ambiguous.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Malformed {
+    /// The status line or a field is not HTTP/1.
+    #[error("the head cannot be read: {0}")]
+    Head(httparse::Error),
+    /// A status below 100.
+    #[error("{0} is not a status")]
+    Status(u16),
+    /// More than 400 KiB.
+    #[error("the head is too long")]
+    HeadTooLong,
+    /// More than 64 interim answers and blank lines.
+    #[error("too many interim responses")]
+    TooManyInterim,
+    /// 101: no request offers another protocol.
+    #[error("the target switched protocols (101), which no request offered")]
+    Upgrade,
+    /// `Content-Length` that is no number, or several different ones.
+    #[error("the content length cannot be read")]
+    Length,
+    /// `Content-Length` beside `Transfer-Encoding`.
+    #[error("both a content length and a transfer encoding")]
+    BothLengths,
+    /// `Transfer-Encoding` that does not end in a single `chunked`, or any in an HTTP/1.0 response.
+    #[error("the transfer encoding is not chunked")]
+    TransferEncoding,
+    /// A chunk size that is not a hexadecimal number and the end of its line.
+    #[error("the chunk size is not hexadecimal")]
+    ChunkSize,
+    /// A chunk size of more than 16 digits.
+    #[error("the chunk size has more than 16 digits")]
+    LongChunkSize,
+    /// Chunk extensions of more than 16 KiB, or with a control character.
+    #[error("the chunk extensions are too long or have a control character")]
+    ChunkExtensions,
+    /// A chunk, or the line of its size, without CRLF at its end.
+    #[error("a chunk or its size does not end in CRLF")]
+    ChunkEnd,
+    /// Far more framing than content.
+    #[error("more framing than content")]
+    Padding,
+    /// A trailer section that cannot be read.
+    #[error("the trailers cannot be read")]
+    Trailers,
+}
+
+/// Reason why a response is incomplete when its connection has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cut {
+    /// Its final head is not complete.
+    BeforeHead,
+    /// Its content is not complete.
+    InContent,
+    /// The unused bytes are malformed.
+    Malformed(Malformed),
+}
+
+/// Content of an incomplete response: `3 of 300 bytes`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Received {
+    bytes: u64,
+    declared: Option<u64>,
+}
+
+impl fmt::Display for Received {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.declared {
+            Some(declared) => write!(f, "{} of {declared} bytes", self.bytes),
+            None => write!(f, "{} bytes of an undeclared length", self.bytes),
+        }
+    }
+}
+
+/// Decoder of the responses of a connection, one at a time.
+#[derive(Debug)]
+pub struct Decoder {
+    request: RequestKind,
+    phase: Phase,
+    /// Bytes of interim answers and blank lines.
+    head_bytes: usize,
+    interim: u32,
+    /// Length of the incomplete section when it was last parsed.
+    seen: usize,
+    /// True if the connection may carry another request.
+    keeps_alive: bool,
+    last_head: LastHead,
+}
+
+/// Position in the response.
+#[derive(Debug, PartialEq, Eq)]
+enum Phase {
+    Head,
+    /// Content of a declared length, with bytes left to come, never 0.
+    Length {
+        left: u64,
+        declared: u64,
+    },
+    Chunked(Chunked),
+    /// Content that ends with the connection, and its bytes so far.
+    UntilClose(u64),
+    Done,
+}
+
+impl Decoder {
+    /// Decoder for the responses to requests of this kind.
+    #[must_use]
+    pub const fn new(request: RequestKind) -> Self {
+        let last_head = LastHead::new();
+        Self {
+            request,
+            phase: Phase::Head,
+            head_bytes: 0,
+            interim: 0,
+            seen: 0,
+            keeps_alive: false,
+            last_head,
+        }
+    }
+
+    /// Expect the next response, to a request of this kind.
+    pub(crate) fn restart_for(&mut self, request: RequestKind) {
+        if self.request != request {
+            // The same head frames another response: that to HEAD has no content.
+            self.last_head.clear();
+        }
+        self.request = request;
+        self.restart();
+    }
+
+    /// Expect the next response.
+    pub fn restart(&mut self) {
+        (
+            self.phase,
+            self.head_bytes,
+            self.interim,
+            self.seen,
+            self.keeps_alive,
+        ) = (Phase::Head, 0, 0, 0, false);
+    }
+
+    /// True if the response is complete.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        self.phase == Phase::Done
+    }
+
+    /// True if the response is complete and its connection may carry another request.
+    #[must_use]
+    pub fn keeps_alive(&self) -> bool {
+        self.is_done() && self.keeps_alive
+    }
+
+    /// Return the content that was decoded; none before the head and of a complete response.
+    #[must_use]
+    pub fn received(&self) -> Option<Received> {
+        let (bytes, declared) = match &self.phase {
+            Phase::Head | Phase::Done => return None,
+            Phase::Length { left, declared } => (declared - left, Some(*declared)),
+            Phase::Chunked(chunked) => (chunked.content(), None),
+            Phase::UntilClose(bytes) => (*bytes, None),
+        };
+        Some(Received { bytes, declared })
+    }
+
+    /// Decode the next bytes and return the number of bytes used. The next call's input starts with
+    /// the unused ones, at most 400 KiB; after a complete response they do not belong
+    /// to it.
+    ///
+    /// # Errors
+    /// When no response starts with these bytes. The error comes with the byte after a line at the
+    /// latest, and does not depend on how the bytes were split.
+    pub fn decode(&mut self, input: &[u8], sink: &mut impl Sink) -> Result<usize, Malformed> {
+        let mut used = 0;
+        loop {
+            let rest = &input[used..];
+            let step = match &mut self.phase {
+                Phase::Head => self.decode_head(rest, sink)?,
+                Phase::Done => 0,
+                _ if rest.is_empty() => 0,
+                Phase::Length { left, .. } => {
+                    let part =
+                        usize::try_from(*left).map_or(rest, |left| &rest[..left.min(rest.len())]);
+                    sink.content(part);
+                    *left -= part.len() as u64;
+                    if *left == 0 {
+                        self.phase = Phase::Done;
+                    }
+                    part.len()
+                }
+                Phase::UntilClose(bytes) => {
+                    sink.content(rest);
+                    *bytes += rest.len() as u64;
+                    rest.len()
+                }
+                Phase::Chunked(chunked) => {
+                    let step = chunked.decode(rest, &mut self.seen, sink)?;
+                    if chunked.is_done() {
+                        self.phase = Phase::Done;
+                    }
+                    step
+                }
+            };
+            if step == 0 {
+                return Ok(used);
+            }
+            used += step;
+        }
+    }
+
+    /// Note the end of the connection, after the unused bytes `rest`.
+    ///
+    /// # Errors
+    /// When the response is not complete.
+    pub fn end(&mut self, rest: &[u8], sink: &mut impl Sink) -> Result<(), Cut> {
+        // `decode` skips an incomplete section that it has parsed before; this is the last time.
+        self.seen = 0;
+        self.decode(rest, sink).map_err(Cut::Malformed)?;
+        match self.phase {
+            Phase::Head => Err(Cut::BeforeHead),
+            Phase::Length { .. } | Phase::Chunked(_) => Err(Cut::InContent),
+            Phase::UntilClose(_) => {
+                self.phase = Phase::Done;
+                Ok(())
+            }
+            Phase::Done => Ok(()),
+        }
+    }
+
+    /// Decode a blank line or a head.
+    fn decode_head(&mut self, rest: &[u8], sink: &mut impl Sink) -> Result<usize, Malformed> {
+        let blank = match rest {
+            [] | [b'\r'] => return Ok(0),
+            [b'\r', b'\n', ..] => 2,
+            [b'\n', ..] => 1,
+            _ => 0,
+        };
+        if blank > 0 {
+            return self.pass_interim(blank);
+        }
+        if let Some((bytes, facts)) = self.last_head.recognise(rest) {
+            self.begin_content(bytes, facts)?;
+            sink.repeated_head();
+            return Ok(bytes);
+        }
+        if !may_be_complete(rest, &mut self.seen) {
+            return self.wait_for_head(rest);
+        }
+        self.parse_head(rest, sink)
+    }
+
+    /// Decode a head. A folded field (RFC 9112, 5.2) has the line ends within its value.
+    fn parse_head(&mut self, head: &[u8], sink: &mut impl Sink) -> Result<usize, Malformed> {
+        let mut lines = [const { MaybeUninit::uninit() }; MOST_FIELDS];
+        let mut response = Response::new(&mut []);
+        let parsed = ParserConfig::default()
+            .allow_obsolete_multiline_headers_in_responses(true)
+            .parse_response_with_uninit_headers(&mut response, head, &mut lines);
+        let Status::Complete(bytes) = parsed.map_err(Malformed::Head)? else {
+            return self.wait_for_head(head);
+        };
+        if self.head_bytes + bytes > MOST_HEAD_BYTES {
+            return Err(Malformed::HeadTooLong);
+        }
+        self.seen = 0;
+        let (status, version) = (response.code.unwrap_or(0), response.version.unwrap_or(0));
+        match status {
+            0..100 => return Err(Malformed::Status(status)),
+            101 => return Err(Malformed::Upgrade),
+            100..200 => return self.pass_interim(bytes),
+            _ => {}
+        }
+        let fields = HeaderFields::new(response.headers);
+        let (facts, digits) = head::read(status, version, self.request, fields)?;
+        self.begin_content(bytes, facts)?;
+        match sink.head(status, fields) {
+            Repetition::Allowed => {
+                self.last_head.keep(
+                    &head[..bytes],
+                    digits.and_then(|digits| place(digits, head)),
+                    facts,
+                );
+            }
+            Repetition::Refused => self.last_head.clear(),
+        }
+        Ok(bytes)
+    }
+
+    /// Go on to the content, after a final head of `bytes` bytes.
+    fn begin_content(&mut self, bytes: usize, facts: Facts) -> Result<(), Malformed> {
+        if self.head_bytes + bytes > MOST_HEAD_BYTES {
+            return Err(Malformed::HeadTooLong);
+        }
+        self.seen = 0;
+        self.keeps_alive = facts.keeps_alive;
+        self.phase = match facts.framing {
+            Framing::Length(0) => Phase::Done,
+            Framing::Length(declared) => Phase::Length {
+                left: declared,
+                declared,
+            },
+            Framing::Chunked => Phase::Chunked(Chunked::default()),
+            Framing::UntilClose => Phase::UntilClose(0),
+        };
+        Ok(())
+    }
+
+    fn wait_for_head(&self, rest: &[u8]) -> Result<usize, Malformed> {
+        if self.head_bytes + rest.len() >= MOST_HEAD_BYTES {
+            Err(Malformed::HeadTooLong)
+        } else {
+            Ok(0)
+        }
+    }
+
+    /// Skip an interim answer or a blank line of `bytes` bytes.
+    fn pass_interim(&mut self, bytes: usize) -> Result<usize, Malformed> {
+        self.interim += 1;
+        self.head_bytes += bytes;
+        match () {
+            () if self.interim > MOST_INTERIM => Err(Malformed::TooManyInterim),
+            () if self.head_bytes > MOST_HEAD_BYTES => Err(Malformed::HeadTooLong),
+            () => Ok(bytes),
+        }
+    }
+}
+
+/// True if an incomplete section is to be parsed: it is new, or another of its lines has ended. A
+/// section has few lines, so bytes that arrive one by one do not cause a parse each.
+fn may_be_complete(section: &[u8], seen: &mut usize) -> bool {
+    let from = std::mem::replace(seen, section.len());
+    from == 0 || section.get(from..).is_none_or(|new| new.contains(&b'\n'))
+}
+
+/// Return the position of `part`, which is a part of `whole`.
+fn place(part: &[u8], whole: &[u8]) -> Option<Range<usize>> {
+    let start = part.as_ptr().addr().checked_sub(whole.as_ptr().addr())?;
+    let end = start
+        .checked_add(part.len())
+        .filter(|end| *end <= whole.len())?;
+    Some(start..end)
+}

@@ -1,0 +1,137 @@
+//! Read buffer of a connection: bytes that are not decoded yet.
+//!
+//! It grows only for a long head, which the decoder refuses at
+//! [`MOST_HEAD_BYTES`](crate::crawl::response::fields::MOST_HEAD_BYTES).
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use tokio::io::{AsyncRead, ReadBuf};
+
+use crate::crawl::connect::stream::Stream;
+
+/// Size of a new buffer: more than most responses need.
+const FIRST_BYTES: usize = 8 << 10;
+
+/// Largest buffer for content, and for an idle connection: the bytes that one turn reads.
+const MOST_BYTES: usize = 64 << 10;
+
+/// Read buffer of a connection.
+#[derive(Debug)]
+pub(crate) struct Input {
+    bytes: Vec<u8>,
+    start: usize,
+    end: usize,
+}
+
+impl Input {
+    pub(crate) fn new() -> Self {
+        Self {
+            bytes: vec![0; FIRST_BYTES],
+            start: 0,
+            end: 0,
+        }
+    }
+
+    /// Bytes that are not decoded yet.
+    pub(crate) fn unread(&self) -> &[u8] {
+        &self.bytes[self.start..self.end]
+    }
+
+    /// Drop the first `bytes` bytes.
+    pub(crate) fn consume(&mut self, bytes: usize) {
+        self.start += bytes;
+    }
+
+    /// Append at most `most` bytes from the stream, and return their number: 0 at its end.
+    pub(crate) fn poll_read<S: AsyncRead + Unpin>(
+        &mut self,
+        stream: &mut S,
+        cx: &mut Context<'_>,
+        most: usize,
+    ) -> Poll<io::Result<usize>> {
+        self.poll_fill(most, |part| Pin::new(&mut *stream).poll_read(cx, part))
+            .map_ok(|(read, ())| read)
+    }
+
+    /// As [`poll_read`](Self::poll_read), and return how long the last of these bytes lay unread in
+    /// the kernel, ns, if that is known.
+    pub(crate) fn poll_read_stamped<S: Stream>(
+        &mut self,
+        stream: &mut S,
+        cx: &mut Context<'_>,
+        most: usize,
+    ) -> Poll<io::Result<(usize, Option<u64>)>> {
+        self.poll_fill(most, |part| stream.poll_read_stamped(cx, part))
+    }
+
+    fn poll_fill<T>(
+        &mut self,
+        most: usize,
+        fill: impl FnOnce(&mut ReadBuf<'_>) -> Poll<io::Result<T>>,
+    ) -> Poll<io::Result<(usize, T)>> {
+        self.make_room();
+        let room = (self.bytes.len() - self.end).min(most);
+        let mut part = ReadBuf::new(&mut self.bytes[self.end..self.end + room]);
+        let filled = ready!(fill(&mut part))?;
+        let read = part.filled().len();
+        self.end += read;
+        Poll::Ready(Ok((read, filled)))
+    }
+
+    /// Free memory that only the last response needed.
+    pub(crate) fn shrink(&mut self) {
+        if self.bytes.len() > MOST_BYTES && self.unread().is_empty() {
+            *self = Self::new();
+        }
+    }
+
+    fn make_room(&mut self) {
+        let (is_full, length) = (self.end == self.bytes.len(), self.end - self.start);
+        if is_full && length > 0 && self.start > 0 {
+            self.bytes.copy_within(self.start..self.end, 0);
+        } else if is_full && (length > 0 || self.bytes.len() < MOST_BYTES) {
+            // Too small for the head, or for what arrives in one read.
+            self.bytes.resize(2 * self.bytes.len(), 0);
+        } else if length > 0 {
+            return;
+        }
+        (self.start, self.end) = (0, length);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::Waker;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn nothing_is_lost_and_memory_is_bounded(steps in prop::collection::vec((0..40_000_usize, 0..40_000_usize), 1..60)) {
+            let (mut input, mut kept, mut next) = (Input::new(), Vec::new(), 0_u8);
+            let mut cx = Context::from_waker(Waker::noop());
+            let mut most_kept = 0;
+            for (read, used) in steps {
+                let part: Vec<u8> = (0..read).map(|_| { next = next.wrapping_add(1); next }).collect();
+                let mut stream = part.as_slice();
+                while !stream.is_empty() {
+                    prop_assert!(matches!(input.poll_read(&mut stream, &mut cx, 64 << 10), Poll::Ready(Ok(1..))));
+                }
+                kept.extend(part);
+                most_kept = most_kept.max(kept.len());
+                prop_assert_eq!(input.unread(), &kept);
+                let used = used.min(kept.len());
+                input.consume(used);
+                kept.drain(..used);
+                prop_assert!(input.bytes.len() <= (2 * most_kept).max(MOST_BYTES));
+            }
+            input.consume(kept.len());
+            input.shrink();
+            prop_assert!(input.bytes.len() <= MOST_BYTES);
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! Outcomes of responses: the one place where a status becomes an outcome.
+
+use crawlmark_harness::clock::Nanos;
+use crawlmark_harness::sample::{Advice, Attempt, ErrorKind, Outcome, Repeat};
+use crawlmark_harness::workload::Flight;
+
+use super::compressed::Unreadable;
+use super::head::HeadFacts;
+
+/// Result of checking a response.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct CheckResult {
+    /// True if its status is one that a good response has.
+    pub(crate) has_good_status: bool,
+    pub(crate) body: BodyCheck,
+}
+
+/// Result of checking a body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum BodyCheck {
+    /// As expected.
+    AsExpected,
+    /// Not as expected.
+    Wrong,
+    /// Compressed, and not to be decoded.
+    Unreadable(Unreadable),
+}
+
+/// The attempt that brought an answer, by the head of that and what it is to those who expected
+/// something; without times and traffic.
+///
+/// [`Expectations`](super::Expectations) has the order of precedence as a table.
+fn attempt(head: &HeadFacts, verdict: CheckResult) -> Attempt {
+    let HeadFacts {
+        status,
+        ref signals,
+        held_ns,
+        ..
+    } = *head;
+    let outcome = match (verdict.has_good_status, verdict.body) {
+        _ if is_challenge(head, verdict.body) => Outcome::SoftBlocked,
+        _ if signals.is_some_and(|signals| signals.is_throttled) => Outcome::Throttled,
+        (true, BodyCheck::AsExpected) => Outcome::Ok,
+        (true, BodyCheck::Wrong) => Outcome::Error(ErrorKind::WrongBody),
+        (true, BodyCheck::Unreadable(why)) => Outcome::Error(why.kind()),
+        (false, _) if matches!(status, 404 | 410) => Outcome::NotFound,
+        (false, _) => Outcome::Rejected,
+    };
+    let advice = Advice {
+        repeat: Repeat::Never,
+        wait: signals.and_then(|signals| signals.wait),
+        quota: signals.and_then(|signals| signals.quota).map(Box::new),
+        held_ns,
+    };
+    Attempt {
+        sent: None,
+        first_byte: None,
+        done: Nanos::default(),
+        bytes_sent: 0,
+        bytes_received: 0,
+        status: Some(status),
+        outcome,
+        advice,
+    }
+}
+
+/// Return the [`attempt`], and note in `flight` why content could not be read.
+pub(crate) fn judge(head: &HeadFacts, verdict: CheckResult, flight: &Flight) -> Attempt {
+    if let BodyCheck::Unreadable(why) = verdict.body {
+        flight.explain(why.kind(), why.to_string());
+    }
+    attempt(head, verdict)
+}
+
+/// True if the answer is a challenge page, which asks for a browser and brings no item, whatever
+/// its status says: it is no good answer, and waiting for as long as a limit would ask does not
+/// help.
+///
+/// Content networks say so in a header of their own, and in nothing else. Without it, markup is
+/// taken for a challenge where an item is expected and markup came in its place, as a good answer,
+/// a refusal or a limit without a time to come back.
+fn is_challenge(head: &HeadFacts, body: BodyCheck) -> bool {
+    let may_hide_one = matches!(head.status, 200..=299 | 403 | 429);
+    let is_limit = head
+        .signals
+        .is_some_and(|signals| signals.is_throttled && signals.wait.is_some());
+    head.is_challenge || body == BodyCheck::Wrong && may_hide_one && !is_limit && head.is_markup
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::crawl::response::head::facts;
+
+    #[test]
+    fn an_answer_has_the_outcome_of_the_table() {
+        use BodyCheck::{AsExpected as Good, Wrong};
+        use Outcome::{NotFound, Ok, Rejected, SoftBlocked, Throttled};
+        const WRONG_BODY: Outcome = Outcome::Error(ErrorKind::WrongBody);
+        const CHALLENGE: (&str, &str) = ("cf-mitigated", "challenge");
+        const MARKUP: (&str, &str) = ("content-type", "Text/HTML; charset=UTF-8");
+        const WAIT: (&str, &str) = ("retry-after", "3");
+        const SOON: (&str, &str) = ("retry-after", "soon");
+        const USED_UP: (&str, &str) = ("ratelimit", "\"a\";r=0;t=5");
+        let (by_default, listed, unlisted) = (None, Some(true), Some(false));
+        for (statuses, expected, headers, body, outcome) in [
+            (&[200, 204][..], by_default, &[][..], Good, Ok),
+            (&[200], by_default, &[], Wrong, WRONG_BODY),
+            (&[404, 410], by_default, &[], Wrong, NotFound),
+            (&[429], by_default, &[], Wrong, Throttled),
+            (&[403, 503], by_default, &[WAIT], Wrong, Throttled),
+            (&[503], by_default, &[SOON], Wrong, Rejected),
+            (&[301, 400, 403, 500, 503], by_default, &[], Good, Rejected),
+            // As listed, save that limits and challenges are what they are.
+            (&[200, 301, 404, 403, 503, 599], listed, &[], Good, Ok),
+            (&[200, 301, 404, 503], listed, &[], Wrong, WRONG_BODY),
+            (&[429], listed, &[], Good, Throttled),
+            (&[503], listed, &[WAIT], Good, Throttled),
+            (&[404], listed, &[CHALLENGE], Good, SoftBlocked),
+            (&[403], listed, &[MARKUP], Good, Ok),
+            (&[403], listed, &[MARKUP], Wrong, SoftBlocked),
+            (&[404], listed, &[MARKUP], Wrong, WRONG_BODY),
+            (&[202], unlisted, &[], Good, Rejected),
+            (&[202], unlisted, &[MARKUP], Wrong, SoftBlocked),
+            // A challenge by its header, or as markup in the place of an item.
+            (
+                &[200, 403, 429, 503],
+                by_default,
+                &[CHALLENGE, WAIT],
+                Good,
+                SoftBlocked,
+            ),
+            (
+                &[200, 206, 403, 429],
+                by_default,
+                &[MARKUP],
+                Wrong,
+                SoftBlocked,
+            ),
+            (
+                &[200],
+                by_default,
+                &[("content-type", "application/json")],
+                Wrong,
+                WRONG_BODY,
+            ),
+            (&[200], by_default, &[("cf-mitigated", "other")], Good, Ok),
+            (&[200], by_default, &[MARKUP], Good, Ok),
+            (&[429], by_default, &[MARKUP], Good, Throttled),
+            // A time to come back is a limit's, and these statuses speak for themselves.
+            (&[429], by_default, &[MARKUP, WAIT], Wrong, Throttled),
+            (&[403], by_default, &[MARKUP, USED_UP], Wrong, Throttled),
+            (&[403], by_default, &[MARKUP, SOON], Wrong, SoftBlocked),
+            (&[404], by_default, &[MARKUP], Wrong, NotFound),
+            (&[502], by_default, &[MARKUP], Wrong, Rejected),
+            // What is left is about the next request.
+            (&[200], by_default, &[USED_UP], Good, Ok),
+            (&[404], by_default, &[USED_UP], Good, NotFound),
+        ] {
+            for status in statuses {
+                let verdict = CheckResult {
+                    has_good_status: expected.unwrap_or((200..=299).contains(status)),
+                    body,
+                };
+                let found = attempt(&facts(*status, headers), verdict).outcome;
+                assert_eq!(found, outcome, "{status} {expected:?} {headers:?} {body:?}");
+            }
+        }
+    }
+}

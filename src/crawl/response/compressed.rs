@@ -1,0 +1,289 @@
+//! Content codings of responses (`--compressed`): gzip, br and zstd, with a limit on what comes
+//! out.
+//!
+//! Called by the checker once the compressed content is complete. It must not know what is expected
+//! of the content.
+
+use std::fmt;
+use std::io::{self, Read};
+
+use crawlmark_harness::sample::ErrorKind;
+use flate2::read::MultiGzDecoder;
+
+use super::expect::Expectations;
+use super::fields::HeaderFields;
+
+/// Value of `Accept-Encoding`.
+pub(crate) const ACCEPTED: &str = "gzip, br, zstd";
+
+/// Most bytes of compressed content that are kept, and of content that comes out.
+const MOST_BYTES: usize = Expectations::MAX_READ;
+
+/// Largest window of zstd as an exponent: 8 MiB, what every decoder should support (RFC 8878,
+/// 3.1.1.1.2).
+const MOST_WINDOW: u32 = 23;
+
+/// Size of a part that is passed on.
+const PART: usize = 16 << 10;
+
+/// Treatment of compressed content.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Content {
+    /// Expected as it is sent.
+    #[default]
+    AsSent,
+    /// Decoded first.
+    Decoded,
+}
+
+impl Content {
+    /// Content codings that can be decoded, as `Accept-Encoding` lists them.
+    pub const ACCEPTED: &str = ACCEPTED;
+}
+
+/// Coding of the content of a response.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Coding {
+    /// Sent as it is.
+    #[default]
+    Identity,
+    Gzip,
+    Brotli,
+    Zstd,
+    /// Another one, or several.
+    Unknown,
+}
+
+/// Reason why compressed content cannot be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unreadable {
+    /// More than [`MOST_BYTES`] come out, or came in.
+    TooLong,
+    /// Not of its coding, or not complete.
+    Damaged(Coding),
+}
+
+impl Unreadable {
+    /// The kind of error that it is.
+    pub(crate) const fn kind(self) -> ErrorKind {
+        match self {
+            Self::TooLong => ErrorKind::BodyTooLong,
+            Self::Damaged(_) => ErrorKind::BadEncoding,
+        }
+    }
+}
+
+impl fmt::Display for Unreadable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooLong => write!(
+                f,
+                "the content has more than {} MiB, compressed or not",
+                MOST_BYTES >> 20
+            ),
+            Self::Damaged(Coding::Identity | Coding::Unknown) => {
+                write!(f, "the content has another coding than {ACCEPTED}")
+            }
+            Self::Damaged(coding) => write!(f, "the content is not complete {}", coding.name()),
+        }
+    }
+}
+
+/// Names of codings in `Content-Encoding`, the registered one of each first.
+const NAMES: [(&str, Coding); 7] = [
+    ("gzip", Coding::Gzip),
+    ("x-gzip", Coding::Gzip),
+    ("br", Coding::Brotli),
+    ("zstd", Coding::Zstd),
+    ("identity", Coding::Identity),
+    // Not registered, but sent; curl reads it in this way.
+    ("none", Coding::Identity),
+    ("", Coding::Identity),
+];
+
+impl Coding {
+    fn named(text: &[u8]) -> Self {
+        let found = NAMES
+            .iter()
+            .find(|(name, _)| text.trim_ascii().eq_ignore_ascii_case(name.as_bytes()));
+        found.map_or(Self::Unknown, |(_, coding)| *coding)
+    }
+
+    fn name(self) -> &'static str {
+        let found = NAMES.iter().find(|(_, coding)| *coding == self);
+        found.map_or("", |(name, _)| name)
+    }
+
+    /// Read the coding of a response from its head.
+    pub(crate) fn of(fields: HeaderFields<'_>) -> Self {
+        // Several fields are one list (RFC 9110, 5.3).
+        let list = fields
+            .all("content-encoding")
+            .flat_map(|value| value.split(|byte| *byte == b','));
+        let mut codings = list
+            .map(Self::named)
+            .filter(|coding| *coding != Self::Identity);
+        match (codings.next(), codings.next()) {
+            (None, _) => Self::Identity,
+            (Some(coding), None) => coding,
+            (Some(_), Some(_)) => Self::Unknown,
+        }
+    }
+
+    /// Pass the content of `compressed` to `take`, part by part.
+    pub(crate) fn decode(
+        self,
+        compressed: &[u8],
+        take: impl FnMut(&[u8]),
+    ) -> Result<(), Unreadable> {
+        let damaged = |_| Unreadable::Damaged(self);
+        let copied = match self {
+            Self::Identity | Self::Unknown => return Err(Unreadable::Damaged(self)),
+            Self::Gzip => copy(MultiGzDecoder::new(compressed), take),
+            Self::Brotli => copy(
+                brotli_decompressor::Decompressor::new(compressed, PART),
+                take,
+            ),
+            Self::Zstd => {
+                let mut decoder =
+                    zstd::stream::read::Decoder::with_buffer(compressed).map_err(damaged)?;
+                decoder.window_log_max(MOST_WINDOW).map_err(damaged)?;
+                copy(decoder, take)
+            }
+        };
+        if copied.map_err(damaged)? {
+            Ok(())
+        } else {
+            Err(Unreadable::TooLong)
+        }
+    }
+}
+
+/// Pass on what comes out of `decoder`. Return false if that is more than [`MOST_BYTES`].
+fn copy(mut decoder: impl Read, mut take: impl FnMut(&[u8])) -> io::Result<bool> {
+    let (mut part, mut total) = ([0; PART], 0);
+    loop {
+        let length = decoder.read(&mut part)?;
+        total += length;
+        match length {
+            0 => return Ok(true),
+            _ if total > MOST_BYTES => return Ok(false),
+            _ => take(&part[..length]),
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::io::Write;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// `{"ok":true}`, compressed by Node 22.
+    pub(crate) const BROTLI: &[u8] = b"\x0b\x05\x80{\x22ok\x22:true}\x03";
+
+    /// 17 MiB of zeros, compressed by Node 22.
+    const BROTLI_BOMB: &[u8] = b"\xcb\xff\xff?\xf8'\x00\xe2\xb1@ \xf7\xfe\x8f\xff\xff\x7f\xf0O\x00\xc4a\x11\x80\xee\xfd_\xfd\xff?\xfe\x09\x808,\x00\xd0\xbd\x7f\x00";
+
+    pub(crate) fn gzip(content: &[u8]) -> Vec<u8> {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+        encoder.write_all(content).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    fn decoded(coding: Coding, compressed: &[u8]) -> Result<Vec<u8>, Unreadable> {
+        let mut content = Vec::new();
+        coding
+            .decode(compressed, |part| content.extend_from_slice(part))
+            .map(|()| content)
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_compressed_comes_out_and_what_is_cut_is_refused(
+            content in prop::collection::vec(any::<u8>(), 0..50_000), cut in 1..100_usize,
+        ) {
+            for (coding, compressed) in [(Coding::Gzip, gzip(&content)), (Coding::Zstd, zstd::encode_all(&content[..], 0).unwrap())] {
+                prop_assert_eq!(decoded(coding, &compressed), Ok(content.clone()));
+                let cut = &compressed[..compressed.len() - cut.min(compressed.len() - 1)];
+                prop_assert_eq!(decoded(coding, cut), Err(Unreadable::Damaged(coding)));
+            }
+        }
+
+        #[test]
+        fn any_bytes_are_content_or_damaged(bytes in prop::collection::vec(any::<u8>(), 0..2000)) {
+            for coding in [Coding::Gzip, Coding::Brotli, Coding::Zstd, Coding::Unknown] {
+                drop(decoded(coding, &bytes));
+            }
+        }
+    }
+
+    #[test]
+    fn brotli_is_decoded_and_refused_when_it_is_cut() {
+        assert_eq!(
+            decoded(Coding::Brotli, BROTLI).as_deref(),
+            Ok(&b"{\"ok\":true}"[..])
+        );
+        for cut in 1..BROTLI.len() {
+            assert_eq!(
+                decoded(Coding::Brotli, &BROTLI[..cut]),
+                Err(Unreadable::Damaged(Coding::Brotli)),
+                "{cut}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_bomb_stops_at_the_limit() {
+        let zeros = vec![0; (17 << 20) as usize];
+        for (coding, bomb) in [
+            (Coding::Gzip, gzip(&zeros)),
+            (Coding::Brotli, BROTLI_BOMB.to_vec()),
+            (Coding::Zstd, zstd::encode_all(&zeros[..], 0).unwrap()),
+        ] {
+            let mut taken = 0;
+            let refused = coding.decode(&bomb, |part| taken += part.len());
+            assert_eq!(refused, Err(Unreadable::TooLong));
+            assert!(taken <= MOST_BYTES);
+        }
+    }
+
+    #[test]
+    fn a_coding_is_read_in_any_case_and_several_are_unknown() {
+        for (fields, coding) in [
+            (&[][..], Coding::Identity),
+            (&[("Content-Encoding", "GZip ")], Coding::Gzip),
+            (&[("content-encoding", "x-gzip")], Coding::Gzip),
+            (&[("content-encoding", "br")], Coding::Brotli),
+            (&[("content-encoding", "zstd")], Coding::Zstd),
+            (&[("content-encoding", "")], Coding::Identity),
+            (&[("content-encoding", "None")], Coding::Identity),
+            (
+                &[("content-encoding", "identity, ,identity")],
+                Coding::Identity,
+            ),
+            (&[("content-encoding", "gzip, identity")], Coding::Gzip),
+            (
+                &[("content-encoding", "identity"), ("content-encoding", "br")],
+                Coding::Brotli,
+            ),
+            (&[("content-encoding", "deflate")], Coding::Unknown),
+            (&[("content-encoding", "gzip, br")], Coding::Unknown),
+            (
+                &[("content-encoding", "gzip"), ("content-encoding", "br")],
+                Coding::Unknown,
+            ),
+        ] {
+            let fields: Vec<_> = fields
+                .iter()
+                .map(|(name, value)| httparse::Header {
+                    name,
+                    value: value.as_bytes(),
+                })
+                .collect();
+            assert_eq!(Coding::of(HeaderFields::new(&fields)), coding);
+        }
+    }
+}

@@ -1,0 +1,388 @@
+//! Receives responses, and checks their bodies as they are read, without allocating per item. The
+//! hot path, as long as any whole body or an item is all that is expected; for anything else the
+//! body is kept until its end.
+
+use std::cell::RefCell;
+
+use crawlmark_harness::sample::Attempt;
+use crawlmark_harness::stats::MAX_EXCERPT;
+use crawlmark_harness::workload::Flight;
+use crawlmark_mock_server::items;
+use serde::de::IgnoredAny;
+
+use super::{Expect, Expectations};
+use crate::crawl::response::answer::{self, BodyCheck, CheckResult};
+use crate::crawl::response::compressed::{Coding, Unreadable};
+use crate::crawl::response::fields::HeaderFields;
+use crate::crawl::response::head::{HeadFacts, HeadUse, is_redirect};
+use crate::dataset::manifest::{Bodies, Saved};
+
+const MAX_READ: usize = Expectations::MAX_READ;
+
+/// Memory for bodies longer than this is given back after use: what one answer needed, the next
+/// hardly will.
+const KEPT_BYTES: usize = 1 << 20;
+
+/// Checks answers by what is expected.
+#[derive(Debug)]
+pub(crate) struct Checker {
+    expectations: Expectations,
+    head_use: HeadUse,
+    /// Seed of the items that bodies are compared with, part by part, if those are all that is
+    /// expected.
+    seed: Option<u64>,
+    /// Bytes of other bodies that are kept until their end.
+    most: usize,
+    /// Lent to one body after another.
+    spare: RefCell<Vec<Vec<u8>>>,
+    /// Start of the body of the last answer, if that was not good.
+    last_bad: RefCell<Vec<u8>>,
+    /// Responses that are saved; none without `--save`.
+    saver: Option<Saver>,
+}
+
+/// Different content types that a shard tells apart; those of later responses are left out of their
+/// records.
+const MOST_CONTENT_TYPES: usize = 1_000;
+
+/// Bodies and content types for records.
+#[derive(Debug)]
+struct Saver {
+    bodies: Bodies,
+    /// Longest body that is kept whole, bytes.
+    max_body: usize,
+    content_types: RefCell<Vec<Vec<u8>>>,
+    /// Last complete response.
+    last: RefCell<Option<SavedResponse>>,
+}
+
+/// Complete response as it is saved.
+#[derive(Debug)]
+pub(crate) struct SavedResponse {
+    /// Number of its content type, from 1; 0 without one.
+    content_type: u16,
+    /// Body; none if it is not saved.
+    pub(crate) body: Option<KeptBody>,
+}
+
+/// Body of a response, up to the longest that is saved.
+#[derive(Debug, Default)]
+pub(crate) struct KeptBody {
+    pub(crate) bytes: Vec<u8>,
+    /// Length of the whole body, bytes.
+    pub(crate) length: u64,
+}
+
+impl Saver {
+    /// Return the number of the content type of a response; 0 if it has none.
+    fn content_type(&self, fields: HeaderFields<'_>) -> u16 {
+        let Some(value) = fields.all("content-type").next() else {
+            return 0;
+        };
+        let mut types = self.content_types.borrow_mut();
+        let at = types.iter().position(|known| known == value).or_else(|| {
+            (types.len() < MOST_CONTENT_TYPES).then(|| {
+                types.push(value.to_vec());
+                types.len() - 1
+            })
+        });
+        at.and_then(|at| u16::try_from(at + 1).ok()).unwrap_or(0)
+    }
+}
+
+/// Receiver of the response for one item, and the expectation for it.
+#[derive(Debug)]
+pub(crate) struct Expected<'a> {
+    checker: &'a Checker,
+    id: u64,
+    /// The item that the body is compared with; otherwise the body, as far as it is to be read.
+    bytes: Vec<u8>,
+    /// Length of the body so far.
+    length: usize,
+    /// False once the body differs from the item.
+    is_item: bool,
+    is_bad: bool,
+    /// Start of the body of an answer that is known to be bad.
+    begin: Vec<u8>,
+    /// Content that is decoded once it is complete; none of a body that is sent as it is.
+    compressed: Option<(Coding, Vec<u8>)>,
+    /// Body for a record; none if it is not saved.
+    saved: Option<KeptBody>,
+    /// `Location` of a redirect, where redirects are followed.
+    pub(crate) location: Option<Vec<u8>>,
+}
+
+/// Bytes of a body that are kept for an expectation.
+const fn kept_for(expect: &Expect) -> usize {
+    match expect {
+        Expect::Whole | Expect::Status(_) => 0,
+        // For excerpts.
+        Expect::Length(_) => MAX_EXCERPT,
+        Expect::Items(_) | Expect::Json | Expect::Matching(_) => MAX_READ,
+    }
+}
+
+impl Checker {
+    pub(crate) fn new(expectations: Expectations, head_use: HeadUse) -> Self {
+        let list = expectations.as_slice();
+        Self {
+            most: list.iter().map(kept_for).max().unwrap_or(0),
+            seed: match list {
+                [Expect::Items(seed)] => Some(*seed),
+                _ => None,
+            },
+            head_use,
+            expectations,
+            spare: RefCell::default(),
+            last_bad: RefCell::default(),
+            saver: None,
+        }
+    }
+
+    /// Keep each complete response until it is taken.
+    pub(crate) fn saving(self, saved: &Saved) -> Self {
+        let max_body = usize::try_from(saved.max_body).unwrap_or(usize::MAX);
+        let (content_types, last) = (RefCell::default(), RefCell::default());
+        Self {
+            saver: Some(Saver {
+                bodies: saved.bodies,
+                max_body,
+                content_types,
+                last,
+            }),
+            ..self
+        }
+    }
+
+    /// Lend the last complete response to `use_it`, with its content type; none if there was none
+    /// since the last call.
+    pub(crate) fn with_last<T>(
+        &self,
+        use_it: impl FnOnce(Option<(&SavedResponse, &[u8])>) -> T,
+    ) -> T {
+        let Some(saver) = &self.saver else {
+            return use_it(None);
+        };
+        let Some(last) = saver.last.borrow_mut().take() else {
+            return use_it(None);
+        };
+        let types = saver.content_types.borrow();
+        let content_type = usize::from(last.content_type)
+            .checked_sub(1)
+            .and_then(|at| types.get(at));
+        let used = use_it(Some((&last, content_type.map_or(&[], Vec::as_slice))));
+        if let Some(KeptBody { bytes, .. }) = last.body {
+            self.take_back(bytes);
+        }
+        used
+    }
+
+    /// Keep the memory of a body for another one.
+    fn take_back(&self, bytes: Vec<u8>) {
+        if (1..=KEPT_BYTES).contains(&bytes.capacity()) {
+            self.spare.borrow_mut().push(bytes);
+        }
+    }
+
+    /// The expectation for item `id`.
+    pub(crate) fn for_item(&self, id: u64) -> Expected<'_> {
+        let mut bytes = Vec::new();
+        if self.most > 0 {
+            bytes = self.lend();
+        }
+        if let Some(seed) = self.seed {
+            items::write_body(seed, id, &mut bytes);
+        }
+        let saves_bodies = self
+            .saver
+            .as_ref()
+            .is_some_and(|saver| saver.bodies != Bodies::None);
+        Expected {
+            checker: self,
+            id,
+            bytes,
+            length: 0,
+            is_item: true,
+            is_bad: false,
+            begin: Vec::new(),
+            compressed: None,
+            saved: saves_bodies.then(|| KeptBody {
+                bytes: self.lend(),
+                length: 0,
+            }),
+            location: None,
+        }
+    }
+
+    /// Take the start of the body of the last complete answer, if that was not good.
+    pub(crate) fn last_bad(&self) -> Vec<u8> {
+        self.last_bad.take()
+    }
+
+    /// True if an answer of this status may be good.
+    fn is_expected(&self, status: u16) -> bool {
+        self.expectations
+            .statuses()
+            .map_or((200..=299).contains(&status), |statuses| {
+                statuses.contains(status)
+            })
+    }
+
+    /// An empty buffer, with memory where an earlier body left some.
+    fn lend(&self) -> Vec<u8> {
+        let mut bytes = self.spare.borrow_mut().pop().unwrap_or_default();
+        bytes.clear();
+        bytes
+    }
+}
+
+impl Expected<'_> {
+    /// Receive the head of the response.
+    pub(crate) fn head(&mut self, status: u16, fields: HeaderFields<'_>) -> HeadFacts {
+        let mut head = HeadFacts::read(status, fields, self.checker.head_use);
+        if let Some(saver) = &self.checker.saver {
+            head.content_type = saver.content_type(fields);
+        }
+        if self.checker.head_use.follows && is_redirect(status) {
+            self.location = fields.all("location").next().map(<[u8]>::to_vec);
+        }
+        self.begin(&head);
+        head
+    }
+
+    /// Begin the body of a response with this head: the start of a bad answer's body is kept.
+    pub(crate) fn begin(&mut self, head: &HeadFacts) {
+        self.is_bad = !self.checker.is_expected(head.status);
+        let saver = self.checker.saver.as_ref();
+        if self.is_bad
+            && saver.is_some_and(|saver| saver.bodies == Bodies::Good)
+            && let Some(KeptBody { bytes, .. }) = self.saved.take()
+        {
+            self.checker.take_back(bytes);
+        }
+        if head.coding != Coding::Identity {
+            self.compressed = Some((head.coding, self.checker.lend()));
+        }
+    }
+
+    /// Take the next part of the body.
+    pub(crate) fn take(&mut self, part: &[u8]) {
+        match &mut self.compressed {
+            None => self.take_decoded(part),
+            // One byte more than is decoded shows that it is too long.
+            Some((_, bytes)) => append(bytes, part, MAX_READ + 1),
+        }
+    }
+
+    /// Decode the body that was taken.
+    // Out of line: the decoders take 50 KiB of stack, every page of which would be touched for each
+    // answer, compressed or not.
+    #[inline(never)]
+    fn take_compressed(&mut self, coding: Coding, bytes: Vec<u8>) -> Result<(), Unreadable> {
+        let decoded = match bytes.len() {
+            // Without content, as in the answer to HEAD, a coding says nothing.
+            0 => Ok(()),
+            1..=MAX_READ => coding.decode(&bytes, |part| self.take_decoded(part)),
+            _ => Err(Unreadable::TooLong),
+        };
+        self.checker.take_back(bytes);
+        decoded
+    }
+
+    fn take_decoded(&mut self, part: &[u8]) {
+        if let (Some(saved), Some(saver)) = (&mut self.saved, &self.checker.saver) {
+            append(&mut saved.bytes, part, saver.max_body);
+            saved.length += part.len() as u64;
+        }
+        let start = self.length;
+        self.length += part.len();
+        if self.checker.seed.is_some() {
+            self.is_item &= self.bytes.get(start..self.length) == Some(part);
+            self.is_bad |= !self.is_item;
+        } else if self.checker.most > 0 {
+            append(&mut self.bytes, part, self.checker.most);
+        }
+        if self.is_bad {
+            append(&mut self.begin, part, MAX_EXCERPT);
+        }
+    }
+
+    /// Judge the response once its body has ended, and note in `flight` why it could not be read.
+    pub(crate) fn judge(&mut self, head: &HeadFacts, flight: &Flight) -> Attempt {
+        answer::judge(head, self.verdict(head), flight)
+    }
+
+    fn verdict(&mut self, head: &HeadFacts) -> CheckResult {
+        let unreadable = self
+            .compressed
+            .take()
+            .and_then(|(coding, bytes)| self.take_compressed(coding, bytes).err());
+        let is_met = if self.checker.seed.is_some() {
+            self.is_item && self.length == self.bytes.len()
+        } else {
+            let mut list = self.checker.expectations.as_slice().iter();
+            list.all(|expect| self.meets(expect, head))
+        };
+        if self.begin.is_empty() && !is_met {
+            // An item was as expected as far as it came.
+            let came = &self.bytes[..self.length.min(self.bytes.len())];
+            append(&mut self.begin, came, MAX_EXCERPT);
+        }
+        let mut last_bad = self.checker.last_bad.borrow_mut();
+        // Both are empty as a rule: after a good answer that followed a good one.
+        if !(self.begin.is_empty() && last_bad.is_empty()) {
+            *last_bad = std::mem::take(&mut self.begin);
+        }
+        if let Some(saver) = &self.checker.saver {
+            let last = SavedResponse {
+                content_type: head.content_type,
+                body: self.saved.take(),
+            };
+            *saver.last.borrow_mut() = Some(last);
+        }
+        CheckResult {
+            has_good_status: self.checker.is_expected(head.status),
+            body: match unreadable {
+                Some(why) => BodyCheck::Unreadable(why),
+                None if is_met => BodyCheck::AsExpected,
+                None => BodyCheck::Wrong,
+            },
+        }
+    }
+
+    fn meets(&self, expect: &Expect, head: &HeadFacts) -> bool {
+        let is_whole = self.length <= MAX_READ;
+        match expect {
+            Expect::Whole | Expect::Status(_) => true,
+            Expect::Items(seed) => {
+                let mut item = Vec::new();
+                items::write_body(*seed, self.id, &mut item);
+                self.bytes == item
+            }
+            Expect::Json => head.is_json && is_whole && is_json(&self.bytes),
+            Expect::Matching(pattern) => is_whole && pattern.is_in(&self.bytes),
+            Expect::Length(lengths) => lengths.contains(self.length as u64),
+        }
+    }
+}
+
+/// Append to `bytes` what of a part fits in so many.
+fn append(bytes: &mut Vec<u8>, part: &[u8], most: usize) {
+    let room = most.saturating_sub(bytes.len());
+    bytes.extend_from_slice(&part[..part.len().min(room)]);
+}
+
+/// True if a body is one JSON value, in UTF-8 and without a byte order mark.
+fn is_json(body: &[u8]) -> bool {
+    // The parser does not look at the bytes of texts that it skips.
+    std::str::from_utf8(body).is_ok_and(|text| serde_json::from_str::<IgnoredAny>(text).is_ok())
+}
+
+impl Drop for Expected<'_> {
+    fn drop(&mut self) {
+        self.checker.take_back(std::mem::take(&mut self.bytes));
+    }
+}
+
+#[cfg(test)]
+mod tests;

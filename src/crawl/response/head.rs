@@ -1,0 +1,181 @@
+//! Facts of a response head that are needed after its bytes are gone. It must not judge them.
+
+use std::time::UNIX_EPOCH;
+
+use crawlmark_harness::clock::wall_time;
+
+use super::compressed::{Coding, Content};
+use super::fields::HeaderFields;
+use super::throttling::{self, Signals};
+
+/// Cloudflare's header field of every challenge page, with the only value `challenge`.
+const MITIGATED: &str = "cf-mitigated";
+
+/// The bundled target's header field of every answer that it held back: the time, µs.
+const HELD_US: &str = "x-mock-held-us";
+
+/// Use of the target's header about how long it held an answer back.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum HoldHeader {
+    /// Not read, which costs nothing.
+    #[default]
+    Ignored,
+    /// Read from the responses of the bundled target, which sends it.
+    Read,
+}
+
+/// Parts of a head that are read only where they are used.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct HeadUse {
+    pub(crate) held: HoldHeader,
+    pub(crate) content: Content,
+    /// True if redirects are followed.
+    pub(crate) follows: bool,
+}
+
+/// Facts of the head of a response.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct HeadFacts {
+    pub(crate) status: u16,
+    /// Throttling signals; none for a success without quota fields, whose fields are not read.
+    pub(crate) signals: Option<Signals>,
+    /// True if a content delivery network marked it as a challenge page.
+    pub(crate) is_challenge: bool,
+    /// True if the content type is HTML's.
+    pub(crate) is_markup: bool,
+    /// True if the content type is JSON's (`text/json` included) or ends in `+json` (RFC 6839,
+    /// 3.1), with any parameters.
+    pub(crate) is_json: bool,
+    /// [Number](super::expect::Expected::content_type) of the content type of a response that is
+    /// saved.
+    pub(crate) content_type: u16,
+    /// Coding of the content, where it is to be decoded.
+    pub(crate) coding: Coding,
+    /// Time for which the bundled target held the response back, ns, where that is used.
+    pub(crate) held_ns: Option<u64>,
+}
+
+impl HeadFacts {
+    /// Read the head of a response that has just arrived.
+    pub(crate) fn read(status: u16, fields: HeaderFields<'_>, used: HeadUse) -> Self {
+        let (mut content_type, mut mitigated) = (None, None);
+        for (name, value) in fields
+            .iter()
+            .filter(|(name, _)| name.len() == MITIGATED.len())
+        {
+            if name.eq_ignore_ascii_case("content-type") {
+                content_type = content_type.or(Some(value));
+            } else if name.eq_ignore_ascii_case(MITIGATED) {
+                mitigated = mitigated.or(Some(value));
+            }
+        }
+        let may_throttle = !(200..300).contains(&status) || throttling::tells_of_quota(fields);
+        Self {
+            status,
+            signals: may_throttle.then(|| {
+                let received = wall_time().duration_since(UNIX_EPOCH);
+                throttling::read(status, fields, received.unwrap_or_default())
+            }),
+            is_challenge: mitigated.is_some_and(|value| value.eq_ignore_ascii_case(b"challenge")),
+            is_markup: content_type.is_some_and(is_markup),
+            is_json: content_type.is_some_and(is_json),
+            content_type: 0,
+            coding: match used.content {
+                Content::AsSent => Coding::Identity,
+                Content::Decoded => Coding::of(fields),
+            },
+            held_ns: if used.held == HoldHeader::Read {
+                fields.all(HELD_US).next().and_then(microseconds)
+            } else {
+                None
+            },
+        }
+    }
+}
+
+fn is_markup(content_type: &[u8]) -> bool {
+    const HTML: &[u8] = b"text/html";
+    content_type
+        .get(..HTML.len())
+        .is_some_and(|start| start.eq_ignore_ascii_case(HTML))
+}
+
+fn is_json(content_type: &[u8]) -> bool {
+    let essence = content_type
+        .split(|&byte| byte == b';')
+        .next()
+        .unwrap_or_default()
+        .trim_ascii();
+    let end = essence.last_chunk().map_or(&[][..], |end: &[u8; 5]| end);
+    end.eq_ignore_ascii_case(b"+json")
+        || essence.eq_ignore_ascii_case(b"application/json")
+        || essence.eq_ignore_ascii_case(b"text/json")
+}
+
+/// Parse microseconds; return ns.
+fn microseconds(value: &[u8]) -> Option<u64> {
+    let us: u64 = std::str::from_utf8(value).ok()?.parse().ok()?;
+    us.checked_mul(1_000)
+}
+
+/// True if a response of this status redirects.
+pub(crate) const fn is_redirect(status: u16) -> bool {
+    matches!(status, 301 | 302 | 303 | 307 | 308)
+}
+
+/// The facts of a head with these fields.
+#[cfg(test)]
+pub(crate) fn facts(status: u16, fields: &[(&str, &str)]) -> HeadFacts {
+    let fields: Vec<_> = fields
+        .iter()
+        .map(|(name, value)| httparse::Header {
+            name,
+            value: value.as_bytes(),
+        })
+        .collect();
+    let used = HeadUse {
+        held: HoldHeader::Read,
+        ..HeadUse::default()
+    };
+    HeadFacts::read(status, HeaderFields::new(&fields), used)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::facts;
+
+    #[test]
+    fn fields_are_read_by_name_in_any_case_and_the_first_counts() {
+        let read = facts(
+            200,
+            &[
+                ("Content-Type", "text/html"),
+                ("content-type", "application/json"),
+            ],
+        );
+        assert!((read.is_markup, read.is_json) == (true, false));
+        let read = facts(
+            200,
+            &[("x-not-a-type", "text/html"), ("CF-Mitigated", "Challenge")],
+        );
+        assert!((read.is_markup, read.is_challenge) == (false, true));
+        assert_eq!(facts(200, &[("X-Mock-Held-Us", "7")]).held_ns, Some(7_000));
+        assert_eq!(facts(200, &[("x-mock-held-us", "-7")]).held_ns, None);
+        assert_eq!(
+            facts(200, &[("x-mock-held-us", "18446744073709551615")]).held_ns,
+            None
+        );
+        for (status, name, is_read) in [
+            (200, "date", false),
+            (200, "X-RateLimit-Limit", true),
+            (200, "RateLimit", true),
+            (404, "date", true),
+        ] {
+            assert_eq!(
+                facts(status, &[(name, "")]).signals.is_some(),
+                is_read,
+                "{status} {name}"
+            );
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! Rules for retries over HTTP: decide by method, status and error whether another attempt is safe
+//! and may help.
+//!
+//! It must not count: the harness decides if there is one, and when, by its retry budget and
+//! backoff (`harness/src/shard/retry.rs`).
+
+use crawlmark_harness::sample::{Attempt, ErrorKind, Outcome};
+use http::Method;
+
+use super::response::{exchange::was_not_begun, throttling::is_final};
+
+/// True if the same request may be sent again after this attempt.
+///
+/// Never after a good answer, a missing item, a challenge or a wrong body, nor after a status that
+/// will not change. A request that is not idempotent (RFC 9110, 9.2.2) is sent again only if it
+/// cannot have been performed.
+pub(crate) fn may_retry(method: &Method, attempt: &Attempt) -> bool {
+    let may_differ = match (attempt.outcome, attempt.status) {
+        (_, Some(status)) if is_final(status) => false,
+        (
+            Outcome::Ok
+            | Outcome::NotFound
+            | Outcome::Redirected
+            | Outcome::SoftBlocked
+            | Outcome::Error(ErrorKind::WrongBody),
+            _,
+        ) => false,
+        (Outcome::Error(kind), _) if kind.is_lasting() => false,
+        (Outcome::Throttled, _) => true,
+        (Outcome::Rejected, status) => status.is_some_and(is_passing),
+        // An answer that broke off: its status tells what would have come.
+        (Outcome::Error(_), status) => {
+            status.is_none_or(|status| status < 300 || is_passing(status))
+        }
+    };
+    may_differ && (method.is_idempotent() || was_not_performed(attempt))
+}
+
+/// True if a status is about the moment rather than about the item.
+const fn is_passing(status: u16) -> bool {
+    matches!(status, 408 | 425 | 429 | 500 | 502 | 503 | 504)
+}
+
+/// True if the target certainly did nothing: it was never asked, or it says so.
+fn was_not_performed(attempt: &Attempt) -> bool {
+    match attempt.status {
+        None => {
+            attempt.sent.is_none()
+                || matches!(attempt.outcome, Outcome::Error(kind) if was_not_begun(kind))
+        }
+        Some(408 | 425 | 429) => true,
+        Some(403 | 503) => attempt.outcome == Outcome::Throttled,
+        Some(_) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crawlmark_harness::clock::Nanos;
+    use crawlmark_harness::sample::Advice;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn attempt(outcome: Outcome, status: Option<u16>) -> Attempt {
+        Attempt {
+            sent: Some(Nanos(1)),
+            first_byte: None,
+            done: Nanos(2),
+            bytes_sent: 0,
+            bytes_received: 0,
+            status,
+            outcome,
+            advice: Advice::default(),
+        }
+    }
+
+    #[test]
+    fn what_may_pass_is_tried_again() {
+        use Outcome::{Error, NotFound, Ok, Rejected, SoftBlocked, Throttled};
+        let incomplete = Error(ErrorKind::Incomplete);
+        for (outcome, status, get, post) in [
+            (Ok, Some(200), false, false),
+            (NotFound, Some(404), false, false),
+            (SoftBlocked, Some(429), false, false),
+            (Throttled, Some(429), true, true),
+            (Throttled, Some(403), true, true),
+            (Throttled, Some(503), true, true),
+            (Throttled, Some(500), true, false),
+            (Rejected, Some(400), false, false),
+            (Rejected, Some(403), false, false),
+            (Rejected, Some(301), false, false),
+            (Rejected, Some(408), true, true),
+            (Rejected, Some(500), true, false),
+            (Rejected, Some(501), false, false),
+            (Rejected, Some(503), true, false),
+            (Error(ErrorKind::WrongBody), Some(200), false, false),
+            (Error(ErrorKind::Timeout), None, true, false),
+            (incomplete, Some(200), true, false),
+            (incomplete, Some(500), true, false),
+            (incomplete, Some(404), false, false),
+            (incomplete, Some(403), false, false),
+        ] {
+            let attempt = attempt(outcome, status);
+            let may = (
+                may_retry(&Method::GET, &attempt),
+                may_retry(&Method::POST, &attempt),
+            );
+            assert_eq!(may, (get, post), "{outcome:?} {status:?}");
+        }
+        // What never went out may go out, whatever it is.
+        let unsent = Attempt {
+            sent: None,
+            ..attempt(Error(ErrorKind::ConnectRefused), None)
+        };
+        assert!(may_retry(&Method::POST, &unsent));
+    }
+
+    proptest! {
+        #[test]
+        fn a_last_word_is_never_questioned(kind in 0..4_usize, last in 0..4_usize, sent: bool) {
+            let outcome = [Outcome::Throttled, Outcome::Rejected, Outcome::Error(ErrorKind::Reset), Outcome::NotFound];
+            let status = [400, 401, 404, 410][last];
+            let mut attempt = attempt(outcome[kind], Some(status));
+            attempt.sent = attempt.sent.filter(|_| sent);
+            prop_assert!(!may_retry(&Method::GET, &attempt));
+        }
+    }
+}

@@ -1,0 +1,11 @@
+//! Targets of a crawl: URLs and their hosts, the IDs in them, and the request of an item.
+//!
+//! It must not know how a request is sent. Texts that leave the program go through [`redact`].
+
+pub(crate) mod host;
+pub(crate) mod ids;
+pub mod redact;
+pub(crate) mod request;
+pub(crate) mod shape;
+pub(crate) mod targets;
+pub(crate) mod template;

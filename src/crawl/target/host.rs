@@ -1,0 +1,160 @@
+//! Hosts of a crawl, the schemes of their URLs, and the versions of HTTP: which one is spoken on a
+//! connection.
+
+use http::header::HeaderValue;
+
+/// Scheme of a URL.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Scheme {
+    /// Plain HTTP.
+    Http,
+    /// HTTP within TLS.
+    Https,
+}
+
+impl Scheme {
+    /// Start of a URL of this scheme.
+    #[must_use]
+    pub const fn prefix(self) -> &'static str {
+        match self {
+            Self::Http => "http://",
+            Self::Https => "https://",
+        }
+    }
+
+    /// Default port.
+    #[must_use]
+    pub const fn port(self) -> u16 {
+        match self {
+            Self::Http => 80,
+            Self::Https => 443,
+        }
+    }
+}
+
+/// A host: what requests of one scheme at one name and port have in common.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Host {
+    pub(crate) scheme: Scheme,
+    /// With the zone of an IPv6 address.
+    pub(crate) name: String,
+    pub(crate) port: u16,
+    pub(crate) header: HeaderValue,
+    pub(crate) origin: String,
+}
+
+impl Host {
+    /// Its name in ASCII or its address, without brackets or zone: as other machines know it.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.name.split('%').next().unwrap_or_default()
+    }
+
+    /// Its name, or its address with its zone: as this machine finds it.
+    #[must_use]
+    pub fn local_name(&self) -> &str {
+        &self.name
+    }
+
+    /// Scheme of its URLs.
+    #[must_use]
+    pub const fn scheme(&self) -> Scheme {
+        self.scheme
+    }
+
+    /// Its port.
+    #[must_use]
+    pub const fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Its scheme, name and port, as a URL begins.
+    #[must_use]
+    pub fn origin(&self) -> &str {
+        &self.origin
+    }
+
+    /// Its `Host` header.
+    pub(crate) const fn header(&self) -> &HeaderValue {
+        &self.header
+    }
+}
+
+/// Name of HTTP/1.1 in reports.
+pub(crate) const HTTP_1: &str = "HTTP/1.1";
+
+/// Name of HTTP/2 in reports.
+pub(crate) const HTTP_2: &str = "HTTP/2";
+
+/// Name of HTTP/1.1 in TLS handshakes (ALPN, RFC 7301).
+pub(crate) const ALPN_1: &[u8] = b"http/1.1";
+
+/// Name of HTTP/2 in TLS handshakes (RFC 9113, 3.1).
+pub(crate) const ALPN_2: &[u8] = b"h2";
+
+/// Versions of HTTP that may be spoken.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum HttpVersion {
+    /// HTTP/1.1.
+    #[default]
+    Http1,
+    /// HTTP/2: agreed on in the TLS handshake, or known to be spoken without TLS.
+    Http2,
+    /// The version that the target chooses in the TLS handshake; HTTP/1.1 without TLS.
+    Auto,
+}
+
+/// Use of HTTP by a crawl.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HttpSettings {
+    /// Versions that may be spoken.
+    pub version: HttpVersion,
+    /// Most streams of a connection of HTTP/2; 1 without HTTP/2.
+    pub streams: u32,
+}
+
+impl Default for HttpSettings {
+    fn default() -> Self {
+        Self {
+            version: HttpVersion::default(),
+            streams: 1,
+        }
+    }
+}
+
+/// Spellings of the versions.
+const VERSIONS: [(&str, HttpVersion); 3] = [
+    ("auto", HttpVersion::Auto),
+    ("1.1", HttpVersion::Http1),
+    ("2", HttpVersion::Http2),
+];
+
+impl std::str::FromStr for HttpVersion {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let found = VERSIONS.iter().find(|(name, _)| *name == text);
+        found
+            .map(|(_, version)| *version)
+            .ok_or_else(|| format!("`{text}` is none of auto, 1.1 and 2"))
+    }
+}
+
+impl std::fmt::Display for HttpVersion {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(
+            VERSIONS
+                .iter()
+                .find(|(_, version)| version == self)
+                .map_or("", |(name, _)| name),
+        )
+    }
+}
+
+impl HttpVersion {
+    /// True if HTTP/2 may be spoken to a host of this scheme.
+    #[must_use]
+    pub fn may_be_2(self, scheme: Scheme) -> bool {
+        self == Self::Http2 || self == Self::Auto && scheme == Scheme::Https
+    }
+}

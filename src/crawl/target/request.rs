@@ -1,0 +1,163 @@
+//! The request of an item: that of its line, or what a redirect made of it. The hot path: it
+//! allocates nothing.
+
+use bytes::Bytes;
+use http::Method;
+use http::header::{
+    CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_LENGTH, CONTENT_LOCATION, CONTENT_TYPE, HOST,
+    HeaderName,
+};
+
+use super::redact;
+use super::shape::RequestShape;
+use super::targets::{RequestTarget, Targets};
+
+/// Headers of a body (Fetch, "request-body-header name", and its length).
+const OF_BODY: [HeaderName; 5] = [
+    CONTENT_ENCODING,
+    CONTENT_LANGUAGE,
+    CONTENT_LENGTH,
+    CONTENT_LOCATION,
+    CONTENT_TYPE,
+];
+
+/// Request of a redirected item.
+#[derive(Debug, Clone)]
+pub(crate) struct Chain {
+    /// Number of its host.
+    pub(crate) host: usize,
+    /// Its path and query.
+    pub(crate) path: String,
+    /// Its method.
+    pub(crate) method: Method,
+    /// True if it has the body of the item's first request, if there was one.
+    has_body: bool,
+    /// True if no request of the item left the host of the first.
+    is_at_home: bool,
+    /// Number of redirects of the item.
+    pub(crate) count: u32,
+}
+
+impl Chain {
+    /// Return the chain of an item whose first request goes to this host and path.
+    pub(crate) const fn new(host: usize, path: String, method: Method) -> Self {
+        Self {
+            host,
+            path,
+            method,
+            has_body: true,
+            is_at_home: true,
+            count: 0,
+        }
+    }
+
+    /// Return the chain after a redirect with this status to this host and path, as browsers have
+    /// it (Fetch, "HTTP-redirect fetch").
+    pub(crate) fn next(&self, status: u16, host: usize, path: String) -> Self {
+        let becomes_get = match status {
+            301 | 302 => self.method == Method::POST,
+            303 => self.method != Method::HEAD,
+            _ => false,
+        };
+        Self {
+            host,
+            path,
+            method: if becomes_get {
+                Method::GET
+            } else {
+                self.method.clone()
+            },
+            has_body: self.has_body && !becomes_get,
+            is_at_home: self.is_at_home && host == self.host,
+            count: self.count + 1,
+        }
+    }
+
+    /// True if a header of the item's first request is sent: credentials stay with their host, and
+    /// what describes a body goes with it.
+    pub(crate) fn sends(&self, name: &HeaderName) -> bool {
+        let is_of_host = *name == HOST || redact::is_secret(name.as_str());
+        (self.has_body || !OF_BODY.contains(name)) && (self.is_at_home || !is_of_host)
+    }
+}
+
+/// Request of an item.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Request<'a> {
+    id: u64,
+    line: RequestTarget<'a>,
+    pub(crate) shape: &'a RequestShape,
+    chain: Option<&'a Chain>,
+}
+
+impl<'a> Request<'a> {
+    /// Return the request for item `id`, or that of its chain of redirects; `shape` is that of lines
+    /// without one of their own.
+    pub(crate) fn new(
+        targets: &'a Targets,
+        shape: &'a RequestShape,
+        id: u64,
+        chain: Option<&'a Chain>,
+    ) -> Self {
+        let line = targets.of(id);
+        Self {
+            id,
+            line,
+            shape: line.shape.unwrap_or(shape),
+            chain,
+        }
+    }
+
+    /// Number of its host.
+    pub(crate) fn host(&self) -> usize {
+        self.chain.map_or(self.line.host, |chain| chain.host)
+    }
+
+    pub(crate) fn method(&self) -> &'a Method {
+        self.chain
+            .map_or(self.shape.method(), |chain| &chain.method)
+    }
+
+    /// Append its path and query.
+    pub(crate) fn write_path(&self, output: &mut Vec<u8>) {
+        match self.chain {
+            Some(chain) => output.extend_from_slice(chain.path.as_bytes()),
+            None => self.line.write_path(self.shape, self.id, output),
+        }
+    }
+
+    /// Return its path and query.
+    pub(crate) fn path(&self) -> String {
+        let mut path = Vec::new();
+        self.write_path(&mut path);
+        String::from_utf8_lossy(&path).into_owned()
+    }
+
+    /// True if its headers are those of every request of lines without a shape of their own.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.chain.is_none() && self.line.shape.is_none() && !self.shape.has_id()
+    }
+
+    /// True if it has a header of its shape.
+    pub(crate) fn sends(&self, name: &HeaderName) -> bool {
+        self.chain.is_none_or(|chain| chain.sends(name))
+    }
+
+    /// Return its body. Allocates only if that has a place for the ID.
+    pub(crate) fn body(&self) -> Bytes {
+        if self.sends(&CONTENT_LENGTH) {
+            self.shape.body(self.id)
+        } else {
+            Bytes::new()
+        }
+    }
+
+    /// Append the value of a header of its shape.
+    pub(crate) fn write_value(&self, value: &[u8], output: &mut Vec<u8>) {
+        if self.shape.has_id_in_headers {
+            self.shape.write_with_id(value, self.id, output);
+        } else {
+            output.extend_from_slice(value);
+        }
+    }
+}
