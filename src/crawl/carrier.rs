@@ -430,30 +430,21 @@ impl<D: Dial> Carriers<D> {
         order: &[SocketAddr],
         slot: Option<&ConnectionSlot>,
     ) -> Result<Vec<End>, ErrorKind> {
-        let Some((source_addresses, slot)) = self.source_addresses.as_ref().zip(slot) else {
-            let ends: Vec<End> = order
-                .iter()
-                .map(|to| End {
-                    to: *to,
-                    from: None,
-                })
-                .collect();
-            return if ends.is_empty() {
-                Err(ErrorKind::ConnectFailed)
-            } else {
-                Ok(ends)
+        let mut ends = Vec::new();
+        for to in order {
+            let from = match (&self.source_addresses, slot) {
+                (Some(all), Some(slot)) => {
+                    let from = all.address(slot, Family::of(to.ip()));
+                    Some(from.ok_or(ErrorKind::AddressUnavailable)?)
+                }
+                _ => None,
             };
-        };
-        let from = |to: &SocketAddr| source_addresses.address(slot, Family::of(to.ip()));
-        let ends = order.iter().map(|to| {
-            from(to).map(|from| End {
-                to: *to,
-                from: Some(from),
-            })
-        });
-        ends.collect::<Option<Vec<End>>>()
-            .filter(|ends| !ends.is_empty())
-            .ok_or(ErrorKind::AddressUnavailable)
+            ends.push(End { to: *to, from });
+        }
+        if ends.is_empty() {
+            return Err(ErrorKind::ConnectFailed);
+        }
+        Ok(ends)
     }
 
     /// Take a carrier at rest whose connection the target has not closed, and on which it has not

@@ -156,11 +156,9 @@ impl<S: Stream> Connection<S> {
     ) -> Result<Attempt, ExchangeFailure> {
         (self.traffic, self.is_kept_alive) = (Traffic::default(), false);
         self.deadline.arm(watch);
-        let is_head = self.output.starts_with(b"HEAD ");
-        self.decoder.restart_for(if is_head {
-            RequestKind::Head
-        } else {
-            RequestKind::Other
+        self.decoder.restart_for(match *self.output {
+            [b'H', b'E', b'A', b'D', b' ', ..] => RequestKind::Head,
+            _ => RequestKind::Other,
         });
         let mut exchange = Exchange {
             body,

@@ -50,32 +50,41 @@ impl FromStr for ConnectTo {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let bad = || {
+        Self::read(text).ok_or_else(|| {
             format!(
                 "`{text}` is not HOST:PORT:ADDRESS:PORT, as in www.example.com:443:127.0.0.1:8443; a part may be empty"
             )
-        };
-        let parts = PARTS.captures(text).ok_or_else(bad)?;
-        // As hosts of URLs are named; an address has no brackets here.
-        let name = |part: &str| {
-            let name = parts[part].trim_matches(['[', ']']);
-            let ascii =
-                url::Host::parse(name).map_or_else(|_| name.to_owned(), |it| it.to_string());
-            (!name.is_empty()).then_some(ascii)
-        };
-        let port = |part: &str| match parts[part].parse() {
-            Ok(0) => Err(bad()),
-            Err(_) if !parts[part].is_empty() => Err(bad()),
-            port => Ok(port.ok()),
-        };
-        Ok(Self {
-            host: name("host"),
-            port: port("port")?,
-            to_host: name("to"),
-            to_port: port("to_port")?,
+        })
+    }
+}
+
+impl ConnectTo {
+    fn read(text: &str) -> Option<Self> {
+        let parts = PARTS.captures(text)?;
+        Some(Self {
+            host: host(&parts["host"]),
+            port: port(&parts["port"])?,
+            to_host: host(&parts["to"]),
+            to_port: port(&parts["to_port"])?,
             text: text.to_owned(),
         })
     }
+}
+
+/// Return a host as those of URLs are named, without brackets; none of an empty part.
+fn host(part: &str) -> Option<String> {
+    let name = part.trim_matches(['[', ']']);
+    let ascii = url::Host::parse(name).map_or_else(|_| name.to_owned(), |host| host.to_string());
+    Some(ascii).filter(|_| !name.is_empty())
+}
+
+/// Parse a port.
+#[expect(clippy::option_option, reason = "no port, and a part that is none")]
+fn port(part: &str) -> Option<Option<u16>> {
+    if part.is_empty() {
+        return Some(None);
+    }
+    Some(Some(part.parse().ok().filter(|port| *port > 0)?))
 }
 
 /// The parts of a rule.

@@ -73,7 +73,7 @@ impl StreamSlot {
         })
     }
 
-    /// As [`Lease::source`](crate::crawl::pool::Lease::source).
+    /// As [`Lease::source`](crate::crawl::connect::pool::Lease::source).
     pub(crate) fn source(&self) -> Option<(u32, bool)> {
         self.shared.lease.borrow().source()
     }

@@ -22,42 +22,34 @@ const HTTP_1: &[u8] = b"HTTP/1";
 /// Counts of a connection.
 #[derive(Debug, Default)]
 pub(crate) struct Meter {
-    written: MeteredBytes,
-    read: MeteredBytes,
+    /// Bytes written and read.
+    passed: Cell<[u64; 2]>,
+    /// Those of them that belong to a request.
+    taken: Cell<[u64; 2]>,
     last_read: Cell<Nanos>,
     /// Failure of the byte stream, which the library above it does not pass on.
     failure: RefCell<Option<Failure>>,
     is_over: Cell<bool>,
 }
 
-/// Bytes in one direction.
-#[derive(Debug, Default)]
-struct MeteredBytes {
-    all: Cell<u64>,
-    taken: Cell<u64>,
-}
-
-impl MeteredBytes {
-    fn add(&self, bytes: usize) {
-        self.all.set(self.all.get() + bytes as u64);
-    }
-
-    /// Take the bytes that were not taken yet.
-    fn take(&self) -> u64 {
-        self.all.get() - self.taken.replace(self.all.get())
-    }
-}
-
 impl Meter {
     /// Bytes written and read so far.
     pub(crate) fn passed(&self) -> [u64; 2] {
-        [self.written.all.get(), self.read.all.get()]
+        self.passed.get()
     }
 
     /// Take the bytes written and read that belong to no request yet: those of a connection are
     /// those of its requests, as they end.
     pub(crate) fn take(&self) -> [u64; 2] {
-        [self.written.take(), self.read.take()]
+        let [written, read] = self.passed.get();
+        let before = self.taken.replace([written, read]);
+        [written - before[0], read - before[1]]
+    }
+
+    fn add(&self, written: usize, read: usize) {
+        let before = self.passed.get();
+        self.passed
+            .set([before[0] + written as u64, before[1] + read as u64]);
     }
 
     /// Time of the last read that found something.
@@ -105,7 +97,7 @@ impl<S> Metered<S> {
 
     fn wrote(&self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         if let Poll::Ready(Ok(bytes)) = written {
-            self.meter.written.add(bytes);
+            self.meter.add(bytes, 0);
         }
         written.map_err(|error| self.meter.fail(error))
     }
@@ -124,14 +116,13 @@ impl<S: Stream> AsyncRead for Metered<S> {
         if new.is_empty() {
             return Poll::Ready(Ok(()));
         }
-        if self.meter.read.all.get() == 0 && new.starts_with(&HTTP_1[..HTTP_1.len().min(new.len())])
-        {
+        if self.meter.passed()[1] == 0 && new.starts_with(&HTTP_1[..HTTP_1.len().min(new.len())]) {
             let details = "the target answered with HTTP/1";
             return Poll::Ready(Err(self
                 .meter
                 .fail(Failure::new(ErrorKind::Http2NotOffered, details).into())));
         }
-        self.meter.read.add(new.len());
+        self.meter.add(0, new.len());
         self.meter.last_read.set(self.clock.now());
         Poll::Ready(Ok(()))
     }

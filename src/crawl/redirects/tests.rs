@@ -11,9 +11,18 @@ use bytes::Bytes;
 use crawlmark_harness::clock::Clock;
 use crawlmark_harness::sample::{ErrorKind, Fate, Outcome, Permit, Repeat, Sample};
 use crawlmark_harness::workload::{Flight, Workload};
+use http::header::{LOCATION, RETRY_AFTER};
+use http::request::Parts;
+use http::uri::Authority;
+use http::{Request, Response};
+use http_body_util::{BodyExt, Empty};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
 use proptest::prelude::*;
 use robotxt::{AccessResult, Agent, Robots};
-use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+use tokio::io::{DuplexStream, duplex};
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::task::spawn_local;
 
@@ -53,28 +62,17 @@ struct Received {
 }
 
 impl Received {
-    fn new(
-        host: usize,
-        (method, path): (&str, &str),
-        body: &[u8],
-        fields: &[(String, String)],
-    ) -> Self {
-        let value = |name: &str| {
-            fields
-                .iter()
-                .find(|(found, _)| found == name)
-                .map(|(_, value)| value.as_str())
-        };
+    fn new(host: usize, head: &Parts, body: &[u8]) -> Self {
+        let value = |name: &str| Some(head.headers.get(name)?.to_str().unwrap());
         let number = |names: &[&str]| names.iter().filter(|name| value(name).is_some()).count();
-        assert_eq!(value("host"), Some(AUTHORITIES[host]), "{fields:?}");
-        assert!(
-            value("content-length").is_none_or(|length| length == body.len().to_string()),
-            "{fields:?}"
-        );
+        let authority = head.uri.authority().map(Authority::as_str);
+        assert_eq!(authority.or(value("host")), Some(AUTHORITIES[host]));
+        let length = value("content-length");
+        assert!(length.is_none_or(|length| length == body.len().to_string()));
         Self {
             host,
-            method: method.to_owned(),
-            path: path.to_owned(),
+            method: head.method.to_string(),
+            path: head.uri.path_and_query().unwrap().to_string(),
             body: body.to_vec(),
             credentials: number(&CREDENTIALS),
             descriptions: number(&["content-type", "content-language"]),
@@ -216,9 +214,6 @@ impl Browser {
     }
 }
 
-/// Answer of the target as it is sent: its status, and its header beside those of every answer.
-type Reply = Option<(u16, Option<(&'static str, Vec<u8>)>)>;
-
 /// State of a target.
 #[derive(Debug)]
 struct State {
@@ -252,7 +247,7 @@ impl Dial for Target {
 
 impl Target {
     /// Return the answer to a request; none if the connection is cut.
-    fn answer(&self, request: Received) -> Reply {
+    fn answer(&self, request: Received) -> Option<Response<Empty<Bytes>>> {
         let State {
             answers,
             browser,
@@ -260,108 +255,50 @@ impl Target {
         } = &mut *self.state.borrow_mut();
         received.push(request);
         let answer = answers.pop_front().unwrap_or(Answer::Status(200));
-        let reply = match answer {
-            Answer::Redirect(status, form) => Some((
-                status,
-                browser
-                    .location(form)
-                    .0
-                    .map(|location| ("location", location)),
-            )),
-            Answer::Status(status @ (429 | 503)) => {
-                Some((status, Some(("retry-after", b"1".to_vec()))))
+        let response = Response::builder();
+        let response = match answer {
+            Answer::Redirect(status, form) => {
+                let location = browser.location(form).0;
+                let response = response.status(status);
+                location
+                    .into_iter()
+                    .fold(response, |response, value| response.header(LOCATION, value))
             }
-            Answer::Status(status) => Some((status, None)),
-            Answer::Cut => None,
+            Answer::Status(status @ (429 | 503)) => response.status(status).header(RETRY_AFTER, 1),
+            Answer::Status(status) => response.status(status),
+            Answer::Cut => response.status(0),
         };
         browser.receive(answer);
-        reply
+        response.body(Empty::new()).ok()
     }
 
-    async fn serve(self, mut stream: DuplexStream, host: usize) {
-        let mut input = Vec::new();
-        loop {
-            let Some(end) = input.windows(4).position(|four| four == b"\r\n\r\n") else {
-                match stream.read_buf(&mut input).await {
-                    Ok(1..) => continue,
-                    _ => return,
-                }
-            };
-            let head = String::from_utf8(input[..end].to_vec()).unwrap();
-            let fields: Vec<_> = head
-                .lines()
-                .skip(1)
-                .filter_map(|line| line.split_once(": "))
-                .collect();
-            let fields: Vec<_> = fields
-                .iter()
-                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
-                .collect();
-            let length = fields
-                .iter()
-                .find(|(name, _)| name == "content-length")
-                .map_or(0, |(_, n)| n.parse().unwrap());
-            while input.len() < end + 4 + length {
-                assert!(stream.read_buf(&mut input).await.unwrap() > 0);
-            }
-            let line: Vec<_> = head.split(' ').collect();
-            let received = Received::new(
-                host,
-                (line[0], line[1]),
-                &input[end + 4..end + 4 + length],
-                &fields,
-            );
-            input.drain(..end + 4 + length);
-            let Some((status, field)) = self.answer(received) else {
-                return;
-            };
-            let mut reply = format!("HTTP/1.1 {status} X\r\ncontent-length: 0\r\n").into_bytes();
-            if let Some((name, value)) = field {
-                reply.extend([name.as_bytes(), b": ", &value, b"\r\n"].concat());
-            }
-            stream
-                .write_all(&[&reply[..], b"\r\n"].concat())
-                .await
-                .unwrap();
-        }
+    async fn serve(self, stream: DuplexStream, host: usize) {
+        let answer = service_fn(|request: Request<Incoming>| async {
+            let (head, body) = request.into_parts();
+            let body = body.collect().await.unwrap().to_bytes();
+            let answer = self.answer(Received::new(host, &head, &body));
+            answer.ok_or(io::Error::from(io::ErrorKind::BrokenPipe))
+        });
+        let _ = http1::Builder::new()
+            .serve_connection(TokioIo::new(stream), answer)
+            .await;
     }
 
     async fn serve_2(self, stream: DuplexStream, host: usize) {
         let mut connection = h2::server::handshake(stream).await.unwrap();
-        while let Some(Ok((mut request, mut respond))) = connection.accept().await {
+        while let Some(Ok((request, mut respond))) = connection.accept().await {
             let target = self.clone();
             spawn_local(async move {
+                let (head, mut content) = request.into_parts();
                 let mut body = Vec::new();
-                while let Some(part) = request.body_mut().data().await {
+                while let Some(part) = content.data().await {
                     body.extend(part.unwrap());
                 }
-                let mut fields = vec![(
-                    "host".to_owned(),
-                    request.uri().authority().unwrap().to_string(),
-                )];
-                let text = |value: &http::HeaderValue| value.to_str().unwrap().to_owned();
-                fields.extend(
-                    request
-                        .headers()
-                        .iter()
-                        .map(|(name, value)| (name.to_string(), text(value))),
-                );
-                let path = request.uri().path_and_query().unwrap().as_str();
-                match target.answer(Received::new(
-                    host,
-                    (request.method().as_str(), path),
-                    &body,
-                    &fields,
-                )) {
+                match target.answer(Received::new(host, &head, &body)) {
                     None => respond.send_reset(h2::Reason::INTERNAL_ERROR),
-                    Some((status, field)) => {
-                        let response = http::Response::builder().status(status);
-                        let response = field
-                            .into_iter()
-                            .fold(response, |all, (name, value)| all.header(name, value));
-                        respond
-                            .send_response(response.body(()).unwrap(), true)
-                            .unwrap();
+                    Some(response) => {
+                        let response = response.map(|_| ());
+                        respond.send_response(response, true).unwrap();
                     }
                 }
             });

@@ -137,7 +137,7 @@ impl Cookie {
                 }
                 b"secure" => cookie.is_secure = true,
                 b"max-age" => max_age = seconds(value).or(max_age),
-                b"expires" => cookie.expires = date::seconds(value).map(instant).or(cookie.expires),
+                b"expires" => cookie.expires = date::time(value).or(cookie.expires),
                 _ => {}
             }
         }
@@ -187,11 +187,6 @@ fn seconds(value: &[u8]) -> Option<i64> {
             i64::MAX
         })
     })
-}
-
-/// Return the time that is so many seconds after 1970; one before it has passed anyway.
-fn instant(seconds: i64) -> SystemTime {
-    SystemTime::UNIX_EPOCH + Duration::from_secs(u64::try_from(seconds).unwrap_or(0))
 }
 
 /// Return the path of a request, without its query.

@@ -134,41 +134,25 @@ impl FromStr for IdFormat {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let bad = || {
-            format!(
-                "`{text}` is not a format of IDs: write width=N (N from 1 to {MOST_WIDTH}), hex, base36 or hex,width=8"
-            )
-        };
-        let mut format = Self {
-            radix: 10,
-            width: 1,
-        };
-        let mut seen = [false; 2];
+        let (mut radix, mut width) = (None, None);
         for part in text.split(',') {
-            let is_width = match part {
-                "hex" => {
-                    format.radix = 16;
-                    false
-                }
-                "base36" => {
-                    format.radix = 36;
-                    false
-                }
-                _ => {
-                    let width = part
-                        .strip_prefix("width=")
-                        .and_then(|width| width.parse().ok());
-                    format.width = width
-                        .filter(|width| (1..=MOST_WIDTH).contains(width))
-                        .ok_or_else(bad)?;
-                    true
-                }
+            let number = part.strip_prefix("width=").and_then(|n| n.parse().ok());
+            let before = match (part, number) {
+                ("hex", _) => radix.replace(16),
+                ("base36", _) => radix.replace(36),
+                (_, Some(number @ 1..=MOST_WIDTH)) => width.replace(number),
+                _ => Some(0),
             };
-            if std::mem::replace(&mut seen[usize::from(is_width)], true) {
-                return Err(bad());
+            if before.is_some() {
+                return Err(format!(
+                    "`{text}` is not a format of IDs: write width=N (N from 1 to {MOST_WIDTH}), hex, base36 or hex,width=8"
+                ));
             }
         }
-        Ok(format)
+        Ok(Self {
+            radix: radix.unwrap_or(10),
+            width: width.unwrap_or(1),
+        })
     }
 }
 
