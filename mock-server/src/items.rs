@@ -28,17 +28,15 @@ pub fn write_body(seed: u64, id: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(b",\"name\":\"item-");
     out.extend_from_slice(digits);
     let word = draws.word();
-    out.extend_from_slice(b"\",\"group\":\"g-");
-    out.extend_from_slice(&fixed_digits::<3>(word & 0xffff_ffff));
+    // In one piece: each one that is appended costs some 30 instructions, for client and target.
+    let mut rest = *b"\",\"group\":\"g-000\",\"stock\":0000,\"score\":0.000000,\"token\":\"00000000000000000000000000000000\"}";
+    rest[13..16].copy_from_slice(&fixed_digits::<3>(word & 0xffff_ffff));
     // A JSON number has no leading zeros: the stock is 1000..=9999.
-    out.extend_from_slice(b"\",\"stock\":");
-    out.extend_from_slice(&fixed_digits::<4>(1000 + (word >> 32) % 9000));
-    out.extend_from_slice(b",\"score\":0.");
-    out.extend_from_slice(&fixed_digits::<6>(draws.word()));
-    out.extend_from_slice(b",\"token\":\"");
-    out.extend_from_slice(&hex(draws.word()));
-    out.extend_from_slice(&hex(draws.word()));
-    out.extend_from_slice(b"\"}");
+    rest[26..30].copy_from_slice(&fixed_digits::<4>(1000 + (word >> 32) % 9000));
+    rest[41..47].copy_from_slice(&fixed_digits::<6>(draws.word()));
+    rest[57..73].copy_from_slice(&hex(draws.word()));
+    rest[73..89].copy_from_slice(&hex(draws.word()));
+    out.extend_from_slice(&rest);
 }
 
 /// The length in bytes of what [`write_body`] appends for `id`.
