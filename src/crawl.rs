@@ -451,7 +451,7 @@ impl<D: Dial> Workload for Crawl<D> {
                         // The next request of a redirected item may go on another connection, with
                         // the cookies of the one before it.
                         let of_chain = redirected.as_ref().and_then(|it| it.jar.as_ref());
-                        let used = Rc::clone(of_chain.unwrap_or_else(|| lent.jar()));
+                        let used = Rc::clone(of_chain.unwrap_or(&lent.jar));
                         let scheme = self.spec.targets.hosts()[host].scheme();
                         used.borrow().add_to(output, scheme, wall_time());
                         jar = Some(used);

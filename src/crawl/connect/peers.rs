@@ -51,6 +51,13 @@ struct Address {
 }
 
 impl Address {
+    fn new(at: &SocketAddr) -> Self {
+        Self {
+            at: *at,
+            rests_until: Nanos::default(),
+        }
+    }
+
     const fn family(&self) -> Family {
         Family::of(self.at.ip())
     }
@@ -69,15 +76,8 @@ impl HostAddresses {
     /// Start with addresses that were looked up at `now`. New connections use them in turn, from
     /// number `turn` on.
     pub(crate) fn new(addresses: &[SocketAddr], turn: usize, now: Nanos) -> Self {
-        let addresses = addresses
-            .iter()
-            .map(|at| Address {
-                at: *at,
-                rests_until: Nanos::default(),
-            })
-            .collect();
         Self {
-            addresses,
+            addresses: addresses.iter().map(Address::new).collect(),
             family: None,
             turn,
             looked_up: now,
@@ -139,15 +139,7 @@ impl HostAddresses {
             let usable = found.filter(|at| {
                 (lookups.may_use)(at.ip()) && ips.is_none_or(|ips| ips.has(Family::of(at.ip())))
             });
-            let addresses: Vec<Address> = usable
-                .map(|at| {
-                    let known = self.addresses.iter().find(|address| address.at == *at);
-                    Address {
-                        at: *at,
-                        rests_until: known.map_or(Nanos::default(), |known| known.rests_until),
-                    }
-                })
-                .collect();
+            let addresses: Vec<Address> = usable.map(Address::new).collect();
             if addresses.is_empty() {
                 return Some(LookedUp::Failed);
             }

@@ -8,12 +8,11 @@
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::fmt;
-use std::future::poll_fn;
 use std::num::NonZeroU64;
 use std::rc::Rc;
-use std::task::{Poll, Waker};
 
 use crawlmark_harness::sample::ErrorKind;
+use tokio::sync::oneshot;
 
 use super::local_ips::{ConnectionSlot, CountedSource};
 
@@ -106,7 +105,7 @@ impl Lease {
 pub(crate) struct Places {
     most: u32,
     taken: Cell<u32>,
-    waiting: RefCell<VecDeque<Rc<Waiter>>>,
+    waiting: RefCell<VecDeque<oneshot::Sender<Signal>>>,
 }
 
 /// Message to a request that waits.
@@ -118,12 +117,6 @@ pub(crate) enum Signal {
     Free,
     /// The connection that it waited for did not open.
     Failed(ErrorKind),
-}
-
-#[derive(Debug, Default)]
-struct Waiter {
-    signal: Cell<Option<Signal>>,
-    waker: RefCell<Option<Waker>>,
 }
 
 impl Places {
@@ -147,31 +140,22 @@ impl Places {
 
     /// Wait for a message.
     pub(crate) async fn wait(&self) -> Signal {
-        let waiter = Rc::new(Waiter::default());
-        self.waiting.borrow_mut().push_back(Rc::clone(&waiter));
-        poll_fn(|cx| {
-            if let Some(signal) = waiter.signal.take() {
-                return Poll::Ready(signal);
-            }
-            *waiter.waker.borrow_mut() = Some(cx.waker().clone());
-            Poll::Pending
-        })
-        .await
+        let (sender, receiver) = oneshot::channel();
+        self.waiting.borrow_mut().push_back(sender);
+        receiver.await.unwrap_or(Signal::Free)
     }
 
     /// Pass a message to the request that has waited longest; false if none waits.
     pub(crate) fn signal(&self, signal: Signal) -> bool {
-        let mut waiting = self.waiting.borrow_mut();
-        // One that stopped waiting has left its entry behind.
-        let next =
-            std::iter::from_fn(|| waiting.pop_front()).find(|waiter| Rc::strong_count(waiter) > 1);
-        let Some(waiter) = next else { return false };
-        waiter.signal.set(Some(signal));
-        let waker = waiter.waker.take();
-        if let Some(waker) = waker {
-            waker.wake();
+        loop {
+            let Some(next) = self.waiting.borrow_mut().pop_front() else {
+                return false;
+            };
+            // One that stopped waiting has left its entry behind.
+            if next.send(signal).is_ok() {
+                return true;
+            }
         }
-        true
     }
 }
 
@@ -308,7 +292,7 @@ mod tests {
 mod lease_tests {
     use std::future::Future;
     use std::pin::pin;
-    use std::task::Context;
+    use std::task::{Context, Poll, Waker};
 
     use super::*;
 

@@ -121,7 +121,7 @@ impl Writer {
             }
         } else {
             own_body = request.body();
-            write_fields(&request, &own_body, output);
+            write_fields(request, &own_body, output);
             &own_body
         };
         output.extend_from_slice(match after {

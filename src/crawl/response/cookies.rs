@@ -246,40 +246,25 @@ pub(crate) enum Owner {
 /// The jar of a connection, given back with it.
 #[derive(Debug)]
 pub(crate) struct LentJar {
-    jar: SharedJar,
+    pub(crate) jar: SharedJar,
     home: Option<(Rc<Jars>, usize)>,
 }
 
 impl Jars {
     /// Lend the jar of a connection that is opened to a host.
     pub(crate) fn lend(self: &Rc<Self>, host: usize, owner: Owner) -> LentJar {
-        match owner {
+        let (jar, home) = match owner {
             Owner::Slot => {
                 let free = self.free.borrow_mut().get_mut(&host).and_then(Vec::pop);
-                LentJar {
-                    jar: free.unwrap_or_default(),
-                    home: Some((Rc::clone(self), host)),
-                }
+                (free.unwrap_or_default(), Some((Rc::clone(self), host)))
             }
-            Owner::Connection => LentJar {
-                jar: Rc::default(),
-                home: None,
-            },
+            Owner::Connection => (Rc::default(), None),
             Owner::Session(session) => {
                 let mut shared = self.shared.borrow_mut();
-                LentJar {
-                    jar: Rc::clone(shared.entry((host, session)).or_default()),
-                    home: None,
-                }
+                (Rc::clone(shared.entry((host, session)).or_default()), None)
             }
-        }
-    }
-}
-
-impl LentJar {
-    /// The jar.
-    pub(crate) const fn jar(&self) -> &SharedJar {
-        &self.jar
+        };
+        LentJar { jar, home }
     }
 }
 
@@ -382,23 +367,23 @@ mod tests {
         ] {
             let lent = jars.lend(1, owner);
             store(
-                &mut lent.jar().borrow_mut(),
+                &mut lent.jar.borrow_mut(),
                 "GET / HTTP/1.1\r\n\r\n",
                 &["a=1"],
             );
             let beside = jars.lend(1, owner);
             assert_eq!(
-                sent(&beside.jar().borrow(), "/", Scheme::Http, NOW) == "a=1",
+                sent(&beside.jar.borrow(), "/", Scheme::Http, NOW) == "a=1",
                 owner == Owner::Session(7)
             );
             drop((lent, jars.lend(2, owner)));
             assert_eq!(
-                sent(&jars.lend(1, owner).jar().borrow(), "/", Scheme::Http, NOW),
+                sent(&jars.lend(1, owner).jar.borrow(), "/", Scheme::Http, NOW),
                 kept,
                 "{owner:?}"
             );
             assert_eq!(
-                sent(&jars.lend(3, owner).jar().borrow(), "/", Scheme::Http, NOW),
+                sent(&jars.lend(3, owner).jar.borrow(), "/", Scheme::Http, NOW),
                 ""
             );
         }

@@ -224,19 +224,6 @@ const NOTHING: Quota = Quota {
     resets_in: None,
 };
 
-#[test]
-fn retry_after_may_be_a_date_by_the_clock_of_the_answer() {
-    let wait = |lines: &[(&str, &str)]| of(503, lines).wait.map(|wait| wait.as_secs());
-    let date = ("retry-after", "Wed, 09 Aug 2023 14:26:23 GMT");
-    for own in [DATE.1, "yesterday"] {
-        assert_eq!(wait(&[("date", own), date]), Some(120), "{own}");
-    }
-    assert_eq!(
-        wait(&[("date", "Wed, 09 Aug 2023 14:26:13 GMT"), date]),
-        Some(10)
-    );
-}
-
 /// Fields of limits; another line contradicts one of all but the last three.
 const NAMES: [&str; 15] = [
     "retry-after",
