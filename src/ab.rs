@@ -14,9 +14,11 @@ use crawlmark_harness::plan::RunPlan;
 use crawlmark_results::show::text::counted;
 use crawlmark_results::studies::Header;
 use crawlmark_results::studies::compare::{
-    self, Arm, Comparison, Contest, ContestContext, Difference, Disturbance, Incomparable, Order,
-    OrderSchedule, RoundReport, Rule, comparable, contest_standing, differences, judge_rounds,
-    pair_line, plan_differences, round_folder,
+    self, Arm, Comparison, Contest, ContestContext, Disturbance, Order, OrderSchedule, RoundReport,
+    Rule, contest_standing, judge_rounds, round_folder,
+};
+use crawlmark_results::studies::differences::{
+    Difference, Incomparable, comparable, differences, plan_differences,
 };
 
 use self::side::Side;
@@ -248,18 +250,12 @@ impl Pairs {
             takes = Duration::from_nanos(clock.now().0);
             let comparison = judge_rounds(&self.ran)?;
             standing = contest_standing(&comparison);
-            let of_pair = pair_line(&self.ran[self.ran.len().saturating_sub(2)..]);
             if disturbance == Disturbance::None {
-                rounds.stages.end(&name, &of_pair);
-                // One pair is its own estimate.
-                if undisturbed > 0 {
-                    rounds.stages.end("so far", &standing);
-                }
+                rounds.stages.end(&name, &standing);
                 undisturbed += 1;
                 order = orders.next();
             } else {
-                let why = disturbance.words();
-                let line = format!("left out, run again: {why}; {of_pair}");
+                let line = format!("left out, run again: {}", disturbance.words());
                 rounds.stages.end(&name, &line);
             }
             if comparison.is_over() {
@@ -272,33 +268,23 @@ impl Pairs {
     /// Run a pair, and say whether the machine was undisturbed during it.
     fn run_pair(&mut self, rounds: &mut Rounds<'_>, order: Order) -> Result<Disturbance, Error> {
         let number = self.ran.len() / 2 + 1;
-        let mut run = |side: &Side| {
-            let place = PathBuf::from(&self.folder).join(round_folder(number, side.arm));
+        let (mut reports, mut ran) = (Vec::new(), Vec::new());
+        for arm in order.arms() {
+            let side = &self.sides[arm as usize];
+            let place = PathBuf::from(&self.folder).join(round_folder(number, arm));
             let results = rounds.run(&side.setup, &place)?;
             let result = place.display().to_string();
-            let round = RoundReport::new(
-                &results.report,
-                number,
-                side.arm,
-                result,
-                results.target_cpu,
-            );
-            Ok::<_, Error>((results.report, round))
-        };
-        let [base, candidate] = &self.sides;
-        let ((of_base, base), (of_candidate, candidate)) = match order {
-            Order::BaseFirst => {
-                let base = run(base)?;
-                (base, run(candidate)?)
-            }
-            Order::CandidateFirst => {
-                let candidate = run(candidate)?;
-                (run(base)?, candidate)
-            }
-        };
-        let disturbance = Disturbance::of_pair([&of_base, &of_candidate]);
+            let round = RoundReport::new(&results.report, number, arm, result, results.target_cpu);
+            reports.push(results.report);
+            ran.push(round);
+        }
+        if order == Order::CandidateFirst {
+            reports.swap(0, 1);
+        }
+        let [of_base, of_candidate] = [&reports[0], &reports[1]];
+        let disturbance = Disturbance::of_pair([of_base, of_candidate]);
         if self.ran.is_empty() {
-            self.differences = differences(&of_base, &of_candidate);
+            self.differences = differences(of_base, of_candidate);
             // The port of a target that each round starts itself is no difference.
             if self.sides.iter().all(|side| side.starts_its_target) {
                 self.differences.retain(|one| one.what != "plan.target");
@@ -307,14 +293,10 @@ impl Pairs {
             let plans = [&of_base.plan.run, &of_candidate.plan.run];
             comparable(&self.differences).map_err(|error| incomparable(error, plans))?;
         }
-        let in_turn = match order {
-            Order::BaseFirst => [base, candidate],
-            Order::CandidateFirst => [candidate, base],
-        };
-        self.ran.extend(in_turn.map(|round| RoundReport {
-            disturbance,
-            ..round
-        }));
+        for round in &mut ran {
+            round.round.disturbance = disturbance;
+        }
+        self.ran.extend(ran);
         Ok(disturbance)
     }
 }

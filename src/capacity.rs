@@ -16,7 +16,7 @@ use crawlmark_results::show::text::rate_in_words;
 use crawlmark_results::studies::Header;
 use crawlmark_results::studies::capacity::search::{Bounds, Pace, ProbeKind, SearchStep};
 use crawlmark_results::studies::capacity::{
-    Capacity, ProbePlan, ProbeReport, SENT, SearchEnd, next_step, offered, probe_line,
+    Capacity, ProbePlan, ProbeReport, SENT, SearchOutcome, next_step, offered, probe_line,
     read_together,
 };
 
@@ -39,7 +39,7 @@ pub(crate) fn capacity(args: &CapacityArgs) -> Result<u8, Error> {
         clock: Clock::start(),
         begun: 0,
         probes: Vec::new(),
-        end: SearchEnd::Interrupted,
+        outcome: None,
     };
     study::conduct(search, &args.keep, "capacity")
 }
@@ -57,7 +57,7 @@ struct CapacityStudy<'a> {
     /// Rounds that were begun, which number their directories.
     begun: usize,
     probes: Vec<ProbeReport>,
-    end: SearchEnd,
+    outcome: Option<SearchOutcome>,
 }
 
 impl Study for CapacityStudy<'_> {
@@ -113,14 +113,14 @@ impl Study for CapacityStudy<'_> {
     }
 
     fn run(&mut self, rounds: &mut Rounds<'_>) -> Result<(), Error> {
-        self.end = loop {
+        self.outcome = loop {
             let (pace, kind) = match next_step(&self.probing.question, &self.probes) {
-                SearchStep::Done(ending) => break SearchEnd::Known(ending),
+                SearchStep::Done(outcome) => break Some(outcome),
                 SearchStep::Probe(pace, kind) => (pace, kind),
             };
             let rest = self.wanted_rest();
             if self.elapsed().saturating_add(rest) > self.args.budget {
-                break SearchEnd::OutOfTime;
+                break None;
             }
             self.wait(rounds, rest)?;
             let probe = match self.probe(rounds, pace, kind) {
@@ -143,10 +143,8 @@ impl Study for CapacityStudy<'_> {
         let probes = mem::take(&mut self.probes);
         let question = self.probing.question.clone();
         let machine = Environment::read(self.probing.placement);
-        Ok(
-            (!probes.is_empty())
-                .then(|| Capacity::new(header, question, machine, probes, self.end)),
-        )
+        Ok((!probes.is_empty())
+            .then(|| Capacity::new(header, question, machine, probes, self.outcome)))
     }
 }
 
@@ -234,7 +232,7 @@ impl CapacityStudy<'_> {
             number,
             pace,
             kind,
-            connections: self.probing.connections(pace),
+            has_connections: self.probing.has_connections(pace),
             result: folder.display().to_string(),
         };
         Ok(ProbeReport::new(

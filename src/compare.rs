@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use crawlmark_results::run::report::{Report, Verdict};
 use crawlmark_results::run::result_dir::{RESULT, ReadError, ResultDir, read, read_study};
 use crawlmark_results::studies::compare::{
-    Arm, Contest, ContestContext, Difference, Disturbance, History, RoundReport, Side, comparable,
-    differences,
+    Arm, Contest, ContestContext, Disturbance, RoundReport, Side,
 };
+use crawlmark_results::studies::differences::{Difference, comparable, differences};
+use crawlmark_results::studies::history::History;
 use crawlmark_results::studies::{Header, StudyResult};
 
 use crate::ab::incomparable;
@@ -130,10 +131,9 @@ fn contest(base: &Path, candidate: &Path) -> Result<Contest, Error> {
         }
         for SavedResult { arm, report, path } in pair {
             let result = path.display().to_string();
-            rounds.push(RoundReport {
-                disturbance,
-                ..RoundReport::new(report, number, *arm, result, None)
-            });
+            let mut round = RoundReport::new(report, number, *arm, result, None);
+            round.round.disturbance = disturbance;
+            rounds.push(round);
         }
     }
     let side = |path: &Path, arm: Arm| Side {

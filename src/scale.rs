@@ -105,7 +105,7 @@ impl Study for ScaleStudy<'_> {
                 self.begin(rounds, &name, size);
                 let round = self.round(rounds, replicate, size)?;
                 let rate = text::decimal(round.items_per_s);
-                let why = round.left_out.first().map(Finding::title);
+                let why = round.left_out_by().map(Finding::title);
                 let came = match why {
                     Some(why) => format!("{size}: {rate} items/s, left out: {why}"),
                     None => format!("{size}: {rate} items/s"),

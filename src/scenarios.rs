@@ -21,7 +21,7 @@ use crate::crawl::redact;
 use crate::error::Error;
 use crate::run;
 use crate::study::{
-    self, Announcement, ROUNDS, Rounds, Setup, Study, minutes, refuse, understood, usage,
+    self, Announcement, ROUNDS, Rounds, Setup, Study, minutes, round_flags, understood, usage,
 };
 
 /// Source of the flags, as errors name it.
@@ -198,18 +198,12 @@ impl ScenarioStudy {
     /// run.
     fn check(&self) -> Result<(), Error> {
         for scenario in &self.scenarios {
-            let words = self.words(scenario);
-            let name = format!("{} {}", self.list.list().noun, scenario.number);
-            let typed = understood(&format!("{name} and {WHOSE}, together"), &words)?;
-            refuse(
-                &words,
-                &typed,
-                &format!("{WHOSE}. Only all of them together are saved and shown"),
-            )?;
+            let noun = self.list.list().noun;
+            let whose = format!("{noun} {} and {WHOSE}, together", scenario.number);
+            let typed = round_flags(&whose, &self.words(scenario), &[])?;
             if typed.requests.is_some() {
                 return usage(format!(
-                    "each {} lasts a fixed time (-d): remove -n from {WHOSE}",
-                    self.list.list().noun
+                    "each {noun} lasts a fixed time (-d): remove -n from {WHOSE}"
                 ));
             }
             run::check(typed)?;

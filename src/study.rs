@@ -24,7 +24,7 @@ use crawlmark_results::show::text;
 use crawlmark_results::studies::{Conclusion, Header, StudyResult};
 
 pub(crate) use self::rounds::{RoundResults, Rounds, Setup};
-use crate::cli::{Cli, Command, FormArgs, OutputArgs, RunArgs, refused_in_rounds};
+use crate::cli::{Cli, Command, FormArgs, OutputArgs, RunArgs, given_in_rounds, refused_in_rounds};
 use crate::error::{DONE, Error, GATE, INCONCLUSIVE, signalled};
 use crate::run::result_directory;
 use crate::terminal::{self, Stages};
@@ -221,24 +221,18 @@ fn conclude(
 /// When a file cannot be written; the measurements stay.
 pub(crate) fn save<R: StudyResult>(directory: ResultDir, result: &R) -> Result<PathBuf, Error> {
     let (doc, plots) = (result.doc(), result.plots());
-    let own = [
-        (R::FILE, json(result)?),
-        (SUMMARY, doc.markdown()),
-        (PAGE, doc.html(&plots)),
+    let mut files = vec![
+        (R::FILE.to_owned(), result.json()?),
+        (SUMMARY.to_owned(), doc.markdown()),
+        (PAGE.to_owned(), doc.html(&plots)),
     ];
-    let mut files: Vec<(String, String)> = own
-        .into_iter()
-        .chain(result.exports())
-        .map(|(name, text)| (name.to_owned(), text))
-        .collect();
+    for (name, text) in result.exports() {
+        files.push((name.to_owned(), text));
+    }
     for plot in plots {
         files.push((format!("plots/{}.svg", plot.name), plot.svg));
     }
     directory.finish_with(files).map_err(Error::Result)
-}
-
-fn json(result: &impl StudyResult) -> Result<String, Error> {
-    Ok(serde_json::to_string_pretty(result)? + "\n")
 }
 
 /// Print a result: as JSON, as Markdown, or for the columns of the terminal.
@@ -247,7 +241,7 @@ fn json(result: &impl StudyResult) -> Result<String, Error> {
 /// When it cannot be written.
 pub(crate) fn print(result: &impl StudyResult, form: FormArgs) -> Result<(), Error> {
     let text = match (form.json, form.markdown) {
-        (true, _) => json(result)?,
+        (true, _) => result.json()?,
         (_, true) => result.doc().markdown(),
         _ => result.doc().terminal(terminal::columns()),
     };
@@ -296,13 +290,25 @@ pub(crate) fn understood(whose: &str, words: &[String]) -> Result<RunArgs, Error
     }
 }
 
-/// Refuses what a round decides itself, what is decided over all rounds, and a list that can be read
-/// once. `out_of` says what to remove it from, and why: `--base. Only the comparison is saved and
-/// judged`.
+/// The flags of a round: those of `run` in `words`, of which errors speak as `whose` does, without
+/// those of `taken`, which the study sets (by the name of their fields, with a reason), what is only
+/// for single runs, and a list that can be read once.
 ///
 /// # Errors
-/// When there is such a flag.
-pub(crate) fn refuse(words: &[String], typed: &RunArgs, out_of: &str) -> Result<(), Error> {
+/// When they are no flags of `run`, do not fit together, or have one of those.
+pub(crate) fn round_flags(
+    whose: &str,
+    words: &[String],
+    taken: &[(&str, &str)],
+) -> Result<RunArgs, Error> {
+    let typed = understood(whose, words)?;
+    let given = given_in_rounds(words);
+    if let Some((_, why)) = taken
+        .iter()
+        .find(|(name, _)| given.iter().any(|of| of == name))
+    {
+        return usage(format!("{why}: remove it from {whose}"));
+    }
     if let Some(flag) = typed.list_of_input() {
         return usage(format!(
             "{flag} - can be read once, and every round reads it: write a file"
@@ -310,9 +316,9 @@ pub(crate) fn refuse(words: &[String], typed: &RunArgs, out_of: &str) -> Result<
     }
     match refused_in_rounds(words) {
         Some(name) => usage(format!(
-            "{name} is for single runs: remove it from {out_of}"
+            "{name} is for single runs: remove it from {whose}. Only the result of all rounds is saved and judged"
         )),
-        None => Ok(()),
+        None => Ok(typed),
     }
 }
 

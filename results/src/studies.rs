@@ -3,38 +3,119 @@
 //! | module | holds |
 //! |---|---|
 //! | [`compare`] | paired rounds of two arms, and the verdict that they allow |
+//! | [`history`] | single runs of one plan over time, and where they changed |
 //! | [`scale`] | rounds of several sizes, and how throughput grows with them |
 //! | [`capacity`] | find the highest rate that a target sustains, by probes |
 //! | [`scenarios`] | lists of crawls side by side: the ladder and the patterns |
+//! | [`differences`] | what two results differ in besides their measurements |
 //!
-//! Each is a [`StudyResult`]. A file begins with a [`Header`]; one of another format is refused by
-//! [`crate::run::result_dir::read_study`].
+//! All have one shape, [`StudyResult`]: findings, tables, a chart and a conclusion. Document, page,
+//! plots and the findings in the JSON follow from these here. A file begins with a [`Header`]; one
+//! of another format is refused by [`crate::run::result_dir::read_study`].
 
 pub mod capacity;
 pub mod compare;
+pub mod differences;
+pub mod history;
 pub mod scale;
 pub mod scenarios;
 
-use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
-use crate::run::report::Environment;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize, Serializer};
+
+use crate::judge::{self, Finding, FindingKind};
+use crate::run::report::{Environment, Report};
+use crate::show::chart::Chart;
 use crate::show::doc::{Doc, Severity, Status};
 use crate::show::plot::Plot;
+use crate::show::text::counted;
 
-/// Result of a study: saved as JSON, and shown as a document with plots.
+/// The most findings of rounds that are shown, the commonest.
+const MOST_OF_ROUNDS: usize = 4;
+
+/// Result of a study: saved as JSON, and shown as a document with a plot.
 pub trait StudyResult: Serialize + DeserializeOwned {
+    /// A fact about the study with its numbers.
+    type Finding: Serialize;
+
     /// The name of the format, which its files have in `schema`.
     const SCHEMA: &'static str;
 
     /// The name of its JSON file.
     const FILE: &'static str;
 
-    /// The findings, the answer of the study first.
-    fn notices(&self) -> Vec<Notice>;
+    /// The fields that it begins with.
+    fn header(&self) -> &Header;
 
-    /// The document: for the terminal, `summary.md` and `report.html`.
-    fn doc(&self) -> Doc;
+    /// The machine; none where the runs say it.
+    fn environment(&self) -> Option<&Environment> {
+        None
+    }
+
+    /// The outcome in a word or two, for the title; empty if there is none.
+    fn outcome(&self) -> &'static str {
+        ""
+    }
+
+    /// The findings, the answer of the study first.
+    fn findings(&self) -> Vec<Self::Finding>;
+
+    /// A finding as it is shown.
+    fn notice(&self, finding: &Self::Finding) -> Notice;
+
+    /// Rounds whose own findings the reader has to know.
+    fn rounds(&self) -> Vec<RoundsOf<'_>> {
+        Vec::new()
+    }
+
+    /// Add the tables and facts to the document.
+    fn fill(&self, doc: Doc) -> Doc;
+
+    /// The chart, without its caption, which is the answer; without a panel if there is nothing to
+    /// draw.
+    fn chart(&self) -> Option<Chart> {
+        None
+    }
+
+    /// The conclusion, which decides the exit code of a study that was not cut.
+    fn conclusion(&self) -> Conclusion {
+        Conclusion::Done
+    }
+
+    /// Files for other programs: names and contents.
+    fn exports(&self) -> Vec<(&'static str, String)> {
+        Vec::new()
+    }
+
+    /// Every finding with its text: those of the study, of its rounds, and of its end.
+    fn shown(&self) -> Vec<ShownFinding<Self::Finding>> {
+        let mut all = Vec::new();
+        for finding in self.findings() {
+            let notice = self.notice(&finding);
+            all.push(ShownFinding {
+                what: FoundBy::Study(finding),
+                notice,
+            });
+        }
+        let rounds = self.rounds();
+        let mut common: Vec<_> = rounds.iter().flat_map(RoundsOf::findings).collect();
+        if self.header().interrupted {
+            common.push(CommonFinding::Interrupted {});
+        }
+        all.extend(common.into_iter().map(|finding| ShownFinding {
+            notice: finding.notice(),
+            what: FoundBy::Rounds(finding),
+        }));
+        all
+    }
+
+    /// The findings as they are shown, the answer first.
+    fn notices(&self) -> Vec<Notice> {
+        self.shown().into_iter().map(|one| one.notice).collect()
+    }
 
     /// The answer in a sentence.
     fn headline(&self) -> String {
@@ -43,32 +124,178 @@ pub trait StudyResult: Serialize + DeserializeOwned {
             .map_or_else(String::new, Notice::sentence)
     }
 
+    /// The document: for the terminal, `summary.md` and `report.html`.
+    fn doc(&self) -> Doc {
+        let notices = self.notices();
+        let mut doc = Doc::new(self.header().title(self.outcome()));
+        if let Some((answer, others)) = notices.split_first() {
+            let status = Status {
+                id: Some("outcome"),
+                text: answer.remedy.clone(),
+                ..Status::new(answer.severity, answer.title.clone())
+            };
+            doc = doc
+                .status(status)
+                .list("", others.iter().map(Notice::sentence).collect());
+        }
+        let doc = self.fill(doc).in_files();
+        let doc = match self.chart() {
+            Some(chart) => doc.plot(chart.name, chart.title),
+            None => doc,
+        };
+        doc.text(self.header().made_by(self.environment()))
+    }
+
     /// The plots, which are saved as `plots/NAME.svg`.
     fn plots(&self) -> Vec<Plot> {
-        Vec::new()
+        let chart = self.chart().map(|chart| {
+            Plot::of(&Chart {
+                caption: self.headline(),
+                ..chart
+            })
+        });
+        chart.into_iter().collect()
     }
 
-    /// Files for other programs: names and contents.
-    fn exports(&self) -> Vec<(&'static str, String)> {
-        Vec::new()
-    }
-
-    /// The conclusion, which decides the exit code of a study that was not cut.
-    fn conclusion(&self) -> Conclusion {
-        Conclusion::Done
+    /// The JSON file: the result, and its findings.
+    ///
+    /// # Errors
+    /// When the result has no JSON.
+    fn json(&self) -> serde_json::Result<String> {
+        let saved = SavedStudy {
+            result: self,
+            findings: self.shown(),
+        };
+        Ok(serde_json::to_string_pretty(&saved)? + "\n")
     }
 }
 
-/// A finding of a study as it is shown. Each study has a table of them: an enum of kinds with their
-/// numbers, and one match that gives this.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A study as it is saved.
+#[derive(Serialize)]
+struct SavedStudy<'a, S: StudyResult> {
+    #[serde(flatten)]
+    result: &'a S,
+    findings: Vec<ShownFinding<S::Finding>>,
+}
+
+/// A finding: its kind and numbers, and its text.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ShownFinding<F> {
+    /// Kind and numbers.
+    #[serde(flatten)]
+    pub what: FoundBy<F>,
+    /// Text.
+    #[serde(flatten)]
+    pub notice: Notice,
+}
+
+/// Source of a finding.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum FoundBy<F> {
+    /// The study.
+    Study(F),
+    /// Its rounds, or their end.
+    Rounds(CommonFinding),
+}
+
+/// Finding that any study may have.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum CommonFinding {
+    /// Rounds have a finding of their own.
+    InRounds {
+        /// That of the first of them.
+        finding: Finding,
+        /// Number of them.
+        rounds: usize,
+        /// All rounds.
+        of: usize,
+        /// Side of the rounds; empty where there is one.
+        side: &'static str,
+    },
+    /// Not all rounds were run.
+    Interrupted {},
+}
+
+impl CommonFinding {
+    fn notice(&self) -> Notice {
+        let title = match self {
+            Self::InRounds {
+                finding,
+                rounds,
+                of,
+                side,
+            } => format!(
+                "In {rounds} of {}{side}: {}",
+                counted(*of as u64, "round"),
+                finding.title()
+            ),
+            Self::Interrupted {} => "Interrupted before all rounds were run".to_owned(),
+        };
+        Notice::new(Severity::Warning, title)
+    }
+}
+
+/// Rounds of a study, or of one of its sides.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RoundsOf<'a> {
+    /// The side, as it follows a number of rounds: ` of the base`; empty where there is one.
+    pub side: &'static str,
+    /// Findings of each round.
+    pub findings: Vec<&'a [Finding]>,
+}
+
+impl RoundsOf<'_> {
+    /// The commonest findings of the rounds.
+    fn findings(&self) -> Vec<CommonFinding> {
+        let mut kinds = BTreeMap::<FindingKind, (&Finding, usize)>::new();
+        for finding in self.findings.iter().copied().flatten() {
+            kinds.entry(finding.kind()).or_insert((finding, 0)).1 += 1;
+        }
+        let mut common: Vec<_> = kinds.into_values().collect();
+        common.sort_by_key(|(_, rounds)| Reverse(*rounds));
+        common.truncate(MOST_OF_ROUNDS);
+        let common = common.into_iter();
+        common
+            .map(|(finding, rounds)| CommonFinding::InRounds {
+                finding: finding.clone(),
+                rounds,
+                of: self.findings.len(),
+                side: self.side,
+            })
+            .collect()
+    }
+}
+
+/// The findings of a round that its study has to know.
+#[must_use]
+pub fn warnings(report: &Report) -> Vec<Finding> {
+    let all = report.findings.iter();
+    all.filter(|one| one.severity() >= judge::Severity::Warning)
+        .cloned()
+        .collect()
+}
+
+/// The text of a finding.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Notice {
-    /// Severity.
+    /// Severity: `info`, `warning` or `error` in JSON.
+    #[serde(serialize_with = "name")]
     pub severity: Severity,
     /// One plain sentence with its numbers, without a full stop.
+    #[serde(rename = "text")]
     pub title: String,
     /// Advice in a sentence; empty without any.
     pub remedy: String,
+}
+
+fn name<S: Serializer>(severity: &Severity, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(match severity {
+        Severity::Good | Severity::Neutral => "info",
+        Severity::Warning => "warning",
+        Severity::Bad => "error",
+    })
 }
 
 impl Notice {
@@ -98,21 +325,6 @@ impl Notice {
             .trim_end()
             .to_owned()
     }
-}
-
-/// A document that begins with these findings: the first in a box.
-#[must_use]
-pub fn doc_of(title: String, notices: &[Notice]) -> Doc {
-    let doc = Doc::new(title);
-    let Some((first, others)) = notices.split_first() else {
-        return doc;
-    };
-    doc.status(Status {
-        id: Some("outcome"),
-        text: first.remedy.clone(),
-        ..Status::new(first.severity, first.title.clone())
-    })
-    .list("", others.iter().map(Notice::sentence).collect())
 }
 
 /// What a study came to.
@@ -157,28 +369,27 @@ impl Header {
         }
     }
 
-    /// The version and the time, for the end of a document.
-    #[must_use]
-    pub fn made_by(&self) -> String {
-        format!("crawlmark {}, {}.", self.crawlmark_version, self.started_at)
-    }
-
     /// The machine, the version and the time, for the end of a document.
-    #[must_use]
-    pub fn made_on(&self, environment: &Environment) -> String {
-        let cpu = environment.cpu_model.as_deref().unwrap_or("an unknown CPU");
-        format!("{cpu}, {} cores. {}", environment.cores, self.made_by())
+    fn made_by(&self, machine: Option<&Environment>) -> String {
+        let machine = machine.map_or_else(String::new, |machine| {
+            let cpu = machine.cpu_model.as_deref().unwrap_or("an unknown CPU");
+            format!("{cpu}, {} cores. ", machine.cores)
+        });
+        format!(
+            "{machine}crawlmark {}, {}.",
+            self.crawlmark_version, self.started_at
+        )
     }
 
-    /// The name, with a note if rounds are missing.
-    #[must_use]
-    pub fn title(&self) -> String {
+    /// The name and the outcome, with a note if rounds are missing.
+    fn title(&self, outcome: &str) -> String {
+        let colon = if outcome.is_empty() { "" } else { ": " };
         let partial = if self.interrupted {
             " (interrupted)"
         } else {
             ""
         };
-        format!("{}{partial}", self.name)
+        format!("{}{colon}{outcome}{partial}", self.name)
     }
 }
 

@@ -15,11 +15,11 @@ use crawlmark_harness::sample::ErrorKind;
 use crawlmark_harness::stats::SecondCounts;
 use crawlmark_results::run::report::{IntervalRow, Report, Verdict};
 use crawlmark_results::studies::capacity::search::{
-    Bounds, Ending, Pace, ProbeKind, ProbeResult, RateState, SearchStep,
+    Bounds, Pace, ProbeKind, ProbeResult, RateState, SearchStep,
 };
 use crawlmark_results::studies::capacity::{
-    Capacity, Cause, Caveat, Connections, ProbePlan, ProbeReport, Question, Reason, Refusals,
-    SearchEnd, SearchOutcome, judge, next_step, read_together,
+    Capacity, CapacityFinding, ProbePlan, ProbeReport, Question, Reason, Refusals, SearchOutcome,
+    Slow, judge, next_step, read_together,
 };
 use crawlmark_results::studies::{Header, StudyResult};
 use proptest::prelude::*;
@@ -107,7 +107,7 @@ fn question(objectives: &[&str]) -> Question {
 const SHARES: [&str; 2] = ["throttled_rate < 1%", "error_rate < 1%"];
 
 fn judged(report: &Report, objectives: &[&str]) -> (ProbeResult, Vec<Reason>) {
-    judge(report, &question(objectives), Connections::Enough)
+    judge(report, &question(objectives), true)
 }
 
 fn seen(report: &Report, objectives: &[&str]) -> ProbeResult {
@@ -115,9 +115,21 @@ fn seen(report: &Report, objectives: &[&str]) -> ProbeResult {
 }
 
 /// Cause of the failure of a probe.
-fn cause(report: &Report, objectives: &[&str]) -> Option<Cause> {
+fn cause(report: &Report, objectives: &[&str]) -> Option<String> {
     let (seen, reasons) = judged(report, objectives);
-    reasons.first().filter(|_| seen.fails()).map(Reason::cause)
+    let reason = reasons.into_iter().next().filter(|_| seen.fails())?;
+    Some(match reason {
+        Reason::Stopped { objective }
+        | Reason::Broken { objective, .. }
+        | Reason::TooSlow(Slow { objective, .. }) => objective.metric.to_string(),
+        Reason::NoConnection { .. } => "connections".to_owned(),
+        other => format!("{other:?}"),
+    })
+}
+
+/// True if a probe failed by this metric.
+fn fails_by(report: &Report, objectives: &[&str], metric: &str) -> bool {
+    cause(report, objectives).as_deref() == Some(metric)
 }
 
 #[test]
@@ -131,21 +143,20 @@ fn shares_are_judged_after_the_warm_up_and_of_the_later_half() {
     assert_eq!(seen(&report, &SHARES), ProbeResult::Pass, "0.75 % of all");
     report.intervals[1].throttled = 0;
     report.intervals[4].throttled = 30;
-    assert_eq!(
-        cause(&report, &SHARES),
-        Some(Cause::Throttled),
+    assert!(
+        fails_by(&report, &SHARES, "throttled_rate"),
         "1.5 % of the later half"
     );
     let row = &mut report.intervals[4];
     (row.throttled, row.ok, row.failed) = (0, 900, 100);
-    assert_eq!(cause(&report, &SHARES), Some(Cause::Errors));
+    assert!(fails_by(&report, &SHARES, "error_rate"));
 }
 
 #[test]
 fn what_this_side_may_have_done_says_nothing_of_the_target() {
     let slow = ["response_p50 < 1us"];
     let mut report = saved();
-    assert_eq!(cause(&report, &slow), Some(Cause::Latency));
+    assert!(fails_by(&report, &slow, "response_p50"));
     for verdict in [
         Verdict::ClientLimited,
         Verdict::Disturbed,
@@ -173,7 +184,7 @@ fn what_this_side_may_have_done_says_nothing_of_the_target() {
         ProbeResult::Collapse,
         "not pushed again"
     );
-    assert_eq!(cause(&report, &SHARES), Some(Cause::Errors));
+    assert!(fails_by(&report, &SHARES, "error_rate"));
     let errors = &mut report.totals.errors_by_kind;
     errors.insert(ErrorKind::TooManyFiles, 3);
     assert_eq!(seen(&report, &SHARES), ProbeResult::Void);
@@ -204,13 +215,13 @@ fn timeouts_may_be_of_a_busy_machine_and_other_failures_are_the_targets() {
     }
     report.validity.verdict = Verdict::TargetLimited;
     report.totals.errors_by_kind.insert(ErrorKind::Timeout, 500);
-    assert_eq!(cause(&report, &wanted), Some(Cause::Errors));
+    assert!(fails_by(&report, &wanted, "error_rate"));
     report.validity.verdicts = vec![Verdict::ClientLimited, Verdict::TargetLimited];
     assert_eq!(seen(&report, &wanted), ProbeResult::Void);
     for kind in [ErrorKind::Closed, ErrorKind::ConnectRefused] {
         report.totals.errors_by_kind.clear();
         report.totals.errors_by_kind.insert(kind, 500);
-        assert_eq!(cause(&report, &wanted), Some(Cause::Errors), "{kind:?}");
+        assert!(fails_by(&report, &wanted, "error_rate"), "{kind:?}");
     }
 }
 
@@ -238,8 +249,8 @@ fn a_lack_of_connections_is_the_targets_if_there_were_enough() {
     let mut report = saved();
     report.validity.verdict = Verdict::ConcurrencyLimited;
     let slow = ["response_p50 < 1us"];
-    assert_eq!(cause(&report, &slow), Some(Cause::Connections));
-    let bounded = |report: &Report| judge(report, &question(&slow), Connections::Bounded).0;
+    assert!(fails_by(&report, &slow, "connections"));
+    let bounded = |report: &Report| judge(report, &question(&slow), false).0;
     assert_eq!(bounded(&report), ProbeResult::Void);
     // 200/s of 238/s: fewer answers than requests are the target's doing.
     for row in &mut report.intervals {
@@ -296,7 +307,7 @@ fn plan(number: usize, per_s: f64) -> ProbePlan {
         number,
         pace: Pace::nearest(per_s),
         kind: ProbeKind::Full,
-        connections: Connections::Enough,
+        has_connections: true,
         result: format!("rounds/{number:03}"),
     }
 }
@@ -310,14 +321,14 @@ fn probe_at(number: usize, per_s: f64, seen: ProbeResult) -> ProbeReport {
     let reasons = Some(reason).filter(|_| seen != ProbeResult::Pass);
     ProbeReport {
         seen,
-        reasons: reasons.into_iter().map(Into::into).collect(),
+        reasons: reasons.into_iter().collect(),
         accepted_per_s: per_s,
         ..ProbeReport::new(plan(number, per_s), &saved(), &wanted)
     }
 }
 
 /// A search of a target that sustains 4,000/s and whose times grow with the rate.
-fn probes(question: &Question) -> (Vec<ProbeReport>, Ending) {
+fn probes(question: &Question) -> (Vec<ProbeReport>, SearchOutcome) {
     let mut probes: Vec<ProbeReport> = Vec::new();
     loop {
         let (pace, kind) = match next_step(question, &probes) {
@@ -343,7 +354,7 @@ fn probes(question: &Question) -> (Vec<ProbeReport>, Ending) {
         let us = 1e6 / (4_400.0 - rate.min(4_350.0));
         probes.push(ProbeReport {
             kind,
-            reasons: reason.into_iter().map(Into::into).collect(),
+            reasons: reason.into_iter().collect(),
             response_p50_us: Some(us / 2.0),
             response_p99_us: Some(us),
             response_p99_at_least: false,
@@ -352,7 +363,7 @@ fn probes(question: &Question) -> (Vec<ProbeReport>, Ending) {
     }
 }
 
-fn concluded(question: Question, probes: Vec<ProbeReport>, end: SearchEnd) -> Capacity {
+fn concluded(question: Question, probes: Vec<ProbeReport>, end: Option<SearchOutcome>) -> Capacity {
     let header = Header {
         crawlmark_version: "0.1.0".to_owned(),
         ..Header::new::<Capacity>("nightly", ["2026-11-22T10:00:00.000Z"; 2])
@@ -363,12 +374,12 @@ fn concluded(question: Question, probes: Vec<ProbeReport>, end: SearchEnd) -> Ca
 fn capacity() -> Capacity {
     let question = question(&["response_p99 < 50ms", "throttled_rate < 1%"]);
     let (probes, ending) = probes(&question);
-    concluded(question, probes, SearchEnd::Known(ending))
+    concluded(question, probes, Some(ending))
 }
 
-fn caveats(capacity: &Capacity) -> Vec<Caveat> {
-    let what = capacity.caveats.iter().map(|caveat| caveat.what.clone());
-    what.collect()
+/// The first caveat of a capacity.
+fn caveat(capacity: &Capacity) -> CapacityFinding {
+    capacity.findings().swap_remove(1)
 }
 
 #[test]
@@ -399,10 +410,10 @@ fn not_found_responses_are_no_good_ones() {
         }
         let probes =
             (1..=3).map(|number| ProbeReport::new(plan(number, 4_000.0), &report, &question));
-        let end = SearchEnd::Known(Ending::GreatestPasses(Pace::nearest(4_000.0)));
+        let end = Some(SearchOutcome::NotReached);
         let capacity = concluded(question.clone(), probes.collect(), end);
         let share = missing as f64 / 1_000.0;
-        assert_eq!(caveats(&capacity)[0], Caveat::NotFound { share });
+        assert_eq!(caveat(&capacity), CapacityFinding::NotFound { share });
         let expected = Some(accepted).filter(|accepted| *accepted > 0.0);
         assert_eq!(capacity.capacity_per_s, expected);
         let is_confirmed = capacity.outcome == SearchOutcome::NotReached;
@@ -428,7 +439,7 @@ fn a_limit_is_what_most_refused_probes_agree_on() {
     let limit = |readings: &[(f64, u64)]| {
         let probes = readings.iter().zip(1..);
         let probes = probes.map(|((per_s, read), number)| refused(number, *per_s, *read));
-        concluded(question(&SHARES), probes.collect(), SearchEnd::OutOfTime).limit_per_s
+        concluded(question(&SHARES), probes.collect(), None).limit_per_s
     };
     // A sliding window of 30 s, read with a probe of 5 s.
     let window = [
@@ -456,7 +467,6 @@ fn a_limit_decides_what_passed_above_it_and_leaves_open_what_it_was_read_too_coa
     let expected = [ProbeResult::Fail, ProbeResult::Void, ProbeResult::Pass];
     assert_eq!(seen, expected);
     assert!(read.iter().all(|probe| probe.accepted_per_s <= 49.0));
-    assert_eq!(read[3].reason().map(Reason::cause), Some(Cause::Errors));
 }
 
 #[test]
@@ -469,8 +479,8 @@ fn requests_that_are_all_refused_after_others_passed_tell_of_a_longer_limit() {
             .map(|(number, per_s)| probe_at(number, per_s, ProbeResult::Pass))
             .to_vec();
         probes.push(last);
-        let capacity = concluded(question(&SHARES), probes, SearchEnd::OutOfTime);
-        matches!(caveats(&capacity)[0], Caveat::LongerPeriod { .. })
+        let capacity = concluded(question(&SHARES), probes, None);
+        matches!(caveat(&capacity), CapacityFinding::LongerPeriod { .. })
     };
     assert!(tells(900.0));
     assert!(!tells(2_000.0), "none passed at that rate");
@@ -491,8 +501,8 @@ proptest! {
         let mut probes: Vec<ProbeReport> = Vec::new();
         let end = loop {
             let (pace, kind) = match next_step(&question, &probes) {
-                SearchStep::Done(ending) => break SearchEnd::Known(ending),
-                SearchStep::Probe(..) if probes.len() == 80 => break SearchEnd::OutOfTime,
+                SearchStep::Done(ending) => break Some(ending),
+                SearchStep::Probe(..) if probes.len() == 80 => break None,
                 SearchStep::Probe(pace, kind) => (pace, kind),
             };
             let rate = pace.per_s();

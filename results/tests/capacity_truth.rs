@@ -15,11 +15,10 @@ use crawlmark_harness::plan::Arrivals;
 use crawlmark_harness::stats::SecondCounts;
 use crawlmark_results::run::report::{IntervalRow, Latency, Report, Verdict};
 use crawlmark_results::studies::capacity::search::{
-    Bounds, Pace, ProbeKind, RateState, SearchStep,
+    Bounds, Pace, ProbeKind, RateState, SearchStep, resolution,
 };
 use crawlmark_results::studies::capacity::{
-    Capacity, Connections, ProbePlan, ProbeReport, Question, SearchEnd, SearchOutcome, next_step,
-    resolution, times_s,
+    Capacity, ProbePlan, ProbeReport, Question, SearchOutcome, next_step, times_s,
 };
 use crawlmark_results::studies::{Header, StudyResult};
 
@@ -333,11 +332,10 @@ fn search(
     let mut probes: Vec<ProbeReport> = Vec::new();
     loop {
         let (pace, kind) = match next_step(question, &probes) {
-            SearchStep::Done(ending) => {
+            SearchStep::Done(outcome) => {
                 let (question, machine) = (question.clone(), report.environment.clone());
-                let end = SearchEnd::Known(ending);
                 let header = Header::new::<Capacity>("truth", [""; 2]);
-                let capacity = Capacity::new(header, question, machine, probes, end);
+                let capacity = Capacity::new(header, question, machine, probes, Some(outcome));
                 follows(&capacity);
                 return capacity;
             }
@@ -356,7 +354,7 @@ fn search(
             number,
             pace,
             kind,
-            connections: Connections::Enough,
+            has_connections: true,
             result: String::new(),
         };
         probes.push(ProbeReport::new(plan, &report, question));

@@ -7,16 +7,17 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crawlmark_results::export;
-use crawlmark_results::run::report::{Ledger, Report, Verdict};
-use crawlmark_results::show::plot;
+use crawlmark_results::judge::Finding;
+use crawlmark_results::run::report::{Report, Verdict};
 use crawlmark_results::studies::compare::{
-    Arm, Contest, ContestContext, Difference, Disturbance, History, Metric, MetricVerdict, Order,
-    OrderSchedule, Overall, Reading, Readings, RoundReport, Side, comparable, differences,
+    Arm, Contest, ContestContext, Disturbance, Metric, MetricVerdict, OrderSchedule, Overall,
+    Reading, Readings, Round, RoundReport, Side,
 };
+use crawlmark_results::studies::differences::{Difference, comparable, differences};
+use crawlmark_results::studies::history::History;
 use crawlmark_results::studies::scale::{self, Size};
 use crawlmark_results::studies::scenarios::ScenarioReadings;
 use crawlmark_results::studies::{Header, StudyResult};
@@ -39,35 +40,31 @@ fn rounds(pairs: usize, loss: f64) -> Vec<RoundReport> {
             };
         RoundReport {
             pair,
-            arm,
             result: format!("rounds/{pair:03}-{arm}"),
             started_at: format!("2026-01-01T00:{:02}:00.000Z", pair % 60),
             finished_at: format!("2026-01-01T00:{:02}:30.000Z", pair % 60),
             validity: Verdict::Valid,
-            disturbance: Disturbance::None,
-            readings: Readings {
-                target_cpu_per_attempt: Reading::Absent,
-                cpu_per_attempt: reading(20.0 * noise),
-                throughput: reading(1_000.0 / factor),
-                ok_share: reading(1.0),
-                service_p50: reading(20_000.0 * factor),
-                service_p99: Reading::Informational(30_000.0 * factor),
+            findings: Vec::new(),
+            round: Round {
+                arm,
+                disturbance: Disturbance::None,
+                readings: Readings {
+                    target_cpu_per_attempt: Reading::Absent,
+                    cpu_per_attempt: reading(20.0 * noise),
+                    throughput: reading(1_000.0 / factor),
+                    ok_share: reading(1.0),
+                    service_p50: reading(20_000.0 * factor),
+                    service_p99: Reading::Informational(30_000.0 * factor),
+                },
             },
-            items: 1_000,
-            failed: 0,
-            causes: BTreeMap::new(),
         }
     };
     let mut rounds = Vec::new();
     for (number, order) in OrderSchedule::new(3).take(pairs).enumerate() {
-        let noise = |seed: usize| 1.0 + (seed * 7 % 11) as f64 * 1e-3;
-        let base = round(number + 1, Arm::Base, noise(2 * number));
-        let candidate = round(number + 1, Arm::Candidate, noise(2 * number + 1));
-        rounds.extend(if order == Order::BaseFirst {
-            [base, candidate]
-        } else {
-            [candidate, base]
-        });
+        for arm in order.arms() {
+            let seed = 2 * number + arm as usize;
+            rounds.push(round(number + 1, arm, 1.0 + (seed * 7 % 11) as f64 * 1e-3));
+        }
     }
     rounds
 }
@@ -157,97 +154,51 @@ fn an_item_that_was_not_found_is_not_good_in_any_rate() {
     }
 }
 
-/// Rounds whose arms answer with this status instead of a good answer, each more often in the
-/// candidate.
-fn rounds_with_status(pairs: usize, base: Option<u16>, candidate: Option<u16>) -> Vec<RoundReport> {
-    let answered = |mut round: RoundReport| {
-        let status = if round.arm == Arm::Base {
-            base
-        } else {
-            candidate
-        };
-        let Some(status) = status else { return round };
-        let mut report = saved();
-        let items = if round.arm == Arm::Base { 200 } else { 100 };
-        report.ledger = Ledger::default();
-        report.totals.ok_per_s = Some(0.0);
-        report.totals.errors_by_kind.clear();
-        report.totals.rejected_by_status.clear();
-        report.totals.soft_blocked = 0;
-        if status == 404 {
-            report.ledger.not_found = items;
-        } else {
-            report.ledger.failed = items;
-            report.totals.rejected_by_status.insert(status, items);
-        }
-        let read = RoundReport::new(&report, round.pair, round.arm, String::new(), None);
-        round.readings = Readings {
-            service_p50: Reading::Absent,
-            service_p99: Reading::Absent,
-            ..read.readings
-        };
-        (round.items, round.failed, round.causes) = (read.items, read.failed, read.causes);
-        round
-    };
-    rounds(pairs, 0.0).into_iter().map(answered).collect()
-}
-
 #[test]
-fn an_arm_without_a_good_answer_is_named_first_and_has_no_invented_share() {
-    for (base, candidate, verdict, says) in [
-        (
-            Some(404),
-            Some(500),
-            Overall::Incomparable,
-            &[
-                "The base had no good response: 3,200 not found",
-                "The candidate had no good response: 1,600 × status 500",
-            ][..],
-        ),
-        (
-            None,
-            Some(500),
-            Overall::Regression,
-            &["The candidate had no good response: 1,600 × status 500"],
-        ),
-        (
-            None,
-            Some(404),
-            Overall::Regression,
-            &["The candidate had no good response: 1,600 not found"],
-        ),
-        (
-            Some(404),
-            None,
-            Overall::Incomparable,
-            &["The base had no good response: 3,200 not found"],
-        ),
+fn a_candidate_without_a_good_answer_is_a_regression_and_says_what_came() {
+    let arms = |pairs: usize, without: &[Arm]| {
+        let mut rounds = rounds(pairs, 0.0);
+        for round in rounds
+            .iter_mut()
+            .filter(|of| without.contains(&of.round.arm))
+        {
+            (
+                round.round.readings.throughput,
+                round.round.readings.ok_share,
+            ) = (reading(0.0), reading(0.0));
+            (
+                round.round.readings.service_p50,
+                round.round.readings.service_p99,
+            ) = (Reading::Absent, Reading::Absent);
+            round.findings = vec![Finding::NotFound {
+                share: 1.0,
+                count: 100,
+            }];
+        }
+        contest(rounds)
+    };
+    for (pairs, without, verdict) in [
+        (16, &[Arm::Candidate][..], Overall::Regression),
+        (2, &[Arm::Candidate], Overall::Regression),
+        (1, &[Arm::Candidate], Overall::Inconclusive),
+        (16, &[Arm::Base], Overall::Inconclusive),
+        (16, &[Arm::Base, Arm::Candidate], Overall::Inconclusive),
     ] {
-        let contest = contest(rounds_with_status(16, base, candidate));
-        let headline = contest.headline();
-        let notices = contest.notices();
-        let titles: Vec<&str> = notices.iter().map(|notice| &*notice.title).collect();
-        assert_eq!(titles[1..=says.len()], *says);
-        assert_eq!(
-            (contest.verdict, contest.comparison.verdict),
-            (verdict, verdict),
-            "{headline}"
-        );
-        let share = contest.comparison.finding(Metric::OkShare).unwrap();
-        assert!(
-            share.evidence.is_none() && share.verdict != MetricVerdict::Pass,
-            "{share:?}"
-        );
-        for (arm, status) in [(Arm::Base, base), (Arm::Candidate, candidate)] {
-            let expected = if status.is_some() { 0.0 } else { 1.0 };
+        let contest = arms(pairs, without);
+        assert_eq!(contest.comparison.verdict, verdict, "{pairs} {without:?}");
+        let titles: Vec<String> = contest.notices().into_iter().map(|of| of.title).collect();
+        for arm in without {
+            let says = format!("In {pairs} of {pairs} round");
+            let side = format!(" of the {arm}: ");
             assert!(
-                contest
-                    .values(arm, Metric::OkShare)
+                titles
                     .iter()
-                    .all(|share| (*share - expected).abs() < 1e-9)
+                    .any(|title| title.starts_with(&says) && title.contains(&side)),
+                "{titles:?}"
             );
         }
-        assert!(contest.doc().terminal(1_000).contains("0.00 %"));
+        let share = contest.comparison.of(Metric::OkShare).unwrap();
+        assert!(share.evidence.is_none() && share.verdict != MetricVerdict::Pass);
     }
 }
 
@@ -339,14 +290,11 @@ fn what_differs_is_told_and_two_loads_are_refused() {
 #[test]
 fn a_loss_is_told_in_every_form() {
     let contest = contest(rounds(16, 0.05));
-    assert_eq!(
-        (contest.verdict, contest.comparison.verdict),
-        (Overall::Regression, Overall::Regression)
-    );
+    assert_eq!(contest.comparison.verdict, Overall::Regression);
     golden("contest.txt", &contest.doc().terminal(100));
     golden("contest.md", &contest.doc().markdown());
     golden("contest.xml", &export::contest_junit(&contest));
-    let svg = plot::pairs(&contest).svg;
+    let svg = &contest.plots()[0].svg;
     // Sixteen pairs and the estimate of each of the four metrics that were read, and two keys.
     assert_eq!(svg.matches("h.01").count(), 4 * (16 + 1) + 2);
     assert!(svg.contains("candidate against base") && !svg.contains("NaN"));
@@ -358,10 +306,10 @@ fn every_pair_lies_within_its_axis() {
         let mut rounds = rounds(16, 0.0);
         let outlier = rounds
             .iter_mut()
-            .find(|round| round.arm == Arm::Candidate)
+            .find(|of| of.round.arm == Arm::Candidate)
             .unwrap();
-        outlier.readings.throughput = reading(1_000.0 * factor);
-        let data = plot::pairs(&contest(rounds)).data.unwrap();
+        outlier.round.readings.throughput = reading(1_000.0 * factor);
+        let data = contest(rounds).plots()[0].data.clone().unwrap();
         let panels: serde_json::Value = serde_json::from_str(&data).unwrap();
         for panel in panels.as_array().unwrap() {
             let ends = ["from", "to"].map(|end| panel["x"][end].as_f64().unwrap());
@@ -383,49 +331,26 @@ fn every_pair_lies_within_its_axis() {
 #[test]
 fn equal_arms_pass_and_what_fails_more_does_not() {
     let equal = contest(rounds(16, 0.0));
-    assert_eq!(equal.verdict, Overall::Pass);
-    let mut failing = rounds(16, 0.0);
-    for round in failing
-        .iter_mut()
-        .filter(|round| round.arm == Arm::Candidate)
-    {
-        (round.failed, round.readings.ok_share) = (20, reading(0.98));
-    }
-    let failing = contest(failing);
-    assert_eq!(failing.verdict, Overall::Regression);
-    assert_eq!(
-        failing.comparison.finding(Metric::OkShare).unwrap().verdict,
-        MetricVerdict::Regression
-    );
-    assert_eq!(
-        failing
-            .comparison
-            .finding(Metric::Throughput)
-            .unwrap()
-            .verdict,
-        MetricVerdict::Pass
-    );
-    assert!(failing.headline().contains("share of ok items -2.0 %"));
-    assert!(export::contest_junit(&failing).contains("<failure"));
+    assert_eq!(equal.comparison.verdict, Overall::Pass);
     // Nobody failed: then it is no metric, and takes no share of the error.
-    assert_eq!(equal.comparison.finding(Metric::OkShare), None);
+    assert_eq!(equal.comparison.of(Metric::OkShare), None);
     // One of 110 is less than the limit of 1 %, two are more.
-    for (bad, verdict) in [(1, MetricVerdict::Pass), (2, MetricVerdict::Regression)] {
-        let mut small = rounds(16, 0.0);
-        for round in &mut small {
-            let failed = if round.arm == Arm::Candidate { bad } else { 0 };
-            (round.items, round.failed) = (110, failed);
-            round.readings.ok_share = reading(1.0 - failed as f64 / 110.0);
+    for (bad, verdict) in [(1.0, MetricVerdict::Pass), (2.0, MetricVerdict::Regression)] {
+        let mut failing = rounds(16, 0.0);
+        for round in &mut failing {
+            let failed = if round.round.arm == Arm::Candidate {
+                bad
+            } else {
+                0.0
+            };
+            round.round.readings.ok_share = reading(1.0 - failed / 110.0);
         }
-        assert_eq!(
-            contest(small)
-                .comparison
-                .finding(Metric::OkShare)
-                .unwrap()
-                .verdict,
-            verdict,
-            "{bad}"
-        );
+        let failing = contest(failing);
+        let of = |metric| failing.comparison.of(metric).unwrap().verdict;
+        assert_eq!(of(Metric::OkShare), verdict, "{bad}");
+        assert_eq!(of(Metric::Throughput), MetricVerdict::Pass);
+        let fails = export::contest_junit(&failing).contains("<failure");
+        assert_eq!(fails, verdict == MetricVerdict::Regression);
     }
 }
 

@@ -9,11 +9,10 @@ use std::time::Duration;
 
 use crawlmark_results::judge::Finding;
 use crawlmark_results::run::report::{BindingReport, Report, Verdict};
-use crawlmark_results::show::plot;
 use crawlmark_results::studies::scale::{
-    Attempts, FixedQuantity, Round, ScaleContext, ScaleFinding, Scaling, Size,
+    FixedQuantity, Round, ScaleContext, ScaleFinding, Scaling, Size,
 };
-use crawlmark_results::studies::{Header, StudyResult};
+use crawlmark_results::studies::{Conclusion, Header, StudyResult};
 
 use crate::{golden, saved};
 
@@ -109,13 +108,13 @@ fn scaling(cores: usize, machine_cpu_share: f64, x: impl Fn(usize, f64) -> f64) 
                 machine_cpu_share: Some(machine_cpu_share),
                 started_at: "2026-01-01T00:00:00.000Z".to_owned(),
                 finished_at: "2026-01-01T00:00:03.000Z".to_owned(),
-                failed: 0,
+                findings: Vec::new(),
                 ..round
             });
         }
     }
     // One that was disturbed.
-    rounds[8].left_out = vec![Finding::CpuSpeed {
+    rounds[8].findings = vec![Finding::CpuSpeed {
         shard: 0,
         others: 0,
         before_us: 1_000.0,
@@ -179,7 +178,7 @@ fn what_waits_for_answers_scales_and_says_so() {
     assert!(point.colocated && point.counts(), "CPU was not scarce");
     golden("scaling.txt", &scaling.doc().terminal(120));
     golden("scaling.md", &scaling.doc().markdown());
-    let svg = plot::scaling(&scaling).svg;
+    let svg = scaling.plots()[0].svg.clone();
     // Five sizes in four fields.
     assert_eq!(dots(&svg), 4 * 5);
     for told in [
@@ -219,20 +218,12 @@ fn more_than_linear_growth_is_claimed_only_where_chance_is_excluded() {
 #[test]
 fn what_fights_for_cpus_is_hollow_and_no_answer() {
     let scaling = scaling(1, 0.9, |_, n| 10_000.0 * n.sqrt().min(1.3));
-    let findings = scaling.findings();
-    assert!(matches!(findings[0], ScaleFinding::CpuScarce { .. }) && !scaling.says_something());
-    let is_limited = |scaling: &Scaling| {
-        scaling.findings().iter().any(|finding| {
-            matches!(finding, ScaleFinding::ClientLimited { sizes, .. } if sizes.len() == 5)
-        })
-    };
-    assert!(!is_limited(&scaling));
-    assert!(
-        findings
-            .iter()
-            .any(|finding| matches!(finding, ScaleFinding::SizesLeftOut { .. }))
-    );
-    let plot = plot::scaling(&scaling);
+    assert!(matches!(
+        scaling.findings()[0],
+        ScaleFinding::CpuScarce { .. }
+    ));
+    assert_eq!(scaling.conclusion(), Conclusion::Inconclusive);
+    let plot = &scaling.plots()[0];
     // A ring is two dots.
     assert_eq!(dots(&plot.svg), 2 * (4 * 5 + 1));
     assert!(plot.svg.contains("CPUs shared with the target"));
@@ -242,13 +233,7 @@ fn what_fights_for_cpus_is_hollow_and_no_answer() {
         page(&scaling).contains("status warning"),
         "a result that is no answer is no good news"
     );
-    let mut slow = scaling.clone();
-    slow.rounds
-        .iter_mut()
-        .for_each(|round| round.validity = Verdict::ClientLimited);
-    let slow = Scaling::new(slow.rounds, &[slow.curves[0].held], slow.circumstances);
-    assert!(is_limited(&slow));
-    let mut single = scaling;
+    let mut single = scaling.clone();
     single
         .curves
         .iter_mut()
@@ -262,85 +247,25 @@ fn what_fights_for_cpus_is_hollow_and_no_answer() {
     );
 }
 
-/// Sweep in which every round had these attempts and limits.
-fn answered(
-    mut scaling: Scaling,
-    attempts: Attempts,
-    binding: BindingReport,
-    held: FixedQuantity,
-) -> Scaling {
-    for round in &mut scaling.rounds {
-        (round.attempts, round.binding) = (attempts, binding);
-        if let FixedQuantity::Connections(connections) = held {
-            round.size.connections = connections;
-        }
-    }
-    Scaling::new(scaling.rounds, &[held], scaling.circumstances)
-}
-
-fn flat(_: usize, _: f64) -> f64 {
-    160.0
-}
-
 #[test]
-fn a_limit_that_is_not_the_clients_is_named() {
-    let per_shard = FixedQuantity::ConnectionsPerShard(8);
-    let paused = BindingReport {
-        pause: 0.9,
-        concurrency: 0.1,
-        ..BindingReport::default()
-    };
-    let full = BindingReport {
-        concurrency: 1.0,
-        ..BindingReport::default()
-    };
-    let answers = |throttled, not_found| Attempts {
-        all: 1_000,
-        throttled,
-        not_found,
-    };
-    let by_connections = FixedQuantity::Connections(8);
-    // A crawl that scales has no such limit, and neither has one whose connections grow with the
-    // shards.
-    for (x, answers, binding, held, limited) in [
-        (
-            flat as fn(usize, f64) -> f64,
-            answers(54, 0),
-            paused,
-            per_shard,
-            Some("throttled"),
-        ),
-        (
-            flat,
-            answers(0, 0),
-            full,
-            by_connections,
-            Some("connections"),
-        ),
-        (linear, answers(54, 0), full, by_connections, None),
-        (flat, answers(0, 0), full, per_shard, None),
-    ] {
-        let scaling = answered(scaling(2, 0.1, x), answers, binding, held);
-        let found = scaling
-            .findings()
-            .into_iter()
-            .find_map(|finding| match finding {
-                ScaleFinding::TargetThrottled { .. } => Some("throttled"),
-                ScaleFinding::ConnectionsFull { connections: 8 } => Some("connections"),
-                _ => None,
-            });
-        assert_eq!(found, limited);
-        let text = scaling.doc().terminal(1_000);
-        assert_eq!(text.contains("5.4 %"), answers.throttled > 0, "{text}");
+fn what_held_most_sizes_back_is_in_the_table_and_what_rounds_found_is_listed() {
+    let mut rounds = scaling(2, 0.1, |_, _| 160.0).rounds;
+    for round in &mut rounds {
+        round.binding = BindingReport {
+            pause: 0.9,
+            concurrency: 0.1,
+            ..BindingReport::default()
+        };
+        round.findings = vec![Finding::NotFound {
+            share: 1.0,
+            count: 9,
+        }];
     }
-    let missing = answered(
-        scaling(2, 0.1, |_, _| 0.0),
-        answers(0, 1_000),
-        full,
-        per_shard,
-    );
-    assert_eq!(missing.findings()[0], ScaleFinding::NothingFound {});
+    let held = [FixedQuantity::ConnectionsPerShard(8)];
+    let scaling = Scaling::new(rounds, &held, scaling(2, 0.1, linear).circumstances);
+    let text = scaling.doc().terminal(1_000);
+    assert_eq!(text.matches("throttle pauses (90").count(), 5, "{text}");
+    assert!(text.contains("In 25 of 25 rounds: "), "{text}");
     // A part that is small is not none.
-    let slow = scaling(2, 0.1, |_, n| 100.0 / n.powi(2)).headline();
-    assert!(slow.contains(": less than 0.1 % efficient"), "{slow}");
+    assert!(scaling.headline().contains(": 6.2 % efficient"));
 }

@@ -4,13 +4,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crawlmark_harness::plan::RunPlan;
-use crawlmark_results::studies::compare::{Arm, Difference, PROGRAM, TARGET_COMMAND};
+use crawlmark_results::studies::compare::Arm;
+use crawlmark_results::studies::differences::{Difference, PROGRAM, TARGET_COMMAND};
 
 use crate::cli::AbArgs;
 use crate::crawl::redact;
 use crate::error::Error;
 use crate::run;
-use crate::study::{PORT, Setup, refuse, understood, usage};
+use crate::study::{PORT, Setup, round_flags, understood, usage};
 
 /// Default duration of a round.
 const ROUND: Duration = Duration::from_secs(2);
@@ -56,12 +57,7 @@ impl Side {
         let mut words = args.run.clone();
         words.extend(own_words);
         let whose = format!("{flag} and the flags after --, together");
-        let typed = understood(&whose, &words)?;
-        refuse(
-            &words,
-            &typed,
-            &format!("{flag} and the flags after --. Only the comparison is saved and judged"),
-        )?;
+        let typed = round_flags(&whose, &words, &[])?;
         let mut round = typed.duration;
         if round.is_none() && typed.requests.is_none() && typed.ids.is_none() {
             round = Some(ROUND);

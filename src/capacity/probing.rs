@@ -9,13 +9,13 @@ use crawlmark_harness::units::grouped;
 use crawlmark_results::run::gates::{Breach, Condition, Objective, Unit};
 use crawlmark_results::run::report::Placement;
 use crawlmark_results::studies::capacity::search::{Bounds, Pace, ProbeKind};
-use crawlmark_results::studies::capacity::{Connections, Question, offered, times_s};
+use crawlmark_results::studies::capacity::{Question, offered, times_s};
 
 use crate::cli::{Auto, CapacityArgs, given_in_rounds};
 use crate::crawl::redact;
 use crate::error::Error;
 use crate::run::{self, stranger};
-use crate::study::{refuse, understood, usage};
+use crate::study::{round_flags, understood, usage};
 
 /// The greatest rate, unless one is given, of a target on this machine or in a private network, per
 /// second.
@@ -44,6 +44,9 @@ const LONGEST: Duration = Duration::from_hours(24);
 
 /// Time for which requests may be in flight when no objective bounds it.
 const UNBOUNDED: Duration = Duration::from_secs(1);
+
+/// Source of the flags, as errors name it.
+const WHOSE: &str = "the URL and the flags after --";
 
 /// Arguments that a probe sets itself, each with the reason why it is not allowed after `--`.
 const TAKEN: [(&str, &str); 12] = [
@@ -102,19 +105,8 @@ impl Probing {
     pub(super) fn new(args: &CapacityArgs) -> Result<Self, Error> {
         let mut words = args.run.clone();
         words.extend(args.url.clone());
-        let run = understood("the URL and the flags after --, together", &words)?;
+        let run = round_flags(WHOSE, &words, &TAKEN)?;
         let given = given_in_rounds(&words);
-        let taken = TAKEN
-            .iter()
-            .find(|(name, _)| given.iter().any(|given| given == name));
-        if let Some((_, why)) = taken {
-            return usage(format!("{why}: remove it from the flags after --"));
-        }
-        refuse(
-            &words,
-            &run,
-            "the flags after --. Objectives and output options of the search go before --",
-        )?;
         if !matches!(args.arrivals, Arrivals::Constant | Arrivals::Poisson) {
             let why = if args.arrivals.gaps().is_none() {
                 "is a closed loop, which waits for its target"
@@ -305,16 +297,13 @@ impl Probing {
             .clamp(f64::from(self.fewest), f64::from(MOST.max(self.fewest))) as u32
     }
 
-    /// Cause of a lack of connections at this rate: client or target.
-    pub(super) fn connections(&self, pace: Pace) -> Connections {
+    /// True if a probe of this rate has as many connections as requests can be under way while the
+    /// objectives hold.
+    pub(super) fn has_connections(&self, pace: Pace) -> bool {
         let open = self.connections.unwrap_or_else(|| self.fitting(pace));
         let open = open.saturating_mul(self.streams);
         let at_hand = f64::from(self.per_host.map_or(open, |most| open.min(most)));
-        if at_hand >= pace.per_s() * self.longest().as_secs_f64() {
-            Connections::Enough
-        } else {
-            Connections::Bounded
-        }
+        at_hand >= pace.per_s() * self.longest().as_secs_f64()
     }
 }
 
@@ -436,11 +425,8 @@ mod tests {
             (Some(0), 3, 200)
         );
         assert_eq!(run.throttling.on_throttle.name(), "count");
-        assert_eq!(probing.connections(pace), Connections::Enough);
-        assert_eq!(
-            probing.connections(Pace::nearest(90_000.0)),
-            Connections::Bounded
-        );
+        assert!(probing.has_connections(pace));
+        assert!(!probing.has_connections(Pace::nearest(90_000.0)));
     }
 
     #[test]
@@ -496,7 +482,7 @@ mod tests {
         let pace = Pace::nearest(2_000.0);
         let bounded =
             probing(&["--slo-p99", "100ms", "--", "--per-host-connections", "50"]).unwrap();
-        assert_eq!(bounded.connections(pace), Connections::Bounded);
+        assert!(!bounded.has_connections(pace));
         let many = probing(&["--slo-p99", "100ms", "--", "-s", "128"]).unwrap();
         assert_eq!(
             many.fitting(Pace::nearest(1.0)),

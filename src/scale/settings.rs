@@ -12,7 +12,7 @@ use crate::cli::{Auto, RunArgs, ScaleArgs, given_in_rounds};
 use crate::crawl::redact;
 use crate::error::Error;
 use crate::run;
-use crate::study::{refuse, understood, usage};
+use crate::study::{round_flags, understood, usage};
 
 /// Default time for which a round sends.
 const ROUND: Duration = Duration::from_secs(3);
@@ -32,6 +32,34 @@ const SHARDS_LATENCY_BOUND: [u32; 5] = [1, 2, 4, 8, 16];
 
 /// Source of the flags, as errors name it.
 const WHOSE: &str = "the flags after --";
+
+/// Flags that a round may not have, by the names of their fields, and why.
+const TAKEN: [(&str, &str); 6] = [
+    (
+        "rate",
+        "--rate caps throughput, and scale asks how throughput grows",
+    ),
+    (
+        "per_host_rate",
+        "--per-host-rate caps throughput, and scale asks how throughput grows",
+    ),
+    (
+        "adaptive",
+        "--adaptive chooses the number of connections, which is set by each size",
+    ),
+    (
+        "requests",
+        "-n ends a run after a number of items, but rounds last a fixed time (-d)",
+    ),
+    (
+        "shards",
+        "`scale` varies --shards, which goes before --, as in --shards 1,2,4",
+    ),
+    (
+        "connections",
+        "`scale` varies --connections, which goes before --, as in --connections 8,16",
+    ),
+];
 
 /// Prefix of every flag of the bundled target.
 const TARGET: &str = "--target-";
@@ -59,19 +87,25 @@ impl ScaleSettings {
     /// # Errors
     /// When the flags do not fit together, or with rounds of this kind.
     pub(super) fn of(args: &ScaleArgs) -> Result<Self, Error> {
-        let typed = understood(WHOSE, &args.run)?;
-        refuse(
-            &args.run,
-            &typed,
-            &format!("{WHOSE}. Only the result of all rounds is saved and judged"),
-        )?;
-        refuse_paced(&typed)?;
+        let typed = round_flags(WHOSE, &args.run, &TAKEN)?;
+        if typed.arrivals.gaps().is_some() {
+            return usage(format!(
+                "--arrivals sends at a rate of its own, and scale asks how throughput grows: remove it from {WHOSE}"
+            ));
+        }
         if args.latency_bound.is_some() && is_foreign(&typed) {
             return usage(
-                "--latency-bound only works with the bundled target: remove the URL, or --latency-bound".to_owned(),
+                "--latency-bound only works with the bundled target: remove the URL, or --latency-bound",
             );
         }
-        refuse_own(args)?;
+        let given = given_in_rounds(&args.run);
+        let is_given = |name: &str| given.iter().any(|given| given == name);
+        if args.duration.is_some() && is_given("duration") {
+            return usage("-d is given twice: before -- and after it");
+        }
+        if args.latency_bound.is_some() && is_given("target_latency") {
+            return usage("--latency-bound is --target-latency by another name: give one of them");
+        }
         let cores = u32::try_from(usable_cpus().len())
             .unwrap_or(u32::MAX)
             .max(1);
@@ -155,60 +189,6 @@ const fn is_foreign(typed: &RunArgs) -> bool {
     !typed.is_bundled()
 }
 
-/// Refuse flags that limit throughput, because scale would measure them, and flags that do not work
-/// in rounds of a fixed time.
-fn refuse_paced(typed: &RunArgs) -> Result<(), Error> {
-    let leave = "remove it from the flags after --";
-    let refused = [
-        (
-            typed.rate.is_some(),
-            "--rate caps throughput, and scale asks how throughput grows",
-        ),
-        (
-            typed.arrivals.gaps().is_some(),
-            "--arrivals sends at a rate of its own, and scale asks how throughput grows",
-        ),
-        (
-            typed.per_host.per_host_rate.is_some(),
-            "--per-host-rate caps throughput, and scale asks how throughput grows",
-        ),
-        (
-            typed.throttling.adaptive.is_some(),
-            "--adaptive chooses the number of connections, which is set by each size",
-        ),
-        (
-            typed.requests.is_some(),
-            "-n ends a run after a number of items, but rounds last a fixed time (-d)",
-        ),
-    ];
-    match refused.into_iter().find(|(is_given, _)| *is_given) {
-        Some((_, why)) => usage(format!("{why}: {leave}")),
-        None => Ok(()),
-    }
-}
-
-/// Refuses flags of `run` that `scale` has itself.
-fn refuse_own(args: &ScaleArgs) -> Result<(), Error> {
-    let given = given_in_rounds(&args.run);
-    let has = |name: &str| given.iter().any(|given| given == name);
-    for flag in ["shards", "connections"] {
-        if has(flag) {
-            return usage(format!(
-                "`scale` varies --{flag}: write it before --, as in --{flag} 1,2,4"
-            ));
-        }
-    }
-    if args.duration.is_some() && has("duration") {
-        return usage("-d is given twice: before -- and after it".to_owned());
-    }
-    if args.latency_bound.is_some() && has("target_latency") {
-        return usage(
-            "--latency-bound is --target-latency by another name: give one of them".to_owned(),
-        );
-    }
-    Ok(())
-}
-
 /// Return the quantity that each curve holds fixed, and all sizes.
 fn sizes(args: &ScaleArgs, cores: u32) -> Result<(Vec<FixedQuantity>, Vec<Size>), Error> {
     let shards = list("--shards", &args.shards)?;
@@ -236,38 +216,27 @@ fn sizes(args: &ScaleArgs, cores: u32) -> Result<(Vec<FixedQuantity>, Vec<Size>)
     };
     let mut sizes = Vec::new();
     for shards in shards {
-        let of_each = shards
-            .checked_mul(each)
-            .filter(|all| *all <= MAX_CONNECTIONS);
-        let connections = match (&*connections, of_each) {
-            ([], Some(all)) => vec![all],
-            ([], None) => {
+        let all = match &*connections {
+            [] => vec![u64::from(shards) * u64::from(each)],
+            given => given.iter().copied().map(u64::from).collect(),
+        };
+        for connections in all {
+            let fitting = u32::try_from(connections).ok();
+            let Some(connections) = fitting.filter(|all| *all <= MAX_CONNECTIONS) else {
                 return usage(format!(
-                    "--connections-per-shard {each} is too many with --shards {shards}: {MAX_CONNECTIONS} at most in all"
+                    "{connections} connections are too many with --shards {shards}: {MAX_CONNECTIONS} at most in all"
+                ));
+            };
+            if connections < shards {
+                return usage(format!(
+                    "--connections {connections} is too few for --shards {shards}: each shard needs one"
                 ));
             }
-            (given, _) => given.to_vec(),
-        };
-        sizes.extend(connections.into_iter().map(|connections| Size {
-            shards,
-            connections,
-        }));
-    }
-    if let Some(Size { connections, .. }) =
-        sizes.iter().find(|size| size.connections > MAX_CONNECTIONS)
-    {
-        return usage(format!(
-            "--connections {connections} is too many: {MAX_CONNECTIONS} at most"
-        ));
-    }
-    if let Some(Size {
-        shards,
-        connections,
-    }) = sizes.iter().find(|size| size.connections < size.shards)
-    {
-        return usage(format!(
-            "--connections {connections} is too few for --shards {shards}: each shard needs one"
-        ));
+            sizes.push(Size {
+                shards,
+                connections,
+            });
+        }
     }
     if sizes.len() < 2 {
         return usage(
@@ -355,13 +324,13 @@ mod tests {
             ("-- -d 2h", "-d 7200s is too long"),
             (
                 "--connections-per-shard 4294967295",
-                "--connections-per-shard 4294967295 is too many",
+                "4294967295 connections are too many",
             ),
             (
                 "-s 1,2 --connections-per-shard 500001",
-                "is too many with --shards 2: 1000000",
+                "1000002 connections are too many with --shards 2: 1000000",
             ),
-            ("-s 1,2 -c 1000001", "--connections 1000001 is too many"),
+            ("-s 1,2 -c 1000001", "1000001 connections are too many"),
             ("-- -n 5", "-n ends a run after a number of items"),
         ] {
             let line = format!("crawlmark scale {typed}");
@@ -393,17 +362,6 @@ mod tests {
         assert_eq!(
             kind(&typed),
             words("--target-latency 50ms --target-limit=5/s")
-        );
-    }
-
-    #[test]
-    fn a_flag_that_is_there_is_known_by_its_every_spelling() {
-        for typed in ["-c 8", "-c8", "--connections=8", "--connections 8"] {
-            assert_eq!(given_in_rounds(&words(typed)), ["connections"], "{typed}");
-        }
-        assert_eq!(
-            given_in_rounds(&words("-n 8 --seed 4")),
-            ["requests", "seed"]
         );
     }
 }

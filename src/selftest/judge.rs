@@ -288,7 +288,7 @@ pub(super) fn pairs(comparison: &Comparison) -> Attempt {
             figures: Vec::new(),
         };
     }
-    let throughput = comparison.finding(Metric::Throughput);
+    let throughput = comparison.of(Metric::Throughput);
     let ratio = throughput
         .and_then(|finding| finding.evidence)
         .map(|evidence| evidence.ratio);

@@ -4,7 +4,7 @@
 use crawlmark_results::run::report::{Environment, Placement};
 use crawlmark_results::show::doc::{Column, Doc, Severity, Table};
 use crawlmark_results::show::text::{capital, grouped_f64, micros};
-use crawlmark_results::studies::{Conclusion, Header, Notice, StudyResult, doc_of};
+use crawlmark_results::studies::{Conclusion, Header, Notice, StudyResult};
 use serde::{Deserialize, Serialize};
 
 use super::judge::{Attempt, Figure, Unit};
@@ -199,7 +199,8 @@ impl SelftestResult {
 }
 
 /// Fact about a selftest.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
 pub(crate) enum SelftestFinding {
     /// The verdict, and the rows that lead to it.
     Answer {
@@ -207,7 +208,7 @@ pub(crate) enum SelftestFinding {
         rows: Vec<String>,
     },
     /// The measurement error of this machine.
-    Error(MeasurementError),
+    MeasurementError(MeasurementError),
     /// An attempt at a row does not count.
     RowDisturbed { row: String, reason: String },
 }
@@ -236,7 +237,7 @@ impl SelftestFinding {
                     RowResult::NotRun => notice(Severity::Warning, &rows),
                 }
             }
-            Self::Error(error) => Notice::new(
+            Self::MeasurementError(error) => Notice::new(
                 Severity::Neutral,
                 format!(
                     "Service times on this machine read {} too high at the median and {} at the 99th percentile",
@@ -259,6 +260,8 @@ impl SelftestFinding {
 const COLUMNS: usize = 7;
 
 impl StudyResult for SelftestResult {
+    type Finding = SelftestFinding;
+
     const SCHEMA: &'static str = "crawlmark.selftest/1";
 
     const FILE: &'static str = "selftest.json";
@@ -271,20 +274,37 @@ impl StudyResult for SelftestResult {
         }
     }
 
-    fn notices(&self) -> Vec<Notice> {
+    fn header(&self) -> &Header {
+        &self.header
+    }
+
+    fn environment(&self) -> Option<&Environment> {
+        Some(&self.environment)
+    }
+
+    fn outcome(&self) -> &'static str {
+        self.verdict.name()
+    }
+
+    fn findings(&self) -> Vec<SelftestFinding> {
         let verdict = self.verdict;
         let named = self.rows.iter().filter(|row| row.result == verdict);
         let answer = SelftestFinding::Answer {
             verdict,
             rows: named.map(|row| row.row.clone()).collect(),
         };
-        let error = self.measurement_error.clone().map(SelftestFinding::Error);
-        let troubles = self.rows.iter().filter_map(RowOutcome::trouble);
-        let all = std::iter::once(answer).chain(error).chain(troubles);
-        all.map(|finding| finding.notice()).collect()
+        let error = self.measurement_error.clone();
+        let mut all = vec![answer];
+        all.extend(error.map(SelftestFinding::MeasurementError));
+        all.extend(self.rows.iter().filter_map(RowOutcome::trouble));
+        all
     }
 
-    fn doc(&self) -> Doc {
+    fn notice(&self, finding: &SelftestFinding) -> Notice {
+        finding.notice()
+    }
+
+    fn fill(&self, doc: Doc) -> Doc {
         let columns: [Column; COLUMNS] = [
             Column::words("row"),
             Column::words("result"),
@@ -294,15 +314,11 @@ impl StudyResult for SelftestResult {
             Column::words("tolerance"),
             Column::sentences("test"),
         ];
-        let title = format!("{}: {}", self.header.name, self.verdict.name());
-        doc_of(title, &self.notices())
-            .table(Table {
-                columns: columns.to_vec(),
-                rows: self.rows.iter().flat_map(RowOutcome::lines).collect(),
-                ..Table::default()
-            })
-            .in_files()
-            .text(self.header.made_on(&self.environment))
+        doc.table(Table {
+            columns: columns.to_vec(),
+            rows: self.rows.iter().flat_map(RowOutcome::lines).collect(),
+            ..Table::default()
+        })
     }
 }
 

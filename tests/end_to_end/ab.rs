@@ -76,7 +76,7 @@ fn rounds_run_in_pairs_in_the_order_drawn_and_are_saved() {
 /// True if the machine was too busy for a verdict, which is no fault of what is tested. Says so
 /// then.
 pub(crate) fn is_too_disturbed(contest: &Value) -> bool {
-    let is_so = contest["comparison"].to_string().contains("too_disturbed");
+    let is_so = contest["metrics"].to_string().contains("too_disturbed");
     if is_so {
         eprintln!("not judged: more than a quarter of the pairs were disturbed");
     }
@@ -110,7 +110,7 @@ fn a_target_of_each_round_that_takes_twice_as_long_is_a_regression() {
     // Another port is no difference.
     let commands = json!([{"what": "target command", "base": base, "candidate": candidate}]);
     assert_eq!(contest["differences"], commands);
-    let findings = contest["comparison"]["findings"].as_array().unwrap();
+    let findings = contest["metrics"].as_array().unwrap();
     for (metric, ratio) in [("throughput", 0.4..0.75), ("service_p50", 1.5..2.1)] {
         let finding = findings.iter().find(|finding| finding["metric"] == metric);
         let finding = finding.unwrap();
@@ -259,7 +259,10 @@ fn saved_results_are_compared_as_they_were_run() {
         format!("{base}/001-base"),
         format!("{candidate}/001-candidate"),
     ];
-    refused(&format!("{base} {other}"), "are not paired");
+    refused(
+        &format!("{base} {other}"),
+        "no round of the other side is right before or after it",
+    );
     refused(&format!("/nowhere {other}"), "/nowhere does not exist");
     refused(&format!("/etc {other}"), "holds no result.json");
     refused(&format!("{one} {one}"), "is compared with itself");

@@ -118,9 +118,9 @@ fn a_search_whose_time_is_over_is_undecided() {
     let saved = run(&format!("{SHORT} --from 60 --budget 1s -- -s 1"));
     let saved = saved.code(&[5]).saved("capacity.json");
     assert_eq!(saved["outcome"], "undecided");
-    let caveats = saved["caveats"].as_array().unwrap();
+    let findings = saved["findings"].as_array().unwrap();
     assert!(
-        caveats.iter().any(|caveat| caveat["kind"] == "out_of_time"),
+        findings.iter().any(|one| one["kind"] == "out_of_time"),
         "{saved}"
     );
     assert_eq!(saved["probes"].as_array().unwrap().len(), 1);

@@ -91,29 +91,27 @@ pub(super) fn junit(report: &Report) -> String {
 pub fn contest_junit(contest: &Contest) -> String {
     let cases: Vec<TestCase> = contest
         .comparison
-        .findings
+        .metrics
         .iter()
-        .filter(|finding| finding.verdict != MetricVerdict::Informational)
-        .map(|finding| TestCase {
-            name: finding.metric.name().to_owned(),
+        .filter(|one| one.verdict != MetricVerdict::Informational)
+        .map(|one| TestCase {
+            name: one.metric.name().to_owned(),
             said: {
-                let cells = contest.row(finding);
+                let cells = contest.row(one);
                 let cells = cells.iter().skip(1).filter(|cell| !cell.is_empty());
                 let cells: Vec<&str> = cells.map(String::as_str).collect();
-                format!("{}: {}", finding.metric.title(), cells.join(", "))
+                format!("{}: {}", one.metric.title(), cells.join(", "))
             },
             kind: "comparison",
-            outcome: match finding.verdict {
+            outcome: match one.verdict {
                 MetricVerdict::Regression => TestOutcome::Failed,
                 MetricVerdict::Pass | MetricVerdict::Informational => TestOutcome::Passed,
-                MetricVerdict::Inconclusive { .. } | MetricVerdict::Incomparable { .. } => {
-                    TestOutcome::Undecided
-                }
+                MetricVerdict::Inconclusive { .. } => TestOutcome::Undecided,
             },
         })
         .collect();
     let properties = [
-        ("verdict", contest.verdict.name()),
+        ("verdict", contest.comparison.verdict.name()),
         ("base", &contest.context.base.what),
         ("candidate", &contest.context.candidate.what),
     ];

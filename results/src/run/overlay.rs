@@ -10,7 +10,7 @@ use crate::show::doc::{Column, Doc, Severity, Status, Table};
 use crate::show::plot::Plot;
 use crate::show::plot::overlay::{Run, common_series};
 use crate::show::text::{bytes, decimal, grouped, micros, seconds};
-use crate::studies::compare::differences;
+use crate::studies::differences::differences;
 use crawlmark_harness::stats::Series;
 use crawlmark_harness::units::rounded_percent;
 

@@ -49,7 +49,7 @@ pub struct Plot {
 
 impl Plot {
     /// Paint a chart.
-    pub(in crate::show) fn of(chart: &Chart) -> Self {
+    pub(crate) fn of(chart: &Chart) -> Self {
         Self {
             name: chart.name,
             title: chart.title,
@@ -269,11 +269,11 @@ pub struct Block {
 }
 
 /// A bar of a row: its name, its value and the text behind it.
-pub(super) struct Bar {
-    pub(super) name: String,
-    pub(super) role: Role,
-    pub(super) value: f64,
-    pub(super) text: String,
+pub(crate) struct Bar {
+    pub(crate) name: String,
+    pub(crate) role: Role,
+    pub(crate) value: f64,
+    pub(crate) text: String,
 }
 
 /// Height of a row of bars, CSS pixels.
@@ -281,7 +281,7 @@ const ROW: f64 = 26.0;
 
 impl Axis {
     /// Return an axis with round ticks.
-    pub(super) fn new(label: impl Into<String>, range: Range, format: Format) -> Self {
+    pub(crate) fn new(label: impl Into<String>, range: Range, format: Format) -> Self {
         Self {
             label: label.into(),
             range,
@@ -291,7 +291,7 @@ impl Axis {
     }
 
     /// Return the axis with these ticks.
-    pub(super) fn ticks(self, ticks: Vec<f64>) -> Self {
+    pub(crate) fn ticks(self, ticks: Vec<f64>) -> Self {
         Self {
             ticks: Some(ticks),
             ..self
@@ -299,7 +299,7 @@ impl Axis {
     }
 
     /// Return the axis without ticks: it is drawn as a line.
-    pub(super) fn hidden(self) -> Self {
+    pub(crate) fn hidden(self) -> Self {
         self.ticks(Vec::new())
     }
 
@@ -311,7 +311,7 @@ impl Axis {
 
 impl Panel {
     /// Return a panel with a bar in each row, from 0; every row has as many bars as `parts`.
-    pub(super) fn bars(unit: &str, bars: Vec<Bar>) -> Self {
+    pub(crate) fn bars(unit: &str, bars: Vec<Bar>) -> Self {
         let height = bars.len() as f64 * ROW;
         let (mut names, mut marks) = (Vec::new(), Vec::new());
         for (n, bar) in bars.into_iter().enumerate() {
@@ -328,7 +328,7 @@ impl Panel {
     }
 
     /// Return panels of one horizontal axis, which only the last one labels.
-    pub(super) fn below_each_other(mut panels: Vec<Self>) -> Vec<Self> {
+    pub(crate) fn below_each_other(mut panels: Vec<Self>) -> Vec<Self> {
         let last = panels.len().saturating_sub(1);
         for panel in &mut panels[..last] {
             panel.x = panel.x.clone().hidden();
@@ -348,7 +348,7 @@ impl Panel {
 
 impl Mark {
     /// Return a mark in the usual pattern of its role.
-    pub(super) fn new(role: Role, legend: impl Into<String>, shape: Shape) -> Self {
+    pub(crate) fn new(role: Role, legend: impl Into<String>, shape: Shape) -> Self {
         Self {
             role,
             dash: role.dash(),
@@ -358,18 +358,18 @@ impl Mark {
     }
 
     /// Return the mark in another pattern.
-    pub(super) fn dashed(self, dash: Dash) -> Self {
+    pub(crate) fn dashed(self, dash: Dash) -> Self {
         Self { dash, ..self }
     }
 
     /// True if it shows anything.
-    pub(super) fn is_known(&self) -> bool {
+    pub(crate) fn is_known(&self) -> bool {
         matches!(self.shape, Shape::Band(..) | Shape::Upright(_))
             || self.shape.extent().iter().any(|(_, y)| y.is_some())
     }
 
     /// True if it shows a value above 0.
-    pub(super) fn is_above_zero(&self) -> bool {
+    pub(crate) fn is_above_zero(&self) -> bool {
         match &self.shape {
             Shape::Steps(steps) | Shape::Areas(steps) => {
                 steps.iter().any(|step| step.value.is_some_and(|v| v > 0.0))
@@ -419,7 +419,7 @@ impl Shape {
 
 impl Dot {
     /// Return a point without an interval.
-    pub(super) const fn at(x: f64, y: f64) -> Self {
+    pub(crate) const fn at(x: f64, y: f64) -> Self {
         Self {
             at: (x, y),
             interval: None,
@@ -429,14 +429,14 @@ impl Dot {
 
 impl Block {
     /// Return a bar of a row, between these parts of the row's height.
-    pub(super) fn row(row: usize, parts: (f64, f64), x: (f64, f64), text: String) -> Self {
+    pub(crate) fn row(row: usize, parts: (f64, f64), x: (f64, f64), text: String) -> Self {
         let y = (row as f64 + parts.0, row as f64 + parts.1);
         Self { x, y, text }
     }
 }
 
 /// Write figures as a caption: `average 980/s · peak 1,200/s`. Those without a value are left out.
-pub(super) fn figures<'a>(all: impl IntoIterator<Item = (&'a str, Option<String>)>) -> String {
+pub(crate) fn figures<'a>(all: impl IntoIterator<Item = (&'a str, Option<String>)>) -> String {
     let known = all
         .into_iter()
         .filter_map(|(name, value)| Some(format!("{name} {}", value?)));

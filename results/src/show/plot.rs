@@ -1,4 +1,4 @@
-//! The charts of a report and of each study, as SVG files that stand alone, follow the reader's
+//! The charts of a report, as SVG files that stand alone, follow the reader's
 //! light or dark, and need no font of ours; and as PNG files, for what shows none.
 //!
 //! Each file describes a [`Chart`]; pure functions, called when a result is saved and when a page is
@@ -10,30 +10,19 @@
 //! | `over_time`, `seconds` | charts of a run over time: a table, and its steps |
 //! | `spectrum`, `cells`, `bars` | percentiles, heat map and shards, causes and budget of a run |
 //! | [`overlay`] | several runs on one page |
-//! | `pairs`, `history`, `scaling`, `capacity`, `scenarios` | studies: `ab`, `compare`, `scale`, `capacity`, `ladder` and `patterns` |
 //! | `png` | PNG files |
 //! | `../doc/page.js` | interaction on a page: values, zoom, keys |
 
 mod bars;
-mod capacity;
 mod cells;
-mod history;
 mod over_time;
 pub mod overlay;
-mod pairs;
 mod png;
-mod scaling;
-mod scenarios;
 mod seconds;
 mod spectrum;
 
-pub use self::capacity::capacity;
-pub use self::history::history;
 use self::over_time::OverTime;
-pub use self::pairs::pairs;
 pub use self::png::{CAN_DRAW_PNG, PngError, Rasterizer};
-pub use self::scaling::scaling;
-pub use self::scenarios::scenarios;
 use crate::run::report::Report;
 use crate::show::chart::Chart;
 pub use crate::show::chart::{Ground, Plot, style_sheet};

@@ -12,9 +12,7 @@
 //! | `metric` | metrics, their readings in a saved run, and disturbances |
 //! | `statistics` | test of a difference, its size, correction for several metrics |
 //! | `judgement` | looks and their error, verdicts at a look, result |
-//! | `differences` | differences in plan, machine and version |
-//! | `contest` | `comparison.json`: its findings, and the document |
-//! | `history` | changes in a history of single runs, and their document |
+//! | `contest`, `chart` | `comparison.json`: its findings, tables and chart |
 //!
 //! # Method
 //!
@@ -43,10 +41,8 @@
 //! |---|---|
 //! | regression | corrected p is at most the look's alpha, and the estimate is a loss of at least 2 % (99th percentile: 5 %) |
 //! | pass | the upper end of the interval, a bound of at least 97.5 %, is a loss below 4 % ([`PASSES_BELOW`]) |
-//! | regression | also where, of two pairs or more, no item of the candidate was good, and some of the base were |
-//! | regression | also where, before the first look, every one of six pairs or more has a throughput of less than two thirds |
-//! | inconclusive | neither; says what could have been found, and why nothing was |
-//! | incomparable | readings are missing or not above 0 |
+//! | regression | also where every one of six pairs or more has a throughput of less than two thirds, or of two or more none |
+//! | inconclusive | neither, or readings are missing or not above 0; says what could have been found, and why nothing was |
 //! | informational | a reading is too coarse to decide ([`Reading::percentile`], [`Reading::cpu`]), or the base has no such percentile |
 //!
 //! `judgement` decides for one metric, `Overall::of` over all.
@@ -92,10 +88,9 @@
 //! Statistics 6, 65-70. Lehmann, E. L. (1975), *Nonparametrics: Statistical Methods Based on
 //! Ranks*. Lan, K. K. G. and `DeMets`, D. L. (1983), Biometrika 70, 659-663.
 
+mod chart;
 mod contest;
 mod design;
-mod differences;
-mod history;
 mod judgement;
 mod metric;
 mod statistics;
@@ -103,18 +98,12 @@ mod statistics;
 mod tests;
 
 pub use self::contest::{
-    Contest, ContestContext, ContestFinding, Failures, RoundReport, Side, change, contest_standing,
-    judge_rounds, pair_line, round_folder,
+    Contest, ContestContext, ContestFinding, RoundReport, Side, contest_standing, judge_rounds,
+    round_folder,
 };
 pub use self::design::{Arm, DesignError, Disturbance, Order, OrderSchedule, Pair, Round, pair_up};
-pub use self::differences::{
-    Difference, Incomparable, PROGRAM, TARGET_COMMAND, comparable, differences, plan_differences,
-};
-pub use self::history::{
-    ChangePoint, History, HistoryFinding, LONGEST, MetricHistory, PastResult, changes,
-};
 pub use self::judgement::{
-    Comparison, Evidence, FinalLook, Finding, Look, MetricVerdict, Mismatch, Overall, PASSES_BELOW,
+    Comparison, Evidence, FinalLook, Look, MetricResult, MetricVerdict, Overall, PASSES_BELOW,
     Rule, STATED_POWER, Undecided,
 };
 pub use self::metric::{Metric, Reading, Readings, TargetCpu, Worse};

@@ -9,7 +9,9 @@
 //! |---|---|
 //! | `lists` | the scenarios of each command, with the published figures |
 //! | `readings`, `limit` | readings of a run, and its limit |
+//! | `chart` | the chart |
 
+mod chart;
 mod limit;
 mod lists;
 mod readings;
@@ -20,11 +22,10 @@ pub use self::limit::Limit;
 pub use self::lists::{LADDER, ListName, PATTERNS, Published, Scenario, ScenarioList};
 pub use self::readings::{CpuUse, ScenarioReadings};
 use crate::run::report::{Environment, Report, Verdict};
-use crate::show::chart::Role;
+use crate::show::chart::{Chart, Role};
 use crate::show::doc::{Column, Doc, Severity, Table};
-use crate::show::plot::{self, Plot};
 use crate::show::text::{bytes, capital, decimal, grouped_f64, micros};
-use crate::studies::{Header, Notice, StudyResult, doc_of, shell_line};
+use crate::studies::{Header, Notice, StudyResult, shell_line};
 use crawlmark_harness::units::percent;
 
 /// Scenarios that were run, whole.
@@ -270,48 +271,6 @@ impl Scenarios {
         fastest(self.scenarios.iter())
     }
 
-    /// The findings, the answer first.
-    #[must_use]
-    pub fn findings(&self) -> Vec<ScenarioFinding> {
-        let mut found = Vec::new();
-        let throttled = |of: &ScenarioReport| of.readings.throttled_share();
-        let ends = self.scenarios.first().zip(self.fastest());
-        if let Some((first, top)) = ends
-            && let Some(published_from) = first.published
-        {
-            let published = self.scenarios.iter().filter_map(|of| of.published);
-            found.push(ScenarioFinding::Climbed {
-                per_s: [first.readings.ok_per_s, top.readings.ok_per_s],
-                published_per_s: [
-                    published_from.low_per_s,
-                    published.map(|of| of.high_per_s).fold(0.0, f64::max),
-                ],
-            });
-        } else if let Some((_, top)) = ends {
-            let polite = self.scenarios.iter().filter(|of| throttled(of) == 0.0);
-            let polite = fastest(polite).filter(|polite| *polite != top);
-            for one in std::iter::once(top).chain(polite) {
-                found.push(ScenarioFinding::Fastest {
-                    name: one.name.clone(),
-                    per_s: one.readings.ok_per_s,
-                    throttled_share: throttled(one),
-                });
-            }
-        }
-        let doubted = self
-            .scenarios
-            .iter()
-            .filter(|of| of.validity != Verdict::Valid);
-        found.extend(doubted.map(|of| ScenarioFinding::NotValid {
-            name: of.name.clone(),
-            verdict: of.validity,
-        }));
-        if self.header.interrupted {
-            found.push(ScenarioFinding::Interrupted {});
-        }
-        found
-    }
-
     fn table(&self) -> Table {
         let list = self.list.list();
         let has_published = self.scenarios.iter().any(|of| of.published.is_some());
@@ -345,7 +304,8 @@ fn fastest<'a>(of: impl Iterator<Item = &'a ScenarioReport>) -> Option<&'a Scena
 }
 
 /// Fact about scenarios, with its numbers.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
 pub enum ScenarioFinding {
     /// From the first rung to the fastest.
     Climbed {
@@ -370,16 +330,69 @@ pub enum ScenarioFinding {
         /// The verdict.
         verdict: Verdict,
     },
-    /// Not all scenarios were run.
-    Interrupted {},
 }
 
-impl ScenarioFinding {
-    /// The finding as it is shown.
-    #[must_use]
-    pub fn notice(&self) -> Notice {
-        match self {
-            Self::Climbed {
+/// `6.00/s to 1,176/s (196x)`.
+fn climb([low, high]: [f64; 2]) -> String {
+    let times = three_digits(high / low.max(f64::MIN_POSITIVE));
+    format!("{} to {} ({times}x)", per_s(low), per_s(high))
+}
+
+impl StudyResult for Scenarios {
+    type Finding = ScenarioFinding;
+
+    const SCHEMA: &'static str = "crawlmark.scenarios/1";
+
+    const FILE: &'static str = "scenarios.json";
+
+    fn header(&self) -> &Header {
+        &self.header
+    }
+
+    fn environment(&self) -> Option<&Environment> {
+        Some(&self.environment)
+    }
+
+    fn findings(&self) -> Vec<ScenarioFinding> {
+        let mut found = Vec::new();
+        let throttled = |of: &ScenarioReport| of.readings.throttled_share();
+        let ends = self.scenarios.first().zip(self.fastest());
+        if let Some((first, top)) = ends
+            && let Some(published_from) = first.published
+        {
+            let published = self.scenarios.iter().filter_map(|of| of.published);
+            found.push(ScenarioFinding::Climbed {
+                per_s: [first.readings.ok_per_s, top.readings.ok_per_s],
+                published_per_s: [
+                    published_from.low_per_s,
+                    published.map(|of| of.high_per_s).fold(0.0, f64::max),
+                ],
+            });
+        } else if let Some((_, top)) = ends {
+            let polite = self.scenarios.iter().filter(|of| throttled(of) == 0.0);
+            let polite = fastest(polite).filter(|polite| *polite != top);
+            for one in std::iter::once(top).chain(polite) {
+                found.push(ScenarioFinding::Fastest {
+                    name: one.name.clone(),
+                    per_s: one.readings.ok_per_s,
+                    throttled_share: throttled(one),
+                });
+            }
+        }
+        let doubted = self
+            .scenarios
+            .iter()
+            .filter(|of| of.validity != Verdict::Valid);
+        found.extend(doubted.map(|of| ScenarioFinding::NotValid {
+            name: of.name.clone(),
+            verdict: of.validity,
+        }));
+        found
+    }
+
+    fn notice(&self, finding: &ScenarioFinding) -> Notice {
+        match finding {
+            ScenarioFinding::Climbed {
                 per_s,
                 published_per_s,
             } => Notice::new(
@@ -390,7 +403,7 @@ impl ScenarioFinding {
                     climb(*published_per_s)
                 ),
             ),
-            Self::Fastest {
+            ScenarioFinding::Fastest {
                 name,
                 per_s: rate,
                 throttled_share,
@@ -403,7 +416,7 @@ impl ScenarioFinding {
                 };
                 Notice::new(Severity::Neutral, title)
             }
-            Self::NotValid { name, verdict } => {
+            ScenarioFinding::NotValid { name, verdict } => {
                 let severity = if *verdict == Verdict::Disturbed {
                     Severity::Warning
                 } else {
@@ -411,36 +424,10 @@ impl ScenarioFinding {
                 };
                 Notice::new(severity, format!("{}: {}", capital(name), verdict.name()))
             }
-            Self::Interrupted {} => {
-                Notice::new(Severity::Warning, "Interrupted before the last of them")
-            }
         }
     }
-}
 
-/// `6.00/s to 1,176/s (196x)`.
-fn climb([low, high]: [f64; 2]) -> String {
-    let times = three_digits(high / low.max(f64::MIN_POSITIVE));
-    format!("{} to {} ({times}x)", per_s(low), per_s(high))
-}
-
-impl StudyResult for Scenarios {
-    const SCHEMA: &'static str = "crawlmark.scenarios/1";
-
-    const FILE: &'static str = "scenarios.json";
-
-    fn plots(&self) -> Vec<Plot> {
-        vec![plot::scenarios(self)]
-    }
-
-    fn notices(&self) -> Vec<Notice> {
-        self.findings()
-            .iter()
-            .map(ScenarioFinding::notice)
-            .collect()
-    }
-
-    fn doc(&self) -> Doc {
+    fn fill(&self, doc: Doc) -> Doc {
         let list = self.list.list();
         let has_run = |numbers: &[u8]| self.scenarios.iter().any(|of| numbers.contains(&of.number));
         let notes = list.notes.iter().filter(|(of, _)| has_run(of));
@@ -448,21 +435,20 @@ impl StudyResult for Scenarios {
             .scenarios
             .iter()
             .map(|of| format!("crawlmark run {}  # {}", shell_line(&of.flags), of.number));
-        doc_of(self.header.title(), &self.notices())
-            .table(self.table())
+        doc.table(self.table())
             .list(
                 "Different from the published crawl:",
                 notes.map(|(_, note)| (*note).to_owned()).collect(),
             )
             .in_files()
-            .plot("scenarios", list.title)
             .commands(
                 format!("Flags of crawlmark run for each {}:", list.noun),
                 &commands.collect::<Vec<_>>(),
             )
-            .text(format!(
-                "CPU is that of client and target, memory that of this client. {}",
-                self.header.made_on(&self.environment)
-            ))
+            .text("CPU is that of client and target, memory that of this client.")
+    }
+
+    fn chart(&self) -> Option<Chart> {
+        Some(chart::chart(self))
     }
 }

@@ -118,7 +118,7 @@ impl Scale {
 impl Format {
     /// Return the label of a value; empty where an axis of whole steps has no word for what lies
     /// between them.
-    pub(in crate::show) fn label(self, value: f64) -> String {
+    pub(crate) fn label(self, value: f64) -> String {
         match self {
             Self::Number => short(value),
             Self::Micros => time(value),

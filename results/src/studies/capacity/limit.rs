@@ -13,8 +13,7 @@
 //! second request of a rate just above its own.
 
 use super::probe::{ProbeReport, Reason};
-use super::search::{Pace, ProbeResult};
-use super::{Question, WithText, times_s};
+use super::search::{Pace, ProbeResult, Question, times_s};
 use crate::run::gates::{Measured, Metric, Quantity};
 
 /// Smallest difference of two offered rates that count as different, as a logarithm (0.05 is 5 %).
@@ -73,7 +72,7 @@ impl Limit {
     fn reading(probe: &ProbeReport) -> Option<(f64, Self)> {
         let refusals = probe.refusals.filter(|_| probe.seen.fails())?;
         let per_s = refusals.per_s()?;
-        let is_burst = matches!(probe.reason(), Some(Reason::Burst { .. }));
+        let is_burst = matches!(probe.reasons.first(), Some(Reason::Burst { .. }));
         let read = Self {
             per_s,
             least_per_s: (per_s - 1.0 / refusals.seconds).max(0.0),
@@ -134,7 +133,7 @@ pub fn read_together(question: &Question, mut probes: Vec<ProbeReport>) -> Vec<P
     };
     for probe in &mut probes {
         probe.accepted_per_s = probe.accepted_per_s.min(limit.least_per_s);
-        let is_bunched = matches!(probe.reason(), Some(Reason::Bunches { .. }));
+        let is_bunched = matches!(probe.reasons.first(), Some(Reason::Bunches { .. }));
         let is_open = probe.seen == ProbeResult::Pass || is_bunched;
         let seen = match limit.allows(probe.rate_per_s, question) {
             Some(false) => ProbeResult::Fail,
@@ -143,10 +142,10 @@ pub fn read_together(question: &Question, mut probes: Vec<ProbeReport>) -> Vec<P
         };
         if is_open && probe.seen != seen {
             probe.seen = seen;
-            probe.reasons = vec![WithText::from(Reason::Burst {
+            probe.reasons = vec![Reason::Burst {
                 limit_per_s: limit.per_s,
                 fails: limit.fails,
-            })];
+            }];
         }
     }
     probes

@@ -1,10 +1,9 @@
 //! A probe: the figures of its run, its result, and the reasons for it.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-use super::search::{Pace, ProbeKind, ProbeResult};
-use super::{Question, WithText};
+use super::search::{Pace, ProbeKind, ProbeResult, Question};
 use crate::judge::Finding;
 use crate::run::gates::{Condition, Measured, Metric, Op, Quantity, Stat, Unit, of_report};
 use crate::run::report::thresholds::{SCHED_LAG_OF_SERVICE, SCHED_LAG_US};
@@ -36,17 +35,6 @@ const LEAST_SECONDS: usize = 4;
 /// Confidence that a backlog grows.
 const LEVEL: f64 = 0.99;
 
-/// Sufficiency of the connections of a probe for its rate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Connections {
-    /// As many as requests can be under way while the objectives hold: a lack of them is the
-    /// target's doing.
-    Enough,
-    /// Fewer than that: requests that wait for one are this client's doing, as long as as many are
-    /// answered as are due.
-    Bounded,
-}
-
 /// Plan of a probe in a search.
 #[derive(Debug, Clone)]
 pub struct ProbePlan {
@@ -56,8 +44,10 @@ pub struct ProbePlan {
     pub pace: Pace,
     /// Kind of the probe.
     pub kind: ProbeKind,
-    /// Sufficiency of its connections.
-    pub connections: Connections,
+    /// True if it has as many connections as requests can be under way while the objectives hold:
+    /// then a lack of them is the target's doing. With fewer, requests that wait for one are this
+    /// client's doing, as long as as many are answered as are due.
+    pub has_connections: bool,
     /// The directory of its result.
     pub result: String,
 }
@@ -76,7 +66,8 @@ pub struct ProbeReport {
     /// Result of the probe.
     pub seen: ProbeResult,
     /// Reasons why it was no pass, the one that decided first.
-    pub reasons: Vec<WithText<Reason>>,
+    #[serde(serialize_with = "with_text")]
+    pub reasons: Vec<Reason>,
     /// The directory of its result.
     pub result: String,
     /// RFC 3339, UTC.
@@ -112,15 +103,13 @@ pub struct ProbeReport {
     pub longest_promise_s: f64,
     /// Refusals; null if the target neither refused nor failed a request.
     pub refusals: Option<Refusals>,
-    /// Requests that broke each objective on a percentile.
-    pub slow: Vec<Slow>,
 }
 
 impl ProbeReport {
     /// Build the report of a probe from its run, judged by the objectives of the search.
     #[must_use]
     pub fn new(plan: ProbePlan, report: &Report, question: &Question) -> Self {
-        let (seen, reasons) = judge(report, question, plan.connections);
+        let (seen, reasons) = judge(report, question, plan.has_connections);
         let response = report.latency(Series::ResponseOk);
         let counted = AttemptCounts::of(measured_rows(report));
         Self {
@@ -129,7 +118,7 @@ impl ProbeReport {
             rate_per_s: plan.pace.per_s(),
             kind: plan.kind,
             seen,
-            reasons: reasons.into_iter().map(WithText::from).collect(),
+            reasons,
             result: plan.result,
             started_at: report.started_at.clone(),
             finished_at: report.finished_at.clone(),
@@ -149,23 +138,7 @@ impl ProbeReport {
                 .and_then(|latency| latency.p99_us),
             longest_promise_s: report.throttling.longest_promise_s,
             refusals: Refusals::of(report, plan.pace),
-            slow: question
-                .objectives
-                .iter()
-                .filter_map(|objective| Slow::of(objective, report))
-                .collect(),
         }
-    }
-
-    /// Reason that decided; none of a pass.
-    #[must_use]
-    pub fn reason(&self) -> Option<&Reason> {
-        self.reasons.first().map(|reason| &reason.what)
-    }
-
-    /// True if this full probe speaks for or against the target.
-    pub(super) fn counts(&self) -> bool {
-        self.kind == ProbeKind::Full && self.seen.speaks()
     }
 }
 
@@ -244,43 +217,6 @@ pub enum Reason {
     },
 }
 
-/// Subject of the reason for which a probe failed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Cause {
-    /// The target throttled requests.
-    Throttled,
-    /// Requests failed.
-    Errors,
-    /// Responses were too slow, or the target fell behind.
-    Latency,
-    /// All connections were in use when requests were due.
-    Connections,
-    /// Another objective.
-    Other,
-}
-
-impl Reason {
-    /// Subject of the reason.
-    #[must_use]
-    pub const fn cause(&self) -> Cause {
-        match self {
-            Self::Burst { fails: true, .. } => Cause::Errors,
-            Self::Burst { fails: false, .. } => Cause::Throttled,
-            Self::NoConnection { .. } => Cause::Connections,
-            Self::FellBehind { .. } => Cause::Latency,
-            Self::Stopped { objective }
-            | Self::Broken { objective, .. }
-            | Self::TooSlow(Slow { objective, .. }) => match objective.metric {
-                Metric::Of(Quantity::ThrottledRate) => Cause::Throttled,
-                Metric::Of(Quantity::ErrorRate) => Cause::Errors,
-                Metric::Time(..) => Cause::Latency,
-                Metric::Of(_) => Cause::Other,
-            },
-            _ => Cause::Other,
-        }
-    }
-}
-
 impl Reason {
     /// The reason in words.
     #[must_use]
@@ -348,11 +284,18 @@ impl Reason {
     }
 }
 
-impl From<Reason> for WithText<Reason> {
-    fn from(what: Reason) -> Self {
-        let text = what.title();
-        Self { what, text }
+/// Save reasons with their texts.
+fn with_text<S: Serializer>(reasons: &[Reason], to: S) -> Result<S::Ok, S::Error> {
+    #[derive(Serialize)]
+    struct Saved<'a> {
+        #[serde(flatten)]
+        reason: &'a Reason,
+        text: String,
     }
+    to.collect_seq(reasons.iter().map(|reason| Saved {
+        reason,
+        text: reason.title(),
+    }))
 }
 
 /// A value with its unit.
@@ -375,7 +318,7 @@ fn with_unit(unit: Unit, value: f64) -> String {
 pub fn judge(
     report: &Report,
     question: &Question,
-    connections: Connections,
+    has_connections: bool,
 ) -> (ProbeResult, Vec<Reason>) {
     let objectives = &question.objectives;
     let local = ErrorKind::LOCAL.iter();
@@ -416,7 +359,7 @@ pub fn judge(
     let is_void = match starved {
         // Few connections make requests wait; fewer answers than requests are the target's doing,
         // unless this client was disturbed.
-        Some(_) if connections == Connections::Bounded => kept_up || disturbed,
+        Some(_) if !has_connections => kept_up || disturbed,
         Some(_) => disturbed && all_ours,
         None => all_ours,
     };

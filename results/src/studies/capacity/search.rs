@@ -32,7 +32,10 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use crawlmark_harness::plan::Arrivals;
 use serde::{Deserialize, Serialize};
+
+use crate::run::gates::{Condition, Unit};
 
 /// Seconds in a minute.
 const MINUTE: u64 = 60;
@@ -116,6 +119,13 @@ impl fmt::Display for Pace {
     }
 }
 
+/// Requests, times the square of the precision, in which a queue that is that near to its capacity
+/// settles: see [`times_s`].
+const SETTLES: f64 = 6.0;
+
+/// The most that random arrivals lengthen the measured part of a probe to, s.
+const LONGEST_RANDOM_S: f64 = 16.0;
+
 /// Surplus of probes of one kind over the other that settles a rate: see above.
 pub const MARGIN: i64 = 3;
 
@@ -175,37 +185,44 @@ pub enum SearchStep {
     /// Probe this rate.
     Probe(Pace, ProbeKind),
     /// Nothing: it is known.
-    Done(Ending),
+    Done(SearchOutcome),
 }
 
-/// End of a search.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ending {
-    /// Between a rate that passes and one that fails, as near to each other as was asked for, or as
-    /// noise allows.
-    Found {
-        /// The highest rate that is settled to pass.
-        pass: Pace,
-        /// The lowest rate above it that is settled to fail.
-        fail: Pace,
-    },
-    /// The least rate fails.
-    LeastFails(Pace),
+/// Outcome of the search.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SearchOutcome {
+    /// The capacity, between a rate that passes and one that fails.
+    Found,
+    /// A rate passes, but it had no good answer; or a higher one fails, but a caveat leaves open
+    /// whether the capacity is another one.
+    Unconfirmed,
+    /// Even the least rate fails.
+    LeastFails,
     /// The greatest rate passes.
-    GreatestPasses(Pace),
-    /// Above this one, which passes, this client was the limit; of no rate at all, of the least one
-    /// too.
-    ClientLimited(Option<Pace>),
-    /// A rate is settled to fail below one that is settled to pass.
-    Unsteady {
-        /// The lowest that fails.
-        fail: Pace,
-        /// The highest that passes.
-        pass: Pace,
-    },
-    /// Between these two no rate passes, or fails, reliably enough to be settled, down to the
-    /// least.
+    NotReached,
+    /// Limit of this client: it cannot send more, or not at all.
+    ClientLimited,
+    /// The target fails at a rate below one that it passes.
+    Unsteady,
+    /// Passing and failing lie too near to each other, or time ran out.
     Undecided,
+}
+
+impl SearchOutcome {
+    /// The name used in reports.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Found => "found",
+            Self::Unconfirmed => "unconfirmed",
+            Self::LeastFails => "least_fails",
+            Self::NotReached => "not_reached",
+            Self::ClientLimited => "client_limited",
+            Self::Unsteady => "unsteady",
+            Self::Undecided => "undecided",
+        }
+    }
 }
 
 /// Bounds of a search.
@@ -218,6 +235,83 @@ pub struct Bounds {
     /// Target width of the interval between a rate that passes and one that fails, as a part of the
     /// rate: 0.02.
     pub precision: f64,
+}
+
+/// Question that a search answers.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Question {
+    /// Target that was crawled, as typed, without secrets.
+    pub what: String,
+    /// Conditions that must hold at a rate that passes.
+    pub objectives: Vec<Condition>,
+    /// True if they are the defaults.
+    pub by_default: bool,
+    /// Constant or Poisson.
+    pub arrivals: Arrivals,
+    /// Bounds of the search.
+    pub bounds: Bounds,
+    /// The warm-up of each probe, s.
+    pub warmup_s: f64,
+    /// Measured time of a full probe, s.
+    pub probe_s: f64,
+    /// The seed of the first probe; each has the next one.
+    pub seed: u32,
+}
+
+impl Question {
+    /// The target in words.
+    #[must_use]
+    pub fn target(&self) -> &str {
+        match &*self.what {
+            "" => "the bundled target",
+            what => what,
+        }
+    }
+
+    /// The objectives, separated by commas.
+    #[must_use]
+    pub fn objectives_in_words(&self) -> String {
+        let all: Vec<String> = self.objectives.iter().map(ToString::to_string).collect();
+        all.join(", ")
+    }
+
+    /// True if requests arrive at random and times are wanted: what is slow then depends on how
+    /// queues happened to grow.
+    fn is_random(&self) -> bool {
+        let mut objectives = self.objectives.iter();
+        self.arrivals == Arrivals::Poisson && objectives.any(|of| of.metric.unit() == Unit::Us)
+    }
+}
+
+/// Warm-up and measured time of a full probe at a rate, s.
+///
+/// Where requests arrive at random and times are wanted, a probe has to last until queues are as
+/// long as they get. A queue (M/M/1) that is `p` below what it can serve takes some
+/// `4 / (rate p^2)` seconds for that (P. M. Morse, "Stochastic properties of waiting lines", 1955),
+/// so `p` is the precision, within a limit; what that leaves open is [`resolution`].
+#[must_use]
+pub fn times_s(rate_per_s: f64, question: &Question) -> (f64, f64) {
+    let Question {
+        warmup_s,
+        probe_s,
+        bounds,
+        ..
+    } = *question;
+    let settles = SETTLES / (rate_per_s * bounds.precision * bounds.precision);
+    if !question.is_random() || settles <= probe_s {
+        return (warmup_s, probe_s);
+    }
+    let measured = probe_s.max(settles.min(LONGEST_RANDOM_S));
+    (warmup_s.max(measured / 2.0), measured)
+}
+
+/// By what part a rate may be too high for the times that are wanted, and its probes still pass,
+/// for queues had no time to grow; none where it is within the precision.
+#[must_use]
+pub fn resolution(rate_per_s: f64, question: &Question) -> Option<f64> {
+    let (_, measured) = times_s(rate_per_s, question);
+    let part = (2.0 * SETTLES / (rate_per_s * measured)).sqrt();
+    (question.is_random() && part > question.bounds.precision * 1.5).then_some(part)
 }
 
 /// The probes of a rate.
@@ -235,8 +329,6 @@ pub struct Tally {
     collapsed: bool,
     /// Void ones since the last one that was not.
     void_in_a_row: u32,
-    /// All of them together fail although most of them pass.
-    fails_together: bool,
 }
 
 /// State of a rate.
@@ -289,10 +381,9 @@ impl Tally {
         let settled = self.net().abs() >= MARGIN;
         match (2 * self.net() + self.scouts.signum()).signum() {
             _ if self.counted() == 0 && self.scouts == 0 => RateState::Unknown,
-            sign if settled && sign > 0 && !self.fails_together => RateState::Passes,
+            sign if settled && sign > 0 => RateState::Passes,
             sign if settled && sign < 0 => RateState::Fails,
             _ if self.counted() >= MOST_PROBES => RateState::Undecided,
-            1 if settled => RateState::Undecided,
             1 => RateState::SeemsToPass,
             -1 => RateState::SeemsToFail,
             _ => RateState::Undecided,
@@ -306,8 +397,7 @@ impl Tally {
 
     /// True if another probe may still say something.
     fn is_open(&self) -> bool {
-        let is_settled = self.net().abs() >= MARGIN && !(self.fails_together && self.net() > 0);
-        !is_settled && self.counted() < MOST_PROBES && !self.is_beyond_this_client()
+        self.net().abs() < MARGIN && self.counted() < MOST_PROBES && !self.is_beyond_this_client()
     }
 }
 
@@ -331,12 +421,6 @@ impl Search {
     /// Takes in a probe.
     pub fn note(&mut self, pace: Pace, kind: ProbeKind, seen: ProbeResult) {
         self.rates.entry(pace).or_default().note(kind, seen);
-    }
-
-    /// Notes that the full probes of a rate, taken together, fail: it does not pass until more of
-    /// them outweigh that.
-    pub fn doubt(&mut self, pace: Pace) {
-        self.rates.entry(pace).or_default().fails_together = true;
     }
 
     /// The rates that were probed, from the lowest on.
@@ -411,7 +495,7 @@ impl Search {
         }
         let ceiling = ceiling.filter(|ceiling| fail.is_none_or(|fail| *ceiling <= fail));
         match (pass, fail, ceiling) {
-            (None, _, Some(_)) => SearchStep::Done(Ending::ClientLimited(None)),
+            (None, _, Some(_)) => SearchStep::Done(SearchOutcome::ClientLimited),
             (None, ..) => self.begin(),
             (Some(pass), _, Some(ceiling)) => self.below_the_ceiling(pass, ceiling),
             (Some(pass), None, None) => self.upward(pass),
@@ -429,7 +513,7 @@ impl Search {
         };
         match [open(fail), open(pass)].into_iter().flatten().min() {
             Some((_, pace)) => SearchStep::Probe(pace, ProbeKind::Full),
-            None => SearchStep::Done(Ending::Unsteady { fail, pass }),
+            None => SearchStep::Done(SearchOutcome::Unsteady),
         }
     }
 
@@ -438,9 +522,9 @@ impl Search {
         let least = self.bounds.least;
         let is_closed = self.rates.get(&least).is_some_and(|tally| !tally.is_open());
         match self.standing(least) {
-            RateState::Fails => SearchStep::Done(Ending::LeastFails(least)),
+            RateState::Fails => SearchStep::Done(SearchOutcome::LeastFails),
             RateState::Undecided | RateState::Unknown if is_closed => {
-                SearchStep::Done(Ending::Undecided)
+                SearchStep::Done(SearchOutcome::Undecided)
             }
             RateState::Unknown => SearchStep::Probe(least, ProbeKind::Scout),
             _ => SearchStep::Probe(least, ProbeKind::Full),
@@ -459,7 +543,7 @@ impl Search {
         match self.standing(next) {
             _ if next <= pass => self
                 .settle(pass)
-                .unwrap_or(SearchStep::Done(Ending::GreatestPasses(pass))),
+                .unwrap_or(SearchStep::Done(SearchOutcome::NotReached)),
             RateState::Unknown if !self.rates.contains_key(&next) => {
                 SearchStep::Probe(next, ProbeKind::Scout)
             }
@@ -479,7 +563,7 @@ impl Search {
             return SearchStep::Probe(next, ProbeKind::Full);
         }
         self.settle(pass)
-            .unwrap_or(SearchStep::Done(Ending::Undecided))
+            .unwrap_or(SearchStep::Done(SearchOutcome::Undecided))
     }
 
     /// Rates from `ceiling` on are beyond this client.
@@ -491,7 +575,7 @@ impl Search {
             return SearchStep::Probe(middle, ProbeKind::Full);
         }
         self.settle(pass)
-            .unwrap_or(SearchStep::Done(Ending::ClientLimited(Some(pass))))
+            .unwrap_or(SearchStep::Done(SearchOutcome::ClientLimited))
     }
 
     /// Between a rate that seems to pass and one that seems to fail.
@@ -528,7 +612,7 @@ impl Search {
         };
         self.settle(first)
             .or_else(|| self.settle(second))
-            .unwrap_or(SearchStep::Done(Ending::Found { pass, fail }))
+            .unwrap_or(SearchStep::Done(SearchOutcome::Found))
     }
 
     /// Another probe of a rate, unless it is settled.

@@ -6,21 +6,24 @@
 
 use std::collections::BTreeMap;
 
-use crawlmark_harness::stats::{FailureCause, median};
-use crawlmark_harness::units::{grouped, percent};
+use crawlmark_harness::stats::median;
+use crawlmark_harness::units::percent;
 use serde::{Deserialize, Serialize};
 
 use super::design::{Arm, DesignError, Disturbance, Pair, Round, pair_up};
-use super::differences::Difference;
-use super::judge;
-use super::judgement::{Comparison, Evidence, Finding, MetricVerdict, Overall, Rule, Undecided};
+use super::judgement::{
+    Comparison, Evidence, MetricResult, MetricVerdict, Overall, Rule, Undecided,
+};
 use super::metric::{BEYOND, Metric, Reading, Readings, TargetCpu};
+use super::{chart, judge};
 use crate::export::contest_junit;
-use crate::run::report::{Report, Verdict, cause_in_words, failures, listed};
+use crate::judge::{self as judging, Finding};
+use crate::run::report::{Report, Verdict};
+use crate::show::chart::Chart;
 use crate::show::doc::{Column, Doc, Severity, Table};
-use crate::show::plot::{self, Plot};
 use crate::show::text::{capital, counted};
-use crate::studies::{Conclusion, Header, Notice, StudyResult, doc_of};
+use crate::studies::differences::Difference;
+use crate::studies::{Conclusion, Header, Notice, RoundsOf, StudyResult, warnings};
 
 /// A comparison, whole.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -28,12 +31,9 @@ pub struct Contest {
     /// All but the rounds, and what follows from them.
     #[serde(flatten)]
     pub context: ContestContext,
-    /// Over all: the comparison's.
-    pub verdict: Overall,
     /// Result of the comparison.
+    #[serde(flatten)]
     pub comparison: Comparison,
-    /// Parts of their items that failed or were given up.
-    pub failures: Failures,
     /// Every round, in the order in which they ran.
     pub rounds: Vec<RoundReport>,
 }
@@ -63,22 +63,14 @@ pub struct Side {
     pub what: String,
 }
 
-/// Items that failed or were given up, as parts of those that ended.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-pub struct Failures {
-    /// Part of the base's items.
-    pub base: f64,
-    /// Part of the candidate's items.
-    pub candidate: f64,
-}
-
-/// A round.
+/// A round as it is saved.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RoundReport {
     /// The pair that it belongs to, counted from 1.
     pub pair: usize,
-    /// Arm of the round.
-    pub arm: Arm,
+    /// What is judged of it.
+    #[serde(flatten)]
+    pub round: Round,
     /// The directory of its result.
     pub result: String,
     /// RFC 3339, UTC.
@@ -87,16 +79,9 @@ pub struct RoundReport {
     pub finished_at: String,
     /// Verdict on the run itself.
     pub validity: Verdict,
-    /// State of the machine during its pair.
-    pub disturbance: Disturbance,
-    /// Readings of the round.
-    pub readings: Readings,
-    /// Items that ended by themselves.
-    pub items: u64,
-    /// Items that failed or were given up.
-    pub failed: u64,
-    /// Failed requests by key of the cause.
-    pub causes: BTreeMap<String, u64>,
+    /// Warnings and errors of the run.
+    #[serde(serialize_with = "judging::serialize")]
+    pub findings: Vec<Finding>,
 }
 
 impl RoundReport {
@@ -110,46 +95,18 @@ impl RoundReport {
         result: String,
         target_cpu: TargetCpu,
     ) -> Self {
-        let items = report.ledger.items;
-        let causes = failures(&report.totals.requests).into_iter();
         Self {
             pair,
-            arm,
+            round: Round {
+                arm,
+                readings: Readings::taken_from(report, target_cpu),
+                disturbance: Disturbance::None,
+            },
             result,
             started_at: report.started_at.clone(),
             finished_at: report.finished_at.clone(),
             validity: report.validity.verdict,
-            disturbance: Disturbance::None,
-            readings: Readings::taken_from(report, target_cpu),
-            items: items.completed(),
-            failed: items.failed + items.gave_up,
-            causes: causes.map(|(cause, count)| (cause.key(), count)).collect(),
-        }
-    }
-
-    fn is_counted(&self) -> bool {
-        self.disturbance == Disturbance::None
-    }
-
-    /// True if no item was good.
-    fn had_no_good(&self) -> bool {
-        let good = [self.readings.ok_share, self.readings.throughput].map(Reading::value);
-        good.into_iter().flatten().all(|value| value <= 0.0)
-    }
-
-    /// Readings as they are judged. A round without a good item counts as one with half an item, so
-    /// that it has a logarithm, too; the shares of all other rounds are as they were read, in
-    /// either arm.
-    fn judged(&self, is_corrected: bool) -> Readings {
-        let ok_share = match self.readings.ok_share {
-            Reading::Gating(share) if is_corrected => {
-                Reading::Gating(share.max(0.5 / self.items.max(1) as f64))
-            }
-            share => share,
-        };
-        Readings {
-            ok_share,
-            ..self.readings
+            findings: warnings(report),
         }
     }
 }
@@ -160,54 +117,22 @@ pub fn round_folder(pair: usize, arm: Arm) -> String {
     format!("{pair:03}-{arm}")
 }
 
-fn of_arm(rounds: &[RoundReport], arm: Arm) -> impl Iterator<Item = &RoundReport> {
-    rounds.iter().filter(move |round| round.arm == arm)
-}
-
-/// True if no round of `arm` had a good item.
-fn had_no_good(rounds: &[RoundReport], arm: Arm) -> bool {
-    of_arm(rounds, arm).all(RoundReport::had_no_good)
-}
-
-/// Part of the items of `arm` that failed.
-fn failed_share(rounds: &[RoundReport], arm: Arm) -> f64 {
-    // Read from a file, they may be more together than a number of items can be.
-    let items: f64 = of_arm(rounds, arm).map(|round| round.items as f64).sum();
-    let failed: f64 = of_arm(rounds, arm).map(|round| round.failed as f64).sum();
-    failed / items.max(1.0)
-}
-
 /// Judge rounds that ran in pairs.
 ///
 /// # Errors
 /// When they are no pairs, or their order does not allow a verdict: see [`DesignError`].
 pub fn judge_rounds(rounds: &[RoundReport]) -> Result<Comparison, DesignError> {
+    let mut taken: Vec<Round> = rounds.iter().map(|round| round.round).collect();
+    let all_ok = Reading::Gating(1.0);
     // What is 1 throughout tells nothing, and would cost the others a share of the error.
-    let all_ok = rounds
-        .iter()
-        .all(|round| round.readings.ok_share == Reading::Gating(1.0));
-    // Of an arm without a good item there is no ratio: half an item would invent one, which depends
-    // on the number of items.
-    let [base, candidate] = [Arm::Base, Arm::Candidate].map(|arm| had_no_good(rounds, arm));
-    let mut taken = Vec::new();
-    for round in rounds {
-        let mut readings = round.judged(!base && !candidate);
-        if all_ok {
-            readings.ok_share = Reading::Absent;
+    if taken.iter().all(|round| round.readings.ok_share == all_ok) {
+        for round in &mut taken {
+            round.readings.ok_share = Reading::Absent;
         }
-        taken.push(Round {
-            arm: round.arm,
-            readings,
-            disturbance: round.disturbance,
-        });
     }
     let pairs = pair_up(&taken)?;
     let comparison = judge(&pairs, &Rule::standard())?;
-    // One run of each decides nothing, and a disturbed pair neither.
-    let counted = pairs.iter().filter(|pair| pair.undisturbed()).count();
-    Ok(if candidate && !base && counted > 1 {
-        comparison.without_good()
-    } else if comparison.look.is_none() && is_plain(&pairs) {
+    Ok(if is_plain(&pairs) {
         comparison.plain()
     } else {
         comparison
@@ -218,14 +143,25 @@ pub fn judge_rounds(rounds: &[RoundReport]) -> Result<Comparison, DesignError> {
 /// six losses of six come once in 64 comparisons, and so large ones never.
 const PLAIN: usize = 6;
 
+/// Counted pairs from which on a candidate without a good item is one: one run of each decides
+/// nothing.
+const PLAIN_WITHOUT_GOOD: usize = 2;
+
 /// True if the candidate did less than a disturbance explains in every counted pair.
 fn is_plain(pairs: &[Pair]) -> bool {
-    let is_loss = |pair: &&Pair| {
+    let counted = pairs.iter().filter(|pair| pair.undisturbed());
+    let (mut least, mut count) = (PLAIN_WITHOUT_GOOD, 0);
+    for pair in counted {
         let [base, candidate] = [pair.base, pair.candidate].map(|one| one.throughput.value());
-        base > candidate.map(|value| value * BEYOND)
-    };
-    let counted = || pairs.iter().filter(|pair| pair.undisturbed());
-    counted().count() >= PLAIN && counted().all(|pair| is_loss(&pair))
+        if base <= candidate.map(|value| value * BEYOND) {
+            return false;
+        }
+        if candidate > Some(0.0) {
+            least = PLAIN;
+        }
+        count += 1;
+    }
+    count >= least
 }
 
 impl Contest {
@@ -234,125 +170,36 @@ impl Contest {
     /// # Errors
     /// When that order does not allow a verdict: see [`DesignError`].
     pub fn new(rounds: Vec<RoundReport>, context: ContestContext) -> Result<Self, DesignError> {
-        let comparison = judge_rounds(&rounds)?;
-        let [base, candidate] = [Arm::Base, Arm::Candidate].map(|arm| failed_share(&rounds, arm));
         Ok(Self {
             context,
-            verdict: comparison.verdict,
-            comparison,
-            failures: Failures { base, candidate },
+            comparison: judge_rounds(&rounds)?,
             rounds,
         })
     }
 
-    /// True if the machine was disturbed in every pair: what was read is shown, and decides
-    /// nothing.
-    #[must_use]
-    pub fn is_all_disturbed(&self) -> bool {
-        !self.rounds.iter().any(RoundReport::is_counted)
+    /// Number of pairs that count.
+    fn counted(&self) -> usize {
+        let rounds = self.rounds.iter();
+        let counted = rounds.filter(|of| of.round.disturbance == Disturbance::None);
+        counted.count() / 2
     }
 
-    /// Rounds whose figures are shown: those of counted pairs, or all when there is none.
-    fn shown(&self) -> impl Iterator<Item = &RoundReport> {
-        let all = self.is_all_disturbed();
-        self.rounds
-            .iter()
-            .filter(move |round| all || round.is_counted())
-    }
-
-    /// Return the readings of a metric in the rounds of an arm that are shown, in the order in
-    /// which they ran.
+    /// The readings of a metric in the counted rounds of an arm, in the order in which they ran; in
+    /// all of them when none counts.
     #[must_use]
     pub fn values(&self, arm: Arm, metric: Metric) -> Vec<f64> {
-        self.shown()
-            .filter(|round| round.arm == arm)
-            .filter_map(|round| round.readings.of(metric).value())
+        let all = self.counted() == 0;
+        let rounds = self.rounds.iter().map(|of| &of.round);
+        rounds
+            .filter(|of| of.arm == arm && (all || of.disturbance == Disturbance::None))
+            .filter_map(|of| of.readings.of(metric).value())
             .collect()
     }
-
-    fn median(&self, arm: Arm, metric: Metric) -> Option<f64> {
-        median(&mut self.values(arm, metric))
-    }
-
-    /// The findings, the answer first.
-    #[must_use]
-    pub fn findings(&self) -> Vec<ContestFinding> {
-        let all = &self.comparison.findings;
-        let worse = all
-            .iter()
-            .filter(|one| one.verdict == MetricVerdict::Regression);
-        let pairs = self.rounds.len() / 2;
-        let counted = self
-            .rounds
-            .iter()
-            .filter(|round| round.is_counted())
-            .count()
-            / 2;
-        let mut found = vec![ContestFinding::Answer {
-            verdict: self.verdict,
-            counted,
-            left_out: pairs - counted,
-            worse: worse
-                .filter_map(|one| Some((one.metric, one.evidence?)))
-                .collect(),
-            undecided: all
-                .iter()
-                .find(|one| one.verdict.weight() == Some(self.verdict))
-                .map(|one| (one.metric, one.verdict)),
-        }];
-        for arm in [Arm::Base, Arm::Candidate] {
-            if had_no_good(&self.rounds, arm) {
-                found.push(ContestFinding::no_good(&self.rounds, arm));
-            }
-        }
-        if pairs == 1 {
-            found.push(ContestFinding::SinglePair {});
-        }
-        if counted == 0 {
-            found.push(ContestFinding::AllDisturbed {});
-        }
-        let disturbances = self.rounds.chunks(2).map(|pair| pair[0].disturbance);
-        for (disturbance, count) in counts(disturbances) {
-            if disturbance != Disturbance::None {
-                found.push(ContestFinding::PairsLeftOut {
-                    disturbance,
-                    count,
-                    of: pairs,
-                });
-            }
-        }
-        for (verdict, count) in counts(self.shown().map(|round| round.validity)) {
-            if verdict != Verdict::Valid {
-                let of = self.shown().count();
-                found.push(ContestFinding::RoundsJudged { verdict, count, of });
-            }
-        }
-        let Failures { base, candidate } = self.failures;
-        if base.max(candidate) > 0.0 {
-            found.push(ContestFinding::ItemsFailed { base, candidate });
-        }
-        let floor = self.context.noise_floor.as_ref();
-        if floor.is_some_and(|equal| equal.verdict == Overall::Regression) {
-            found.push(ContestFinding::EqualSidesDiffer {});
-        }
-        if self.context.header.interrupted {
-            found.push(ContestFinding::Interrupted {});
-        }
-        found
-    }
-}
-
-/// How often each value is there.
-fn counts<T: Ord>(values: impl Iterator<Item = T>) -> BTreeMap<T, usize> {
-    let mut counts = BTreeMap::new();
-    for value in values {
-        *counts.entry(value).or_default() += 1;
-    }
-    counts
 }
 
 /// Fact about a comparison, with its numbers.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
 pub enum ContestFinding {
     /// The verdict over all.
     Answer {
@@ -362,24 +209,9 @@ pub enum ContestFinding {
         counted: usize,
         /// Pairs that were left out.
         left_out: usize,
-        /// Metrics that are a regression.
-        worse: Vec<(Metric, Evidence)>,
-        /// The first metric that led to the verdict.
-        undecided: Option<(Metric, MetricVerdict)>,
+        /// The metrics that led to it.
+        metrics: Vec<MetricResult>,
     },
-    /// An arm had no good response.
-    NoGoodResponse {
-        /// The arm.
-        arm: Arm,
-        /// Failed requests by key of the cause.
-        causes: BTreeMap<String, u64>,
-        /// Items that were not found.
-        not_found: u64,
-    },
-    /// One run of each side.
-    SinglePair {},
-    /// Every pair was disturbed.
-    AllDisturbed {},
     /// Pairs that were left out for one reason.
     PairsLeftOut {
         /// The reason.
@@ -389,145 +221,12 @@ pub enum ContestFinding {
         /// All pairs.
         of: usize,
     },
-    /// Rounds of counted pairs that are not valid by themselves.
-    RoundsJudged {
-        /// Their verdict.
-        verdict: Verdict,
-        /// Number of them.
-        count: usize,
-        /// All rounds that count.
-        of: usize,
-    },
-    /// Items failed or were given up.
-    ItemsFailed {
-        /// Part of the base's.
-        base: f64,
-        /// Part of the candidate's.
-        candidate: f64,
-    },
     /// The base was a regression against itself.
     EqualSidesDiffer {},
-    /// Not all rounds were run.
-    Interrupted {},
-}
-
-impl ContestFinding {
-    fn no_good(rounds: &[RoundReport], arm: Arm) -> Self {
-        let mut causes = BTreeMap::<String, u64>::new();
-        let mut not_found = 0_u64;
-        for round in of_arm(rounds, arm) {
-            not_found = not_found.saturating_add(round.items.saturating_sub(round.failed));
-            for (cause, count) in &round.causes {
-                let sum = causes.entry(cause.clone()).or_default();
-                *sum = sum.saturating_add(*count);
-            }
-        }
-        Self::NoGoodResponse {
-            arm,
-            causes,
-            not_found,
-        }
-    }
-
-    /// The finding as it is shown.
-    #[must_use]
-    pub fn notice(&self) -> Notice {
-        let warning = |title: String| Notice::new(Severity::Warning, title);
-        match self {
-            Self::Answer {
-                verdict,
-                counted: pairs,
-                left_out,
-                worse,
-                undecided,
-            } => {
-                let left_out = match left_out {
-                    0 => String::new(),
-                    some => format!(" ({some} left out)"),
-                };
-                let worse: Vec<String> = worse
-                    .iter()
-                    .map(|(metric, evidence)| format!("{} {}", metric.title(), change(evidence)))
-                    .collect();
-                let why = match (verdict, undecided) {
-                    (Overall::Pass, _) => "no metric got worse by 4 % or more".to_owned(),
-                    (Overall::Regression, _) if worse.is_empty() => {
-                        "the candidate had no good response".to_owned()
-                    }
-                    (Overall::Regression, _) => worse.join("; "),
-                    (
-                        _,
-                        Some((
-                            metric,
-                            verdict @ (MetricVerdict::Incomparable { .. }
-                            | MetricVerdict::Inconclusive {
-                                because: Undecided::Coarse { .. },
-                                ..
-                            }),
-                        )),
-                    ) => format!("{}: {}", metric.title(), verdict.reason()),
-                    (_, Some((_, verdict))) => verdict.reason(),
-                    (_, None) => "no metric was read in both sides of each pair".to_owned(),
-                };
-                let severity = match verdict {
-                    Overall::Pass => Severity::Good,
-                    Overall::Inconclusive | Overall::Incomparable => Severity::Warning,
-                    Overall::Regression => Severity::Bad,
-                };
-                let (verdict, pairs) = (capital(verdict.name()), counted(*pairs as u64, "counted pair"));
-                Notice::new(severity, format!("{verdict} after {pairs}{left_out}: {why}"))
-            }
-            Self::NoGoodResponse {
-                arm,
-                causes,
-                not_found,
-            } => {
-                let words = |key: &String| FailureCause::of_key(key).map_or_else(|| key.clone(), cause_in_words);
-                let mut came = listed(causes.iter().map(|(key, count)| (words(key), *count)));
-                if *not_found > 0 {
-                    came = format!("{came}, {} not found", grouped(*not_found));
-                }
-                let came = came.trim_start_matches(", ");
-                Notice::new(Severity::Bad, format!("The {arm} had no good response: {came}"))
-            }
-            Self::SinglePair {} => warning(
-                "One run of each: the machine may have caused the differences, so there is no verdict".to_owned(),
-            )
-            .with("`crawlmark ab` makes as many runs as needed."),
-            Self::AllDisturbed {} => warning(
-                "The machine was disturbed in every pair, so these figures decide nothing".to_owned(),
-            )
-            .with("Run both again on an idle machine."),
-            Self::PairsLeftOut {
-                disturbance,
-                count,
-                of,
-            } => warning(format!(
-                "{count} of {} left out: {}",
-                counted(*of as u64, "pair"),
-                disturbance.words()
-            )),
-            Self::RoundsJudged { verdict, count, of } => Notice::new(
-                Severity::Neutral,
-                format!("{count} of {of} rounds are {} by themselves; their pairs count unless the rounds of one differ in CPU speed, \
-                    stolen CPU time or pauses", verdict.name()),
-            ),
-            Self::ItemsFailed { base, candidate } => warning(format!(
-                "{} of the items of the base failed, {} of the candidate's",
-                percent(*base),
-                percent(*candidate)
-            )),
-            Self::EqualSidesDiffer {} => {
-                warning("The base was a regression against itself on this machine".to_owned())
-            }
-            Self::Interrupted {} => warning("Interrupted before all rounds were run".to_owned()),
-        }
-    }
 }
 
 /// The estimate and its interval: `+4.9 % (+4.7 .. +5.1)`.
-#[must_use]
-pub fn change(evidence: &Evidence) -> String {
+pub(super) fn change(evidence: &Evidence) -> String {
     let interval = evidence
         .ratio_interval
         .map_or_else(String::new, |interval| {
@@ -548,36 +247,14 @@ fn signed(ratio: f64) -> String {
     }
 }
 
-/// Figures of one pair: the candidate beside the base in each metric that both have. One pair is no
-/// verdict.
-#[must_use]
-pub fn pair_line(pair: &[RoundReport]) -> String {
-    let value = |arm: Arm, metric: Metric| {
-        let round = of_arm(pair, arm).next()?;
-        round.readings.of(metric).value()
-    };
-    let changed = |metric: Metric| {
-        let ratio = value(Arm::Candidate, metric)? / value(Arm::Base, metric)?;
-        // That all items were ok is no news.
-        let is_shown =
-            ratio.is_finite() && (metric != Metric::OkShare || (ratio - 1.0).abs() > 0.0);
-        is_shown.then(|| format!("{} {} %", metric.column(), signed(ratio)))
-    };
-    let changed: Vec<String> = Metric::ALL.into_iter().filter_map(changed).collect();
-    format!("candidate: {}", changed.join(", "))
-}
-
 /// The estimate of a comparison that goes on, with the pairs that it rests on.
 #[must_use]
 pub fn contest_standing(comparison: &Comparison) -> String {
     let (mut pairs, mut estimates) = (0, Vec::new());
-    for finding in &comparison.findings {
-        let Some(evidence) = finding.evidence else {
-            continue;
-        };
-        if finding.verdict != MetricVerdict::Informational {
+    for one in &comparison.metrics {
+        if let Some(evidence) = one.evidence {
             pairs = pairs.max(evidence.pairs);
-            estimates.push(format!("{} {}", finding.metric.column(), change(&evidence)));
+            estimates.push(format!("{} {}", one.metric.column(), change(&evidence)));
         }
     }
     let pairs = counted(pairs as u64, "pair");
@@ -585,49 +262,148 @@ pub fn contest_standing(comparison: &Comparison) -> String {
 }
 
 impl StudyResult for Contest {
+    type Finding = ContestFinding;
+
     const SCHEMA: &'static str = "crawlmark.comparison/1";
 
     const FILE: &'static str = "comparison.json";
 
-    fn conclusion(&self) -> Conclusion {
-        match self.verdict {
-            Overall::Pass => Conclusion::Done,
-            Overall::Regression => Conclusion::Failed,
-            Overall::Inconclusive | Overall::Incomparable => Conclusion::Inconclusive,
+    fn header(&self) -> &Header {
+        &self.context.header
+    }
+
+    fn outcome(&self) -> &'static str {
+        self.comparison.verdict.name()
+    }
+
+    fn findings(&self) -> Vec<ContestFinding> {
+        let (verdict, all) = (self.comparison.verdict, &self.comparison.metrics);
+        let (pairs, counted) = (self.rounds.len() / 2, self.counted());
+        let led = all
+            .iter()
+            .filter(|one| one.verdict.weight() == Some(verdict));
+        let mut found = vec![ContestFinding::Answer {
+            verdict,
+            counted,
+            left_out: pairs - counted,
+            metrics: led.copied().collect(),
+        }];
+        let mut left_out = BTreeMap::<Disturbance, usize>::new();
+        for pair in self.rounds.chunks(2) {
+            *left_out.entry(pair[0].round.disturbance).or_default() += 1;
+        }
+        left_out.remove(&Disturbance::None);
+        for (disturbance, count) in left_out {
+            found.push(ContestFinding::PairsLeftOut {
+                disturbance,
+                count,
+                of: pairs,
+            });
+        }
+        let floor = self.context.noise_floor.as_ref();
+        if floor.is_some_and(|equal| equal.verdict == Overall::Regression) {
+            found.push(ContestFinding::EqualSidesDiffer {});
+        }
+        found
+    }
+
+    fn notice(&self, finding: &ContestFinding) -> Notice {
+        match finding {
+            ContestFinding::Answer {
+                verdict,
+                counted: pairs,
+                left_out,
+                metrics,
+            } => {
+                let left_out = match left_out {
+                    0 => String::new(),
+                    some => format!(" ({some} left out)"),
+                };
+                let first = metrics.first().and_then(|one| one.verdict.because());
+                let why = match (verdict, first) {
+                    (Overall::Pass, _) => "no metric got worse by 4 % or more".to_owned(),
+                    (Overall::Regression, _) => {
+                        let worse: Vec<String> = metrics.iter().map(worse).collect();
+                        worse.join("; ")
+                    }
+                    (Overall::Inconclusive, Some(why)) => {
+                        format!("{}: {why}", metrics[0].metric.title())
+                    }
+                    (Overall::Inconclusive, None) => {
+                        "no metric was read in both sides of each pair".to_owned()
+                    }
+                };
+                let (severity, remedy) = match (verdict, first) {
+                    (Overall::Pass, _) => (Severity::Good, ""),
+                    (Overall::Regression, _) => (Severity::Bad, ""),
+                    (_, Some(Undecided::TooFewPairs { .. })) => (
+                        Severity::Warning,
+                        "`crawlmark ab` runs as many as are needed.",
+                    ),
+                    (Overall::Inconclusive, _) => (Severity::Warning, ""),
+                };
+                let (name, pairs) = (
+                    capital(verdict.name()),
+                    counted(*pairs as u64, "counted pair"),
+                );
+                Notice::new(severity, format!("{name} after {pairs}{left_out}: {why}")).with(remedy)
+            }
+            ContestFinding::PairsLeftOut {
+                disturbance,
+                count,
+                of,
+            } => {
+                let (of, why) = (counted(*of as u64, "pair"), disturbance.words());
+                Notice::new(
+                    Severity::Warning,
+                    format!("{count} of {of} left out: {why}"),
+                )
+            }
+            ContestFinding::EqualSidesDiffer {} => Notice::new(
+                Severity::Warning,
+                "The base was a regression against itself on this machine",
+            ),
         }
     }
 
-    fn notices(&self) -> Vec<Notice> {
-        self.findings().iter().map(ContestFinding::notice).collect()
-    }
-
-    fn doc(&self) -> Doc {
-        let context = &self.context;
-        let medians = if self.is_all_disturbed() {
-            "all"
-        } else {
-            "the counted pairs"
+    fn rounds(&self) -> Vec<RoundsOf<'_>> {
+        let of = |arm: Arm, side: &'static str| {
+            let rounds = self.rounds.iter().filter(|of| of.round.arm == arm);
+            let findings = rounds.map(|round| &*round.findings).collect();
+            RoundsOf { side, findings }
         };
-        let title = format!("{}: {}", context.header.name, self.verdict.name());
-        doc_of(title, &self.notices())
-            .table(self.sides())
-            .table(self.metrics())
-            .in_files()
-            .plot("pairs", "Ratios of the pairs")
-            .text(format!(
-                "{} rounds; medians of {medians}. {}",
-                grouped(self.rounds.len() as u64),
-                context.header.made_by()
-            ))
+        vec![
+            of(Arm::Base, " of the base"),
+            of(Arm::Candidate, " of the candidate"),
+        ]
     }
 
-    fn plots(&self) -> Vec<Plot> {
-        vec![plot::pairs(self)]
+    fn fill(&self, doc: Doc) -> Doc {
+        doc.table(self.sides()).table(self.metrics())
+    }
+
+    fn chart(&self) -> Option<Chart> {
+        Some(chart::chart(self))
+    }
+
+    fn conclusion(&self) -> Conclusion {
+        match self.comparison.verdict {
+            Overall::Pass => Conclusion::Done,
+            Overall::Regression => Conclusion::Failed,
+            Overall::Inconclusive => Conclusion::Inconclusive,
+        }
     }
 
     fn exports(&self) -> Vec<(&'static str, String)> {
         vec![("junit.xml", contest_junit(self))]
     }
+}
+
+/// A metric that is a regression, and by how much.
+fn worse(one: &MetricResult) -> String {
+    let by = one.evidence.as_ref().map(change);
+    let by = by.unwrap_or_else(|| "far less".to_owned());
+    format!("{} {by}", one.metric.title())
 }
 
 impl Contest {
@@ -662,12 +438,11 @@ impl Contest {
     }
 
     /// The table of metrics: verdict, medians of both sides, and the change.
-    #[must_use]
-    pub fn metrics(&self) -> Table {
+    fn metrics(&self) -> Table {
         // What is only to be shown and was not read throughout is left out.
-        let is_worth =
-            |one: &&Finding| one.evidence.is_some() || one.verdict != MetricVerdict::Informational;
-        let findings = self.comparison.findings.iter().filter(is_worth);
+        let all = self.comparison.metrics.iter();
+        let worth =
+            all.filter(|one| one.evidence.is_some() || one.verdict != MetricVerdict::Informational);
         Table {
             columns: vec![
                 Column::words("metric"),
@@ -679,27 +454,28 @@ impl Contest {
                 Column::numbers("base to itself").leaving(2),
                 Column::sentences("reason"),
             ],
-            rows: findings.map(|finding| self.row(finding)).collect(),
+            rows: worth.map(|one| self.row(one)).collect(),
             ..Table::default()
         }
     }
 
     /// The row of a metric.
-    pub(crate) fn row(&self, finding: &Finding) -> Vec<String> {
-        let metric = finding.metric;
-        let medians = [Arm::Base, Arm::Candidate].map(|arm| self.median(arm, metric));
-        let [base, candidate] = medians
-            .map(|value| value.map_or_else(|| "-".to_owned(), |value| metric.in_unit(value)));
+    pub(crate) fn row(&self, one: &MetricResult) -> Vec<String> {
+        let dash = || "-".to_owned();
+        let metric = one.metric;
+        let medians = [Arm::Base, Arm::Candidate].map(|arm| median(&mut self.values(arm, metric)));
+        let [base, candidate] =
+            medians.map(|value| value.map_or_else(dash, |value| metric.in_unit(value)));
         // Where nothing was estimated, the medians are shown.
         let ratio = medians[1].zip(medians[0].filter(|base| *base > 0.0));
         let ratio = ratio.map(|(candidate, base)| format!("{} %", signed(candidate / base)));
-        let changed = finding.evidence.as_ref().map(change).or(ratio);
+        let changed = one.evidence.as_ref().map(change).or(ratio);
         // Before the first look, p only invites to stop early.
-        let p = finding.evidence.and_then(|evidence| evidence.p_adjusted);
+        let p = one.evidence.and_then(|evidence| evidence.p_adjusted);
         let p = p.filter(|_| self.comparison.look.is_some());
         let floor = self.context.noise_floor.as_ref();
-        let floor = floor.and_then(|equal| equal.finding(metric)?.evidence);
-        let reason = match finding.verdict {
+        let floor = floor.and_then(|equal| equal.of(metric)?.evidence);
+        let reason = match one.verdict {
             // The answer says how many pairs are missing.
             MetricVerdict::Inconclusive {
                 because: Undecided::TooFewPairs { .. },
@@ -707,21 +483,22 @@ impl Contest {
             } => String::new(),
             MetricVerdict::Inconclusive {
                 minimum_detectable_effect: Some(effect),
-                because: Undecided::Noise,
+                because: because @ Undecided::Noise,
             } if effect < 1.0 => format!(
-                "{}; a loss of {} or more would have been detected",
-                finding.verdict.reason(),
+                "{because}; a loss of {} or more would have been detected",
                 percent(effect)
             ),
-            verdict => verdict.reason(),
+            verdict => verdict
+                .because()
+                .map_or_else(String::new, |because| because.to_string()),
         };
         vec![
             metric.column().to_owned(),
-            finding.verdict.name().to_owned(),
+            one.verdict.name().to_owned(),
             base,
             candidate,
-            changed.unwrap_or_else(|| "-".to_owned()),
-            p.map_or_else(|| "-".to_owned(), probability),
+            changed.unwrap_or_else(dash),
+            p.map_or_else(dash, probability),
             floor.as_ref().map_or_else(String::new, change),
             reason,
         ]

@@ -100,37 +100,15 @@ pub enum DesignError {
     /// Nothing to compare.
     #[error("there are no rounds to compare: run both sides, in pairs")]
     NoRounds,
-    /// The arms have different numbers of rounds.
+    /// A round has no partner of the other arm.
     #[error(
-        "{base} rounds of the base and {candidate} of the candidate are not paired: \
-         each round of one side needs one of the other right before or after it"
+        "round {round} is of the {arm}, and no round of the other side is right before or after it: changes of the machine would \
+         look like an effect; run the sides in pairs, in random order"
     )]
     Unpaired {
-        /// Rounds of the base.
-        base: usize,
-        /// Rounds of the candidate.
-        candidate: usize,
-    },
-    /// One arm was done before the other began.
-    #[error(
-        "the sides ran one after the other (all {rounds} rounds of the {first} before any of the other side): \
-         changes of the machine would look like an effect; run them in pairs, in random order"
-    )]
-    Sequential {
-        /// The arm that ran first.
-        first: Arm,
-        /// Number of rounds of that arm.
-        rounds: usize,
-    },
-    /// Two rounds that should be a pair are of one arm.
-    #[error(
-        "rounds {} and {} are both of the {arm}: the rounds of a pair need to run one right after the other, \
-         one of each side", .round, .round + 1
-    )]
-    NotAlternating {
-        /// The first of the two, counted from 1.
+        /// The round, counted from 1.
         round: usize,
-        /// Arm of both rounds.
+        /// Its arm.
         arm: Arm,
     },
     /// Two pairs that should be a block ran in the same order.
@@ -176,6 +154,15 @@ impl Arm {
 }
 
 impl Order {
+    /// The arms in this order.
+    #[must_use]
+    pub const fn arms(self) -> [Arm; 2] {
+        match self {
+            Self::BaseFirst => [Arm::Base, Arm::Candidate],
+            Self::CandidateFirst => [Arm::Candidate, Arm::Base],
+        }
+    }
+
     /// The other one.
     #[must_use]
     pub const fn reversed(self) -> Self {
@@ -201,50 +188,34 @@ impl Pair {
 /// When the rounds were not run in pairs: see [`DesignError`]. The order of the pairs is looked at
 /// by [`super::judge`].
 pub fn pair_up(rounds: &[Round]) -> Result<Vec<Pair>, DesignError> {
-    let Some(first) = rounds.first().map(|round| round.arm) else {
+    if rounds.is_empty() {
         return Err(DesignError::NoRounds);
-    };
-    let base = rounds.iter().filter(|round| round.arm == Arm::Base).count();
-    let candidate = rounds.len() - base;
-    if base != candidate {
-        return Err(DesignError::Unpaired { base, candidate });
     }
-    // One pair is both arms one after the other, and as it should be.
-    if base > 1 && rounds[..base].iter().all(|round| round.arm == first) {
-        return Err(DesignError::Sequential {
-            first,
-            rounds: base,
-        });
-    }
-    rounds
-        .chunks_exact(2)
-        .enumerate()
-        .map(|(index, two)| paired(2 * index + 1, [two[0], two[1]]))
+    let pairs = rounds.chunks(2).zip((1..).step_by(2));
+    pairs
+        .map(|(two, round)| match two {
+            [first, second] if first.arm != second.arm => Ok(paired(first, second)),
+            // The second one of two is what the first one is no partner of.
+            _ => Err(DesignError::Unpaired {
+                round: round + two.len() - 1,
+                arm: two[two.len() - 1].arm,
+            }),
+        })
         .collect()
 }
 
-/// The pair of two neighbours, of which the first is the `round`-th.
-fn paired(round: usize, [first, second]: [Round; 2]) -> Result<Pair, DesignError> {
-    if first.arm == second.arm {
-        return Err(DesignError::NotAlternating {
-            round,
-            arm: first.arm,
-        });
-    }
+/// The pair of two neighbours.
+fn paired(first: &Round, second: &Round) -> Pair {
     let (base, candidate) = match first.arm {
         Arm::Base => (first.readings, second.readings),
         Arm::Candidate => (second.readings, first.readings),
     };
-    let disturbance = match first.disturbance {
-        Disturbance::None => second.disturbance,
-        found => found,
-    };
-    Ok(Pair {
+    Pair {
         order: first.arm.first(),
         base,
         candidate,
-        disturbance,
-    })
+        disturbance: first.disturbance.max(second.disturbance),
+    }
 }
 
 /// Refuses pairs that did not run in permuted blocks of AB and BA. The last block may be half done.
@@ -338,33 +309,13 @@ mod tests {
 
     #[test]
     fn rounds_that_were_not_run_in_pairs_are_refused() {
-        let unpaired = |base, candidate| DesignError::Unpaired { base, candidate };
+        let unpaired = |round, arm| DesignError::Unpaired { round, arm };
         for (arms, expected) in [
             ("", DesignError::NoRounds),
-            ("A", unpaired(1, 0)),
-            ("ABB", unpaired(1, 2)),
-            ("AAAABBB", unpaired(4, 3)),
-            (
-                "AABB",
-                DesignError::Sequential {
-                    first: Arm::Base,
-                    rounds: 2,
-                },
-            ),
-            (
-                "BBBBAAAA",
-                DesignError::Sequential {
-                    first: Arm::Candidate,
-                    rounds: 4,
-                },
-            ),
-            (
-                "ABBBAA",
-                DesignError::NotAlternating {
-                    round: 3,
-                    arm: Arm::Candidate,
-                },
-            ),
+            ("A", unpaired(1, Arm::Base)),
+            ("ABB", unpaired(3, Arm::Candidate)),
+            ("AABB", unpaired(2, Arm::Base)),
+            ("ABBBAA", unpaired(4, Arm::Candidate)),
         ] {
             assert_eq!(pair_up(&rounds(arms)), Err(expected), "{arms}");
         }

@@ -1,6 +1,8 @@
 //! Judgement of a comparison: its looks and their error, the verdict of each metric at a look, and
 //! that over all.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
@@ -25,11 +27,6 @@ pub enum MetricVerdict {
         minimum_detectable_effect: Option<f64>,
         /// Reason.
         because: Undecided,
-    },
-    /// The readings are not there, or are no readings.
-    Incomparable {
-        /// Reason.
-        because: Mismatch,
     },
     /// Too coarse to be judged in some round: the numbers are shown and decide nothing.
     Informational,
@@ -57,14 +54,6 @@ pub enum Undecided {
         /// In so many pairs.
         pairs: usize,
     },
-    /// The noise leaves room for both.
-    Noise,
-}
-
-/// Reason why a metric cannot be compared.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Mismatch {
     /// A reading is missing in either arm.
     Missing {
         /// In so many pairs.
@@ -75,6 +64,8 @@ pub enum Mismatch {
         /// In so many pairs.
         pairs: usize,
     },
+    /// The noise leaves room for both.
+    Noise,
 }
 
 /// Verdict on all metrics together, the gravest last.
@@ -83,10 +74,8 @@ pub enum Mismatch {
 pub enum Overall {
     /// Every metric that may decide passed.
     Pass,
-    /// One did not, and none is a regression.
+    /// One did not, or none may decide, and none is a regression.
     Inconclusive,
-    /// One could not be compared, or none may decide.
-    Incomparable,
     /// One is a regression.
     Regression,
 }
@@ -115,7 +104,7 @@ pub struct Evidence {
 
 /// Result of a comparison for one metric.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Finding {
+pub struct MetricResult {
     /// The metric.
     pub metric: Metric,
     /// Verdict on the metric.
@@ -147,17 +136,17 @@ pub struct Comparison {
     /// Undisturbed pairs that would lead to the next look; 0 when the comparison is over.
     pub pairs_wanted: usize,
     /// Each metric that was read, in the order of [`Metric::ALL`].
-    pub findings: Vec<Finding>,
+    pub metrics: Vec<MetricResult>,
 }
 
 impl Overall {
-    /// Over all findings.
-    pub(super) fn of(findings: &[Finding]) -> Self {
-        findings
+    /// Over all metrics.
+    pub(super) fn of(metrics: &[MetricResult]) -> Self {
+        metrics
             .iter()
-            .filter_map(|finding| finding.verdict.weight())
+            .filter_map(|one| one.verdict.weight())
             .max()
-            .unwrap_or(Self::Incomparable)
+            .unwrap_or(Self::Inconclusive)
     }
 
     /// The name used in reports.
@@ -166,74 +155,49 @@ impl Overall {
         match self {
             Self::Pass => "pass",
             Self::Inconclusive => "inconclusive",
-            Self::Incomparable => "incomparable",
             Self::Regression => "regression",
         }
     }
 }
 
 impl Comparison {
-    /// Build a comparison of these findings, at no look, and wanting no pairs.
-    pub(super) fn new(findings: Vec<Finding>, disturbed_pairs: usize) -> Self {
+    /// Build a comparison of these metrics, at no look, and wanting no pairs.
+    pub(super) fn new(metrics: Vec<MetricResult>, disturbed_pairs: usize) -> Self {
         Self {
-            verdict: Overall::of(&findings),
+            verdict: Overall::of(&metrics),
             look: None,
             disturbed_pairs,
             pairs_wanted: 0,
-            findings,
+            metrics,
         }
     }
 
-    /// The comparison of a candidate without a good item and a base that had some is a regression,
-    /// of any size of sample.
-    pub(super) fn without_good(mut self) -> Self {
-        for finding in &mut self.findings {
-            if matches!(finding.metric, Metric::Throughput | Metric::OkShare) {
-                (finding.verdict, finding.evidence) = (MetricVerdict::Regression, None);
-            }
-        }
-        let pairs_wanted = if self.look.is_some() {
-            0
-        } else {
-            self.pairs_wanted
-        };
-        Self {
-            verdict: Overall::Regression,
-            pairs_wanted,
-            ..self
-        }
-    }
-
-    /// The comparison of a candidate whose throughput is plainly less is a regression before the
-    /// first look.
+    /// The comparison of a candidate whose throughput is plainly less: a regression of any size of
+    /// sample.
     pub(super) fn plain(mut self) -> Self {
-        for finding in &mut self.findings {
-            if finding.metric == Metric::Throughput {
-                finding.verdict = MetricVerdict::Regression;
+        for metric in &mut self.metrics {
+            if metric.metric == Metric::Throughput {
+                metric.verdict = MetricVerdict::Regression;
             }
         }
         self.verdict = Overall::Regression;
+        if self.look.is_some() {
+            self.pairs_wanted = 0;
+        }
         self
     }
 
-    /// True if a further look is of no use: something is a regression, or nothing is undecided.
+    /// True if a further look is of no use: something is a regression, or no metric may be decided
+    /// by more pairs.
     pub(super) fn is_decided(&self) -> bool {
-        // More pairs make no reading finer.
-        self.verdict == Overall::Regression
-            || !self.findings.iter().any(|finding| match finding.verdict {
-                MetricVerdict::Inconclusive { because, .. } => {
-                    !matches!(because, Undecided::Coarse { .. })
-                }
-                _ => false,
-            })
+        let is_open = |one: &MetricResult| one.verdict.because() == Some(Undecided::Noise);
+        self.verdict == Overall::Regression || !self.metrics.iter().any(is_open)
     }
 
-    /// Return the finding of `metric`; none when it was never read.
+    /// The result of `metric`; none when it was never read.
     #[must_use]
-    pub fn finding(&self, metric: Metric) -> Option<&Finding> {
-        self.findings
-            .iter()
-            .find(|finding| finding.metric == metric)
+    pub fn of(&self, metric: Metric) -> Option<&MetricResult> {
+        self.metrics.iter().find(|one| one.metric == metric)
     }
 
     /// True if no further pairs are wanted.
@@ -244,14 +208,21 @@ impl Comparison {
 }
 
 impl MetricVerdict {
-    /// Return the verdict on all metrics that this one leads to; none when it has no weight.
+    /// The verdict on all metrics that this one leads to; none when it has no weight.
     pub(super) const fn weight(self) -> Option<Overall> {
         match self {
             Self::Regression => Some(Overall::Regression),
             Self::Pass => Some(Overall::Pass),
             Self::Inconclusive { .. } => Some(Overall::Inconclusive),
-            Self::Incomparable { .. } => Some(Overall::Incomparable),
             Self::Informational => None,
+        }
+    }
+
+    /// The reason why it is undecided.
+    pub(super) const fn because(self) -> Option<Undecided> {
+        match self {
+            Self::Inconclusive { because, .. } => Some(because),
+            _ => None,
         }
     }
 
@@ -261,47 +232,36 @@ impl MetricVerdict {
         match self {
             Self::Regression => "REGRESSION",
             Self::Pass => "pass",
-            Self::Inconclusive {
-                because: Undecided::TooFewPairs { .. },
-                ..
-            } => "undecided",
             Self::Inconclusive { .. } => "inconclusive",
-            Self::Incomparable { .. } => "incomparable",
             Self::Informational => "shown only",
         }
     }
+}
 
-    /// The reason why there is no verdict; empty where there is one.
-    #[must_use]
-    pub fn reason(self) -> String {
-        let in_pairs = |pairs: usize| counted(pairs as u64, "pair");
-        match self {
-            Self::Regression | Self::Pass | Self::Informational => String::new(),
-            Self::Inconclusive { because, .. } => match because {
-                Undecided::TooFewPairs { needed } => {
-                    format!("a verdict needs {needed} counted pairs")
-                }
-                Undecided::TooDisturbed { disturbed } => format!(
-                    "disturbed: {}, more than a quarter; use a quieter machine",
-                    in_pairs(disturbed)
-                ),
-                Undecided::Coarse { pairs } => format!(
-                    "in {}, the candidate's value is a lower bound or too coarse, and the base's is not: use longer rounds (-d)",
-                    in_pairs(pairs)
-                ),
-                Undecided::Noise => {
-                    "the values vary too much between pairs to exclude a loss".to_owned()
-                }
-            },
-            Self::Incomparable { because } => match because {
-                Mismatch::Missing { pairs } => format!(
-                    "readings are missing in {}: use longer rounds (-d)",
-                    in_pairs(pairs)
-                ),
-                Mismatch::NotPositive { pairs } => {
-                    format!("a value is 0 in {}, which gives no ratio", in_pairs(pairs))
-                }
-            },
+impl fmt::Display for Undecided {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let pairs = |pairs: usize| counted(pairs as u64, "pair");
+        match *self {
+            Self::TooFewPairs { needed } => write!(f, "a verdict needs {needed} counted pairs"),
+            Self::TooDisturbed { disturbed } => write!(
+                f,
+                "disturbed: {}, more than a quarter; use a quieter machine",
+                pairs(disturbed)
+            ),
+            Self::Coarse { pairs: count } => write!(
+                f,
+                "in {}, the candidate's value is a lower bound or too coarse, and the base's is not: use longer rounds (-d)",
+                pairs(count)
+            ),
+            Self::Missing { pairs: count } => write!(
+                f,
+                "readings are missing in {}: use longer rounds (-d)",
+                pairs(count)
+            ),
+            Self::NotPositive { pairs: count } => {
+                write!(f, "a value is 0 in {}, which gives no ratio", pairs(count))
+            }
+            Self::Noise => f.write_str("the values vary too much between pairs to exclude a loss"),
         }
     }
 }
@@ -475,7 +435,7 @@ impl<'a> Seen<'a> {
         let family = raw.len().max((raw.len() * raw.len()).div_ceil(4));
         Comparison::new(
             all.iter()
-                .map(|readings| Finding {
+                .map(|readings| MetricResult {
                     metric: readings.metric,
                     verdict: readings.verdict(look, family, doubt),
                     evidence: readings.evidence,
@@ -540,7 +500,7 @@ enum MetricRole {
 }
 
 /// The logarithms of candidate over base of pairs of readings.
-fn log_ratios(values: impl Iterator<Item = [Option<f64>; 2]>) -> Result<Vec<f64>, Mismatch> {
+fn log_ratios(values: impl Iterator<Item = [Option<f64>; 2]>) -> Result<Vec<f64>, Undecided> {
     let (mut ratios, mut missing, mut not_positive) = (Vec::new(), 0, 0);
     for pair in values {
         match pair {
@@ -555,8 +515,8 @@ fn log_ratios(values: impl Iterator<Item = [Option<f64>; 2]>) -> Result<Vec<f64>
     }
     match (missing, not_positive) {
         (0, 0) => Ok(ratios),
-        (0, pairs) => Err(Mismatch::NotPositive { pairs }),
-        (pairs, _) => Err(Mismatch::Missing { pairs }),
+        (0, pairs) => Err(Undecided::NotPositive { pairs }),
+        (pairs, _) => Err(Undecided::Missing { pairs }),
     }
 }
 
@@ -583,7 +543,7 @@ impl Evidence {
 struct MetricReadings {
     metric: Metric,
     role: MetricRole,
-    mismatch: Option<Mismatch>,
+    mismatch: Option<Undecided>,
     evidence: Option<Evidence>,
 }
 
@@ -593,10 +553,7 @@ impl MetricReadings {
         if self.role == MetricRole::Informational {
             return MetricVerdict::Informational;
         }
-        if let Some(because) = self.mismatch {
-            return MetricVerdict::Incomparable { because };
-        }
-        let because = match (doubt, self.role, &self.evidence) {
+        let because = match (self.mismatch.or(doubt), self.role, &self.evidence) {
             (Some(doubt), ..) => doubt,
             (None, MetricRole::Lopsided(pairs), _) => Undecided::Coarse { pairs },
             (None, _, Some(evidence)) if self.is_regression(evidence, look) => {

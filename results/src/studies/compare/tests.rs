@@ -63,7 +63,7 @@ fn judged(pairs: &[Pair]) -> Comparison {
 }
 
 fn verdict(comparison: &Comparison, metric: Metric) -> MetricVerdict {
-    comparison.finding(metric).unwrap().verdict
+    comparison.of(metric).unwrap().verdict
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn a_loss_of_throughput_is_found_at_the_first_look_with_its_size() {
         })
     );
     assert!(comparison.is_over());
-    let finding = comparison.finding(Metric::Throughput).unwrap();
+    let finding = comparison.of(Metric::Throughput).unwrap();
     let evidence = finding.evidence.unwrap();
     assert!((0.952..0.953).contains(&evidence.ratio), "{evidence:?}");
     assert!(evidence.ratio_interval.unwrap().contains(evidence.ratio));
@@ -90,11 +90,7 @@ fn a_loss_of_throughput_is_found_at_the_first_look_with_its_size() {
         (evidence.pairs, evidence.p_value, evidence.p_adjusted),
         (16, 2.0_f64.powi(-16), Some(2.0_f64.powi(-16)))
     );
-    assert_eq!(
-        comparison.findings.len(),
-        1,
-        "what nobody read is not there"
-    );
+    assert_eq!(comparison.metrics.len(), 1, "what nobody read is not there");
 }
 
 #[test]
@@ -151,7 +147,7 @@ fn equal_arms_pass_and_identical_ones_too() {
     assert_eq!(judged(&around(1.0, 0.01, 16)).verdict, Overall::Pass);
     let same = judged(&pairs(std::iter::repeat_n((7.0, 7.0), 16)));
     assert_eq!(same.verdict, Overall::Pass);
-    let evidence = same.findings[0].evidence.unwrap();
+    let evidence = same.metrics[0].evidence.unwrap();
     assert_eq!(
         (evidence.p_value, evidence.ratio, evidence.log_ratio_sd),
         (1.0, 1.0, Some(0.0))
@@ -252,7 +248,7 @@ fn nothing_but_disturbance_is_inconclusive() {
         (comparison.verdict, comparison.pairs_wanted),
         (Overall::Inconclusive, 16)
     );
-    assert_eq!(comparison.findings[0].evidence, None);
+    assert_eq!(comparison.metrics[0].evidence, None);
 }
 
 #[test]
@@ -267,19 +263,15 @@ fn a_coarse_reading_informs_and_decides_nothing() {
     pairs[3].base.service_p99 = Reading::percentile(1.0, 50);
     let comparison = judged(&pairs);
     assert_eq!(comparison.verdict, Overall::Pass, "throughput rose");
-    let p99 = comparison.finding(Metric::ServiceP99).unwrap();
+    let p99 = comparison.of(Metric::ServiceP99).unwrap();
     assert_eq!(p99.verdict, MetricVerdict::Informational);
     assert_eq!(p99.evidence.unwrap().p_adjusted, None);
     assert!(
         metrics
             .iter()
-            .all(|metric| comparison.finding(*metric).is_none())
+            .all(|metric| comparison.of(*metric).is_none())
     );
-    let throughput = comparison
-        .finding(Metric::Throughput)
-        .unwrap()
-        .evidence
-        .unwrap();
+    let throughput = comparison.of(Metric::Throughput).unwrap().evidence.unwrap();
     assert_eq!(
         throughput.p_adjusted,
         Some(throughput.p_value),
@@ -320,34 +312,26 @@ fn a_metric_that_cannot_be_compared_says_so_and_spoils_a_pass() {
     pairs[2].candidate.service_p50 = Reading::Absent;
     pairs[3].base.cpu_per_attempt = Reading::Gating(0.0);
     let comparison = judged(&pairs);
-    assert_eq!(comparison.verdict, Overall::Incomparable);
-    let incomparable = |because| MetricVerdict::Incomparable { because };
+    assert_eq!(comparison.verdict, Overall::Inconclusive);
+    let because = |metric| verdict(&comparison, metric).because();
     assert_eq!(
-        verdict(&comparison, Metric::ServiceP50),
-        incomparable(Mismatch::Missing { pairs: 1 })
+        because(Metric::ServiceP50),
+        Some(Undecided::Missing { pairs: 1 })
     );
     assert_eq!(
-        verdict(&comparison, Metric::CpuPerAttempt),
-        incomparable(Mismatch::NotPositive { pairs: 1 })
+        because(Metric::CpuPerAttempt),
+        Some(Undecided::NotPositive { pairs: 1 })
     );
     assert_eq!(
         verdict(&comparison, Metric::Throughput),
         MetricVerdict::Pass
     );
     assert!(comparison.is_over(), "no pair would repair that");
-}
-
-#[test]
-fn nothing_read_is_incomparable() {
-    let pairs: Vec<Pair> = throughput_only(around(1.0, 0.01, 16))
-        .into_iter()
-        .map(|pair| Pair {
-            base: Readings::default(),
-            candidate: Readings::default(),
-            ..pair
-        })
-        .collect();
-    assert_eq!(judged(&pairs).verdict, Overall::Incomparable);
+    let mut nothing = throughput_only(around(1.0, 0.01, 16));
+    for pair in &mut nothing {
+        (pair.base, pair.candidate) = (Readings::default(), Readings::default());
+    }
+    assert_eq!(judged(&nothing).verdict, Overall::Inconclusive);
 }
 
 /// Readings of 16 to 44 pairs.
@@ -356,11 +340,7 @@ fn readings() -> impl Strategy<Value = Vec<(f64, f64)>> {
 }
 
 fn evidence(comparison: &Comparison) -> Evidence {
-    comparison
-        .finding(Metric::ServiceP50)
-        .unwrap()
-        .evidence
-        .unwrap()
+    comparison.of(Metric::ServiceP50).unwrap().evidence.unwrap()
 }
 
 /// One look at all of them.
@@ -405,7 +385,7 @@ proptest! {
     #[test]
     fn no_metric_is_both_a_pass_and_worse_than_the_limit(readings in readings()) {
         let comparison = judged(&pairs(readings));
-        for finding in &comparison.findings {
+        for finding in &comparison.metrics {
             let evidence = finding.evidence.unwrap();
             prop_assert!(evidence.p_value > 0.0 && evidence.p_value <= 1.0);
             prop_assert!(evidence.p_adjusted.unwrap() >= evidence.p_value && evidence.p_adjusted.unwrap() <= 1.0);

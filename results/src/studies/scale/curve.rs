@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use super::Room;
 use super::estimate::Estimate;
-use super::round::{Attempts, Round, Size};
-use crate::run::report::Verdict;
+use super::round::{Round, Size};
+use crate::run::report::{BindingReport, Limit, Verdict};
 use crate::show::text::counted;
 
 /// Quantity in which sizes differ.
@@ -85,13 +85,6 @@ impl fmt::Display for FixedQuantity {
     }
 }
 
-/// Part of the time in pauses, or of the attempts that were throttled, from which on throttling
-/// sets the pace.
-const BY_THROTTLING: f64 = 0.5;
-
-/// Part of the time with all connections in use from which on nothing else held the shards back.
-const FULL: f64 = 0.9;
-
 /// A size.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Point {
@@ -104,13 +97,10 @@ pub struct Point {
     pub rounds: usize,
     /// Rounds that do not count.
     pub left_out: usize,
-    /// Attempts of all its rounds.
-    pub attempts: Attempts,
-    /// Median over the rounds of the part of the time in which a throttle pause held the shards
-    /// back.
-    pub paused_share: f64,
-    /// Median over the rounds of the part of the time in which all connections were in use.
-    pub full_share: f64,
+    /// Limit that held the shards back most.
+    pub limited_by: Limit,
+    /// Part of the time for which it did, in the mean of the rounds.
+    pub limited_share: f64,
     /// `X`: good items per second.
     pub items_per_s: Option<Estimate>,
     /// `S`: how many times what the smallest does.
@@ -180,9 +170,18 @@ impl Point {
         let work = pairs
             .iter()
             .filter_map(|(own, base)| Some(base.cpu_us_per_attempt? / own.cpu_us_per_attempt?));
-        let of_all = |value: fn(&Round) -> f64| {
-            Estimate::of(rounds.iter().map(|round| value(round))).map_or(0.0, |all| all.median)
+        let part = |of: fn(&BindingReport) -> f64| {
+            rounds.iter().map(|round| of(&round.binding)).sum::<f64>() / rounds.len().max(1) as f64
         };
+        let binding = BindingReport {
+            rate: part(|of| of.rate),
+            concurrency: part(|of| of.concurrency),
+            pause: part(|of| of.pause),
+            target: part(|of| of.target),
+            storage: part(|of| of.storage),
+            idle: part(|of| of.idle),
+        };
+        let [(limited_share, limited_by), ..] = Limit::of_any(&binding);
         let most =
             |is: fn(&Round) -> bool| used.iter().filter(|round| is(round)).count() * 2 > used.len();
         Self {
@@ -190,9 +189,8 @@ impl Point {
             factor,
             rounds: rounds.len(),
             left_out: rounds.len() - used.len(),
-            attempts: Attempts::of(rounds.iter().copied()),
-            paused_share: of_all(|round| round.binding.pause),
-            full_share: of_all(|round| round.binding.concurrency),
+            limited_by,
+            limited_share,
             items_per_s: over(|round| Some(round.items_per_s)),
             speedup: Estimate::of(speedups()),
             efficiency: Estimate::of(speedups().map(|s| s / factor)),
@@ -208,21 +206,6 @@ impl Point {
             lacked_cpu: most(Round::lacked_cpu),
             client_limited: most(|round| round.validity == Verdict::ClientLimited),
         }
-    }
-
-    /// True if throttling set its pace: the shards paused for half of the time or longer, or half
-    /// of the attempts were throttled.
-    #[must_use]
-    pub fn is_throttled(&self) -> bool {
-        self.attempts.throttled > 0
-            && self.paused_share.max(self.attempts.throttled_share()) >= BY_THROTTLING
-    }
-
-    /// True if all connections were in use nearly all the time, and throttling did not set the
-    /// pace.
-    #[must_use]
-    pub fn is_full(&self) -> bool {
-        self.full_share >= FULL && !self.is_throttled()
     }
 
     /// True if it says something about scaling: client and target did not take the CPUs from each

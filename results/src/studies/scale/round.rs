@@ -1,5 +1,6 @@
 //! One round at one size, as it is read from its report; and the order in which sizes run.
 
+use std::fmt;
 use std::time::Duration;
 
 use crawlmark_harness::stats::Series;
@@ -8,7 +9,9 @@ use serde::{Deserialize, Serialize};
 use crate::judge::{self, Finding};
 use crate::run::report::thresholds::{LITTLE_CPU, RUN_DELAY};
 use crate::run::report::{BindingReport, Report, ShardReport, Verdict};
+use crate::show::text::counted;
 use crate::studies::compare::Readings;
+use crate::studies::warnings;
 
 /// The part of all CPUs from which on they are scarce. Below a half, who wants one mostly finds one
 /// free.
@@ -23,44 +26,12 @@ pub struct Size {
     pub connections: u32,
 }
 
-/// Attempts of rounds, and those of them that brought no item.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Attempts {
-    /// All of them.
-    pub all: u64,
-    /// Throttled ones.
-    pub throttled: u64,
-    /// Answers 404 or 410, unless `--expect` accepts them.
-    pub not_found: u64,
-}
-
-impl Attempts {
-    /// The attempts of these rounds together.
-    pub(super) fn of<'a>(rounds: impl IntoIterator<Item = &'a Round>) -> Self {
-        rounds.into_iter().fold(Self::default(), |all, round| {
-            let Self {
-                all: own,
-                throttled,
-                not_found,
-            } = round.attempts;
-            Self {
-                all: all.all.saturating_add(own),
-                throttled: all.throttled.saturating_add(throttled),
-                not_found: all.not_found.saturating_add(not_found),
-            }
-        })
-    }
-
-    /// Throttled ones as a part of all.
-    #[must_use]
-    pub fn throttled_share(self) -> f64 {
-        self.throttled as f64 / self.all.max(1) as f64
-    }
-
-    /// Those that were not found as a part of all.
-    #[must_use]
-    pub fn not_found_share(self) -> f64 {
-        self.not_found as f64 / self.all.max(1) as f64
+/// `2 shards and 8 connections`.
+impl fmt::Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shards = counted(self.shards.into(), "shard");
+        let connections = counted(self.connections.into(), "connection");
+        write!(f, "{shards} and {connections}")
     }
 }
 
@@ -80,17 +51,11 @@ pub struct Round {
     pub finished_at: String,
     /// Verdict on the run itself.
     pub validity: Verdict,
-    /// Findings for which it does not count; empty when it does.
+    /// Warnings and errors of the run.
     #[serde(serialize_with = "judge::serialize")]
-    pub left_out: Vec<Finding>,
+    pub findings: Vec<Finding>,
     /// Good items per second.
     pub items_per_s: f64,
-    /// Items that ended by themselves.
-    pub items: u64,
-    /// Items that failed or were given up.
-    pub failed: u64,
-    /// Attempts.
-    pub attempts: Attempts,
     /// Limits that held its shards back, as parts of their time.
     pub binding: BindingReport,
     /// User and system CPU of the shards, us.
@@ -101,8 +66,6 @@ pub struct Round {
     pub p50_us: Option<f64>,
     /// 99th percentile of the service time.
     pub p99_us: Option<f64>,
-    /// CPU over time, of the shard that used the most.
-    pub cpu_share: Option<f64>,
     /// The part of its time that a shard waited for a CPU, of the one that waited longest.
     pub run_delay_share: Option<f64>,
     /// CPU over time and CPUs, of all processes of the round: the shards, their supervisor, and the
@@ -124,37 +87,25 @@ impl Round {
         let readings = Readings::taken_from(report, None);
         let service = report.latency(Series::ServiceOk);
         let cpus_s = report.environment.cores as f64 * report.totals.duration_s;
-        let validity = report.validity.verdict;
-        let found = report
-            .findings
-            .iter()
-            .filter(|finding| finding.effect() == Some(validity))
-            .cloned();
         Self {
             replicate,
             size,
             result,
             started_at: report.started_at.clone(),
             finished_at: report.finished_at.clone(),
-            validity,
-            left_out: found
-                .filter(|_| validity > Verdict::ClientLimited)
-                .collect(),
+            validity: report.validity.verdict,
+            findings: warnings(report),
             items_per_s: readings.throughput.value().unwrap_or(0.0),
-            items: report.ledger.ended() - report.ledger.aborted,
-            failed: report.ledger.failed + report.ledger.gave_up,
-            attempts: Attempts {
-                all: report.totals.attempts,
-                throttled: report.totals.throttled,
-                not_found: report.ledger.not_found,
-            },
             binding: report.binding,
             cpu_us_per_attempt: readings.cpu_per_attempt.value(),
             balance: balance(&report.shards),
             p50_us: service.and_then(|times| times.p50_us),
             p99_us: service.and_then(|times| times.p99_us),
-            cpu_share: greatest(report, |shard| shard.usage.cpu_share),
-            run_delay_share: greatest(report, |shard| shard.usage.run_delay_share),
+            run_delay_share: report
+                .shards
+                .iter()
+                .filter_map(|shard| shard.usage.run_delay_share)
+                .max_by(f64::total_cmp),
             machine_cpu_share: cpu
                 .map(|cpu| cpu.as_secs_f64() / cpus_s)
                 .filter(|share| share.is_finite()),
@@ -165,6 +116,13 @@ impl Round {
     #[must_use]
     pub fn counts(&self) -> bool {
         self.validity <= Verdict::ClientLimited
+    }
+
+    /// The finding for which it does not count; none when it does.
+    #[must_use]
+    pub fn left_out_by(&self) -> Option<&Finding> {
+        let mut all = self.findings.iter();
+        all.find(|finding| !self.counts() && finding.effect() == Some(self.validity))
     }
 
     /// True if its processes may have taken the CPUs from each other: they used half of all CPUs or
@@ -191,14 +149,6 @@ fn balance(shards: &[ShardReport]) -> Option<f64> {
     }
     let mean = rates().map(|rate| 1.0 / rate).sum::<f64>() / shards.len() as f64;
     Some((mean * least).min(1.0))
-}
-
-fn greatest(report: &Report, reading: fn(&ShardReport) -> Option<f64>) -> Option<f64> {
-    report
-        .shards
-        .iter()
-        .filter_map(reading)
-        .max_by(f64::total_cmp)
 }
 
 /// For each of `repeats` repeats an order of `sizes` sizes, by their places: a random permutation

@@ -23,14 +23,14 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::compare::{Metric, Readings};
 use super::differences::differences;
-use super::metric::{Metric, Readings};
+use super::{Conclusion, Header, Notice, StudyResult};
 use crate::run::report::Report;
 use crate::run::words::moment;
+use crate::show::chart::{Axis, Chart, Dash, Dot, Format, Mark, Panel, Range, Role, Shape};
 use crate::show::doc::{Column, Doc, Severity, Table};
-use crate::show::plot::{self, Plot};
 use crate::show::text::{capital, counted};
-use crate::studies::{Conclusion, Header, Notice, StudyResult, doc_of};
 use crawlmark_harness::stats::median;
 
 /// The fewest results on either side of a change: of fewer, one bad day is a change.
@@ -250,7 +250,8 @@ fn best(segment: &[f64]) -> Option<(usize, f64)> {
 }
 
 /// Fact about a history, with its numbers.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
 pub enum HistoryFinding {
     /// Too few results to find a change in.
     TooFewResults {
@@ -274,52 +275,6 @@ pub enum HistoryFinding {
 }
 
 impl History {
-    /// The findings, the surest change first.
-    #[must_use]
-    pub fn findings(&self) -> Vec<HistoryFinding> {
-        let results = self.results.len();
-        if !self.is_enough() {
-            let needed = self.results_needed;
-            return vec![HistoryFinding::TooFewResults { results, needed }];
-        }
-        let mut last: Vec<(Metric, ChangePoint)> = self
-            .metrics
-            .iter()
-            .filter_map(|of| Some((of.metric, *of.changes.last()?)))
-            .collect();
-        last.sort_by(|(_, a), (_, b)| a.p.total_cmp(&b.p));
-        if last.is_empty() {
-            return vec![HistoryFinding::NoChange { results }];
-        }
-        last.into_iter()
-            .map(|(metric, change)| HistoryFinding::Changed { metric, change })
-            .collect()
-    }
-
-    fn notice(&self, finding: &HistoryFinding) -> Notice {
-        match finding {
-            HistoryFinding::TooFewResults { results, needed } => Notice::new(
-                Severity::Warning,
-                format!("Too few results to find a change: {results} of {needed}"),
-            ),
-            HistoryFinding::NoChange { results } => {
-                let results = counted(*results as u64, "result");
-                Notice::new(Severity::Neutral, format!("No metric changed in {results}"))
-            }
-            HistoryFinding::Changed { metric, change } => {
-                let worse = metric.toward_worse((change.after / change.before).ln());
-                let severity = if worse > 0.0 {
-                    Severity::Warning
-                } else {
-                    Severity::Neutral
-                };
-                let (title, by, since) = (metric.title(), percent(change), self.since(change));
-                Notice::new(severity, capital(&format!("{title} {by} since {since}")))
-                    .with("The machine may have changed: compare the versions with `crawlmark ab`.")
-            }
-        }
-    }
-
     /// Start of the first result after a change.
     fn since(&self, change: &ChangePoint) -> String {
         self.results
@@ -364,41 +319,84 @@ impl History {
 }
 
 impl StudyResult for History {
+    type Finding = HistoryFinding;
+
     const SCHEMA: &'static str = "crawlmark.history/1";
 
     const FILE: &'static str = "history.json";
 
-    fn notices(&self) -> Vec<Notice> {
-        self.findings()
+    fn header(&self) -> &Header {
+        &self.header
+    }
+
+    fn outcome(&self) -> &'static str {
+        "history"
+    }
+
+    /// The surest change first.
+    fn findings(&self) -> Vec<HistoryFinding> {
+        let results = self.results.len();
+        if !self.is_enough() {
+            let needed = self.results_needed;
+            return vec![HistoryFinding::TooFewResults { results, needed }];
+        }
+        let mut last: Vec<(Metric, ChangePoint)> = self
+            .metrics
             .iter()
-            .map(|finding| self.notice(finding))
+            .filter_map(|of| Some((of.metric, *of.changes.last()?)))
+            .collect();
+        last.sort_by(|(_, a), (_, b)| a.p.total_cmp(&b.p));
+        if last.is_empty() {
+            return vec![HistoryFinding::NoChange { results }];
+        }
+        last.into_iter()
+            .map(|(metric, change)| HistoryFinding::Changed { metric, change })
             .collect()
     }
 
-    fn doc(&self) -> Doc {
+    fn notice(&self, finding: &HistoryFinding) -> Notice {
+        match finding {
+            HistoryFinding::TooFewResults { results, needed } => Notice::new(
+                Severity::Warning,
+                format!("Too few results to find a change: {results} of {needed}"),
+            ),
+            HistoryFinding::NoChange { results } => {
+                let results = counted(*results as u64, "result");
+                Notice::new(Severity::Neutral, format!("No metric changed in {results}"))
+            }
+            HistoryFinding::Changed { metric, change } => {
+                let worse = metric.toward_worse((change.after / change.before).ln());
+                let severity = if worse > 0.0 {
+                    Severity::Warning
+                } else {
+                    Severity::Neutral
+                };
+                let (title, by, since) = (metric.title(), percent(change), self.since(change));
+                Notice::new(severity, capital(&format!("{title} {by} since {since}")))
+                    .with("The machine may have changed: compare the versions with `crawlmark ab`.")
+            }
+        }
+    }
+
+    fn fill(&self, doc: Doc) -> Doc {
         let past = |past: Option<&PastResult>| {
             past.map_or_else(String::new, |past| {
                 format!("{}, {}", moment(&past.started_at), past.result)
             })
         };
-        let left_out = counted(self.left_out as u64, "result");
-        let facts = [
+        let mut facts = vec![
             ("results", counted(self.results.len() as u64, "result")),
             ("first", past(self.results.first())),
             ("latest", past(self.results.last())),
-            (
+        ];
+        if self.left_out > 0 {
+            let left_out = counted(self.left_out as u64, "result");
+            facts.push((
                 "left out",
                 format!("{left_out} with another plan, machine or name"),
-            ),
-        ];
-        let facts = facts
-            .into_iter()
-            .filter(|(name, _)| *name != "left out" || self.left_out > 0);
-        doc_of(format!("{}: history", self.header.name), &self.notices())
-            .facts(facts)
-            .table(self.changes())
-            .in_files()
-            .plot("history", "Metrics over time")
+            ));
+        }
+        doc.facts(facts).table(self.changes())
     }
 
     fn conclusion(&self) -> Conclusion {
@@ -409,13 +407,94 @@ impl StudyResult for History {
         }
     }
 
-    fn plots(&self) -> Vec<Plot> {
-        vec![plot::history(self)]
+    /// Each result, the level between changes, and the changes; empty with too few results.
+    fn chart(&self) -> Option<Chart> {
+        let metrics = self.metrics.iter().filter(|_| self.is_enough());
+        let panels = metrics.map(|found| panel(self, found)).collect();
+        Some(Chart {
+            name: "history",
+            title: "Metrics over time",
+            caption: String::new(),
+            panels: Panel::below_each_other(panels),
+        })
     }
 }
 
 fn percent(change: &ChangePoint) -> String {
     format!("{:+.1} %", (change.after / change.before - 1.0) * 100.0)
+}
+
+/// Part of the distance between the least and the greatest value that is free beyond both.
+const AIR: f64 = 0.1;
+
+/// Least distance that an axis shows, as a part of the greatest value: less would make noise look
+/// like a change.
+const LEAST_SPAN: f64 = 0.1;
+
+/// The field of a metric.
+fn panel(history: &History, found: &MetricHistory) -> Panel {
+    let metric = found.metric;
+    let count = history.results.len();
+    let mut dots = Vec::new();
+    for (number, past) in (1_u32..).zip(&history.results) {
+        let value = past.readings.of(metric).value();
+        dots.extend(value.map(|value| Dot::at(f64::from(number), value)));
+    }
+    let y = Axis::new(metric.title(), span(metric, &dots), format(metric));
+    let mut marks = Vec::new();
+    for (n, change) in found.changes.iter().enumerate() {
+        let at = change.at as f64 + 0.5;
+        let end = found.changes.get(n + 1).map_or(count, |next| next.at) as f64 + 0.5;
+        if n == 0 {
+            marks.push(level([0.5, at], change.before));
+        }
+        marks.push(level([at, end], change.after));
+        marks.push(Mark::new(Role::Failed, "change", Shape::Upright(at)).dashed(Dash::Short));
+    }
+    marks.push(Mark::new(Role::Good, "a result", Shape::Dots(dots)));
+    Panel {
+        x: Axis::new(
+            "result, the oldest first",
+            Range::Between(0.5, count as f64 + 0.5),
+            Format::Number,
+        ),
+        y,
+        height: 110.0,
+        marks,
+    }
+}
+
+fn level(ends: [f64; 2], value: f64) -> Mark {
+    let line = ends.map(|x| (x, value)).to_vec();
+    Mark::new(Role::Reference, "median between changes", Shape::Line(line))
+}
+
+const fn format(metric: Metric) -> Format {
+    match metric {
+        Metric::Throughput => Format::Number,
+        Metric::OkShare => Format::Percent,
+        Metric::TargetCpuPerAttempt
+        | Metric::CpuPerAttempt
+        | Metric::ServiceP50
+        | Metric::ServiceP99 => Format::Micros,
+    }
+}
+
+/// Axis around all values. It does not begin at 0: a change by 2 % has to be seen.
+fn span(metric: Metric, dots: &[Dot]) -> Range {
+    let ys = || dots.iter().map(|dot| dot.at.1);
+    let least = ys().fold(f64::INFINITY, f64::min);
+    let most = ys().fold(f64::NEG_INFINITY, f64::max);
+    let missing = (most * LEAST_SPAN - (most - least)).max(0.0) / 2.0 + (most - least) * AIR;
+    let bound = match metric {
+        Metric::OkShare => 1.0,
+        _ => f64::INFINITY,
+    };
+    if least <= most {
+        Range::Between((least - missing).max(0.0), (most + missing).min(bound))
+    } else {
+        Range::FromZero
+    }
 }
 
 #[cfg(test)]

@@ -1,12 +1,10 @@
 //! A capacity: response times against the offered rate, with the limits, the probes that failed,
 //! and where the search ended.
 
-use super::Plot;
+use super::search::RateState;
+use super::{Capacity, ProbeReport, RateReport};
 use crate::run::gates::Unit;
 use crate::show::chart::{Axis, Chart, Dash, Dot, Format, Mark, Panel, Range, Role, Shape};
-use crate::studies::StudyResult as _;
-use crate::studies::capacity::search::RateState;
-use crate::studies::capacity::{Capacity, Cause, ProbeReport, RateReport};
 
 /// Percentile of each rate that has a line.
 type RateLine = (Role, &'static str, fn(&RateReport) -> Option<f64>);
@@ -24,9 +22,8 @@ const SHARES: [ProbeShare; 2] = [
     (Role::Failed, "failed", |probe| probe.error_share),
 ];
 
-/// The plot of a capacity.
-#[must_use]
-pub fn capacity(capacity: &Capacity) -> Plot {
+/// The chart of a capacity.
+pub(super) fn chart(capacity: &Capacity) -> Chart {
     let times = times(capacity);
     let has_times = times
         .iter()
@@ -51,12 +48,12 @@ pub fn capacity(capacity: &Capacity) -> Plot {
         panels.push(panel(capacity, y, 110.0, shares));
     }
     panels.retain(|_| has_times);
-    Plot::of(&Chart {
+    Chart {
         name: "capacity",
         title: "Latency against rate",
-        caption: capacity.headline(),
+        caption: String::new(),
         panels: Panel::below_each_other(panels),
-    })
+    }
 }
 
 /// A field over the rates.
@@ -110,25 +107,19 @@ fn times(capacity: &Capacity) -> Vec<Mark> {
         marks.push(Mark::new(role, legend, Shape::Line(points)));
         marks.push(Mark::new(role, legend, Shape::Dots(dots)));
     }
+    let mut failed = Vec::new();
     for probe in capacity.probes.iter().filter(|probe| probe.seen.fails()) {
         let us = probe.response_p99_us.or(probe.response_p50_us);
-        if let Some((reason, us)) = probe.reason().zip(us.filter(|us| *us > 0.0)) {
-            let (role, legend) = cause(reason.cause());
-            let dot = Shape::Dots(vec![Dot::at(probe.rate_per_s, us)]);
-            marks.push(Mark::new(role, legend, dot));
-        }
+        failed.extend(
+            us.filter(|us| *us > 0.0)
+                .map(|us| Dot::at(probe.rate_per_s, us)),
+        );
     }
+    marks.push(Mark::new(
+        Role::Failed,
+        "a probe that failed",
+        Shape::Dots(failed),
+    ));
     marks.retain(Mark::is_known);
     marks
-}
-
-/// Colour and legend of probes that failed.
-const fn cause(cause: Cause) -> (Role, &'static str) {
-    match cause {
-        Cause::Throttled => (Role::Throttled, "failed: throttled"),
-        Cause::Errors => (Role::Failed, "failed: errors"),
-        Cause::Latency => (Role::Max, "failed: latency"),
-        Cause::Connections => (Role::Connections, "failed: no free connection"),
-        Cause::Other => (Role::CutOff, "failed: another objective"),
-    }
 }

@@ -1,10 +1,8 @@
 //! Growth of throughput: four fields over one axis of sizes. Throughput beside its linear growth,
 //! efficiency, CPU per attempt, and the balance of the shards.
 
-use super::Plot;
+use super::{Curve, Estimate, Point, Scaling};
 use crate::show::chart::{Axis, Chart, Dash, Dot, Format, Mark, Panel, Range, Role, Shape};
-use crate::studies::StudyResult as _;
-use crate::studies::scale::{Curve, Estimate, Point, Scaling};
 
 /// From this many times the smallest size on, sizes are in equal factors: in equal steps the small
 /// ones would lie on each other.
@@ -13,21 +11,20 @@ const MANY: f64 = 40.0;
 /// Points that a curve is drawn through.
 const SMOOTH: u32 = 64;
 
-/// The plot of a scaling. A single size has nothing beside it, and its linear growth is no
+/// The chart of a scaling. A single size has nothing beside it, and its linear growth is no
 /// measurement.
-#[must_use]
-pub fn scaling(scaling: &Scaling) -> Plot {
+pub(super) fn chart(scaling: &Scaling) -> Chart {
     let sizes = Sizes::of(scaling);
     let mut panels = Vec::new();
     if scaling.curves.iter().any(|curve| curve.told().is_some()) {
         panels.extend(FIELDS.iter().map(|field| field.panel(scaling, &sizes)));
     }
-    Plot::of(&Chart {
+    Chart {
         name: "scaling",
         title: "How throughput grows",
-        caption: scaling.headline(),
+        caption: String::new(),
         panels: Panel::below_each_other(panels),
-    })
+    }
 }
 
 /// The sizes, least first.

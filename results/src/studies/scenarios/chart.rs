@@ -2,18 +2,15 @@
 //! rates, which differ by factors, rates are on an axis that goes up by tens, and the first lies at
 //! the bottom, so that the bars are steps.
 
-use super::Plot;
+use super::{ScenarioFigure, ScenarioReport, Scenarios};
 use crate::show::chart::{Axis, Bar, Block, Chart, Format, Mark, Panel, Range, Role, Shape};
 use crate::show::text::decimal;
-use crate::studies::StudyResult as _;
-use crate::studies::scenarios::{ScenarioFigure, ScenarioReport, Scenarios};
 
 /// Height of a row with two bars, CSS pixels.
 const STEP: f64 = 40.0;
 
-/// The picture of scenarios.
-#[must_use]
-pub fn scenarios(of: &Scenarios) -> Plot {
+/// The chart of scenarios.
+pub(super) fn chart(of: &Scenarios) -> Chart {
     let list = of.list.list();
     let panels = if of.scenarios.iter().any(|of| of.published.is_some()) {
         vec![steps(&of.scenarios)]
@@ -23,12 +20,12 @@ pub fn scenarios(of: &Scenarios) -> Plot {
             .filter_map(|figure| bars(figure, &of.scenarios))
             .collect()
     };
-    Plot::of(&Chart {
+    Chart {
         name: "scenarios",
         title: list.title,
-        caption: of.headline(),
+        caption: String::new(),
         panels,
-    })
+    }
 }
 
 /// The panel of a figure; none where it is not known or 0 throughout.

@@ -1,10 +1,9 @@
 //! The pairs of a comparison: how far the candidate is from the base in each of them, and the
 //! interval that they make.
 
-use super::Plot;
+use super::contest::change;
+use super::{Arm, Contest, Disturbance, Evidence, Metric};
 use crate::show::chart::{Axis, Chart, Dot, Format, Mark, Panel, Range, Role, Shape};
-use crate::studies::StudyResult as _;
-use crate::studies::compare::{Arm, Contest, Disturbance, Evidence, Finding, Metric, change};
 
 /// Part of the axis that is free beyond the outermost dots.
 const AIR: f64 = 0.06;
@@ -12,37 +11,34 @@ const AIR: f64 = 0.06;
 /// Height of the estimate over the axis, where a pair has 1.
 const ESTIMATE: f64 = 0.8;
 
-/// The plot of a contest.
-#[must_use]
-pub fn pairs(contest: &Contest) -> Plot {
+/// The chart of a contest.
+pub(super) fn chart(contest: &Contest) -> Chart {
     let mut panels = Vec::new();
-    for finding in &contest.comparison.findings {
-        let changes = changes(contest, finding.metric);
-        if let Some(evidence) = finding.evidence.as_ref().filter(|_| !changes.is_empty()) {
-            panels.push(panel(finding, evidence, &changes));
+    for one in &contest.comparison.metrics {
+        let changes = changes(contest, one.metric);
+        if let Some(evidence) = one.evidence.as_ref().filter(|_| !changes.is_empty()) {
+            panels.push(panel(one.metric, evidence, &changes));
         }
     }
-    Plot::of(&Chart {
+    Chart {
         name: "pairs",
         title: "Pairs",
-        caption: contest.headline(),
+        caption: String::new(),
         panels,
-    })
+    }
 }
 
 /// Change of each undisturbed pair, percent.
 fn changes(contest: &Contest, metric: Metric) -> Vec<f64> {
     let mut changes = Vec::new();
     for pair in contest.rounds.chunks(2) {
-        let read = |arm| {
-            let round = pair.iter().find(|round| round.arm == arm)?;
+        let value = |arm| {
+            let mut rounds = pair.iter().map(|round| &round.round);
+            let round = rounds.find(|of| of.arm == arm && of.disturbance == Disturbance::None)?;
             round.readings.of(metric).value()
         };
-        let is_clear = |round: &_| matches!(round, Disturbance::None);
-        if pair.iter().all(|round| is_clear(&round.disturbance)) {
-            let ratio = read(Arm::Candidate).zip(read(Arm::Base));
-            changes.extend(ratio.map(|(candidate, base)| percent(candidate / base)));
-        }
+        let ratio = value(Arm::Candidate).zip(value(Arm::Base));
+        changes.extend(ratio.map(|(candidate, base)| percent(candidate / base)));
     }
     changes.retain(|change| change.is_finite());
     changes
@@ -53,8 +49,8 @@ fn percent(ratio: f64) -> f64 {
 }
 
 /// The field of a metric, as wide as its values are.
-fn panel(finding: &Finding, evidence: &Evidence, changes: &[f64]) -> Panel {
-    let (metric, rows) = (finding.metric, changes.len() as f64 + 2.0);
+fn panel(metric: Metric, evidence: &Evidence, changes: &[f64]) -> Panel {
+    let rows = changes.len() as f64 + 2.0;
     let estimate = percent(evidence.ratio);
     let interval = evidence
         .ratio_interval
