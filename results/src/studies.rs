@@ -290,6 +290,10 @@ pub struct Notice {
     pub remedy: String,
 }
 
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "the signature is that of serde"
+)]
 fn name<S: Serializer>(severity: &Severity, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_str(match severity {
         Severity::Good | Severity::Neutral => "info",
