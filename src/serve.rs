@@ -128,7 +128,7 @@ fn load(root: &Path, args: &ServeArgs) -> Result<Mappings, Error> {
             LoadError::Wrong(_) => {
                 "\nCorrect them; --lenient leaves out stubs whose features are not supported"
             }
-            LoadError::Root { .. } | LoadError::NoMappings { .. } => ". Check the path",
+            LoadError::NoMappings(_) => ". Check the path",
         };
         Error::Usage(format!("--stubs: {error}{remedy}"))
     })?;

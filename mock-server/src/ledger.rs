@@ -6,8 +6,7 @@
 use crate::fault::{Fault, KINDS};
 use crate::limit::Limits;
 use crate::shared::{
-    ArrivalCounts, Counters, Keys, Peaks, ProxyCounters, Shared, Sighting, Times as TimeCounters,
-    UnderWay,
+    ArrivalCounts, Counters, Keys, Peaks, ProxyCounters, Shared, Times as TimeCounters, UnderWay,
 };
 use serde::{Deserialize, Serialize};
 use std::cell::Cell;
@@ -248,14 +247,14 @@ impl LedgerWriter {
             counters.connections.increment();
         }
         counters.by_source[peer.source].increment();
-        let sighting = self.shared.region().seen.mark(id);
-        match sighting {
-            Sighting::First => &counters.unique_ids,
-            Sighting::Again(_) => &counters.duplicate_ids,
-            Sighting::Beyond => &counters.ids_beyond_tracking,
+        let before = self.shared.region().seen.mark(id);
+        match before {
+            Some(0) => &counters.unique_ids,
+            Some(_) => &counters.duplicate_ids,
+            None => &counters.ids_beyond_tracking,
         }
         .increment();
-        sighting.attempt()
+        before.unwrap_or(0)
     }
 
     /// The limiter let a request through, to go on at `now_ns`.

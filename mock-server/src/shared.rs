@@ -24,11 +24,10 @@ mod scenarios;
 mod seen;
 mod window;
 
-pub(crate) use counters::{Counters, ProxyCounters, Times, UnderWay};
+pub(crate) use counters::{Counter, Counters, ProxyCounters, Times, UnderWay};
 pub(crate) use keys::{HeldSlot, KeyQuery, Keys, SlotIndex, Telling};
 pub(crate) use log::{Cursor, Full, Log};
 pub(crate) use scenarios::Scenarios;
-pub(crate) use seen::Sighting;
 pub(crate) use window::ArrivalCounts;
 pub use window::Peaks;
 
@@ -295,7 +294,7 @@ mod tests {
         let shared = Shared::new().unwrap();
         let Region { seen, window, .. } = shared.region();
         for id in [0, 1, 1 << 20, seen::TRACKED_IDS - 1] {
-            assert_eq!(seen.mark(id), Sighting::First);
+            assert_eq!(seen.mark(id), Some(0));
             window.come(id * 1000);
             window.admit(id * 1000);
         }
@@ -303,7 +302,7 @@ mod tests {
         shared.forget(0);
         assert_eq!(window.busiest([1000]), [Peaks::default()]);
         for id in [0, 1, 1 << 20, seen::TRACKED_IDS - 1] {
-            assert_eq!(seen.mark(id), Sighting::First);
+            assert_eq!(seen.mark(id), Some(0));
         }
         assert_eq!(shared.all_counters().len(), 1);
     }

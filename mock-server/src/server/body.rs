@@ -4,6 +4,7 @@
 //! It must not decide what is in it.
 
 use crate::ledger::LedgerWriter;
+use crate::shared::{Counter, ProxyCounters};
 use crate::timer::Timer;
 use bytes::Bytes;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
@@ -143,21 +144,13 @@ impl Body for AnswerBody {
     }
 }
 
-/// Direction of a body.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Direction {
-    /// From the client.
-    Up,
-    /// To the client.
-    Down,
-}
-
 /// A body that passes through, and is counted.
 #[derive(Debug)]
 pub(super) struct Carried {
     pub(super) body: Incoming,
     pub(super) books: Rc<LedgerWriter>,
-    pub(super) direction: Direction,
+    /// The counter of its bytes.
+    pub(super) counter: fn(&ProxyCounters) -> &Counter,
 }
 
 impl Body for Carried {
@@ -174,12 +167,7 @@ impl Body for Carried {
             .and_then(|frame| frame.as_ref().ok())
             .and_then(Frame::data_ref)
         {
-            let counters = self.books.proxy();
-            match self.direction {
-                Direction::Up => &counters.bytes_up,
-                Direction::Down => &counters.bytes_down,
-            }
-            .add(bytes.len() as u64);
+            (self.counter)(self.books.proxy()).add(bytes.len() as u64);
         }
         Poll::Ready(frame)
     }

@@ -48,16 +48,9 @@ pub(super) struct Gateway {
 /// A request's way out, every address to try.
 struct Way {
     routes: Vec<Route>,
-    keep: Keep,
-}
-
-/// Fate of a connection after its request.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Keep {
-    /// The next request of the session may use it.
-    Pooled,
-    /// Closed: no other request is sent from there.
-    Once,
+    /// True if the next request of the session may use the connection; others are sent from
+    /// there once.
+    is_session: bool,
 }
 
 impl Gateway {
@@ -133,9 +126,9 @@ impl Gateway {
         let (host, port) = destination(request)?;
         let addresses =
             candidates(host, port, self.proxy.reach).map_err(GatewayFailure::Refused)?;
-        let (sender, keep) = match &label {
-            Some(label) => (Sender::Session(label), Keep::Pooled),
-            None => (Sender::Turn(self.books.next_turn()), Keep::Once),
+        let sender = match &label {
+            Some(label) => Sender::Session(label),
+            None => Sender::Turn(self.books.next_turn()),
         };
         Ok(Way {
             routes: addresses
@@ -145,7 +138,7 @@ impl Gateway {
                     from: self.proxy.exits.toward(&to, self.seed, sender),
                 })
                 .collect(),
-            keep,
+            is_session: label.is_some(),
         })
     }
 

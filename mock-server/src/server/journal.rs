@@ -13,28 +13,13 @@ use base64::prelude::BASE64_STANDARD;
 use hyper::Method;
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Map, Value, json};
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::UNIX_EPOCH;
 
 /// One request, with the response of the stub that matched it, as WireMock shows a serve event. A
 /// response is kept as rendered, before any fault. Values of headers have one character per byte.
 pub(super) struct Logged(pub(super) Value);
 
 impl Logged {
-    /// A record holds all but what follows from the rest.
-    fn read(record: &[u8]) -> Option<Self> {
-        let mut event: Value = serde_json::from_slice(record).ok()?;
-        for part in ["request", "response"] {
-            if let Some(bytes) = event[part]["bodyAsBase64"].as_str() {
-                let bytes = BASE64_STANDARD.decode(bytes).ok()?;
-                event[part]["body"] = json!(String::from_utf8_lossy(&bytes));
-            }
-        }
-        let at = UNIX_EPOCH + Duration::from_millis(event["request"]["loggedDate"].as_u64()?);
-        let text = humantime::format_rfc3339_millis(at).to_string();
-        event["request"]["loggedDateString"] = json!(text);
-        Some(Self(event))
-    }
-
     /// True if a stub matched it.
     pub(super) fn is_matched(&self) -> bool {
         self.0["wasMatched"] == true
@@ -89,14 +74,17 @@ pub(super) fn keep(
     asked: &RequestView<'_>,
     matched: Option<(&Stub, &Rendered<'_>)>,
 ) -> Result<(), Full> {
+    let now = clock::wall();
     let mut event = json!({
         "request": {
             "url": asked.target,
             "method": asked.method.as_str(),
             "clientIp": asked.client,
             "headers": shown(asked.headers.iter()),
-            "loggedDate": u64::try_from(clock::wall().as_millis()).unwrap_or(u64::MAX),
+            "loggedDate": u64::try_from(now.as_millis()).unwrap_or(u64::MAX),
+            "loggedDateString": humantime::format_rfc3339_millis(UNIX_EPOCH + now).to_string(),
             "bodyAsBase64": BASE64_STANDARD.encode(asked.body),
+            "body": String::from_utf8_lossy(asked.body),
         },
         "wasMatched": matched.is_some(),
     });
@@ -106,6 +94,7 @@ pub(super) fn keep(
             "status": rendered.status.as_u16(),
             "headers": shown(rendered.headers.iter().map(|(name, value)| (name, value))),
             "bodyAsBase64": BASE64_STANDARD.encode(&rendered.body),
+            "body": String::from_utf8_lossy(&rendered.body),
         });
     }
     let journal = &shared.region().journal;
@@ -126,7 +115,8 @@ pub(super) fn places(shared: &Shared) -> Vec<Cursor> {
 
 /// The request at a place.
 pub(super) fn at(shared: &Shared, mut place: Cursor) -> Option<Logged> {
-    Logged::read(&shared.region().journal.next(&mut place)?)
+    let record = shared.region().journal.next(&mut place)?;
+    serde_json::from_slice(&record).ok().map(Logged)
 }
 
 /// The requests that `pattern` means, of all or, without one, all, in the order in which they

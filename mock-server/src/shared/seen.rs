@@ -25,48 +25,23 @@ pub(crate) struct Seen {
     words: [AtomicU64; (TRACKED_IDS / PER_WORD) as usize],
 }
 
-/// Count of a request's id before it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sighting {
-    /// No request before.
-    First,
-    /// Requests before, `1..=15`; 15 stands for more, too.
-    Again(u8),
-    /// Not tracked.
-    Beyond,
-}
-
-impl Sighting {
-    /// Return the number of requests known to have come for the id before, at most [`MAX_ATTEMPT`].
-    pub(crate) const fn attempt(self) -> u8 {
-        match self {
-            Self::First | Self::Beyond => 0,
-            Self::Again(before) => before,
-        }
-    }
-}
-
 impl Seen {
-    /// Marks `id`. Of several marks of one id at the same time, exactly one is the first, one the
+    /// Marks `id` and returns how many marks it had, [`MAX_ATTEMPT`] for more, too; none if it is
+    /// not tracked. Of several marks of one id at the same time, exactly one is the first, one the
     /// second, and so on.
-    pub(crate) fn mark(&self, id: u64) -> Sighting {
+    pub(crate) fn mark(&self, id: u64) -> Option<u8> {
         if id >= TRACKED_IDS {
-            return Sighting::Beyond;
+            return None;
         }
         let word = &self.words[(id / PER_WORD) as usize];
         let shift = (id % PER_WORD) as u32 * BITS;
         #[expect(clippy::cast_possible_truncation, reason = "the bits of one id")]
         let before_in = |word: u64| (word >> shift & u64::from(MAX_ATTEMPT)) as u8;
         // A count that is full stays as it is, and is told by the word that could not be raised.
-        match word
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |word| {
-                (before_in(word) < MAX_ATTEMPT).then(|| word + (1 << shift))
-            })
-            .map_or_else(before_in, before_in)
-        {
-            0 => Sighting::First,
-            before => Sighting::Again(before),
-        }
+        let raised = word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |word| {
+            (before_in(word) < MAX_ATTEMPT).then(|| word + (1 << shift))
+        });
+        Some(raised.map_or_else(before_in, before_in))
     }
 
     /// Forgets every id, the slow way: words that are zero are read and not written.
@@ -98,11 +73,7 @@ mod tests {
             let mut marks: HashMap<u64, u8> = HashMap::new();
             for id in ids {
                 let before = marks.entry(id).or_default();
-                let expected = match (id < TRACKED_IDS, *before) {
-                    (false, _) => Sighting::Beyond,
-                    (true, 0) => Sighting::First,
-                    (true, before) => Sighting::Again(before),
-                };
+                let expected = (id < TRACKED_IDS).then_some(*before);
                 *before = (*before + 1).min(MAX_ATTEMPT);
                 prop_assert_eq!(shared.region().seen.mark(id), expected);
             }
@@ -117,7 +88,7 @@ mod tests {
             for _ in 0..4 {
                 scope.spawn(|| {
                     for id in 0..10_000 {
-                        if shared.region().seen.mark(id) == Sighting::First {
+                        if shared.region().seen.mark(id) == Some(0) {
                             firsts.fetch_add(1, Ordering::Relaxed);
                         }
                     }
@@ -133,6 +104,6 @@ mod tests {
         let seen = &shared.region().seen;
         seen.mark(TRACKED_IDS - 1);
         seen.clear();
-        assert_eq!(seen.mark(TRACKED_IDS - 1), Sighting::First);
+        assert_eq!(seen.mark(TRACKED_IDS - 1), Some(0));
     }
 }

@@ -12,15 +12,12 @@ use super::set::{Stubs, derived_id};
 use super::stub::Stub;
 use std::collections::HashMap;
 use std::fmt;
-use std::fs::{self, File};
-use std::io::{self, Read as _};
+use std::fs::File;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use uuid::Uuid;
 use walkdir::WalkDir;
-
-/// The directory of mapping files below the root.
-const MAPPINGS: &str = "mappings";
 
 /// No mapping file is larger than this: 64 MiB.
 const MAX_FILE_BYTES: u64 = 64 << 20;
@@ -59,13 +56,9 @@ impl Mappings {
     /// served here; all of it is said at once, with file and JSON pointer. With
     /// [`OnUnsupported::Skip`], stubs that are right and not served are no error.
     pub fn load(root: &Path, on_unsupported: OnUnsupported) -> Result<Self, LoadError> {
-        let path = root.to_owned();
-        if let Err(error) = fs::read_dir(root) {
-            return Err(LoadError::Root { path, error });
-        }
-        let mappings = root.join(MAPPINGS);
+        let mappings = root.join("mappings");
         if !mappings.is_dir() {
-            return Err(LoadError::NoMappings { path });
+            return Err(LoadError::NoMappings(root.to_owned()));
         }
         let mut loader = Loader::new(Files::Under(root.join("__files")), on_unsupported);
         let walk = WalkDir::new(&mappings).follow_links(true);
@@ -239,24 +232,13 @@ fn read_file(path: &Path) -> Result<Vec<u8>, String> {
 /// Reason why stubs cannot be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    /// The directory cannot be read.
-    #[error("{} cannot be read: {error}", path.display())]
-    Root {
-        /// The directory.
-        path: PathBuf,
-        /// The error.
-        error: io::Error,
-    },
     /// Another layout of the directory.
     #[error(
         "{} has no directory `mappings`; expected mapping files as \
          `mappings/**/*.json` and, beside it, the bodies that they name in `__files`",
-        path.display()
+        _0.display()
     )]
-    NoMappings {
-        /// The directory.
-        path: PathBuf,
-    },
+    NoMappings(PathBuf),
     /// Something is wrong with the files.
     #[error("these mapping files cannot be loaded:\n{0}")]
     Wrong(StubProblems),
@@ -294,6 +276,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use serde_json::{Value, json};
+    use std::fs;
     use std::os::unix::fs::symlink;
     use tempfile::TempDir;
 

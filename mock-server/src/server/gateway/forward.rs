@@ -4,9 +4,9 @@
 //! It must not read a body ahead of its receiver.
 
 use super::upstream::{self, Route};
-use super::{Gateway, GatewayFailure, Keep, Way};
+use super::{Gateway, GatewayFailure, Way};
 use crate::ledger::LedgerWriter;
-use crate::server::body::{AnswerBody, Carried, Direction};
+use crate::server::body::{AnswerBody, Carried};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper::header::{
@@ -50,7 +50,7 @@ pub(super) fn outgoing(
         Carried {
             body,
             books: Rc::clone(books),
-            direction: Direction::Up,
+            counter: |counters| &counters.bytes_up,
         },
     ))
 }
@@ -66,7 +66,7 @@ pub(super) fn incoming(
     let body = Carried {
         body,
         books: Rc::clone(books),
-        direction: Direction::Down,
+        counter: |counters| &counters.bytes_down,
     };
     Response::from_parts(parts, AnswerBody::Carried(body))
 }
@@ -81,7 +81,7 @@ impl Gateway {
         let mut unsent = request;
         // A connection that its other end has closed in the meantime gives the request back; the
         // next one is tried. Each is taken out of the pool for good, so this ends.
-        while way.keep == Keep::Pooled
+        while way.is_session
             && let Some((route, mut sender)) = self.pool.take(&way.routes)
         {
             match sender.try_send_request(unsent).await {
@@ -100,7 +100,7 @@ impl Gateway {
             .send_request(unsent)
             .await
             .map_err(GatewayFailure::Broken)?;
-        if way.keep == Keep::Pooled {
+        if way.is_session {
             self.pool.keep(route, sender);
         }
         Ok(response)
