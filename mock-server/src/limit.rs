@@ -135,43 +135,46 @@ pub(crate) enum Dialect {
     Draft03,
 }
 
-/// An algorithm, how its rate is written, and its options.
+/// An algorithm, how its rate is written, and the options that are its own.
 struct Form {
     name: &'static str,
     rate: &'static str,
     options: &'static str,
 }
 
+/// Options of all limits on requests.
+const OF_REQUESTS: &str = "key path name status retry headers body";
+
 const FORMS: [Form; 7] = [
     Form {
         name: "gcra",
         rate: "N/s, N/min, N/h or N/90s, at most one per nanosecond, as in 1000/s:burst=50",
-        options: "burst key path name status retry headers body",
+        options: "burst",
     },
     Form {
         name: "bucket",
         rate: "bucket:N/PERIOD, as in bucket:100/min:burst=20",
-        options: "burst key path name status retry headers body",
+        options: "burst",
     },
     Form {
         name: "fixed",
         rate: "fixed:N/PERIOD with a period of 1ms to 24h and N up to 1048575, as in fixed:100/min",
-        options: "key path name status retry headers body",
+        options: "",
     },
     Form {
         name: "sliding",
         rate: "sliding:N/PERIOD with a period of 1ms to 24h and N up to 1048575, as in sliding:100/min",
-        options: "key path name status retry headers body",
+        options: "",
     },
     Form {
         name: "leaky",
         rate: "leaky:N/PERIOD with a delay of at most the burst, as in leaky:10/s:burst=20:delay=5",
-        options: "burst delay nodelay key path name status retry headers body",
+        options: "burst delay nodelay",
     },
     Form {
         name: "concurrency",
         rate: "concurrency:N, as in concurrency:8",
-        options: "key path name status retry headers body",
+        options: "",
     },
     Form {
         name: "connections",
@@ -227,11 +230,17 @@ impl FromStr for Limit {
             let right = FORMS.map(|form| form.name).join(", ");
             return Err(SettingError::new(name, "algorithm of a limit", right));
         };
+        let common = if name == "connections" {
+            ""
+        } else {
+            OF_REQUESTS
+        };
+        let known = [common, form.options].join(" ");
         let mut pairs = Vec::new();
         for part in parts {
             let (option, value) = part.split_once('=').unwrap_or((part, ""));
-            if !form.options.split(' ').any(|known| known == option) {
-                let right = format!("one of {}", form.options.replace(' ', ", "));
+            if option.is_empty() || !known.split(' ').any(|known| known == option) {
+                let right = format!("one of {}", known.trim().replace(' ', ", "));
                 return Err(SettingError::new(part, "option of this limit", right));
             }
             pairs.push(match part {
