@@ -156,27 +156,25 @@ impl ValuePattern {
     /// Reads an object with one operator, its options, and the field `other`.
     fn read_beside(node: &Node<'_>, other: &str) -> Result<Self, Problem> {
         node.without(&UNSUPPORTED)?;
-        let mut found = None;
-        for (key, operand) in node.fields()? {
-            let operator = OPERATORS.iter().find(|row| row.0 == key);
-            match (operator, &found) {
-                (Some(operator), None) => found = Some((*operator, operand)),
-                (Some(_), Some(((one, _), _))) => {
-                    let what = format!(
-                        "`{one}` and `{key}` exclude each other; combine with `and` or `or`"
-                    );
-                    return Err(node.malformed(what));
-                }
-                (None, _) => {}
+        let row = |key: &str| OPERATORS.iter().find(|row| row.0 == key);
+        let found = node.fields()?;
+        let found: Vec<_> = found
+            .filter_map(|(key, operand)| Some((row(key)?, operand)))
+            .collect();
+        match found.as_slice() {
+            [] => {
+                let known = OPERATORS.map(|(operator, _)| operator).join(" ");
+                node.only(&format!("{known} {other}"))?;
+                Err(node.malformed("an operator is missing, such as `equalTo`"))
             }
+            [((operator, options), operand)] => {
+                node.only(&[operator, options, other].join(" "))?;
+                Self::operation(node, operator, operand)
+            }
+            [((one, _), _), ((another, _), _), ..] => Err(node.malformed(format!(
+                "`{one}` and `{another}` exclude each other; combine with `and` or `or`"
+            ))),
         }
-        let Some(((operator, options), operand)) = found else {
-            let known = OPERATORS.map(|(operator, _)| operator).join(" ");
-            node.only(&format!("{known} {other}"))?;
-            return Err(node.malformed("an operator is missing, such as `equalTo`"));
-        };
-        node.only(&[operator, options, other].join(" "))?;
-        Self::operation(node, operator, &operand)
     }
 
     fn operation(node: &Node<'_>, operator: &str, operand: &Node<'_>) -> Result<Self, Problem> {
