@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crawlmark_harness::units::grouped;
-use crawlmark_results::run::parts::{PartsDirectory, PlanFile, PlanFileError, scheduler};
+use crawlmark_results::run::parts::{PartsDirectory, PlanFile, scheduler};
 use crawlmark_results::show::text::{counted, shell_word};
 
 use crate::cli::{SubmitArgs, resumed};
@@ -39,13 +39,7 @@ struct Submission<'a> {
 
 /// Prints or submits, and returns the exit code.
 pub(crate) fn submit(args: &SubmitArgs) -> Result<u8, Error> {
-    let (plan, text) = PlanFile::read(&args.plan).map_err(|error| match error {
-        PlanFileError::Io { path, error } => Error::Usage(format!(
-            "PLAN {}: {error}. Name the file that `crawlmark plan` wrote",
-            path.display()
-        )),
-        other => other.into(),
-    })?;
+    let (plan, text) = PlanFile::read(&args.plan)?;
     let flags = flags(args, &plan)?;
     let submission = Submission {
         args,

@@ -58,9 +58,6 @@ pub enum ManifestError {
     /// No such file.
     #[error("{} holds no saved crawl: it has no {MANIFEST}. Name the directory that `crawlmark run --save` made", .0.display())]
     Missing(PathBuf),
-    /// A file.
-    #[error("{} is not a directory. Name the directory that `crawlmark run --save` made", .0.display())]
-    NoDirectory(PathBuf),
     /// The system refused to read it.
     #[error("{} cannot be read: {error}", path.display())]
     Io {
@@ -69,21 +66,13 @@ pub enum ManifestError {
         /// Error of the system.
         error: io::Error,
     },
-    /// No description of a crawl.
-    #[error("{} is damaged: {why}. Restore it from a backup, or crawl into another directory", path.display())]
-    Damaged {
+    /// No description of a crawl, or one of another format.
+    #[error("{} {why}. Restore it from a backup, use the program that wrote it, or crawl into another directory", path.display())]
+    Unusable {
         /// The file.
         path: PathBuf,
         /// First thing that is wrong.
         why: String,
-    },
-    /// Another format.
-    #[error("{} has the format `{found}`, and this program reads `{FORMAT}`. Use the program that wrote it", path.display())]
-    Format {
-        /// The file.
-        path: PathBuf,
-        /// Its format.
-        found: String,
     },
 }
 
@@ -104,24 +93,23 @@ impl Manifest {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return Err(ManifestError::Missing(place.to_owned()));
             }
-            Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
-                return Err(ManifestError::NoDirectory(place.to_owned()));
-            }
             Err(error) => return Err(ManifestError::Io { path, error }),
         };
         let why = match serde_json::from_str::<Head>(&text) {
-            Ok(Head { format: found }) if found != FORMAT => {
-                return Err(ManifestError::Format { path, found });
+            Ok(Head { format }) if format != FORMAT => {
+                format!("has the format `{format}`, and this program reads `{FORMAT}`")
             }
-            Ok(_) if !is_sealed(&text) => "its checksum does not match its bytes".to_owned(),
+            Ok(_) if !is_sealed(&text) => {
+                "is damaged: its checksum does not match its bytes".to_owned()
+            }
             Ok(_) => match serde_json::from_str::<Self>(&text) {
                 Ok(manifest) if !manifest.ids.is_empty() => return Ok(manifest),
-                Ok(_) => "it has no IDs".to_owned(),
-                Err(error) => error.to_string(),
+                Ok(_) => "has no IDs".to_owned(),
+                Err(error) => format!("is damaged: {error}"),
             },
-            Err(error) => error.to_string(),
+            Err(error) => format!("is damaged: {error}"),
         };
-        Err(ManifestError::Damaged { path, why })
+        Err(ManifestError::Unusable { path, why })
     }
 
     /// Return the order of the IDs; none if it is their own.
@@ -331,13 +319,10 @@ mod tests {
         };
         let missing = Manifest::read(place.path()).unwrap_err();
         assert!(matches!(missing, ManifestError::Missing(_)));
-        let other = refused(r#"{"format": "crawlmark crawl/0"}"#);
-        assert!(
-            matches!(other, ManifestError::Format { found, .. } if found == "crawlmark crawl/0")
-        );
         let head = format!(r#"{{"format": "{FORMAT}""#);
-        for text in ["{", &format!("{head}}}"), &seal(&head)] {
-            assert!(matches!(refused(text), ManifestError::Damaged { .. }));
+        let other = head.replace("crawl/1", "crawl/0") + "}";
+        for text in ["{", &other, &format!("{head}}}"), &seal(&head)] {
+            assert!(matches!(refused(text), ManifestError::Unusable { .. }));
         }
     }
 }

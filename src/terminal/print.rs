@@ -7,7 +7,7 @@ use console::style;
 use crawlmark_results::show::doc::{Severity, TerminalLine, Tone};
 use crawlmark_results::show::visible;
 
-use super::glyphs::{Glyphs, glyphs, shown};
+use super::glyphs::{has_blocks, shown};
 use crate::cli::Color;
 use crate::crawl::redact;
 use crate::error::Error;
@@ -29,13 +29,13 @@ pub(crate) fn print_data(text: &str) -> Result<(), Error> {
 
 /// Prints the lines of a result, with colours where the terminal has them.
 pub(crate) fn print_lines(lines: &[TerminalLine]) -> Result<(), Error> {
-    let glyphs = if is_seen() { glyphs() } else { Glyphs::Blocks };
+    let has_blocks = !is_seen() || has_blocks();
     write(
         &lines
             .iter()
             .map(|TerminalLine { text, tone }| {
                 let text = visible(text);
-                let text = style(shown(&text, glyphs));
+                let text = style(shown(&text, has_blocks));
                 match tone {
                     Tone::Plain => text,
                     Tone::Strong | Tone::Status(Severity::Neutral) => text.bold(),
@@ -76,12 +76,7 @@ pub(crate) fn say_usage(error: &clap::Error) {
 
 /// Text for a terminal, or for a file.
 fn seen(text: &str, is_terminal: bool) -> Cow<'_, str> {
-    let glyphs = if is_terminal {
-        glyphs()
-    } else {
-        Glyphs::Blocks
-    };
-    shown(text, glyphs)
+    shown(text, !is_terminal || has_blocks())
 }
 
 fn write(text: &str) -> Result<(), Error> {

@@ -10,7 +10,7 @@ use console::{Term, style};
 
 use super::frame::Screen;
 use super::text::{Line, Tone};
-use crate::terminal::glyphs::{Glyphs, glyphs, shown};
+use crate::terminal::glyphs::{has_blocks, shown};
 
 /// The lines above the cursor.
 #[derive(Debug)]
@@ -20,21 +20,18 @@ pub(super) struct Canvas {
     drawn: usize,
     /// The terminal then.
     before: Screen,
+    has_blocks: bool,
 }
 
 impl Canvas {
     /// On standard error; none unless it is a terminal that one can draw on.
     pub(super) fn fitting() -> Option<Self> {
         let terminal = Term::buffered_stderr();
-        let (rows, columns, glyphs) = (0, 0, glyphs());
         (terminal.is_term() && !console::is_dumb()).then(|| Self {
             terminal,
             drawn: 0,
-            before: Screen {
-                rows,
-                columns,
-                glyphs,
-            },
+            before: Screen::default(),
+            has_blocks: has_blocks(),
         })
     }
 
@@ -44,7 +41,6 @@ impl Canvas {
         Screen {
             rows: rows.into(),
             columns: columns.into(),
-            ..self.before
         }
     }
 
@@ -60,7 +56,7 @@ impl Canvas {
             .move_cursor_up(rows_up(self.drawn, self.before, screen))?;
         for line in lines {
             self.terminal.clear_line()?;
-            self.terminal.write_line(&painted(line, screen.glyphs))?;
+            self.terminal.write_line(&painted(line, self.has_blocks))?;
         }
         self.terminal.clear_to_end_of_screen()?;
         (self.drawn, self.before) = (lines.len(), screen);
@@ -81,10 +77,10 @@ fn rows_up(drawn: usize, before: Screen, screen: Screen) -> usize {
 }
 
 /// With colours where the terminal has them and `NO_COLOR` is not set.
-fn painted(line: &Line, glyphs: Glyphs) -> String {
+fn painted(line: &Line, has_blocks: bool) -> String {
     line.pieces()
         .map(|(text, tone)| {
-            let text = style(shown(text, glyphs)).for_stderr();
+            let text = style(shown(text, has_blocks)).for_stderr();
             match tone {
                 Tone::Plain => text,
                 Tone::Quiet => text.dim(),
@@ -102,11 +98,7 @@ mod tests {
 
     #[test]
     fn a_terminal_whose_size_has_changed_is_drawn_over_as_a_whole() {
-        let size = |columns, rows| Screen {
-            rows,
-            columns,
-            glyphs: Glyphs::Ascii,
-        };
+        let size = |columns, rows| Screen { rows, columns };
         let up = |drawn, before| rows_up(drawn, before, size(80, 24));
         assert_eq!(
             up(0, size(0, 0)),

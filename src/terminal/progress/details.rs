@@ -15,7 +15,7 @@ use super::text::{
     Line, NAME, Part, Tone, failure_words, nanos, pause_words, per_second, percentile, row_of,
     stop_words, to_go,
 };
-use crate::terminal::glyphs::{Glyphs, sparkline};
+use crate::terminal::glyphs::sparkline;
 
 /// Send delay of an open loop below which it counts as on time.
 const ON_TIME: Duration = Duration::from_millis(10);
@@ -33,7 +33,6 @@ pub(super) struct Scene<'a> {
     /// Its last seconds.
     pub(super) seconds: &'a [IntervalRow],
     pub(super) columns: usize,
-    pub(super) glyphs: Glyphs,
 }
 
 /// A line below the total.
@@ -144,7 +143,7 @@ fn course(scene: &Scene<'_>, values: &[f64], scale: fn(f64) -> String) -> Vec<Pa
     } else {
         room
     };
-    let (spark, top) = sparkline(values, columns, scene.glyphs);
+    let (spark, top) = sparkline(values, columns);
     let seconds = values.len().min(columns);
     vec![
         Part::new(0, spark),
@@ -470,11 +469,10 @@ fn waiting(now: &Now<'_>) -> Vec<Part> {
 mod tests {
     use crawlmark_harness::adaptive::ControllerState;
     use crawlmark_harness::plan::RunPlan;
-    use crawlmark_harness::sample::ErrorKind;
     use crawlmark_harness::supervisor::{Live, LivePause, LiveState};
 
     use super::super::gauge::Gauge;
-    use super::super::tests::{failed, live, open, plan, rows, shard};
+    use super::super::tests::{live, open, plan, rows, shard};
     use super::*;
 
     /// The lines of `live`, each to its name, after a second without anything.
@@ -488,7 +486,6 @@ mod tests {
             now: &now,
             seconds: &rows(0, 0),
             columns,
-            glyphs: Glyphs::Ascii,
         };
         DETAILS
             .iter()
@@ -545,27 +542,6 @@ mod tests {
             lines(&plan(1), &throttled, 39)[2],
             "outcomes throttled 25.0 % now  errors 3"
         );
-    }
-
-    #[test]
-    fn statuses_and_failures_are_counted_and_the_rarest_left_out_first() {
-        let mut mixed = live(1_000, vec![shard(1_000, 500)]);
-        let requests = &mut mixed.shards[0].counters.requests;
-        requests.attempts_by_status = [(200, 500), (429, 9), (500, 58)].into();
-        requests.rejected_by_status = [(500, 58)].into();
-        requests.errors_by_kind = [(ErrorKind::Io, 1_234)].into();
-        mixed.shards[0].failures = failed(ErrorKind::Io, "a rule is broken");
-        let shown = |columns| lines(&plan(1), &mixed, columns)[3..5].join(", ");
-        assert!(
-            shown(99).ends_with("500 58, failures io 1,234  status 500 58  a rule is broken"),
-            "{}",
-            shown(99)
-        );
-        assert_eq!(
-            shown(40),
-            "statuses 200 500  429 9  500 58, failures io 1,234  status 500 58"
-        );
-        assert_eq!(shown(29), "statuses 200 500  500 58, failures io 1,234");
     }
 
     #[test]

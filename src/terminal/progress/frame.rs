@@ -7,7 +7,6 @@ use super::details::{DETAILS, Scene};
 use super::gauge::Now;
 use super::rows::{self, Layout};
 use super::text::Line;
-use crate::terminal::glyphs::Glyphs;
 
 /// Most rows of shards worth reading.
 const MOST_ROWS: usize = 16;
@@ -18,12 +17,11 @@ const FIRST_SHARDS: usize = 4;
 /// Rank of the first of the details that come after these shards.
 const AFTER_SHARDS: u8 = 7;
 
-/// A terminal: its size, in characters, and the characters that it has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Size of a terminal, in characters.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Screen {
     pub(super) rows: usize,
     pub(super) columns: usize,
-    pub(super) glyphs: Glyphs,
 }
 
 /// The picture: fewer lines than the terminal has, for the cursor stands below them, and shorter
@@ -34,7 +32,6 @@ pub(super) fn frame(now: &Now<'_>, seconds: &[IntervalRow], screen: Screen) -> V
         now,
         seconds,
         columns,
-        glyphs: screen.glyphs,
     };
     let (layout, count) = (Layout::of(columns), now.live.shards.len());
     let mut details: Vec<(usize, u8, Line)> = DETAILS
@@ -119,11 +116,7 @@ mod tests {
         }
         let mut last = live(30_000, shards(30_000, (30 - fails_at) * 400));
         last.recent = last.recent.filter(|_| fails_at == 30);
-        let screen = Screen {
-            rows,
-            columns,
-            glyphs: Glyphs::Blocks,
-        };
+        let screen = Screen { rows, columns };
         let lines = frame(&gauge.read(&last), &seconds, screen);
         lines
             .iter()
@@ -152,15 +145,13 @@ mod tests {
             let mut gauge = Gauge::new(&if is_open { open(shards) } else { plan(shards) });
             let complete = super::super::tests::rows(then.elapsed.as_secs(), 20);
             for live in [&before, &then] {
-                for glyphs in [Glyphs::Blocks, Glyphs::Ascii] {
-                    let lines = frame(&gauge.read(live), &complete, Screen { rows, columns, glyphs });
-                    prop_assert!(lines.len() <= rows.saturating_sub(1), "{} lines", lines.len());
-                    for line in &lines {
-                        prop_assert!(line.width() <= columns.saturating_sub(1), "{}", line.text());
-                    }
-                    let has_total = lines.iter().any(|l| l.text().starts_with("total") || l.text().starts_with("stop"));
-                    prop_assert!(has_total || rows < 2 || columns < 7, "{lines:?}");
+                let lines = frame(&gauge.read(live), &complete, Screen { rows, columns });
+                prop_assert!(lines.len() <= rows.saturating_sub(1), "{} lines", lines.len());
+                for line in &lines {
+                    prop_assert!(line.width() <= columns.saturating_sub(1), "{}", line.text());
                 }
+                let has_total = lines.iter().any(|l| l.text().starts_with("total") || l.text().starts_with("stop"));
+                prop_assert!(has_total || rows < 2 || columns < 7, "{lines:?}");
             }
         }
     }

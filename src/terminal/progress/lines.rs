@@ -124,9 +124,6 @@ fn line(now: &Now<'_>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crawlmark_harness::supervisor::LivePause;
-
-    use super::super::tests::{live, plan, shard};
     use super::*;
 
     #[test]
@@ -139,37 +136,5 @@ mod tests {
             at.iter().map(Duration::as_secs).collect::<Vec<_>>(),
             [57, 58, 59, 60, 70, 80, 90]
         );
-    }
-
-    #[test]
-    fn a_line_says_what_is_not_as_it_should_be() {
-        let mut gauge = Gauge::new(&plan(1));
-        drop(gauge.read(&live(1_000, vec![shard(1_000, 500)])));
-        let mut then = live(2_000, vec![shard(2_000, 1_250)]);
-        assert_eq!(
-            line(&gauge.read(&then)),
-            "   2 s   3.3 %       1,250     750/s     8 in flight  p50   1.00 ms p99   4.00 ms  errors 0       throttled 0  58s to go\n"
-        );
-        let mut rejected = live(3_000, vec![shard(3_000, 1_250)]);
-        rejected.shards[0].counters.requests.rejected_by_status = [(500, 58)].into();
-        rejected.shards[0].counters.items.failed = 58;
-        rejected.shards[0].counters.requests.attempts += 58;
-        let shown = line(&Gauge::new(&plan(1)).read(&rejected));
-        assert!(
-            shown.contains("errors 58      throttled 0  items failed 58  mostly status 500"),
-            "{shown}"
-        );
-        then.shards[0].counters.requests.throttled = 75;
-        then.shards[0].counters.items.gave_up = 4;
-        then.pause = Some(LivePause {
-            hosts: 1,
-            of: 1,
-            left: Duration::from_secs(4),
-        });
-        then.stopping = Some(Stopping::BySignal);
-        let line = line(&gauge.read(&then));
-        let end =
-            "throttled 75 (10.0 % now)  abandoned 4  paused for 4s more  58s to go  stopping\n";
-        assert!(line.ends_with(end), "{line}");
     }
 }

@@ -11,7 +11,7 @@ use super::canvas::Canvas;
 use super::frame::Screen;
 use super::rows::bar;
 use super::text::{Line, NAME, Part, Tone, elapsed, per_second, row_of, to_go};
-use crate::terminal::glyphs::{Glyphs, sparkline};
+use crate::terminal::glyphs::sparkline;
 use crate::terminal::print::say;
 
 /// Inside of the bars, in columns.
@@ -95,7 +95,6 @@ pub(crate) fn snapshot(all: &PartsOverview, columns: usize) -> String {
     let screen = Screen {
         rows: MOST_ROWS,
         columns: columns.saturating_add(1),
-        glyphs: Glyphs::Ascii,
     };
     let lines = frame(all, &[], screen);
     lines
@@ -180,7 +179,7 @@ fn summary(all: &PartsOverview, rates: &[f64], screen: Screen) -> Vec<Line> {
     }
     let mut pace = vec![Part::new(0, rate(all))];
     if !rates.is_empty() {
-        pace.push(Part::new(1, sparkline(rates, COURSE, screen.glyphs).0));
+        pace.push(Part::new(1, sparkline(rates, COURSE).0));
     }
     let [used, all_slots] = [all.slots_in_use, all.slots].map(|count| grouped(count.into()));
     let mut slots = vec![Part::new(0, format!("{used} of {all_slots} in use"))];
@@ -473,15 +472,7 @@ mod tests {
 
     fn screen(all: &PartsOverview, (rows, columns): (usize, usize)) -> String {
         let rates: Vec<f64> = (0..30_i32).map(|s| f64::from(s.min(20)) * 160.0).collect();
-        let lines = frame(
-            all,
-            &rates,
-            Screen {
-                rows,
-                columns,
-                glyphs: Glyphs::Blocks,
-            },
-        );
+        let lines = frame(all, &rates, Screen { rows, columns });
         lines
             .iter()
             .map(|line| line.text().trim_end().to_owned() + "\n")
@@ -521,7 +512,7 @@ mod tests {
             rows in 0..40_usize, columns in 0..200_usize, is_healthy in any::<bool>(),
         ) {
             let all = if is_healthy { healthy() } else { failing() };
-            let lines = frame(&all, &[1.0; 40], Screen { rows, columns, glyphs: Glyphs::Blocks });
+            let lines = frame(&all, &[1.0; 40], Screen { rows, columns });
             prop_assert!(lines.len() <= rows.saturating_sub(1));
             for line in &lines {
                 prop_assert!(line.width() <= columns.saturating_sub(1), "{}", line.text());

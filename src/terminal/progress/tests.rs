@@ -6,8 +6,8 @@ use std::time::Duration;
 use crawlmark_harness::adaptive::ControllerState;
 use crawlmark_harness::clock::Nanos;
 use crawlmark_harness::plan::{Arrivals, Pacing, PerHost, Pinning, RunPlan, ThrottlingPolicy};
-use crawlmark_harness::sample::{Advice, Attempt, ErrorKind, Outcome};
-use crawlmark_harness::stats::{Counters, Failures, Percentile, SecondCounts, Series};
+use crawlmark_harness::sample::ErrorKind;
+use crawlmark_harness::stats::{Counters, Percentile, SecondCounts, Series};
 use crawlmark_harness::supervisor::{Live, LivePause, LiveShard, LiveState, Recent, Stopping};
 use crawlmark_harness::units::{IdRange, Rate, RateShape};
 use crawlmark_harness::wire::{BindingTimes, Progress};
@@ -80,23 +80,6 @@ pub(super) fn shard(ms: u64, items: u64) -> LiveShard {
         state: LiveState::Running,
         replaced: None,
     }
-}
-
-/// One failed attempt of this kind with these details.
-pub(super) fn failed(kind: ErrorKind, details: &str) -> Failures {
-    let mut failures = Failures::default();
-    let attempt = Attempt {
-        sent: None,
-        first_byte: None,
-        done: Nanos(1),
-        bytes_sent: 0,
-        bytes_received: 0,
-        status: None,
-        outcome: Outcome::Error(kind),
-        advice: Advice::default(),
-    };
-    failures.record(&attempt, Some((kind, details.to_owned())), || None);
-    failures
 }
 
 fn counters(ok: u64, attempts: u64) -> Counters {

@@ -60,43 +60,21 @@ pub struct PlanFile {
 /// Reason why a file is no plan that this program can carry out.
 #[derive(Debug, thiserror::Error)]
 pub enum PlanFileError {
-    /// The system refused to read the plan that `run` or `submit` names.
-    #[error("--plan {}: {error}. Name the file that `crawlmark plan` wrote", path.display())]
+    /// The system refused to read it.
+    #[error("read the plan {}: {error}. Name the file that `crawlmark plan` wrote, or the directory of the parts", path.display())]
     Io {
         /// The file.
         path: PathBuf,
         /// Error of the system.
         error: io::Error,
     },
-    /// The system refused to read the plan in the directory of the parts.
-    #[error("read the plan {}: {error}. Name the directory that the parts of a crawl share", path.display())]
-    NoneShared {
-        /// The file.
-        path: PathBuf,
-        /// Error of the system.
-        error: io::Error,
-    },
-    /// No plan.
-    #[error("{} is not a plan: {why}. Name the file that `crawlmark plan` wrote, restore it, or write a new plan", path.display())]
-    NotPlan {
+    /// No plan, one of another format, or one that was edited.
+    #[error("{} {why}. Name the file that `crawlmark plan` wrote, restore it, or write a new plan", path.display())]
+    Unusable {
         /// The file.
         path: PathBuf,
         /// First thing that is wrong.
         why: String,
-    },
-    /// A plan with another checksum than its own.
-    #[error("{} was changed after `crawlmark plan` wrote it. Restore it, or write a new plan", path.display())]
-    Changed {
-        /// The file.
-        path: PathBuf,
-    },
-    /// A plan of another format.
-    #[error("{} has the format `{found}`, and this program, {TOOL}, reads `{FORMAT}`. Use the program that wrote it, or write a new plan", path.display())]
-    Format {
-        /// The file.
-        path: PathBuf,
-        /// Its format.
-        found: String,
     },
 }
 
@@ -143,37 +121,44 @@ impl PlanFile {
     /// # Errors
     /// When it cannot be read, was changed, or is no plan of this format.
     pub fn read(path: &Path) -> Result<(Self, String), PlanFileError> {
+        let own = || path.to_owned();
+        let text =
+            foreign::read_text(path).map_err(|error| PlanFileError::Io { path: own(), error })?;
+        match Self::parse(&text) {
+            Ok(plan) => Ok((plan, text)),
+            Err(why) => Err(PlanFileError::Unusable { path: own(), why }),
+        }
+    }
+
+    fn parse(text: &str) -> Result<Self, String> {
         #[derive(Deserialize)]
         struct Head {
             format: String,
         }
-        let own = || path.to_owned();
-        let text =
-            foreign::read_text(path).map_err(|error| PlanFileError::Io { path: own(), error })?;
-        let not_plan = |why: String| PlanFileError::NotPlan { path: own(), why };
-        let Head { format } =
-            foreign::from_str(&text).map_err(|error| not_plan(foreign::one_line(&error)))?;
+        let none = |error| format!("is not a plan: {}", foreign::one_line(&error));
+        let Head { format } = foreign::from_str(text).map_err(none)?;
         if format != FORMAT {
-            let (path, found) = (own(), foreign::short(&format));
-            return Err(PlanFileError::Format { path, found });
+            let found = foreign::short(&format);
+            return Err(format!(
+                "has the format `{found}`, and this program, {TOOL}, reads `{FORMAT}`"
+            ));
         }
-        if !is_sealed(&text) {
-            return Err(PlanFileError::Changed { path: own() });
+        if !is_sealed(text) {
+            return Err("was changed after `crawlmark plan` wrote it".to_owned());
         }
-        let plan: Self =
-            serde_json::from_str(&text).map_err(|error| not_plan(foreign::one_line(&error)))?;
+        let plan: Self = serde_json::from_str(text).map_err(none)?;
         let (nodes, slots, crawl) = (plan.nodes, plan.slots, &plan.crawl);
         let is_possible = (1..=MAX_PARTS).contains(&nodes)
             && (1..=nodes).contains(&slots)
             && crawl.shards == nodes
             && crawl.ids.len() >= u64::from(nodes);
         if !is_possible {
-            return Err(not_plan(format!(
-                "its {nodes} parts and {slots} slots are none of its crawl"
-            )));
+            return Err(format!(
+                "has {nodes} parts and {slots} slots, which its crawl cannot have"
+            ));
         }
-        let digest = hexadecimal(&Sha256::digest(&text));
-        Ok((Self { digest, ..plan }, text))
+        let digest = hexadecimal(&Sha256::digest(text));
+        Ok(Self { digest, ..plan })
     }
 
     /// Read the plan of the parts in `directory`.
@@ -181,12 +166,7 @@ impl PlanFile {
     /// # Errors
     /// As [`Self::read`].
     pub fn shared(directory: &PartsDirectory) -> Result<Self, PlanFileError> {
-        Self::read(&directory.plan())
-            .map(|(plan, _)| plan)
-            .map_err(|error| match error {
-                PlanFileError::Io { path, error } => PlanFileError::NoneShared { path, error },
-                other => other,
-            })
+        Self::read(&directory.plan()).map(|(plan, _)| plan)
     }
 
     /// Return the common start, µs after the Unix epoch; none if the plan has none.
@@ -259,17 +239,15 @@ mod tests {
     #[test]
     fn what_is_no_plan_is_refused() {
         let text = plan().text().unwrap();
-        let other = text.replacen("plan/1", "plan/0", 1);
-        assert!(matches!(read(&other), Err(PlanFileError::Format { .. })));
-        let edited = text.replacen("\"slots\": 2", "\"slots\": 3", 1);
-        assert!(matches!(read(&edited), Err(PlanFileError::Changed { .. })));
         for text in [
+            text.replacen("plan/1", "plan/0", 1),
+            text.replacen("\"slots\": 2", "\"slots\": 3", 1),
             text[..text.len() / 2].to_owned(),
             "[7]".to_owned(),
             PlanFile { nodes: 8, ..plan() }.text().unwrap(),
             PlanFile { slots: 9, ..plan() }.text().unwrap(),
         ] {
-            assert!(matches!(read(&text), Err(PlanFileError::NotPlan { .. })));
+            assert!(matches!(read(&text), Err(PlanFileError::Unusable { .. })));
         }
     }
 }

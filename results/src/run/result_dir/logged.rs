@@ -6,7 +6,7 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use super::{LOG, foreign};
-use crate::run::cut::{Cut, CutReport, Cutter, Foreign, LineFault, LineReader};
+use crate::run::cut::{Cut, CutReport, Cutter, LineReader};
 use crate::run::report::Report;
 
 /// Reason why a log gives nothing.
@@ -31,28 +31,8 @@ pub enum LogError {
         /// The line's number, from 1 on.
         line: u64,
         /// Fault of the line.
-        wrong: Wrong,
+        wrong: String,
     },
-}
-
-/// Fault of a line.
-#[derive(Debug, thiserror::Error)]
-pub enum Wrong {
-    /// Not a line of any log of such a run.
-    #[error(transparent)]
-    Fault(#[from] LineFault),
-    /// A line of another run.
-    #[error(transparent)]
-    Foreign(#[from] Foreign),
-    /// Longer than any.
-    #[error("it is longer than any line of this run's can be")]
-    Long,
-    /// Not a text.
-    #[error("it is not text")]
-    Text,
-    /// The end of the file came before its end.
-    #[error("it is cut short")]
-    Short,
 }
 
 /// Progress in reading a log.
@@ -76,7 +56,7 @@ pub fn recut(
     directory: &Path,
     report: &Report,
     cut: Cut,
-    progress: impl FnMut(LogProgress),
+    mut progress: impl FnMut(LogProgress),
 ) -> Result<CutReport, LogError> {
     let path = directory.join(LOG);
     let fails = |error: io::Error| match error.kind() {
@@ -89,46 +69,25 @@ pub fn recut(
     let file = foreign::open(&path).map_err(fails)?;
     let of = file.metadata().map_err(fails)?.len();
     let mut cutter = Cutter::new(report, cut);
-    match read_lines(BufReader::new(file), &mut cutter, of, progress) {
-        Ok(()) => Ok(cutter.finish()),
-        Err(Stopped::Io(error)) => Err(LogError::Io { path, error }),
-        Err(Stopped::Line(line, wrong)) => Err(LogError::Line { path, line, wrong }),
-    }
-}
-
-enum Stopped {
-    Io(io::Error),
-    Line(u64, Wrong),
-}
-
-fn read_lines(
-    mut log: impl BufRead,
-    cutter: &mut Cutter<'_>,
-    of: u64,
-    mut progress: impl FnMut(LogProgress),
-) -> Result<(), Stopped> {
     let mut reader = LineReader::new(cutter.bounds());
     let longest = reader.longest_line() as u64;
-    let (mut line, mut bytes) = (Vec::new(), 0);
-    for number in 1.. {
-        line.clear();
+    let (mut log, mut text, mut bytes) = (BufReader::new(file), Vec::new(), 0);
+    for line in 1.. {
+        text.clear();
         // One more than there may be, so that what is too long can be told from what is not.
-        let read = log
-            .by_ref()
-            .take(longest + 1)
-            .read_until(b'\n', &mut line)
-            .map_err(Stopped::Io)?;
-        if read == 0 {
-            break;
+        let mut one = log.by_ref().take(longest + 1);
+        match one.read_until(b'\n', &mut text).map_err(fails)? {
+            0 => break,
+            read => bytes += read as u64,
         }
-        bytes += read as u64;
-        take_line(&line, longest, &mut reader, cutter)
-            .map_err(|wrong| Stopped::Line(number, wrong))?;
-        if number % TOLD_EVERY == 0 {
+        if let Err(wrong) = take_line(&text, longest, &mut reader, &mut cutter) {
+            return Err(LogError::Line { path, line, wrong });
+        }
+        if line % TOLD_EVERY == 0 {
             progress(LogProgress { bytes, of });
         }
     }
-    Ok(())
+    Ok(cutter.finish())
 }
 
 fn take_line(
@@ -136,14 +95,15 @@ fn take_line(
     longest: u64,
     reader: &mut LineReader,
     cutter: &mut Cutter<'_>,
-) -> Result<(), Wrong> {
+) -> Result<(), String> {
     if line.len() as u64 > longest {
-        return Err(Wrong::Long);
+        return Err("it is longer than any line of this run's can be".to_owned());
     }
-    let line = line.strip_suffix(b"\n").ok_or(Wrong::Short)?;
-    let line = str::from_utf8(line.strip_suffix(b"\r").unwrap_or(line)).map_err(|_| Wrong::Text)?;
-    if let Some(entry) = reader.read(line)? {
-        cutter.add(&entry)?;
+    let line = line.strip_suffix(b"\n").ok_or("it is cut short")?;
+    let line = str::from_utf8(line.strip_suffix(b"\r").unwrap_or(line));
+    let line = line.map_err(|_| "it is not text")?;
+    if let Some(entry) = reader.read(line).map_err(|fault| fault.to_string())? {
+        cutter.add(&entry).map_err(|fault| fault.to_string())?;
     }
     Ok(())
 }
