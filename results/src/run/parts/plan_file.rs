@@ -61,7 +61,7 @@ pub struct PlanFile {
 #[derive(Debug, thiserror::Error)]
 pub enum PlanFileError {
     /// The system refused to read it.
-    #[error("read the plan {}: {error}. Name the file that `crawlmark plan` wrote, or the directory of the parts", path.display())]
+    #[error("read the plan {}: {error}. Name the directory that the parts share, or the file that `crawlmark plan` wrote", path.display())]
     Io {
         /// The file.
         path: PathBuf,
